@@ -1,0 +1,138 @@
+//! [`DecodeError`]: an object that cannot be read, and why.
+
+use std::fmt;
+
+use crate::json::JsonError;
+use crate::key::ObjectKey;
+
+/// An object that cannot be read. It concerns this object alone: the list or the watch that it came in goes on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DecodeError {
+    /// The object's JSON or its metadata is malformed.
+    #[error("cannot read {}: {source}", Subject(.kind))]
+    Json {
+        /// The kind of the object, if it is known.
+        kind: Option<Box<str>>,
+        /// What is wrong and where.
+        source: JsonError,
+    },
+    /// The JSON has no `metadata`, so it is not an object of the API.
+    #[error("object has no meta: {} has no metadata", Subject(.kind))]
+    NoMetadata {
+        /// The kind of the object, if it is known.
+        kind: Option<Box<str>>,
+    },
+    /// The object has no name. A list has metadata but no name, too.
+    #[error("object has no meta: {} has no metadata.name", Subject(.kind))]
+    NoName {
+        /// The kind of the object, if it is known.
+        kind: Option<Box<str>>,
+    },
+    /// The object is sound, but does not fit the Rust type it was to be decoded into.
+    #[error("{kind} {key} does not fit its type at {}: {source}", Place(.path))]
+    Typed {
+        /// The kind of the object.
+        kind: Box<str>,
+        /// Its key.
+        key: ObjectKey,
+        /// The path of the value that does not fit, such as `spec.replicas`; empty for the object as a whole.
+        path: Box<str>,
+        /// Why it does not fit.
+        source: Misfit,
+    },
+}
+
+impl DecodeError {
+    /// The path of the value at fault; empty for the object as a whole.
+    pub fn path(&self) -> &str {
+        match self {
+            DecodeError::Json { source, .. } => source.path(),
+            DecodeError::NoMetadata { .. } => "",
+            DecodeError::NoName { .. } => "metadata.name",
+            DecodeError::Typed { path, .. } => path,
+        }
+    }
+
+    /// The same error, saying what kind the object was to be if it did not say so itself.
+    pub(crate) fn of_kind(mut self, name: &str) -> Self {
+        match &mut self {
+            DecodeError::Json { kind, .. } | DecodeError::NoMetadata { kind } | DecodeError::NoName { kind } => {
+                kind.get_or_insert_with(|| name.into());
+            }
+            DecodeError::Typed { .. } => {}
+        }
+        self
+    }
+
+    /// The same error, of an object that stands at `offset` and `path` of a stream.
+    pub(crate) fn within(self, offset: u64, path: &str) -> Self {
+        match self {
+            DecodeError::Json { kind, source } => DecodeError::Json { kind, source: source.within(offset, path) },
+            other => other,
+        }
+    }
+}
+
+impl From<JsonError> for DecodeError {
+    fn from(source: JsonError) -> Self {
+        DecodeError::Json { kind: None, source }
+    }
+}
+
+/// Why a value does not fit a Rust type: serde's words, without what stands in quotes, as that is the contents of a
+/// string of the object, which may be secret. A `Deserialize` of your own that puts such contents into its errors without
+/// quotes tells them to whoever reads the error.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Misfit(Box<str>);
+
+impl Misfit {
+    pub(crate) fn new(error: &serde_json::Error) -> Self {
+        let mut text = error.to_string();
+        // The place is told by the path; line and column would be those of one line of JSON.
+        if let Some(at) = text.rfind(" at line ") {
+            text.truncate(at);
+        }
+        redact(&mut text);
+        Misfit(text.into())
+    }
+}
+
+/// Takes out what an error says of the contents of a string. It may have quotes in it itself, so it goes to the last one.
+fn redact(text: &mut String) {
+    let variant = "unknown variant `";
+    let quoted = if text.starts_with(variant) {
+        let end = ["`, expected ", "`, there are no variants"].iter().find_map(|after| text.rfind(after));
+        end.map(|end| variant.len() - 2..end + 1)
+    } else {
+        let ends = text.find('"').zip(text.rfind('"'));
+        ends.map(|(start, end)| start - usize::from(text.get(..start).is_some_and(|text| text.ends_with(' ')))..end + 1)
+    };
+    if let Some(range) = quoted.filter(|range| range.start < range.end) {
+        text.replace_range(range, "");
+    }
+}
+
+impl fmt::Display for Misfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Misfit {}
+
+struct Subject<'a>(&'a Option<Box<str>>);
+
+impl fmt::Display for Subject<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.as_deref().unwrap_or("object"))
+    }
+}
+
+struct Place<'a>(&'a str);
+
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_empty() { "its root" } else { self.0 })
+    }
+}

@@ -1,0 +1,49 @@
+//! The vocabulary that every other room of evenkeel speaks.
+//!
+//! # What it is for
+//!
+//! - Naming things: [`ObjectKey`] for objects, [`ResourceInfo`] for kinds, [`ResourceVersion`] for states of the store.
+//! - Choosing things: [`LabelSelector`] and [`FieldSelector`].
+//! - Holding things: [`Obj`], an object whose [`Header`] is read and whose payload is decoded on demand.
+//! - Receiving things: [`ListDecoder`] and [`WatchDecoder`], which turn bytes, cut anywhere, into objects and events.
+//! - Refusing things: [`Status`], the API's own error, and [`DecodeError`], [`StreamError`], [`SelectorError`] for what
+//!   cannot be read.
+//!
+//! # What it promises
+//!
+//! - No I/O, no clocks, no tasks, no randomness: everything here is a function of its input.
+//! - No input makes it panic, recurse without bound or hold more than its documented limits.
+//! - Errors say where: the byte, the path in the JSON, and the object.
+//! - Nothing of an object's payload is printed by `Debug`, and no contents of strings appear in decode errors.
+//! - Types of [`kube_core`] and [`k8s_openapi`] work as they are; how payloads rest in memory is nobody's business but
+//!   this crate's and may change.
+//!
+//! # What it deliberately does not do
+//!
+//! - It builds no tree of JSON. Who wants one decodes [`Obj`] into `DynamicObject` or a type of their own.
+//! - It does not check objects against schemas, nor names against the rules of the server that will see them.
+//! - It does not talk: requests are for the client, answers for the API server.
+#![deny(missing_docs)]
+#![forbid(unsafe_code)]
+
+mod decode;
+mod header;
+pub mod json;
+pub mod key;
+mod memo;
+mod obj;
+pub mod resource;
+pub mod selector;
+pub mod status;
+pub mod stream;
+mod version;
+
+pub use decode::{DecodeError, Misfit};
+pub use header::{Header, OwnerRef};
+pub use key::{KeyError, ObjectKey};
+pub use obj::Obj;
+pub use resource::ResourceInfo;
+pub use selector::{FieldOperator, FieldSelector, FieldTerm, LabelOperator, LabelSelector, Requirement, SelectorError};
+pub use status::{Reason, Status, StatusCause, StatusDetails};
+pub use stream::{ListDecoder, ListMeta, StreamError, WatchDecoder, WatchEvent};
+pub use version::ResourceVersion;

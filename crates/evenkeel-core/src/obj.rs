@@ -1,0 +1,258 @@
+//! [`Obj`]: the currency of evenkeel, an object whose header is read and whose payload is decoded on demand.
+
+use std::any::type_name;
+use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde::de::DeserializeOwned;
+
+use crate::decode::{DecodeError, Misfit};
+use crate::header::Header;
+use crate::json::{JsonValue, path_at};
+use crate::resource::ResourceInfo;
+
+/// An object of kind `K`.
+///
+/// - Cloning costs a reference count; an object never changes.
+/// - Its [`Header`] is always there, and `Obj` dereferences to it: `obj.key()`, `obj.label("app")`, …
+/// - The payload stays as the server sent it until [`typed`](Self::typed) is called, or a value in it is asked for by
+///   [`path`](Self::path) or [`annotation`](Self::annotation).
+/// - An object that does not fit `K` is an object like any other; only `typed` says that it does not fit.
+///
+/// # What it keeps in memory
+///
+/// The payload of an object that came out of a decoder is a slice of the chunk it arrived in, unless it was cut between
+/// two chunks. That is free while the chunk's other objects are kept as well. But one object of a chunk keeps all of it,
+/// and how large chunks are is for the transport to say: 16 KiB with HTTP/2, up to several hundred with HTTP/1.1. Whoever
+/// keeps some objects and drops the rest, such as a filter before a store, or a store that outlives the list it was
+/// filled from, keeps them [`detached`](Self::detached).
+///
+/// ```
+/// use std::sync::Arc;
+/// use evenkeel_core::{Obj, ResourceInfo};
+/// use k8s_openapi::api::core::v1::Pod;
+///
+/// let pods = Arc::new(ResourceInfo::of::<Pod>());
+/// let json = r#"{"metadata": {"namespace": "ns", "name": "web-0"}, "spec": {"nodeName": "n1", "containers": []}}"#;
+/// let pod = Obj::<Pod>::from_json(&pods, json)?;
+/// assert_eq!(pod.key().as_str(), "ns/web-0");
+/// assert_eq!(pod.path("spec.nodeName").unwrap().text(), "n1");
+/// assert_eq!(pod.typed()?.spec.as_ref().unwrap().node_name.as_deref(), Some("n1"));
+/// # Ok::<(), evenkeel_core::DecodeError>(())
+/// ```
+pub struct Obj<K> {
+    inner: Arc<Inner>,
+    kind: PhantomData<fn() -> K>,
+}
+
+struct Inner {
+    header: Header,
+    /// One JSON object, checked to be one.
+    raw: Bytes,
+    info: Arc<ResourceInfo>,
+    /// Under which the memo knows the decoded value.
+    id: u64,
+}
+
+impl<K> Obj<K> {
+    /// The object in this JSON. A list or anything else that has no name is refused.
+    pub fn from_json(info: &Arc<ResourceInfo>, json: impl Into<Bytes>) -> Result<Self, DecodeError> {
+        let raw = json.into();
+        let inner = Header::from_json(&raw)
+            .and_then(|header| Inner::new(info, header, raw))
+            .map_err(|error| error.of_kind(info.kind()))?;
+        Ok(Self::of(inner))
+    }
+
+    /// The object whose header has been read from `raw`.
+    pub(crate) fn from_parts(info: &Arc<ResourceInfo>, header: Header, raw: Bytes) -> Result<Self, DecodeError> {
+        Inner::new(info, header, raw).map(Self::of)
+    }
+
+    fn of(inner: Inner) -> Self {
+        Obj { inner: Arc::new(inner), kind: PhantomData }
+    }
+
+    /// What is known of the object without decoding it.
+    pub fn header(&self) -> &Header {
+        &self.inner.header
+    }
+
+    /// The object's kind: what it says itself, or what was asked for.
+    pub fn kind(&self) -> &str {
+        self.inner.kind()
+    }
+
+    /// The object's API version: what it says itself, or what was asked for.
+    pub fn api_version(&self) -> &str {
+        self.inner.api_version()
+    }
+
+    /// The JSON as the server sent it. Items of typed lists do not state their kind.
+    ///
+    /// The bytes may be a slice of the chunk they came in: keeping them, or the object, keeps the chunk. See
+    /// [`detached`](Self::detached).
+    pub fn raw(&self) -> &Bytes {
+        &self.inner.raw
+    }
+
+    /// The JSON with `kind` and `apiVersion`, filled in if the server left them out.
+    pub fn json(&self) -> Cow<'_, [u8]> {
+        self.inner.json()
+    }
+
+    /// The value of an annotation, looked up in the JSON.
+    pub fn annotation(&self, key: &str) -> Option<Cow<'_, str>> {
+        self.inner.annotation(key)
+    }
+
+    /// The value at a path such as `spec.nodeName` or `spec.containers[0].image`, looked up in the JSON; `None` if there
+    /// is none or it is null.
+    pub fn path(&self, path: &str) -> Option<JsonValue<'_>> {
+        JsonValue::at_path(self.inner.text(), path)
+    }
+
+    /// The same object in a payload of its own, so that it keeps nothing else in memory.
+    ///
+    /// Costs a copy of header and payload, every time: this is for those who keep an object for long while others that
+    /// came with it are dropped. What [`typed`](Self::typed) has decoded for the original is not shared.
+    pub fn detached(&self) -> Self {
+        let inner = &*self.inner;
+        let raw = Bytes::copy_from_slice(&inner.raw);
+        Self::of(Inner {
+            header: inner.header.clone(),
+            raw,
+            info: Arc::clone(&inner.info),
+            id: inner.info.memo.number(),
+        })
+    }
+}
+
+impl<K: DeserializeOwned + Send + Sync + 'static> Obj<K> {
+    /// The object as a Rust value, decoded on first use.
+    ///
+    /// What was decoded is remembered for a while, but a [`ResourceInfo`] never holds more than 64 decoded values, and
+    /// none of an object that is gone: those that look at an object at about the same time share one value, while a
+    /// cache of a hundred thousand objects that were all looked at once does not come to hold a hundred thousand values.
+    /// Keep the `Arc` for as long as you look at it, and ask again the next time.
+    pub fn typed(&self) -> Result<Arc<K>, DecodeError> {
+        let inner = &*self.inner;
+        if let Some(value) = inner.info.memo.get(inner.id) {
+            return Ok(value);
+        }
+        let value: Arc<K> = Arc::new(decode(inner)?);
+        inner.info.memo.put(inner.id, &value);
+        Ok(value)
+    }
+}
+
+fn decode<K: DeserializeOwned>(inner: &Inner) -> Result<K, DecodeError> {
+    let json = inner.json();
+    serde_json::from_slice(&json).map_err(|error| inner.misfit(&json, &error))
+}
+
+impl Inner {
+    fn new(info: &Arc<ResourceInfo>, header: Header, raw: Bytes) -> Result<Self, DecodeError> {
+        if header.key().name().is_empty() {
+            return Err(DecodeError::NoName { kind: header.kind().map(Into::into) });
+        }
+        Ok(Inner { header, raw, info: Arc::clone(info), id: info.memo.number() })
+    }
+
+    fn kind(&self) -> &str {
+        self.header.kind().unwrap_or(self.info.kind())
+    }
+
+    fn api_version(&self) -> &str {
+        self.header.api_version().unwrap_or(self.info.api_version())
+    }
+
+    fn text(&self) -> &str {
+        // The header was read from these bytes, so they are UTF-8; the check is a fraction of the look-up that follows.
+        std::str::from_utf8(&self.raw).unwrap_or_default()
+    }
+
+    fn json(&self) -> Cow<'_, [u8]> {
+        let raw = &*self.raw;
+        let mut missing = String::new();
+        for (member, stated, value) in [
+            ("kind", self.header.kind(), self.info.kind()),
+            ("apiVersion", self.header.api_version(), self.info.api_version()),
+        ] {
+            if stated.is_none() {
+                missing.push_str(&format!("\"{member}\":{},", serde_json::Value::from(value)));
+            }
+        }
+        // The object has metadata, so there is a member for the last comma to stand before.
+        let body = raw.trim_ascii_start().strip_prefix(b"{");
+        match body {
+            Some(body) if !missing.is_empty() => Cow::Owned([b"{", missing.as_bytes(), body].concat()),
+            _ => Cow::Borrowed(raw),
+        }
+    }
+
+    fn annotation(&self, key: &str) -> Option<Cow<'_, str>> {
+        let annotations = JsonValue::at_path(self.text(), "metadata.annotations")?;
+        let mut scanner = crate::json::Scanner::of_str(annotations.json());
+        if !scanner.find_member(key).ok()? {
+            return None;
+        }
+        scanner.string().ok()
+    }
+
+    #[cold]
+    fn misfit(&self, json: &[u8], error: &serde_json::Error) -> DecodeError {
+        DecodeError::Typed {
+            kind: self.kind().into(),
+            key: self.header.key().clone(),
+            path: path_at(json, offset_of(json, error)).into(),
+            source: Misfit::new(error),
+        }
+    }
+}
+
+/// How many bytes serde_json had read when it gave up, from the line and column that it tells.
+fn offset_of(json: &[u8], error: &serde_json::Error) -> usize {
+    let lines = error.line().saturating_sub(1);
+    let start = match lines {
+        0 => 0,
+        _ => memchr::memchr_iter(b'\n', json).nth(lines - 1).map_or(json.len(), |newline| newline + 1),
+    };
+    start + error.column()
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.info.memo.forget(self.id);
+    }
+}
+
+impl<K> Clone for Obj<K> {
+    fn clone(&self) -> Self {
+        Obj { inner: Arc::clone(&self.inner), kind: PhantomData }
+    }
+}
+
+impl<K> Deref for Obj<K> {
+    type Target = Header;
+
+    fn deref(&self) -> &Header {
+        &self.inner.header
+    }
+}
+
+impl<K> fmt::Debug for Obj<K> {
+    /// Never prints the payload: it may be a secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let short = type_name::<K>().rsplit("::").next().unwrap_or_default();
+        write!(f, "Obj<{short}>({} {} @{})", self.kind(), self.key(), self.resource_version())
+    }
+}
+
+#[cfg(test)]
+#[path = "obj_tests.rs"]
+mod tests;

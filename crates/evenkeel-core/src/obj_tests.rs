@@ -1,0 +1,155 @@
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
+use kube_core::DynamicObject;
+
+use super::*;
+use crate::memo::SLOTS;
+
+fn info<K>() -> Arc<ResourceInfo>
+where
+    K: kube_core::Resource<DynamicType = ()>,
+    K::Scope: crate::resource::StaticScope,
+{
+    Arc::new(ResourceInfo::of::<K>())
+}
+
+#[test]
+fn typed_is_decoded_once_and_shared() {
+    let obj =
+        Obj::<ConfigMap>::from_json(&info::<ConfigMap>(), r#"{"metadata":{"name":"a"},"data":{"k":"v"}}"#).unwrap();
+    let first = obj.typed().unwrap();
+    assert_eq!(first.data.as_ref().unwrap()["k"], "v");
+    assert!(Arc::ptr_eq(&first, &obj.clone().typed().unwrap()));
+}
+
+#[test]
+fn what_typed_remembers_is_bounded_and_goes_with_the_object() {
+    let info = info::<ConfigMap>();
+    let objects: Vec<Obj<ConfigMap>> = (0..2 * SLOTS)
+        .map(|i| Obj::from_json(&info, format!(r#"{{"metadata":{{"name":"a{i}"}}}}"#)).unwrap())
+        .collect();
+    let values: Vec<Arc<ConfigMap>> = objects.iter().map(|obj| obj.typed().unwrap()).collect();
+    let held = |values: &[Arc<ConfigMap>]| values.iter().filter(|value| Arc::strong_count(value) > 1).count();
+    assert_eq!(held(&values), SLOTS);
+    drop(objects);
+    assert_eq!(held(&values), 0);
+}
+
+#[test]
+fn a_misfit_names_kind_key_and_path() {
+    let json = r#"{"metadata":{"namespace":"ns","name":"web"},
+        "spec":{"replicas":"three","selector":{},"template":{}}}"#;
+    let obj = Obj::<Deployment>::from_json(&info::<Deployment>(), json).unwrap();
+    assert_eq!(obj.path("spec.replicas").unwrap().text(), "three", "the object itself is fine");
+    let error = obj.typed().unwrap_err();
+    let DecodeError::Typed { kind, key, path, .. } = &error else { panic!("{error:?}") };
+    assert_eq!((&**kind, key.as_str(), &**path), ("Deployment", "ns/web", "spec.replicas"));
+    assert_eq!(
+        error.to_string(),
+        "Deployment ns/web does not fit its type at spec.replicas: invalid type: string, expected i32"
+    );
+}
+
+#[test]
+fn a_misfit_deep_in_arrays_is_found() {
+    let json =
+        r#"{"metadata":{"name":"p"},"spec":{"containers":[{"name":"a"},{"name":"b","ports":[{"containerPort":[]}]}]}}"#;
+    let error = Obj::<Pod>::from_json(&info::<Pod>(), json).unwrap().typed().unwrap_err();
+    assert_eq!(error.path(), "spec.containers[1].ports[0].containerPort");
+}
+
+#[test]
+fn a_missing_field_is_reported_at_the_object_that_lacks_it() {
+    #[derive(Debug, serde::Deserialize)]
+    struct Strict {
+        #[expect(dead_code)]
+        spec: Spec,
+    }
+    #[derive(Debug, serde::Deserialize)]
+    struct Spec {
+        #[expect(dead_code)]
+        size: u32,
+    }
+    let info = Arc::new(ResourceInfo::new("x.io", "v1", "Strict", "stricts", true));
+    let json = r#"{"metadata":{"name":"p"},"spec":{"other":1}}"#;
+    let error = Obj::<Strict>::from_json(&info, json).unwrap().typed().unwrap_err();
+    assert_eq!(error.path(), "spec");
+    assert!(error.to_string().contains("missing field `size`"), "{error}");
+}
+
+#[test]
+fn sec_5_neither_errors_nor_debug_show_the_contents_of_strings() {
+    let json = r#"{"metadata":{"name":"s"},"data":"hunter2 \"quoted\""}"#;
+    let obj = Obj::<Secret>::from_json(&info::<Secret>(), json).unwrap();
+    let error = obj.typed().unwrap_err();
+    for text in [error.to_string(), format!("{error:?}"), format!("{obj:?}")] {
+        assert!(!text.contains("hunter2") && !text.contains("quoted"), "{text}");
+    }
+    assert_eq!(format!("{obj:?}"), "Obj<Secret>(Secret s @)");
+}
+
+#[test]
+fn sec_5_errors_of_enums_and_times_show_no_contents_either() {
+    #[derive(Debug, serde::Deserialize)]
+    enum Phase {
+        Up,
+        Down,
+    }
+    #[derive(Debug, serde::Deserialize)]
+    struct Phased {
+        #[expect(dead_code)]
+        phase: Phase,
+    }
+    let info = Arc::new(ResourceInfo::new("x.io", "v1", "Phased", "phaseds", true));
+    let json = r#"{"metadata":{"name":"p"},"phase":"hunter2"}"#;
+    let error = Obj::<Phased>::from_json(&info, json).unwrap().typed().unwrap_err().to_string();
+    assert_eq!(error, "Phased p does not fit its type at phase: unknown variant, expected `Up` or `Down`");
+    let json = r#"{"metadata":{"name":"p","creationTimestamp":"hunter\"2"}}"#;
+    let error = Obj::<Pod>::from_json(&self::info::<Pod>(), json).unwrap().typed().unwrap_err().to_string();
+    assert!(error.contains("metadata.creationTimestamp") && !error.contains("hunter"), "{error}");
+}
+
+#[test]
+fn kind_and_version_are_filled_in_where_the_list_left_them_out() {
+    let info = info::<Deployment>();
+    let bare = Obj::<DynamicObject>::from_json(&info, r#"  {"metadata":{"name":"a"}}"#).unwrap();
+    assert_eq!((bare.kind(), bare.api_version()), ("Deployment", "apps/v1"));
+    assert_eq!(&*bare.json(), br#"{"kind":"Deployment","apiVersion":"apps/v1","metadata":{"name":"a"}}"#);
+    let types = bare.typed().unwrap().types.clone().unwrap();
+    assert_eq!((types.kind.as_str(), types.api_version.as_str()), ("Deployment", "apps/v1"));
+    let stated = r#"{"kind":"Other","apiVersion":"v9","metadata":{"name":"a"}}"#;
+    let stated = Obj::<DynamicObject>::from_json(&info, stated).unwrap();
+    assert!(matches!(stated.json(), Cow::Borrowed(_)));
+    assert_eq!(stated.kind(), "Other");
+}
+
+#[test]
+fn annotations_are_read_from_the_bytes() {
+    let json = r#"{"metadata":{"name":"a","annotations":{"x/y":"1","odd]":"2\n"}}}"#;
+    let obj = Obj::<Pod>::from_json(&info::<Pod>(), json).unwrap();
+    assert_eq!(obj.annotation("x/y").as_deref(), Some("1"));
+    assert_eq!(obj.annotation("odd]").as_deref(), Some("2\n"));
+    assert_eq!(obj.annotation("z"), None);
+}
+
+#[test]
+fn key_003_lists_are_not_objects() {
+    let error = Obj::<Pod>::from_json(&info::<Pod>(), r#"{"kind":"PodList","metadata":{},"items":[]}"#).unwrap_err();
+    assert_eq!(error.to_string(), "object has no meta: PodList has no metadata.name");
+}
+
+#[test]
+fn detached_objects_have_a_payload_of_their_own() {
+    let chunk = Bytes::from(r#"{"metadata":{"name":"a"}}   and much more"#);
+    let obj = Obj::<Pod>::from_json(&info::<Pod>(), chunk.slice(..25)).unwrap();
+    assert_eq!(obj.raw().as_ptr(), chunk.as_ptr());
+    let own = obj.detached();
+    assert_ne!(own.raw().as_ptr(), chunk.as_ptr());
+    assert_eq!((own.raw(), own.key()), (obj.raw(), obj.key()));
+}
+
+#[test]
+fn objects_can_be_shared_between_threads_whatever_their_kind() {
+    fn shared<T: Send + Sync>() {}
+    shared::<Obj<std::cell::Cell<u8>>>();
+}

@@ -1,0 +1,196 @@
+//! [`ResourceInfo`]: everything about a kind that requests and decoders need to know, gathered once.
+
+use std::fmt;
+
+use kube_core::{ClusterResourceScope, NamespaceResourceScope, Resource};
+
+use crate::memo::Memo;
+
+/// A kind of object as the API server serves it: its names, its version and its scope.
+///
+/// Make one per kind and share it in an `Arc`: nothing after that has to be generic over kube-core's `DynamicType`, and
+/// the objects decoded with it share the bounded memory of decoded values described at [`Obj::typed`](crate::Obj::typed).
+///
+/// ```
+/// use evenkeel_core::ResourceInfo;
+/// use k8s_openapi::api::apps::v1::Deployment;
+///
+/// let info = ResourceInfo::of::<Deployment>();
+/// assert_eq!(info.api_version(), "apps/v1");
+/// assert_eq!(info.url_path(Some("default")), "/apis/apps/v1/namespaces/default/deployments");
+/// assert_eq!(info.url_path(None), "/apis/apps/v1/deployments");
+/// ```
+pub struct ResourceInfo {
+    group: Box<str>,
+    version: Box<str>,
+    kind: Box<str>,
+    plural: Box<str>,
+    api_version: Box<str>,
+    namespaced: bool,
+    pub(crate) memo: Memo,
+}
+
+/// The scopes that a Rust type can state by itself. Kinds that are only known at run time have none of them: for those,
+/// say the scope to [`ResourceInfo::describe`].
+pub trait StaticScope {
+    /// Whether objects live in namespaces.
+    const NAMESPACED: bool;
+}
+
+impl StaticScope for NamespaceResourceScope {
+    const NAMESPACED: bool = true;
+}
+
+impl StaticScope for ClusterResourceScope {
+    const NAMESPACED: bool = false;
+}
+
+impl ResourceInfo {
+    /// The kind of a type that knows its own names and scope: all of k8s-openapi and every derived custom resource.
+    pub fn of<K>() -> Self
+    where
+        K: Resource,
+        K::DynamicType: Default,
+        K::Scope: StaticScope,
+    {
+        Self::describe::<K>(&K::DynamicType::default(), K::Scope::NAMESPACED)
+    }
+
+    /// The kind of a type whose names, or whose scope, are only known at run time.
+    pub fn describe<K: Resource>(dynamic: &K::DynamicType, namespaced: bool) -> Self {
+        Self::new(&K::group(dynamic), &K::version(dynamic), &K::kind(dynamic), &K::plural(dynamic), namespaced)
+    }
+
+    /// The kind with these names; `group` is empty for the core group.
+    pub fn new(group: &str, version: &str, kind: &str, plural: &str, namespaced: bool) -> Self {
+        let api_version = if group.is_empty() { version.into() } else { format!("{group}/{version}").into() };
+        ResourceInfo {
+            group: group.into(),
+            version: version.into(),
+            kind: kind.into(),
+            plural: plural.into(),
+            api_version,
+            namespaced,
+            memo: Memo::default(),
+        }
+    }
+
+    /// The API group; empty for the core group.
+    pub fn group(&self) -> &str {
+        &self.group
+    }
+
+    /// The version within the group, such as `v1`.
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// Group and version as objects carry them: `v1`, `apps/v1`.
+    pub fn api_version(&self) -> &str {
+        &self.api_version
+    }
+
+    /// The kind, such as `Pod`.
+    pub fn kind(&self) -> &str {
+        &self.kind
+    }
+
+    /// The plural that stands in URLs, such as `pods`.
+    pub fn plural(&self) -> &str {
+        &self.plural
+    }
+
+    /// Whether objects of this kind live in namespaces.
+    pub fn namespaced(&self) -> bool {
+        self.namespaced
+    }
+
+    /// The path of the collection: in one namespace, or across all of them when there is none.
+    ///
+    /// A kind that lives in no namespace has one collection only, whatever namespace is asked for. The namespace is put
+    /// in as it is; whoever builds a request from names that a user gave checks them first.
+    pub fn url_path(&self, namespace: Option<&str>) -> String {
+        let root = if self.group.is_empty() { "/api/" } else { "/apis/" };
+        let namespace = namespace.filter(|namespace| self.namespaced && !namespace.is_empty());
+        let mut path = String::with_capacity(
+            root.len() + self.api_version.len() + self.plural.len() + namespace.map_or(0, str::len) + 13,
+        );
+        path.push_str(root);
+        path.push_str(&self.api_version);
+        if let Some(namespace) = namespace {
+            path.push_str("/namespaces/");
+            path.push_str(namespace);
+        }
+        path.push('/');
+        path.push_str(&self.plural);
+        path
+    }
+
+    fn names(&self) -> (&str, &str, &str, &str, bool) {
+        (&self.group, &self.version, &self.kind, &self.plural, self.namespaced)
+    }
+}
+
+impl Clone for ResourceInfo {
+    /// The same kind, with a memory of decoded values of its own.
+    fn clone(&self) -> Self {
+        Self::new(&self.group, &self.version, &self.kind, &self.plural, self.namespaced)
+    }
+}
+
+impl PartialEq for ResourceInfo {
+    fn eq(&self, other: &Self) -> bool {
+        self.names() == other.names()
+    }
+}
+
+impl Eq for ResourceInfo {}
+
+impl std::hash::Hash for ResourceInfo {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.names().hash(state);
+    }
+}
+
+impl fmt::Debug for ResourceInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ResourceInfo")
+            .field("api_version", &self.api_version)
+            .field("kind", &self.kind)
+            .field("plural", &self.plural)
+            .field("namespaced", &self.namespaced)
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::{Node, Pod};
+    use kube_core::{ApiResource, DynamicObject, GroupVersionKind};
+
+    use super::*;
+
+    #[test]
+    fn the_core_group_has_its_own_root() {
+        let pods = ResourceInfo::of::<Pod>();
+        assert_eq!(pods.api_version(), "v1");
+        assert_eq!(pods.url_path(Some("ns")), "/api/v1/namespaces/ns/pods");
+        assert_eq!(pods.url_path(None), "/api/v1/pods");
+        assert_eq!(pods.url_path(Some("")), "/api/v1/pods");
+    }
+
+    #[test]
+    fn cluster_kinds_have_one_collection() {
+        let nodes = ResourceInfo::of::<Node>();
+        assert!(!nodes.namespaced());
+        assert_eq!(nodes.url_path(Some("ns")), "/api/v1/nodes");
+    }
+
+    #[test]
+    fn dynamic_kinds_are_captured_once() {
+        let gvk = GroupVersionKind::gvk("samplecontroller.k8s.io", "v1alpha1", "Foo");
+        let info = ResourceInfo::describe::<DynamicObject>(&ApiResource::from_gvk(&gvk), true);
+        assert_eq!(info, ResourceInfo::new("samplecontroller.k8s.io", "v1alpha1", "Foo", "foos", true));
+        assert_eq!(info.url_path(Some("default")), "/apis/samplecontroller.k8s.io/v1alpha1/namespaces/default/foos");
+    }
+}

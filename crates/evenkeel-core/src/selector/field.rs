@@ -1,0 +1,202 @@
+//! [`FieldSelector`]: a conjunction of comparisons of fields with texts.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+
+use super::error::SelectorError;
+
+/// Selects objects by the values of a few fields. All terms must hold; no terms select everything.
+///
+/// Which fields there are is for the server and the kind to say; this type only knows the grammar. Terms are kept in
+/// the order of their text, so selectors that were written differently but ask the same compare equal.
+///
+/// ```
+/// use evenkeel_core::FieldSelector;
+///
+/// let selector = FieldSelector::parse("status.phase!=Failed,spec.nodeName==node-1").unwrap();
+/// assert_eq!(selector.to_string(), "spec.nodeName=node-1,status.phase!=Failed");
+/// assert_eq!(selector.exact("spec.nodeName"), Some("node-1"));
+/// assert!(selector.matches(|field| (field == "spec.nodeName").then_some("node-1")));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct FieldSelector {
+    terms: Vec<FieldTerm>,
+}
+
+/// One comparison.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct FieldTerm {
+    /// The field, such as `metadata.name`.
+    pub field: String,
+    /// How to compare.
+    pub operator: FieldOperator,
+    /// The text to compare with.
+    pub value: String,
+}
+
+/// How a [`FieldTerm`] compares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FieldOperator {
+    /// The field has the value.
+    Equals,
+    /// The field has another value.
+    NotEquals,
+}
+
+impl FieldSelector {
+    /// The selector that selects everything.
+    pub fn everything() -> Self {
+        Self::default()
+    }
+
+    /// Reads a selector in the notation of `kubectl --field-selector` and of the `fieldSelector` query parameter.
+    pub fn parse(text: &str) -> Result<Self, SelectorError> {
+        let mut terms = Vec::new();
+        for term in split_terms(text).filter(|term| !term.is_empty()) {
+            let (field, operator, value) = split_term(term)
+                .ok_or_else(|| SelectorError::UnknownTerm { selector: text.into(), term: term.into() })?;
+            terms.push(FieldTerm { field: field.into(), operator, value: unescape(value)?.into_owned() });
+        }
+        terms.sort_by_cached_key(FieldTerm::to_string);
+        Ok(FieldSelector { terms })
+    }
+
+    /// The same selector with one more term. The value may be any text; it is escaped where it must be.
+    pub fn and(
+        mut self,
+        field: impl Into<String>,
+        operator: FieldOperator,
+        value: impl Into<String>,
+    ) -> Result<Self, SelectorError> {
+        let field = field.into();
+        if field.is_empty() || field.contains(['=', '!', ',', '\\']) {
+            return Err(SelectorError::InvalidField { field });
+        }
+        self.terms.push(FieldTerm { field, operator, value: value.into() });
+        self.terms.sort_by_cached_key(FieldTerm::to_string);
+        Ok(self)
+    }
+
+    /// Whether this selects everything.
+    pub fn is_empty(&self) -> bool {
+        self.terms.is_empty()
+    }
+
+    /// The terms, in the order of their text.
+    pub fn terms(&self) -> &[FieldTerm] {
+        &self.terms
+    }
+
+    /// The value that the field must have to be selected, if the selector says so.
+    pub fn exact(&self, field: &str) -> Option<&str> {
+        self.terms
+            .iter()
+            .find(|term| term.operator == FieldOperator::Equals && term.field == field)
+            .map(|term| term.value.as_str())
+    }
+
+    /// Whether an object is selected; `get` looks up its fields. A field that is not there is as good as empty.
+    pub fn matches<'a>(&self, get: impl Fn(&str) -> Option<&'a str>) -> bool {
+        self.terms.iter().all(|term| {
+            let equal = get(&term.field).unwrap_or_default() == term.value;
+            equal == (term.operator == FieldOperator::Equals)
+        })
+    }
+}
+
+impl fmt::Display for FieldTerm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let operator = match self.operator {
+            FieldOperator::Equals => "=",
+            FieldOperator::NotEquals => "!=",
+        };
+        write!(f, "{}{operator}{}", self.field, escape(&self.value))
+    }
+}
+
+impl fmt::Display for FieldSelector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, term) in self.terms.iter().enumerate() {
+            if index > 0 {
+                f.write_str(",")?;
+            }
+            term.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for FieldSelector {
+    type Err = SelectorError;
+
+    fn from_str(text: &str) -> Result<Self, SelectorError> {
+        Self::parse(text)
+    }
+}
+
+/// Cuts at every comma that no backslash protects.
+fn split_terms(text: &str) -> impl Iterator<Item = &str> {
+    let mut escaped = false;
+    text.split(move |c| match c {
+        _ if escaped => {
+            escaped = false;
+            false
+        }
+        '\\' => {
+            escaped = true;
+            false
+        }
+        c => c == ',',
+    })
+}
+
+/// Cuts at the first operator. Escapes do not count on the left side: the field's name is taken as it stands.
+fn split_term(term: &str) -> Option<(&str, FieldOperator, &str)> {
+    let equals = term.find('=')?;
+    let (left, right) = (term.get(..equals)?, term.get(equals + 1..)?);
+    Some(match left.strip_suffix('!') {
+        Some(field) => (field, FieldOperator::NotEquals, right),
+        None => (left, FieldOperator::Equals, right.strip_prefix('=').unwrap_or(right)),
+    })
+}
+
+fn unescape(value: &str) -> Result<Cow<'_, str>, SelectorError> {
+    if !value.contains(['\\', ',', '=']) {
+        return Ok(Cow::Borrowed(value));
+    }
+    let mut out = String::with_capacity(value.len());
+    let mut rest = value.chars();
+    while let Some(c) = rest.next() {
+        match c {
+            '\\' => match rest.next() {
+                Some(c @ ('\\' | ',' | '=')) => out.push(c),
+                other => {
+                    let sequence = std::iter::once('\\').chain(other).collect();
+                    return Err(SelectorError::InvalidEscape { sequence });
+                }
+            },
+            ',' | '=' => return Err(SelectorError::Unescaped { character: c }),
+            c => out.push(c),
+        }
+    }
+    Ok(Cow::Owned(out))
+}
+
+fn escape(value: &str) -> Cow<'_, str> {
+    if !value.contains(['\\', ',', '=']) {
+        return Cow::Borrowed(value);
+    }
+    let mut out = String::with_capacity(value.len() + 4);
+    for c in value.chars() {
+        if matches!(c, '\\' | ',' | '=') {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    Cow::Owned(out)
+}
+
+#[cfg(test)]
+#[path = "field_tests.rs"]
+mod tests;

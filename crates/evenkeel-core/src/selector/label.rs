@@ -1,0 +1,460 @@
+//! [`LabelSelector`]: a conjunction of requirements on labels.
+
+use std::fmt;
+use std::str::FromStr;
+
+use k8s_openapi::apimachinery::pkg::apis::meta;
+
+use super::error::{RequirementFault, SelectorError};
+use super::lexer::{Lexer, Token};
+use super::names;
+
+/// Selects objects by their labels. All requirements must hold; no requirements select everything.
+///
+/// Requirements are kept sorted by key, and the values of each sorted and without duplicates, so that selectors that
+/// were written differently but ask the same compare equal and print the same. `==` and `=` are one operator.
+///
+/// ```
+/// use evenkeel_core::LabelSelector;
+///
+/// let selector = LabelSelector::parse("tier in (web, api), app==shop, !canary").unwrap();
+/// assert_eq!(selector.to_string(), "app=shop,!canary,tier in (api,web)");
+/// let labels = [("app", "shop"), ("tier", "web")];
+/// assert!(selector.matches(|key| labels.iter().find(|(k, _)| *k == key).map(|(_, value)| *value)));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct LabelSelector {
+    requirements: Vec<Requirement>,
+}
+
+/// What a [`Requirement`] asks of a label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LabelOperator {
+    /// The label is there and has the one value.
+    Equals,
+    /// The label is not there, or has another value.
+    NotEquals,
+    /// The label is there and has one of the values.
+    In,
+    /// The label is not there, or has none of the values.
+    NotIn,
+    /// The label is there.
+    Exists,
+    /// The label is not there.
+    DoesNotExist,
+    /// The label is there and is an integer greater than the one value.
+    GreaterThan,
+    /// The label is there and is an integer less than the one value.
+    LessThan,
+}
+
+/// One condition on one label.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Requirement {
+    key: String,
+    operator: LabelOperator,
+    values: Vec<String>,
+}
+
+impl LabelSelector {
+    /// The selector that selects everything.
+    pub fn everything() -> Self {
+        Self::default()
+    }
+
+    /// Reads a selector in the notation of `kubectl -l` and of the `labelSelector` query parameter.
+    pub fn parse(text: &str) -> Result<Self, SelectorError> {
+        let mut lexer = Lexer::new(text);
+        let mut requirements = Vec::new();
+        loop {
+            match lexer.peek() {
+                Token::Word(_) | Token::Not => {}
+                Token::End => break,
+                other => {
+                    return Err(SelectorError::token(other.text(), "!, identifier, or 'end of string'"));
+                }
+            }
+            let requirement = parse_requirement(&mut lexer)
+                .map_err(|source| SelectorError::Requirement { source: Box::new(source) })?;
+            requirements.push(requirement);
+            match lexer.next() {
+                Token::End => break,
+                Token::Comma => match lexer.peek() {
+                    Token::Word(_) | Token::Not => {}
+                    other => return Err(SelectorError::token(other.text(), "identifier after ','")),
+                },
+                other => return Err(SelectorError::token(other.text(), "',' or 'end of string'")),
+            }
+        }
+        Ok(Self::from_requirements(requirements))
+    }
+
+    /// The selector of these requirements.
+    pub fn from_requirements(requirements: impl IntoIterator<Item = Requirement>) -> Self {
+        let mut requirements: Vec<Requirement> = requirements.into_iter().collect();
+        requirements.sort_by(|a, b| a.key.cmp(&b.key));
+        LabelSelector { requirements }
+    }
+
+    /// The selector that an API object spells as `matchLabels` and `matchExpressions`.
+    ///
+    /// The operators of expressions are `In`, `NotIn`, `Exists` and `DoesNotExist`.
+    pub fn from_match<'a, V>(
+        labels: impl IntoIterator<Item = (&'a str, &'a str)>,
+        expressions: impl IntoIterator<Item = (&'a str, &'a str, V)>,
+    ) -> Result<Self, SelectorError>
+    where
+        V: IntoIterator<Item = &'a str>,
+    {
+        let mut requirements = Vec::new();
+        for (key, value) in labels {
+            requirements.push(Requirement::new(key, LabelOperator::Equals, [value])?);
+        }
+        for (key, operator, values) in expressions {
+            let operator = match operator {
+                "In" => LabelOperator::In,
+                "NotIn" => LabelOperator::NotIn,
+                "Exists" => LabelOperator::Exists,
+                "DoesNotExist" => LabelOperator::DoesNotExist,
+                other => {
+                    return Err(SelectorError::UnknownOperator { operator: other.into() });
+                }
+            };
+            requirements.push(Requirement::new(key, operator, values)?);
+        }
+        Ok(Self::from_requirements(requirements))
+    }
+
+    /// The selector in the `selector` field of an API object, such as a Deployment's.
+    ///
+    /// An empty object selects everything. Kubernetes takes an absent or null selector to select nothing; as there is
+    /// no selector that says so, null is an error here and the caller decides.
+    pub fn from_json(value: &serde_json::Value) -> Result<Self, SelectorError> {
+        use serde_json::Value;
+        const NO_VALUES: &[Value] = &[];
+        let malformed = |path: &str, expected| SelectorError::Malformed { path: path.into(), expected };
+        let selector = value.as_object().ok_or_else(|| malformed("selector", "an object"))?;
+        let mut labels = Vec::new();
+        match selector.get("matchLabels") {
+            None | Some(Value::Null) => {}
+            Some(Value::Object(map)) => {
+                for (key, value) in map {
+                    let value = value.as_str().ok_or_else(|| malformed(&format!("matchLabels[{key}]"), "a string"))?;
+                    labels.push((key.as_str(), value));
+                }
+            }
+            Some(_) => return Err(malformed("matchLabels", "an object")),
+        }
+        let expressions = match selector.get("matchExpressions") {
+            None | Some(Value::Null) => NO_VALUES,
+            Some(Value::Array(expressions)) => expressions,
+            Some(_) => return Err(malformed("matchExpressions", "an array")),
+        };
+        let mut matches = Vec::with_capacity(expressions.len());
+        for (index, expression) in expressions.iter().enumerate() {
+            let at = |field: &str| format!("matchExpressions[{index}].{field}");
+            let text = |field: &str| {
+                expression.get(field).and_then(Value::as_str).ok_or_else(|| malformed(&at(field), "a string"))
+            };
+            let values = match expression.get("values") {
+                None | Some(Value::Null) => NO_VALUES,
+                Some(Value::Array(values)) => values,
+                Some(_) => return Err(malformed(&at("values"), "an array")),
+            };
+            let values: Vec<&str> = values
+                .iter()
+                .map(|value| value.as_str().ok_or_else(|| malformed(&at("values"), "strings only")))
+                .collect::<Result<_, _>>()?;
+            matches.push((text("key")?, text("operator")?, values));
+        }
+        Self::from_match(labels, matches)
+    }
+
+    /// The same selector with one more requirement.
+    pub fn and(mut self, requirement: Requirement) -> Self {
+        let at = self.requirements.partition_point(|other| other.key <= requirement.key);
+        self.requirements.insert(at, requirement);
+        self
+    }
+
+    /// Whether this selects everything.
+    pub fn is_empty(&self) -> bool {
+        self.requirements.is_empty()
+    }
+
+    /// The requirements, sorted by key.
+    pub fn requirements(&self) -> &[Requirement] {
+        &self.requirements
+    }
+
+    /// Whether an object is selected; `get` looks up its labels.
+    pub fn matches<'a>(&self, get: impl Fn(&str) -> Option<&'a str>) -> bool {
+        self.requirements.iter().all(|requirement| requirement.matches(get(&requirement.key)))
+    }
+}
+
+impl Requirement {
+    /// A requirement, if its key and values are allowed and there are as many values as the operator wants.
+    pub fn new<V: Into<String>>(
+        key: impl Into<String>,
+        operator: LabelOperator,
+        values: impl IntoIterator<Item = V>,
+    ) -> Result<Self, SelectorError> {
+        let key = key.into();
+        let mut values: Vec<String> = values.into_iter().map(Into::into).collect();
+        let mut faults = Vec::new();
+        let mut fault = |field: String, value: String, detail: String| {
+            faults.push(RequirementFault { field, value, detail });
+        };
+        if let Some(detail) = names::label_key_fault(&key) {
+            fault("key".into(), names::quote(&key), detail);
+        }
+        if let Some(detail) = operator.count_fault(values.len()) {
+            fault("values".into(), go_slice(&values), detail.into());
+        }
+        for (index, value) in values.iter().enumerate() {
+            if operator.compares() && value.parse::<i64>().is_err() {
+                fault(
+                    format!("values[{index}]"),
+                    names::quote(value),
+                    "for 'Gt', 'Lt' operators, the value must be an integer".into(),
+                );
+            }
+        }
+        for (index, value) in values.iter().enumerate() {
+            if let Some(detail) = names::label_value_fault(value) {
+                fault(format!("values[{index}][{key}]"), names::quote(value), detail);
+            }
+        }
+        if !faults.is_empty() {
+            return Err(SelectorError::InvalidRequirement { faults });
+        }
+        values.sort_unstable();
+        values.dedup();
+        Ok(Requirement { key, operator, values })
+    }
+
+    /// The label's key.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// What is asked of the label.
+    pub fn operator(&self) -> LabelOperator {
+        self.operator
+    }
+
+    /// The values, sorted and without duplicates.
+    pub fn values(&self) -> &[String] {
+        &self.values
+    }
+
+    /// Whether a label with this value (`None` when it is not there) meets the requirement.
+    pub fn matches(&self, value: Option<&str>) -> bool {
+        let listed = |value: &str| self.values.iter().any(|listed| listed == value);
+        match (self.operator, value) {
+            (LabelOperator::Exists, value) => value.is_some(),
+            (LabelOperator::DoesNotExist, value) => value.is_none(),
+            (LabelOperator::Equals | LabelOperator::In, value) => value.is_some_and(listed),
+            (LabelOperator::NotEquals | LabelOperator::NotIn, value) => !value.is_some_and(listed),
+            (LabelOperator::GreaterThan, value) => self.compare(value).is_some_and(|(value, bound)| value > bound),
+            (LabelOperator::LessThan, value) => self.compare(value).is_some_and(|(value, bound)| value < bound),
+        }
+    }
+
+    fn compare(&self, value: Option<&str>) -> Option<(i64, i64)> {
+        Some((value?.parse().ok()?, self.values.first()?.parse().ok()?))
+    }
+}
+
+impl LabelOperator {
+    fn compares(self) -> bool {
+        matches!(self, LabelOperator::GreaterThan | LabelOperator::LessThan)
+    }
+
+    fn count_fault(self, count: usize) -> Option<&'static str> {
+        match self {
+            LabelOperator::In | LabelOperator::NotIn => {
+                (count == 0).then_some("for 'in', 'notin' operators, values set can't be empty")
+            }
+            LabelOperator::Equals | LabelOperator::NotEquals => {
+                (count != 1).then_some("exact-match compatibility requires one single value")
+            }
+            LabelOperator::Exists | LabelOperator::DoesNotExist => {
+                (count != 0).then_some("values set must be empty for exists and does not exist")
+            }
+            LabelOperator::GreaterThan | LabelOperator::LessThan => {
+                (count != 1).then_some("for 'Gt', 'Lt' operators, exactly one value is required")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Requirement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (operator, close) = match self.operator {
+            LabelOperator::Exists => return f.write_str(&self.key),
+            LabelOperator::DoesNotExist => return write!(f, "!{}", self.key),
+            LabelOperator::Equals => ("=", ""),
+            LabelOperator::NotEquals => ("!=", ""),
+            LabelOperator::In => (" in (", ")"),
+            LabelOperator::NotIn => (" notin (", ")"),
+            LabelOperator::GreaterThan => (">", ""),
+            LabelOperator::LessThan => ("<", ""),
+        };
+        write!(f, "{}{operator}", self.key)?;
+        for (index, value) in self.values.iter().enumerate() {
+            if index > 0 {
+                f.write_str(",")?;
+            }
+            f.write_str(value)?;
+        }
+        f.write_str(close)
+    }
+}
+
+impl fmt::Display for LabelSelector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, requirement) in self.requirements.iter().enumerate() {
+            if index > 0 {
+                f.write_str(",")?;
+            }
+            requirement.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for LabelSelector {
+    type Err = SelectorError;
+
+    fn from_str(text: &str) -> Result<Self, SelectorError> {
+        Self::parse(text)
+    }
+}
+
+impl TryFrom<&meta::v1::LabelSelector> for LabelSelector {
+    type Error = SelectorError;
+
+    /// The selector that a typed API object holds.
+    fn try_from(selector: &meta::v1::LabelSelector) -> Result<Self, SelectorError> {
+        let labels = selector.match_labels.iter().flatten();
+        let expressions = selector.match_expressions.iter().flatten();
+        Self::from_match(
+            labels.map(|(key, value)| (key.as_str(), value.as_str())),
+            expressions.map(|expression| {
+                let values = expression.values.iter().flatten().map(String::as_str);
+                (expression.key.as_str(), expression.operator.as_str(), values)
+            }),
+        )
+    }
+}
+
+/// A list of strings in the form that the server prints an offending one in.
+fn go_slice(values: &[String]) -> String {
+    if values.is_empty() {
+        return "[]string(nil)".into();
+    }
+    let quoted: Vec<String> = values.iter().map(|value| names::quote(value)).collect();
+    format!("[]string{{{}}}", quoted.join(", "))
+}
+
+fn parse_requirement(lexer: &mut Lexer<'_>) -> Result<Requirement, SelectorError> {
+    let mut token = lexer.next();
+    let negated = token == Token::Not;
+    if negated {
+        token = lexer.next();
+    }
+    let Token::Word(key) = token else {
+        return Err(SelectorError::token(token.text(), "identifier"));
+    };
+    if let Some(detail) = names::label_key_fault(key) {
+        let fault = RequirementFault { field: "<nil>".into(), value: names::quote(key), detail };
+        return Err(SelectorError::InvalidRequirement { faults: vec![fault] });
+    }
+    const NONE: [&str; 0] = [];
+    if negated {
+        return Requirement::new(key, LabelOperator::DoesNotExist, NONE);
+    }
+    if matches!(lexer.peek(), Token::End | Token::Comma) {
+        return Requirement::new(key, LabelOperator::Exists, NONE);
+    }
+    let operator = match lexer.next() {
+        Token::Word("in") => LabelOperator::In,
+        Token::Word("notin") => LabelOperator::NotIn,
+        Token::Equals | Token::DoubleEquals => LabelOperator::Equals,
+        Token::NotEquals => LabelOperator::NotEquals,
+        Token::Greater => LabelOperator::GreaterThan,
+        Token::Less => LabelOperator::LessThan,
+        other => return Err(SelectorError::token(other.text(), "in, notin, =, ==, !=, gt, lt")),
+    };
+    let mut values = match operator {
+        LabelOperator::In | LabelOperator::NotIn => parse_values(lexer)?,
+        _ => vec![parse_exact_value(lexer)?],
+    };
+    // The server numbers the values of a set in sorted order when it finds fault with one.
+    values.sort_unstable();
+    values.dedup();
+    Requirement::new(key, operator, values)
+}
+
+/// One value, which may be empty: `a=` and `a=,b` ask for the empty value.
+fn parse_exact_value<'a>(lexer: &mut Lexer<'a>) -> Result<&'a str, SelectorError> {
+    if matches!(lexer.peek(), Token::End | Token::Comma) {
+        return Ok("");
+    }
+    match lexer.next() {
+        Token::Word(value) => Ok(value),
+        other => Err(SelectorError::token(other.text(), "identifier")),
+    }
+}
+
+/// A set of values in parentheses. Nothing before, between or after commas is the empty value.
+fn parse_values<'a>(lexer: &mut Lexer<'a>) -> Result<Vec<&'a str>, SelectorError> {
+    match lexer.next() {
+        Token::Open => {}
+        other => {
+            return Err(SelectorError::MissingParenthesis { found: other.text().into() });
+        }
+    }
+    match lexer.peek() {
+        Token::Word(_) | Token::Comma => {}
+        Token::Close => {
+            lexer.next();
+            return Ok(vec![""]);
+        }
+        other => return Err(SelectorError::token(other.text(), "',', ')' or identifier")),
+    }
+    let mut values = Vec::new();
+    loop {
+        match lexer.next() {
+            Token::Word(value) => {
+                values.push(value);
+                match lexer.peek() {
+                    Token::Comma => {}
+                    Token::Close => break,
+                    other => return Err(SelectorError::token(other.text(), "',' or ')'")),
+                }
+            }
+            Token::Comma => {
+                let next = lexer.peek();
+                if values.is_empty() || matches!(next, Token::Comma | Token::Close) {
+                    values.push("");
+                }
+                match next {
+                    Token::Close => break,
+                    // Servers read commas in pairs, and so refuse `(a,,)` but not `(a,,,)`.
+                    Token::Comma => drop(lexer.next()),
+                    _ => {}
+                }
+            }
+            other => return Err(SelectorError::token(other.text(), "',', or identifier")),
+        }
+    }
+    lexer.next();
+    Ok(values)
+}
+
+#[cfg(test)]
+#[path = "label_tests.rs"]
+mod tests;

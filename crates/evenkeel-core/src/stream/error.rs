@@ -1,0 +1,82 @@
+//! What can go wrong with a stream of objects.
+
+use crate::decode::{DecodeError, Misfit};
+use crate::json::JsonError;
+
+/// A fault in a list or a watch stream. Offsets count the bytes of the whole stream.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StreamError {
+    /// The stream is not what it should be, and what follows cannot be made sense of.
+    #[error("malformed stream: {source}")]
+    Malformed {
+        /// What is wrong and where.
+        source: JsonError,
+    },
+    /// One item or event is larger than the decoder takes.
+    #[error("stream at byte {offset} ({path}): larger than the limit of {limit} bytes")]
+    TooLarge {
+        /// Where the item starts.
+        offset: u64,
+        /// Which item, such as `items[3]`.
+        path: String,
+        /// The limit.
+        limit: usize,
+    },
+    /// The stream ended in the middle of an item, an event or a list.
+    #[error("stream ended at byte {offset} in the middle of {path}")]
+    Truncated {
+        /// Where the stream ended.
+        offset: u64,
+        /// What was cut off, such as `items[3]`.
+        path: String,
+    },
+    /// The stream was given up because of an earlier error, so there is nothing to be said of its end.
+    #[error("stream was given up after an error")]
+    GivenUp,
+    /// The answer is a JSON object but has no `items`, so it is not a list.
+    #[error("expected a list, found {}", if kind.is_empty() { "an object without items" } else { kind })]
+    NotAList {
+        /// What it says it is; empty if it does not say.
+        kind: String,
+    },
+    /// One item or event holds something that is not an object of the API.
+    #[error("stream at byte {offset}: {source}")]
+    Object {
+        /// Where the item or event starts.
+        offset: u64,
+        /// What is wrong with it.
+        source: DecodeError,
+    },
+    /// An event has a type that there is not.
+    #[error("stream at byte {offset}: got invalid watch event type: {event:?}")]
+    UnknownEvent {
+        /// Where the event starts.
+        offset: u64,
+        /// The type that it states; empty if it states none.
+        event: String,
+    },
+    /// An error event holds something that is not a status.
+    #[error("stream at byte {offset}: error event without a status: {source}")]
+    BadStatus {
+        /// Where the event starts.
+        offset: u64,
+        /// Why it is not a status.
+        source: Misfit,
+    },
+}
+
+impl StreamError {
+    /// Whether the stream is at its end with this. If not, the decoder has passed what was at fault and goes on with
+    /// what follows it.
+    pub fn is_fatal(&self) -> bool {
+        match self {
+            StreamError::Malformed { .. }
+            | StreamError::TooLarge { .. }
+            | StreamError::Truncated { .. }
+            | StreamError::GivenUp
+            | StreamError::NotAList { .. } => true,
+            StreamError::Object { .. } | StreamError::UnknownEvent { .. } | StreamError::BadStatus { .. } => false,
+        }
+    }
+}
