@@ -1,0 +1,197 @@
+//! Field errors: what validation finds, and how it is told to the client.
+
+use std::fmt;
+
+use evenkeel_core::{Reason, Status, StatusCause, StatusDetails};
+use serde_json::Value;
+
+/// What is wrong with one field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    Required,
+    Invalid,
+    TypeInvalid,
+    NotSupported,
+    Duplicate,
+    Forbidden,
+    TooLong,
+    TooMany,
+    NotFound,
+}
+
+impl Fault {
+    /// The `reason` of the cause in a Status.
+    fn reason(self) -> &'static str {
+        match self {
+            Fault::Required => "FieldValueRequired",
+            Fault::Invalid => "FieldValueInvalid",
+            Fault::TypeInvalid => "FieldValueTypeInvalid",
+            Fault::NotSupported => "FieldValueNotSupported",
+            Fault::Duplicate => "FieldValueDuplicate",
+            Fault::Forbidden => "FieldValueForbidden",
+            Fault::TooLong => "FieldValueTooLong",
+            Fault::TooMany => "FieldValueTooMany",
+            Fault::NotFound => "FieldValueNotFound",
+        }
+    }
+
+    fn text(self) -> &'static str {
+        match self {
+            Fault::Required => "Required value",
+            Fault::Invalid | Fault::TypeInvalid => "Invalid value",
+            Fault::NotSupported => "Unsupported value",
+            Fault::Duplicate => "Duplicate value",
+            Fault::Forbidden => "Forbidden",
+            Fault::TooLong => "Too long",
+            Fault::TooMany => "Too many",
+            Fault::NotFound => "Not found",
+        }
+    }
+}
+
+/// One fault of one field of the object that was sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FieldError {
+    pub(crate) fault: Fault,
+    /// The path, such as `spec.containers[0].name`; `<nil>` for the object itself.
+    pub(crate) field: String,
+    /// The offending value as it is printed (strings are quoted), where the message shows one.
+    pub(crate) value: Option<String>,
+    /// The rest of the sentence; may be empty.
+    pub(crate) detail: String,
+}
+
+impl FieldError {
+    pub(crate) fn required(field: impl Into<String>, detail: impl Into<String>) -> Self {
+        FieldError { fault: Fault::Required, field: field.into(), value: None, detail: detail.into() }
+    }
+
+    pub(crate) fn forbidden(field: impl Into<String>, detail: impl Into<String>) -> Self {
+        FieldError { fault: Fault::Forbidden, field: field.into(), value: None, detail: detail.into() }
+    }
+
+    pub(crate) fn invalid(field: impl Into<String>, value: &Value, detail: impl Into<String>) -> Self {
+        FieldError { fault: Fault::Invalid, field: field.into(), value: Some(value.to_string()), detail: detail.into() }
+    }
+
+    pub(crate) fn duplicate(field: impl Into<String>, value: &Value) -> Self {
+        FieldError {
+            fault: Fault::Duplicate,
+            field: field.into(),
+            value: Some(value.to_string()),
+            detail: String::new(),
+        }
+    }
+
+    pub(crate) fn type_invalid(field: impl Into<String>, value: impl Into<String>, detail: impl Into<String>) -> Self {
+        FieldError {
+            fault: Fault::TypeInvalid,
+            field: field.into(),
+            value: Some(format!("{:?}", value.into())),
+            detail: detail.into(),
+        }
+    }
+
+    pub(crate) fn too_long(field: impl Into<String>, limit: u64) -> Self {
+        FieldError {
+            fault: Fault::TooLong,
+            field: field.into(),
+            value: None,
+            detail: format!("may not be more than {limit} bytes"),
+        }
+    }
+
+    pub(crate) fn too_many(field: impl Into<String>, actual: usize, limit: u64) -> Self {
+        FieldError {
+            fault: Fault::TooMany,
+            field: field.into(),
+            value: Some(actual.to_string()),
+            detail: format!("must have at most {limit} items"),
+        }
+    }
+
+    /// `supported` is printed quoted and in the given order.
+    pub(crate) fn not_supported(field: impl Into<String>, value: &Value, supported: &[&str]) -> Self {
+        let supported: Vec<String> = supported.iter().map(|text| format!("{text:?}")).collect();
+        FieldError {
+            fault: Fault::NotSupported,
+            field: field.into(),
+            value: Some(value.to_string()),
+            detail: format!("supported values: {}", supported.join(", ")),
+        }
+    }
+
+    /// The message without the path, as it stands in a cause.
+    pub(crate) fn message(&self) -> String {
+        let mut message = self.fault.text().to_owned();
+        for part in self.value.as_deref().into_iter().chain((!self.detail.is_empty()).then_some(self.detail.as_str())) {
+            message.push_str(": ");
+            message.push_str(part);
+        }
+        message
+    }
+
+    pub(crate) fn cause(&self) -> StatusCause {
+        StatusCause { reason: self.fault.reason().into(), message: self.message(), field: self.field.clone() }
+    }
+}
+
+impl fmt::Display for FieldError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.message())
+    }
+}
+
+/// The 422 that carries these errors (ERR-6). `kind` is the object's kind; errors must not be empty.
+pub(crate) fn invalid(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> Status {
+    let qualified = evenkeel_core::status::qualified(group, kind);
+    let text = match errors {
+        [only] => only.to_string(),
+        several => {
+            let mut texts: Vec<String> = Vec::with_capacity(several.len());
+            for error in several {
+                let text = error.to_string();
+                if !texts.contains(&text) {
+                    texts.push(text);
+                }
+            }
+            if texts.len() == 1 { texts.remove(0) } else { format!("[{}]", texts.join(", ")) }
+        }
+    };
+    Status::failure(422, Reason::INVALID, format!("{qualified} \"{name}\" is invalid: {text}")).with_details(
+        StatusDetails {
+            name: name.into(),
+            group: group.into(),
+            kind: kind.into(),
+            causes: errors.iter().map(FieldError::cause).collect(),
+            ..StatusDetails::default()
+        },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn err_6_one_error_and_several() {
+        let one = [FieldError::required("metadata.name", "name or generateName is required")];
+        assert_eq!(
+            invalid("", "ConfigMap", "", &one).message,
+            "ConfigMap \"\" is invalid: metadata.name: Required value: name or generateName is required"
+        );
+        let two = [
+            FieldError::invalid("spec.replicas", &Value::from(-1), "must be positive"),
+            FieldError::not_supported("spec.type", &Value::from("x"), &["A", "B"]),
+        ];
+        let status = invalid("apps", "Deployment", "web", &two);
+        assert_eq!(
+            status.message,
+            "Deployment.apps \"web\" is invalid: [spec.replicas: Invalid value: -1: must be positive, \
+             spec.type: Unsupported value: \"x\": supported values: \"A\", \"B\"]"
+        );
+        let causes = status.details.unwrap().causes;
+        assert_eq!(causes[0].reason, "FieldValueInvalid");
+        assert_eq!(causes[1].field, "spec.type");
+    }
+}

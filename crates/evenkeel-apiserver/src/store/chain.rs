@@ -1,0 +1,85 @@
+//! The retained versions of one key.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::record::Record;
+
+/// A state that a key has had: an object, or none.
+#[derive(Clone, Debug)]
+pub(super) enum Version {
+    Live(Arc<Record>),
+    /// Deleted at this revision.
+    Tombstone(u64),
+}
+
+impl Version {
+    pub(super) fn revision(&self) -> u64 {
+        match self {
+            Version::Live(record) => record.revision,
+            Version::Tombstone(revision) => *revision,
+        }
+    }
+
+    fn record(&self) -> Option<&Arc<Record>> {
+        match self {
+            Version::Live(record) => Some(record),
+            Version::Tombstone(_) => None,
+        }
+    }
+}
+
+/// The versions of one key that reads may still ask for, oldest first. Most keys have one, kept without an allocation.
+#[derive(Clone, Debug)]
+pub(super) struct Chain {
+    older: VecDeque<Version>,
+    latest: Version,
+}
+
+impl Chain {
+    pub(super) fn new(first: Version) -> Self {
+        Chain { older: VecDeque::new(), latest: first }
+    }
+
+    pub(super) fn push(&mut self, version: Version) {
+        self.older.push_back(std::mem::replace(&mut self.latest, version));
+    }
+
+    pub(super) fn latest(&self) -> Option<&Arc<Record>> {
+        self.latest.record()
+    }
+
+    /// The state at a revision: the newest version that is not newer.
+    pub(super) fn at(&self, revision: u64) -> Option<&Arc<Record>> {
+        if self.latest.revision() <= revision {
+            return self.latest.record();
+        }
+        let newer = self.older.partition_point(|version| version.revision() <= revision);
+        newer.checked_sub(1).and_then(|index| self.older.get(index)).and_then(Version::record)
+    }
+
+    /// Forgets what reads at `floor` and later do not need. Answers whether the whole key can be forgotten.
+    pub(super) fn trim(&mut self, floor: u64) -> bool {
+        let needed = |version: &Version| version.revision() <= floor;
+        if needed(&self.latest) {
+            self.older = VecDeque::new();
+            return self.latest.record().is_none();
+        }
+        let keep_from = self.older.partition_point(needed).saturating_sub(1);
+        self.older.drain(..keep_from);
+        if matches!(self.older.front(), Some(Version::Tombstone(revision)) if *revision <= floor) {
+            self.older.pop_front();
+        }
+        // A key that is written all the time keeps its room; one that was hot once gives it back.
+        if self.older.capacity() > 4 * (self.older.len() + 1) {
+            self.older.shrink_to_fit();
+        }
+        false
+    }
+
+    /// How many versions are held.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.older.len() + 1
+    }
+}

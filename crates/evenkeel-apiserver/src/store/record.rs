@@ -1,0 +1,235 @@
+//! One version of one object, at rest.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use serde_json::{Map, Value};
+
+/// A committed version of an object: canonical JSON and the few facts that lists and watches ask for.
+///
+/// The JSON is compact and begins with `kind`, `apiVersion` and `metadata`, in this order; the other fields follow
+/// sorted. Thanks to this order an item of a typed list, the same object in another version, and the bare metadata are
+/// slices of one allocation: reading never parses.
+#[derive(Debug)]
+pub(crate) struct Record {
+    bytes: Bytes,
+    layout: Layout,
+    pub(crate) revision: u64,
+    pub(crate) facts: Facts,
+}
+
+/// Where the parts of a record are.
+#[derive(Clone, Copy, Debug)]
+struct Layout {
+    /// The first byte after `"apiVersion":"…",`.
+    body: u32,
+    /// The value of `metadata`.
+    metadata: (u32, u32),
+    /// The digits of `metadata.resourceVersion`.
+    version: (u32, u32),
+}
+
+/// What is kept parsed beside the bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Facts {
+    pub(crate) uid: Box<str>,
+    /// Sorted by key.
+    pub(crate) labels: Box<[(Box<str>, Box<str>)]>,
+    /// The values of the kind's selectable fields, in the order in which the kind lists them; absent ones are empty.
+    pub(crate) fields: Box<[Box<str>]>,
+    /// `metadata.deletionTimestamp` is set.
+    pub(crate) deleting: bool,
+    /// Which state of its schema the object has been checked and defaulted against.
+    pub(crate) schema_stamp: u64,
+}
+
+impl Facts {
+    pub(crate) fn label(&self, key: &str) -> Option<&str> {
+        let index = self.labels.binary_search_by(|(candidate, _)| (**candidate).cmp(key)).ok()?;
+        self.labels.get(index).map(|(_, value)| &**value)
+    }
+}
+
+impl Record {
+    /// The whole object, in the version in which it is stored.
+    pub(crate) fn json(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// The object without the opening brace, `kind` and `apiVersion`: `"metadata":{…},…}`.
+    pub(crate) fn body(&self) -> &[u8] {
+        self.bytes.get(self.layout.body as usize..).unwrap_or_default()
+    }
+
+    /// The value of `metadata`.
+    pub(crate) fn metadata(&self) -> &[u8] {
+        self.bytes.get(range(self.layout.metadata)).unwrap_or_default()
+    }
+
+    /// The object as a tree.
+    pub(crate) fn value(&self) -> Value {
+        // The bytes were written by `Draft::new` from a tree, so they parse.
+        serde_json::from_slice(&self.bytes).unwrap_or_default()
+    }
+
+    /// The bytes of [`Record::json`] with another resource version: how a deletion shows the object's last state.
+    pub(crate) fn json_at(&self, revision: u64) -> Bytes {
+        let mut bytes = self.bytes.to_vec();
+        bytes.splice(range(self.layout.version), revision.to_string().into_bytes());
+        bytes.into()
+    }
+
+    /// The bytes of [`Record::metadata`] with another resource version.
+    pub(crate) fn metadata_at(&self, revision: u64) -> Bytes {
+        let offset = self.layout.metadata.0;
+        let version = (self.layout.version.0 - offset, self.layout.version.1 - offset);
+        let mut bytes = self.metadata().to_vec();
+        bytes.splice(range(version), revision.to_string().into_bytes());
+        bytes.into()
+    }
+}
+
+/// An object that is ready to be committed; only its revision is open.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    bytes: Vec<u8>,
+    layout: Layout,
+    facts: Facts,
+}
+
+impl Draft {
+    /// Writes the canonical form. `expected` is the revision the commit will most likely get: if it does, or gets one
+    /// with as many digits, the commit has only to overwrite the digits.
+    pub(crate) fn new(object: &Value, facts: Facts, expected: u64) -> Self {
+        let empty = Map::new();
+        let fields = object.as_object().unwrap_or(&empty);
+        let metadata = fields.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
+        let mut bytes = Vec::with_capacity(2048);
+        bytes.push(b'{');
+        for key in ["kind", "apiVersion"] {
+            write_key(&mut bytes, key);
+            write_value(&mut bytes, fields.get(key).unwrap_or(&Value::Null));
+            bytes.push(b',');
+        }
+        let body = offset(&bytes);
+        write_key(&mut bytes, "metadata");
+        let metadata_start = offset(&bytes);
+        let version = write_metadata(&mut bytes, metadata, expected);
+        let metadata_end = offset(&bytes);
+        for (key, value) in fields {
+            if !matches!(key.as_str(), "kind" | "apiVersion" | "metadata") {
+                bytes.push(b',');
+                write_key(&mut bytes, key);
+                write_value(&mut bytes, value);
+            }
+        }
+        bytes.push(b'}');
+        bytes.shrink_to_fit();
+        Draft { bytes, layout: Layout { body, metadata: (metadata_start, metadata_end), version }, facts }
+    }
+
+    /// The record that a commit at this revision would make; nothing is committed.
+    pub(crate) fn preview(self, revision: u64) -> Record {
+        self.commit(revision)
+    }
+
+    /// Gives the draft its revision.
+    pub(super) fn commit(mut self, revision: u64) -> Record {
+        let digits = revision.to_string().into_bytes();
+        let slot = range(self.layout.version);
+        let (old, new) = (slot.len(), digits.len());
+        self.bytes.splice(slot, digits);
+        if old != new {
+            let shift = |end: u32| (end as usize + new).saturating_sub(old) as u32;
+            self.layout.version.1 = shift(self.layout.version.1);
+            self.layout.metadata.1 = shift(self.layout.metadata.1);
+            self.bytes.shrink_to_fit();
+        }
+        Record { bytes: self.bytes.into(), layout: self.layout, revision, facts: self.facts }
+    }
+}
+
+fn range((start, end): (u32, u32)) -> Range<usize> {
+    start as usize..end as usize
+}
+
+/// Objects are far below 4 GiB: the request that made them was at most a few MiB.
+fn offset(bytes: &[u8]) -> u32 {
+    u32::try_from(bytes.len()).unwrap_or(u32::MAX)
+}
+
+fn write_metadata(bytes: &mut Vec<u8>, metadata: &Map<String, Value>, revision: u64) -> (u32, u32) {
+    bytes.push(b'{');
+    for (key, value) in metadata {
+        if key != "resourceVersion" {
+            write_key(bytes, key);
+            write_value(bytes, value);
+            bytes.push(b',');
+        }
+    }
+    write_key(bytes, "resourceVersion");
+    bytes.push(b'"');
+    let start = offset(bytes);
+    bytes.extend_from_slice(revision.to_string().as_bytes());
+    let end = offset(bytes);
+    bytes.extend_from_slice(b"\"}");
+    (start, end)
+}
+
+fn write_key(bytes: &mut Vec<u8>, key: &str) {
+    write_value(bytes, key);
+    bytes.push(b':');
+}
+
+fn write_value<T: serde::Serialize + ?Sized>(bytes: &mut Vec<u8>, value: &T) {
+    // Writing JSON to memory fails for no tree: keys are strings, and numbers are finite.
+    let written = serde_json::to_writer(&mut *bytes, value);
+    debug_assert!(written.is_ok());
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn pod() -> Value {
+        json!({"apiVersion": "v1", "kind": "Pod", "spec": {"nodeName": "n"},
+               "metadata": {"name": "a", "resourceVersion": "7", "uid": "u"}})
+    }
+
+    #[test]
+    fn sto_6_canonical_order_and_revision_slot() {
+        let record = Draft::new(&pod(), Facts::default(), 9).commit(9);
+        assert_eq!(
+            record.json(),
+            r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","uid":"u","resourceVersion":"9"},"spec":{"nodeName":"n"}}"#
+        );
+        assert_eq!(record.metadata(), br#"{"name":"a","uid":"u","resourceVersion":"9"}"#);
+    }
+
+    #[test]
+    fn sto_7_body_follows_kind_and_version() {
+        let record = Draft::new(&pod(), Facts::default(), 9).commit(9);
+        assert!(record.body().starts_with(br#""metadata":{"#));
+    }
+
+    #[test]
+    fn a_revision_with_more_digits_than_expected_still_fits() {
+        let record = Draft::new(&pod(), Facts::default(), 99).commit(100);
+        assert_eq!(record.value()["metadata"]["resourceVersion"], "100");
+        assert_eq!(record.metadata(), br#"{"name":"a","uid":"u","resourceVersion":"100"}"#);
+        let later: Value = serde_json::from_slice(&record.json_at(12_345)).unwrap();
+        assert_eq!(later["metadata"]["resourceVersion"], "12345");
+        let metadata: Value = serde_json::from_slice(&record.metadata_at(5)).unwrap();
+        assert_eq!(metadata, json!({"name": "a", "uid": "u", "resourceVersion": "5"}));
+    }
+
+    #[test]
+    fn labels_are_found_by_key() {
+        let facts =
+            Facts { labels: Box::new([("a".into(), "1".into()), ("b".into(), "2".into())]), ..Facts::default() };
+        assert_eq!(facts.label("b"), Some("2"));
+        assert_eq!(facts.label("c"), None);
+    }
+}
