@@ -2,9 +2,19 @@
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
+mod crd;
+mod discovery;
 mod env;
 mod exchange;
 mod field;
+mod go_json;
+mod meta;
+mod negotiate;
+mod openapi;
+mod query;
+mod registry;
+mod route;
+mod schema;
 mod store;
 
 pub use env::Env;

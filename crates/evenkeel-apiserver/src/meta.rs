@@ -1,0 +1,318 @@
+//! The rules of `metadata`: what every object's header must satisfy, whatever its kind.
+//!
+//! All functions here are pure. Paths in errors start at `metadata`, and errors come in the order in which kube-apiserver
+//! reports them; where that order is a Go map's, ours is by key.
+
+mod names;
+#[cfg(test)]
+mod tests;
+
+use std::fmt::Write as _;
+
+use serde_json::{Map, Value};
+
+pub(crate) use names::{
+    config_key, dns_label, dns_subdomain, label_value, path_segment, qualified_name, validate_name,
+};
+
+use crate::field::{Fault, FieldError};
+use crate::registry::NameRule;
+
+/// Keys and values of all annotations together may not be longer than this.
+const ANNOTATIONS_MAX_BYTES: usize = 256 * 1024;
+/// A generated name is never longer than this, suffix included.
+const GENERATED_NAME_MAX: usize = 63;
+const SUFFIX_LENGTH: usize = 5;
+/// No vowels and no look-alikes, so that no suffix spells a word.
+const SUFFIX_ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+
+const IMMUTABLE: &str = "field is immutable";
+/// What may not be negative is refused with these words.
+pub(crate) const NEGATIVE: &str = "must be greater than or equal to 0";
+
+/// `generateName` and a random suffix (OBJ-5). `random` gives 64 random bits per call.
+pub(crate) fn generate_name(prefix: &str, mut random: impl FnMut() -> u64) -> String {
+    let mut end = prefix.len().min(GENERATED_NAME_MAX - SUFFIX_LENGTH);
+    while !prefix.is_char_boundary(end) {
+        end -= 1;
+    }
+    let mut name = String::with_capacity(end + SUFFIX_LENGTH);
+    name.push_str(prefix.get(..end).unwrap_or_default());
+    let mut bits = random();
+    for _ in 0..SUFFIX_LENGTH {
+        let count = SUFFIX_ALPHABET.len() as u64;
+        let index = usize::try_from(bits % count).unwrap_or_default();
+        name.push(char::from(SUFFIX_ALPHABET.get(index).copied().unwrap_or(b'b')));
+        bits /= count;
+    }
+    name
+}
+
+/// Checks the metadata of an object that is to be created, after its name has been generated (OBJ-6, OBJ-10).
+pub(crate) fn validate_object_meta(meta: &Value, rule: NameRule, namespaced: bool) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let generate_name = text(meta, "generateName");
+    if !generate_name.is_empty() {
+        refuse(&mut errors, "metadata.generateName", generate_name, validate_name(rule, generate_name, true));
+    }
+    let name = text(meta, "name");
+    if name.is_empty() {
+        errors.push(FieldError::required("metadata.name", "name or generateName is required"));
+    } else {
+        refuse(&mut errors, "metadata.name", name, validate_name(rule, name, false));
+    }
+    let namespace = text(meta, "namespace");
+    match (namespaced, namespace.is_empty()) {
+        (true, true) => errors.push(FieldError::required("metadata.namespace", "")),
+        (true, false) => refuse(&mut errors, "metadata.namespace", namespace, dns_label(namespace)),
+        (false, true) => {}
+        (false, false) => errors.push(FieldError::forbidden("metadata.namespace", "not allowed on this type")),
+    }
+    nonnegative(&mut errors, meta, "generation");
+    validate_maps_and_references(meta, &mut errors);
+    validate_finalizers(meta, &mut errors);
+    errors
+}
+
+/// Checks the metadata of an update against what is stored (UPD-7, UPD-8). Run [`inherit_metadata`] first: what it keeps
+/// silently is not an error. The resource version is not looked at: whether it may be absent depends on the kind.
+pub(crate) fn validate_object_meta_update(new: &Value, old: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    if present(old, "deletionTimestamp").is_some() {
+        validate_no_new_finalizers(new, old, &mut errors);
+    }
+    nonnegative(&mut errors, new, "generation");
+    if number(new, "generation") < number(old, "generation") {
+        let generation = Value::from(number(new, "generation"));
+        errors.push(FieldError::invalid("metadata.generation", &generation, "must not be decremented"));
+    }
+    for key in ["name", "namespace", "uid"] {
+        if text(new, key) != text(old, key) {
+            let value = Value::from(text(new, key));
+            errors.push(FieldError::invalid(format!("metadata.{key}"), &value, IMMUTABLE));
+        }
+    }
+    for key in ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+        if present(new, key) != present(old, key) {
+            let value = present(new, key).unwrap_or(&Value::Null);
+            errors.push(FieldError::invalid(format!("metadata.{key}"), value, IMMUTABLE));
+        }
+    }
+    validate_maps_and_references(new, &mut errors);
+    validate_finalizers(new, &mut errors);
+    errors
+}
+
+/// Gives an update what a client may leave out and what it can never change (UPD-7): the uid if absent, the creation
+/// time, the generation, and the marks of a deletion that has begun.
+pub(crate) fn inherit_metadata(new: &mut Value, old: &Value) {
+    let Some(new) = new.as_object_mut() else { return };
+    copy(new, old, "generation");
+    if new.get("uid").and_then(Value::as_str).is_none_or(str::is_empty) {
+        copy(new, old, "uid");
+    }
+    if present(old, "creationTimestamp").is_some() {
+        copy(new, old, "creationTimestamp");
+    }
+    if present(old, "deletionTimestamp").is_some() {
+        copy(new, old, "deletionTimestamp");
+    }
+    if new.get("deletionGracePeriodSeconds").is_none_or(Value::is_null) {
+        copy(new, old, "deletionGracePeriodSeconds");
+    }
+}
+
+/// Removes owner references that repeat an earlier one, and says so (OBJ-11). The text is for a `Warning` header.
+pub(crate) fn dedup_owner_references(meta: &mut Value) -> Option<String> {
+    let references = meta.get_mut("ownerReferences")?.as_array_mut()?;
+    let mut kept: Vec<Value> = Vec::with_capacity(references.len());
+    let mut duplicates: Vec<String> = Vec::new();
+    for reference in references.drain(..) {
+        if kept.contains(&reference) {
+            duplicates.push(text(&reference, "uid").to_owned());
+        } else {
+            kept.push(reference);
+        }
+    }
+    *references = kept;
+    (!duplicates.is_empty()).then(|| {
+        format!(
+            ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and \
+             may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+            duplicates.join(", ")
+        )
+    })
+}
+
+/// Checks label keys and values; `path` is where the map is.
+pub(crate) fn validate_labels(labels: Option<&Value>, path: &str, errors: &mut Vec<FieldError>) {
+    for (key, value) in labels.and_then(Value::as_object).into_iter().flatten() {
+        refuse(errors, path, key, qualified_name(key));
+        let value = value.as_str().unwrap_or_default();
+        refuse(errors, path, value, label_value(value));
+    }
+}
+
+/// Checks annotation keys and the size of all annotations; `path` is where the map is.
+pub(crate) fn validate_annotations(annotations: Option<&Value>, path: &str, errors: &mut Vec<FieldError>) {
+    let Some(annotations) = annotations.and_then(Value::as_object) else {
+        return;
+    };
+    let mut size = 0;
+    for (key, value) in annotations {
+        size += key.len() + value.as_str().map_or(0, str::len);
+        refuse(errors, path, key, qualified_name(&key.to_lowercase()));
+    }
+    if size > ANNOTATIONS_MAX_BYTES {
+        errors.push(too_long(path, ANNOTATIONS_MAX_BYTES));
+    }
+}
+
+/// A value that takes more bytes than it may. Its text is not repeated to the client.
+pub(crate) fn too_long(path: &str, max: usize) -> FieldError {
+    FieldError {
+        fault: Fault::TooLong,
+        field: path.to_owned(),
+        value: None,
+        detail: format!("may not be more than {max} bytes"),
+    }
+}
+
+/// One error for each fault that was found in `value`.
+pub(crate) fn refuse(errors: &mut Vec<FieldError>, path: &str, value: &str, faults: Vec<String>) {
+    for fault in faults {
+        errors.push(FieldError::invalid(path, &Value::from(value), fault));
+    }
+}
+
+fn validate_maps_and_references(meta: &Value, errors: &mut Vec<FieldError>) {
+    validate_labels(meta.get("labels"), "metadata.labels", errors);
+    validate_annotations(meta.get("annotations"), "metadata.annotations", errors);
+    validate_owner_references(meta, errors);
+}
+
+fn validate_owner_references(meta: &Value, errors: &mut Vec<FieldError>) {
+    let Some(references) = meta.get("ownerReferences").and_then(Value::as_array) else {
+        return;
+    };
+    let mut controller: Option<String> = None;
+    for (index, reference) in references.iter().enumerate() {
+        let path = format!("metadata.ownerReferences[{index}]");
+        let api_version = text(reference, "apiVersion");
+        let kind = text(reference, "kind");
+        if api_version.is_empty() {
+            errors.push(FieldError::required(format!("{path}.apiVersion"), "must not be empty"));
+        } else if !is_group_version(api_version) {
+            errors.push(FieldError::invalid(
+                format!("{path}.apiVersion"),
+                &Value::from(api_version),
+                "must be <group>/<version> or <version>",
+            ));
+        }
+        for key in ["kind", "name", "uid"] {
+            if text(reference, key).is_empty() {
+                errors.push(FieldError::required(format!("{path}.{key}"), "must not be empty"));
+            }
+        }
+        if api_version == "v1" && kind == "Event" {
+            errors.push(FieldError::invalid(path, reference, "/v1, Kind=Event is disallowed from being an owner"));
+        }
+        if reference.get("controller") == Some(&Value::Bool(true)) {
+            let this = format!("{kind}/{}", text(reference, "name"));
+            match &controller {
+                None => controller = Some(this),
+                Some(first) => errors.push(FieldError::invalid(
+                    "metadata.ownerReferences",
+                    &Value::from(references.clone()),
+                    format!(
+                        "Only one reference can have Controller set to true. Found \"true\" in references for \
+                         {first} and {this}"
+                    ),
+                )),
+            }
+        }
+    }
+}
+
+fn validate_finalizers(meta: &Value, errors: &mut Vec<FieldError>) {
+    let mut orphan = false;
+    let mut foreground = false;
+    for finalizer in texts(meta, "finalizers") {
+        refuse(errors, "metadata.finalizers", finalizer, qualified_name(finalizer));
+        orphan |= finalizer == "orphan";
+        foreground |= finalizer == "foregroundDeletion";
+    }
+    if orphan && foreground {
+        errors.push(FieldError::invalid(
+            "metadata.finalizers",
+            meta.get("finalizers").unwrap_or(&Value::Null),
+            "finalizer orphan and foregroundDeletion cannot be both set",
+        ));
+    }
+}
+
+fn validate_no_new_finalizers(new: &Value, old: &Value, errors: &mut Vec<FieldError>) {
+    let mut added: Vec<&str> = texts(new, "finalizers")
+        .filter(|finalizer| !texts(old, "finalizers").any(|known| known == *finalizer))
+        .collect();
+    if added.is_empty() {
+        return;
+    }
+    added.sort_unstable();
+    added.dedup();
+    let mut listed = String::new();
+    for (index, finalizer) in added.iter().enumerate() {
+        let separator = if index == 0 { "" } else { ", " };
+        // Writing to a String cannot fail.
+        let _ = write!(listed, "{separator}{finalizer:?}");
+    }
+    errors.push(FieldError::forbidden(
+        "metadata.finalizers",
+        format!(
+            "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{listed}}}"
+        ),
+    ));
+}
+
+fn nonnegative(errors: &mut Vec<FieldError>, meta: &Value, key: &str) {
+    let value = number(meta, key);
+    if value < 0 {
+        errors.push(FieldError::invalid(format!("metadata.{key}"), &Value::from(value), NEGATIVE));
+    }
+}
+
+/// `version` or `group/version`, neither part empty at the end.
+fn is_group_version(api_version: &str) -> bool {
+    match api_version.split_once('/') {
+        None => true,
+        Some((_, version)) => !version.is_empty() && !version.contains('/'),
+    }
+}
+
+fn copy(new: &mut Map<String, Value>, old: &Value, key: &str) {
+    match present(old, key) {
+        Some(value) => {
+            new.insert(key.to_owned(), value.clone());
+        }
+        None => {
+            new.remove(key);
+        }
+    }
+}
+
+/// The field, unless it is absent or null.
+fn present<'a>(meta: &'a Value, key: &str) -> Option<&'a Value> {
+    meta.get(key).filter(|value| !value.is_null())
+}
+
+fn text<'a>(meta: &'a Value, key: &str) -> &'a str {
+    meta.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn texts<'a>(meta: &'a Value, key: &str) -> impl Iterator<Item = &'a str> {
+    meta.get(key).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+}
+
+fn number(meta: &Value, key: &str) -> i64 {
+    meta.get(key).and_then(Value::as_i64).unwrap_or_default()
+}

@@ -1,0 +1,234 @@
+//! What the server serves: every resource, built-in or custom, as data.
+
+mod builtin;
+mod snapshot;
+mod strategy;
+#[cfg(test)]
+pub(crate) mod tests;
+
+use std::sync::{Arc, OnceLock};
+
+use base64::Engine as _;
+use sha2::{Digest, Sha256};
+
+use crate::schema::Schema;
+
+pub(crate) use builtin::schema_id as builtin_schema_id;
+pub(crate) use snapshot::{Group, Registry, Version};
+
+/// One resource in one version: what the URL's group, version and plural select.
+#[derive(Debug)]
+pub(crate) struct Resource {
+    /// Empty for the core group.
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) kind: String,
+    pub(crate) list_kind: String,
+    pub(crate) plural: String,
+    pub(crate) singular: String,
+    pub(crate) short_names: Vec<String>,
+    pub(crate) categories: Vec<String>,
+    pub(crate) namespaced: bool,
+    /// In the order in which discovery shows them.
+    pub(crate) verbs: Vec<String>,
+    pub(crate) subresources: Vec<Subresource>,
+    /// Which store of objects this version reads and writes: versions of one resource share it.
+    pub(crate) storage: Arc<str>,
+    pub(crate) strategy: Strategy,
+    pub(crate) schema: Option<SchemaHandle>,
+    /// Set for resources that a CustomResourceDefinition made.
+    pub(crate) custom: Option<Arc<CustomFacts>>,
+}
+
+/// A schema that lives as long as the process (built-in) or as long as its definition (custom).
+#[derive(Clone, Debug)]
+pub(crate) enum SchemaHandle {
+    Builtin(BuiltinSchema),
+    Custom(Arc<Schema>),
+}
+
+/// The schema of a built-in kind, found when it is first asked for: a server that never sees a kind never reads its
+/// schema.
+#[derive(Clone, Debug)]
+pub(crate) struct BuiltinSchema {
+    id: String,
+    schema: OnceLock<Option<&'static Schema>>,
+}
+
+impl BuiltinSchema {
+    /// `id` is the OpenAPI name, e.g. `io.k8s.api.core.v1.Pod`.
+    pub(crate) fn new(id: String) -> Self {
+        BuiltinSchema { id, schema: OnceLock::new() }
+    }
+
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+}
+
+/// `pods/log`, `deployments/scale`, …
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Subresource {
+    pub(crate) name: String,
+    pub(crate) verbs: Vec<String>,
+    /// What it answers with; for `scale` this is `autoscaling/v1 Scale`.
+    pub(crate) response_group: String,
+    pub(crate) response_version: String,
+    pub(crate) response_kind: String,
+}
+
+/// The rule that a kind's names follow (OBJ-10).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum NameRule {
+    #[default]
+    DnsSubdomain,
+    DnsLabel,
+    Dns1035Label,
+    /// Anything that can stand in a URL path segment.
+    PathSegment,
+}
+
+/// How a kind differs from the others in the generic machinery.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Strategy {
+    pub(crate) names: NameRule,
+    /// `metadata.generation` counts changes of the specification (SUB-9).
+    pub(crate) tracks_generation: bool,
+    /// An update may leave out the resource version (UPD-4).
+    pub(crate) unconditional_update: bool,
+    /// PUT of a missing object creates it (UPD-6).
+    pub(crate) create_on_update: bool,
+    /// DELETE answers with the object rather than with a Status (DEL-5).
+    pub(crate) delete_returns_object: bool,
+    /// Dependents are orphaned unless the client says otherwise (DEL-12).
+    pub(crate) orphans_by_default: bool,
+    /// `status` is written through its own sub-resource only (SUB-2).
+    pub(crate) has_status: bool,
+    /// Field selectors besides `metadata.name` and `metadata.namespace` (SEL-3).
+    pub(crate) selectable: Vec<SelectableField>,
+    /// How an unknown field selector is refused (SEL-4).
+    pub(crate) unknown_field: UnknownField,
+}
+
+/// A field that lists and watches may select on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SelectableField {
+    /// As the selector spells it.
+    pub(crate) label: String,
+    /// Where the value is, as the keys to follow.
+    pub(crate) path: Vec<String>,
+}
+
+/// Which words refuse an unknown field selector.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum UnknownField {
+    /// `"x" is not a known field selector: only "metadata.name", "metadata.namespace"`
+    #[default]
+    OnlyMetadata,
+    /// `field label not supported: x`
+    NotSupported,
+    /// `field label "x" not supported for Job`
+    NotSupportedForKind,
+}
+
+/// What a CustomResourceDefinition says of one of its versions beyond names and schema.
+#[derive(Debug, Default)]
+pub(crate) struct CustomFacts {
+    /// The name of the CustomResourceDefinition.
+    pub(crate) definition: String,
+    pub(crate) columns: Vec<PrinterColumn>,
+    pub(crate) scale: Option<ScalePaths>,
+    /// The Warning that answers carry while this version is deprecated.
+    pub(crate) deprecation_warning: Option<String>,
+    /// The version in which objects are stored.
+    pub(crate) storage_version: String,
+    /// The definition is being deleted: no creates.
+    pub(crate) terminating: bool,
+    /// Changes whenever the definition does: objects that carry another stamp were written under another schema.
+    pub(crate) schema_stamp: u64,
+    /// The schema as published, for OpenAPI.
+    pub(crate) published_schema: serde_json::Value,
+}
+
+/// One of `additionalPrinterColumns`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PrinterColumn {
+    pub(crate) name: String,
+    /// `string`, `integer`, `number`, `boolean` or `date`.
+    pub(crate) kind: String,
+    pub(crate) format: String,
+    pub(crate) description: String,
+    pub(crate) priority: i32,
+    pub(crate) json_path: String,
+}
+
+/// Where a custom resource keeps its replicas (SUB-7), as dotted paths with a leading dot.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ScalePaths {
+    pub(crate) spec_replicas: String,
+    pub(crate) status_replicas: String,
+    pub(crate) label_selector: Option<String>,
+}
+
+impl Resource {
+    /// `v1`, or `apps/v1`.
+    pub(crate) fn api_version(&self) -> String {
+        group_version(&self.group, &self.version)
+    }
+
+    pub(crate) fn subresource(&self, name: &str) -> Option<&Subresource> {
+        self.subresources.iter().find(|subresource| subresource.name == name)
+    }
+
+    /// The schema of the kind, if it has one.
+    pub(crate) fn schema(&self) -> Option<&Schema> {
+        match self.schema.as_ref()? {
+            SchemaHandle::Builtin(builtin) => *builtin.schema.get_or_init(|| Schema::builtin(&builtin.id)),
+            SchemaHandle::Custom(schema) => Some(schema),
+        }
+    }
+
+    /// Whether the resource (not one of its sub-resources) has this verb.
+    pub(crate) fn has_verb(&self, verb: &str) -> bool {
+        self.verbs.iter().any(|known| known == verb)
+    }
+
+    /// What a field selector reads when the selected field is absent (SEL-3): Go's zero value of the field, which
+    /// upstream prints, where the field is a number or a boolean there.
+    pub(crate) fn absent_field(&self, label: &str) -> &'static str {
+        match (&self.custom, label) {
+            (None, "spec.hostNetwork" | "spec.unschedulable") => "false",
+            (None, "status.replicas" | "status.successful") => "0",
+            _ => "",
+        }
+    }
+
+    /// Names the form in which objects are stored (DIS-3): equal hashes mean that two resources are one. Resources that
+    /// are never stored have none.
+    pub(crate) fn storage_version_hash(&self) -> Option<String> {
+        let (group, version) = match &self.custom {
+            Some(facts) => (self.group.as_str(), facts.storage_version.as_str()),
+            None if !self.has_verb("update") => return None,
+            None => match (self.group.as_str(), self.plural.as_str()) {
+                ("events.k8s.io", "events") => ("", "v1"),
+                ("autoscaling", "horizontalpodautoscalers") => ("autoscaling", "v2"),
+                (group, _) => (group, self.version.as_str()),
+            },
+        };
+        let digest = Sha256::digest(format!("{group}/{version}/{}", self.kind));
+        Some(base64::engine::general_purpose::STANDARD.encode(digest.get(..8)?))
+    }
+}
+
+/// `v1`, or `apps/v1`.
+pub(crate) fn group_version(group: &str, version: &str) -> String {
+    if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
+}
+
+/// The name of the store that a resource lives in: `pods`, `deployments.apps`. Events of both groups share one.
+pub(crate) fn storage_key(group: &str, plural: &str) -> String {
+    match (group, plural) {
+        ("events.k8s.io", "events") => "events".to_owned(),
+        _ => evenkeel_core::status::qualified(group, plural),
+    }
+}

@@ -1,0 +1,265 @@
+//! [`Registry`]: what is served right now, as an immutable value.
+
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, LazyLock, OnceLock};
+
+use bytes::Bytes;
+
+use super::{Resource, builtin};
+use crate::discovery::Aggregated;
+use crate::openapi::{self, Document};
+
+/// Every resource that is served at one moment. Cloning is cheap; changes make a new one and share what did not change,
+/// cached documents included, so a request that holds a registry sees one consistent API surface from start to end.
+#[derive(Clone, Debug)]
+pub(crate) struct Registry(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    /// In discovery order: core, the other built-in groups by priority, custom groups as they came (DIS-7).
+    groups: Vec<Arc<Group>>,
+    by_name: HashMap<String, usize>,
+    /// By the name of the definition, as they came.
+    definitions: Vec<Definition>,
+    documents: Documents,
+}
+
+#[derive(Clone, Debug)]
+struct Definition {
+    name: Arc<str>,
+    resources: Arc<[Arc<Resource>]>,
+}
+
+/// What is made on the first request and then kept, of the documents that span all groups.
+#[derive(Debug, Default)]
+pub(crate) struct Documents {
+    pub(crate) groups: OnceLock<Bytes>,
+    pub(crate) aggregated_core: OnceLock<Aggregated>,
+    pub(crate) aggregated_groups: OnceLock<Aggregated>,
+    pub(crate) openapi_index: OnceLock<openapi::Index>,
+}
+
+/// One API group.
+#[derive(Debug)]
+pub(crate) struct Group {
+    /// Empty for the core group.
+    pub(crate) name: String,
+    /// The most stable and newest first: that one is preferred. Never empty.
+    pub(crate) versions: Vec<Arc<Version>>,
+}
+
+/// One version of a group.
+#[derive(Debug)]
+pub(crate) struct Version {
+    pub(crate) group: String,
+    pub(crate) name: String,
+    /// Sorted by plural.
+    pub(crate) resources: Vec<Arc<Resource>>,
+    /// Whether the server brings this version itself; its unknown paths are answered differently.
+    pub(crate) builtin: bool,
+    pub(crate) discovery: OnceLock<Bytes>,
+    pub(crate) openapi: OnceLock<Document>,
+}
+
+static BUILTIN: LazyLock<Registry> = LazyLock::new(|| {
+    let mut names: Vec<&str> = Vec::new();
+    for resource in builtin::RESOURCES.iter() {
+        if names.last() != Some(&resource.group.as_str()) {
+            names.push(&resource.group);
+        }
+    }
+    let groups = names.into_iter().filter_map(|name| Group::build(name, builtin::RESOURCES.iter(), None));
+    Registry::new(groups.map(Arc::new).collect(), Vec::new())
+});
+
+impl Registry {
+    /// What a server without definitions serves. All servers of a process share it and its documents.
+    pub(crate) fn builtin() -> Registry {
+        BUILTIN.clone()
+    }
+
+    fn new(groups: Vec<Arc<Group>>, definitions: Vec<Definition>) -> Registry {
+        let by_name = groups.iter().enumerate().map(|(index, group)| (group.name.clone(), index)).collect();
+        Registry(Arc::new(Inner { groups, by_name, definitions, documents: Documents::default() }))
+    }
+
+    /// The resource that a URL names.
+    pub(crate) fn lookup(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Resource>> {
+        self.group(group)?.version(version)?.resource(plural)
+    }
+
+    /// The resource of a kind, as owner references and bodies name it.
+    pub(crate) fn lookup_kind(&self, group: &str, version: &str, kind: &str) -> Option<&Arc<Resource>> {
+        let version = self.group(group)?.version(version)?;
+        version.resources.iter().find(|resource| resource.kind == kind)
+    }
+
+    /// The groups in discovery order; the core group is the first.
+    pub(crate) fn groups(&self) -> &[Arc<Group>] {
+        &self.0.groups
+    }
+
+    /// One group; the empty name is the core group.
+    pub(crate) fn group(&self, name: &str) -> Option<&Arc<Group>> {
+        self.0.groups.get(*self.0.by_name.get(name)?)
+    }
+
+    /// Every resource in every version, in discovery order.
+    pub(crate) fn resources(&self) -> impl Iterator<Item = &Arc<Resource>> {
+        self.groups().iter().flat_map(|group| &group.versions).flat_map(|version| &version.resources)
+    }
+
+    /// What must be emptied before a namespace may go: one resource per store, in its preferred version.
+    pub(crate) fn namespaced_stores(&self) -> impl Iterator<Item = &Arc<Resource>> {
+        let mut seen = HashSet::new();
+        self.resources().filter(move |resource| {
+            resource.namespaced
+                && resource.has_verb("list")
+                && resource.has_verb("delete")
+                && seen.insert(&*resource.storage)
+        })
+    }
+
+    /// The same, with this definition's resources in place of those it had before.
+    pub(crate) fn with_definition(&self, name: &str, resources: Vec<Resource>) -> Registry {
+        self.replace(name, resources.into_iter().map(Arc::new).collect())
+    }
+
+    /// The same, without this definition's resources.
+    pub(crate) fn without_definition(&self, name: &str) -> Registry {
+        self.replace(name, Vec::new())
+    }
+
+    fn replace(&self, name: &str, resources: Vec<Arc<Resource>>) -> Registry {
+        let mut definitions = self.0.definitions.clone();
+        let position = definitions.iter().position(|definition| &*definition.name == name);
+        let mut touched: HashSet<String> = resources.iter().map(|new| new.group.clone()).collect();
+        if let Some(old) = position.and_then(|index| definitions.get(index)) {
+            touched.extend(old.resources.iter().map(|old| old.group.clone()));
+        }
+        match position {
+            Some(index) if resources.is_empty() => {
+                definitions.remove(index);
+            }
+            None if resources.is_empty() => return self.clone(),
+            Some(index) => {
+                if let Some(definition) = definitions.get_mut(index) {
+                    definition.resources = resources.into();
+                }
+            }
+            None => definitions.push(Definition { name: name.into(), resources: resources.into() }),
+        }
+
+        let mut names: Vec<&str> = BUILTIN.groups().iter().map(|group| group.name.as_str()).collect();
+        let mut known: HashSet<&str> = names.iter().copied().collect();
+        let custom = || definitions.iter().flat_map(|definition| definition.resources.iter());
+        names.extend(custom().map(|resource| resource.group.as_str()).filter(|name| known.insert(name)));
+        let groups = names.into_iter().filter_map(|name| match self.group(name) {
+            Some(group) if !touched.contains(name) => Some(group.clone()),
+            old => {
+                let resources = builtin::RESOURCES.iter().chain(custom());
+                Group::build(name, resources, old).map(Arc::new)
+            }
+        });
+        Registry::new(groups.collect(), definitions.clone())
+    }
+
+    pub(crate) fn documents(&self) -> &Documents {
+        &self.0.documents
+    }
+}
+
+impl Group {
+    /// Gathers the resources of one group by version. A version that holds what it held in `old` is taken over with its
+    /// documents.
+    fn build<'a>(
+        name: &str,
+        resources: impl Iterator<Item = &'a Arc<Resource>>,
+        old: Option<&Arc<Group>>,
+    ) -> Option<Group> {
+        let mut versions: Vec<(&str, Vec<Arc<Resource>>)> = Vec::new();
+        for resource in resources.filter(|resource| resource.group == name) {
+            match versions.iter_mut().find(|(version, _)| *version == resource.version) {
+                Some((_, resources)) => resources.push(resource.clone()),
+                None => versions.push((&resource.version, vec![resource.clone()])),
+            }
+        }
+        versions.sort_by_cached_key(|(version, _)| version_priority(version));
+        let versions: Vec<Arc<Version>> = versions
+            .into_iter()
+            .map(|(version, mut resources)| {
+                resources.sort_by(|a, b| a.plural.cmp(&b.plural));
+                match old.and_then(|old| old.version(version)) {
+                    Some(old) if same(&old.resources, &resources) => old.clone(),
+                    _ => Arc::new(Version {
+                        group: name.to_owned(),
+                        name: version.to_owned(),
+                        builtin: resources.iter().any(|resource| resource.custom.is_none()),
+                        resources,
+                        discovery: OnceLock::new(),
+                        openapi: OnceLock::new(),
+                    }),
+                }
+            })
+            .collect();
+        (!versions.is_empty()).then(|| Group { name: name.to_owned(), versions })
+    }
+
+    /// One version of the group.
+    pub(crate) fn version(&self, name: &str) -> Option<&Arc<Version>> {
+        self.versions.iter().find(|version| version.name == name)
+    }
+
+    /// The version that clients should use when they have no reason for another.
+    pub(crate) fn preferred(&self) -> Option<&Arc<Version>> {
+        self.versions.first()
+    }
+}
+
+impl Version {
+    /// The resource with this plural.
+    pub(crate) fn resource(&self, plural: &str) -> Option<&Arc<Resource>> {
+        let index = self.resources.binary_search_by(|resource| resource.plural.as_str().cmp(plural)).ok()?;
+        self.resources.get(index)
+    }
+
+    /// `v1`, or `apps/v1`.
+    pub(crate) fn api_version(&self) -> String {
+        super::group_version(&self.group, &self.name)
+    }
+}
+
+fn same(a: &[Arc<Resource>], b: &[Arc<Resource>]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| Arc::ptr_eq(a, b))
+}
+
+/// Sorts versions as Kubernetes does: stable before beta before alpha, then the higher number first; whatever does not
+/// look like a version comes last, by its letters.
+pub(crate) fn version_priority(version: &str) -> impl Ord + use<> {
+    let parsed = (|| {
+        let rest = version.strip_prefix('v')?;
+        let (major, rest) = number(rest)?;
+        if rest.is_empty() {
+            return Some((Reverse(2), Reverse(major), Reverse(0)));
+        }
+        let (stability, rest) = match (rest.strip_prefix("beta"), rest.strip_prefix("alpha")) {
+            (Some(rest), _) => (1, rest),
+            (_, Some(rest)) => (0, rest),
+            _ => return None,
+        };
+        let (minor, rest) = number(rest)?;
+        rest.is_empty().then_some((Reverse(stability), Reverse(major), Reverse(minor)))
+    })();
+    (parsed.is_none(), parsed, version.to_owned())
+}
+
+/// A number without leading zeros, and what follows it.
+fn number(text: &str) -> Option<(u64, &str)> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (digits, rest) = text.split_at(digits);
+    if digits.starts_with('0') {
+        return None;
+    }
+    Some((digits.parse().ok()?, rest))
+}

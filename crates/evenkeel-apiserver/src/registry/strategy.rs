@@ -1,0 +1,223 @@
+//! How built-in kinds differ from each other, as tables keyed by their store (`pods`, `deployments.apps`).
+
+use super::{NameRule, SelectableField, Strategy, UnknownField};
+
+/// OBJ-10, beyond the default (a DNS subdomain).
+const NAMES: &[(&str, NameRule)] = &[
+    ("namespaces", NameRule::DnsLabel),
+    ("services", NameRule::Dns1035Label),
+    ("roles.rbac.authorization.k8s.io", NameRule::PathSegment),
+    ("rolebindings.rbac.authorization.k8s.io", NameRule::PathSegment),
+    ("clusterroles.rbac.authorization.k8s.io", NameRule::PathSegment),
+    ("clusterrolebindings.rbac.authorization.k8s.io", NameRule::PathSegment),
+    // A signer's name with its slashes turned into colons, and addresses with theirs: no DNS names.
+    ("clustertrustbundles.certificates.k8s.io", NameRule::PathSegment),
+    ("ipaddresses.networking.k8s.io", NameRule::PathSegment),
+];
+
+/// SUB-9.
+const TRACKS_GENERATION: &[&str] = &[
+    "pods",
+    "podtemplates",
+    "replicationcontrollers",
+    "deployments.apps",
+    "replicasets.apps",
+    "statefulsets.apps",
+    "daemonsets.apps",
+    "jobs.batch",
+    "cronjobs.batch",
+    "horizontalpodautoscalers.autoscaling",
+    "poddisruptionbudgets.policy",
+    "ingresses.networking.k8s.io",
+    "ingressclasses.networking.k8s.io",
+    "networkpolicies.networking.k8s.io",
+    "endpointslices.discovery.k8s.io",
+    "flowschemas.flowcontrol.apiserver.k8s.io",
+    "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io",
+    "priorityclasses.scheduling.k8s.io",
+    "csidrivers.storage.k8s.io",
+    "mutatingwebhookconfigurations.admissionregistration.k8s.io",
+    "validatingwebhookconfigurations.admissionregistration.k8s.io",
+    "mutatingadmissionpolicies.admissionregistration.k8s.io",
+    "mutatingadmissionpolicybindings.admissionregistration.k8s.io",
+    "validatingadmissionpolicies.admissionregistration.k8s.io",
+    "validatingadmissionpolicybindings.admissionregistration.k8s.io",
+    "deviceclasses.resource.k8s.io",
+    "resourceslices.resource.k8s.io",
+    "customresourcedefinitions.apiextensions.k8s.io",
+];
+
+/// UPD-4: these want a resource version in every update.
+const CONDITIONAL_UPDATE: &[&str] = &[
+    "customresourcedefinitions.apiextensions.k8s.io",
+    "leases.coordination.k8s.io",
+    "poddisruptionbudgets.policy",
+    "runtimeclasses.node.k8s.io",
+    "csidrivers.storage.k8s.io",
+    "csinodes.storage.k8s.io",
+    "csistoragecapacities.storage.k8s.io",
+    "volumeattachments.storage.k8s.io",
+    "mutatingwebhookconfigurations.admissionregistration.k8s.io",
+    "validatingwebhookconfigurations.admissionregistration.k8s.io",
+    "mutatingadmissionpolicies.admissionregistration.k8s.io",
+    "mutatingadmissionpolicybindings.admissionregistration.k8s.io",
+    "validatingadmissionpolicies.admissionregistration.k8s.io",
+    "validatingadmissionpolicybindings.admissionregistration.k8s.io",
+    "clustertrustbundles.certificates.k8s.io",
+    "podcertificaterequests.certificates.k8s.io",
+    "storageversionmigrations.storagemigration.k8s.io",
+];
+
+/// UPD-6.
+const CREATE_ON_UPDATE: &[&str] = &[
+    "leases.coordination.k8s.io",
+    "endpoints",
+    "events",
+    "limitranges",
+    "services",
+    "runtimeclasses.node.k8s.io",
+    "roles.rbac.authorization.k8s.io",
+    "rolebindings.rbac.authorization.k8s.io",
+    "clusterroles.rbac.authorization.k8s.io",
+    "clusterrolebindings.rbac.authorization.k8s.io",
+];
+
+/// DEL-5.
+const DELETE_RETURNS_OBJECT: &[&str] = &[
+    "namespaces",
+    "pods",
+    "podtemplates",
+    "persistentvolumes",
+    "persistentvolumeclaims",
+    "resourcequotas",
+    "services",
+    "serviceaccounts",
+    "csidrivers.storage.k8s.io",
+    "csinodes.storage.k8s.io",
+    "storageclasses.storage.k8s.io",
+    "volumeattachments.storage.k8s.io",
+    "volumeattributesclasses.storage.k8s.io",
+    "deviceclasses.resource.k8s.io",
+    "devicetaintrules.resource.k8s.io",
+    "resourceclaims.resource.k8s.io",
+    "resourceclaimtemplates.resource.k8s.io",
+    "resourceslices.resource.k8s.io",
+];
+
+/// DEL-12.
+const ORPHANS_BY_DEFAULT: &[&str] = &["jobs.batch", "replicationcontrollers"];
+
+/// SEL-3: the labels of field selectors. A label is the path of its field unless [`path_of`] knows better. Kinds listed
+/// here refuse other labels in words of their own (SEL-4).
+const SELECTABLE: &[(&str, &[&str])] = &[
+    (
+        "pods",
+        &[
+            "spec.nodeName",
+            "spec.host",
+            "spec.restartPolicy",
+            "spec.schedulerName",
+            "spec.serviceAccountName",
+            "spec.hostNetwork",
+            "status.phase",
+            "status.podIP",
+            "status.podIPs",
+            "status.nominatedNodeName",
+        ],
+    ),
+    ("nodes", &["spec.unschedulable"]),
+    ("namespaces", &["status.phase"]),
+    ("secrets", &["type"]),
+    ("services", &["spec.clusterIP", "spec.type"]),
+    ("replicationcontrollers", &["status.replicas"]),
+    ("jobs.batch", &["status.successful"]),
+    ("certificatesigningrequests.certificates.k8s.io", &["spec.signerName"]),
+    ("clustertrustbundles.certificates.k8s.io", &["spec.signerName"]),
+    ("podcertificaterequests.certificates.k8s.io", &["spec.signerName", "spec.podName", "spec.nodeName"]),
+    ("resourceslices.resource.k8s.io", &["spec.nodeName", "spec.driver", "spec.pool.name"]),
+];
+
+/// The two groups of events share a store, but not the names of their fields. What they share stands at the same place,
+/// because the store keeps the values by their position.
+const CORE_EVENT_FIELDS: &[&str] = &[
+    "involvedObject.kind",
+    "involvedObject.namespace",
+    "involvedObject.name",
+    "involvedObject.uid",
+    "involvedObject.apiVersion",
+    "involvedObject.resourceVersion",
+    "involvedObject.fieldPath",
+    "reason",
+    "reportingComponent",
+    "type",
+    "source",
+];
+const EVENTS_GROUP_FIELDS: &[&str] = &[
+    "regarding.kind",
+    "regarding.namespace",
+    "regarding.name",
+    "regarding.uid",
+    "regarding.apiVersion",
+    "regarding.resourceVersion",
+    "regarding.fieldPath",
+    "reason",
+    "reportingController",
+    "type",
+];
+
+/// Where the field of a label is, for labels that are not the path themselves.
+fn path_of(label: &str) -> &str {
+    match label {
+        "spec.host" => "spec.nodeName",
+        "source" => "source.component",
+        "status.successful" => "status.succeeded",
+        label => label,
+    }
+}
+
+/// Every key that a table names: the tables may only speak of resources that are served.
+#[cfg(test)]
+pub(super) fn named_stores() -> impl Iterator<Item = &'static str> {
+    let keyed = NAMES.iter().map(|(key, _)| *key);
+    let keyed = keyed.chain(SELECTABLE.iter().map(|(key, _)| *key));
+    [TRACKS_GENERATION, CONDITIONAL_UPDATE, CREATE_ON_UPDATE, DELETE_RETURNS_OBJECT, ORPHANS_BY_DEFAULT]
+        .into_iter()
+        .flatten()
+        .copied()
+        .chain(keyed)
+}
+
+/// The strategy of a built-in resource; `storage` is its [`super::storage_key`].
+pub(super) fn of(group: &str, storage: &str, has_status: bool) -> Strategy {
+    let labels = match (group, storage) {
+        ("", "events") => Some(CORE_EVENT_FIELDS),
+        (_, "events") => Some(EVENTS_GROUP_FIELDS),
+        _ => find(SELECTABLE, storage),
+    };
+    Strategy {
+        names: find(NAMES, storage).unwrap_or_default(),
+        tracks_generation: TRACKS_GENERATION.contains(&storage),
+        unconditional_update: !CONDITIONAL_UPDATE.contains(&storage),
+        create_on_update: CREATE_ON_UPDATE.contains(&storage),
+        delete_returns_object: DELETE_RETURNS_OBJECT.contains(&storage),
+        orphans_by_default: ORPHANS_BY_DEFAULT.contains(&storage),
+        has_status,
+        unknown_field: match (storage, labels) {
+            ("jobs.batch", _) => UnknownField::NotSupportedForKind,
+            (_, Some(_)) => UnknownField::NotSupported,
+            (_, None) => UnknownField::OnlyMetadata,
+        },
+        selectable: labels
+            .unwrap_or_default()
+            .iter()
+            .map(|label| SelectableField {
+                label: (*label).to_owned(),
+                path: path_of(label).split('.').map(str::to_owned).collect(),
+            })
+            .collect(),
+    }
+}
+
+fn find<T: Copy>(table: &[(&str, T)], storage: &str) -> Option<T> {
+    table.iter().find(|(key, _)| *key == storage).map(|(_, value)| *value)
+}

@@ -1,0 +1,60 @@
+//! The first tier of validation of built-in objects: what their OpenAPI schema demands (OBJ-15).
+
+use serde_json::Value;
+
+use super::path::Path;
+use super::{Form, MAX_DEPTH, MAX_REPORTS, Schema};
+use crate::field::FieldError;
+
+impl Schema {
+    /// Checks that what the schema requires is there and that enumerated strings are among the known ones.
+    ///
+    /// Expects an object that went through [`Schema::decode_builtin`], so types are right. A required field
+    /// with a schema default is always there, if empty, and passes; what may not be empty is for the kind's own rules.
+    pub(crate) fn validate_builtin(&self, value: &Value) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        check(self, value, &mut Path::default(), 0, &mut errors);
+        errors
+    }
+}
+
+fn check(schema: &Schema, value: &Value, path: &mut Path, depth: usize, errors: &mut Vec<FieldError>) {
+    if depth > MAX_DEPTH || errors.len() >= MAX_REPORTS {
+        return;
+    }
+    let shape = schema.shape();
+    match value {
+        Value::Object(object) if shape.form == Form::Object => {
+            for name in &shape.required {
+                let has_default = || shape.property(name).is_some_and(|field| field.default_value().is_some());
+                if object.get(name.as_ref()).is_none_or(Value::is_null) && !has_default() {
+                    errors.push(FieldError::required(path.child(name), ""));
+                }
+            }
+            for (key, value) in object {
+                if let Some(field) = schema.field(key) {
+                    let mark = path.push(key);
+                    check(field, value, path, depth + 1, errors);
+                    path.back(mark);
+                }
+            }
+        }
+        Value::Array(items) => {
+            let Some(schema) = schema.items() else { return };
+            for (index, item) in items.iter().enumerate() {
+                let mark = path.push_index(index);
+                check(schema, item, path, depth + 1, errors);
+                path.back(mark);
+            }
+        }
+        // An empty string is a field that was not set.
+        Value::String(text) if !text.is_empty() => {
+            let choices = &schema.node().choices;
+            if !choices.is_empty() && !choices.contains(value) {
+                let supported: Vec<&str> = choices.iter().filter_map(Value::as_str).collect();
+                errors.push(FieldError::not_supported(path.field(), value, &supported));
+            }
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,332 @@
+//! What a typed decoder followed by a typed encoder makes of the JSON of a built-in object.
+//!
+//! The API server that we answer like decodes every body into a Go struct and encodes it again. That round trip is
+//! visible: unknown fields vanish, nulls and empty optional lists vanish, times and quantities take their canonical
+//! spelling, and structs that are no pointers appear even when nobody sent them. Here the same is done to the JSON tree.
+
+use base64::Engine;
+use base64::alphabet;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use evenkeel_core::{Reason, Status};
+use serde_json::{Map, Value};
+
+use super::path::Path;
+use super::{Form, MAX_DEPTH, MAX_REPORTS, Node, Schema, quantity, time};
+
+/// Why a body could not be decoded, in the words that follow `… cannot be handled as a {Kind}: `.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct DecodeFault(String);
+
+impl DecodeFault {
+    /// The fault of a body that strict decoding does not let pass; see [`complaints`](super::json::complaints).
+    pub(crate) fn strict(complaints: &[String]) -> Self {
+        DecodeFault(format!("strict decoding error: {}", complaints.join(", ")))
+    }
+
+    /// The 400 that tells the client.
+    pub(crate) fn status(&self, kind: &str, version: &str) -> Status {
+        Status::failure(
+            400,
+            Reason::BAD_REQUEST,
+            format!("{kind} in version {version:?} cannot be handled as a {kind}: {self}"),
+        )
+    }
+}
+
+impl Schema {
+    /// Brings an object into the form that its Go type would have (see the module), and returns the paths of the unknown
+    /// fields that were dropped on the way, such as `spec.containers[0].bogus` (DRY-4, DRY-5).
+    ///
+    /// Applying it twice changes nothing more. On a fault the object is left half done.
+    pub(crate) fn decode_builtin(&self, value: &mut Value) -> Result<Vec<String>, DecodeFault> {
+        let mut decoder = Decoder::default();
+        decoder.value(self, value, 0)?;
+        Ok(decoder.unknown)
+    }
+
+    /// The same for a field of an object whose other fields have no Go type.
+    pub(crate) fn decode_field(&self, name: &str, value: &mut Value) -> Result<Vec<String>, DecodeFault> {
+        let mut decoder = Decoder::default();
+        decoder.path.push(name);
+        decoder.go_path.push(name);
+        decoder.owner = type_id(self);
+        decoder.value(self, value, 0)?;
+        Ok(decoder.unknown)
+    }
+}
+
+#[derive(Default)]
+struct Decoder {
+    /// Where we are, with map keys and indices.
+    path: Path,
+    /// Where we are as Go's JSON errors tell it: struct fields alone.
+    go_path: Path,
+    /// The innermost struct, as its OpenAPI name.
+    owner: &'static str,
+    unknown: Vec<String>,
+}
+
+impl Decoder {
+    fn value(&mut self, schema: &Schema, value: &mut Value, depth: usize) -> Result<(), DecodeFault> {
+        if depth > MAX_DEPTH {
+            return Err(DecodeFault(format!("{} nests deeper than {MAX_DEPTH} levels", self.path.as_str())));
+        }
+        let shape = schema.shape();
+        match (shape.form, &mut *value) {
+            (Form::Any, _) => Ok(()),
+            // The type has a decoder of its own, which is never strict and does not know where it stands.
+            (Form::ObjectOrElse, Value::Object(_)) => match shape.alternative {
+                Some(schema) => Decoder::default().value(schema, value, depth + 1),
+                None => Ok(()),
+            },
+            (Form::ObjectOrElse, _) => Ok(()),
+            (Form::Object, Value::Object(object)) => match &shape.values {
+                Some(values) => self.map(values, object, depth),
+                None => self.structure(schema, shape, object, depth),
+            },
+            (Form::Array, Value::Array(items)) => match &shape.items {
+                Some(schema) => self.list(schema, items, depth),
+                None => Ok(()),
+            },
+            (Form::String, Value::String(_)) | (Form::Boolean, Value::Bool(_)) => Ok(()),
+            (Form::Number, Value::Number(_)) => Ok(()),
+            (Form::Integer, Value::Number(number)) if number.is_i64() => Ok(()),
+            (Form::Integer32, Value::Number(number))
+                if number.as_i64().is_some_and(|number| i32::try_from(number).is_ok()) =>
+            {
+                Ok(())
+            }
+            (Form::Bytes, Value::String(text)) => base64(text),
+            (Form::Time | Form::MicroTime, Value::String(text)) => {
+                *text = time::canonical(text, shape.form == Form::MicroTime).map_err(DecodeFault)?;
+                Ok(())
+            }
+            (Form::Time | Form::MicroTime, other) => Err(foreign(other, "string")),
+            (Form::IntOrString, Value::String(_)) => Ok(()),
+            (Form::IntOrString, Value::Number(number))
+                if number.as_i64().is_some_and(|number| i32::try_from(number).is_ok()) =>
+            {
+                Ok(())
+            }
+            (Form::IntOrString, other) => Err(foreign(other, "int32")),
+            (Form::Quantity, other) => {
+                let text = match other {
+                    Value::String(text) => quantity::canonical(text.trim()),
+                    other => quantity::canonical(&other.to_string()),
+                };
+                *value = Value::String(text.map_err(|fault| DecodeFault(fault.to_owned()))?);
+                Ok(())
+            }
+            (_, other) => Err(self.mismatch(schema, other)),
+        }
+    }
+
+    fn structure(
+        &mut self,
+        schema: &Schema,
+        shape: &Node,
+        object: &mut Map<String, Value>,
+        depth: usize,
+    ) -> Result<(), DecodeFault> {
+        let outer = std::mem::replace(&mut self.owner, type_id(schema));
+        let mut fault = None;
+        object.retain(|key, value| {
+            if fault.is_some() {
+                return true;
+            }
+            let Some(field) = shape.property(key) else {
+                if self.unknown.len() < MAX_REPORTS {
+                    self.unknown.push(self.path.child(key));
+                }
+                return false;
+            };
+            if value.is_null() {
+                return false;
+            }
+            let (mark, go_mark) = (self.path.push(key), self.go_path.push(key));
+            if let Err(error) = self.value(field, value, depth + 1) {
+                fault = Some(error);
+            }
+            self.path.back(mark);
+            self.go_path.back(go_mark);
+            !is_omitted(shape, key, field, value)
+        });
+        self.owner = outer;
+        match fault {
+            Some(fault) => Err(fault),
+            None => {
+                complete(shape, object, depth);
+                Ok(())
+            }
+        }
+    }
+
+    fn map(&mut self, schema: &Schema, object: &mut Map<String, Value>, depth: usize) -> Result<(), DecodeFault> {
+        for (key, value) in object.iter_mut() {
+            let mark = self.path.push(key);
+            self.element(schema, value, depth)?;
+            self.path.back(mark);
+        }
+        Ok(())
+    }
+
+    fn list(&mut self, schema: &Schema, items: &mut [Value], depth: usize) -> Result<(), DecodeFault> {
+        for (index, value) in items.iter_mut().enumerate() {
+            let mark = self.path.push_index(index);
+            self.element(schema, value, depth)?;
+            self.path.back(mark);
+        }
+        Ok(())
+    }
+
+    /// A value of a list or map: there a null is the type's zero value.
+    fn element(&mut self, schema: &Schema, value: &mut Value, depth: usize) -> Result<(), DecodeFault> {
+        if value.is_null() {
+            let shape = schema.shape();
+            *value = match shape.form {
+                Form::Object if shape.values.is_none() => Value::Object(Map::new()),
+                Form::String => Value::from(""),
+                Form::Integer | Form::Integer32 | Form::Number | Form::IntOrString => Value::from(0),
+                Form::Boolean => Value::from(false),
+                Form::Quantity => Value::from("0"),
+                _ => return Ok(()),
+            };
+        }
+        self.value(schema, value, depth + 1)
+    }
+
+    fn mismatch(&self, schema: &Schema, value: &Value) -> DecodeFault {
+        let found = match (schema.shape().form, value) {
+            (Form::Integer | Form::Integer32, Value::Number(number)) => format!("number {number}"),
+            _ => json_type(value).to_owned(),
+        };
+        let expected = go_type(schema);
+        let place = if self.owner.is_empty() {
+            "value".to_owned()
+        } else {
+            let owner = self.owner.rsplit('.').next().unwrap_or_default();
+            format!("struct field {owner}.{}", self.go_path.as_str())
+        };
+        DecodeFault(format!("json: cannot unmarshal {found} into Go {place} of type {expected}"))
+    }
+}
+
+/// Whether the encoder leaves out a property that was sent: an empty list or map that need not be there.
+fn is_omitted(shape: &Node, key: &str, field: &Schema, value: &Value) -> bool {
+    let empty = match value {
+        Value::Array(items) => items.is_empty(),
+        Value::Object(entries) => entries.is_empty() && field.shape().values.is_some(),
+        _ => false,
+    };
+    empty
+        && !matches!(field.shape().form, Form::Any | Form::ObjectOrElse)
+        && field.default_value().is_none()
+        && !shape.nulls.iter().any(|name| name.as_ref() == key)
+}
+
+/// Adds the properties that the encoder writes whether they are set or not.
+fn complete(shape: &Node, object: &mut Map<String, Value>, depth: usize) {
+    for (name, field) in &shape.properties {
+        let Some(default) = field.default_value() else {
+            continue;
+        };
+        if depth < MAX_DEPTH && !object.contains_key(name.as_ref()) {
+            let mut value = default.clone();
+            if let Value::Object(fields) = &mut value {
+                complete(field.shape(), fields, depth + 1);
+            }
+            object.insert(name.to_string(), value);
+        }
+    }
+    for name in &shape.nulls {
+        if !object.contains_key(name.as_ref()) {
+            object.insert(name.to_string(), Value::Null);
+        }
+    }
+}
+
+/// A fault from a type that decodes itself, and so does not know where it stands.
+fn foreign(value: &Value, expected: &str) -> DecodeFault {
+    let found = match value {
+        Value::Number(number) if expected == "int32" => format!("number {number}"),
+        value => json_type(value).to_owned(),
+    };
+    DecodeFault(format!("json: cannot unmarshal {found} into Go value of type {expected}"))
+}
+
+fn json_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+/// The OpenAPI name of the type that describes this place.
+fn type_id(schema: &Schema) -> &'static str {
+    schema.node().target.map_or(schema.id, |target| target.id)
+}
+
+/// The Go type of a place, such as `[]v1.Container`.
+fn go_type(schema: &Schema) -> String {
+    let shape = schema.shape();
+    match shape.form {
+        Form::Array => format!("[]{}", shape.items.as_deref().map_or("interface {}".into(), go_type)),
+        Form::Object => match &shape.values {
+            Some(values) => format!("map[string]{}", go_type(values)),
+            None => {
+                let id = type_id(schema);
+                let start = id.rmatch_indices('.').nth(1).map_or(0, |(at, _)| at.saturating_add(1));
+                id.get(start..).unwrap_or(id).to_owned()
+            }
+        },
+        Form::String => "string".into(),
+        Form::Integer => "int64".into(),
+        Form::Integer32 => "int32".into(),
+        Form::Number => "float64".into(),
+        Form::Boolean => "bool".into(),
+        Form::Bytes => "[]uint8".into(),
+        Form::Time => "v1.Time".into(),
+        Form::MicroTime => "v1.MicroTime".into(),
+        Form::IntOrString => "intstr.IntOrString".into(),
+        Form::Quantity => "resource.Quantity".into(),
+        Form::Any | Form::ObjectOrElse => "interface {}".into(),
+    }
+}
+
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new()
+        .with_decode_allow_trailing_bits(true)
+        .with_decode_padding_mode(DecodePaddingMode::RequireCanonical),
+);
+
+/// Checks base64 as Go reads it (line breaks are skipped) and writes it back in its canonical form.
+fn base64(text: &mut String) -> Result<(), DecodeFault> {
+    if text.contains(['\r', '\n']) {
+        text.retain(|c| c != '\r' && c != '\n');
+    }
+    match BASE64.decode(text.as_bytes()) {
+        Ok(bytes) => {
+            // Only the bits after the last byte can differ.
+            if !text.is_empty() {
+                *text = BASE64.encode(bytes);
+            }
+            Ok(())
+        }
+        Err(error) => {
+            let at = match error {
+                base64::DecodeError::InvalidByte(at, _) | base64::DecodeError::InvalidLastSymbol(at, _) => at,
+                // A group of four that is not complete is reported where it begins.
+                base64::DecodeError::InvalidLength(_) | base64::DecodeError::InvalidPadding => {
+                    text.trim_end_matches('=').len() / 4 * 4
+                }
+            };
+            Err(DecodeFault(format!("illegal base64 data at input byte {at}")))
+        }
+    }
+}

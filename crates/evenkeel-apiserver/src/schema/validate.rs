@@ -1,0 +1,481 @@
+//! Validation of custom resources against their structural schema (CRD-8).
+//!
+//! Three passes, in the order in which the faults are told: the keywords of OpenAPI, embedded resources, and the
+//! uniqueness of the items of sets and maps.
+
+use std::collections::HashMap;
+
+use serde_json::{Number, Value, json};
+
+use super::path::Path;
+use super::structural::Rules;
+use super::{Form, List, MAX_DEPTH, MAX_REPORTS, Node, Schema, formats};
+use crate::field::FieldError;
+
+impl Schema {
+    /// Everything that is wrong with a custom resource. Fields are visited in the order of their names.
+    pub(crate) fn validate(&self, value: &Value) -> Vec<FieldError> {
+        self.faults(value, None)
+    }
+
+    /// What is wrong with a custom resource that replaces another: faults of values that the update leaves as they were
+    /// are tolerated, so that a schema may become stricter without freezing the objects that exist (CRD-12).
+    pub(crate) fn validate_update(&self, value: &Value, old: &Value) -> Vec<FieldError> {
+        self.faults(value, Some(old))
+    }
+
+    fn faults(&self, value: &Value, old: Option<&Value>) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        let node = self.node();
+        keywords(node, value, old, &mut Path::default(), 0, &mut errors);
+        embedded(node, value, &mut Path::default(), 0, &mut errors);
+        let mut old_duplicates = Vec::new();
+        if let Some(old) = old {
+            unique(node, old, &mut Path::default(), 0, &mut old_duplicates);
+        }
+        if old_duplicates.is_empty() {
+            unique(node, value, &mut Path::default(), 0, &mut errors);
+        }
+        errors.truncate(MAX_REPORTS);
+        errors
+    }
+}
+
+/// The keywords of one node, in the order in which they are told: type, junctors, the keywords of the value's own type,
+/// `enum`, fields. `old` is what stood here before the update, if that can be told.
+fn keywords(
+    node: &Node,
+    value: &Value,
+    old: Option<&Value>,
+    path: &mut Path,
+    depth: usize,
+    errors: &mut Vec<FieldError>,
+) {
+    if old == Some(value) {
+        return;
+    }
+    if depth > MAX_DEPTH {
+        errors.push(FieldError::invalid(
+            path.field(),
+            &Value::from(""),
+            format!("nests deeper than {MAX_DEPTH} levels"),
+        ));
+        return;
+    }
+    check_type(node, value, path, errors);
+    if value.is_null() {
+        check_choices(node, value, path, errors);
+        return;
+    }
+    if let Some(rules) = &node.rules {
+        junctors(rules, value, old, path, depth, errors);
+        match value {
+            Value::String(text) => check_string(rules, text, value, path, errors),
+            Value::Number(number) => check_number(node, rules, number, path, errors),
+            _ => {}
+        }
+    }
+    if let Value::Array(items) = value {
+        if let Some(schema) = &node.items {
+            for (index, item) in items.iter().enumerate() {
+                let mark = path.push_index(index);
+                keywords(schema.node(), item, old_item(node, item, old), path, depth + 1, errors);
+                path.back(mark);
+            }
+        }
+        if let Some(rules) = &node.rules {
+            check_item_count(rules, items.len(), path, errors);
+        }
+    }
+    check_choices(node, value, path, errors);
+    if let Value::Object(object) = value {
+        if let Some(rules) = &node.rules {
+            check_property_count(rules, object.len(), path, errors);
+        }
+        for (key, value) in object {
+            let child = node.property(key).or(node.values.as_deref());
+            if let Some(schema) = child {
+                let mark = path.push(key);
+                let old = old.and_then(|old| old.get(key));
+                keywords(schema.node(), value, old, path, depth + 1, errors);
+                path.back(mark);
+            } else if node.rules.as_ref().is_some_and(|rules| rules.closed) {
+                let text = format!("{}.{key} in body is a forbidden property", path.as_str());
+                errors.push(FieldError::invalid(path.field(), &Value::from(key.as_str()), text));
+            }
+        }
+        for name in &node.required {
+            if !object.contains_key(name.as_ref()) {
+                errors.push(FieldError::required(path.child(name), ""));
+            }
+        }
+    }
+}
+
+/// What an item was before: only the items of maps can be told from the others.
+fn old_item<'a>(node: &Node, item: &Value, old: Option<&'a Value>) -> Option<&'a Value> {
+    let (List::Map(keys), Some(Value::Array(old))) = (&node.list, old) else {
+        return None;
+    };
+    let is_same =
+        |candidate: &&Value| candidate.is_object() && keys.iter().all(|key| candidate.get(key) == item.get(key));
+    old.iter().find(is_same)
+}
+
+fn check_type(node: &Node, value: &Value, path: &Path, errors: &mut Vec<FieldError>) {
+    let expected = match node.form {
+        Form::Object => "object",
+        Form::Array => "array",
+        Form::String => "string",
+        Form::Integer => "integer",
+        Form::Number => "number",
+        Form::Boolean => "boolean",
+        Form::IntOrString => "integer,string",
+        _ => return,
+    };
+    let found = match value {
+        Value::Null if node.nullable => return,
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if is_integer(number) => "integer",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    };
+    let fits = expected == found
+        || (node.form == Form::Number && found == "integer")
+        || (node.form == Form::IntOrString && matches!(found, "integer" | "string"));
+    if !fits {
+        let text = format!("{} in body must be of type {expected}: {found:?}", path.as_str());
+        errors.push(FieldError::type_invalid(path.field(), found, text));
+    }
+}
+
+fn is_integer(number: &Number) -> bool {
+    number.is_i64() || number.is_u64() || number.as_f64().is_some_and(|number| number.fract() == 0.0)
+}
+
+fn check_string(rules: &Rules, text: &str, value: &Value, path: &Path, errors: &mut Vec<FieldError>) {
+    let length = || text.chars().count() as u64;
+    if let Some(limit) = rules.max_length.filter(|limit| length() > *limit) {
+        errors.push(FieldError::too_long(path.field(), limit));
+    }
+    if let Some(limit) = rules.min_length.filter(|limit| length() < *limit) {
+        let detail = format!("{} in body should be at least {limit} chars long", path.as_str());
+        errors.push(FieldError::invalid(path.field(), value, detail));
+    }
+    if let Some(pattern) = &rules.pattern {
+        let fault = match pattern.matches(text) {
+            Ok(true) => None,
+            Ok(false) => Some(pattern.source.to_string()),
+            Err(fault) => Some(format!("{}, but pattern is invalid: {fault}", pattern.source)),
+        };
+        if let Some(fault) = fault {
+            let detail = format!("{} in body should match '{fault}'", path.as_str());
+            errors.push(FieldError::invalid(path.field(), value, detail));
+        }
+    }
+    if let Some(format) = &rules.format
+        && !formats::accepts(format, text)
+    {
+        let detail = format!("{} in body must be of type {format}: {text:?}", path.as_str());
+        errors.push(FieldError::type_invalid(path.field(), text, detail));
+    }
+}
+
+fn check_number(node: &Node, rules: &Rules, number: &Number, path: &Path, errors: &mut Vec<FieldError>) {
+    let value = Value::Number(number.clone());
+    let place = path.as_str();
+    let mut fail = |detail: String| {
+        errors.push(FieldError::invalid(path.field(), &value, detail));
+    };
+    let as_float = number.as_f64().unwrap_or(f64::NAN);
+    let bounds = [
+        (rules.minimum, rules.exclusive_minimum, "greater than"),
+        (rules.maximum, rules.exclusive_maximum, "less than"),
+    ];
+    if let Some(factor) = rules.multiple_of.filter(|factor| *factor > 0.0) {
+        let multiple = match number.as_i64() {
+            Some(integer) if factor.fract() == 0.0 => integer.checked_rem(factor as i64) == Some(0),
+            _ if factor < 1.0 => (1.0 / factor * as_float).fract() == 0.0,
+            _ => (as_float / factor).fract() == 0.0,
+        };
+        if !multiple {
+            fail(format!("{place} in body should be a multiple of {}", go_float(factor)));
+        }
+    } else if let Some(factor) = rules.multiple_of {
+        fail(format!("factor MultipleOf declared for {place} must be positive: {}", go_float(factor)));
+    }
+    for (bound, exclusive, words) in bounds {
+        let Some(bound) = bound else { continue };
+        // An integer is compared with the whole part of the bound.
+        let order = match number.as_i64() {
+            Some(integer) => Some(integer.cmp(&(bound as i64))),
+            None => as_float.partial_cmp(&bound),
+        };
+        let within = match order {
+            Some(std::cmp::Ordering::Equal) => !exclusive,
+            Some(order) => order.is_gt() == (words == "greater than"),
+            None => false,
+        };
+        if !within {
+            let bound = if number.is_i64() { (bound as i64).to_string() } else { go_float(bound) };
+            let or_equal = if exclusive { "" } else { " or equal to" };
+            fail(format!("{place} in body should be {words}{or_equal} {bound}"));
+        }
+    }
+    if node.form == Form::Integer
+        && let Some(format @ ("int32" | "int64")) = rules.format.as_deref()
+    {
+        let fits = match (format, number.as_i64()) {
+            ("int32", Some(integer)) => i32::try_from(integer).is_ok(),
+            (_, Some(_)) => true,
+            (_, None) => number.is_f64(),
+        };
+        if !fits {
+            let text = format!("Checked value must be of type integer with format {format} in {}", path.as_str());
+            errors.push(FieldError::invalid("<nil>", &Value::from(""), text));
+        }
+    }
+}
+
+/// A float as Go's `%v` prints it.
+fn go_float(value: f64) -> String {
+    let size = value.abs();
+    if size != 0.0 && !(1e-4..1e21).contains(&size) {
+        let text = format!("{value:e}");
+        if let Some((mantissa, exponent)) = text.split_once('e') {
+            let (sign, digits) = match exponent.strip_prefix('-') {
+                Some(digits) => ('-', digits),
+                None => ('+', exponent),
+            };
+            return format!("{mantissa}e{sign}{digits:0>2}");
+        }
+    }
+    value.to_string()
+}
+
+fn check_item_count(rules: &Rules, count: usize, path: &Path, errors: &mut Vec<FieldError>) {
+    if let Some(limit) = rules.min_items.filter(|limit| (count as u64) < *limit) {
+        let detail = format!("{} in body should have at least {limit} items", path.as_str());
+        errors.push(FieldError::invalid(path.field(), &Value::from(count), detail));
+    }
+    if let Some(limit) = rules.max_items.filter(|limit| count as u64 > *limit) {
+        errors.push(FieldError::too_many(path.field(), count, limit));
+    }
+}
+
+fn check_property_count(rules: &Rules, count: usize, path: &Path, errors: &mut Vec<FieldError>) {
+    if let Some(limit) = rules.min_properties.filter(|limit| (count as u64) < *limit) {
+        let detail = format!("{} in body should have at least {limit} properties", path.as_str());
+        errors.push(FieldError::invalid(path.field(), &Value::from(count), detail));
+    }
+    if let Some(limit) = rules.max_properties.filter(|limit| count as u64 > *limit) {
+        errors.push(FieldError::too_many(path.field(), count, limit));
+    }
+}
+
+fn check_choices(node: &Node, value: &Value, path: &Path, errors: &mut Vec<FieldError>) {
+    if node.choices.is_empty() || node.choices.contains(value) {
+        return;
+    }
+    let texts: Vec<String> =
+        node.choices.iter().map(|choice| choice.as_str().map_or_else(|| choice.to_string(), str::to_owned)).collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    errors.push(FieldError::not_supported(path.field(), value, &texts));
+}
+
+/// `anyOf`, `oneOf`, `allOf` and `not`. When no alternative fits, the faults of the one that comes closest are told.
+fn junctors(
+    rules: &Rules,
+    value: &Value,
+    old: Option<&Value>,
+    path: &mut Path,
+    depth: usize,
+    errors: &mut Vec<FieldError>,
+) {
+    if !rules.any_of.is_empty() {
+        let (fitting, closest) = alternatives(&rules.any_of, value, old, path, depth);
+        if fitting == 0 {
+            errors.push(summary(path, "must validate at least one schema (anyOf)"));
+            errors.extend(closest);
+        }
+    }
+    if !rules.one_of.is_empty() {
+        let (fitting, closest) = alternatives(&rules.one_of, value, old, path, depth);
+        if fitting != 1 {
+            let found = match fitting {
+                0 => "Found none valid".to_owned(),
+                several => format!("Found {several} valid alternatives"),
+            };
+            let text = format!("must validate one and only one schema (oneOf). {found}");
+            errors.push(summary(path, &text));
+            if fitting == 0 {
+                errors.extend(closest);
+            }
+        }
+    }
+    let mut fitting = 0;
+    for schema in &rules.all_of {
+        let before = errors.len();
+        keywords(schema.node(), value, old, path, depth + 1, errors);
+        fitting += usize::from(errors.len() == before);
+    }
+    if fitting != rules.all_of.len() {
+        let none = if fitting == 0 { ". None validated" } else { "" };
+        errors.push(summary(path, &format!("must validate all the schemas (allOf){none}")));
+    }
+    if let Some(schema) = &rules.not {
+        let mut faults = Vec::new();
+        keywords(schema.node(), value, old, path, depth + 1, &mut faults);
+        if faults.is_empty() {
+            errors.push(summary(path, "must not validate the schema (not)"));
+        }
+    }
+}
+
+/// How many alternatives fit, and the faults of the one that comes closest to fitting.
+fn alternatives(
+    schemas: &[Schema],
+    value: &Value,
+    old: Option<&Value>,
+    path: &mut Path,
+    depth: usize,
+) -> (usize, Vec<FieldError>) {
+    let (mut fitting, mut closest) = (0, None::<Vec<FieldError>>);
+    for schema in schemas {
+        let mut faults = Vec::new();
+        keywords(schema.node(), value, old, path, depth + 1, &mut faults);
+        if faults.is_empty() {
+            fitting += 1;
+        } else if closest.as_ref().is_none_or(|known| faults.len() < known.len()) {
+            closest = Some(faults);
+        }
+    }
+    (fitting, closest.unwrap_or_default())
+}
+
+/// A fault of a junctor as a whole: it names its place in the text alone.
+fn summary(path: &Path, text: &str) -> FieldError {
+    FieldError::invalid("<nil>", &Value::from(""), format!("{:?} {text}", path.as_str()))
+}
+
+/// Embedded resources say what they are.
+fn embedded(node: &Node, value: &Value, path: &mut Path, depth: usize, errors: &mut Vec<FieldError>) {
+    if depth > MAX_DEPTH {
+        return;
+    }
+    match value {
+        Value::Object(object) => {
+            // The root's own metadata is the server's concern.
+            if node.embedded_resource && depth > 0 {
+                for name in ["apiVersion", "kind"] {
+                    let detail = match object.get(name) {
+                        None => {
+                            errors.push(FieldError::required(path.child(name), ""));
+                            continue;
+                        }
+                        Some(Value::String(text)) if text.is_empty() => "must not be empty",
+                        Some(Value::String(_)) => continue,
+                        Some(_) => "must be a string",
+                    };
+                    let value = object.get(name).unwrap_or(&Value::Null);
+                    errors.push(FieldError::invalid(path.child(name), value, detail));
+                }
+                if let Some(metadata) = object.get("metadata").filter(|metadata| !metadata.is_object()) {
+                    errors.push(FieldError::invalid(path.child("metadata"), metadata, "must be an object"));
+                }
+            }
+            for (key, value) in object {
+                let (child, mark) = match (node.property(key), &node.values) {
+                    (Some(schema), _) => (schema, path.push(key)),
+                    (None, Some(schema)) => (schema.as_ref(), path.push_key(key)),
+                    (None, None) => continue,
+                };
+                embedded(child.node(), value, path, depth + 1, errors);
+                path.back(mark);
+            }
+        }
+        Value::Array(items) => {
+            let Some(schema) = &node.items else { return };
+            for (index, item) in items.iter().enumerate() {
+                let mark = path.push_index(index);
+                embedded(schema.node(), item, path, depth + 1, errors);
+                path.back(mark);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Items of sets differ, and so do the keys of the items of maps.
+fn unique(node: &Node, value: &Value, path: &mut Path, depth: usize, errors: &mut Vec<FieldError>) {
+    if depth > MAX_DEPTH {
+        return;
+    }
+    match value {
+        Value::Object(object) => {
+            for (key, value) in object {
+                let (child, mark) = match (node.property(key), &node.values) {
+                    (Some(schema), _) => (schema, path.push(key)),
+                    (None, Some(schema)) => (schema.as_ref(), path.push_key(key)),
+                    (None, None) => continue,
+                };
+                unique(child.node(), value, path, depth + 1, errors);
+                path.back(mark);
+            }
+        }
+        Value::Array(items) => {
+            match &node.list {
+                List::Atomic => {}
+                List::Set => duplicates(items, path, errors),
+                List::Map(keys) => {
+                    let stray = items.iter().position(|item| !item.is_object() && !item.is_null());
+                    if let Some((index, item)) = stray.and_then(|at| Some((at, items.get(at)?))) {
+                        errors.push(FieldError::invalid(
+                            format!("{}[{index}]", path.as_str()),
+                            item,
+                            "must be an object for an array of list-type map",
+                        ));
+                    } else {
+                        let keys: Vec<Value> = items.iter().map(|item| key_of(item, keys)).collect();
+                        duplicates(&keys, path, errors);
+                    }
+                }
+            }
+            let Some(schema) = &node.items else { return };
+            for (index, item) in items.iter().enumerate() {
+                let mark = path.push_index(index);
+                unique(schema.node(), item, path, depth + 1, errors);
+                path.back(mark);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The part of an item that tells it from the others.
+fn key_of(item: &Value, keys: &[String]) -> Value {
+    let mut key = json!({});
+    if let (Some(key), Some(item)) = (key.as_object_mut(), item.as_object()) {
+        for name in keys {
+            if let Some(value) = item.get(name) {
+                key.insert(name.clone(), value.clone());
+            }
+        }
+    }
+    key
+}
+
+/// Each value that occurs more than once is told once, at its second place.
+fn duplicates(items: &[Value], path: &Path, errors: &mut Vec<FieldError>) {
+    let mut seen: HashMap<String, usize> = HashMap::with_capacity(items.len());
+    for (index, item) in items.iter().enumerate() {
+        let times = seen.entry(item.to_string()).or_default();
+        *times += 1;
+        if *times == 2 {
+            errors.push(FieldError::duplicate(format!("{}[{index}]", path.as_str()), item));
+        }
+    }
+}
