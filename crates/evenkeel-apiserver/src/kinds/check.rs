@@ -1,0 +1,116 @@
+//! Checks that several kinds share: numbers, immutability, label selectors.
+
+use serde_json::Value;
+
+use crate::field::FieldError;
+use crate::meta::{self, NEGATIVE, label_value, qualified_name, refuse};
+
+use super::fill::{at, list_at, text_at};
+
+/// `parent.key` must not be negative.
+pub(super) fn nonnegative(errors: &mut Vec<FieldError>, object: &Value, parent: &str, key: &str) {
+    if let Some(value) = object.get(key)
+        && value.as_i64().is_some_and(|number| number < 0)
+    {
+        errors.push(FieldError::invalid(format!("{parent}.{key}"), value, NEGATIVE));
+    }
+}
+
+/// The field at `path` (keys from the object down) must be as it was.
+pub(super) fn immutable(errors: &mut Vec<FieldError>, new: &Value, old: &Value, path: &[&str]) {
+    let value = at(new, path);
+    if !same(value, at(old, path)) {
+        errors.push(FieldError::invalid(path.join("."), value.unwrap_or(&Value::Null), "field is immutable"));
+    }
+}
+
+/// Whether two values mean the same: what is absent, null, an empty list or an empty map is alike.
+pub(super) fn same(one: Option<&Value>, other: Option<&Value>) -> bool {
+    match (significant(one), significant(other)) {
+        (None, None) => true,
+        (Some(Value::Object(one)), Some(Value::Object(other))) => {
+            one.iter().all(|(key, value)| same(Some(value), other.get(key)))
+                && other.iter().all(|(key, value)| one.contains_key(key) || same(None, Some(value)))
+        }
+        (Some(Value::Array(one)), Some(Value::Array(other))) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| same(Some(one), Some(other)))
+        }
+        (one, other) => one == other,
+    }
+}
+
+fn significant(value: Option<&Value>) -> Option<&Value> {
+    value.filter(|value| match value {
+        Value::Null => false,
+        Value::Array(list) => !list.is_empty(),
+        Value::Object(map) => !map.is_empty(),
+        _ => true,
+    })
+}
+
+/// `parent.key`, if it is there, must be one of `supported`.
+pub(super) fn supported(errors: &mut Vec<FieldError>, object: &Value, parent: &str, key: &str, supported: &[&str]) {
+    if let Some(value) = object.get(key).filter(|value| !value.is_null())
+        && !value.as_str().is_some_and(|text| supported.contains(&text))
+    {
+        errors.push(FieldError::not_supported(format!("{parent}.{key}"), value, supported));
+    }
+}
+
+/// A selector with `matchLabels` and `matchExpressions`.
+pub(super) fn label_selector(errors: &mut Vec<FieldError>, selector: &Value, path: &str) {
+    meta::validate_labels(selector.get("matchLabels"), &format!("{path}.matchLabels"), errors);
+    for (index, expression) in list_at(selector, &["matchExpressions"]).iter().enumerate() {
+        let path = format!("{path}.matchExpressions[{index}]");
+        let values = list_at(expression, &["values"]);
+        match text_at(expression, &["operator"]) {
+            "In" | "NotIn" if values.is_empty() => errors.push(FieldError::required(
+                format!("{path}.values"),
+                "must be specified when `operator` is 'In' or 'NotIn'",
+            )),
+            "In" | "NotIn" => {}
+            "Exists" | "DoesNotExist" if !values.is_empty() => errors.push(FieldError::forbidden(
+                format!("{path}.values"),
+                "may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
+            )),
+            "Exists" | "DoesNotExist" => {}
+            other => errors.push(FieldError::invalid(
+                format!("{path}.operator"),
+                &Value::from(other),
+                "not a valid selector operator",
+            )),
+        }
+        let key = text_at(expression, &["key"]);
+        refuse(errors, &format!("{path}.key"), key, qualified_name(key));
+        for (index, value) in values.iter().enumerate() {
+            let value = value.as_str().unwrap_or_default();
+            refuse(errors, &format!("{path}.values[{index}]"), value, label_value(value));
+        }
+    }
+}
+
+/// Whether a selector has nothing to match by.
+pub(super) fn selects_all(selector: &Value) -> bool {
+    same(selector.get("matchLabels"), None) && same(selector.get("matchExpressions"), None)
+}
+
+/// Whether a selector that passed [`label_selector`] matches these labels.
+pub(super) fn matches(selector: &Value, labels: Option<&Value>) -> bool {
+    let label = |key: &str| labels.and_then(|labels| labels.get(key));
+    let by_labels = match selector.get("matchLabels").and_then(Value::as_object) {
+        Some(wanted) => wanted.iter().all(|(key, value)| label(key) == Some(value)),
+        None => true,
+    };
+    by_labels
+        && list_at(selector, &["matchExpressions"]).iter().all(|expression| {
+            let found = label(text_at(expression, &["key"]));
+            let listed = found.is_some_and(|value| list_at(expression, &["values"]).contains(value));
+            match text_at(expression, &["operator"]) {
+                "In" => listed,
+                "NotIn" => !listed,
+                "Exists" => found.is_some(),
+                "DoesNotExist" => found.is_none(),
+                _ => false,
+            }
+        })
+}

@@ -1,0 +1,268 @@
+//! The Pod: what creation adds to it, its class of service, and what an update may change.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use crate::field::FieldError;
+
+use super::check::same;
+use super::fill::{Constant, Object, absent, at, child, ensure, fill, is_absent, is_empty, list_at, text, text_at};
+use super::quantity::billionths;
+use super::{podcheck, podspec};
+
+const UPDATABLE: &str = "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,\
+    `spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be \
+    set to 1 if it was previously negative)";
+
+const BEST_EFFORT: &str = "BestEffort";
+
+/// How a pod is treated when its node runs out of resources, told from its specification.
+pub(super) fn class_of_service(spec: &Value) -> &'static str {
+    /// Sums of cpu and memory, in billionths; zero where none was given.
+    #[derive(Default)]
+    struct Sums([i128; 2]);
+
+    impl Sums {
+        /// Adds what is given and says which of the two were.
+        fn add(&mut self, resources: Option<&Value>) -> [bool; 2] {
+            let mut given = [false; 2];
+            for ((name, sum), given) in ["cpu", "memory"].iter().zip(&mut self.0).zip(&mut given) {
+                let quantity =
+                    resources.and_then(|resources| resources.get(name)).and_then(billionths).unwrap_or_default();
+                if quantity > 0 {
+                    *sum = sum.saturating_add(quantity);
+                    *given = true;
+                }
+            }
+            given
+        }
+    }
+
+    let mut requests = Sums::default();
+    let mut limits = Sums::default();
+    let mut guaranteed = true;
+    let whole_pod = Some(spec).filter(|spec| at(spec, &["resources"]).is_some());
+    let containers =
+        list_at(spec, &["containers"]).iter().chain(list_at(spec, &["initContainers"])).filter(|_| whole_pod.is_none());
+    for owner in whole_pod.into_iter().chain(containers) {
+        requests.add(at(owner, &["resources", "requests"]));
+        guaranteed &= limits.add(at(owner, &["resources", "limits"])) == [true; 2];
+    }
+    if requests.0 == [0; 2] && limits.0 == [0; 2] {
+        BEST_EFFORT
+    } else if guaranteed && requests.0 == limits.0 {
+        "Guaranteed"
+    } else {
+        "Burstable"
+    }
+}
+
+/// How many seconds a pod that is deleted is given to end (DEL-8). `requested` is what the client asked for.
+pub(crate) fn pod_grace_period(pod: &Value, requested: Option<i64>) -> i64 {
+    let unscheduled = text_at(pod, &["spec", "nodeName"]).is_empty();
+    if unscheduled || matches!(text_at(pod, &["status", "phase"]), "Succeeded" | "Failed") {
+        // Nothing runs that would have to end.
+        return 0;
+    }
+    let own = || at(pod, &["spec", "terminationGracePeriodSeconds"]).and_then(Value::as_i64);
+    match requested.or_else(own).unwrap_or_default() {
+        ..0 => 1,
+        period => period,
+    }
+}
+
+/// What the server adds to a pod that is created: its first status, and what admission adds for every pod.
+pub(super) fn prepare_create(pod: &mut Object) {
+    if let Some(spec) = ensure(pod, "spec") {
+        podspec::add_default_tolerations(spec);
+        let priority = match text(spec, "priorityClassName") {
+            "" => Some(0),
+            "system-cluster-critical" => Some(2_000_000_000),
+            "system-node-critical" => Some(2_000_001_000),
+            _ => None,
+        };
+        if let Some(priority) = priority {
+            fill(
+                spec,
+                &[
+                    absent("priority", Constant::Int(priority)),
+                    absent("preemptionPolicy", Constant::Text("PreemptLowerPriority")),
+                ],
+            );
+        }
+    }
+    let mut status = json!({"phase": "Pending"});
+    let gated = child(pod, "spec").is_some_and(|spec| !is_empty(spec.get("schedulingGates")));
+    if gated {
+        status["conditions"] = json!([{
+            "lastProbeTime": null,
+            "lastTransitionTime": null,
+            "message": "Scheduling is blocked due to non-empty scheduling gates",
+            "reason": "SchedulingGated",
+            "status": "False",
+            "type": "PodScheduled",
+        }]);
+    }
+    status["qosClass"] = pod.get("spec").map_or(BEST_EFFORT, class_of_service).into();
+    pod.insert("status".into(), status);
+}
+
+/// What creation had added stays when an update leaves it out.
+pub(super) fn prepare_update(pod: &mut Object, old: &Value) {
+    let Some(spec) = ensure(pod, "spec") else { return };
+    podspec::add_default_tolerations(spec);
+    for key in ["priority", "preemptionPolicy"] {
+        if is_absent(spec, key)
+            && let Some(value) = at(old, &["spec", key])
+        {
+            spec.insert(key.to_owned(), value.clone());
+        }
+    }
+}
+
+/// The same defaults are applied when a pod's status is written: `podIP` and `podIPs` mirror each other.
+pub(super) fn default_status(pod: &mut Object) {
+    let Some(status) = child(pod, "status") else {
+        return;
+    };
+    let ip = text(status, "podIP").to_owned();
+    let first = status
+        .get("podIPs")
+        .and_then(|ips| ips.get(0))
+        .and_then(|first| first.get("ip"))
+        .and_then(Value::as_str)
+        .map(str::to_owned);
+    match first {
+        Some(first) if ip.is_empty() => {
+            status.insert("podIP".into(), first.into());
+        }
+        Some(first) if first == ip => {}
+        _ if ip.is_empty() => {}
+        _ => {
+            status.insert("podIPs".into(), json!([{"ip": ip}]));
+        }
+    }
+}
+
+pub(super) fn validate_create(pod: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    podcheck::spec(&mut errors, pod.get("spec").unwrap_or(&Value::Null), "spec", &[]);
+    errors
+}
+
+/// A pod's specification is fixed, but for its images, its deadline, its tolerations and its scheduling gates.
+pub(super) fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
+    let mut errors = validate_create(new);
+    for list in ["containers", "initContainers"] {
+        let path = ["spec", list];
+        if list_at(new, &path).len() != list_at(old, &path).len() {
+            errors.push(FieldError::forbidden(path.join("."), "pod updates may not add or remove containers"));
+            return errors;
+        }
+    }
+    if !validate_deadline(&mut errors, new, old) {
+        return errors;
+    }
+    validate_tolerations(&mut errors, new, old);
+    validate_gates(&mut errors, new, old);
+    let changed = changed_fields(new, old);
+    if !changed.is_empty() {
+        errors.push(FieldError::forbidden(
+            "spec",
+            format!("pod updates may not change fields other than {UPDATABLE}\nchanged: {}", changed.join(", ")),
+        ));
+    }
+    errors
+}
+
+/// False when the error is grave enough to stop at.
+fn validate_deadline(errors: &mut Vec<FieldError>, new: &Value, old: &Value) -> bool {
+    let deadline = |pod| at(pod, &["spec", "activeDeadlineSeconds"]).and_then(Value::as_i64);
+    let path = "spec.activeDeadlineSeconds";
+    match (deadline(new), deadline(old)) {
+        (Some(new), _) if !(0..=i64::from(i32::MAX)).contains(&new) => {
+            let range = format!("must be between 0 and {}, inclusive", i32::MAX);
+            errors.push(FieldError::invalid(path, &Value::from(new), range));
+            return false;
+        }
+        (Some(new), Some(old)) if old < new => {
+            let detail = "must be less than or equal to previous value";
+            errors.push(FieldError::invalid(path, &Value::from(new), detail));
+            return false;
+        }
+        (None, Some(_)) => {
+            errors.push(FieldError::invalid(path, &Value::Null, "must not update from a positive integer to nil value"))
+        }
+        _ => {}
+    }
+    true
+}
+
+fn validate_tolerations(errors: &mut Vec<FieldError>, new: &Value, old: &Value) {
+    let path = ["spec", "tolerations"];
+    let kept = list_at(old, &path).iter().all(|old| {
+        // How long a taint is tolerated may change.
+        list_at(new, &path).iter().any(|new| {
+            ["key", "operator", "value", "effect"].iter().all(|key| text_at(new, &[key]) == text_at(old, &[key]))
+        })
+    });
+    if !kept {
+        errors.push(FieldError::forbidden(
+            "spec.tolerations",
+            "existing toleration can not be modified except its tolerationSeconds",
+        ));
+    }
+}
+
+fn validate_gates(errors: &mut Vec<FieldError>, new: &Value, old: &Value) {
+    let path = ["spec", "schedulingGates"];
+    let gates = |pod| -> Vec<&str> { list_at(pod, &path).iter().map(|gate| text_at(gate, &["name"])).collect() };
+    let known = gates(old);
+    let added: Vec<&str> = gates(new).into_iter().filter(|gate| !known.contains(gate)).collect();
+    if !added.is_empty() {
+        errors.push(FieldError::forbidden(
+            "spec.schedulingGates",
+            format!("only deletion is allowed, but found new scheduling gates '{}'", added.join(",")),
+        ));
+    }
+}
+
+/// The fields of the specification that differ and may not.
+fn changed_fields(new: &Value, old: &Value) -> Vec<String> {
+    let nothing = Object::new();
+    let new = new.get("spec").and_then(Value::as_object).unwrap_or(&nothing);
+    let old = old.get("spec").and_then(Value::as_object).unwrap_or(&nothing);
+    let mut changed = Vec::new();
+    let keys: BTreeSet<&String> = new.keys().chain(old.keys()).collect();
+    for key in keys {
+        let (one, other) = (new.get(key), old.get(key));
+        match key.as_str() {
+            "activeDeadlineSeconds" | "tolerations" | "schedulingGates" => {}
+            "terminationGracePeriodSeconds"
+                if other.and_then(Value::as_i64).is_some_and(|old| old < 0)
+                    && one.and_then(Value::as_i64) == Some(1) => {}
+            "containers" | "initContainers" => {
+                let pairs = one
+                    .and_then(Value::as_array)
+                    .into_iter()
+                    .flatten()
+                    .zip(other.and_then(Value::as_array).into_iter().flatten());
+                for (index, (one, other)) in pairs.enumerate() {
+                    let one = one.as_object().unwrap_or(&nothing);
+                    let other = other.as_object().unwrap_or(&nothing);
+                    let fields: BTreeSet<&String> = one.keys().chain(other.keys()).collect();
+                    changed.extend(
+                        fields
+                            .into_iter()
+                            .filter(|field| *field != "image" && !same(one.get(*field), other.get(*field)))
+                            .map(|field| format!("spec.{key}[{index}].{field}")),
+                    );
+                }
+            }
+            _ if same(one, other) => {}
+            _ => changed.push(format!("spec.{key}")),
+        }
+    }
+    changed
+}

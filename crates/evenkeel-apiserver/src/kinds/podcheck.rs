@@ -1,0 +1,190 @@
+//! Checks of what runs in a pod, for pods and for templates of them (OBJ-15).
+
+use serde_json::Value;
+
+use crate::field::{Fault, FieldError};
+use crate::meta::{dns_label, refuse, validate_annotations, validate_labels};
+
+use super::check::supported;
+use super::fill::{at, list_at, text_at};
+use super::quantity::billionths;
+
+const RESTART_POLICIES: &[&str] = &["Always", "OnFailure", "Never"];
+const DNS_POLICIES: &[&str] = &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
+const PULL_POLICIES: &[&str] = &["Always", "IfNotPresent", "Never"];
+const MESSAGE_POLICIES: &[&str] = &["File", "FallbackToLogsOnError"];
+const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
+
+/// Checks a pod template at `path`. `claims` are volumes that the owner provides besides the template's own.
+pub(super) fn template(errors: &mut Vec<FieldError>, template: Option<&Value>, path: &str, claims: &[&str]) {
+    let Some(template) = template else {
+        errors.push(FieldError::required(path, ""));
+        return;
+    };
+    let metadata = template.get("metadata").unwrap_or(&Value::Null);
+    validate_labels(metadata.get("labels"), &format!("{path}.labels"), errors);
+    validate_annotations(metadata.get("annotations"), &format!("{path}.annotations"), errors);
+    spec(errors, template.get("spec").unwrap_or(&Value::Null), &format!("{path}.spec"), claims);
+}
+
+/// Checks a pod's specification at `path`.
+pub(super) fn spec(errors: &mut Vec<FieldError>, spec: &Value, path: &str, claims: &[&str]) {
+    let mut volumes: Vec<&str> = claims.to_vec();
+    for (index, volume) in list_at(spec, &["volumes"]).iter().enumerate() {
+        let path = format!("{path}.volumes[{index}].name");
+        let name = text_at(volume, &["name"]);
+        if name.is_empty() {
+            errors.push(FieldError::required(path, ""));
+            continue;
+        }
+        refuse(errors, &path, name, dns_label(name));
+        if list_at(spec, &["volumes"]).iter().take(index).any(|earlier| text_at(earlier, &["name"]) == name) {
+            errors.push(FieldError::duplicate(path, &Value::from(name)));
+        }
+        volumes.push(name);
+    }
+    let regular = list_at(spec, &["containers"]);
+    let regular_path = format!("{path}.containers");
+    if regular.is_empty() {
+        errors.push(FieldError::required(regular_path.as_str(), ""));
+    }
+    let mut names: Vec<&str> = Vec::new();
+    containers(errors, regular, &regular_path, &volumes, &mut names);
+    let init = list_at(spec, &["initContainers"]);
+    containers(errors, init, &format!("{path}.initContainers"), &volumes, &mut names);
+    supported(errors, spec, path, "restartPolicy", RESTART_POLICIES);
+    supported(errors, spec, path, "dnsPolicy", DNS_POLICIES);
+}
+
+fn containers<'a>(
+    errors: &mut Vec<FieldError>,
+    containers: &'a [Value],
+    path: &str,
+    volumes: &[&str],
+    names: &mut Vec<&'a str>,
+) {
+    for (index, each) in containers.iter().enumerate() {
+        let path = format!("{path}[{index}]");
+        let name = text_at(each, &["name"]);
+        container(errors, each, name, &path, volumes);
+        if names.contains(&name) {
+            errors.push(FieldError::duplicate(format!("{path}.name"), &Value::from(name)));
+        } else if !name.is_empty() {
+            names.push(name);
+        }
+    }
+}
+
+fn container(errors: &mut Vec<FieldError>, container: &Value, name: &str, path: &str, volumes: &[&str]) {
+    if name.is_empty() {
+        errors.push(FieldError::required(format!("{path}.name"), ""));
+    } else {
+        refuse(errors, &format!("{path}.name"), name, dns_label(name));
+    }
+    if text_at(container, &["image"]).is_empty() {
+        errors.push(FieldError::required(format!("{path}.image"), ""));
+    }
+    supported(errors, container, path, "terminationMessagePolicy", MESSAGE_POLICIES);
+    ports(errors, container, path);
+    for (index, variable) in list_at(container, &["env"]).iter().enumerate() {
+        if text_at(variable, &["name"]).is_empty() {
+            errors.push(FieldError::required(format!("{path}.env[{index}].name"), ""));
+        }
+    }
+    mounts(errors, container, path, volumes);
+    supported(errors, container, path, "imagePullPolicy", PULL_POLICIES);
+    resources(errors, container, path);
+}
+
+fn ports(errors: &mut Vec<FieldError>, container: &Value, path: &str) {
+    let ports = list_at(container, &["ports"]);
+    for (index, port) in ports.iter().enumerate() {
+        let path = format!("{path}.ports[{index}]");
+        let name = text_at(port, &["name"]);
+        if !name.is_empty() {
+            refuse(errors, &format!("{path}.name"), name, port_name(name));
+            if ports.iter().take(index).any(|earlier| text_at(earlier, &["name"]) == name) {
+                errors.push(FieldError::duplicate(format!("{path}.name"), &Value::from(name)));
+            }
+        }
+        match port.get("containerPort").and_then(Value::as_i64).unwrap_or_default() {
+            0 => errors.push(FieldError::required(format!("{path}.containerPort"), "")),
+            number => in_port_range(errors, number, &format!("{path}.containerPort")),
+        }
+        if let Some(number) = port.get("hostPort").and_then(Value::as_i64).filter(|number| *number != 0) {
+            in_port_range(errors, number, &format!("{path}.hostPort"));
+        }
+        supported(errors, port, &path, "protocol", PROTOCOLS);
+    }
+}
+
+/// A port number as the network has them.
+pub(super) fn in_port_range(errors: &mut Vec<FieldError>, number: i64, path: &str) {
+    if !(1..=65535).contains(&number) {
+        errors.push(FieldError::invalid(path, &Value::from(number), "must be between 1 and 65535, inclusive"));
+    }
+}
+
+fn port_name(name: &str) -> Vec<String> {
+    let mut faults = Vec::new();
+    let mut fault = |broken: bool, text: &str| {
+        if broken {
+            faults.push(text.to_owned());
+        }
+    };
+    fault(name.len() > 15, "must be no more than 15 characters");
+    fault(
+        !name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-'),
+        "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)",
+    );
+    fault(!name.bytes().any(|byte| byte.is_ascii_lowercase()), "must contain at least one letter (a-z)");
+    fault(name.contains("--"), "must not contain consecutive hyphens");
+    fault(name.starts_with('-') || name.ends_with('-'), "must not begin or end with a hyphen");
+    faults
+}
+
+fn mounts(errors: &mut Vec<FieldError>, container: &Value, path: &str, volumes: &[&str]) {
+    let mounts = list_at(container, &["volumeMounts"]);
+    for (index, mount) in mounts.iter().enumerate() {
+        let path = format!("{path}.volumeMounts[{index}]");
+        let name = text_at(mount, &["name"]);
+        if name.is_empty() {
+            errors.push(FieldError::required(format!("{path}.name"), ""));
+        }
+        if !volumes.contains(&name) {
+            errors.push(FieldError {
+                fault: Fault::NotFound,
+                field: format!("{path}.name"),
+                value: Some(Value::from(name).to_string()),
+                detail: String::new(),
+            });
+        }
+        let target = text_at(mount, &["mountPath"]);
+        if target.is_empty() {
+            errors.push(FieldError::required(format!("{path}.mountPath"), ""));
+        } else if mounts.iter().take(index).any(|earlier| text_at(earlier, &["mountPath"]) == target) {
+            errors.push(FieldError::invalid(format!("{path}.mountPath"), &Value::from(target), "must be unique"));
+        }
+    }
+}
+
+fn resources(errors: &mut Vec<FieldError>, container: &Value, path: &str) {
+    let Some(requests) = at(container, &["resources", "requests"]).and_then(Value::as_object) else {
+        return;
+    };
+    for (resource, request) in requests {
+        let Some(limit) = at(container, &["resources", "limits", resource]) else {
+            continue;
+        };
+        if let (Some(requested), Some(limited)) = (billionths(request), billionths(limit))
+            && requested > limited
+        {
+            let limit = limit.as_str().map_or_else(|| limit.to_string(), str::to_owned);
+            errors.push(FieldError::invalid(
+                format!("{path}.resources.requests"),
+                request,
+                format!("must be less than or equal to {resource} limit of {limit}"),
+            ));
+        }
+    }
+}

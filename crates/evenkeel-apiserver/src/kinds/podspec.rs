@@ -1,0 +1,326 @@
+//! Defaults of what runs in a pod: the pod's specification, its containers and its volumes. Pods and everything with a
+//! pod template share them.
+
+use serde_json::{Map, Value, json};
+
+use super::fill::{Constant, Object, Rule, absent, child, ensure, fill, is_absent, is_empty, items, text, zero};
+use Constant::{Empty, Int, Text};
+
+const SPEC: &[Rule] = &[
+    zero("dnsPolicy", Text("ClusterFirst")),
+    zero("restartPolicy", Text("Always")),
+    absent("securityContext", Empty),
+    absent("terminationGracePeriodSeconds", Int(30)),
+    zero("schedulerName", Text("default-scheduler")),
+];
+const CONTAINER: &[Rule] = &[
+    zero("terminationMessagePath", Text("/dev/termination-log")),
+    zero("terminationMessagePolicy", Text("File")),
+    absent("resources", Empty),
+];
+const PROBE: &[Rule] = &[
+    zero("timeoutSeconds", Int(1)),
+    zero("periodSeconds", Int(10)),
+    zero("successThreshold", Int(1)),
+    zero("failureThreshold", Int(3)),
+];
+const HTTP_GET: &[Rule] = &[zero("path", Text("/")), zero("scheme", Text("HTTP"))];
+const GRPC: &[Rule] = &[absent("service", Text(""))];
+const PORT: &[Rule] = &[zero("protocol", Text("TCP"))];
+const FIELD_REFERENCE: &[Rule] = &[zero("apiVersion", Text("v1"))];
+const RESOURCE_REFERENCE: &[Rule] = &[absent("divisor", Text("0"))];
+/// 0644
+const FILE_MODE: &[Rule] = &[absent("defaultMode", Int(420))];
+const HOST_PATH: &[Rule] = &[absent("type", Text(""))];
+const ISCSI: &[Rule] = &[zero("iscsiInterface", Text("default"))];
+const RBD: &[Rule] =
+    &[zero("pool", Text("rbd")), zero("user", Text("admin")), zero("keyring", Text("/etc/ceph/keyring"))];
+const AZURE_DISK: &[Rule] = &[
+    absent("cachingMode", Text("ReadWrite")),
+    absent("kind", Text("Shared")),
+    absent("fsType", Text("ext4")),
+    absent("readOnly", Constant::Bool(false)),
+];
+const SCALE_IO: &[Rule] = &[zero("storageMode", Text("ThinProvisioned")), zero("fsType", Text("xfs"))];
+const TOKEN: &[Rule] = &[absent("expirationSeconds", Int(3600))];
+const CLAIM_SPEC: &[Rule] = &[absent("volumeMode", Text("Filesystem"))];
+const CONTAINER_LISTS: [&str; 3] = ["containers", "initContainers", "ephemeralContainers"];
+
+/// Defaults of a pod template (`metadata` and `spec`) under `key`.
+pub(super) fn default_template(owner: &mut Object, key: &str) {
+    let Some(template) = ensure(owner, key) else {
+        return;
+    };
+    // Metadata and specification are shown even when there is nothing in them.
+    ensure(template, "metadata");
+    if let Some(spec) = ensure(template, "spec") {
+        default_spec(spec);
+    }
+}
+
+/// Defaults of a pod's specification, wherever it stands.
+pub(super) fn default_spec(spec: &mut Object) {
+    let account = match text(spec, "serviceAccountName") {
+        "" => text(spec, "serviceAccount"),
+        name => name,
+    };
+    if !account.is_empty() {
+        let account = Value::from(account);
+        spec.insert("serviceAccount".into(), account.clone());
+        spec.insert("serviceAccountName".into(), account);
+    }
+    fill(spec, SPEC);
+    // A list of containers that is not there is shown as null: it is a required field.
+    spec.entry("containers").or_insert(Value::Null);
+    for list in CONTAINER_LISTS {
+        for container in items(spec, list) {
+            default_container(container);
+        }
+    }
+    for volume in items(spec, "volumes") {
+        default_volume(volume);
+    }
+}
+
+/// Defaults that only a Pod itself gets, not a template.
+pub(super) fn default_pod(spec: &mut Object) {
+    if spec.get("terminationGracePeriodSeconds").and_then(Value::as_i64).is_some_and(|period| period < 0) {
+        spec.insert("terminationGracePeriodSeconds".into(), 1.into());
+    }
+    let host_network = spec.get("hostNetwork") == Some(&Value::Bool(true));
+    for list in ["containers", "initContainers"] {
+        for container in items(spec, list) {
+            request_what_is_limited(container);
+            if host_network {
+                open_host_ports(container);
+            }
+        }
+    }
+    fill(spec, &[absent("enableServiceLinks", Constant::Bool(true))]);
+}
+
+/// A limit without a request is also the request.
+fn request_what_is_limited(container: &mut Object) {
+    let Some(resources) = child(container, "resources") else {
+        return;
+    };
+    let Some(Value::Object(limits)) = resources.get("limits").cloned() else {
+        return;
+    };
+    if let Some(requests) = ensure(resources, "requests") {
+        for (resource, quantity) in limits {
+            requests.entry(resource).or_insert(quantity);
+        }
+    }
+}
+
+/// With the host's network a container's port is the host's port.
+fn open_host_ports(container: &mut Object) {
+    for port in items(container, "ports") {
+        if port.get("hostPort").and_then(Value::as_i64).unwrap_or_default() == 0
+            && let Some(number) = port.get("containerPort").cloned()
+        {
+            port.insert("hostPort".into(), number);
+        }
+    }
+}
+
+fn default_container(container: &mut Object) {
+    if text(container, "imagePullPolicy").is_empty() {
+        let policy = pull_policy(text(container, "image"));
+        container.insert("imagePullPolicy".into(), policy.into());
+    }
+    fill(container, CONTAINER);
+    for port in items(container, "ports") {
+        fill(port, PORT);
+    }
+    for variable in items(container, "env") {
+        if let Some(source) = child(variable, "valueFrom") {
+            default_references(source);
+        }
+    }
+    for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
+        if let Some(probe) = child(container, probe) {
+            fill(probe, PROBE);
+            default_handler(probe);
+        }
+    }
+    if let Some(lifecycle) = child(container, "lifecycle") {
+        for moment in ["postStart", "preStop"] {
+            if let Some(handler) = child(lifecycle, moment) {
+                default_handler(handler);
+            }
+        }
+    }
+}
+
+fn default_handler(handler: &mut Object) {
+    if let Some(action) = child(handler, "httpGet") {
+        fill(action, HTTP_GET);
+    }
+    if let Some(action) = child(handler, "grpc") {
+        fill(action, GRPC);
+    }
+}
+
+fn default_references(source: &mut Object) {
+    if let Some(reference) = child(source, "fieldRef") {
+        fill(reference, FIELD_REFERENCE);
+    }
+    if let Some(reference) = child(source, "resourceFieldRef") {
+        fill(reference, RESOURCE_REFERENCE);
+    }
+}
+
+/// An image without a tag, or with the tag `latest`, is pulled every time.
+fn pull_policy(image: &str) -> &'static str {
+    let (name, digest) = match image.split_once('@') {
+        Some((name, digest)) => (name, Some(digest)),
+        None => (image, None),
+    };
+    // A colon before the last slash belongs to the registry's port.
+    let last = name.rsplit('/').next().unwrap_or(name);
+    match (last.split_once(':'), digest) {
+        (Some((_, "latest")), _) => "Always",
+        (None, None) if !image.is_empty() => "Always",
+        _ => "IfNotPresent",
+    }
+}
+
+fn default_volume(volume: &mut Object) {
+    let has_source = volume.iter().any(|(key, value)| key != "name" && !value.is_null());
+    if !has_source {
+        volume.insert("emptyDir".into(), Value::Object(Map::new()));
+    }
+    default_volume_source(volume);
+    for key in ["secret", "configMap", "downwardAPI", "projected"] {
+        if let Some(source) = child(volume, key) {
+            fill(source, FILE_MODE);
+            for item in items(source, "items") {
+                default_references(item);
+            }
+        }
+    }
+    if let Some(projected) = child(volume, "projected") {
+        for source in items(projected, "sources") {
+            if let Some(token) = child(source, "serviceAccountToken") {
+                fill(token, TOKEN);
+            }
+            if let Some(downward) = child(source, "downwardAPI") {
+                for item in items(downward, "items") {
+                    default_references(item);
+                }
+            }
+        }
+    }
+    if let Some(image) = child(volume, "image")
+        && text(image, "pullPolicy").is_empty()
+    {
+        let policy = pull_policy(text(image, "reference"));
+        image.insert("pullPolicy".into(), policy.into());
+    }
+    if let Some(template) = child(volume, "ephemeral").and_then(|source| child(source, "volumeClaimTemplate")) {
+        ensure(template, "metadata");
+        if let Some(spec) = ensure(template, "spec") {
+            default_claim_spec(spec);
+        }
+    }
+}
+
+/// Sources that pods' volumes and PersistentVolumes have in common.
+pub(super) fn default_volume_source(volume: &mut Object) {
+    for (key, rules) in
+        [("hostPath", HOST_PATH), ("iscsi", ISCSI), ("rbd", RBD), ("azureDisk", AZURE_DISK), ("scaleIO", SCALE_IO)]
+    {
+        if let Some(source) = child(volume, key) {
+            fill(source, rules);
+        }
+    }
+}
+
+/// Defaults of a claim's specification, in a PersistentVolumeClaim or in a template of one.
+pub(super) fn default_claim_spec(spec: &mut Object) {
+    fill(spec, CLAIM_SPEC);
+    ensure(spec, "resources");
+    // The older of the two ways to name a source of data follows the newer one, and the other way round.
+    if is_absent(spec, "dataSourceRef") {
+        if let Some(source) = spec.get("dataSource").filter(|source| !source.is_null()).cloned() {
+            spec.insert("dataSourceRef".into(), source);
+        }
+    } else if is_absent(spec, "dataSource")
+        && let Some(reference) = spec.get("dataSourceRef").cloned()
+        && is_empty(reference.get("namespace"))
+    {
+        spec.insert("dataSource".into(), reference);
+    }
+}
+
+/// The tolerations that admission adds to every pod: five minutes on a node that is not ready or cannot be reached.
+pub(super) fn add_default_tolerations(spec: &mut Object) {
+    let tolerated = |taint: &str| {
+        spec.get("tolerations").and_then(Value::as_array).into_iter().flatten().any(|toleration| {
+            let key = toleration.get("key").and_then(Value::as_str).unwrap_or_default();
+            let effect = toleration.get("effect").and_then(Value::as_str).unwrap_or_default();
+            (key == taint || key.is_empty()) && matches!(effect, "NoExecute" | "")
+        })
+    };
+    let missing: Vec<Value> = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"]
+        .into_iter()
+        .filter(|taint| !tolerated(taint))
+        .map(|taint| json!({"effect": "NoExecute", "key": taint, "operator": "Exists", "tolerationSeconds": 300}))
+        .collect();
+    if missing.is_empty() {
+        return;
+    }
+    let tolerations = spec.entry("tolerations").or_insert(Value::Null);
+    match tolerations {
+        Value::Array(list) => list.extend(missing),
+        other => *other = Value::Array(missing),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn obj_14_the_pull_policy_follows_the_tag() {
+        for (image, policy) in [
+            ("busybox", "Always"),
+            ("busybox:latest", "Always"),
+            ("busybox:1.36", "IfNotPresent"),
+            ("registry:5000/busybox", "Always"),
+            ("registry:5000/busybox:1", "IfNotPresent"),
+            ("busybox@sha256:aa", "IfNotPresent"),
+            ("", "IfNotPresent"),
+        ] {
+            assert_eq!(pull_policy(image), policy, "{image}");
+        }
+    }
+
+    #[test]
+    fn obj_14_volumes_get_their_modes() {
+        let mut spec = json!({"containers": [], "volumes": [
+            {"name": "a", "secret": {"secretName": "s"}},
+            {"name": "b"},
+            {"name": "c", "hostPath": {"path": "/x"}},
+            {"name": "d", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}},
+            {"name": "e", "downwardAPI": {"items": [{"path": "l", "fieldRef": {"fieldPath": "metadata.labels"}}]}},
+        ]});
+        default_spec(spec.as_object_mut().unwrap());
+        assert_eq!(
+            spec["volumes"],
+            json!([
+                {"name": "a", "secret": {"secretName": "s", "defaultMode": 420}},
+                {"name": "b", "emptyDir": {}},
+                {"name": "c", "hostPath": {"path": "/x", "type": ""}},
+                {"name": "d", "projected": {
+                    "defaultMode": 420, "sources": [{"serviceAccountToken": {"path": "t", "expirationSeconds": 3600}}],
+                }},
+                {"name": "e", "downwardAPI": {"defaultMode": 420, "items": [
+                    {"path": "l", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.labels"}},
+                ]}},
+            ])
+        );
+    }
+}

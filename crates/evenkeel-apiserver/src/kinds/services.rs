@@ -1,0 +1,369 @@
+//! Service, and the addresses and ports that the server hands out to it.
+
+use serde_json::{Value, json};
+
+use crate::field::FieldError;
+use crate::meta::{dns_label, refuse, validate_labels};
+
+use super::check::{same, supported};
+use super::fill::{
+    Constant::{Bool, Text},
+    Object, Rule, absent, at, child, ensure, fill, is_absent, is_empty, items, list_at, text, text_at, zero,
+};
+use super::podcheck::in_port_range;
+
+const SERVICE: &[Rule] = &[zero("sessionAffinity", Text("None")), zero("type", Text("ClusterIP"))];
+const PORT: &[Rule] = &[zero("protocol", Text("TCP"))];
+const NODE_PORTS: std::ops::RangeInclusive<i64> = 30000..=32767;
+const DEFAULT_AFFINITY_SECONDS: i64 = 10800;
+
+/// What is in use already, so that a Service is given what is not. Addresses are of `10.0.0.0/24`.
+pub(crate) trait ServiceLedger {
+    /// Whether another Service has this address.
+    fn address_taken(&self, address: &str) -> bool;
+    /// Whether another Service has this port on every node.
+    fn node_port_taken(&self, port: i64) -> bool;
+}
+
+pub(super) fn default_service(object: &mut Object) {
+    let Some(spec) = ensure(object, "spec") else {
+        return;
+    };
+    fill(spec, SERVICE);
+    if text(spec, "sessionAffinity") == "None" {
+        spec.remove("sessionAffinityConfig");
+    } else if text(spec, "sessionAffinity") == "ClientIP" {
+        let timeout = spec.get("sessionAffinityConfig").and_then(|config| at(config, &["clientIP", "timeoutSeconds"]));
+        if timeout.is_none() {
+            spec.insert(
+                "sessionAffinityConfig".into(),
+                json!({"clientIP": {"timeoutSeconds": DEFAULT_AFFINITY_SECONDS}}),
+            );
+        }
+    }
+    for port in items(spec, "ports") {
+        fill(port, PORT);
+        let unset = match port.get("targetPort") {
+            None | Some(Value::Null) => true,
+            Some(target) => target.as_i64() == Some(0) || target.as_str() == Some(""),
+        };
+        if unset && let Some(number) = port.get("port").cloned() {
+            port.insert("targetPort".into(), number);
+        }
+    }
+    let kind = text(spec, "type").to_owned();
+    let external = matches!(kind.as_str(), "NodePort" | "LoadBalancer")
+        || (kind == "ClusterIP" && !is_empty(spec.get("externalIPs")));
+    if external {
+        fill(spec, &[zero("externalTrafficPolicy", Text("Cluster"))]);
+    }
+    if matches!(kind.as_str(), "ClusterIP" | "NodePort" | "LoadBalancer") {
+        fill(spec, &[absent("internalTrafficPolicy", Text("Cluster"))]);
+    }
+    if kind == "LoadBalancer" {
+        fill(spec, &[absent("allocateLoadBalancerNodePorts", Bool(true))]);
+        if let Some(balancer) = child(object, "status").and_then(|status| child(status, "loadBalancer")) {
+            for ingress in items(balancer, "ingress").filter(|ingress| !is_empty(ingress.get("ip"))) {
+                fill(ingress, &[absent("ipMode", Text("VIP"))]);
+            }
+        }
+    }
+}
+
+/// Gives a Service its addresses and node ports, on create and on update: always the lowest that is free, so that the
+/// same requests give the same answers.
+pub(crate) fn assign_service_addresses(service: &mut Value, ledger: &dyn ServiceLedger) -> Result<(), FieldError> {
+    let Some(spec) = service.get_mut("spec").and_then(Value::as_object_mut) else {
+        return Ok(());
+    };
+    if text(spec, "type") == "ExternalName" {
+        return Ok(());
+    }
+    assign_cluster_ip(spec, ledger)?;
+    default_families(spec);
+    let wants_ports = match text(spec, "type") {
+        "NodePort" => true,
+        "LoadBalancer" => spec.get("allocateLoadBalancerNodePorts") != Some(&Value::Bool(false)),
+        _ => false,
+    };
+    if wants_ports {
+        assign_node_ports(spec, ledger)?;
+    }
+    if wants_health_check_port(spec) && spec.get("healthCheckNodePort").and_then(Value::as_i64).unwrap_or_default() == 0
+    {
+        let port = free_port(spec, ledger)?;
+        spec.insert("healthCheckNodePort".into(), port.into());
+    }
+    Ok(())
+}
+
+fn assign_cluster_ip(spec: &mut Object, ledger: &dyn ServiceLedger) -> Result<(), FieldError> {
+    let wanted = text(spec, "clusterIP").to_owned();
+    match wanted.as_str() {
+        "" => {
+            let free = (1..=254).map(|host| format!("10.0.0.{host}")).find(|address| !ledger.address_taken(address));
+            let Some(address) = free else {
+                return Err(FieldError::invalid(
+                    "spec.clusterIPs",
+                    &json!([""]),
+                    "failed to allocate IP: range is full",
+                ));
+            };
+            spec.insert("clusterIPs".into(), json!([address]));
+            spec.insert("clusterIP".into(), address.into());
+        }
+        address if address != "None" && ledger.address_taken(address) => {
+            return Err(FieldError::invalid(
+                "spec.clusterIPs",
+                &json!([address]),
+                format!("failed to allocate IP {address}: provided IP is already allocated"),
+            ));
+        }
+        address => {
+            if is_empty(spec.get("clusterIPs")) {
+                spec.insert("clusterIPs".into(), json!([address]));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn default_families(spec: &mut Object) {
+    // A headless Service without a selector serves whatever its author puts into its endpoints.
+    let any_family = text(spec, "clusterIP") == "None" && is_empty(spec.get("selector"));
+    if is_absent(spec, "ipFamilyPolicy") {
+        let policy = if any_family { "RequireDualStack" } else { "SingleStack" };
+        spec.insert("ipFamilyPolicy".into(), policy.into());
+    }
+    if is_empty(spec.get("ipFamilies")) {
+        let families = if any_family && text(spec, "ipFamilyPolicy") != "SingleStack" {
+            json!(["IPv4", "IPv6"])
+        } else if text(spec, "clusterIP").contains(':') {
+            json!(["IPv6"])
+        } else {
+            json!(["IPv4"])
+        };
+        spec.insert("ipFamilies".into(), families);
+    }
+}
+
+fn assign_node_ports(spec: &mut Object, ledger: &dyn ServiceLedger) -> Result<(), FieldError> {
+    for index in 0..list_length(spec, "ports") {
+        let number = items(spec, "ports")
+            .nth(index)
+            .and_then(|port| port.get("nodePort").and_then(Value::as_i64))
+            .unwrap_or_default();
+        if number == 0 {
+            let free = free_port(spec, ledger)?;
+            if let Some(port) = items(spec, "ports").nth(index) {
+                port.insert("nodePort".into(), free.into());
+            }
+        } else if ledger.node_port_taken(number) {
+            return Err(FieldError::invalid(
+                format!("spec.ports[{index}].nodePort"),
+                &Value::from(number),
+                "provided port is already allocated",
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn free_port(spec: &Object, ledger: &dyn ServiceLedger) -> Result<i64, FieldError> {
+    let mine = |number: i64| {
+        spec.get("ports")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .any(|port| port.get("nodePort").and_then(Value::as_i64) == Some(number))
+    };
+    NODE_PORTS.into_iter().find(|number| !mine(*number) && !ledger.node_port_taken(*number)).ok_or_else(|| {
+        let detail = "failed to allocate a nodePort: range is full";
+        FieldError::invalid("spec.ports", &Value::from(0), detail)
+    })
+}
+
+fn list_length(object: &Object, key: &str) -> usize {
+    object.get(key).and_then(Value::as_array).map_or(0, Vec::len)
+}
+
+fn wants_health_check_port(spec: &Object) -> bool {
+    text(spec, "type") == "LoadBalancer" && text(spec, "externalTrafficPolicy") == "Local"
+}
+
+/// What an update leaves out of what the server had handed out is kept; what a change of type makes moot is dropped.
+pub(super) fn prepare_update(new: &mut Object, old: &Value) {
+    let (Some(spec), Some(old)) = (child(new, "spec"), old.get("spec").and_then(Value::as_object)) else {
+        return;
+    };
+    let has_address = |spec: &Object| text(spec, "type") != "ExternalName";
+    let has_ports = |spec: &Object| matches!(text(spec, "type"), "NodePort" | "LoadBalancer");
+    if has_address(spec) && has_address(old) {
+        if is_empty(spec.get("clusterIP")) {
+            copy(spec, old, "clusterIP");
+            copy(spec, old, "clusterIPs");
+        } else if text(spec, "clusterIP") != text(old, "clusterIP") && spec.get("clusterIPs") == old.get("clusterIPs") {
+            // A client that knows only the older, single field.
+            let address = json!([text(spec, "clusterIP")]);
+            spec.insert("clusterIPs".into(), address);
+        } else if is_empty(spec.get("clusterIPs")) {
+            copy(spec, old, "clusterIPs");
+        }
+        for key in ["ipFamilies", "ipFamilyPolicy"] {
+            if is_empty(spec.get(key)) {
+                copy(spec, old, key);
+            }
+        }
+    } else if has_address(old) {
+        for key in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
+            if spec.get(key) == old.get(key) {
+                spec.remove(key);
+            }
+        }
+    }
+    if has_ports(spec) && has_ports(old) {
+        keep_node_ports(spec, old);
+    } else if has_ports(old) && !has_ports(spec) && same_node_ports(spec, old) {
+        for port in items(spec, "ports") {
+            port.remove("nodePort");
+        }
+    }
+    if wants_health_check_port(old) {
+        if wants_health_check_port(spec) && is_absent(spec, "healthCheckNodePort") {
+            copy(spec, old, "healthCheckNodePort");
+        } else if !wants_health_check_port(spec) && spec.get("healthCheckNodePort") == old.get("healthCheckNodePort") {
+            spec.remove("healthCheckNodePort");
+        }
+    }
+    if text(old, "type") == "LoadBalancer" && text(spec, "type") != "LoadBalancer" {
+        for key in ["allocateLoadBalancerNodePorts", "loadBalancerClass"] {
+            if spec.get(key) == old.get(key) {
+                spec.remove(key);
+            }
+        }
+    }
+    if has_ports(old) && !has_ports(spec) && spec.get("externalTrafficPolicy") == old.get("externalTrafficPolicy") {
+        spec.remove("externalTrafficPolicy");
+    }
+}
+
+fn keep_node_ports(spec: &mut Object, old: &Object) {
+    let known: &[Value] = old.get("ports").and_then(Value::as_array).map_or(&[], Vec::as_slice);
+    for port in items(spec, "ports") {
+        if port.get("nodePort").and_then(Value::as_i64).unwrap_or_default() != 0 {
+            continue;
+        }
+        let twin = known.iter().find(|known| {
+            known.get("port") == port.get("port") && text_at(known, &["protocol"]) == text(port, "protocol")
+        });
+        if let Some(number) = twin.and_then(|twin| twin.get("nodePort")) {
+            port.insert("nodePort".into(), number.clone());
+        }
+    }
+}
+
+fn same_node_ports(spec: &Object, old: &Object) -> bool {
+    let numbers = |spec: &Object| -> Vec<i64> {
+        let ports = spec.get("ports").and_then(Value::as_array).into_iter().flatten();
+        ports.filter_map(|port| port.get("nodePort").and_then(Value::as_i64)).collect()
+    };
+    numbers(spec) == numbers(old)
+}
+
+fn copy(spec: &mut Object, old: &Object, key: &str) {
+    if let Some(value) = old.get(key) {
+        spec.insert(key.to_owned(), value.clone());
+    }
+}
+
+pub(super) fn validate(service: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let nothing = json!({});
+    let spec = service.get("spec").unwrap_or(&nothing);
+    let kind = text_at(spec, &["type"]);
+    let headless = text_at(spec, &["clusterIP"]) == "None";
+    let ports = list_at(spec, &["ports"]);
+    if ports.is_empty() && !headless && kind != "ExternalName" {
+        errors.push(FieldError::required("spec.ports", ""));
+    }
+    match kind {
+        "LoadBalancer" | "NodePort" if headless => errors.push(FieldError::invalid(
+            "spec.clusterIPs[0]",
+            &Value::from("None"),
+            format!("may not be set to 'None' for {kind} services"),
+        )),
+        "ExternalName" => {
+            for key in ["clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
+                if !same(spec.get(key), None) {
+                    errors
+                        .push(FieldError::forbidden(format!("spec.{key}"), "may not be set for ExternalName services"));
+                }
+            }
+            if text_at(spec, &["externalName"]).is_empty() {
+                errors.push(FieldError::required("spec.externalName", ""));
+            }
+        }
+        _ => {}
+    }
+    if text_at(spec, &["clusterIP"]).is_empty() && !list_at(spec, &["clusterIPs"]).is_empty() {
+        errors.push(FieldError::invalid(
+            "spec.clusterIPs",
+            &spec["clusterIPs"],
+            "must be empty when `clusterIP` is not specified",
+        ));
+    }
+    for (index, port) in ports.iter().enumerate() {
+        validate_port(&mut errors, port, index, ports);
+    }
+    validate_labels(spec.get("selector"), "spec.selector", &mut errors);
+    supported(&mut errors, spec, "spec", "sessionAffinity", &["ClientIP", "None"]);
+    let kinds = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
+    supported(&mut errors, spec, "spec", "type", &kinds);
+    errors
+}
+
+fn validate_port(errors: &mut Vec<FieldError>, port: &Value, index: usize, ports: &[Value]) {
+    let path = format!("spec.ports[{index}]");
+    let name = text_at(port, &["name"]);
+    let earlier = || ports.iter().take(index);
+    if name.is_empty() {
+        if ports.len() > 1 {
+            errors.push(FieldError::required(format!("{path}.name"), ""));
+        }
+    } else {
+        refuse(errors, &format!("{path}.name"), name, dns_label(name));
+        if earlier().any(|earlier| text_at(earlier, &["name"]) == name) {
+            errors.push(FieldError::duplicate(format!("{path}.name"), &Value::from(name)));
+        }
+    }
+    let number = port.get("port").and_then(Value::as_i64).unwrap_or_default();
+    in_port_range(errors, number, &format!("{path}.port"));
+    supported(errors, port, &path, "protocol", &["SCTP", "TCP", "UDP"]);
+    if let Some(target) = port.get("targetPort").and_then(Value::as_i64) {
+        in_port_range(errors, target, &format!("{path}.targetPort"));
+    }
+    if earlier().any(|earlier| {
+        earlier.get("port") == port.get("port") && text_at(earlier, &["protocol"]) == text_at(port, &["protocol"])
+    }) {
+        let value = json!({"protocol": text_at(port, &["protocol"]), "port": number});
+        errors.push(FieldError::duplicate(path, &value));
+    }
+}
+
+/// The primary address of a Service stays for life.
+pub(super) fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let external = |service| text_at(service, &["spec", "type"]) == "ExternalName";
+    let addresses = |service| list_at(service, &["spec", "clusterIPs"]);
+    if !external(new) && !external(old) && !addresses(old).is_empty() {
+        let path = "spec.clusterIPs[0]";
+        let value = at(new, &["spec", "clusterIPs"]).unwrap_or(&Value::Null);
+        if addresses(new).is_empty() {
+            errors.push(FieldError::invalid(path, value, "primary clusterIP can not be unset"));
+        } else if addresses(new).first() != addresses(old).first() {
+            errors.push(FieldError::invalid(path, value, "may not change once set"));
+        }
+    }
+    errors.extend(validate(new));
+    errors
+}

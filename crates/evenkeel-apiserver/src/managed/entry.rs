@@ -1,0 +1,180 @@
+//! The entries of `metadata.managedFields` (SSA-2).
+
+use std::cmp::Ordering;
+
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+
+use super::set::FieldSet;
+
+/// How many entries of updates an object may have before the oldest are merged (SSA-6).
+const MAX_UPDATERS: usize = 10;
+
+/// The manager of merged entries.
+const ANCIENT_CHANGES: &str = "ancient-changes";
+
+/// How the fields came to be owned. In the order in which entries are sorted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Operation {
+    Apply,
+    Update,
+}
+
+impl Operation {
+    fn as_str(self) -> &'static str {
+        match self {
+            Operation::Apply => "Apply",
+            Operation::Update => "Update",
+        }
+    }
+}
+
+/// What one manager owns; empty texts are absent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry<'a> {
+    pub(crate) manager: &'a str,
+    pub(crate) operation: Operation,
+    pub(crate) api_version: &'a str,
+    pub(crate) subresource: &'a str,
+    pub(crate) time: Option<&'a str>,
+    pub(crate) fields: FieldSet<'a>,
+}
+
+impl<'a> Entry<'a> {
+    /// Whether the entries are one manager's (SSA-3): appliers keep their entry when they change the version.
+    pub(crate) fn is_same_manager(&self, other: &Entry<'_>) -> bool {
+        self.manager == other.manager
+            && self.operation == other.operation
+            && self.subresource == other.subresource
+            && (self.operation == Operation::Apply || self.api_version == other.api_version)
+    }
+
+    fn decode(value: &'a Value) -> Option<Self> {
+        let fields = value.as_object()?;
+        let text = |name: &str| match fields.get(name) {
+            None | Some(Value::Null) => Some(""),
+            Some(Value::String(text)) => Some(text.as_str()),
+            Some(_) => None,
+        };
+        let operation = match text("operation")? {
+            "Apply" => Operation::Apply,
+            "Update" => Operation::Update,
+            _ => return None,
+        };
+        let api_version = text("apiVersion").filter(|version| !version.is_empty())?;
+        if text("fieldsType")? != "FieldsV1" {
+            return None;
+        }
+        Some(Entry {
+            manager: text("manager")?,
+            operation,
+            api_version,
+            subresource: text("subresource")?,
+            time: text("time").map(|time| Some(time).filter(|time| !time.is_empty()))?,
+            fields: match fields.get("fieldsV1") {
+                None | Some(Value::Null) => FieldSet::default(),
+                Some(set) => FieldSet::decode(set).ok()?,
+            },
+        })
+    }
+
+    fn encode(&self) -> Value {
+        let mut fields = Map::new();
+        let mut text = |name: &str, text: &str| {
+            if !text.is_empty() {
+                fields.insert(name.to_owned(), Value::from(text));
+            }
+        };
+        text("manager", self.manager);
+        text("operation", self.operation.as_str());
+        text("apiVersion", self.api_version);
+        text("time", self.time.unwrap_or_default());
+        text("fieldsType", "FieldsV1");
+        text("subresource", self.subresource);
+        fields.insert("fieldsV1".to_owned(), self.fields.encode());
+        Value::Object(fields)
+    }
+
+    /// The time in seconds; entries without a time are the oldest.
+    fn seconds(&self) -> i64 {
+        let time = self.time.and_then(|time| time.parse::<Timestamp>().ok());
+        time.map_or(0, Timestamp::as_second)
+    }
+
+    fn by_age(&self, other: &Entry<'_>) -> Ordering {
+        self.seconds()
+            .cmp(&other.seconds())
+            .then_with(|| self.manager.cmp(other.manager))
+            .then_with(|| self.api_version.cmp(other.api_version))
+            .then_with(|| self.subresource.cmp(other.subresource))
+    }
+}
+
+/// Reads `managedFields`; `None` if any entry makes no sense. Of two entries of one manager the later counts.
+pub(crate) fn decode(list: &Value) -> Option<Vec<Entry<'_>>> {
+    let Value::Array(list) = list else {
+        return list.is_null().then(Vec::new);
+    };
+    let mut entries: Vec<Entry<'_>> = Vec::with_capacity(list.len() + 1);
+    for value in list {
+        let entry = Entry::decode(value)?;
+        match entries.iter_mut().find(|other| other.is_same_manager(&entry)) {
+            Some(other) => *other = entry,
+            None => entries.push(entry),
+        }
+    }
+    Some(entries)
+}
+
+/// Writes `managedFields`, sorted by operation, time, manager, version and sub-resource.
+pub(crate) fn encode(mut entries: Vec<Entry<'_>>) -> Vec<Value> {
+    entries.sort_by(|a, b| a.operation.cmp(&b.operation).then_with(|| a.by_age(b)));
+    entries.iter().map(Entry::encode).collect()
+}
+
+/// Merges the oldest entries of updates, version by version, until there are no more than allowed (SSA-6). With more
+/// versions than entries allowed, one entry per version stays.
+pub(crate) fn cap_updaters(entries: &mut Vec<Entry<'_>>) {
+    let updaters = entries.iter().filter(|entry| entry.operation == Operation::Update).count();
+    let Some(mut surplus) = updaters.checked_sub(MAX_UPDATERS).filter(|surplus| *surplus > 0) else {
+        return;
+    };
+    entries.sort_by(|a, b| b.operation.cmp(&a.operation).then_with(|| a.by_age(b)));
+    let mut next = 0;
+    while surplus > 0 {
+        let Some(entry) = entries.get(next).filter(|entry| entry.operation == Operation::Update) else {
+            return;
+        };
+        let version = entry.api_version;
+        let older = entries.iter().take(next).position(|older| older.api_version == version);
+        let Some(older) = older else {
+            next += 1;
+            continue;
+        };
+        let merged = entries.remove(next);
+        surplus -= 1;
+        if let Some(bucket) = entries.get_mut(older) {
+            bucket.manager = ANCIENT_CHANGES;
+            bucket.subresource = "";
+            bucket.time = merged.time;
+            bucket.fields.absorb(merged.fields);
+        }
+        merge_twin(entries, older, &mut surplus);
+    }
+}
+
+/// A bucket of an earlier write that was still young joins the one just made.
+fn merge_twin(entries: &mut Vec<Entry<'_>>, bucket: usize, surplus: &mut usize) {
+    let twin = entries.iter().enumerate().position(|(index, entry)| {
+        index != bucket && entries.get(bucket).is_some_and(|bucket| bucket.is_same_manager(entry))
+    });
+    let Some(twin) = twin.filter(|twin| *twin > bucket) else {
+        return;
+    };
+    let twin = entries.remove(twin);
+    *surplus = surplus.saturating_sub(1);
+    if let Some(bucket) = entries.get_mut(bucket) {
+        bucket.time = twin.time;
+        bucket.fields.absorb(twin.fields);
+    }
+}

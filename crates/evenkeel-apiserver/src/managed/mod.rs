@@ -1,0 +1,221 @@
+//! Who owns which field: `metadata.managedFields` of everything that is created, updated or patched.
+//!
+//! After a write, the fields that it changed belong to the one who wrote and to nobody else, and the fields that it
+//! removed belong to nobody (SSA-5). What counts as one field is the schema's to say: maps are owned key by key and
+//! lists by their items' keys or values unless they are declared atomic; without a schema maps are granular and lists
+//! atomic (SSA-14). Server-side apply, where a manager may own without having changed, builds on the same sets.
+//!
+//! Entries written under another version of the API are compared as if they were written under this one: the versions
+//! of a custom resource share their field names.
+
+mod compare;
+mod entry;
+mod path;
+mod set;
+#[cfg(test)]
+mod tests;
+
+use serde_json::{Map, Value};
+
+use crate::schema::{ListType, Schema};
+
+use compare::Changes;
+use entry::{Entry, Operation};
+
+/// What ownership needs to know of a schema.
+pub(crate) trait FieldTypes {
+    /// The type of a field of an object: a declared property, else the type of the map's values.
+    fn field(&self, name: &str) -> Option<&Self>;
+    /// The type of a list's items.
+    fn items(&self) -> Option<&Self>;
+    /// How a list's items are told apart.
+    fn list_type(&self) -> ListType<'_>;
+    /// Whether an object is owned as a whole.
+    fn is_atomic_map(&self) -> bool;
+    /// The value that stands for an absent field.
+    fn default_value(&self) -> Option<&Value>;
+
+    /// Whether every object of this type has the field, even where its JSON leaves it out.
+    ///
+    /// The real server compares Go structs, in which a struct-valued field such as `spec` is always there and can be
+    /// neither added nor removed, so nobody owns it: only what is in it. OpenAPI marks such fields with the default
+    /// `{}`. Required lists, such as a pod's containers, are always there too; this default does not know them, so
+    /// their first writer owns the list besides its items.
+    fn always_has(&self, name: &str) -> bool {
+        let default = self.field(name).and_then(Self::default_value);
+        default.and_then(Value::as_object).is_some_and(Map::is_empty)
+    }
+}
+
+impl FieldTypes for Schema {
+    fn field(&self, name: &str) -> Option<&Self> {
+        Schema::field(self, name)
+    }
+
+    fn items(&self) -> Option<&Self> {
+        Schema::items(self)
+    }
+
+    fn list_type(&self) -> ListType<'_> {
+        Schema::list_type(self)
+    }
+
+    fn is_atomic_map(&self) -> bool {
+        Schema::is_atomic_map(self)
+    }
+
+    fn default_value(&self) -> Option<&Value> {
+        Schema::default_value(self)
+    }
+}
+
+/// One write, as far as ownership cares.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Write<'a> {
+    /// Who writes; see [`manager_name`].
+    pub(crate) manager: &'a str,
+    /// The version of the API that the write came through, e.g. `apps/v1`.
+    pub(crate) api_version: &'a str,
+    /// `status`, `scale`, …; `None` on the main endpoint.
+    pub(crate) subresource: Option<&'a str>,
+    /// The time of the write in RFC 3339 with whole seconds.
+    pub(crate) now: &'a str,
+    /// Fields, as dotted paths, that this endpoint does not write (SSA-4): `status` on the main endpoint of a kind
+    /// that has a status sub-resource, `metadata` and `spec` on a custom resource's status.
+    pub(crate) reset: &'a [&'a str],
+}
+
+/// The name under which a request's changes are recorded (SSA-3): what the client chose, else the product in its
+/// `User-Agent`, else `unknown`.
+pub(crate) fn manager_name(field_manager: Option<&str>, user_agent: Option<&str>) -> String {
+    const MAX_BYTES: usize = 128;
+    if let Some(chosen) = field_manager.filter(|name| !name.is_empty()) {
+        return chosen.to_owned();
+    }
+    let product = user_agent.and_then(|agent| agent.split('/').next()).unwrap_or_default();
+    let mut name = String::new();
+    for character in product.chars().filter(|character| crate::go_json::is_print(*character)) {
+        if name.len() + character.len_utf8() > MAX_BYTES {
+            break;
+        }
+        name.push(character);
+    }
+    if name.is_empty() {
+        name.push_str("unknown");
+    }
+    name
+}
+
+/// Brings `new.metadata.managedFields` up to date with the write that turns `old` into `new`; `old` is `None` for a
+/// create.
+///
+/// The ownership to start from is what the request carries, so that clients can edit it, or the stored one if it
+/// carries none that makes sense; an empty list, or a list of one empty entry, forgets all of it (SSA-15).
+/// Sub-resources always start from the stored one. An object whose ownership was forgotten, or that was created with
+/// nothing to own, stays without: only a create starts the tracking. Where nothing is owned there is no
+/// `managedFields`.
+pub(crate) fn update_managed_fields<T: FieldTypes>(
+    old: Option<&Value>,
+    new: &mut Value,
+    types: Option<&T>,
+    write: &Write<'_>,
+) {
+    let requested = match new.get_mut("metadata") {
+        Some(Value::Object(metadata)) => metadata.remove("managedFields").unwrap_or(Value::Null),
+        _ => return,
+    };
+    let stored = old.and_then(|old| old.get("metadata")?.get("managedFields")).unwrap_or(&Value::Null);
+    let mut changes = compare::changes(old, new, types);
+    changes.ignore(write.reset);
+    let managed = if requested == *stored && changes.is_empty() {
+        requested
+    } else {
+        let entries = starting_point(&requested, stored, write.subresource.is_some());
+        if entries.is_empty() && old.is_some() {
+            return;
+        }
+        Value::Array(entry::encode(after_write(entries, changes, write)))
+    };
+    let is_owned = managed.as_array().is_some_and(|list| !list.is_empty());
+    if let Some(Value::Object(metadata)) = new.get_mut("metadata").filter(|_| is_owned) {
+        metadata.insert("managedFields".to_owned(), managed);
+    }
+}
+
+/// The entries to start from; a list that cannot be read counts as empty.
+fn starting_point<'a>(requested: &'a Value, stored: &'a Value, is_subresource: bool) -> Vec<Entry<'a>> {
+    if !is_subresource {
+        if is_reset(requested) {
+            return Vec::new();
+        }
+        if let Some(entries) = entry::decode(requested).filter(|entries| !entries.is_empty()) {
+            return entries;
+        }
+    }
+    entry::decode(stored).unwrap_or_default()
+}
+
+fn is_reset(requested: &Value) -> bool {
+    match requested.as_array().map(Vec::as_slice) {
+        Some([]) => true,
+        Some([Value::Object(only)]) => only.is_empty(),
+        _ => false,
+    }
+}
+
+/// Who owns what once the changes are made.
+fn after_write<'a>(mut entries: Vec<Entry<'a>>, changes: Changes<'a>, write: &Write<'a>) -> Vec<Entry<'a>> {
+    let Changes { added, modified, removed } = changes;
+    let mut taken = added;
+    taken.absorb(modified);
+    for entry in &mut entries {
+        entry.fields.subtract(&taken);
+        entry.fields.subtract(&removed);
+    }
+    entries.retain(|entry| !entry.fields.is_empty());
+    if !taken.is_empty() {
+        let acting = Entry {
+            manager: write.manager,
+            operation: Operation::Update,
+            api_version: write.api_version,
+            subresource: write.subresource.unwrap_or_default(),
+            time: Some(write.now),
+            fields: taken,
+        };
+        match entries.iter_mut().find(|entry| entry.is_same_manager(&acting)) {
+            Some(entry) => {
+                entry.fields.absorb(acting.fields);
+                entry.time = acting.time;
+            }
+            None => entries.push(acting),
+        }
+    }
+    entry::cap_updaters(&mut entries);
+    entries
+}
+
+/// Whether two objects differ in nothing but the times of their `managedFields` entries: a write that only changes
+/// those is none (OBJ-13).
+pub(crate) fn equal_ignoring_managed_times(a: &Value, b: &Value) -> bool {
+    equal_but(a, b, "metadata", |a, b| {
+        equal_but(a, b, "managedFields", |a, b| match (a, b) {
+            (Value::Array(a), Value::Array(b)) => {
+                a.len() == b.len() && a.iter().zip(b).all(|(a, b)| equal_but(a, b, "time", |_, _| true))
+            }
+            _ => a == b,
+        })
+    })
+}
+
+/// Compares two objects field by field, the field `special` in its own way. Anything but two objects is just compared.
+fn equal_but(a: &Value, b: &Value, special: &str, compare: impl Fn(&Value, &Value) -> bool) -> bool {
+    let (Value::Object(a), Value::Object(b)) = (a, b) else {
+        return a == b;
+    };
+    a.len() == b.len()
+        && a.iter().all(|(name, a)| match b.get(name) {
+            Some(b) if name == special => compare(a, b),
+            Some(b) => a == b,
+            None => false,
+        })
+}

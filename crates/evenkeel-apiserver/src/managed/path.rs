@@ -1,0 +1,133 @@
+//! One step of the path to a field, as `fieldsV1` writes it (SSA-12).
+
+use std::borrow::Cow;
+
+use serde_json::{Map, Value};
+
+/// How to get from a value to a part of it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum PathElement<'a> {
+    /// `f:name`: a field of an object or a key of a map.
+    Field(&'a str),
+    /// `i:0`: an item of a list by its position.
+    Index(u64),
+    /// `k:{"name":"x"}`: an item of a list by some of its fields; canonical JSON.
+    Key(Cow<'a, str>),
+    /// `v:"x"`: an item of a list that stands for itself; canonical JSON.
+    Value(Cow<'a, str>),
+}
+
+impl<'a> PathElement<'a> {
+    /// The element for a list item with these key fields; `None` if it has none of them.
+    pub(crate) fn key<'v>(fields: impl Iterator<Item = (&'v str, &'v Value)>) -> Option<Self> {
+        let mut fields: Vec<(&str, &Value)> = fields.collect();
+        fields.sort_unstable_by_key(|(name, _)| *name);
+        if fields.is_empty() {
+            return None;
+        }
+        let mut text = String::from("{");
+        for (name, value) in fields {
+            if text.len() > 1 {
+                text.push(',');
+            }
+            push_string(name, &mut text);
+            text.push(':');
+            push_json(value, &mut text);
+        }
+        text.push('}');
+        Some(PathElement::Key(Cow::Owned(text)))
+    }
+
+    /// The element for a scalar item of a set; `None` for what is no scalar.
+    pub(crate) fn value(item: &Value) -> Option<Self> {
+        if item.is_null() || item.is_array() || item.is_object() {
+            return None;
+        }
+        let mut text = String::new();
+        push_json(item, &mut text);
+        Some(PathElement::Value(Cow::Owned(text)))
+    }
+
+    /// Reads an element. `Ok(None)` for a kind that a later version may have added; `Err` for nonsense.
+    pub(crate) fn decode(text: &'a str) -> Result<Option<Self>, Malformed> {
+        let (kind, rest) = text.split_once(':').ok_or(Malformed)?;
+        match kind {
+            "f" => Ok(Some(PathElement::Field(rest))),
+            "i" => rest.parse().map(|index| Some(PathElement::Index(index))).map_err(|_| Malformed),
+            "k" if is_plain_key(rest) => Ok(Some(PathElement::Key(Cow::Borrowed(rest)))),
+            "k" => {
+                let fields: Map<String, Value> = serde_json::from_str(rest).map_err(|_| Malformed)?;
+                let key = PathElement::key(fields.iter().map(|(name, value)| (name.as_str(), value)));
+                key.map(Some).ok_or(Malformed)
+            }
+            "v" => {
+                let value: Value = serde_json::from_str(rest).map_err(|_| Malformed)?;
+                let mut text = String::new();
+                push_json(&value, &mut text);
+                Ok(Some(PathElement::Value(Cow::Owned(text))))
+            }
+            unknown if unknown.len() == 1 => Ok(None),
+            _ => Err(Malformed),
+        }
+    }
+
+    /// The text in `fieldsV1`.
+    pub(crate) fn encode(&self) -> String {
+        match self {
+            PathElement::Field(name) => ["f:", name].concat(),
+            PathElement::Index(index) => format!("i:{index}"),
+            PathElement::Key(text) => ["k:", text].concat(),
+            PathElement::Value(text) => ["v:", text].concat(),
+        }
+    }
+}
+
+/// This is not a path element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Malformed;
+
+/// Writes JSON as Go does, so that equal values have equal texts and the texts are those that other servers wrote:
+/// whole floats as integers, and the characters that HTML minds escaped.
+fn push_json(value: &Value, out: &mut String) {
+    match value {
+        Value::String(text) => push_string(text, out),
+        Value::Number(number) => match number.as_f64().filter(|_| number.is_f64()) {
+            // Beyond 2^53 not every integer is a float, and the text would claim a precision that is not there.
+            Some(float) if float.fract() == 0.0 && float.abs() < 9_007_199_254_740_992.0 => {
+                out.push_str(&format!("{float:.0}"));
+            }
+            _ => out.push_str(&number.to_string()),
+        },
+        other => out.push_str(&other.to_string()),
+    }
+}
+
+fn push_string(text: &str, out: &mut String) {
+    if is_plain(text) {
+        out.push('"');
+        out.push_str(text);
+        out.push('"');
+        return;
+    }
+    for character in Value::from(text).to_string().chars() {
+        match character {
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
+                out.push_str(&format!("\\u{:04x}", u32::from(character)));
+            }
+            other => out.push(other),
+        }
+    }
+}
+
+/// Whether a string stands for itself in JSON.
+fn is_plain(text: &str) -> bool {
+    text.bytes().all(|byte| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\' | b'<' | b'>' | b'&'))
+}
+
+/// Whether this is, in canonical form, the most frequent kind of key: one field with a plain string. It needs no
+/// parsing then.
+fn is_plain_key(text: &str) -> bool {
+    let inner = text.strip_prefix("{\"").and_then(|text| text.strip_suffix("\"}"));
+    let field = inner.and_then(|inner| inner.split_once("\":\""));
+    field.is_some_and(|(name, value)| is_plain(name) && is_plain(value))
+}

@@ -1,0 +1,192 @@
+//! Sets of fields.
+
+use serde_json::{Map, Value};
+
+use super::path::{Malformed, PathElement};
+
+/// A set of paths, as a trie whose nodes are sorted. Borrows its names from the objects it describes.
+///
+/// A path and the paths below it are members on their own: owning a map is not owning its keys.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FieldSet<'a> {
+    /// Sorted by element; no node is empty.
+    nodes: Vec<(PathElement<'a>, Node<'a>)>,
+}
+
+/// A path of a set.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Node<'a> {
+    /// Whether the path itself is a member.
+    pub(crate) member: bool,
+    /// The members below it.
+    pub(crate) below: FieldSet<'a>,
+}
+
+impl Node<'_> {
+    /// A member with nothing below.
+    pub(crate) fn leaf() -> Self {
+        Node { member: true, below: FieldSet::default() }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        !self.member && self.below.is_empty()
+    }
+}
+
+impl<'a> FieldSet<'a> {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    pub(crate) fn with_capacity(nodes: usize) -> Self {
+        FieldSet { nodes: Vec::with_capacity(nodes) }
+    }
+
+    /// Adds a node behind all others; empty nodes are not added. Elements must come in order.
+    pub(crate) fn push(&mut self, element: PathElement<'a>, node: Node<'a>) {
+        debug_assert!(self.nodes.last().is_none_or(|(last, _)| *last < element));
+        if !node.is_empty() {
+            self.nodes.push((element, node));
+        }
+    }
+
+    /// Adds all members of the other set.
+    pub(crate) fn absorb(&mut self, other: FieldSet<'a>) {
+        if self.nodes.is_empty() {
+            *self = other;
+            return;
+        }
+        if other.nodes.is_empty() {
+            return;
+        }
+        let mut merged = Vec::with_capacity(self.nodes.len() + other.nodes.len());
+        let mut theirs = other.nodes.into_iter().peekable();
+        for (element, mut node) in self.nodes.drain(..) {
+            while let Some(smaller) = theirs.next_if(|(other, _)| *other < element) {
+                merged.push(smaller);
+            }
+            if let Some((_, other)) = theirs.next_if(|(other, _)| *other == element) {
+                node.member |= other.member;
+                node.below.absorb(other.below);
+            }
+            merged.push((element, node));
+        }
+        merged.extend(theirs);
+        self.nodes = merged;
+    }
+
+    /// Removes the members of the other set. A member stays if only its parent is in the other set.
+    pub(crate) fn subtract(&mut self, other: &FieldSet<'a>) {
+        let mut theirs = other.nodes.iter().peekable();
+        self.nodes.retain_mut(|(element, node)| {
+            while theirs.next_if(|(other, _)| other < element).is_some() {}
+            if let Some((_, other)) = theirs.peek().filter(|(other, _)| other == element) {
+                node.member &= !other.member;
+                node.below.subtract(&other.below);
+            }
+            !node.is_empty()
+        });
+    }
+
+    /// The members that both sets have.
+    #[cfg(test)]
+    pub(crate) fn intersection(&self, other: &FieldSet<'a>) -> FieldSet<'a> {
+        let mut common = FieldSet::default();
+        let (mut ours, mut theirs) = (self.nodes.iter().peekable(), other.nodes.iter().peekable());
+        while let (Some((element, node)), Some((other_element, other))) = (ours.peek(), theirs.peek()) {
+            use std::cmp::Ordering;
+            match element.cmp(other_element) {
+                Ordering::Less => drop(ours.next()),
+                Ordering::Greater => drop(theirs.next()),
+                Ordering::Equal => {
+                    let node =
+                        Node { member: node.member && other.member, below: node.below.intersection(&other.below) };
+                    common.push(element.clone(), node);
+                    ours.next();
+                    theirs.next();
+                }
+            }
+        }
+        common
+    }
+
+    /// Removes one member, given as names of fields; what is below it stays.
+    pub(crate) fn remove_member(&mut self, path: &[&str]) {
+        self.edit(path, &|node| node.member = false);
+    }
+
+    /// Removes a path and all below it.
+    pub(crate) fn remove_subtree(&mut self, path: &[&str]) {
+        self.edit(path, &|node| *node = Node::default());
+    }
+
+    /// Changes the node at the path, if there is one, and drops the nodes that are empty then.
+    fn edit(&mut self, path: &[&str], change: &dyn Fn(&mut Node<'a>)) {
+        let [name, rest @ ..] = path else { return };
+        let element = PathElement::Field(name);
+        let Ok(index) = self.nodes.binary_search_by(|(other, _)| other.cmp(&element)) else {
+            return;
+        };
+        let Some((_, node)) = self.nodes.get_mut(index) else {
+            return;
+        };
+        if rest.is_empty() {
+            change(node);
+        } else {
+            node.below.edit(rest, change);
+        }
+        if node.is_empty() {
+            self.nodes.remove(index);
+        }
+    }
+
+    /// The set as `fieldsV1`.
+    pub(crate) fn encode(&self) -> Value {
+        let mut fields = Map::new();
+        self.encode_into(&mut fields);
+        Value::Object(fields)
+    }
+
+    fn encode_into(&self, fields: &mut Map<String, Value>) {
+        for (element, node) in &self.nodes {
+            let mut below = Map::new();
+            if node.member && !node.below.is_empty() {
+                below.insert(".".to_owned(), Value::Object(Map::new()));
+            }
+            node.below.encode_into(&mut below);
+            fields.insert(element.encode(), Value::Object(below));
+        }
+    }
+
+    /// Reads `fieldsV1`. Elements of an unknown kind are left out.
+    pub(crate) fn decode(value: &'a Value) -> Result<Self, Malformed> {
+        Ok(decode_node(value)?.below)
+    }
+}
+
+fn decode_node(value: &Value) -> Result<Node<'_>, Malformed> {
+    let fields = value.as_object().ok_or(Malformed)?;
+    let mut node = Node::default();
+    let mut is_sorted = true;
+    for (name, value) in fields {
+        if name == "." {
+            node.member = true;
+            continue;
+        }
+        let Some(element) = PathElement::decode(name)? else {
+            continue;
+        };
+        let nodes = &mut node.below.nodes;
+        is_sorted = is_sorted && nodes.last().is_none_or(|(last, _)| *last < element);
+        nodes.push((element, decode_node(value)?));
+    }
+    if !is_sorted {
+        let nodes = &mut node.below.nodes;
+        nodes.sort_by(|(a, _), (b, _)| a.cmp(b));
+        // Two spellings of one key are one element.
+        nodes.dedup_by(|(later, _), (earlier, _)| later == earlier);
+    }
+    // A path with nothing below it is named for its own sake.
+    node.member |= node.below.is_empty();
+    Ok(node)
+}

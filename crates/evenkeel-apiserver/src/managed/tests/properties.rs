@@ -1,0 +1,99 @@
+use proptest::collection::{btree_map, vec};
+use proptest::prelude::*;
+use proptest::sample::select;
+use serde_json::json;
+
+use super::*;
+
+fn one_of(texts: &'static [&'static str]) -> impl Strategy<Value = String> {
+    select(texts).prop_map(str::to_owned)
+}
+
+/// Objects over few names, so that two of them often share paths.
+fn object() -> impl Strategy<Value = Value> {
+    let port = (1..4u8, 0..2u8).prop_map(|(port, name)| json!({"port": port, "name": name.to_string()}));
+    let spec = (proptest::option::of(0..3u8), vec(port, 0..4), vec(one_of(&["a", "b"]), 0..3))
+        .prop_map(|(replicas, ports, args)| json!({"replicas": replicas, "ports": ports, "args": args}));
+    (
+        btree_map(one_of(&["a", "b", "c"]), one_of(&["x", "y"]), 0..3),
+        btree_map(one_of(&["a", "b", "c"]), one_of(&["x", "y"]), 0..3),
+        proptest::option::of(spec),
+    )
+        .prop_map(|(labels, data, spec)| {
+            let mut object = json!({"metadata": {"labels": labels}, "data": data});
+            // An object with nothing to own would not be tracked.
+            object["metadata"]["labels"]["keep"] = json!("x");
+            if let Some(spec) = spec {
+                object["spec"] = spec;
+            }
+            object
+        })
+}
+
+/// Sets over few names, as `fieldsV1`.
+fn fields() -> impl Strategy<Value = Value> {
+    let leaf = Just(json!({}));
+    leaf.prop_recursive(3, 12, 3, |inner| {
+        btree_map(one_of(&["f:a", "f:b", "f:c", "v:1", "v:2", "."]), inner, 0..4).prop_map(|mut map| {
+            map.entry(".".to_owned()).and_modify(|member| *member = json!({}));
+            Value::Object(map.into_iter().collect())
+        })
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(10_000))]
+
+    #[test]
+    fn fuz_1_set_algebra(a in fields(), b in fields()) {
+        let (a, b) = (FieldSet::decode(&a).unwrap(), FieldSet::decode(&b).unwrap());
+        let mut a_and_b = a.clone();
+        a_and_b.absorb(b.clone());
+        let mut b_and_a = b.clone();
+        b_and_a.absorb(a.clone());
+        prop_assert_eq!(&a_and_b, &b_and_a);
+        let mut only_a = a.clone();
+        only_a.subtract(&b);
+        let common = a.intersection(&b);
+        prop_assert_eq!(&common, &b.intersection(&a));
+        prop_assert!(only_a.intersection(&b).is_empty());
+        let mut rest = a.clone();
+        rest.subtract(&only_a);
+        prop_assert_eq!(&rest, &common);
+        rest.absorb(only_a);
+        prop_assert_eq!(&rest, &a);
+        let encoded = a_and_b.encode();
+        prop_assert_eq!(FieldSet::decode(&encoded).unwrap(), a_and_b);
+    }
+
+    /// Whatever is written by whom: every field has exactly one owner, and nothing else is owned.
+    #[test]
+    fn fuz_1_every_field_has_one_owner(writes in vec((object(), one_of(&["a", "b", "c"])), 1..4)) {
+        let mut live: Option<Value> = None;
+        for (mut object, manager) in writes {
+            update_managed_fields(live.as_ref(), &mut object, Some(&*WORKLOAD), &write(&manager, T1));
+            let mut all = FieldSet::default();
+            for entry in entry::decode(&object["metadata"]["managedFields"]).unwrap() {
+                prop_assert!(all.intersection(&entry.fields).is_empty());
+                all.absorb(entry.fields);
+            }
+            prop_assert_eq!(all.encode(), FieldSet::of(&object, Some(&*WORKLOAD)).encode());
+            live = Some(object);
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn fuz_1_arbitrary_owners_never_panic(
+        keys in vec("(f|k|v|i|x)?:?.{0,8}", 0..4),
+        old in object(),
+        new in object(),
+    ) {
+        let fields: Map<String, Value> = keys.into_iter().map(|key| (key, json!({}))).collect();
+        let mut old = old;
+        old["metadata"]["managedFields"] =
+            json!([{"manager": "x", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": fields}]);
+        stored(Some(&old), new, &write("m", T1));
+    }
+}

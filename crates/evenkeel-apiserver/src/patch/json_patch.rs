@@ -1,0 +1,298 @@
+//! JSON Patch (RFC 6902), as kube-apiserver applies it.
+//!
+//! Written by hand rather than taken from a crate: the limits (number of operations, copied bytes, depth) have to hold
+//! while the patch is being applied, not around it, and the places where the real server is more lenient than the RFC
+//! have to be ours. Those are: `replace` of a missing key adds it; an operation without `value` means `null`; `test`
+//! takes a missing key for `null`; a patch that is `null` has no operations.
+
+use std::borrow::Cow;
+
+use serde_json::{Map, Value};
+
+use super::OperationError as Why;
+use super::{PatchError, go_kind};
+
+/// How many operations one patch may have (PAT-5).
+pub(crate) const MAX_OPERATIONS: usize = 10_000;
+
+/// How many bytes of JSON the `copy` operations of one patch may make (PAT-5).
+const MAX_COPIED_BYTES: usize = 3 << 20;
+
+/// How deeply the patched object may be nested. Below the limit of the JSON parser, so that what a patch makes can be
+/// read again.
+const MAX_DEPTH: usize = 120;
+
+/// Applies the JSON patch in `patch` to `doc`.
+///
+/// On an error the document is left as the operations before the failing one made it: patch a copy.
+pub(crate) fn apply_json_patch(doc: &mut Value, patch: &[u8]) -> Result<(), PatchError> {
+    let operations = match serde_json::from_slice(patch).map_err(|_| PatchError::NotJson)? {
+        Value::Array(operations) => operations,
+        Value::Null => Vec::new(),
+        other => {
+            return Err(PatchError::Shape(format!(
+                "json: cannot unmarshal {} into Go value of type []handlers.jsonPatchOp",
+                go_kind(&other)
+            )));
+        }
+    };
+    if operations.len() > MAX_OPERATIONS {
+        return Err(PatchError::TooManyOperations { got: operations.len() });
+    }
+    let operations: Vec<Operation> = operations.into_iter().map(Operation::decode).collect::<Result<_, _>>()?;
+    let mut patcher = Patcher { depth: depth(doc), doc, copied: 0 };
+    for (index, operation) in operations.into_iter().enumerate() {
+        let Operation { op, path, from, value } = operation;
+        patcher.run(&op, &path, &from, value).map_err(|why| PatchError::Operation { index, op, path, why })?;
+    }
+    Ok(())
+}
+
+/// One step of a patch; what is absent is empty.
+struct Operation {
+    op: String,
+    path: String,
+    from: String,
+    value: Value,
+}
+
+impl Operation {
+    fn decode(operation: Value) -> Result<Self, PatchError> {
+        let mut fields = match operation {
+            Value::Object(fields) => fields,
+            Value::Null => Map::new(),
+            other => {
+                return Err(PatchError::Shape(format!(
+                    "json: cannot unmarshal {} into Go value of type handlers.jsonPatchOp",
+                    go_kind(&other)
+                )));
+            }
+        };
+        let mut text = |name: &str| match fields.remove(name) {
+            None | Some(Value::Null) => Ok(String::new()),
+            Some(Value::String(text)) => Ok(text),
+            Some(other) => Err(PatchError::Shape(format!(
+                "json: cannot unmarshal {} into Go struct field jsonPatchOp.{name} of type string",
+                go_kind(&other)
+            ))),
+        };
+        Ok(Operation {
+            op: text("op")?,
+            path: text("path")?,
+            from: text("from")?,
+            value: fields.remove("value").unwrap_or(Value::Null),
+        })
+    }
+}
+
+/// The document under work and what has been spent on it.
+struct Patcher<'d> {
+    doc: &'d mut Value,
+    /// Never less than the depth of the document.
+    depth: usize,
+    copied: usize,
+}
+
+impl Patcher<'_> {
+    fn run(&mut self, op: &str, path: &str, from: &str, value: Value) -> Result<(), Why> {
+        match op {
+            "add" => {
+                self.deepen(levels(path) + depth(&value))?;
+                self.add(path, value)
+            }
+            "remove" => self.remove(path).map(drop),
+            "replace" => {
+                self.deepen(levels(path) + depth(&value))?;
+                self.replace(path, value)
+            }
+            "test" => self.test(path, &value),
+            "move" => self.relocate(from, path),
+            "copy" => self.copy(from, path),
+            _ => Err(Why::UnknownOperation),
+        }
+    }
+
+    fn add(&mut self, path: &str, value: Value) -> Result<(), Why> {
+        let (parent, key) = self.parent(path)?;
+        match parent {
+            Value::Object(map) => {
+                map.insert(key.into_owned(), value);
+            }
+            Value::Array(list) if key == "-" => list.push(value),
+            Value::Array(list) => {
+                // One past the end appends.
+                let index = index(&key, list.len() + 1)?;
+                list.insert(index, value);
+            }
+            _ => return Err(Why::Missing),
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self, path: &str) -> Result<Value, Why> {
+        let (parent, key) = self.parent(path)?;
+        match parent {
+            Value::Object(map) => map.remove(&*key).ok_or(Why::Missing),
+            Value::Array(list) => {
+                let index = index(&key, list.len())?;
+                Ok(list.remove(index))
+            }
+            _ => Err(Why::Missing),
+        }
+    }
+
+    fn replace(&mut self, path: &str, value: Value) -> Result<(), Why> {
+        if path.is_empty() {
+            if !value.is_object() && !value.is_array() {
+                return Err(Why::ScalarRoot);
+            }
+            *self.doc = value;
+            return Ok(());
+        }
+        let (parent, key) = self.parent(path)?;
+        match parent {
+            Value::Object(map) => {
+                map.insert(key.into_owned(), value);
+            }
+            Value::Array(list) => {
+                let index = index(&key, list.len())?;
+                *list.get_mut(index).ok_or(Why::BadIndex)? = value;
+            }
+            _ => return Err(Why::Missing),
+        }
+        Ok(())
+    }
+
+    fn test(&mut self, path: &str, value: &Value) -> Result<(), Why> {
+        let found = if path.is_empty() { Some(&*self.doc) } else { self.find(path)? };
+        if found.unwrap_or(&Value::Null) == value { Ok(()) } else { Err(Why::TestFailed) }
+    }
+
+    /// The `move` operation.
+    fn relocate(&mut self, from: &str, path: &str) -> Result<(), Why> {
+        if path.strip_prefix(from).is_some_and(|rest| rest.starts_with('/')) {
+            return Err(Why::IntoItself);
+        }
+        let value = self.remove(from)?;
+        // What is moved reaches no deeper than the document did. Only where that bound is not good enough is the
+        // value walked, and then it is paid for like a copy: otherwise moving a large value to and fro would be
+        // unbounded work.
+        let bound = levels(path) + self.depth.saturating_sub(levels(from));
+        if bound > MAX_DEPTH {
+            self.pay(json_size(&value))?;
+            self.deepen(levels(path) + depth(&value))?;
+        } else {
+            self.deepen(bound)?;
+        }
+        self.add(path, value)
+    }
+
+    fn copy(&mut self, from: &str, path: &str) -> Result<(), Why> {
+        let found = self.find(from)?.ok_or(Why::Missing)?;
+        let (size, depth) = (json_size(found), depth(found));
+        self.pay(size)?;
+        self.deepen(levels(path) + depth)?;
+        let value = self.find(from)?.ok_or(Why::Missing)?.clone();
+        self.add(path, value)
+    }
+
+    /// Spends from the budget for copies.
+    fn pay(&mut self, bytes: usize) -> Result<(), Why> {
+        self.copied = self.copied.saturating_add(bytes);
+        if self.copied > MAX_COPIED_BYTES {
+            return Err(Why::CopiesTooLarge);
+        }
+        Ok(())
+    }
+
+    /// Refuses what would nest the document too deeply.
+    fn deepen(&mut self, depth: usize) -> Result<(), Why> {
+        if depth > MAX_DEPTH {
+            return Err(Why::TooDeep);
+        }
+        self.depth = self.depth.max(depth);
+        Ok(())
+    }
+
+    /// What is at the path; `None` for a missing key of an object that is there.
+    fn find(&mut self, path: &str) -> Result<Option<&Value>, Why> {
+        let (parent, key) = self.parent(path)?;
+        match parent {
+            Value::Object(map) => Ok(map.get(&*key)),
+            Value::Array(list) => {
+                let index = index(&key, list.len())?;
+                Ok(list.get(index))
+            }
+            _ => Err(Why::Missing),
+        }
+    }
+
+    /// The container that the pointer's last token is looked up in, and that token.
+    fn parent<'p>(&mut self, path: &'p str) -> Result<(&mut Value, Cow<'p, str>), Why> {
+        let (ancestors, last) = path.rsplit_once('/').ok_or(Why::BadPath)?;
+        let mut node = &mut *self.doc;
+        if !ancestors.is_empty() {
+            for token in ancestors.strip_prefix('/').ok_or(Why::BadPath)?.split('/') {
+                node = match node {
+                    Value::Object(map) => map.get_mut(&*unescape(token)),
+                    Value::Array(list) => {
+                        let index = index(token, list.len())?;
+                        list.get_mut(index)
+                    }
+                    _ => None,
+                }
+                .ok_or(Why::Missing)?;
+            }
+        }
+        Ok((node, unescape(last)))
+    }
+}
+
+/// How many containers a pointer leads into.
+fn levels(path: &str) -> usize {
+    path.bytes().filter(|byte| *byte == b'/').count()
+}
+
+/// A token of a JSON pointer as the key it stands for.
+fn unescape(token: &str) -> Cow<'_, str> {
+    if token.contains('~') { Cow::Owned(token.replace("~1", "/").replace("~0", "~")) } else { Cow::Borrowed(token) }
+}
+
+/// A list index below `bound`: decimal digits with no leading zero.
+fn index(token: &str, bound: usize) -> Result<usize, Why> {
+    let canonical = token == "0" || (token.bytes().all(|byte| byte.is_ascii_digit()) && !token.starts_with('0'));
+    match token.parse() {
+        Ok(index) if canonical && index < bound => Ok(index),
+        _ => Err(Why::BadIndex),
+    }
+}
+
+/// How deeply containers are nested: 0 for a scalar, 1 for a flat object. The values seen here are no deeper than
+/// [`MAX_DEPTH`] or the limit of the JSON parser, which bounds the recursion.
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Object(map) => 1 + map.values().map(depth).max().unwrap_or(0),
+        Value::Array(list) => 1 + list.iter().map(depth).max().unwrap_or(0),
+        _ => 0,
+    }
+}
+
+/// The length of the value as JSON.
+fn json_size(value: &Value) -> usize {
+    struct Count(usize);
+    impl std::io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    // Neither a Value nor this writer can fail; a size that is unknown all the same counts as too large.
+    match serde_json::to_writer(&mut count, value) {
+        Ok(()) => count.0,
+        Err(_) => usize::MAX,
+    }
+}

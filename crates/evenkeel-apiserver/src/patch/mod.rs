@@ -1,0 +1,154 @@
+//! Patches: what the body of a PATCH request does to the object it is sent to.
+//!
+//! JSON Patch and JSON Merge Patch are pure functions of the object and the body and live here. Strategic merge and
+//! server-side apply also need the schema; until the server has them they are refused in words that say so, never
+//! half done.
+
+mod json_patch;
+mod merge_patch;
+#[cfg(test)]
+mod tests;
+
+use evenkeel_core::{Reason, Status, StatusDetails};
+use serde_json::Value;
+use thiserror::Error;
+
+use crate::negotiate::PatchType;
+
+use crate::field::{self, FieldError};
+
+use json_patch::MAX_OPERATIONS;
+pub(crate) use json_patch::apply_json_patch;
+pub(crate) use merge_patch::apply_merge_patch;
+
+/// Applies a patch and gives the patched object; what it must still satisfy (PAT-4) is the caller's to check.
+pub(crate) fn apply(kind: PatchType, mut doc: Value, body: &[u8]) -> Result<Value, Status> {
+    match kind {
+        PatchType::Json => apply_json_patch(&mut doc, body)?,
+        PatchType::Merge => apply_merge_patch(&mut doc, body)?,
+        PatchType::StrategicMerge | PatchType::Apply => return check_supported(kind).map(|()| doc),
+    }
+    Ok(doc)
+}
+
+/// Refuses the kinds of patch that are still to come, before anything is looked up.
+pub(crate) fn check_supported(kind: PatchType) -> Result<(), Status> {
+    match kind {
+        PatchType::Json | PatchType::Merge => Ok(()),
+        PatchType::StrategicMerge | PatchType::Apply => Err(not_implemented(kind)),
+    }
+}
+
+/// The 422 for an object that a patch made and that cannot be read as its kind (PAT-8), or not without strict errors
+/// (DRY-4).
+pub(crate) fn unreadable_result(patched: &Value, why: &str) -> Status {
+    let error = FieldError::invalid("patch", &Value::from(patched.to_string()), why);
+    field::invalid("", "", "", &[error])
+}
+
+fn not_implemented(kind: PatchType) -> Status {
+    Status::failure(
+        501,
+        Reason::from("NotImplemented"),
+        format!(
+            "this server does not support patches of type {} yet; it supports {} and {}",
+            kind.media_type(),
+            PatchType::Json.media_type(),
+            PatchType::Merge.media_type(),
+        ),
+    )
+}
+
+/// Why a patch was refused.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub(crate) enum PatchError {
+    /// The body is not JSON at all.
+    #[error("invalid JSON patch")]
+    NotJson,
+    /// The body is JSON of the wrong shape; the text says what was expected.
+    #[error("error decoding patch: {0}")]
+    Shape(String),
+    /// A merge patch that is `null`: there is nothing it could mean for a whole object.
+    #[error("Invalid JSON Patch")]
+    NullMerge,
+    /// More operations than a JSON patch may have.
+    #[error("The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {got}")]
+    TooManyOperations {
+        /// How many there are.
+        got: usize,
+    },
+    /// An operation cannot be done on this object.
+    #[error("operation {index} ({op} {path:?}): {why}")]
+    Operation {
+        /// The position in the patch, from 0.
+        index: usize,
+        /// `add`, `remove`, …
+        op: String,
+        /// The JSON pointer.
+        path: String,
+        /// What is in the way.
+        why: OperationError,
+    },
+}
+
+/// Why one operation of a JSON patch failed.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub(crate) enum OperationError {
+    /// A pointer leads nowhere.
+    #[error("there is nothing at this path")]
+    Missing,
+    /// A pointer does not start with a slash, or is empty where the whole object cannot be meant.
+    #[error("this is not a usable path")]
+    BadPath,
+    /// Not an index of this list.
+    #[error("this is not an index of the list")]
+    BadIndex,
+    /// A `test` found another value.
+    #[error("the value is another one")]
+    TestFailed,
+    /// There is no such operation.
+    #[error("there is no such operation")]
+    UnknownOperation,
+    /// The whole object can only become an object or a list.
+    #[error("the whole object cannot be replaced by a scalar")]
+    ScalarRoot,
+    /// A value cannot be moved into itself.
+    #[error("a value cannot be moved into itself")]
+    IntoItself,
+    /// The copies would be larger than the server allows.
+    #[error("the copied values are too large")]
+    CopiesTooLarge,
+    /// The object would be nested deeper than the server allows.
+    #[error("the object would be nested too deeply")]
+    TooDeep,
+}
+
+impl From<PatchError> for Status {
+    fn from(error: PatchError) -> Self {
+        match error {
+            PatchError::NotJson | PatchError::Shape(_) | PatchError::NullMerge => {
+                Status::bad_request(error.to_string())
+            }
+            PatchError::TooManyOperations { .. } => {
+                Status::failure(413, Reason::REQUEST_ENTITY_TOO_LARGE, format!("Request entity too large: {error}"))
+            }
+            // The reason stays on the server: clients have always been told just this.
+            PatchError::Operation { .. } => {
+                Status::failure(422, Reason::INVALID, "the server rejected our request due to an error in our request")
+                    .with_details(StatusDetails::default())
+            }
+        }
+    }
+}
+
+/// The word that Go's decoder has for a kind of JSON value, as its messages use it.
+fn go_kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}

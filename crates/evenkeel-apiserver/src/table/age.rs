@@ -1,0 +1,97 @@
+//! Durations as people read them: two or three significant figures, the larger the coarser (TAB-7).
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+const MINUTE: i64 = 60;
+const HOUR: i64 = 60 * MINUTE;
+const DAY: i64 = 24 * HOUR;
+const YEAR: i64 = 365 * DAY;
+
+/// Kubernetes' short form of a number of seconds: `119s`, `3m10s`, `2h`, `3d4h`, `2y11d`.
+pub(crate) fn human_duration(seconds: i64) -> String {
+    // Clocks differ a little: up to a second in the future is now.
+    match seconds {
+        ..-1 => "<invalid>".to_owned(),
+        -1 => "0s".to_owned(),
+        _ if seconds < 2 * MINUTE => format!("{seconds}s"),
+        _ if seconds < 10 * MINUTE => two(seconds, (MINUTE, 'm'), (1, 's')),
+        _ if seconds < 3 * HOUR => format!("{}m", seconds / MINUTE),
+        _ if seconds < 8 * HOUR => two(seconds, (HOUR, 'h'), (MINUTE, 'm')),
+        _ if seconds < 2 * DAY => format!("{}h", seconds / HOUR),
+        _ if seconds < 8 * DAY => two(seconds, (DAY, 'd'), (HOUR, 'h')),
+        _ if seconds < 2 * YEAR => format!("{}d", seconds / DAY),
+        _ if seconds < 8 * YEAR => two(seconds, (YEAR, 'y'), (DAY, 'd')),
+        _ => format!("{}y", seconds / YEAR),
+    }
+}
+
+/// The larger unit, and the smaller one if any of it is left.
+fn two(seconds: i64, (large, letter): (i64, char), (small, small_letter): (i64, char)) -> String {
+    let rest = seconds % large / small;
+    if rest == 0 {
+        format!("{}{letter}", seconds / large)
+    } else {
+        format!("{}{letter}{rest}{small_letter}", seconds / large)
+    }
+}
+
+/// How long ago a time was, or `<unknown>` if it is not set or not a time.
+pub(super) fn since(time: Option<&Value>, now: Timestamp) -> String {
+    match parse(time) {
+        Some(time) => human_duration(whole_seconds(time, now)),
+        None => "<unknown>".to_owned(),
+    }
+}
+
+/// From one time to another, in whole seconds towards zero.
+pub(super) fn whole_seconds(from: Timestamp, to: Timestamp) -> i64 {
+    to.duration_since(from).as_secs()
+}
+
+pub(super) fn parse(time: Option<&Value>) -> Option<Timestamp> {
+    time?.as_str()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tab_7_durations_get_coarser_as_they_grow() {
+        for (seconds, text) in [
+            (-2, "<invalid>"),
+            (-1, "0s"),
+            (0, "0s"),
+            (5, "5s"),
+            (119, "119s"),
+            (120, "2m"),
+            (190, "3m10s"),
+            (599, "9m59s"),
+            (600, "10m"),
+            (3 * HOUR - 1, "179m"),
+            (3 * HOUR, "3h"),
+            (3 * HOUR + 5 * MINUTE, "3h5m"),
+            (8 * HOUR, "8h"),
+            (2 * DAY - 1, "47h"),
+            (2 * DAY, "2d"),
+            (3 * DAY + 4 * HOUR, "3d4h"),
+            (8 * DAY, "8d"),
+            (2 * YEAR - 1, "729d"),
+            (2 * YEAR, "2y"),
+            (2 * YEAR + 11 * DAY, "2y11d"),
+            (8 * YEAR + DAY, "8y"),
+        ] {
+            assert_eq!(human_duration(seconds), text);
+        }
+    }
+
+    #[test]
+    fn tab_7_ages_are_measured_from_a_given_now() {
+        let now: Timestamp = "2026-01-01T00:01:30.9Z".parse().unwrap();
+        assert_eq!(since(Some(&Value::from("2026-01-01T00:00:00Z")), now), "90s");
+        assert_eq!(since(Some(&Value::from("2026-01-01T00:00:00.123456Z")), now), "90s");
+        assert_eq!(since(Some(&Value::Null), now), "<unknown>");
+        assert_eq!(since(None, now), "<unknown>");
+    }
+}
