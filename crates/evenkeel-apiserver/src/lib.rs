@@ -1,14 +1,41 @@
-//! An embedded Kubernetes API server.
+//! An embedded Kubernetes API server: start it in a test, point any client at it, and there is a cluster's API without a
+//! cluster.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), evenkeel_apiserver::StartError> {
+//! use evenkeel_apiserver::ApiServer;
+//!
+//! let server = ApiServer::start().await?;
+//! println!("listening on {}", server.url());
+//! server.shutdown().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! It promises to answer as kube-apiserver 1.37 does, in what it serves: every built-in kind and
+//! CustomResourceDefinitions, with the metadata rules, concurrency control, lists, watches, patches and errors that
+//! clients rely on. The same requests with the same [`Env`] give the same bytes. Whatever it keeps is bounded, and
+//! nothing is left when its handle is dropped. [`Faults`] make it fail in the ways that real servers and networks do.
+//!
+//! It deliberately does not persist anything, authorize (who is let in may do everything), run controllers other than
+//! those without which namespaces and definitions would never go, or collect garbage. What it does not support it says
+//! in a 501; it never pretends.
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
+mod core;
 mod crd;
 mod discovery;
 mod env;
 mod exchange;
+mod faults;
 mod field;
+mod front;
 mod go_json;
+mod install;
 mod kinds;
+mod kubeconfig;
 mod managed;
 mod meta;
 mod negotiate;
@@ -19,9 +46,17 @@ mod query;
 mod registry;
 mod route;
 mod schema;
+mod server;
 mod store;
 mod table;
 
+pub use core::{Pace, Snapshot};
 pub use env::Env;
 pub use exchange::{Body, Cut, User};
+pub use faults::{Action, ExpireForm, FaultSpecError, Faults, Rule, RuleId, RuleReport, WatchAction};
+pub use front::http::ConnectionCounts;
+pub use front::tls::TlsError;
+pub use front::{InProcess, RequestRecord};
+pub use install::{CrdSource, InstallError};
+pub use server::{ApiServer, Builder, StartError};
 pub use store::StoreStats;

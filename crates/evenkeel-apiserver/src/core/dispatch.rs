@@ -1,0 +1,518 @@
+//! From a call to the verb that answers it.
+
+use std::sync::Arc;
+
+use evenkeel_core::Status;
+use http::StatusCode;
+use serde_json::Value;
+
+use super::decode::{self, Incoming};
+use super::delete::{self, Deleted};
+use super::filter::Filter;
+use super::options::{DeleteOptions, FieldValidation, ListOptions, WriteOptions, refuse_dry_run};
+use super::read::Selected;
+use super::reviews::with_requester;
+use super::scale::Paths;
+use super::view::{self, IncludeObject, View};
+use super::watch::include_object;
+use super::write::{Scope, Target, Writer, Written, check_uid, has_version, is_definition};
+use super::{Core, not_implemented, object, read, reply, reviews};
+use crate::exchange::{Body, Call, Outcome};
+use crate::field::{self, FieldError};
+use crate::negotiate::{self, Endpoint, PatchType, Representation, Transform};
+use crate::patch;
+use crate::query::Query;
+use crate::registry::Resource;
+use crate::route::{self, Health, HealthEndpoint, ResourceRoute, Route, Verb};
+use crate::schema::json;
+use crate::{crd, discovery, managed, openapi};
+
+/// A request to a resource, taken apart.
+struct Request<'a> {
+    call: &'a Call,
+    query: &'a Query,
+    route: &'a ResourceRoute,
+}
+
+impl Request<'_> {
+    fn resource(&self) -> &Arc<Resource> {
+        &self.route.resource
+    }
+
+    fn namespace(&self) -> Option<&str> {
+        self.route.namespace.as_deref()
+    }
+
+    fn name(&self) -> &str {
+        self.route.name.as_deref().unwrap_or_default()
+    }
+
+    fn target<'a>(&'a self, scope: Scope<'a>) -> Target<'a> {
+        Target { resource: self.resource(), namespace: self.namespace(), name: self.name(), scope }
+    }
+
+    /// Who writes: the name that ownership of fields is recorded under (SSA-3).
+    fn manager(&self, options: &WriteOptions) -> String {
+        let agent = self.call.headers.get(http::header::USER_AGENT).and_then(|agent| agent.to_str().ok());
+        managed::manager_name(options.field_manager.as_deref(), agent)
+    }
+
+    fn representation(&self, endpoint: Endpoint) -> Result<Representation, Status> {
+        negotiate::negotiate(&self.call.headers, self.query, endpoint)
+    }
+}
+
+impl Core {
+    pub(super) fn dispatch(self: &Arc<Self>, call: &Call, waited: bool) -> Outcome {
+        let registry = self.registry();
+        let query = Query::parse(call.uri.query());
+        let answer = match route::route(&registry, &call.method, call.uri.path(), &query) {
+            Err(refusal) => return Outcome::Reply(refusal.reply()),
+            Ok(Route::Resource(route)) => self.resource(&Request { call, query: &query, route: &route }, waited),
+            Ok(Route::Discovery(path)) => {
+                Ok(Outcome::Reply(discovery::respond(&registry, &path, &call.headers, address(call))))
+            }
+            Ok(Route::OpenApi(path)) => {
+                Ok(Outcome::Reply(openapi::respond(&registry, &path, &query, &call.headers, self.env.wall())))
+            }
+            Ok(Route::Version) => Ok(Outcome::Reply(discovery::version_reply())),
+            Ok(Route::Health(health)) => Ok(Outcome::Reply(healthy(&health, &query))),
+        };
+        answer.unwrap_or_else(|status| Outcome::Reply(reply::status(&status)))
+    }
+
+    fn resource(self: &Arc<Self>, request: &Request<'_>, waited: bool) -> Result<Outcome, Status> {
+        let timeout = request.query.timeout()?.filter(|timeout| !timeout.is_zero());
+        let defines = is_definition(request.resource()) && !request.route.verb.only_reads();
+        let _until_in_force =
+            defines.then(|| self.definition_writes.read().unwrap_or_else(std::sync::PoisonError::into_inner));
+        let mut outcome = match request.route.subresource.as_deref() {
+            Some(subresource) => self.subresource(request, subresource, waited),
+            None => match request.route.verb {
+                Verb::Get => {
+                    let view = self.view(request, Endpoint::Object)?;
+                    let key = super::write::key(request.namespace(), request.name());
+                    self.get(&view, &key, request.name(), request.query.get("resourceVersion"), waited)
+                }
+                Verb::List => {
+                    let view = self.view(request, Endpoint::List)?;
+                    let options = ListOptions::from_query(request.query, false)?;
+                    self.list(view, &self.filter(request)?, &options, waited)
+                }
+                Verb::Watch => {
+                    let view = self.view(request, Endpoint::Watch)?;
+                    let options = ListOptions::from_query(request.query, true)?;
+                    self.watch(view, self.filter(request)?, &options, waited)
+                }
+                Verb::Create => self.post(request),
+                Verb::Update => self.put(request, Scope::Main),
+                Verb::Patch => self.patch(request, Scope::Main),
+                Verb::Delete => self.delete_one(request),
+                Verb::DeleteCollection => self.delete_many(request, waited),
+            },
+        }?;
+        if let Some(warning) = request.resource().custom.as_ref().and_then(|custom| custom.deprecation_warning.clone())
+        {
+            outcome = outcome.with(|answer| reply::warn(answer, &[warning]));
+        }
+        if let Outcome::AwaitRevision { allotted, .. } = &mut outcome
+            && request.route.verb != Verb::Watch
+        {
+            *allotted = timeout;
+        }
+        Ok(outcome)
+    }
+
+    fn view(&self, request: &Request<'_>, endpoint: Endpoint) -> Result<View, Status> {
+        let representation = request.representation(endpoint)?;
+        let include = match representation.transform {
+            Transform::Table(_) => include_object(request.query.get("includeObject"))?,
+            _ => IncludeObject::Metadata,
+        };
+        Ok(View::new(Arc::clone(request.resource()), representation, include, self.env.wall()))
+    }
+
+    fn filter(&self, request: &Request<'_>) -> Result<Filter, Status> {
+        Filter::new(request.resource(), request.namespace(), request.route.name.as_deref(), request.query)
+    }
+
+    fn post(self: &Arc<Self>, request: &Request<'_>) -> Result<Outcome, Status> {
+        let resource = request.resource();
+        let options = WriteOptions::from_query(request.query, "CreateOptions")?;
+        let view = self.view(request, Endpoint::Object)?;
+        let Incoming { object, warnings } =
+            decode::object(&self.registry(), resource, request.call, options.field_validation)?;
+        let manager = request.manager(&options);
+        let writer = Writer { options: &options, manager: &manager };
+        if let Some(status) = reviews::answer(resource, &request.call.user) {
+            let mut review = object;
+            review["status"] = status?;
+            let body = view::encode(view::render(review), view.representation);
+            return Ok(Outcome::Reply(reply::with_code(StatusCode::CREATED, view.representation, body)));
+        }
+        if resource.group.is_empty() && resource.plural == "bindings" {
+            return self.post_binding(request, &object, writer);
+        }
+        let object = with_requester(resource, object, &request.call.user);
+        let mut written = self.create(resource, request.namespace(), object, writer)?;
+        written.warnings.splice(0..0, warnings);
+        if is_definition(resource) && !options.dry_run {
+            self.definition_changed(object::text(&written.record.value(), "name"));
+        }
+        Ok(Outcome::Reply(self.written(&view, &written, options.dry_run)))
+    }
+
+    /// The answer to a write.
+    fn written(&self, view: &View, written: &Written, dry_run: bool) -> http::Response<Body> {
+        let mut body = view.single(&written.record, None);
+        if dry_run && written.created {
+            // What was not stored has no resource version (DRY-2).
+            if let Ok(mut value) = serde_json::from_slice::<Value>(&body) {
+                object::metadata_mut(&mut value).remove("resourceVersion");
+                body = view::encode(view::render(value), view.representation);
+            }
+        }
+        let code = if written.created { StatusCode::CREATED } else { StatusCode::OK };
+        let mut answer = reply::with_code(code, view.representation, body);
+        reply::warn(&mut answer, &written.warnings);
+        if is_definition(&view.resource) {
+            reply::warn(&mut answer, &crd::admit::warnings(&written.record.value()));
+        }
+        answer
+    }
+
+    fn put(self: &Arc<Self>, request: &Request<'_>, scope: Scope<'_>) -> Result<Outcome, Status> {
+        let resource = request.resource();
+        let options = WriteOptions::from_query(request.query, "UpdateOptions")?;
+        let view = self.view(request, Endpoint::Object)?;
+        let Incoming { object, warnings } =
+            decode::object(&self.registry(), resource, request.call, options.field_validation)?;
+        check_name(&object, request.name())?;
+        let manager = request.manager(&options);
+        let writer = Writer { options: &options, manager: &manager };
+        let target = request.target(scope);
+        let replace = |old: &Value| {
+            check_uid(target, old, object::text(&object, "uid"))?;
+            Ok(object.clone())
+        };
+        let mut written = match self.update(target, writer, replace) {
+            Err(status) if status.is_not_found() && resource.strategy.create_on_update && scope == Scope::Main => {
+                match self.create_by_update(request, object.clone(), writer) {
+                    // Someone else was faster, so there is something to update after all.
+                    Err(status) if status.is_already_exists() => self.update(target, writer, replace)?,
+                    other => other?,
+                }
+            }
+            other => other?,
+        };
+        written.warnings.splice(0..0, warnings);
+        self.after_update(request, &written, &options);
+        Ok(Outcome::Reply(self.written(&view, &written, options.dry_run)))
+    }
+
+    /// UPD-6: the kinds that a PUT may create. A resource version says that the object must be there.
+    fn create_by_update(&self, request: &Request<'_>, object: Value, writer: Writer<'_>) -> Result<Written, Status> {
+        if has_version(&object) {
+            return Err(request.target(Scope::Main).not_found());
+        }
+        self.create(request.resource(), request.namespace(), object, writer)
+    }
+
+    fn patch(self: &Arc<Self>, request: &Request<'_>, scope: Scope<'_>) -> Result<Outcome, Status> {
+        let kind = PatchType::of(&request.call.headers, request.resource().custom.is_some())?;
+        let mut options = patch_options(request.query, kind)?;
+        patch::check_supported(kind)?;
+        let view = self.view(request, Endpoint::Object)?;
+        let manager = request.manager(&options);
+        let strictness = std::mem::take(&mut options.field_validation);
+        let writer = Writer { options: &options, manager: &manager };
+        let mut warnings = Vec::new();
+        let mut written = self.update(request.target(scope), writer, |old| {
+            let (new, complaints) = patched(request, kind, old, strictness)?;
+            warnings = complaints;
+            Ok(new)
+        })?;
+        written.warnings.splice(0..0, warnings);
+        self.after_update(request, &written, &options);
+        Ok(Outcome::Reply(self.written(&view, &written, options.dry_run)))
+    }
+
+    fn after_update(&self, request: &Request<'_>, written: &Written, options: &WriteOptions) {
+        if options.dry_run {
+            return;
+        }
+        let resource = request.resource();
+        if is_definition(resource) && !written.record.facts.deleting {
+            self.definition_changed(request.name());
+        }
+        if written.record.facts.deleting {
+            self.after_deletion(resource, request.namespace(), request.name());
+        }
+    }
+
+    fn delete_options(&self, request: &Request<'_>) -> Result<DeleteOptions, Status> {
+        let version = request.resource().api_version();
+        if request.call.body.is_empty() {
+            return DeleteOptions::from_request(request.query, None, &version);
+        }
+        let body = decode::parse(request.call, "DeleteOptions")?;
+        DeleteOptions::from_request(request.query, Some(&body.value), &version)
+    }
+
+    fn delete_one(self: &Arc<Self>, request: &Request<'_>) -> Result<Outcome, Status> {
+        let options = self.delete_options(request)?;
+        let view = self.view(request, Endpoint::Object)?;
+        let target = request.target(Scope::Main);
+        let deleted = self.delete(target, &options)?;
+        if !options.dry_run {
+            self.after_deletion(target.resource, target.namespace, target.name);
+        }
+        let representation = view.representation;
+        let mut answer = match deleted {
+            Deleted::Pending(record) => {
+                let accepted = options.orphan_dependents == Some(false);
+                let code = if accepted { StatusCode::ACCEPTED } else { StatusCode::OK };
+                reply::with_code(code, representation, view.single(&record, None))
+            }
+            Deleted::Removed { last, revision } if target.resource.strategy.delete_returns_object => {
+                reply::ok(representation, view.single(&last, Some(revision)))
+            }
+            Deleted::Removed { last, .. } => {
+                let status = serde_json::to_vec(&delete::success(target, &last)).unwrap_or_default();
+                reply::ok(representation, view::encode(status.into(), representation))
+            }
+        };
+        reply::warn(&mut answer, delete::warnings(target.resource, &options).as_slice());
+        Ok(Outcome::Reply(answer))
+    }
+
+    fn delete_many(self: &Arc<Self>, request: &Request<'_>, waited: bool) -> Result<Outcome, Status> {
+        let options = self.delete_options(request)?;
+        let list = ListOptions::from_query(request.query, false)?;
+        let view = self.view(request, Endpoint::List)?;
+        let filter = self.filter(request)?;
+        let mut page = match self.page(&request.resource().storage, &filter, &list, waited)? {
+            Selected::Page { page, .. } => page,
+            Selected::Later(outcome) => return Ok(outcome),
+        };
+        let selected = page.records.clone();
+        page.next_after = None;
+        let mut answer = read::list_reply(view, &filter, page, true);
+        reply::warn(&mut answer, delete::warnings(request.resource(), &options).as_slice());
+        Ok(self.delete_collection(request.resource(), selected, options, answer))
+    }
+
+    fn subresource(self: &Arc<Self>, request: &Request<'_>, name: &str, waited: bool) -> Result<Outcome, Status> {
+        let resource = request.resource();
+        let scope = match (resource.group.as_str(), resource.plural.as_str(), name) {
+            (_, _, "status") => Scope::Status,
+            (_, _, "scale") => return self.scale(request),
+            ("", "namespaces", "finalize") => Scope::Field { subresource: name, path: &["spec", "finalizers"] },
+            ("", "pods", "ephemeralcontainers") => {
+                Scope::Field { subresource: name, path: &["spec", "ephemeralContainers"] }
+            }
+            ("certificates.k8s.io", _, "approval") => {
+                Scope::Field { subresource: name, path: &["status", "conditions"] }
+            }
+            ("", "pods", "resize") => Scope::Whole { subresource: name },
+            ("", "pods", "binding" | "eviction") => return self.post_to_pod(request, name),
+            ("", _, "attach" | "exec" | "portforward" | "proxy") => {
+                refuse_dry_run(request.query)?;
+                return Err(not_implemented(&format!("the sub-resource {}/{name}", resource.plural)));
+            }
+            (_, plural, _) => return Err(not_implemented(&format!("the sub-resource {plural}/{name}"))),
+        };
+        match request.route.verb {
+            Verb::Get => {
+                let view = self.view(request, Endpoint::Object)?;
+                let key = super::write::key(request.namespace(), request.name());
+                self.get(&view, &key, request.name(), request.query.get("resourceVersion"), waited)
+            }
+            Verb::Update | Verb::Patch if name == "resize" => self.put_resize(request),
+            Verb::Update => self.put(request, scope),
+            Verb::Patch => self.patch(request, scope),
+            _ => Err(not_implemented("this verb on a sub-resource")),
+        }
+    }
+
+    fn put_resize(self: &Arc<Self>, request: &Request<'_>) -> Result<Outcome, Status> {
+        let view = self.view(request, Endpoint::Object)?;
+        let options = WriteOptions::from_query(request.query, "UpdateOptions")?;
+        let manager = request.manager(&options);
+        let writer = Writer { options: &options, manager: &manager };
+        let target = request.target(Scope::Main);
+        let mut warnings = Vec::new();
+        let mut written = if request.route.verb == Verb::Patch {
+            let kind = PatchType::of(&request.call.headers, false)?;
+            self.resize(target, writer, |old| {
+                let (new, complaints) = patched(request, kind, old, options.field_validation)?;
+                warnings = complaints;
+                Ok(new)
+            })?
+        } else {
+            let registry = self.registry();
+            let sent = decode::object(&registry, target.resource, request.call, options.field_validation)?;
+            check_name(&sent.object, request.name())?;
+            warnings = sent.warnings;
+            self.resize(target, writer, |_| Ok(sent.object.clone()))?
+        };
+        written.warnings.splice(0..0, warnings);
+        Ok(Outcome::Reply(self.written(&view, &written, options.dry_run)))
+    }
+
+    fn post_to_pod(self: &Arc<Self>, request: &Request<'_>, name: &str) -> Result<Outcome, Status> {
+        let options = WriteOptions::from_query(request.query, "CreateOptions")?;
+        let manager = request.manager(&options);
+        let writer = Writer { options: &options, manager: &manager };
+        let kind = if name == "binding" { "Binding" } else { "Eviction" };
+        let body = decode::parse(request.call, kind)?.value;
+        let target = request.target(Scope::Main);
+        if name == "binding" {
+            self.bind(target, &body, writer)?;
+        } else {
+            self.evict(target, &body, writer)?;
+            if !options.dry_run {
+                self.after_deletion(target.resource, target.namespace, target.name);
+            }
+        }
+        Ok(Outcome::Reply(created_status()))
+    }
+
+    /// `POST bindings`: the pod is named in the body.
+    fn post_binding(&self, request: &Request<'_>, binding: &Value, writer: Writer<'_>) -> Result<Outcome, Status> {
+        let registry = self.registry();
+        let Some(pods) = registry.lookup("", "v1", "pods") else { return Err(not_implemented("bindings")) };
+        let name = object::text(binding, "name");
+        let target = Target { resource: pods, namespace: request.namespace(), name, scope: Scope::Main };
+        self.bind(target, binding, writer)?;
+        Ok(Outcome::Reply(created_status()))
+    }
+
+    fn scale(self: &Arc<Self>, request: &Request<'_>) -> Result<Outcome, Status> {
+        let resource = request.resource();
+        let representation = request.representation(Endpoint::Plain)?;
+        let Some(paths) = Paths::of(resource) else { return Err(not_implemented("scale for this resource")) };
+        let show = |object: &Value| -> Result<Outcome, Status> {
+            let scale = view::render(paths.show(resource, object)?);
+            Ok(Outcome::Reply(reply::ok(representation, view::encode(scale, representation))))
+        };
+        if request.route.verb == Verb::Get {
+            let key = super::write::key(request.namespace(), request.name());
+            let Some(record) = self.store.get(&resource.storage, &key) else {
+                return Err(request.target(Scope::Main).not_found());
+            };
+            return show(&record.value());
+        }
+        let replicas = paths.replicas_path();
+        let scope = Scope::Field { subresource: "scale", path: &replicas };
+        let written = if request.route.verb == Verb::Patch {
+            let kind = PatchType::of(&request.call.headers, resource.custom.is_some())?;
+            let options = patch_options(request.query, kind)?;
+            let manager = request.manager(&options);
+            let writer = Writer { options: &options, manager: &manager };
+            self.update(request.target(scope), writer, |old| {
+                let before = paths.show(resource, old)?;
+                let scale = patch::apply(kind, before, &request.call.body)?;
+                check_name(&scale, request.name())?;
+                scaled(request, &paths, &scale, old)
+            })?
+        } else {
+            let options = WriteOptions::from_query(request.query, "UpdateOptions")?;
+            let manager = request.manager(&options);
+            let writer = Writer { options: &options, manager: &manager };
+            let scale = decode::parse(request.call, "Scale")?.value;
+            check_name(&scale, request.name())?;
+            self.update(request.target(scope), writer, |old| scaled(request, &paths, &scale, old))?
+        };
+        show(&written.record.value())
+    }
+}
+
+fn scaled(request: &Request<'_>, paths: &Paths, scale: &Value, old: &Value) -> Result<Value, Status> {
+    check_uid(request.target(Scope::Main), old, object::text(scale, "uid"))?;
+    let mut new = old.clone();
+    paths.write(request.resource(), scale, &mut new)?;
+    Ok(new)
+}
+
+/// An object after a patch, decoded and defaulted, and what a strict reader says to it.
+fn patched(
+    request: &Request<'_>,
+    kind: PatchType,
+    old: &Value,
+    strictness: FieldValidation,
+) -> Result<(Value, Vec<String>), Status> {
+    let resource = request.resource();
+    let mut new = patch::apply(kind, old.clone(), &request.call.body)?;
+    check_name(&new, request.name())?;
+    let unpatched = new.clone();
+    let refuse = |why: &str| patch::unreadable_result(&unpatched, why);
+    decode::keep_kind(resource, &mut new).map_err(|why| refuse(&why))?;
+    let uid = object::text(&new, "uid");
+    if !uid.is_empty() && uid != object::text(old, "uid") {
+        let error = FieldError::invalid("metadata.uid", &uid.into(), "field is immutable");
+        return Err(request.target(Scope::Main).invalid(&[error]));
+    }
+    let unknown = decode::normalise(resource, &mut new).map_err(|status| refuse(&status.message))?;
+    let complaints = json::complaints(&unknown, &[]);
+    match strictness {
+        FieldValidation::Ignore => Ok((new, Vec::new())),
+        FieldValidation::Strict if !complaints.is_empty() => {
+            Err(refuse(&format!("strict decoding error: {}", complaints.join(", "))))
+        }
+        FieldValidation::Warn | FieldValidation::Strict => Ok((new, complaints)),
+    }
+}
+
+fn patch_options(query: &Query, kind: PatchType) -> Result<WriteOptions, Status> {
+    if kind == PatchType::Apply && query.non_empty("fieldManager").is_none() {
+        let error = FieldError::required("fieldManager", "is required for apply patch");
+        return Err(field::invalid("meta.k8s.io", "PatchOptions", "", &[error]));
+    }
+    if kind == PatchType::Apply {
+        return WriteOptions::from_query(query, "ApplyOptions");
+    }
+    WriteOptions::from_query(query, "PatchOptions")
+}
+
+/// The server's address as the client knows it.
+fn address(call: &Call) -> &str {
+    let host = call.headers.get(http::header::HOST).and_then(|host| host.to_str().ok());
+    call.uri.authority().map(|authority| authority.as_str()).or(host).unwrap_or_default()
+}
+
+/// UPD-2.
+fn check_name(object: &Value, name: &str) -> Result<(), Status> {
+    match object::text(object, "name") {
+        "" => Err(Status::bad_request(format!(
+            "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+        ))),
+        given if given == name => Ok(()),
+        given => Err(Status::bad_request(format!(
+            "the name of the object ({given}) does not match the name on the URL ({name})"
+        ))),
+    }
+}
+
+fn created_status() -> http::Response<Body> {
+    let mut status = Status::success();
+    status.code = 201;
+    reply::status(&status)
+}
+
+fn healthy(health: &Health, query: &Query) -> http::Response<Body> {
+    let name = match health.endpoint {
+        HealthEndpoint::Healthz => "healthz",
+        HealthEndpoint::Livez => "livez",
+        HealthEndpoint::Readyz => "readyz",
+    };
+    let text = if query.get("verbose").is_some() && health.check.is_none() {
+        format!("[+]ping ok\n[+]store ok\n{name} check passed\n")
+    } else {
+        "ok".to_owned()
+    };
+    let mut answer = http::Response::new(Body::whole(text));
+    let plain = http::HeaderValue::from_static("text/plain; charset=utf-8");
+    answer.headers_mut().insert(http::header::CONTENT_TYPE, plain);
+    answer
+}

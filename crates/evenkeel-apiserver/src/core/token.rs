@@ -1,0 +1,112 @@
+//! Continue tokens: where the next page of a list begins.
+
+use base64::Engine;
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
+use evenkeel_core::Status;
+use serde_json::{Value, json};
+
+use crate::go_json;
+
+const VERSION: &str = "meta.k8s.io/v1";
+
+/// Go's unpadded URL encoding, which does not mind stray bits at the end.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &base64::alphabet::URL_SAFE,
+    GeneralPurposeConfig::new()
+        .with_encode_padding(false)
+        .with_decode_padding_mode(base64::engine::DecodePaddingMode::RequireNone)
+        .with_decode_allow_trailing_bits(true),
+);
+
+/// The place after which a list goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Continue {
+    /// The revision of the first page; `None` to go on at the present, inconsistently.
+    pub(super) revision: Option<u64>,
+    /// The last key of the page before, relative to the root of the list.
+    pub(super) after: String,
+}
+
+impl Continue {
+    pub(super) fn encode(&self) -> String {
+        let revision = self.revision.map_or(json!(-1), |revision| json!(revision));
+        let token = json!({"v": VERSION, "rv": revision, "start": format!("{}\0", self.after)});
+        BASE64.encode(token.to_string())
+    }
+
+    pub(super) fn decode(text: &str) -> Result<Self, Status> {
+        Self::parse(text).map_err(|why| Status::bad_request(format!("invalid continue token: {why}")))
+    }
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let bytes = BASE64.decode(text).map_err(|error| match error {
+            base64::DecodeError::InvalidByte(at, _) | base64::DecodeError::InvalidLastSymbol(at, _) => {
+                format!("continue key is not valid: illegal base64 data at input byte {at}")
+            }
+            _ => format!("continue key is not valid: illegal base64 data at input byte {}", text.len()),
+        })?;
+        let token: Value = serde_json::from_slice(&bytes)
+            .map_err(|error| go_json::syntax_error(&bytes).unwrap_or_else(|| error.to_string()))
+            .map_err(|why| format!("continue key is not valid: {why}"))?;
+        match token.get("v").and_then(Value::as_str).unwrap_or_default() {
+            VERSION => {}
+            other => {
+                return Err(format!(
+                    "continue key is not valid: server does not recognize this encoded version {other:?}"
+                ));
+            }
+        }
+        let revision = match token.get("rv").and_then(Value::as_i64) {
+            Some(-1) => None,
+            Some(revision) if revision > 0 => u64::try_from(revision).ok(),
+            _ => {
+                return Err(format!(
+                    "continue key is not valid: incorrect encoded start resourceVersion (version {VERSION})"
+                ));
+            }
+        };
+        let start = token.get("start").and_then(Value::as_str).unwrap_or_default();
+        if start.is_empty() {
+            return Err(format!("continue key is not valid: encoded start key empty (version {VERSION})"));
+        }
+        let after = start.strip_suffix('\0').unwrap_or(start);
+        let clean = |segment: &str| !matches!(segment, "" | "." | "..");
+        if !after.split('/').all(clean) || after.contains('\0') {
+            return Err(format!("continue key is not valid: {start:?}"));
+        }
+        Ok(Continue { revision, after: after.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lst_10_a_token_is_base64url_json_with_the_last_key() {
+        let token = Continue { revision: Some(42), after: "o3".into() };
+        let text = token.encode();
+        let json: Value = serde_json::from_slice(&BASE64.decode(&text).unwrap()).unwrap();
+        assert_eq!(json, json!({"v": "meta.k8s.io/v1", "rv": 42, "start": "o3\u{0}"}));
+        assert_eq!(Continue::decode(&text).unwrap(), token);
+        let open = Continue { revision: None, after: "ns/a".into() };
+        assert_eq!(Continue::decode(&open.encode()).unwrap(), open);
+    }
+
+    #[test]
+    fn lst_11_bad_tokens_are_refused() {
+        let encode = |value: Value| BASE64.encode(value.to_string());
+        for bad in [
+            "%%%".to_owned(),
+            "garbage".to_owned(),
+            encode(json!({"v": "meta.k8s.io/v1", "rv": 0, "start": "a\u{0}"})),
+            encode(json!({"v": "meta.k8s.io/v1", "rv": 3, "start": ""})),
+            encode(json!({"v": "meta.k8s.io/v1", "rv": 3, "start": "../b\u{0}"})),
+            encode(json!({"v": "v0", "rv": 3, "start": "a\u{0}"})),
+        ] {
+            let status = Continue::decode(&bad).unwrap_err();
+            assert!(status.is_bad_request(), "{bad}");
+            assert!(status.message.starts_with("invalid continue token: "), "{}", status.message);
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! What watch faults do to frames: a chain of small machines, each fed one frame at a time.
+//!
+//! No clock runs here. A stage that wants time to pass says so with [`Step::Pause`], or names in
+//! [`Chain::flush_after`] how long it is willing to hold frames back; whoever drives the chain has the timer.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use evenkeel_core::Status;
+
+use super::rule::{ExpireForm, WatchAction};
+
+/// What the client is to see next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// These bytes, in one piece.
+    Send(Bytes),
+    /// Nothing for this long.
+    Pause(Duration),
+    /// The clean end of the body.
+    End,
+    /// A broken connection.
+    Cut,
+}
+
+/// Faults applied to one stream, in the order of their rules.
+#[derive(Debug, Default)]
+pub(crate) struct Chain {
+    stages: Vec<Stage>,
+}
+
+#[derive(Debug)]
+struct Stage {
+    action: WatchAction,
+    /// Events seen so far.
+    events: u64,
+    /// Bytes let through so far.
+    bytes: u64,
+    held: Vec<Bytes>,
+    withheld: bool,
+}
+
+impl Chain {
+    pub(crate) fn push(&mut self, action: WatchAction) {
+        self.stages.push(Stage { action, events: 0, bytes: 0, held: Vec::new(), withheld: false });
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.stages.is_empty()
+    }
+
+    /// What becomes of a frame of the original stream.
+    pub(crate) fn frame(&mut self, frame: Bytes, out: &mut VecDeque<Step>) {
+        self.run(0, Step::Send(frame), out);
+    }
+
+    /// What becomes of the end of the original stream: stages let go of what they hold.
+    pub(crate) fn end(&mut self, out: &mut VecDeque<Step>) {
+        self.flush(out);
+        out.push_back(Step::End);
+    }
+
+    /// How long a stage that holds frames back is willing to do so.
+    pub(crate) fn flush_after(&self) -> Option<Duration> {
+        self.stages
+            .iter()
+            .filter_map(|stage| match stage.action {
+                WatchAction::CoalesceFrames { wait, .. } if !stage.held.is_empty() => Some(wait),
+                _ => None,
+            })
+            .min()
+    }
+
+    /// Makes every stage let go of what it holds.
+    pub(crate) fn flush(&mut self, out: &mut VecDeque<Step>) {
+        for index in 0..self.stages.len() {
+            let mut released = Vec::new();
+            if let Some(stage) = self.stages.get_mut(index) {
+                stage.release(&mut released);
+            }
+            for step in released {
+                self.run(index + 1, step, out);
+            }
+        }
+    }
+
+    fn run(&mut self, index: usize, step: Step, out: &mut VecDeque<Step>) {
+        let frame = match (step, self.stages.get_mut(index)) {
+            (Step::Send(frame), Some(_)) => frame,
+            (step, _) => return out.push_back(step),
+        };
+        let mut produced = Vec::new();
+        if let Some(stage) = self.stages.get_mut(index) {
+            stage.feed(frame, &mut produced);
+        }
+        for step in produced {
+            self.run(index + 1, step, out);
+        }
+    }
+}
+
+impl Stage {
+    fn feed(&mut self, frame: Bytes, out: &mut Vec<Step>) {
+        let index = self.events;
+        self.events += 1;
+        match &self.action {
+            WatchAction::CloseAfterEvents(events) => {
+                if index < *events {
+                    out.push(Step::Send(frame));
+                }
+                if index + 1 >= *events {
+                    out.push(Step::End);
+                }
+            }
+            WatchAction::CloseAfterBytes(limit) => {
+                let left = limit.saturating_sub(self.bytes);
+                self.bytes += frame.len() as u64;
+                match usize::try_from(left) {
+                    Ok(left) if left <= frame.len() => {
+                        send_some(frame.slice(..left), out);
+                        out.push(Step::End);
+                    }
+                    _ => out.push(Step::Send(frame)),
+                }
+            }
+            WatchAction::CloseMidFrame { event, byte } if index == *event => {
+                send_some(frame.slice(..frame.len().min(*byte)), out);
+                out.push(Step::Cut);
+            }
+            WatchAction::TruncateFrame { event, byte } if index == *event => {
+                send_some(frame.slice(..frame.len().min(*byte)), out);
+                out.push(Step::End);
+            }
+            WatchAction::CorruptFrame { event, byte } if index == *event => {
+                out.push(Step::Send(corrupt(frame, *byte)));
+            }
+            WatchAction::SplitFrame { sizes } => split(frame, sizes, out),
+            WatchAction::CoalesceFrames { events, .. } => {
+                self.held.push(frame);
+                if self.held.len() >= *events {
+                    out.push(Step::Send(joined(&mut self.held)));
+                }
+            }
+            WatchAction::DuplicateEvent { event } if index == *event => {
+                out.push(Step::Send(frame.clone()));
+                out.push(Step::Send(frame));
+            }
+            WatchAction::SkipEvent { event } if index == *event => {}
+            WatchAction::Reorder { first, second } if (*first..=*second).contains(&index) => {
+                self.held.push(frame);
+                if index == *second {
+                    let last = self.held.len() - 1;
+                    self.held.swap(0, last);
+                    out.extend(self.held.drain(..).map(Step::Send));
+                }
+            }
+            WatchAction::Expire { event, form: ExpireForm::Event } if index == *event => {
+                out.push(Step::Send(error_frame(&expired())));
+                out.push(Step::End);
+            }
+            WatchAction::BookmarkOnly => {
+                self.withheld |= !is_bookmark(&frame);
+                if !self.withheld {
+                    out.push(Step::Send(frame));
+                }
+            }
+            WatchAction::NoBookmarks if is_bookmark(&frame) => {}
+            WatchAction::StallFor { event, duration } if index == *event => {
+                out.push(Step::Pause(*duration));
+                out.push(Step::Send(frame));
+            }
+            WatchAction::ErrorEvent { event, status } if index == *event => {
+                out.push(Step::Send(error_frame(status)));
+                out.push(Step::End);
+            }
+            WatchAction::UnknownEventType { event } if index == *event => {
+                out.push(Step::Send(Bytes::from_static(UNKNOWN_EVENT)));
+                out.push(Step::Send(frame));
+            }
+            WatchAction::WrongKindObject { event } if index == *event => {
+                out.push(Step::Send(Bytes::from_static(WRONG_KIND)));
+                out.push(Step::Send(frame));
+            }
+            _ => out.push(Step::Send(frame)),
+        }
+    }
+
+    fn release(&mut self, out: &mut Vec<Step>) {
+        if self.held.is_empty() {
+            return;
+        }
+        match self.action {
+            WatchAction::CoalesceFrames { .. } => out.push(Step::Send(joined(&mut self.held))),
+            _ => out.extend(self.held.drain(..).map(Step::Send)),
+        }
+    }
+}
+
+const UNKNOWN_EVENT: &[u8] = b"{\"type\":\"SURPRISE\",\"object\":{\"kind\":\"Surprise\",\
+\"apiVersion\":\"faults.evenkeel.dev/v1\",\"metadata\":{\"name\":\"surprise\"}}}\n";
+
+const WRONG_KIND: &[u8] = b"{\"type\":\"ADDED\",\"object\":{\"kind\":\"Surprise\",\
+\"apiVersion\":\"faults.evenkeel.dev/v1\",\"metadata\":{\"name\":\"surprise\"}}}\n";
+
+/// The status of an injected expiry.
+pub(crate) fn expired() -> Status {
+    Status::expired("too old resource version: 1 (2)")
+}
+
+fn error_frame(status: &Status) -> Bytes {
+    // A Status is strings and numbers: it always serialises.
+    let object = serde_json::to_string(status).unwrap_or_default();
+    Bytes::from(format!("{{\"type\":\"ERROR\",\"object\":{object}}}\n"))
+}
+
+fn is_bookmark(frame: &[u8]) -> bool {
+    frame.starts_with(b"{\"type\":\"BOOKMARK\"")
+}
+
+fn send_some(bytes: Bytes, out: &mut Vec<Step>) {
+    if !bytes.is_empty() {
+        out.push(Step::Send(bytes));
+    }
+}
+
+fn corrupt(frame: Bytes, byte: usize) -> Bytes {
+    // The newline at the end stays, so that exactly one event is spoilt.
+    let last = frame.len().saturating_sub(2);
+    let mut bytes = BytesMut::from(frame);
+    if let Some(byte) = bytes.get_mut(byte.min(last)) {
+        *byte = 0x01;
+    }
+    bytes.freeze()
+}
+
+fn split(mut frame: Bytes, sizes: &[usize], out: &mut Vec<Step>) {
+    let mut sizes = sizes.iter().copied();
+    let mut size = 1;
+    while !frame.is_empty() {
+        size = sizes.next().unwrap_or(size).max(1);
+        out.push(Step::Send(frame.split_to(size.min(frame.len()))));
+    }
+}
+
+fn joined(held: &mut Vec<Bytes>) -> Bytes {
+    let mut all = BytesMut::with_capacity(held.iter().map(Bytes::len).sum());
+    for frame in held.drain(..) {
+        all.extend_from_slice(&frame);
+    }
+    all.freeze()
+}

@@ -1,0 +1,347 @@
+//! The listener: TCP, optionally TLS, HTTP/1.1 and HTTP/2 (ARC-3).
+//!
+//! One task accepts; it owns all tasks of the connections, and each connection owns the tasks of its streams. So
+//! ending the one task ends everything, and no socket outlives it (ARC-4).
+
+use std::future::{Future, pending, poll_fn};
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+
+use super::auth::ClientCertificate;
+use super::service::{Caller, InProcess, Peer, Shared};
+use super::tls::Identity;
+use crate::faults::Orders;
+
+/// How long a client may take from connecting to the end of its first request's head (SEC-65).
+const FIRST_HEAD: Duration = Duration::from_secs(10);
+/// How long a kept-alive HTTP/1 connection may idle, or dawdle over a later head.
+const KEPT_ALIVE: Duration = Duration::from_secs(120);
+/// How long requests that are being answered may take to finish when the server shuts down.
+const DRAIN: Duration = Duration::from_secs(2);
+/// How long a stopping server waits for a connection to end before it looks for new watches.
+const CLOSE_AGAIN: Duration = Duration::from_millis(10);
+/// How long to wait before accepting again after the system has run out of something.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
+/// The largest head of an HTTP/1 request, and how much of a response is handed to the system at once.
+const HTTP1_BUFFER: usize = 256 * 1024;
+/// The largest list of headers in HTTP/2.
+const HTTP2_HEADERS: u32 = 64 * 1024;
+/// How much of a request's body a client may send ahead: more than one whole body.
+const HTTP2_WINDOW: u32 = 4 * 1024 * 1024;
+const HTTP2_FRAME: u32 = 1024 * 1024;
+/// How much of an answer may wait for a client that is slow to read it, per stream.
+const HTTP2_SEND: usize = 1024 * 1024;
+/// A client may hold this many watches and requests on one connection.
+const HTTP2_STREAMS: u32 = 1000;
+
+/// How many connections there are and have been.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ConnectionCounts {
+    /// Open now.
+    pub open: u64,
+    /// Accepted since the start.
+    pub accepted: u64,
+    /// Closed at once because there were too many.
+    pub turned_away: u64,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    open: AtomicU64,
+    accepted: AtomicU64,
+    turned_away: AtomicU64,
+}
+
+impl Counters {
+    pub(crate) fn snapshot(&self) -> ConnectionCounts {
+        ConnectionCounts {
+            open: self.open.load(Ordering::Relaxed),
+            accepted: self.accepted.load(Ordering::Relaxed),
+            turned_away: self.turned_away.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// A listener at work. Dropping it ends it at once.
+#[derive(Debug)]
+pub(crate) struct Listening {
+    stop: watch::Sender<bool>,
+    task: JoinHandle<()>,
+    pub(crate) counters: Arc<Counters>,
+}
+
+impl Listening {
+    pub(crate) fn start(
+        listener: TcpListener,
+        address: SocketAddr,
+        tls: Option<Arc<Identity>>,
+        shared: Arc<Shared>,
+        max_connections: u64,
+    ) -> Self {
+        let (stop, stopped) = watch::channel(false);
+        let counters = Arc::new(Counters::default());
+        let front = Front { address, tls, shared, counters: Arc::clone(&counters), max_connections, stopped };
+        Listening { stop, task: tokio::spawn(front.run(listener)), counters }
+    }
+
+    /// Accepts no more, lets requests finish for a moment, and returns when every socket is closed.
+    pub(crate) async fn stop(mut self) {
+        self.stop.send_replace(true);
+        // An error means that the task is gone, which is what is asked for.
+        let _ = (&mut self.task).await;
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// The port, whatever state it is in.
+enum Port {
+    Open(TcpListener),
+    /// Bound but not listening: ours, yet connections are refused.
+    Refusing(TcpSocket),
+    /// Not even bound, because that failed; will be tried again.
+    Lost,
+}
+
+struct Front {
+    address: SocketAddr,
+    tls: Option<Arc<Identity>>,
+    shared: Arc<Shared>,
+    counters: Arc<Counters>,
+    max_connections: u64,
+    stopped: watch::Receiver<bool>,
+}
+
+impl Front {
+    async fn run(mut self, listener: TcpListener) {
+        let mut port = Port::Open(listener);
+        let mut known = Orders::default();
+        let mut connections = JoinSet::new();
+        let mut stopped = self.stopped.clone();
+        loop {
+            tokio::select! {
+                biased;
+                () = told_to_stop(&mut stopped) => break,
+                orders = poll_fn(|cx| self.shared.faults.poll_orders(known, cx)) => {
+                    if orders.cuts != known.cuts {
+                        connections.shutdown().await;
+                    }
+                    port = self.obey(port, orders.refuse);
+                    known = orders;
+                }
+                Some(_) = connections.join_next() => {}
+                accepted = accept(&mut port, self.address, known.refuse) => match accepted {
+                    Ok((stream, peer)) => self.admit(stream, peer, &mut connections),
+                    Err(error) => {
+                        tracing::warn!(%error, address = %self.address, "accepting a connection failed");
+                        sleep(ACCEPT_AGAIN).await;
+                    }
+                },
+            }
+        }
+        drop(port);
+        let drain = async {
+            loop {
+                // Again and again: a request that was on its way may begin a watch after the others were closed.
+                self.shared.handler.close_watches();
+                if let Ok(None) = timeout(CLOSE_AGAIN, connections.join_next()).await {
+                    return;
+                }
+            }
+        };
+        if timeout(DRAIN, drain).await.is_err() {
+            connections.shutdown().await;
+        }
+    }
+
+    fn obey(&self, port: Port, refuse: bool) -> Port {
+        match port {
+            Port::Open(listener) if refuse => {
+                drop(listener);
+                bind(self.address).map_or(Port::Lost, Port::Refusing)
+            }
+            Port::Refusing(socket) if !refuse => socket.listen(BACKLOG).map_or(Port::Lost, Port::Open),
+            port => port,
+        }
+    }
+
+    fn admit(&mut self, stream: TcpStream, peer: SocketAddr, connections: &mut JoinSet<()>) {
+        if connections.len() as u64 >= self.max_connections {
+            self.counters.turned_away.fetch_add(1, Ordering::Relaxed);
+            tracing::warn!(%peer, limit = self.max_connections, "too many connections: closing a new one");
+            return;
+        }
+        self.counters.accepted.fetch_add(1, Ordering::Relaxed);
+        self.counters.open.fetch_add(1, Ordering::Relaxed);
+        let open = Open(Arc::clone(&self.counters));
+        let (tls, shared, stopped) = (self.tls.clone(), Arc::clone(&self.shared), self.stopped.clone());
+        connections.spawn(async move {
+            let _open = open;
+            connection(stream, peer, tls, shared, stopped).await;
+        });
+    }
+}
+
+/// Counts a connection as long as it lives, however it ends.
+struct Open(Arc<Counters>);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+const BACKLOG: u32 = 1024;
+
+/// Binds without listening.
+pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpSocket> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    // Connections of a former server that linger in TIME_WAIT do not hold the port.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    Ok(socket)
+}
+
+/// Binds and listens.
+pub(crate) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    bind(address)?.listen(BACKLOG)
+}
+
+/// Returns when the server is to stop, or its handle is gone.
+async fn told_to_stop(stopped: &mut watch::Receiver<bool>) {
+    let _ = stopped.wait_for(|stop| *stop).await;
+}
+
+async fn accept(port: &mut Port, address: SocketAddr, refuse: bool) -> io::Result<(TcpStream, SocketAddr)> {
+    if let Port::Lost = port {
+        *port = if refuse { Port::Refusing(bind(address)?) } else { Port::Open(listen(address)?) };
+    }
+    match port {
+        Port::Open(listener) => listener.accept().await,
+        Port::Refusing(_) | Port::Lost => pending().await,
+    }
+}
+
+async fn connection(
+    stream: TcpStream,
+    peer: SocketAddr,
+    tls: Option<Arc<Identity>>,
+    shared: Arc<Shared>,
+    stopped: watch::Receiver<bool>,
+) {
+    // Without it, small events wait for the acknowledgement of earlier ones.
+    let _ = stream.set_nodelay(true);
+    let Some(identity) = tls else {
+        return serve(stream, peer, ClientCertificate::Absent, shared, stopped).await;
+    };
+    let acceptor = TlsAcceptor::from(Arc::clone(&identity.config));
+    match timeout(FIRST_HEAD, acceptor.accept(stream)).await {
+        Ok(Ok(stream)) => {
+            let certificate = identity.judge(stream.get_ref().1.peer_certificates());
+            serve(stream, peer, certificate, shared, stopped).await;
+        }
+        Ok(Err(error)) => tracing::debug!(%peer, %error, "TLS handshake failed"),
+        Err(_) => tracing::debug!(%peer, "TLS handshake took too long"),
+    }
+}
+
+async fn serve<S>(
+    stream: S,
+    address: SocketAddr,
+    certificate: ClientCertificate,
+    shared: Arc<Shared>,
+    mut stopped: watch::Receiver<bool>,
+) where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let peer = Arc::new(Peer { address, certificate });
+    let asked = AtomicBool::new(false);
+    let asked = &asked;
+    let service = service_fn(move |request: http::Request<Incoming>| {
+        asked.store(true, Ordering::Relaxed);
+        InProcess::new(Arc::clone(&shared), Caller::Outside(Arc::clone(&peer))).serve(request)
+    });
+    let builder = protocols();
+    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+    let mut first_head = pin!(sleep(FIRST_HEAD));
+    let (mut stopping, mut waiting) = (false, true);
+    loop {
+        tokio::select! {
+            ended = &mut connection => {
+                if let Err(error) = ended {
+                    tracing::debug!(peer = %address, %error, "connection ended");
+                }
+                return;
+            }
+            () = told_to_stop(&mut stopped), if !stopping => {
+                stopping = true;
+                connection.as_mut().graceful_shutdown();
+            }
+            () = &mut first_head, if waiting => {
+                waiting = false;
+                if !asked.load(Ordering::Relaxed) {
+                    tracing::debug!(peer = %address, "no request came in time");
+                    return;
+                }
+            }
+        }
+    }
+}
+
+fn protocols() -> auto::Builder<Streams> {
+    let mut builder = auto::Builder::new(Streams::default());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(KEPT_ALIVE)
+        .max_buf_size(HTTP1_BUFFER)
+        // Large lists are many buffers that belong to the store: they go to the system as they are.
+        .writev(true);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .initial_stream_window_size(HTTP2_WINDOW)
+        .initial_connection_window_size(HTTP2_WINDOW)
+        .max_frame_size(HTTP2_FRAME)
+        .max_send_buf_size(HTTP2_SEND)
+        .max_concurrent_streams(HTTP2_STREAMS)
+        .max_header_list_size(HTTP2_HEADERS);
+    builder
+}
+
+/// Runs the streams of one HTTP/2 connection; they end with it.
+#[derive(Clone, Default)]
+struct Streams(Arc<Mutex<JoinSet<()>>>);
+
+impl<F> hyper::rt::Executor<F> for Streams
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    fn execute(&self, stream: F) {
+        let mut streams = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        while streams.try_join_next().is_some() {}
+        streams.spawn(stream);
+    }
+}

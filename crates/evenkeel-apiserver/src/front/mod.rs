@@ -1,0 +1,57 @@
+//! The fronts: everything between a transport and the core. The only place where tokio, hyper and rustls are known.
+//!
+//! ```text
+//! TCP ── TLS ── HTTP/1.1, HTTP/2 ──┐
+//!                                  ├── service: who asks, faults, body, waiting ── Handler (the core)
+//! in-process callers ──────────────┘
+//! ```
+
+pub(crate) mod auth;
+mod compress;
+mod control;
+mod faulty;
+pub(crate) mod http;
+mod impersonate;
+mod receive;
+mod records;
+pub(crate) mod service;
+#[cfg(test)]
+mod tests;
+pub(crate) mod tls;
+#[cfg(test)]
+pub(crate) mod toy;
+
+use std::task::{Context, Poll};
+
+pub(crate) use control::Control;
+pub(crate) use records::Records;
+pub use records::RequestRecord;
+pub use service::InProcess;
+
+use crate::core::Snapshot;
+use crate::exchange::{Call, Outcome};
+use crate::store::StoreStats;
+
+/// The core as a front sees it: synchronous, and never waiting for anything.
+pub(crate) trait Handler: Send + Sync + 'static {
+    /// Answers a call. `waited` is set when an [`Outcome::AwaitRevision`] has been waited for in vain.
+    fn handle(&self, call: &Call, waited: bool) -> Outcome;
+
+    /// Ready when the store has reached this revision; otherwise the waker is woken when that may be so.
+    fn poll_revision(&self, revision: u64, cx: &mut Context<'_>) -> Poll<()>;
+
+    /// Called about once a second: bookmarks, the ends of watches, whatever else time brings about.
+    fn tick(&self);
+
+    /// Ends every watch.
+    fn close_watches(&self);
+
+    /// How much there is of everything.
+    fn stats(&self) -> StoreStats;
+
+    /// Everything there is at this moment.
+    fn snapshot(&self) -> Snapshot;
+
+    /// Goes back to a moment.
+    fn restore(&self, snapshot: &Snapshot);
+}

@@ -1,0 +1,79 @@
+//! Receiving a request's body: whole, but not more than is allowed, and not for ever (URL-11, SEC-65).
+
+use std::pin::pin;
+use std::time::Duration;
+
+use bytes::{Buf, Bytes, BytesMut};
+use evenkeel_core::{Reason, Status};
+use http_body_util::BodyExt;
+
+/// The largest request body that the server takes.
+pub(crate) const MAX_BODY: usize = 3 * 1024 * 1024;
+/// How long a client may pause while it sends a body.
+pub(crate) const BODY_IDLE: Duration = Duration::from_secs(30);
+
+/// Why there is no body.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    /// The client is told so.
+    Answer(Box<Status>),
+    /// The client has gone.
+    Gone,
+}
+
+pub(crate) async fn body<B: http_body::Body>(body: B) -> Result<Bytes, Refusal> {
+    if body.is_end_stream() {
+        return Ok(Bytes::new());
+    }
+    if body.size_hint().lower() > MAX_BODY as u64 {
+        return Err(too_large());
+    }
+    let mut body = pin!(body);
+    let mut first = Bytes::new();
+    let mut rest = BytesMut::new();
+    loop {
+        let frame = match tokio::time::timeout(BODY_IDLE, body.frame()).await {
+            Err(_) => return Err(too_slow()),
+            Ok(None) => break,
+            Ok(Some(Err(_))) => return Err(Refusal::Gone),
+            Ok(Some(Ok(frame))) => frame,
+        };
+        let Ok(mut data) = frame.into_data() else {
+            continue;
+        };
+        if first.len() + rest.len() + data.remaining() > MAX_BODY {
+            return Err(too_large());
+        }
+        // Most bodies are one frame, which needs no copy.
+        if first.is_empty() && rest.is_empty() {
+            first = data.copy_to_bytes(data.remaining());
+        } else {
+            if rest.is_empty() {
+                rest = BytesMut::from(std::mem::take(&mut first));
+            }
+            while data.has_remaining() {
+                let chunk = data.chunk();
+                rest.extend_from_slice(chunk);
+                let length = chunk.len();
+                data.advance(length);
+            }
+        }
+    }
+    Ok(if rest.is_empty() { first } else { rest.freeze() })
+}
+
+fn too_large() -> Refusal {
+    Refusal::Answer(Box::new(Status::failure(
+        413,
+        Reason::REQUEST_ENTITY_TOO_LARGE,
+        format!("Request entity too large: limit is {MAX_BODY}"),
+    )))
+}
+
+fn too_slow() -> Refusal {
+    Refusal::Answer(Box::new(Status::failure(
+        408,
+        Reason::TIMEOUT,
+        format!("Timeout: no byte of the request's body arrived for {} seconds", BODY_IDLE.as_secs()),
+    )))
+}

@@ -1,0 +1,556 @@
+//! [`ApiServer`]: the running server, as the rest of the world sees it.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use crate::core::{Core, Pace, Settings, Snapshot};
+use crate::env::Env;
+use crate::exchange::User;
+use crate::faults::{Clock, Faults, StoreControl};
+use crate::front::auth::{Authenticator, Tokens, admin, authenticated};
+use crate::front::http::{ConnectionCounts, Listening, listen};
+use crate::front::service::{Caller, InProcess, Shared};
+use crate::front::tls::{Identity, TlsError, provider};
+use crate::front::{Control, Handler, Records, RequestRecord};
+use crate::install::{self, CrdSource, InstallError};
+use crate::kubeconfig::{Credential, Kubeconfig, write_private};
+use crate::store::StoreStats;
+
+/// How many connections a server accepts unless told otherwise.
+const MAX_CONNECTIONS: u64 = 4096;
+/// How often the core is told that time has passed.
+const TICK: Duration = Duration::from_secs(1);
+
+/// A Kubernetes API server inside this process.
+///
+/// It starts in milliseconds, needs no other binary, keeps everything in memory, and answers like kube-apiserver.
+/// [`ApiServer::start`] listens with plain HTTP on a free port of the loopback interface and takes everyone for the
+/// administrator; [`ApiServer::builder`] offers TLS, tokens, another address, or no socket at all. By the time the
+/// server is handed out, it accepts requests.
+///
+/// Several servers in one process share nothing. A server lives on the tokio runtime on which it was started, and ends
+/// when the handle is dropped: no task or socket survives. [`ApiServer::shutdown`] does the same politely, and returns
+/// only when it is done.
+///
+/// This is a tool for tests and development. Certificates and tokens are real and made anew at every start, but nothing
+/// here is hardened for hostile tenants.
+pub struct ApiServer {
+    shared: Arc<Shared>,
+    listening: Option<Listening>,
+    url: String,
+    identity: Option<Arc<Identity>>,
+    token: Option<Secret>,
+    control_token: Option<Secret>,
+    ticking: Ticking,
+}
+
+/// Why a server did not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The address is in use.
+    #[error(
+        "{address} is in use by another program; stop that one, or listen on another port (port 0 picks a free one)"
+    )]
+    AddressInUse {
+        /// The address that was asked for.
+        address: SocketAddr,
+    },
+    /// The address cannot be listened on for another reason.
+    #[error("cannot listen on {address}")]
+    Listen {
+        /// The address that was asked for.
+        address: SocketAddr,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// Everyone on the network would be administrator.
+    #[error(
+        "refusing to listen on {address} without authentication: everyone who can reach it would be administrator; \
+         use TLS or a token, or allow it with `i_know_this_is_open`"
+    )]
+    OpenToTheNetwork {
+        /// The address that was asked for.
+        address: SocketAddr,
+    },
+    /// TLS could not be set up.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// A definition of [`Builder::crd_dir`] could not be installed.
+    #[error(transparent)]
+    Crds(#[from] InstallError),
+    /// The system gave no random bytes.
+    #[error("the system's source of randomness failed")]
+    Randomness,
+}
+
+/// How to start an [`ApiServer`].
+#[must_use = "a builder does nothing until `start`"]
+pub struct Builder {
+    address: Option<SocketAddr>,
+    tls: bool,
+    tokens: Vec<(Secret, User)>,
+    anonymous: bool,
+    open: bool,
+    control: bool,
+    max_connections: u64,
+    clock: Arc<Clock>,
+    settings: Settings,
+    crd_dirs: Vec<PathBuf>,
+}
+
+impl ApiServer {
+    /// Starts a server on a free port of the loopback interface, with plain HTTP and no authentication.
+    ///
+    /// # Errors
+    /// When no port can be listened on.
+    pub async fn start() -> Result<Self, StartError> {
+        Self::builder().start().await
+    }
+
+    /// A server with other settings than those of [`ApiServer::start`].
+    pub fn builder() -> Builder {
+        Builder {
+            address: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))),
+            tls: false,
+            tokens: Vec::new(),
+            anonymous: false,
+            open: false,
+            control: false,
+            max_connections: MAX_CONNECTIONS,
+            clock: Arc::new(Clock::new(Arc::new(SystemEnv::new()))),
+            settings: Settings::default(),
+            crd_dirs: Vec::new(),
+        }
+    }
+
+    /// Where the server listens, e.g. `http://127.0.0.1:40123`. A server with no socket has a URL too, for requests
+    /// through [`ApiServer::service`].
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The certificate authority that vouches for the server, if it speaks TLS.
+    pub fn ca_pem(&self) -> Option<&str> {
+        self.identity.as_ref().map(|identity| identity.ca_pem.as_str())
+    }
+
+    /// A kubeconfig with which kubectl and every other client is the administrator.
+    pub fn kubeconfig(&self) -> String {
+        let credential = match (&self.identity, &self.token) {
+            (Some(identity), _) => {
+                Credential::Certificate { pem: &identity.admin_certificate_pem, key_pem: &identity.admin_key_pem }
+            }
+            (None, Some(token)) => Credential::Token(&token.0),
+            (None, None) => Credential::None,
+        };
+        Kubeconfig { server: &self.url, ca_pem: self.ca_pem(), credential }.render()
+    }
+
+    /// Writes the kubeconfig to a file that only its owner can read, whole or not at all.
+    ///
+    /// # Errors
+    /// When the file cannot be written; what was there before is then still there.
+    pub fn write_kubeconfig(&self, path: impl AsRef<Path>) -> io::Result<()> {
+        write_private(path.as_ref(), &self.kubeconfig())
+    }
+
+    /// A token of the administrator, where credentials are asked for: one that was given to the builder, or with TLS one
+    /// that was made at start.
+    pub fn token(&self) -> Option<&str> {
+        self.token.as_ref().map(|token| token.0.as_str())
+    }
+
+    /// The server as a service of this process, with no socket between; acts as the administrator.
+    pub fn service(&self) -> InProcess {
+        InProcess::new(Arc::clone(&self.shared), Caller::Inside(Arc::new(authenticated(admin()))))
+    }
+
+    /// Installs CustomResourceDefinitions, in the order given; one that is there already is replaced. When this returns,
+    /// they are served: there is nothing to wait for. Answers with their names.
+    ///
+    /// # Errors
+    /// At the first one that is refused. Those before it stay.
+    pub async fn install_crds<I>(&self, definitions: I) -> Result<Vec<String>, InstallError>
+    where
+        I: IntoIterator,
+        I::Item: Into<CrdSource>,
+    {
+        install::install(&self.service(), definitions.into_iter().map(Into::into)).await
+    }
+
+    /// How much the store holds.
+    pub fn stats(&self) -> StoreStats {
+        self.shared.handler.stats()
+    }
+
+    /// Makes the server misbehave.
+    pub fn faults(&self) -> &Faults {
+        &self.shared.faults
+    }
+
+    /// The token of the control endpoint `/evenkeel/faults`, if it is on.
+    pub fn control_token(&self) -> Option<&str> {
+        self.control_token.as_ref().map(|token| token.0.as_str())
+    }
+
+    /// The last few thousand requests, oldest first. A request appears when its answer begins.
+    pub fn requests(&self) -> Vec<RequestRecord> {
+        self.shared.records.snapshot()
+    }
+
+    /// How many connections there are and have been.
+    pub fn connections(&self) -> ConnectionCounts {
+        self.listening.as_ref().map_or_else(ConnectionCounts::default, |listening| listening.counters.snapshot())
+    }
+
+    /// Everything the server holds at this moment, for [`Builder::snapshot`] or [`ApiServer::restore`].
+    pub fn snapshot(&self) -> Snapshot {
+        self.shared.handler.snapshot()
+    }
+
+    /// Goes back to a snapshot, of this server or of another. All watches end. Resource versions go back too, as after a
+    /// restored backup: clients that remember newer ones have to start over.
+    pub fn restore(&self, snapshot: &Snapshot) {
+        self.shared.handler.restore(snapshot);
+    }
+
+    /// A builder for another server that begins where this one is now, and then goes its own way.
+    pub fn fork(&self) -> Builder {
+        ApiServer::builder().snapshot(self.snapshot())
+    }
+
+    /// Stops: accepts no more, ends all watches, lets requests finish for up to two seconds, closes every socket.
+    pub async fn shutdown(mut self) {
+        if let Some(listening) = self.listening.take() {
+            listening.stop().await;
+        }
+        self.ticking.stop().await;
+    }
+}
+
+impl std::fmt::Debug for ApiServer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ApiServer").field("url", &self.url).finish_non_exhaustive()
+    }
+}
+
+impl Drop for ApiServer {
+    fn drop(&mut self) {
+        self.shared.handler.close_watches();
+    }
+}
+
+impl std::fmt::Debug for Builder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Builder")
+            .field("address", &self.address)
+            .field("tls", &self.tls)
+            .field("tokens", &self.tokens)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Builder {
+    /// Listens on this address; port 0 picks a free port.
+    pub fn listen(mut self, address: SocketAddr) -> Self {
+        self.address = Some(address);
+        self
+    }
+
+    /// Opens no socket: the server is reached through [`ApiServer::service`] alone, and TLS has nothing to protect.
+    pub fn in_process_only(mut self) -> Self {
+        self.address = None;
+        self
+    }
+
+    /// Speaks plain HTTP, which is the default. Without tokens everyone is the administrator.
+    pub fn plain_http(mut self) -> Self {
+        self.tls = false;
+        self
+    }
+
+    /// Speaks TLS, with certificates made at start. Clients show a certificate (that of the administrator is in the
+    /// kubeconfig) or a token (see [`ApiServer::token`]).
+    pub fn tls(mut self) -> Self {
+        self.tls = true;
+        self
+    }
+
+    /// Takes bearers of this token for the administrator. From now on credentials are asked for.
+    pub fn token(self, token: impl Into<String>) -> Self {
+        self.tokens([(token.into(), admin())])
+    }
+
+    /// Takes bearers of these tokens for these users. From now on credentials are asked for.
+    pub fn tokens(mut self, tokens: impl IntoIterator<Item = (String, User)>) -> Self {
+        self.tokens.extend(tokens.into_iter().map(|(token, user)| (Secret(token), user)));
+        self
+    }
+
+    /// Where credentials are asked for, serves requests without any as those of `system:anonymous`.
+    pub fn anonymous(mut self, allowed: bool) -> Self {
+        self.anonymous = allowed;
+        self
+    }
+
+    /// Allows to listen without authentication on an address that others can reach.
+    pub fn i_know_this_is_open(mut self) -> Self {
+        self.open = true;
+        self
+    }
+
+    /// Serves `/evenkeel/faults` to clients on this machine that show [`ApiServer::control_token`].
+    pub fn control(mut self, enabled: bool) -> Self {
+        self.control = enabled;
+        self
+    }
+
+    /// Closes new connections beyond this many.
+    pub fn max_connections(mut self, connections: u64) -> Self {
+        self.max_connections = connections;
+        self
+    }
+
+    /// Keeps this many changes of each resource for watches to resume from.
+    pub fn history(mut self, changes: usize) -> Self {
+        self.settings.history.events = changes;
+        self
+    }
+
+    /// Forgets changes that are older than this, too; real servers do after five minutes. Unless told so, only
+    /// [`Builder::history`] counts.
+    pub fn history_age(mut self, age: Duration) -> Self {
+        self.settings.history.age = Some(age);
+        self
+    }
+
+    /// Starts with what another server held, instead of empty.
+    pub fn snapshot(mut self, snapshot: Snapshot) -> Self {
+        self.settings.snapshot = Some(snapshot);
+        self
+    }
+
+    /// When a deleted namespace's content is deleted; at once, unless told otherwise.
+    pub fn namespace_controller(mut self, pace: Pace) -> Self {
+        self.settings.namespaces = pace;
+        self
+    }
+
+    /// How long events are kept; an hour, unless told otherwise. `None` keeps them for ever.
+    pub fn event_ttl(mut self, ttl: Option<Duration>) -> Self {
+        self.settings.event_ttl = ttl;
+        self
+    }
+
+    /// Installs the CustomResourceDefinitions in this folder's `.yaml`, `.yml` and `.json` files before the server is
+    /// handed out. Other objects in those files are passed over. May be called several times.
+    pub fn crd_dir(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.crd_dirs.push(folder.into());
+        self
+    }
+
+    /// Takes time and randomness from here. Certificates and tokens do not come from it.
+    pub fn env(mut self, env: impl Env) -> Self {
+        self.clock = Arc::new(Clock::new(Arc::new(env)));
+        self
+    }
+
+    /// Starts the server. Must be called on a tokio runtime.
+    ///
+    /// # Errors
+    /// When the address cannot be listened on, or should not be.
+    pub async fn start(self) -> Result<ApiServer, StartError> {
+        let core = Arc::new(Core::new(self.settings.clone(), self.clock.clone()));
+        self.start_with(core.clone(), core).await
+    }
+
+    pub(crate) async fn start_with(
+        mut self,
+        handler: Arc<dyn Handler>,
+        store: Arc<dyn StoreControl>,
+    ) -> Result<ApiServer, StartError> {
+        // Plain HTTP with no tokens asks nobody for credentials; TLS always does.
+        let open = !self.tls && self.tokens.is_empty();
+        let local = self.address.is_none_or(|address| address.ip().to_canonical().is_loopback());
+        if let Some(address) = self.address
+            && open
+            && !local
+            && !self.open
+        {
+            return Err(StartError::OpenToTheNetwork { address });
+        }
+        let bound = match self.address {
+            None => None,
+            Some(address) => Some(bind(address)?),
+        };
+        let address = bound.as_ref().map(|(_, address)| *address);
+        let identity = match (self.tls, address) {
+            (true, Some(address)) => {
+                Some(Arc::new(Identity::generate(address.ip(), &admin(), SystemEnv::time_of_day())?))
+            }
+            _ => None,
+        };
+        if self.tls && self.tokens.is_empty() {
+            self.tokens.push((Secret::random()?, admin()));
+        }
+        let control_token = if self.control { Some(Secret::random()?) } else { None };
+        let mut tokens = Tokens::default();
+        for (token, user) in &self.tokens {
+            tokens.add(&token.0, user.clone());
+        }
+        let token =
+            self.tokens.iter().position(|(_, user)| *user == admin()).map(|index| self.tokens.swap_remove(index).0);
+        let shared = Arc::new(Shared {
+            auth: Authenticator {
+                open,
+                // Who opens a server to the network reaches it by whatever name it has there.
+                checks_host: open && local,
+                anonymous: self.anonymous,
+                tokens,
+            },
+            faults: Faults::new(Some(store), Some(Arc::clone(&self.clock))),
+            control: control_token.as_ref().map(|token| Control::new(&token.0)),
+            records: Records::default(),
+            started: self.clock.monotonic(),
+            env: self.clock,
+            handler: Arc::clone(&handler),
+        });
+        let inside = InProcess::new(Arc::clone(&shared), Caller::Inside(Arc::new(authenticated(admin()))));
+        for folder in &self.crd_dirs {
+            install::install_folder(&inside, folder).await?;
+        }
+        let url = url(self.tls, address);
+        let listening = bound.map(|(listener, address)| {
+            Listening::start(listener, address, identity.clone(), Arc::clone(&shared), self.max_connections)
+        });
+        tracing::debug!(%url, "the API server has started");
+        Ok(ApiServer { shared, listening, url, identity, token, control_token, ticking: Ticking::start(handler) })
+    }
+}
+
+fn bind(address: SocketAddr) -> Result<(tokio::net::TcpListener, SocketAddr), StartError> {
+    listen(address)
+        .and_then(|listener| {
+            let address = listener.local_addr()?;
+            Ok((listener, address))
+        })
+        .map_err(|source| match source.kind() {
+            io::ErrorKind::AddrInUse => StartError::AddressInUse { address },
+            _ => StartError::Listen { address, source },
+        })
+}
+
+fn url(tls: bool, address: Option<SocketAddr>) -> String {
+    let Some(mut address) = address else {
+        return "http://localhost".into();
+    };
+    // Nobody can connect to "any address"; on this machine, the loopback stands for it.
+    match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+        IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(IpAddr::V6(std::net::Ipv6Addr::LOCALHOST)),
+        _ => {}
+    }
+    format!("{}://{address}", if tls { "https" } else { "http" })
+}
+
+/// Tells the core about the passing of time until dropped.
+#[derive(Debug)]
+struct Ticking(JoinHandle<()>);
+
+impl Ticking {
+    fn start(handler: Arc<dyn Handler>) -> Self {
+        Ticking(tokio::spawn(async move {
+            let mut interval = interval(TICK);
+            interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            interval.tick().await;
+            loop {
+                interval.tick().await;
+                handler.tick();
+            }
+        }))
+    }
+
+    async fn stop(&mut self) {
+        self.0.abort();
+        let _ = (&mut self.0).await;
+    }
+}
+
+impl Drop for Ticking {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// A token. `Debug` does not show it.
+struct Secret(String);
+
+impl Secret {
+    fn random() -> Result<Self, StartError> {
+        let mut bytes = [0; 32];
+        provider().secure_random.fill(&mut bytes).map_err(|_| StartError::Randomness)?;
+        Ok(Secret(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
+    }
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("[redacted]")
+    }
+}
+
+/// The real world: the system's clocks, and random numbers from a seed of the system's entropy.
+///
+/// The monotonic clock is tokio's. When a test pauses or advances that one, the time of day goes along.
+#[derive(Debug)]
+struct SystemEnv {
+    start: Instant,
+    real_start: std::time::Instant,
+    state: AtomicU64,
+}
+
+impl SystemEnv {
+    #[expect(clippy::disallowed_methods, reason = "this is the rim: the real clock enters here")]
+    fn new() -> Self {
+        use std::hash::{BuildHasher, Hasher};
+        // The standard library seeds its hash maps with the system's entropy.
+        let seed = std::collections::hash_map::RandomState::new().build_hasher().finish();
+        SystemEnv { start: Instant::now(), real_start: std::time::Instant::now(), state: AtomicU64::new(seed) }
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this is the rim: the real clock enters here")]
+    fn time_of_day() -> Timestamp {
+        Timestamp::now()
+    }
+}
+
+impl Env for SystemEnv {
+    fn wall(&self) -> Timestamp {
+        let ahead = self.start.elapsed().saturating_sub(self.real_start.elapsed());
+        let now = Self::time_of_day();
+        // Reading two clocks takes a moment; only a clock that was moved is ahead by more.
+        if ahead < Duration::from_millis(10) { now } else { now.checked_add(ahead).unwrap_or(now) }
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    /// SplitMix64: every call takes the next state, so threads never get the same number.
+    fn random(&self) -> u64 {
+        const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+        let mut z = self.state.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+}
