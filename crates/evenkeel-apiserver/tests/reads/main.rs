@@ -1,0 +1,19 @@
+//! What clients read: lists, watches, tables, and the sub-resources of objects, through the in-process service and, where
+//! the wire itself matters, over sockets. All in virtual time.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "in a test a panic is a finding")]
+
+mod api;
+mod bookmarks;
+mod history;
+mod lists;
+mod model;
+mod pods;
+mod selectors;
+mod sockets;
+mod subresources;
+mod tables;
+mod watches;
+
+#[path = "../support/mod.rs"]
+mod support;

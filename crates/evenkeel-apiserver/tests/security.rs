@@ -1,0 +1,246 @@
+//! Who is let in, as whom, and what nobody gets whoever they are.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "in a test a panic is a finding")]
+
+mod support;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use evenkeel_apiserver::{ApiServer, User};
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+use support::Client;
+
+const REVIEW: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+
+/// Whom the server takes the bearer of these headers for.
+async fn who(server: &ApiServer, authorization: Option<&str>) -> (u16, Value) {
+    let headers: Vec<(String, String)> =
+        authorization.map(|value| ("authorization".to_owned(), value.to_owned())).into_iter().collect();
+    let body = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}).to_string();
+    let reply = Client::new(server.url()).send("POST", REVIEW, "application/json", body, &headers).await;
+    let code = reply.status().as_u16();
+    let bytes = reply.into_body().collect().await.unwrap().to_bytes();
+    let answer: Value = serde_json::from_slice(&bytes).unwrap();
+    (code, if code == 201 { answer["status"]["userInfo"].clone() } else { answer })
+}
+
+fn joe() -> User {
+    User {
+        name: "joe".into(),
+        uid: "u-1".into(),
+        groups: vec!["devs".into()],
+        extra: [("team".to_owned(), vec!["blue".to_owned()])].into_iter().collect(),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn aut_1_where_nobody_is_asked_everyone_is_the_administrator() {
+    let server = ApiServer::start().await.unwrap();
+    let admin = json!({"username": "system:admin", "groups": ["system:masters", "system:authenticated"]});
+    assert_eq!(who(&server, None).await, (201, admin.clone()));
+    assert_eq!(who(&server, Some("Bearer whatever")).await, (201, admin));
+}
+
+#[tokio::test(start_paused = true)]
+async fn aut_2_aut_4_tokens_stand_for_users() {
+    let server = ApiServer::builder().tokens([("joes".to_owned(), joe())]).start().await.unwrap();
+    let info = json!({
+        "username": "joe", "uid": "u-1", "groups": ["devs", "system:authenticated"], "extra": {"team": ["blue"]},
+    });
+    assert_eq!(who(&server, Some("Bearer joes")).await, (201, info.clone()));
+    assert_eq!(who(&server, Some("bEARER joes")).await, (201, info));
+    for wrong in [None, Some("Bearer other"), Some("Bearer "), Some("Basic am9lczo="), Some("joes")] {
+        let (code, answer) = who(&server, wrong).await;
+        assert_eq!(
+            (code, &answer["reason"], &answer["message"]),
+            (401, &json!("Unauthorized"), &json!("Unauthorized"))
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn aut_4_anonymous_is_somebody_where_that_is_allowed() {
+    let server = ApiServer::builder().tokens([("joes".to_owned(), joe())]).anonymous(true).start().await.unwrap();
+    let anonymous = json!({"username": "system:anonymous", "groups": ["system:unauthenticated"]});
+    assert_eq!(who(&server, None).await, (201, anonymous));
+    assert_eq!(who(&server, Some("Bearer other")).await.0, 401, "a wrong token is worse than none");
+}
+
+#[tokio::test(start_paused = true)]
+async fn aut_6_a_request_can_be_another_users() {
+    let server = ApiServer::start().await.unwrap();
+    let headers =
+        [("impersonate-user", "joe"), ("impersonate-group", "devs")].map(|(k, v)| (k.to_owned(), v.to_owned()));
+    let client = Client::new(server.url());
+    let send = async |headers: &[(String, String)]| {
+        let body = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}).to_string();
+        let reply = client.send("POST", REVIEW, "application/json", body, headers).await;
+        let code = reply.status().as_u16();
+        let bytes = reply.into_body().collect().await.unwrap().to_bytes();
+        (code, serde_json::from_slice::<Value>(&bytes).unwrap())
+    };
+    let (code, answer) = send(&headers).await;
+    let info = json!({"username": "joe", "groups": ["devs", "system:authenticated"]});
+    assert_eq!((code, &answer["status"]["userInfo"]), (201, &info));
+    assert_eq!(server.requests().last().unwrap().user, "joe");
+    let (code, answer) = send(&headers[1..]).await;
+    assert_eq!((code, &answer["reason"]), (400, &json!("BadRequest")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn aut_10_reviews_are_answered_and_not_stored() {
+    let server = ApiServer::start().await.unwrap();
+    let client = Client::new(server.url());
+    let before = server.stats();
+    let attributes = json!({"namespace": "default", "verb": "create", "resource": "pods"});
+    for (path, kind, spec) in [
+        ("selfsubjectaccessreviews", "SelfSubjectAccessReview", json!({"resourceAttributes": attributes})),
+        ("subjectaccessreviews", "SubjectAccessReview", json!({"user": "joe", "resourceAttributes": attributes})),
+        (
+            "namespaces/default/localsubjectaccessreviews",
+            "LocalSubjectAccessReview",
+            json!({"user": "joe", "resourceAttributes": attributes}),
+        ),
+        ("selfsubjectrulesreviews", "SelfSubjectRulesReview", json!({"namespace": "default"})),
+    ] {
+        let path = format!("/apis/authorization.k8s.io/v1/{path}");
+        let body = json!({"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec});
+        let (code, answer) = client.json("POST", &path, Some(&body)).await;
+        assert_eq!((code, &answer["kind"]), (201, &json!(kind)), "{answer}");
+        if kind == "SelfSubjectRulesReview" {
+            assert_eq!(answer["status"]["resourceRules"][0]["verbs"], json!(["*"]));
+            assert_eq!(answer["status"]["incomplete"], false);
+        } else {
+            assert_eq!(answer["status"]["allowed"], true, "{answer}");
+        }
+        assert_eq!(client.json("GET", &path, None).await.0, 405);
+    }
+    assert_eq!(server.stats(), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn aut_2_a_request_for_a_certificate_says_who_asked() {
+    let server = ApiServer::builder().tokens([("joes".to_owned(), joe())]).start().await.unwrap();
+    let body = json!({
+        "metadata": {"name": "mine"},
+        "spec": {"request": "LS0tLS1CRUdJTg==", "signerName": "example.com/x", "usages": ["client auth"],
+            "username": "system:admin", "groups": ["system:masters"]},
+    });
+    let headers = [("authorization".to_owned(), "Bearer joes".to_owned())];
+    let path = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
+    let client = Client::new(server.url());
+    let reply = client.send("POST", path, "application/json", body.to_string(), &headers).await;
+    assert_eq!(reply.status(), 201);
+    let created: Value = serde_json::from_slice(&reply.into_body().collect().await.unwrap().to_bytes()).unwrap();
+    let spec = &created["spec"];
+    assert_eq!((&spec["username"], &spec["uid"]), (&json!("joe"), &json!("u-1")));
+    assert_eq!(
+        (&spec["groups"], &spec["extra"]),
+        (&json!(["devs", "system:authenticated"]), &json!({"team": ["blue"]}))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn sec_60_the_default_address_is_the_loopback() {
+    let server = ApiServer::start().await.unwrap();
+    assert!(server.url().starts_with("http://127.0.0.1:"), "{}", server.url());
+}
+
+#[tokio::test(start_paused = true)]
+async fn sec_61_secrets_do_not_show() {
+    let server = ApiServer::builder().tls().start().await.unwrap();
+    let token = server.token().unwrap().to_owned();
+    assert!(token.len() >= 32);
+    let other = ApiServer::builder().tls().start().await.unwrap();
+    assert_ne!(other.token().unwrap(), token);
+    assert_ne!(other.ca_pem(), server.ca_pem());
+    assert!(!format!("{server:?}").contains(&token));
+    assert!(!server.ca_pem().unwrap().contains("PRIVATE"));
+    assert!(!format!("{:?}", ApiServer::builder().token("geheim")).contains("geheim"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn sec_63_a_continue_token_opens_no_other_list() {
+    let server = ApiServer::start().await.unwrap();
+    let client = Client::new(server.url());
+    for namespace in ["a", "b"] {
+        client.json("POST", "/api/v1/namespaces", Some(&json!({"metadata": {"name": namespace}}))).await;
+        for name in ["one", "two", "zoo"] {
+            for kind in ["configmaps", "secrets"] {
+                let path = format!("/api/v1/namespaces/{namespace}/{kind}");
+                let (code, _) = client.json("POST", &path, Some(&json!({"metadata": {"name": name}}))).await;
+                assert_eq!(code, 201);
+            }
+        }
+    }
+    let (_, page) = client.json("GET", "/api/v1/namespaces/a/configmaps?limit=1", None).await;
+    let token = page["metadata"]["continue"].as_str().unwrap();
+    let path = format!("/api/v1/namespaces/b/configmaps?limit=10&continue={token}");
+    let (code, page) = client.json("GET", &path, None).await;
+    let seen: Vec<String> = page["items"].as_array().unwrap().iter().map(place).collect();
+    assert_eq!((code, seen), (200, vec!["b/two".to_owned(), "b/zoo".to_owned()]));
+
+    // Tokens made by hand: out of the list's place, or with no sense.
+    let revision = page["metadata"]["resourceVersion"].as_str().unwrap();
+    for start in ["../b/one\0", "../../secrets/a/one\0", "/one\0", "a//one\0", ".\0", "..\0", "", "\0"] {
+        let text = format!(r#"{{"v":"meta.k8s.io/v1","rv":{revision},"start":{}}}"#, json!(start));
+        let token = URL_SAFE_NO_PAD.encode(text);
+        let path = format!("/api/v1/namespaces/a/configmaps?limit=10&continue={token}");
+        let (code, answer) = client.json("GET", &path, None).await;
+        assert_eq!(code, 400, "{start:?}: {answer}");
+    }
+    for text in [r#"{"v":"other","rv":1,"start":"a"}"#, "[]", "{", r#"{"v":"meta.k8s.io/v1","rv":0,"start":"a"}"#] {
+        let path = format!("/api/v1/namespaces/a/configmaps?continue={}", URL_SAFE_NO_PAD.encode(text));
+        assert_eq!(client.json("GET", &path, None).await.0, 400, "{text}");
+    }
+}
+
+fn place(object: &Value) -> String {
+    let text = |key: &str| object["metadata"][key].as_str().unwrap();
+    format!("{}/{}", text("namespace"), text("name"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn sec_64_what_costs_too_much_is_refused() {
+    let server = ApiServer::start().await.unwrap();
+    let client = Client::new(server.url());
+    let maps = "/api/v1/namespaces/default/configmaps";
+    client.json("POST", maps, Some(&json!({"metadata": {"name": "one"}, "data": {"a": "b"}}))).await;
+    let patch = async |body: String| {
+        let reply = client.send("PATCH", &format!("{maps}/one"), "application/json-patch+json", body, &[]).await;
+        reply.status().as_u16()
+    };
+    let operation = json!({"op": "add", "path": "/data/a", "value": "c"});
+    assert_eq!(patch(Value::from(vec![operation.clone(); 10_000]).to_string()).await, 200);
+    assert_eq!(patch(Value::from(vec![operation; 10_001]).to_string()).await, 413);
+    // Copies that double the object each time.
+    let copy = json!({"op": "copy", "from": "/metadata", "path": "/metadata/annotations"});
+    assert!(patch(Value::from(vec![copy; 40]).to_string()).await >= 400);
+
+    let deep = format!("{}1{}", "[".repeat(100_000), "]".repeat(100_000));
+    let body = format!(r#"{{"metadata":{{"name":"deep"}},"data":{deep}}}"#);
+    for media in ["application/json", "application/yaml"] {
+        let reply = client.send("POST", maps, media, body.clone(), &[]).await;
+        assert_eq!(reply.status(), 400, "{media}");
+    }
+
+    let definition = |pattern: &str| {
+        json!({
+            "metadata": {"name": "foos.example.com"},
+            "spec": {"group": "example.com", "scope": "Namespaced", "names": {"plural": "foos", "kind": "Foo"},
+                "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
+                    "type": "object", "properties": {"a": {"type": "string", "pattern": pattern}}}}}]},
+        })
+    };
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let (code, answer) = client.json("POST", definitions, Some(&definition("(((a{1000}){1000}){1000})"))).await;
+    assert_eq!(code, 422, "{answer}");
+    // What backtracking engines choke on is a matter of course.
+    assert_eq!(client.json("POST", definitions, Some(&definition("^(a+)+$"))).await.0, 201);
+    let body = json!({"apiVersion": "example.com/v1", "kind": "Foo", "metadata": {"name": "f"}, "a": format!("{}!", "a".repeat(50_000))});
+    assert_eq!(client.json("POST", "/apis/example.com/v1/namespaces/default/foos", Some(&body)).await.0, 422);
+
+    let selector = "a".repeat(64);
+    assert_eq!(client.json("GET", &format!("{maps}?labelSelector={selector}"), None).await.0, 400);
+}
