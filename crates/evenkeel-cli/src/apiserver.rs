@@ -1,0 +1,163 @@
+//! `evenkeel apiserver`: the embedded API server on its own.
+
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use clap::builder::NonEmptyStringValueParser;
+use evenkeel_apiserver::{ApiServer, FaultSpecError, Faults, Rule, StartError};
+
+use crate::{Outcome, signals::Signals};
+
+/// Where kubectl expects a server.
+const DEFAULT_ADDRESS: &str = "127.0.0.1:6443";
+
+/// The grammar of `--fault`, for `--help`.
+const FAULTS: &str = "\
+Faults: --fault ACTION[:KEY=VALUE,...], as often as you like
+  on any request
+    status              code=400..599, retry-after=SECONDS, reason, message
+    delay               ms
+    reset               bytes: the connection breaks after so many
+    drop, hang, refuse, commit-then-drop, drop-before-commit
+  on watches; EVENT counts from 0, which is the default
+    drop-watch          events: ends cleanly after so many
+    drop-watch-bytes    bytes: ends after so many, wherever that is
+    cut-frame, truncate-frame, corrupt-frame
+                        event, byte=10
+    split-frames        sizes=1/5/100
+    coalesce-frames     events=2, ms=100
+    duplicate-event, skip-event, unknown-event, wrong-kind
+                        event
+    reorder-events      first=0, second=1
+    expire              event, as=event|http
+    stall               event, ms
+    error-event         event, and what status takes
+    bookmarks-only, no-bookmarks
+  which requests, for every action
+    verb, group, resource, namespace, name, user, user-agent, watches=true|false
+    skip=N, times=N, probability=0..1, from-ms, until-ms
+
+Examples:
+  evenkeel apiserver --kubeconfig-out /tmp/evenkeel.kubeconfig
+  evenkeel apiserver --listen 127.0.0.1:8080 --plain-http
+  evenkeel apiserver --fault drop-watch:events=3 --fault status:code=429,retry-after=1,times=5,resource=pods";
+
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = FAULTS)]
+pub(crate) struct Arguments {
+    /// IP address and port; port 0 picks a free one
+    #[arg(long, value_name = "ADDRESS", default_value = DEFAULT_ADDRESS, value_parser = address)]
+    listen: SocketAddr,
+    /// Speak HTTP instead of HTTPS. Without a token everyone is administrator then
+    #[arg(long)]
+    plain_http: bool,
+    /// Take bearers of this token for the administrator
+    #[arg(long, value_name = "TOKEN", value_parser = NonEmptyStringValueParser::new())]
+    token: Option<String>,
+    /// Write a kubeconfig of the administrator to this file, for its owner's eyes only
+    #[arg(long, value_name = "FILE")]
+    kubeconfig_out: Option<PathBuf>,
+    /// How many changes of each resource a watch can resume from [default: 4096]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    history: Option<u32>,
+    /// Install the custom resource definitions of this folder before the first request
+    #[arg(long, value_name = "FOLDER")]
+    crd_dir: Option<PathBuf>,
+    /// Make the server misbehave, e.g. drop-watch:events=3; --help has them all. Repeatable
+    #[arg(long = "fault", value_name = "SPEC", value_parser = fault)]
+    faults: Vec<Rule>,
+    /// Let local programs change faults at /evenkeel/faults with a token of its own, printed at start
+    #[arg(long)]
+    control: bool,
+    /// Serve requests without credentials as those of system:anonymous
+    #[arg(long)]
+    anonymous: bool,
+    /// Listen without authentication on an address that others can reach
+    #[arg(long)]
+    i_know_this_is_open: bool,
+}
+
+fn address(text: &str) -> Result<SocketAddr, &'static str> {
+    text.parse().map_err(|_| "not an IP address and a port, such as 127.0.0.1:6443 or [::1]:0")
+}
+
+fn fault(spec: &str) -> Result<Rule, FaultSpecError> {
+    Faults::parse(spec)
+}
+
+pub(crate) async fn run(arguments: Arguments) -> Outcome {
+    if arguments.anonymous && arguments.plain_http && arguments.token.is_none() {
+        return Err("--anonymous means nothing here: with --plain-http and no --token everyone is administrator".into());
+    }
+    // Over TLS a token is made up if none is given, and only the kubeconfig tells it.
+    let unreachable = !arguments.plain_http
+        && !arguments.anonymous
+        && arguments.token.is_none()
+        && arguments.kubeconfig_out.is_none();
+    let mut builder =
+        ApiServer::builder().listen(arguments.listen).anonymous(arguments.anonymous).control(arguments.control);
+    builder = if arguments.plain_http { builder.plain_http() } else { builder.tls() };
+    if let Some(token) = arguments.token {
+        builder = builder.token(token);
+    }
+    if let Some(history) = arguments.history {
+        builder = builder.history(history as usize);
+    }
+    if let Some(folder) = arguments.crd_dir {
+        builder = builder.crd_dir(folder);
+    }
+    if arguments.i_know_this_is_open {
+        builder = builder.i_know_this_is_open();
+    }
+    // Whoever sends a signal as soon as they read "listening" must not be missed.
+    let mut signals = Signals::listen()?;
+    let server = builder.start().await.map_err(explain)?;
+    for rule in arguments.faults {
+        server.faults().add(rule);
+    }
+    if let Some(path) = &arguments.kubeconfig_out {
+        server
+            .write_kubeconfig(path)
+            .map_err(|error| format!("cannot write the kubeconfig to {}: {error}", path.display()))?;
+    }
+    announce(&server, arguments.kubeconfig_out.as_deref())?;
+    if unreachable {
+        eprintln!(
+            "evenkeel: nobody has credentials for this server; --kubeconfig-out FILE or --token TOKEN gives some"
+        );
+    }
+    signals.next().await;
+    let counts = server.faults().counts();
+    server.shutdown().await;
+    let mut out = io::stdout().lock();
+    for (fault, count) in counts {
+        writeln!(out, "fault {fault}: {count} times")?;
+    }
+    writeln!(out, "stopped")?;
+    Ok(())
+}
+
+/// The error in the words of the command line.
+fn explain(error: StartError) -> Box<dyn std::error::Error + Send + Sync> {
+    match error {
+        StartError::OpenToTheNetwork { address } => format!(
+            "refusing to listen on {address} without authentication: everyone who can reach it would be administrator; \
+             leave out --plain-http, or give a --token, or allow it with --i-know-this-is-open"
+        )
+        .into(),
+        other => other.into(),
+    }
+}
+
+fn announce(server: &ApiServer, kubeconfig: Option<&Path>) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    if let Some(token) = server.control_token() {
+        writeln!(out, "control token {token}")?;
+    }
+    if let Some(path) = kubeconfig {
+        writeln!(out, "kubeconfig {}", path.display())?;
+    }
+    writeln!(out, "listening on {}", server.url())?;
+    out.flush()
+}

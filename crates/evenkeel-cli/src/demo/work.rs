@@ -1,0 +1,54 @@
+//! The stage that acts: objects come, change and go.
+
+use std::time::Duration;
+
+use tokio::sync::mpsc::Sender;
+use tokio::time::sleep;
+
+use super::client::{ConfigMaps, Error};
+use super::ledger::{Change, Entry};
+
+/// What to do, in order, and how long to pause in between.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    steps: Vec<Entry>,
+    pause: Duration,
+}
+
+impl Plan {
+    /// How many steps there are.
+    pub(crate) fn len(&self) -> usize {
+        self.steps.len()
+    }
+}
+
+/// Creates, updates and deletes this many objects, spread over this time.
+pub(crate) fn plan(objects: u32, time: Duration) -> Plan {
+    let phase = |change: Change, value: u32| {
+        (0..objects).map(move |index| Entry { change, name: format!("demo-{index:03}"), value: value.to_string() })
+    };
+    // A deletion shows the object as it last was.
+    let steps: Vec<Entry> =
+        phase(Change::Added, 1).chain(phase(Change::Modified, 2)).chain(phase(Change::Deleted, 2)).collect();
+    let pause = time / u32::try_from(steps.len()).unwrap_or(u32::MAX).max(1);
+    Plan { steps, pause }
+}
+
+/// Carries the plan out and reports each step when it is done.
+pub(crate) async fn run(objects: ConfigMaps, plan: Plan, done: Sender<Entry>) -> Result<(), Error> {
+    for step in plan.steps {
+        let value = step.value.parse()?;
+        match step.change {
+            Change::Added => objects.create(&step.name, value).await?,
+            Change::Modified => objects.update(&step.name, value).await?,
+            Change::Deleted => objects.delete(&step.name).await?,
+        }
+        if done.send(step).await.is_err() {
+            return Ok(());
+        }
+        if !plan.pause.is_zero() {
+            sleep(plan.pause).await;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,94 @@
+//! The `evenkeel` command line.
+#![forbid(unsafe_code)]
+
+mod apiserver;
+mod demo;
+mod signals;
+
+use std::error::Error;
+use std::io;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Kubernetes without a cluster: an API server that runs anywhere, and a demo of it.
+#[derive(Debug, Parser)]
+#[command(name = "evenkeel", version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Show the pieces at work, with no cluster and nothing to set up
+    Demo(demo::Arguments),
+    /// Run the embedded API server for kubectl and other clients
+    Apiserver(apiserver::Arguments),
+}
+
+/// The exit code of a program whose output nobody reads any more: 128 and the number of SIGPIPE.
+const BROKEN_PIPE: u8 = 141;
+
+/// Errors end here and only need to be told.
+type Outcome = Result<(), Box<dyn Error + Send + Sync>>;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let outcome = match Arguments::parse().command {
+        Command::Demo(arguments) => demo::run(arguments).await,
+        Command::Apiserver(arguments) => apiserver::run(arguments).await,
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if is_broken_pipe(error.as_ref()) => ExitCode::from(BROKEN_PIPE),
+        Err(error) => {
+            eprintln!("evenkeel: {}", chain(error.as_ref()));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn is_broken_pipe(error: &(dyn Error + 'static)) -> bool {
+    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}
+
+/// An error with all its causes, in one line. Some errors tell their cause themselves; it is not told twice.
+fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let more = cause.to_string();
+        if !text.ends_with(&more) {
+            text = format!("{text}: {more}");
+        }
+        source = cause.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn causes_are_told_once() {
+        let cause = io::Error::new(io::ErrorKind::NotFound, "no such file");
+        assert_eq!(chain(&cause), "no such file");
+        let telling = evenkeel_core::ListDecoder::<()>::new(info()).finish().unwrap_err();
+        assert_eq!(chain(&telling), "stream ended at byte 0 in the middle of the list");
+        let mut decoder = evenkeel_core::ListDecoder::<()>::new(info());
+        decoder.push("[".into());
+        let text = chain(&decoder.next_item().unwrap_err());
+        assert_eq!(text, "malformed stream: JSON at byte 0: unexpected '[', expected a list");
+    }
+
+    fn info() -> std::sync::Arc<evenkeel_core::ResourceInfo> {
+        std::sync::Arc::new(evenkeel_core::ResourceInfo::new("", "v1", "Pod", "pods", true))
+    }
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        <Arguments as clap::CommandFactory>::command().debug_assert();
+    }
+}

@@ -1,0 +1,110 @@
+//! The binary, as a user meets it.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, Stdio};
+
+fn evenkeel() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_evenkeel"))
+}
+
+/// Ends a server that a failing test leaves behind.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn demo_converges() {
+    let output = evenkeel().args(["demo", "--for", "0", "--objects", "50"]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text}");
+    let lines: Vec<&str> = text.lines().rev().take(2).collect();
+    assert_eq!(lines[0], "converged: the watch saw exactly what was done, in order");
+    let breaks = lines[1].strip_prefix("objects 50, writes 150, events 150, breaks of the watch ").unwrap();
+    assert!((3..=4).contains(&breaks.parse().unwrap()), "{breaks}");
+    assert_eq!(text.lines().filter(|line| line.starts_with("DELETED ")).count(), 50);
+    assert!(!text.contains('\x1b'), "no escapes in a file");
+}
+
+#[test]
+fn demo_refuses_what_it_cannot_do() {
+    for arguments in [["--objects", "0"], ["--objects", "-1"], ["--for", "-1"], ["--for", "x"]] {
+        let output = evenkeel().arg("demo").args(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert!(message.contains(arguments[0]), "{message}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn apiserver_says_where_it_listens_and_stops_when_told() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let directory = std::env::temp_dir().join(format!("evenkeel-cli-{}", std::process::id()));
+    let kubeconfig = directory.join("kubeconfig");
+    let mut server = Running(
+        evenkeel()
+            .args(["apiserver", "--listen", "127.0.0.1:0", "--kubeconfig-out"])
+            .arg(&kubeconfig)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap(),
+    );
+    let mut lines = BufReader::new(server.0.stdout.take().unwrap());
+    let mut line = String::new();
+    while !line.starts_with("listening on ") {
+        line.clear();
+        assert_ne!(lines.read_line(&mut line).unwrap(), 0, "the server ended");
+    }
+    let url = line.trim_start_matches("listening on ").trim();
+    let address = url.strip_prefix("https://").unwrap();
+    std::net::TcpStream::connect(address).unwrap();
+    assert!(std::fs::read_to_string(&kubeconfig).unwrap().contains(url));
+    assert_eq!(std::fs::metadata(&kubeconfig).unwrap().permissions().mode() & 0o777, 0o600);
+
+    let second = evenkeel().args(["apiserver", "--listen", address]).output().unwrap();
+    assert_eq!(second.status.code(), Some(1));
+    let message = String::from_utf8(second.stderr).unwrap();
+    assert!(message.starts_with(&format!("evenkeel: {address} is in use")), "{message}");
+
+    let pid = server.0.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+    assert!(server.0.wait().unwrap().success());
+    let mut rest = String::new();
+    lines.read_to_string(&mut rest).unwrap();
+    assert_eq!(rest, "stopped\n");
+    std::fs::remove_dir_all(&directory).unwrap();
+}
+
+#[test]
+fn apiserver_explains_what_it_refuses() {
+    let open = evenkeel().args(["apiserver", "--listen", "0.0.0.0:0", "--plain-http"]).output().unwrap();
+    assert_eq!(open.status.code(), Some(1));
+    let message = String::from_utf8(open.stderr).unwrap();
+    assert!(message.contains("without authentication") && message.contains("--i-know-this-is-open"), "{message}");
+    for arguments in [["--listen", "localhost:0"], ["--token", ""]] {
+        let output = evenkeel().arg("apiserver").args(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+    }
+    let misspelt = evenkeel().args(["apiserver", "--fault", "explode"]).output().unwrap();
+    assert_eq!(misspelt.status.code(), Some(2));
+    assert!(String::from_utf8(misspelt.stderr).unwrap().contains("drop-watch"));
+}
+
+#[test]
+fn help_names_every_fault() {
+    let help = evenkeel().args(["apiserver", "--help"]).output().unwrap();
+    let help = String::from_utf8(help.stdout).unwrap();
+    let unknown = evenkeel().args(["apiserver", "--fault", "explode"]).output().unwrap();
+    let message = String::from_utf8(unknown.stderr).unwrap();
+    let (_, faults) = message.lines().next().unwrap().split_once("there are ").unwrap();
+    for fault in faults.split(", ") {
+        let named = help.split([' ', ',', '\n']).any(|word| word == fault);
+        assert!(named, "{fault} is missing from --help");
+    }
+}

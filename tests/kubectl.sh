@@ -1,0 +1,461 @@
+#!/usr/bin/env bash
+# Drives a stock kubectl against `evenkeel apiserver` over TLS and compares what it prints.
+#
+#   tests/kubectl.sh [EVENKEEL]     EVENKEEL: the binary; by default the newest one under target/
+#   KUBECTL=/path/to/kubectl        another kubectl than the first on the PATH
+#
+# Everything lives in a directory of its own that is gone at the end, and so is the server.
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+kubectl_binary=${KUBECTL:-kubectl}
+evenkeel=${1:-}
+for candidate in "$root/target/release/evenkeel" "$root/target/debug/evenkeel"; do
+    if [[ -x $candidate && (-z $evenkeel || (-z ${1:-} && $candidate -nt $evenkeel)) ]]; then
+        evenkeel=$candidate
+    fi
+done
+if [[ ! -x $evenkeel ]]; then
+    echo "no evenkeel binary: build one with 'cargo build', or name it" >&2
+    exit 2
+fi
+command -v "$kubectl_binary" >/dev/null || {
+    echo "no kubectl on the PATH" >&2
+    exit 2
+}
+
+work=$(mktemp -d)
+server=
+watcher=
+cleanup() {
+    local pid
+    for pid in "$watcher" "$server"; do
+        if [[ -n $pid ]]; then
+            kill "$pid" 2>/dev/null || true
+            wait "$pid" 2>/dev/null || true
+        fi
+    done
+    rm -rf "$work"
+}
+trap cleanup EXIT
+
+export KUBE_EDITOR='sed -i s/calm/wild/'
+export HOME=$work KUBECONFIG=$work/kubeconfig KUBECACHEDIR=$work/cache KUBECTL_COMMAND_HEADERS=false
+"$evenkeel" apiserver --listen 127.0.0.1:0 --token kubectl-test --kubeconfig-out "$KUBECONFIG" >"$work/server.log" 2>&1 &
+server=$!
+# The server says when it is ready; reading its log with `tail -f` waits for that line and no longer.
+url=$(grep -m1 -o 'https://[^ ]*' < <(timeout 30 tail -n +1 -f --pid="$server" "$work/server.log")) || {
+    echo "the server did not start:" >&2
+    cat "$work/server.log" >&2
+    exit 2
+}
+
+count=0
+failed=0
+
+k() {
+    timeout 30 "$kubectl_binary" "$@"
+}
+
+# What differs from run to run gets a name: ages, times, uids, resource versions, trailing blanks.
+mask() {
+    sed -E \
+        -e 's/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/<uid>/g' \
+        -e 's/[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z/<time>/g' \
+        -e 's/(resourceVersion"?: "?)[0-9]+/\1<rv>/g' \
+        -e 's/\b[0-9]+(s|ms|m[0-9]*s?)( ago)?( |$)/<age>\3/g' \
+        -e 's/ +$//' -e 's/  +/  /g'
+}
+
+report() { # ok? description expected got
+    count=$((count + 1))
+    if [[ $1 == ok ]]; then
+        echo "ok $count - $2"
+        return
+    fi
+    failed=$((failed + 1))
+    echo "not ok $count - $2"
+    printf '%s\n' "$3" | sed 's/^/#   expected: /'
+    printf '%s\n' "$4" | sed 's/^/#        got: /'
+}
+
+# is DESCRIPTION EXPECTED ARGS...: kubectl succeeds and prints exactly this.
+is() {
+    local description=$1 expected=$2 got status=0
+    shift 2
+    got=$(k "$@" 2>&1 | mask) || status=$?
+    if [[ $status == 0 && $got == "$(mask <<<"$expected")" ]]; then
+        report ok "$description"
+    else
+        report no "$description" "$expected" "exit $status: $got"
+    fi
+}
+
+# like DESCRIPTION REGEX ARGS...: kubectl succeeds and prints a line that matches.
+like() {
+    local description=$1 expected=$2 got status=0
+    shift 2
+    got=$(k "$@" 2>&1 | mask) || status=$?
+    if [[ $status == 0 ]] && grep -qE -- "$expected" <<<"$got"; then
+        report ok "$description"
+    else
+        report no "$description" "$expected" "exit $status: $got"
+    fi
+}
+
+# refuses DESCRIPTION REGEX ARGS...: kubectl fails and says so.
+refuses() {
+    local description=$1 expected=$2 got status=0
+    shift 2
+    got=$(k "$@" 2>&1 | mask) || status=$?
+    if [[ $status != 0 ]] && grep -qE -- "$expected" <<<"$got"; then
+        report ok "$description"
+    else
+        report no "$description" "$expected (and a failure)" "exit $status: $got"
+    fi
+}
+
+cat >"$work/web.yaml" <<'YAML'
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, labels: {app: web}}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: nginx, image: nginx}]}
+YAML
+cat >"$work/maps.yaml" <<'YAML'
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: one, labels: {tier: front}}
+data: {a: b}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: two, labels: {tier: back}}
+data: {a: b, c: d}
+YAML
+cat >"$work/node.yaml" <<'YAML'
+apiVersion: v1
+kind: Node
+metadata: {name: n1}
+YAML
+cat >"$work/crd.yaml" <<'YAML'
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: foos.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {plural: foos, kind: Foo, shortNames: [fo], categories: [all]}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    subresources: {status: {}, scale: {specReplicasPath: .spec.replicas, statusReplicasPath: .status.replicas}}
+    additionalPrinterColumns:
+    - {name: Replicas, type: integer, jsonPath: .spec.replicas}
+    - {name: Mode, type: string, jsonPath: .spec.mode, priority: 1}
+    - {name: Age, type: date, jsonPath: .metadata.creationTimestamp}
+    schema:
+      openAPIV3Schema:
+        type: object
+        description: A Foo is a thing.
+        properties:
+          spec:
+            type: object
+            required: [replicas]
+            properties:
+              replicas: {type: integer, minimum: 0, description: How many there should be.}
+              mode: {type: string, default: calm}
+          status: {type: object, properties: {replicas: {type: integer}}}
+YAML
+cat >"$work/foo.yaml" <<'YAML'
+apiVersion: example.com/v1
+kind: Foo
+metadata: {name: f1}
+spec: {replicas: 2}
+YAML
+
+# The server and who is asking.
+like "version" '^Server Version: v1\.' version
+like "cluster-info" "is running at .*$url" cluster-info
+like "api-versions" '^apps/v1$' api-versions
+like "api-resources" '^deployments +deploy +apps/v1 +true +Deployment' api-resources
+is "api-resources of a group" 'cronjobs.batch
+jobs.batch' api-resources --api-group=batch -o name --sort-by=name
+is "auth whoami" 'ATTRIBUTE  VALUE
+Username  system:admin
+Groups  [system:masters system:authenticated]' auth whoami
+is "auth whoami --as" 'ATTRIBUTE  VALUE
+Username  joe
+Groups  [devs system:authenticated]' auth whoami --as=joe --as-group=devs
+is "auth can-i" yes auth can-i create deployments.apps
+like "auth can-i --list" '^\*\.\* ' auth can-i --list
+is "get --raw /readyz" ok get --raw /readyz
+like "get --raw of a list" '"kind":"NamespaceList"' get --raw '/api/v1/namespaces?limit=1'
+like "explain a built-in kind" '^FIELD: containers <\[\]Container>' explain pod.spec.containers
+like "explain --recursive" 'maxSurge.*<IntOrString>' explain deployment.spec.strategy --recursive
+
+# Create, from files and from arguments. kubectl sends the latter as protobuf.
+is "get namespaces" 'NAME  STATUS  AGE
+default  Active  <age>
+kube-node-lease  Active  <age>
+kube-public  Active  <age>
+kube-system  Active  <age>' get namespaces
+is "create -f with several documents" 'configmap/one created
+configmap/two created' create -f "$work/maps.yaml"
+refuses "create -f again" 'AlreadyExists.*configmaps "one" already exists' create -f "$work/maps.yaml"
+is "create configmap" 'configmap/three created' create configmap three --from-literal=x=y
+is "create secret" 'secret/s created' create secret generic s --from-literal=password=geheim
+is "a secret holds what was given" Z2VoZWlt get secret s -o 'jsonpath={.data.password}'
+is "create deployment" 'deployment.apps/cli created' create deployment cli --image=nginx --replicas=3
+is "create namespace" 'namespace/two created' create namespace two
+is "create serviceaccount" 'serviceaccount/robot created' create serviceaccount robot
+is "create job" 'job.batch/j created' create job j --image=busybox -- true
+is "create role" 'role.rbac.authorization.k8s.io/r created' create role r --verb=get --resource=pods
+is "create rolebinding" 'rolebinding.rbac.authorization.k8s.io/rb created' create rolebinding rb --role=r --user=joe
+is "create quota" 'resourcequota/q created' create quota q --hard=pods=4
+is "create ingress" 'ingress.networking.k8s.io/i created' create ingress i --rule=example.com/=web:80
+is "create cronjob" 'cronjob.batch/c created' create cronjob c --image=busybox --schedule='*/5 * * * *'
+is "create job from a cronjob" 'job.batch/cc created' create job cc --from=cronjob/c
+is "create in another namespace" 'configmap/four created' create configmap four -n two
+refuses "create in a namespace that is not there" 'namespaces "nowhere" not found' create configmap x -n nowhere
+is "create --dry-run=server" 'configmap/dry created (server dry run)' create configmap dry --dry-run=server
+refuses "a dry run creates nothing" 'configmaps "dry" not found' get configmap dry
+refuses "create refuses what is invalid" 'Invalid value: "Bad_Name"' create configmap Bad_Name
+is "create deployment from a file" 'deployment.apps/web created' create -f "$work/web.yaml"
+is "run" 'pod/p1 created' run p1 --image=nginx --labels=run=p1
+is "expose" 'service/web exposed' expose deployment web --port=80 --target-port=8080
+is "autoscale" 'horizontalpodautoscaler.autoscaling/web autoscaled' autoscale deployment web --max=3
+
+# Get.
+is "get, as a table" 'NAME  DATA  AGE
+one  1  <age>
+three  1  <age>
+two  2  <age>' get configmaps
+is "get -o wide" 'NAME  READY  UP-TO-DATE  AVAILABLE  AGE  CONTAINERS  IMAGES  SELECTOR
+web  0/2  0  0  <age>  nginx  nginx  app=web' get deployment web -o wide
+is "get -o yaml" 'apiVersion: v1
+data:
+  a: b
+kind: ConfigMap
+metadata:
+  creationTimestamp: "<time>"
+  labels:
+    tier: front
+  name: one
+  namespace: default
+  resourceVersion: "<rv>"
+  uid: <uid>' get configmap one -o yaml
+like "get -o json" '"kind": "ConfigMap"' get configmap one -o json
+is "get -o name" 'configmap/one
+configmap/three
+configmap/two' get cm -o name
+is "get -l" configmap/one get cm -l tier=front -o name
+is "get -l with sets" 'configmap/one
+configmap/two' get cm -l 'tier in (front,back)' -o name
+is "get --field-selector" configmap/two get cm --field-selector metadata.name=two -o name
+like "get -A" '^two +four +0 ' get cm -A
+is "get --sort-by" 'NAME  DATA  AGE
+one  1  <age>
+three  1  <age>
+two  2  <age>' get cm --sort-by=.metadata.name
+is "get --show-labels" 'NAME  DATA  AGE  LABELS
+one  1  <age>  tier=front' get cm one --show-labels
+is "get -L" 'NAME  DATA  AGE  TIER
+one  1  <age>  front' get cm one -L tier
+is "get -o jsonpath" 'one three two' get cm -o 'jsonpath={.items[*].metadata.name}'
+is "get -o custom-columns" 'NAME  TIER
+one  front' get cm one -o custom-columns=NAME:.metadata.name,TIER:.metadata.labels.tier
+is "get of several kinds" 'NAME  DATA  AGE
+configmap/one  1  <age>
+
+NAME  TYPE  DATA  AGE
+secret/s  Opaque  1  <age>' get configmap/one secret/s
+is "get --chunk-size" 'configmap/one
+configmap/three
+configmap/two' get cm --chunk-size=1 -o name
+is "get --subresource" 2 get deployment web --subresource=scale -o 'jsonpath={.spec.replicas}'
+refuses "get of what is not there" 'Error from server \(NotFound\): configmaps "none" not found' get cm none
+is "get --ignore-not-found" '' get cm none --ignore-not-found
+is "get services" 'NAME  TYPE  CLUSTER-IP  EXTERNAL-IP  PORT(S)  AGE
+web  ClusterIP  10.0.0.1  <none>  80/TCP  <age>' get services
+is "get pods" 'NAME  READY  STATUS  RESTARTS  AGE
+p1  0/1  Pending  0  <age>' get pods
+like "get all" '^deployment.apps/web ' get all
+
+# Change.
+is "label" 'configmap/one labeled' label cm one colour=red
+refuses "label does not overwrite" "already has a value" label cm one colour=blue
+is "label --all" 'configmap/one labeled
+configmap/three labeled
+configmap/two labeled' label cm --all seen=yes
+is "label --overwrite" 'configmap/one labeled' label cm one colour=blue --overwrite
+is "label, removed" 'configmap/one unlabeled' label cm one colour-
+is "annotate" 'configmap/one annotated' annotate cm one note=hello
+is "an annotation can be read" hello get cm one -o 'jsonpath={.metadata.annotations.note}'
+is "replace" 'configmap/one replaced
+configmap/two replaced' replace -f "$work/maps.yaml"
+is "a replaced object has lost what the file does not say" '' get cm one -o 'jsonpath={.metadata.annotations.note}'
+is "patch --type merge" 'deployment.apps/web patched' patch deployment web --type merge -p '{"spec":{"replicas":4}}'
+is "patch --type json" 'deployment.apps/web patched' patch deployment web --type json \
+    -p '[{"op":"test","path":"/spec/replicas","value":4},{"op":"replace","path":"/spec/replicas","value":5}]'
+is "patches are there" 5 get deployment web -o 'jsonpath={.spec.replicas}'
+refuses "patch --type strategic" 'NotImplemented.*does not support patches of type application/strategic-merge-patch' \
+    patch deployment web --type strategic -p '{"spec":{"replicas":1}}'
+is "scale" 'deployment.apps/web scaled' scale deployment web --replicas=1
+refuses "scale --current-replicas" 'Expected replicas to be 9' scale deployment web --replicas=2 --current-replicas=9
+refuses "rollout status waits for a controller" 'timed out waiting' rollout status deployment web --timeout=1s
+is "patch --subresource=status" 'deployment.apps/web patched' patch deployment web --subresource=status --type merge -p \
+    '{"status":{"observedGeneration":9,"replicas":1,"updatedReplicas":1,"readyReplicas":1,"availableReplicas":1}}'
+is "rollout status" 'deployment "web" successfully rolled out' rollout status deployment web --timeout=20s
+is "auth reconcile" 'clusterrole.rbac.authorization.k8s.io/reader reconciled
+	reconciliation required create
+	missing rules added:
+		{Verbs:[get] APIGroups:[] Resources:[pods] ResourceNames:[] NonResourceURLs:[]}' auth reconcile -f - <<'YAML'
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: reader}
+rules: [{apiGroups: [""], resources: [pods], verbs: [get]}]
+YAML
+is "rollout history" 'deployment.apps/web
+No rollout history found.
+' rollout history deployment web
+
+# Nodes.
+is "create a node" 'node/n1 created' create -f "$work/node.yaml"
+# (kubectl prints the refusal of a cordon, but calls it a success.)
+like "cordon needs strategic merge" 'unable to cordon node "n1".*strategic-merge-patch' cordon n1
+refuses "taint needs strategic merge" 'NotImplemented.*strategic-merge-patch' taint node n1 a=b:NoSchedule
+is "a node is cordoned by a merge patch" 'node/n1 patched' patch node n1 --type merge -p '{"spec":{"unschedulable":true}}'
+is "get nodes" 'NAME  STATUS  ROLES  AGE  VERSION
+n1  Unknown,SchedulingDisabled  <none>  <age>' get nodes
+
+# Describe.
+like "describe pod" '^Status: +Pending' describe pod p1
+like "describe deployment" '^Replicas: +1 desired \| 1 updated' describe deployment web
+like "describe namespace" '^Status: +Active' describe namespace default
+like "describe node" '^Unschedulable: +true' describe node n1
+like "describe service" '^TargetPort: +8080/TCP' describe service web
+like "describe job" '^Parallelism: +1' describe job j
+like "describe secret" '^password: +6 bytes' describe secret s
+
+# Certificates: a request says who asked, and can be approved.
+is "create a certificate request" 'certificatesigningrequest.certificates.k8s.io/mine created' create -f - <<'YAML'
+apiVersion: certificates.k8s.io/v1
+kind: CertificateSigningRequest
+metadata: {name: mine}
+spec: {request: LS0tLS1CRUdJTg==, signerName: example.com/x, usages: [client auth]}
+YAML
+is "certificate approve" 'certificatesigningrequest.certificates.k8s.io/mine approved' certificate approve mine
+is "get certificate requests" 'NAME  AGE  SIGNERNAME  REQUESTOR  REQUESTEDDURATION  CONDITION
+mine  <age>  example.com/x  system:admin  <none>  Approved' get csr
+
+# What is not there yet says so.
+refuses "logs" 'NotImplemented.*does not support the sub-resource pods/log yet' logs p1
+refuses "exec" 'NotImplemented.*does not support the sub-resource pods/exec yet' exec p1 -- true
+refuses "create token" 'does not support the sub-resource serviceaccounts/token yet' create token robot
+refuses "get --raw of an unknown path" 'NotFound' get --raw /nowhere
+
+# Events.
+is "events, none" 'No events found in default namespace.' events
+k create -f - >/dev/null <<'YAML'
+apiVersion: v1
+kind: Event
+metadata: {name: p1.1, namespace: default}
+involvedObject: {apiVersion: v1, kind: Pod, name: p1, namespace: default}
+reason: Pulled
+message: it is there
+type: Normal
+count: 1
+firstTimestamp: "2026-01-01T00:00:00Z"
+lastTimestamp: "2026-01-01T00:00:00Z"
+YAML
+like "events" 'Normal +Pulled +Pod/p1 +it is there' events
+like "events --for" 'Pulled' events --for=pod/p1
+like "get events" 'Normal +Pulled +pod/p1 +it is there' get events
+
+# Custom resources.
+is "create a definition" 'customresourcedefinition.apiextensions.k8s.io/foos.example.com created' create -f "$work/crd.yaml"
+is "wait --for=condition" 'customresourcedefinition.apiextensions.k8s.io/foos.example.com condition met' \
+    wait --for=condition=Established crd/foos.example.com --timeout=10s
+is "create a custom resource" 'foo.example.com/f1 created' create -f "$work/foo.yaml"
+is "get with printer columns" 'NAME  REPLICAS  AGE
+f1  2  <age>' get foos
+is "get -o wide with printer columns" 'NAME  REPLICAS  MODE  AGE
+f1  2  calm  <age>' get fo -o wide
+like "get by category" '^foo.example.com/f1 ' get all
+is "scale a custom resource" 'foo.example.com/f1 scaled' scale foo f1 --replicas=7
+is "wait --for=jsonpath" 'foo.example.com/f1 condition met' wait --for=jsonpath='{.spec.replicas}'=7 foo/f1 --timeout=10s
+like "explain a custom resource" 'How many there should be' explain foo.spec
+like "describe a custom resource" 'Mode: +calm' describe foo f1
+refuses "a custom resource is validated" 'spec.replicas.*should be greater than or equal to 0' \
+    patch foo f1 --type merge -p '{"spec":{"replicas":-1}}'
+refuses "unknown fields are refused" 'unknown field "spec.bogus"' create -f - <<'YAML'
+apiVersion: example.com/v1
+kind: Foo
+metadata: {name: f2}
+spec: {replicas: 1, bogus: 1}
+YAML
+is "apply of a custom resource, client side" 'foo.example.com/f3 created' apply -f - <<'YAML'
+apiVersion: example.com/v1
+kind: Foo
+metadata: {name: f3}
+spec: {replicas: 1}
+YAML
+is "edit a custom resource" 'foo.example.com/f1 edited' edit foo f1
+is "what was edited" wild get foo f1 -o 'jsonpath={.spec.mode}'
+is "replace --force" 'foo.example.com "f1" deleted
+foo.example.com/f1 replaced' replace --force -f "$work/foo.yaml"
+is "wait --for=create" 'foo.example.com/f1 condition met' wait --for=create foo/f1 --timeout=10s
+is "apply again" 'foo.example.com/f3 configured' apply -f - <<'YAML'
+apiVersion: example.com/v1
+kind: Foo
+metadata: {name: f3}
+spec: {replicas: 2}
+YAML
+refuses "apply --server-side" 'NotImplemented.*application/apply-patch' apply --server-side -f "$work/foo.yaml"
+
+# Watch: a watcher in the background sees what happens.
+"$kubectl_binary" get configmaps --watch --output-watch-events -l watched=yes >"$work/watch.log" 2>&1 &
+watcher=$!
+# The first object may be part of the watcher's list or come as an event: both print the same line.
+k create configmap watched >/dev/null
+k label cm watched watched=yes >/dev/null
+seen() { grep -m1 -qE "$1" < <(timeout 20 tail -n +1 -f --pid="$watcher" "$work/watch.log"); }
+if seen '^ADDED +watched '; then report ok "get -w, added"; else report no "get -w, added" ADDED "$(cat "$work/watch.log")"; fi
+k annotate cm watched note=1 >/dev/null
+if seen '^MODIFIED +watched '; then report ok "get -w, modified"; else report no "get -w, modified" MODIFIED "$(cat "$work/watch.log")"; fi
+k delete cm watched >/dev/null
+if seen '^DELETED +watched '; then report ok "get -w, deleted"; else report no "get -w, deleted" DELETED "$(cat "$work/watch.log")"; fi
+
+# Delete.
+is "delete" 'configmap "three" deleted' delete cm three
+refuses "delete of what is not there" 'configmaps "three" not found' delete cm three
+is "delete --ignore-not-found" '' delete cm three --ignore-not-found
+is "delete -l" 'configmap "one" deleted' delete cm -l tier=front
+is "delete --dry-run=server" 'configmap "two" deleted (server dry run)' delete cm two --dry-run=server
+is "delete --all" 'configmap "two" deleted' delete cm --all
+is "delete --wait" 'pod "p1" deleted' delete pod p1 --wait --timeout=20s
+is "delete --grace-period=0 --force" 'Warning: Immediate deletion does not wait for confirmation that the running resource has been terminated. The resource may continue to run on the cluster indefinitely.
+pod "p2" force deleted' delete "$(k run p2 --image=nginx -o name)" --grace-period=0 --force
+is "delete -f" 'deployment.apps "web" deleted' delete -f "$work/web.yaml"
+is "delete --cascade=orphan" 'deployment.apps "cli" deleted' delete deployment cli --cascade=orphan --wait=false
+k create configmap held >/dev/null
+k patch cm held --type merge -p '{"metadata":{"finalizers":["example.com/hold"]}}' >/dev/null
+is "delete --wait=false of what a finalizer holds" 'configmap "held" deleted' delete cm held --wait=false
+refuses "wait --for=delete, in vain" 'timed out waiting' wait --for=delete cm/held --timeout=1s
+k patch cm held --type merge -p '{"metadata":{"finalizers":null}}' >/dev/null
+is "wait --for=delete" '' wait --for=delete cm/held --timeout=10s
+is "delete namespace" 'namespace "two" deleted' delete namespace two --timeout=20s
+refuses "its content is gone" 'not found' get cm four -n two
+is "delete a definition" 'customresourcedefinition.apiextensions.k8s.io "foos.example.com" deleted' \
+    delete crd foos.example.com --timeout=20s
+refuses "its resources are gone" 'NotFound|the server doesn.t have a resource type' get foos
+
+if kill -0 "$server" 2>/dev/null; then report ok "the server is still there"; else report no "the server is still there" alive gone; fi
+echo "$((count - failed)) passed, $failed failed"
+[[ $failed == 0 ]]
