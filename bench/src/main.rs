@@ -1,0 +1,71 @@
+//! What evenkeel costs: `cargo run --release -p evenkeel-bench`.
+//!
+//! Every line is a figure, and the target it is held against if there is one. Nothing here asserts a time; machines
+//! differ, and a figure that must hold everywhere is no measurement.
+
+#![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "a benchmark reads clocks and prints")]
+
+mod client;
+mod decode;
+mod load;
+mod peer;
+mod pods;
+mod report;
+mod start;
+mod watch;
+
+use clap::Parser;
+
+/// Measures the embedded API server and the decoders.
+#[derive(Debug, Parser)]
+struct Options {
+    /// The case to run: start, memory, crd, creates, large, watch, decode, peer, or all of them.
+    #[arg(default_value = "all")]
+    case: String,
+    /// How many pods the large cases store.
+    #[arg(long, default_value_t = 100_000)]
+    pods: usize,
+    /// How many watchers the watch case opens.
+    #[arg(long, default_value_t = 1_000)]
+    watchers: usize,
+    /// How many starts are timed.
+    #[arg(long, default_value_t = 200)]
+    starts: usize,
+    #[command(flatten)]
+    peer: peer::Peer,
+}
+
+/// Whatever ends a case early.
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// The cases, in the order in which they run. Each has a process of its own, so that none inherits another's memory.
+const CASES: &[&str] = &["start", "memory", "crd", "creates", "large", "watch", "decode", "peer"];
+
+fn main() -> Result<(), Failure> {
+    let options = Options::parse();
+    if options.case == "all" {
+        for case in CASES {
+            let arguments = std::env::args().skip(1).filter(|argument| argument != "all");
+            let status = std::process::Command::new(std::env::current_exe()?).arg(case).args(arguments).status()?;
+            if !status.success() {
+                return Err(format!("case {case} failed").into());
+            }
+        }
+        return Ok(());
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        match options.case.as_str() {
+            "start" => start::starts(options.starts).await,
+            "memory" => start::memory(),
+            "idle" => start::idle().await,
+            "crd" => start::definitions(options.starts).await,
+            "creates" => load::creates().await,
+            "large" => load::large(options.pods).await,
+            "watch" => watch::fan_out(options.watchers).await,
+            "decode" => decode::lists(options.pods).await,
+            "peer" => peer::compare(&options.peer).await,
+            other => Err(format!("there is no case {other:?}; there are all, {}", CASES.join(", ")).into()),
+        }
+    })
+}
