@@ -11,6 +11,7 @@ use crate::exchange::Body;
 use crate::negotiate::{choose, status_reply};
 use crate::registry::{Group, Registry, Resource, Subresource, Version};
 use crate::route::Refusal;
+use crate::version::ServerVersion;
 
 /// Which discovery document a URL names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,8 +79,23 @@ pub(crate) fn respond(
 }
 
 /// Answers `/version` (DIS-10).
-pub(crate) fn version_reply() -> http::Response<Body> {
-    json_reply(to_bytes(&VERSION))
+pub(crate) fn version_reply(version: ServerVersion) -> http::Response<Body> {
+    let minor = version.minor().to_string();
+    json_reply(to_bytes(&VersionInfo {
+        major: "1",
+        minor: &minor,
+        emulation_major: "1",
+        emulation_minor: &minor,
+        min_compatibility_major: "1",
+        min_compatibility_minor: &(version.minor() - 1).to_string(),
+        git_version: &format!("v1.{minor}.0+evenkeel"),
+        git_commit: "",
+        git_tree_state: "clean",
+        build_date: "1970-01-01T00:00:00Z",
+        go_version: "",
+        compiler: "rustc",
+        platform: PLATFORM,
+    }))
 }
 
 pub(crate) fn json_reply(body: Bytes) -> http::Response<Body> {
@@ -140,37 +156,21 @@ fn to_bytes(document: &impl Serialize) -> Bytes {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct VersionInfo {
-    major: &'static str,
-    minor: &'static str,
-    emulation_major: &'static str,
-    emulation_minor: &'static str,
-    min_compatibility_major: &'static str,
-    min_compatibility_minor: &'static str,
-    git_version: &'static str,
-    git_commit: &'static str,
-    git_tree_state: &'static str,
-    build_date: &'static str,
-    go_version: &'static str,
-    compiler: &'static str,
-    platform: &'static str,
+struct VersionInfo<'a> {
+    major: &'a str,
+    minor: &'a str,
+    emulation_major: &'a str,
+    emulation_minor: &'a str,
+    min_compatibility_major: &'a str,
+    min_compatibility_minor: &'a str,
+    git_version: &'a str,
+    git_commit: &'a str,
+    git_tree_state: &'a str,
+    build_date: &'a str,
+    go_version: &'a str,
+    compiler: &'a str,
+    platform: &'a str,
 }
-
-const VERSION: VersionInfo = VersionInfo {
-    major: "1",
-    minor: "37",
-    emulation_major: "1",
-    emulation_minor: "37",
-    min_compatibility_major: "1",
-    min_compatibility_minor: "36",
-    git_version: "v1.37.0+evenkeel",
-    git_commit: "",
-    git_tree_state: "clean",
-    build_date: "1970-01-01T00:00:00Z",
-    go_version: "",
-    compiler: "rustc",
-    platform: PLATFORM,
-};
 
 /// In Go's words.
 const PLATFORM: &str = match (cfg!(target_os = "linux"), cfg!(target_os = "macos"), cfg!(target_arch = "aarch64")) {

@@ -49,6 +49,7 @@ mod schema;
 mod server;
 mod store;
 mod table;
+mod version;
 
 pub use core::{Pace, Snapshot};
 pub use env::Env;
@@ -60,3 +61,4 @@ pub use front::{InProcess, RequestRecord};
 pub use install::{CrdSource, InstallError};
 pub use server::{ApiServer, Builder, StartError};
 pub use store::StoreStats;
+pub use version::ServerVersion;

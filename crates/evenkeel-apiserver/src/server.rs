@@ -23,6 +23,7 @@ use crate::front::{Control, Handler, Records, RequestRecord};
 use crate::install::{self, CrdSource, InstallError};
 use crate::kubeconfig::{Credential, Kubeconfig, write_private};
 use crate::store::StoreStats;
+use crate::version::ServerVersion;
 
 /// How many connections a server accepts unless told otherwise.
 const MAX_CONNECTIONS: u64 = 4096;
@@ -330,6 +331,12 @@ impl Builder {
     /// [`Builder::history`] counts.
     pub fn history_age(mut self, age: Duration) -> Self {
         self.settings.history.age = Some(age);
+        self
+    }
+
+    /// Answers like this release, where releases differ; like the newest, unless told otherwise.
+    pub fn version(mut self, version: ServerVersion) -> Self {
+        self.settings.version = version;
         self
     }
 

@@ -75,7 +75,7 @@ impl Core {
             Ok(Route::OpenApi(path)) => {
                 Ok(Outcome::Reply(openapi::respond(&registry, &path, &query, &call.headers, self.env.wall())))
             }
-            Ok(Route::Version) => Ok(Outcome::Reply(discovery::version_reply())),
+            Ok(Route::Version) => Ok(Outcome::Reply(discovery::version_reply(self.settings.version))),
             Ok(Route::Health(health)) => Ok(Outcome::Reply(healthy(&health, &query))),
         };
         answer.unwrap_or_else(|status| Outcome::Reply(reply::status(&status)))
@@ -102,6 +102,9 @@ impl Core {
                 Verb::Watch => {
                     let view = self.view(request, Endpoint::Watch)?;
                     let options = ListOptions::from_query(request.query, true)?;
+                    if !self.settings.version.has_watch_list() {
+                        options.refuse_initial_events()?;
+                    }
                     self.watch(view, self.filter(request)?, &options, waited)
                 }
                 Verb::Create => self.post(request),

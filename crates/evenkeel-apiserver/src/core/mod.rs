@@ -40,6 +40,7 @@ use crate::faults::StoreControl;
 use crate::front::Handler;
 use crate::registry::{Registry, Resource};
 use crate::store::{At, History, Image, Span, Store, StoreStats};
+use crate::version::ServerVersion;
 
 /// When the controllers that live inside the server do their work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -85,6 +86,8 @@ pub(crate) struct Settings {
     pub(crate) namespaces: Pace,
     /// How long events are kept; `None` for ever.
     pub(crate) event_ttl: Option<Duration>,
+    /// Which release to answer like.
+    pub(crate) version: ServerVersion,
     /// What to start from instead of an empty server.
     pub(crate) snapshot: Option<Snapshot>,
 }
@@ -95,6 +98,7 @@ impl Default for Settings {
             history: History::default(),
             namespaces: Pace::Immediate,
             event_ttl: Some(Duration::from_secs(3600)),
+            version: ServerVersion::default(),
             snapshot: None,
         }
     }

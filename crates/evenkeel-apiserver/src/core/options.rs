@@ -291,6 +291,15 @@ impl ListOptions {
         }
     }
 
+    /// WAT-40: for servers of a time before watches could be asked for their initial events.
+    pub(super) fn refuse_initial_events(&self) -> Result<(), Status> {
+        if self.send_initial_events.is_none() {
+            return Ok(());
+        }
+        let detail = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
+        refuse("ListOptions", &[FieldError::forbidden("sendInitialEvents", detail)])
+    }
+
     /// The resource version as a number; `None` when it was not given.
     pub(super) fn revision(&self) -> Result<Option<u64>, FieldError> {
         if self.resource_version.is_empty() {

@@ -94,7 +94,7 @@ impl Core {
             filter,
             view,
             initial: present.into_iter(),
-            end_of_initial: bookmarks && initial_events,
+            end_of_initial: bookmarks && initial_events && self.settings.version.has_watch_list(),
             ready: VecDeque::new(),
             bookmark_at: bookmarks.then(|| next_bookmark(now, deadline)),
             deadline,

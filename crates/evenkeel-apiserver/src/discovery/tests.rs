@@ -190,7 +190,7 @@ fn dis_8_a_gone_group_is_gone_from_discovery() {
 
 #[test]
 fn dis_10_version_is_all_strings() {
-    let reply = version_reply();
+    let reply = version_reply(ServerVersion::default());
     let info: Value = serde_json::from_slice(&body(reply)).unwrap();
     for field in
         ["major", "minor", "gitVersion", "gitCommit", "gitTreeState", "buildDate", "goVersion", "compiler", "platform"]

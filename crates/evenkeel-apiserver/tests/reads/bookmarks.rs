@@ -1,5 +1,6 @@
 //! Bookmarks: when they come, what they say, and what they may not say.
 
+use evenkeel_apiserver::ServerVersion;
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -151,4 +152,25 @@ async fn wat_19_a_watch_whose_selection_is_quiet_stays_resumable() {
     }
     let bookmark = reader.await.unwrap().unwrap();
     assert_eq!((bookmark.kind.as_str(), bookmark.version()), ("BOOKMARK", start + 20));
+}
+
+#[tokio::test(start_paused = true)]
+async fn arc_7_wat_40_a_server_of_1_33_knows_no_initial_events() {
+    let api = Api::with(|builder| builder.version(ServerVersion::V1_33)).await;
+    assert_eq!(api.get("/version").await.ok()["gitVersion"], "v1.33.0+evenkeel");
+    api.add("a", json!({})).await;
+    let asked = format!("{CONFIG_MAPS}?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan");
+    let refusal = api.refused_watch(&asked).await.refused(422);
+    assert!(refusal.ends_with(
+        "sendInitialEvents: Forbidden: sendInitialEvents is forbidden for watch unless the WatchList feature gate is \
+         enabled"
+    ));
+    let mut watch = api.watch(&format!("{CONFIG_MAPS}?allowWatchBookmarks=true")).await;
+    assert_eq!(watch.all_ready(), ["ADDED a"], "and no bookmark that ends them");
+
+    for version in [ServerVersion::V1_32, ServerVersion::V1_34] {
+        let api = Api::with(|builder| builder.version(version)).await;
+        let mut watch = api.watch(&format!("{asked}&allowWatchBookmarks=true")).await;
+        assert_eq!(watch.ready().unwrap().kind, "BOOKMARK", "{version:?}");
+    }
 }
