@@ -321,9 +321,10 @@ impl Builder {
         self
     }
 
-    /// Keeps this many changes of each resource for watches to resume from.
+    /// Keeps this many changes of each resource for watches to resume from, and at least one: with none, no watch could
+    /// ever show anything.
     pub fn history(mut self, changes: usize) -> Self {
-        self.settings.history.events = changes;
+        self.settings.history.events = changes.max(1);
         self
     }
 
