@@ -20,6 +20,9 @@ Faults: --fault ACTION[:KEY=VALUE,...], as often as you like
     delay               ms
     reset               bytes: the connection breaks after so many
     drop, hang, refuse, commit-then-drop, drop-before-commit
+    compact, reset-history
+                        before the request is handled, history is forgotten
+    lag-replica         revisions: from then on, watches and stale reads lag behind
   on watches; EVENT counts from 0, which is the default
     drop-watch          events: ends cleanly after so many
     drop-watch-bytes    bytes: ends after so many, wherever that is

@@ -184,6 +184,8 @@ impl Faults {
     /// | `delay` | `ms` |
     /// | `drop`, `hang`, `refuse`, `commit-then-drop`, `drop-before-commit` | |
     /// | `reset` | `bytes` |
+    /// | `compact`, `reset-history` | |
+    /// | `lag-replica` | `revisions` |
     /// | `drop-watch` | `events` |
     /// | `drop-watch-bytes` | `bytes` |
     /// | `cut-frame`, `truncate-frame`, `corrupt-frame` | `event` (0), `byte` (10) |
@@ -314,6 +316,7 @@ impl Faults {
     pub(crate) fn plan(&self, subject: &Subject, now: Duration, random: &mut dyn FnMut() -> u64) -> Plan {
         let mut plan = Plan::default();
         let mut refuse = false;
+        let mut store_faults = Vec::new();
         let mut rules = self.rules();
         plan.seen = self.newest();
         let Rules { active, counts } = &mut *rules;
@@ -341,12 +344,24 @@ impl Faults {
                     refuse = true;
                     plan.fate = Fate::Drop;
                 }
+                Action::Compact | Action::LagReplica { .. } | Action::ResetHistory => {
+                    store_faults.push(active.rule.action.clone());
+                }
             }
             if plan.fate != Fate::Handle {
                 break;
             }
         }
         drop(rules);
+        if let Some(store) = &self.shared.store {
+            for action in store_faults {
+                match action {
+                    Action::Compact => store.compact_now(),
+                    Action::LagReplica { revisions } => store.lag_replica(revisions),
+                    _ => store.reset_history(),
+                }
+            }
+        }
         if refuse && !self.shared.refusing.swap(true, Ordering::AcqRel) {
             self.wake_listeners();
         }

@@ -33,6 +33,15 @@ pub enum Action {
     /// From the first request that matches, no new connections are accepted until
     /// [`Faults::refuse_connections`](super::Faults::refuse_connections)`(false)`. The request itself is dropped.
     Refuse,
+    /// Before the request is handled all history is forgotten: older resource versions expire.
+    Compact,
+    /// From this request on, watches and reads that tolerate staleness lag so many revisions behind; 0 ends it.
+    LagReplica {
+        /// How many.
+        revisions: u64,
+    },
+    /// Before the request is handled the history is emptied and all watches end, as a restart of the server would do.
+    ResetHistory,
     /// Something happens to the stream of a watch.
     Watch(WatchAction),
 }
@@ -294,6 +303,9 @@ impl Action {
             Action::CommitThenDrop => "commit-then-drop",
             Action::DropBeforeCommit => "drop-before-commit",
             Action::Refuse => "refuse",
+            Action::Compact => "compact",
+            Action::LagReplica { .. } => "lag-replica",
+            Action::ResetHistory => "reset-history",
             Action::Watch(action) => match action {
                 WatchAction::CloseAfterEvents(_) => "drop-watch",
                 WatchAction::CloseAfterBytes(_) => "drop-watch-bytes",

@@ -60,6 +60,9 @@ pub(super) const ACTIONS: &[&str] = &[
     "reset",
     "commit-then-drop",
     "drop-before-commit",
+    "compact",
+    "lag-replica",
+    "reset-history",
     "drop-watch",
     "drop-watch-bytes",
     "cut-frame",
@@ -131,6 +134,9 @@ fn action_of(pairs: &mut Pairs<'_>) -> Result<Action, FaultSpecError> {
         "commit-then-drop" => Action::CommitThenDrop,
         "drop-before-commit" => Action::DropBeforeCommit,
         "reset" => Action::Reset { after_bytes: pairs.needed("bytes")? },
+        "compact" => Action::Compact,
+        "lag-replica" => Action::LagReplica { revisions: pairs.needed("revisions")? },
+        "reset-history" => Action::ResetHistory,
         _ => Action::Watch(watch_action_of(pairs)?),
     })
 }

@@ -314,6 +314,7 @@ fn flt_7_every_action_can_be_written_and_is_counted_under_its_name() {
             "delay" | "stall" => ":ms=1",
             "reset" | "drop-watch-bytes" => ":bytes=1",
             "drop-watch" => ":events=1",
+            "lag-replica" => ":revisions=1",
             _ => "",
         };
         let rule = Faults::parse(&format!("{name}{parameters}")).unwrap();

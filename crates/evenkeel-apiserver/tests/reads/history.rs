@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use evenkeel_apiserver::Faults;
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -160,4 +161,26 @@ async fn del_13_wat_22_a_watch_keeps_up_with_the_end_of_a_collection() {
     assert_eq!(deleted["items"].as_array().unwrap().len(), 500);
     let expected: Vec<String> = names.iter().map(|name| format!("DELETED {name}")).collect();
     assert_eq!(watching.await.unwrap(), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn flt_5_rules_forget_history_and_lag_a_replica() {
+    let api = Api::start().await;
+    let start = api.now().await;
+    api.add("a", json!({})).await;
+    let watch = format!("{CONFIG_MAPS}?resourceVersion={start}");
+    assert_eq!(api.watch(&watch).await.all_ready(), ["ADDED a"]);
+    api.faults().add(Faults::parse("compact:watches=true,times=1").unwrap());
+    assert_eq!(api.watch(&watch).await.ready().unwrap().kind, "ERROR", "the watch that it befalls expires");
+
+    api.faults().add(Faults::parse("lag-replica:revisions=1,verb=create,times=1").unwrap());
+    api.add("b", json!({})).await;
+    assert_eq!(api.list(&format!("{CONFIG_MAPS}?resourceVersion=0")).await.names(), ["a"]);
+    assert_eq!(api.list(CONFIG_MAPS).await.names(), ["a", "b"]);
+    api.faults().lag_replica(0);
+
+    let mut open = api.watch(&format!("{CONFIG_MAPS}?resourceVersion={}", api.now().await)).await;
+    api.faults().add(Faults::parse("reset-history:verb=get,times=1").unwrap());
+    api.get(&format!("{CONFIG_MAPS}/a")).await.ok();
+    assert!(open.next().await.is_none(), "watches end");
 }
