@@ -7,8 +7,8 @@ use super::options::FieldValidation;
 use crate::exchange::Call;
 use crate::negotiate::{self, BodyMedia};
 use crate::registry::{Registry, Resource};
-use crate::schema::DecodeFault;
 use crate::schema::json::{self, Parsed};
+use crate::schema::{DecodeFault, Schema};
 use crate::{crd, kinds, protobuf};
 
 /// How much of a body that is not JSON is shown in the error.
@@ -32,7 +32,7 @@ pub(super) fn object(
     check_kind(registry, resource, &mut object)?;
     let unknown = normalise(resource, &mut object)?;
     let complaints = json::complaints(&unknown, &duplicates);
-    let warnings = judge(resource, complaints, validation)?;
+    let warnings = judge(&resource.kind, &resource.version, complaints, validation)?;
     Ok(Incoming { object, warnings })
 }
 
@@ -177,12 +177,31 @@ pub(super) fn normalise(resource: &Resource, object: &mut Value) -> Result<Vec<S
     Ok(unknown)
 }
 
+/// Holds a Scale to its schema; it is no object of a resource of its own. Answers with what to warn of. The Scale itself
+/// stays as it was sent: whether replicas were named matters to custom resources (SUB-7).
+pub(super) fn check_scale(
+    scale: &Value,
+    duplicates: &[String],
+    validation: FieldValidation,
+) -> Result<Vec<String>, Status> {
+    let unknown = match Schema::builtin("io.k8s.api.autoscaling.v1.Scale") {
+        Some(schema) => schema.decode_builtin(&mut scale.clone()).map_err(|fault| fault.status("Scale", "v1"))?,
+        None => Vec::new(),
+    };
+    judge("Scale", "v1", json::complaints(&unknown, duplicates), validation)
+}
+
 /// What becomes of complaints: nothing, warnings, or a refusal (DRY-4).
-fn judge(resource: &Resource, complaints: Vec<String>, validation: FieldValidation) -> Result<Vec<String>, Status> {
+fn judge(
+    kind: &str,
+    version: &str,
+    complaints: Vec<String>,
+    validation: FieldValidation,
+) -> Result<Vec<String>, Status> {
     match validation {
         FieldValidation::Ignore => Ok(Vec::new()),
         FieldValidation::Warn => Ok(complaints),
         FieldValidation::Strict if complaints.is_empty() => Ok(complaints),
-        FieldValidation::Strict => Err(DecodeFault::strict(&complaints).status(&resource.kind, &resource.version)),
+        FieldValidation::Strict => Err(DecodeFault::strict(&complaints).status(kind, version)),
     }
 }

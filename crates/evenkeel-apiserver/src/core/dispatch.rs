@@ -408,6 +408,7 @@ impl Core {
         }
         let replicas = paths.replicas_path();
         let scope = Scope::Field { subresource: "scale", path: &replicas };
+        let mut warnings = Vec::new();
         let written = if request.route.verb == Verb::Patch {
             let kind = PatchType::of(&request.call.headers, resource.custom.is_some())?;
             let options = patch_options(request.query, kind)?;
@@ -417,17 +418,24 @@ impl Core {
                 let before = paths.show(resource, old)?;
                 let scale = patch::apply(kind, before, &request.call.body)?;
                 check_name(&scale, request.name())?;
+                warnings = decode::check_scale(&scale, &[], options.field_validation)
+                    .map_err(|status| patch::unreadable_result(&scale, &status.message))?;
                 scaled(request, &paths, &scale, old)
             })?
         } else {
             let options = WriteOptions::from_query(request.query, "UpdateOptions")?;
             let manager = request.manager(&options);
             let writer = Writer { options: &options, manager: &manager };
-            let scale = decode::parse(request.call, "Scale")?.value;
-            check_name(&scale, request.name())?;
-            self.update(request.target(scope), writer, |old| scaled(request, &paths, &scale, old))?
+            let sent = decode::parse(request.call, "Scale")?;
+            check_name(&sent.value, request.name())?;
+            warnings = decode::check_scale(&sent.value, &sent.duplicates, options.field_validation)?;
+            self.update(request.target(scope), writer, |old| scaled(request, &paths, &sent.value, old))?
         };
-        show(&written.record.value())
+        let mut shown = show(&written.record.value())?;
+        if let Outcome::Reply(answer) = &mut shown {
+            reply::warn(answer, &warnings);
+        }
+        Ok(shown)
     }
 }
 

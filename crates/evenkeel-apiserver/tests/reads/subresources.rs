@@ -389,3 +389,26 @@ async fn sub_10_what_else_moves_a_generation() {
     let status = api.patch(whole, json!({"status": {"x": 2}})).await.ok();
     assert_eq!(generation(&status), Some(3), "a status that is a field like others counts");
 }
+
+#[tokio::test(start_paused = true)]
+async fn dry_4_sub_6_a_scale_is_held_to_its_schema() {
+    let api = Api::start().await;
+    api.post(DEPLOYMENTS, deployment("web")).await.ok();
+    let path = format!("{DEPLOYMENTS}/web/scale");
+    let scale = json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "web"},
+                       "spec": {"replicas": 4, "bogus": 1}});
+    let strict = api.put(&format!("{path}?fieldValidation=Strict"), scale.clone()).await.refused(400);
+    assert_eq!(
+        strict,
+        "Scale in version \"v1\" cannot be handled as a Scale: strict decoding error: unknown field \"spec.bogus\""
+    );
+    let warned = api.put(&path, scale.clone()).await;
+    assert_eq!(warned.headers["warning"], "299 - \"unknown field \\\"spec.bogus\\\"\"");
+    assert_eq!(warned.ok()["spec"], json!({"replicas": 4}));
+    let ignored = api.put(&format!("{path}?fieldValidation=Ignore"), scale).await;
+    assert!(!ignored.headers.contains_key("warning"));
+    let change = json!({"spec": {"bogus": 1}});
+    assert_eq!(api.patch(&format!("{path}?fieldValidation=Strict"), change).await.code, 422);
+    let change = json!({"spec": {"replicas": "many"}});
+    assert_eq!(api.patch(&path, change).await.code, 422);
+}
