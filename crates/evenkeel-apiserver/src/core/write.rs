@@ -499,6 +499,9 @@ fn validate_update(resource: &Resource, scope: Scope<'_>, new: &Value, old: &Val
             let found = kinds::validate_update(&resource.group, &resource.kind, new, old);
             add_new(&mut errors, found);
         }
+        (Some(_), None) if scope.subresource() == Some("ephemeralcontainers") => {
+            errors.extend(kinds::validate_ephemeral_containers_update(new, old));
+        }
         _ => {}
     }
     errors

@@ -30,7 +30,7 @@ mod workloads;
 use serde_json::{Value, json};
 
 pub(crate) use convert::convert;
-pub(crate) use pod::pod_grace_period;
+pub(crate) use pod::{pod_grace_period, validate_ephemeral_containers_update};
 pub(crate) use services::{ServiceLedger, assign_service_addresses};
 
 use crate::field::FieldError;

@@ -58,6 +58,28 @@ pub(super) fn class_of_service(spec: &Value) -> &'static str {
     }
 }
 
+/// Ephemeral containers can be added to a pod; those that are there stay as they are.
+pub(crate) fn validate_ephemeral_containers_update(new: &Value, old: &Value) -> Vec<FieldError> {
+    const FIELD: &str = "spec.ephemeralContainers";
+    let containers = |pod| list_at(pod, &["spec", "ephemeralContainers"]);
+    let mut errors = Vec::new();
+    for present in containers(old) {
+        let name = text_at(present, &["name"]);
+        match containers(new).iter().find(|container| text_at(container, &["name"]) == name) {
+            None => {
+                let detail = format!("existing ephemeral containers {name:?} may not be removed\n");
+                errors.push(FieldError::forbidden(FIELD, detail));
+            }
+            Some(container) if container != present => {
+                let detail = format!("existing ephemeral containers {name:?} may not be changed\n");
+                errors.push(FieldError::forbidden(FIELD, detail));
+            }
+            Some(_) => {}
+        }
+    }
+    errors
+}
+
 /// How many seconds a pod that is deleted is given to end (DEL-8). `requested` is what the client asked for.
 pub(crate) fn pod_grace_period(pod: &Value, requested: Option<i64>) -> i64 {
     let unscheduled = text_at(pod, &["spec", "nodeName"]).is_empty();

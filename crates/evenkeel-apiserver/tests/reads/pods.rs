@@ -245,3 +245,20 @@ async fn msc_8_ephemeral_containers_and_resources_change_through_their_sub_resou
     let resized = api.patch(&format!("{PODS}/p/resize"), patch).await.ok();
     assert_eq!(resized["spec"]["containers"][0]["resources"]["requests"]["cpu"], "200m");
 }
+
+#[tokio::test(start_paused = true)]
+async fn msc_8_ephemeral_containers_come_and_stay() {
+    let api = Api::start().await;
+    api.post(PODS, pod("p")).await.ok();
+    let path = format!("{PODS}/p/ephemeralcontainers");
+    let with = |containers: Value| json!({"spec": {"ephemeralContainers": containers}});
+    let debug = json!({"name": "debug", "image": "busybox:1"});
+    let added = api.patch(&path, with(json!([debug]))).await.ok();
+    assert_eq!(added["spec"]["ephemeralContainers"][0]["name"], "debug");
+    let removed = api.patch(&path, with(json!([]))).await.refused(422);
+    assert!(removed.contains("existing ephemeral containers \"debug\" may not be removed"), "{removed}");
+    let changed = api.patch(&path, with(json!([{"name": "debug", "image": "busybox:2"}]))).await.refused(422);
+    assert!(changed.contains("may not be changed"), "{changed}");
+    let more = with(json!([added["spec"]["ephemeralContainers"][0], {"name": "other", "image": "busybox:1"}]));
+    assert_eq!(api.patch(&path, more).await.ok()["spec"]["ephemeralContainers"].as_array().unwrap().len(), 2);
+}
