@@ -1,4 +1,18 @@
-//! Syntax errors in the words of Go's decoder.
+//! The words of Go's JSON decoder: for syntax errors, and for kinds of values.
+
+use serde_json::Value;
+
+/// The word for a kind of JSON value, as the decoder's messages use it.
+pub(crate) fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
 
 /// What Go's decoder says of JSON that is none; `None` if there is nothing wrong with it.
 pub(crate) fn syntax_error(body: &[u8]) -> Option<String> {
@@ -227,7 +241,6 @@ pub(crate) fn is_print(character: char) -> bool {
 mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
-    use serde_json::Value;
 
     use super::*;
 

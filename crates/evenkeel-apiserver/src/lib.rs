@@ -15,8 +15,9 @@
 //!
 //! It promises to answer as kube-apiserver 1.37 does, in what it serves: every built-in kind and
 //! CustomResourceDefinitions, with the metadata rules, concurrency control, lists, watches, patches and errors that
-//! clients rely on. The same requests with the same [`Env`] give the same bytes. Whatever it keeps is bounded, and
-//! nothing is left when its handle is dropped. [`Faults`] make it fail in the ways that real servers and networks do.
+//! clients rely on. The same requests with the same [`Env`] give the same bytes. Objects are
+//! kept until they are deleted; history, logs and whatever else it keeps are bounded. Nothing is left when its handle is
+//! dropped. [`Faults`] make it fail in the ways that real servers and networks do.
 //!
 //! It deliberately does not persist anything, authorize (who is let in may do everything), run controllers other than
 //! those without which namespaces and definitions would never go, or collect garbage. What it does not support it says

@@ -9,7 +9,7 @@ use crate::negotiate::{self, BodyMedia};
 use crate::registry::{Registry, Resource};
 use crate::schema::json::{self, Parsed};
 use crate::schema::{DecodeFault, Schema};
-use crate::{crd, kinds, protobuf};
+use crate::{crd, go_json, kinds, protobuf};
 
 /// How much of a body that is not JSON is shown in the error.
 const SHOWN: usize = 30;
@@ -72,13 +72,10 @@ fn read(call: &Call, expected: &str, custom: bool) -> Result<Parsed, Status> {
     if parsed.value.is_object() {
         return Ok(parsed);
     }
-    let found = match &parsed.value {
-        Value::Null => return Err(unrecognized("unexpected end of JSON input".into())),
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) | Value::Object(_) => "array",
-    };
+    if parsed.value.is_null() {
+        return Err(unrecognized("unexpected end of JSON input".into()));
+    }
+    let found = go_json::kind_of(&parsed.value);
     let target = "struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \
                   \"json:\\\"kind,omitempty\\\"\" }";
     Err(unrecognized(format!("json: cannot unmarshal {found} into Go value of type {target}")))

@@ -10,7 +10,8 @@ use std::borrow::Cow;
 use serde_json::{Map, Value};
 
 use super::OperationError as Why;
-use super::{PatchError, go_kind};
+use super::PatchError;
+use crate::go_json::kind_of;
 
 /// How many operations one patch may have (PAT-5).
 pub(crate) const MAX_OPERATIONS: usize = 10_000;
@@ -32,7 +33,7 @@ pub(crate) fn apply_json_patch(doc: &mut Value, patch: &[u8]) -> Result<(), Patc
         other => {
             return Err(PatchError::Shape(format!(
                 "json: cannot unmarshal {} into Go value of type []handlers.jsonPatchOp",
-                go_kind(&other)
+                kind_of(&other)
             )));
         }
     };
@@ -64,7 +65,7 @@ impl Operation {
             other => {
                 return Err(PatchError::Shape(format!(
                     "json: cannot unmarshal {} into Go value of type handlers.jsonPatchOp",
-                    go_kind(&other)
+                    kind_of(&other)
                 )));
             }
         };
@@ -73,7 +74,7 @@ impl Operation {
             Some(Value::String(text)) => Ok(text),
             Some(other) => Err(PatchError::Shape(format!(
                 "json: cannot unmarshal {} into Go struct field jsonPatchOp.{name} of type string",
-                go_kind(&other)
+                kind_of(&other)
             ))),
         };
         Ok(Operation {

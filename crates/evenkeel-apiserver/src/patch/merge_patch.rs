@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use super::{PatchError, go_kind};
+use super::PatchError;
+use crate::go_json::kind_of;
 
 /// Applies the merge patch in `body` (PAT-6).
 ///
@@ -17,7 +18,7 @@ pub(crate) fn apply_merge_patch(doc: &mut Value, body: &[u8]) -> Result<(), Patc
         Value::Null => Err(PatchError::NullMerge),
         other => Err(PatchError::Shape(format!(
             "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
-            go_kind(&other)
+            kind_of(&other)
         ))),
     }
 }

@@ -140,15 +140,3 @@ impl From<PatchError> for Status {
         }
     }
 }
-
-/// The word that Go's decoder has for a kind of JSON value, as its messages use it.
-fn go_kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
-}

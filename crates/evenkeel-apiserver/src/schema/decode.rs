@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 
 use super::path::Path;
 use super::{Form, MAX_DEPTH, MAX_REPORTS, Node, Schema, quantity, time};
+use crate::go_json;
 
 /// Why a body could not be decoded, in the words that follow `… cannot be handled as a {Kind}: `.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -199,7 +200,7 @@ impl Decoder {
     fn mismatch(&self, schema: &Schema, value: &Value) -> DecodeFault {
         let found = match (schema.shape().form, value) {
             (Form::Integer | Form::Integer32, Value::Number(number)) => format!("number {number}"),
-            _ => json_type(value).to_owned(),
+            _ => go_json::kind_of(value).to_owned(),
         };
         let expected = go_type(schema);
         let place = if self.owner.is_empty() {
@@ -250,20 +251,9 @@ fn complete(shape: &Node, object: &mut Map<String, Value>, depth: usize) {
 fn foreign(value: &Value, expected: &str) -> DecodeFault {
     let found = match value {
         Value::Number(number) if expected == "int32" => format!("number {number}"),
-        value => json_type(value).to_owned(),
+        value => go_json::kind_of(value).to_owned(),
     };
     DecodeFault(format!("json: cannot unmarshal {found} into Go value of type {expected}"))
-}
-
-fn json_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
 }
 
 /// The OpenAPI name of the type that describes this place.
