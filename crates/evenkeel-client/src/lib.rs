@@ -1,0 +1,11 @@
+//! The Kubernetes client of evenkeel.
+#![deny(missing_docs)]
+#![forbid(unsafe_code)]
+
+pub mod config;
+pub mod rest;
+mod secret;
+pub mod transport;
+
+pub use config::Config;
+pub use secret::Secret;

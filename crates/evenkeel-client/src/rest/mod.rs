@@ -1,0 +1,5 @@
+//! Requests: how they are built, sent, repeated and read.
+
+mod warnings;
+
+pub use warnings::{Warning, WarningHandler};

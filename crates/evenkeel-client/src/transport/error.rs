@@ -1,0 +1,109 @@
+//! [`TransportError`]: why there is no answer, or only half of one.
+
+use std::fmt;
+
+/// Any error at all, as tower's services have it.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Why there is no answer, or only half of one. What happened is a [`TransportFault`]; the cause has the details.
+#[derive(Debug)]
+pub struct TransportError {
+    fault: TransportFault,
+    /// The host that was talked to, or the proxy.
+    host: Box<str>,
+    source: Option<BoxError>,
+}
+
+/// What went wrong between us and the server, told apart by kind, never by the words of an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum TransportFault {
+    /// The host's name has no address.
+    Resolve,
+    /// Nobody listens there.
+    Refused,
+    /// No connection could be made for another reason.
+    Connect,
+    /// No connection could be made in time.
+    ConnectTimeout,
+    /// The proxy refused, or spoke nonsense.
+    Proxy,
+    /// The TLS handshake failed: a certificate that is not trusted, a version that is not spoken.
+    Tls,
+    /// The credentials for the request could not be had.
+    Credentials,
+    /// The connection was reset by the other side.
+    Reset,
+    /// The connection ended in the middle of an answer, or before one.
+    Closed,
+    /// HTTP/2 was told to go away, or its ping was not answered.
+    Http2Lost,
+    /// One HTTP/2 stream was reset; the connection lives.
+    StreamReset,
+    /// Nothing came for too long.
+    Timeout,
+    /// What came is no HTTP, or is larger than HTTP may be.
+    Protocol,
+    /// A layer of the user's failed, or something else that has no better name.
+    Other,
+}
+
+impl TransportError {
+    /// An error with its cause.
+    pub fn new(fault: TransportFault, host: &str, source: impl Into<BoxError>) -> Self {
+        TransportError { fault, host: host.into(), source: Some(source.into()) }
+    }
+
+    /// An error that says all by itself.
+    pub fn bare(fault: TransportFault, host: &str) -> Self {
+        TransportError { fault, host: host.into(), source: None }
+    }
+
+    /// What happened.
+    pub fn fault(&self) -> TransportFault {
+        self.fault
+    }
+
+    /// To which host.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// Whether a connection that was there has been lost, so that the server may or may not have seen the request.
+    pub fn is_connection_lost(&self) -> bool {
+        matches!(self.fault, TransportFault::Reset | TransportFault::Closed | TransportFault::Http2Lost)
+    }
+
+    /// Whether time ran out.
+    pub fn is_timeout(&self) -> bool {
+        matches!(self.fault, TransportFault::ConnectTimeout | TransportFault::Timeout)
+    }
+}
+
+impl fmt::Display for TransportError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let host = &self.host;
+        match self.fault {
+            TransportFault::Resolve => write!(f, "cannot find the address of {host}"),
+            TransportFault::Refused => write!(f, "{host} refused the connection"),
+            TransportFault::Connect => write!(f, "cannot connect to {host}"),
+            TransportFault::ConnectTimeout => write!(f, "no connection to {host} in time"),
+            TransportFault::Proxy => write!(f, "the proxy does not let us through to {host}"),
+            TransportFault::Tls => write!(f, "no secure connection to {host}"),
+            TransportFault::Credentials => write!(f, "no credentials for {host}"),
+            TransportFault::Reset => write!(f, "{host} reset the connection"),
+            TransportFault::Closed => write!(f, "{host} closed the connection before its answer was complete"),
+            TransportFault::Http2Lost => write!(f, "the HTTP/2 connection to {host} was lost"),
+            TransportFault::StreamReset => write!(f, "{host} broke off the request"),
+            TransportFault::Timeout => write!(f, "{host} was silent for too long"),
+            TransportFault::Protocol => write!(f, "{host} does not speak proper HTTP"),
+            TransportFault::Other => write!(f, "the request to {host} failed"),
+        }
+    }
+}
+
+impl std::error::Error for TransportError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_ref().map(|source| source.as_ref() as _)
+    }
+}

@@ -1,0 +1,102 @@
+//! From a request to an answer: connections, and what is wrapped around them.
+//!
+//! [`Transport`] is a [`tower_service::Service`] over `http::Request<Body>`, erased, cheap to clone and bound to no
+//! runtime: whatever drives connections is spawned where a request is made. Layers of the user's are put around it with
+//! [`ClientBuilder::layer`](crate::ClientBuilder::layer).
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tower_service::Service;
+
+mod body;
+mod error;
+
+pub use body::Body;
+pub use error::{BoxError, TransportError, TransportFault};
+
+/// What a [`Transport`] answers with.
+pub type ResponseFuture = Pin<Box<dyn Future<Output = Result<http::Response<Body>, BoxError>> + Send>>;
+
+/// What a request is for. Put into the request's extensions; a request without one is [`Lane::Calls`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Lane {
+    /// An answer that comes and is over.
+    #[default]
+    Calls,
+    /// A watch or a log that may last for hours. These have connections of their own, so that a reader who does not read
+    /// holds up nobody's calls.
+    Streams,
+}
+
+/// Something that answers requests: connections to a server, an API server in this process, or either with layers around.
+#[derive(Clone)]
+pub struct Transport {
+    send: Arc<dyn Send_>,
+}
+
+trait Send_: Send + Sync {
+    fn send(&self, request: http::Request<Body>) -> ResponseFuture;
+}
+
+/// A service that is cloned for every request, as tower wants it.
+struct Cloned<S>(S);
+
+impl<S, B> Send_ for Cloned<S>
+where
+    S: Service<http::Request<Body>, Response = http::Response<B>> + Clone + Send + Sync + 'static,
+    S::Error: Into<BoxError>,
+    S::Future: Send,
+    B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    fn send(&self, request: http::Request<Body>) -> ResponseFuture {
+        let mut service = self.0.clone();
+        Box::pin(async move {
+            std::future::poll_fn(|context| service.poll_ready(context)).await.map_err(Into::into)?;
+            let response = service.call(request).await.map_err(Into::into)?;
+            Ok(response.map(Body::new))
+        })
+    }
+}
+
+impl Transport {
+    /// Erases a service.
+    pub fn new<S, B>(service: S) -> Self
+    where
+        S: Service<http::Request<Body>, Response = http::Response<B>> + Clone + Send + Sync + 'static,
+        S::Error: Into<BoxError>,
+        S::Future: Send,
+        B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        Transport { send: Arc::new(Cloned(service)) }
+    }
+
+    /// Sends a request.
+    pub fn send(&self, request: http::Request<Body>) -> ResponseFuture {
+        self.send.send(request)
+    }
+}
+
+impl Service<http::Request<Body>> for Transport {
+    type Response = http::Response<Body>;
+    type Error = BoxError;
+    type Future = ResponseFuture;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> ResponseFuture {
+        self.send(request)
+    }
+}
+
+impl std::fmt::Debug for Transport {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Transport")
+    }
+}
