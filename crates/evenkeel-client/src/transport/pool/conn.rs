@@ -124,7 +124,8 @@ impl One {
 
 impl Alive for One {
     fn is_alive(&self) -> bool {
-        self.sender.is_ready() && !self.sender.is_closed()
+        // Not whether it is ready: a new one is not until its driver has run, but takes one request all the same.
+        !self.sender.is_closed()
     }
 }
 

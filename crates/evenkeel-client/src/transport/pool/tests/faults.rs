@@ -1,0 +1,3 @@
+//! Servers that misbehave.
+
+use super::*;

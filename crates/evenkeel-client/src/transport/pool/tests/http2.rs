@@ -1,0 +1,3 @@
+//! HTTP/2: sharing, limits, pings.
+
+use super::*;

@@ -1,0 +1,3 @@
+//! Runtimes that come and go, and pools that do.
+
+use super::*;
