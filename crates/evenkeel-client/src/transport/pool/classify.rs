@@ -5,9 +5,14 @@ use std::io;
 
 use super::super::error::{TransportError, TransportFault};
 
-/// hyper's error as ours.
-pub(super) fn hyper_error(host: &str, error: hyper::Error) -> TransportError {
-    TransportError::new(fault(&error), host, error)
+/// An error of an HTTP/1.1 connection as ours.
+pub(super) fn http1_error(host: &str, error: hyper::Error) -> TransportError {
+    TransportError::new(http1_fault(&error), host, error)
+}
+
+/// An error of an HTTP/2 connection as ours.
+pub(super) fn http2_error(host: &str, error: hyper::Error) -> TransportError {
+    TransportError::new(http2_fault(&error), host, error)
 }
 
 /// Whether the server certainly has not looked at the request, though it was sent: it refused the stream, or went away
@@ -18,9 +23,9 @@ pub(super) fn is_unprocessed(error: &hyper::Error) -> bool {
     })
 }
 
-/// Whether the connection ended before an answer.
+/// Whether an HTTP/1.1 connection ended before an answer.
 pub(super) fn is_silent_end(error: &hyper::Error) -> bool {
-    matches!(fault(error), TransportFault::Closed | TransportFault::Reset)
+    matches!(http1_fault(error), TransportFault::Closed | TransportFault::Reset)
 }
 
 /// An answer had more headers than we take. hyper counts them for HTTP/1.1 only.
@@ -28,17 +33,9 @@ pub(super) fn is_silent_end(error: &hyper::Error) -> bool {
 #[error("the answer has more than {0} headers")]
 pub(super) struct TooManyHeaders(pub(super) usize);
 
-/// What an error of hyper's means.
-fn fault(error: &hyper::Error) -> TransportFault {
-    if let Some(error) = find::<h2::Error>(error) {
-        return http2_fault(error);
-    }
+fn http1_fault(error: &hyper::Error) -> TransportFault {
     if let Some(error) = find::<io::Error>(error) {
-        return io_fault(error);
-    }
-    if error.is_timeout() {
-        // hyper waits for nothing else than the answer to its ping.
-        TransportFault::Http2Lost
+        io_fault(error)
     } else if error.is_incomplete_message() || error.is_canceled() || error.is_closed() || error.is_shutdown() {
         TransportFault::Closed
     } else if error.is_parse() {
@@ -48,16 +45,24 @@ fn fault(error: &hyper::Error) -> TransportFault {
     }
 }
 
-fn http2_fault(error: &h2::Error) -> TransportFault {
-    match error.get_io() {
-        Some(error) => match io_fault(error) {
-            TransportFault::Closed => TransportFault::Http2Lost,
-            fault => fault,
-        },
+fn http2_fault(error: &hyper::Error) -> TransportFault {
+    // Some errors come as h2 made them, others hyper has unwrapped.
+    let http2 = find::<h2::Error>(error);
+    if let Some(error) = http2.map_or_else(|| find::<io::Error>(error), h2::Error::get_io) {
+        return match io_fault(error) {
+            fault @ (TransportFault::Reset | TransportFault::Timeout | TransportFault::Tls) => fault,
+            // An end between two frames, or in the middle of one.
+            _ => TransportFault::Http2Lost,
+        };
+    }
+    match http2 {
         // Our side gave up on what the other side sent.
-        None if error.is_library() => TransportFault::Protocol,
-        None if error.is_go_away() => TransportFault::Http2Lost,
-        None if error.is_reset() => TransportFault::StreamReset,
+        Some(error) if error.is_library() => TransportFault::Protocol,
+        Some(error) if error.is_go_away() => TransportFault::Http2Lost,
+        Some(error) if error.is_reset() => TransportFault::StreamReset,
+        Some(_) => TransportFault::Other,
+        // The only time hyper measures is that of a ping.
+        None if error.is_timeout() || error.is_canceled() || error.is_closed() => TransportFault::Http2Lost,
         None => TransportFault::Other,
     }
 }

@@ -72,12 +72,15 @@ impl Dialing {
             return Err(TransportError::bare(TransportFault::Closed, &self.tally.host));
         };
         // This writes a few bytes into an empty buffer, and waits for nothing.
-        let made = if dialed.http2 {
-            pool.speech.speak_http2(lane, wire).await.map(|(many, drive)| Made::Many(many, drive))
+        let host = &self.tally.host;
+        if dialed.http2 {
+            let (many, drive) =
+                pool.speech.speak_http2(lane, wire).await.map_err(|e| classify::http2_error(host, e))?;
+            Ok(Made::Many(many, drive))
         } else {
-            pool.speech.speak_http1(wire).await.map(|(one, drive)| Made::One(one, drive))
-        };
-        made.map_err(|error| classify::hyper_error(&self.tally.host, error))
+            let (one, drive) = pool.speech.speak_http1(wire).await.map_err(|e| classify::http1_error(host, e))?;
+            Ok(Made::One(one, drive))
+        }
     }
 }
 

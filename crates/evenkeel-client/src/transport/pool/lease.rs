@@ -144,8 +144,11 @@ impl HttpBody for PoolBody {
         match std::task::ready!(Pin::new(&mut self.incoming).poll_frame(context)) {
             Some(Ok(frame)) => Poll::Ready(Some(Ok(frame))),
             Some(Err(error)) => {
-                self.hold = None;
-                Poll::Ready(Some(Err(classify::hyper_error(&self.tally.host, error))))
+                let error = match self.hold.take() {
+                    Some(Hold::One(_)) => classify::http1_error(&self.tally.host, error),
+                    Some(Hold::Many(_)) | None => classify::http2_error(&self.tally.host, error),
+                };
+                Poll::Ready(Some(Err(error)))
             }
             None => {
                 self.let_go();

@@ -277,7 +277,7 @@ impl Inner {
                 if reused && again.is_some() {
                     self.with_book(lease.place(), Book::forget_idle);
                 }
-                Err(Failed { error: classify::hyper_error(&self.tally.host, error), again })
+                Err(Failed { error: classify::http1_error(&self.tally.host, error), again })
             }
         }
     }
@@ -307,7 +307,7 @@ impl Inner {
                 if again.is_none() && classify::is_unprocessed(&error) {
                     again = spare;
                 }
-                Err(Failed { error: classify::hyper_error(&self.tally.host, error), again })
+                Err(Failed { error: classify::http2_error(&self.tally.host, error), again })
             }
         }
     }

@@ -15,7 +15,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::super::connect::{Dial, Dialed, Dialing, TcpDial};
+use super::super::connect::{Dial, Dialed, Dialing, TcpDial, tcp_connect};
 use super::super::error::{TransportError, TransportFault};
 use super::super::{Body, BoxError, Lane};
 use super::Pool;
@@ -189,4 +189,60 @@ async fn eventually(what: &str, mut is_true: impl FnMut() -> bool) {
         tokio::task::yield_now().await;
     }
     panic!("{what} did not happen");
+}
+
+const HEADERS: u8 = 1;
+const SETTINGS: u8 = 4;
+const GOAWAY: u8 = 7;
+
+/// A frame of HTTP/2.
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let mut frame = (payload.len() as u32).to_be_bytes()[1..].to_vec();
+    frame.extend([kind, flags]);
+    frame.extend(stream.to_be_bytes());
+    frame.extend(payload);
+    frame
+}
+
+/// Reads a client's preface and frames up to its first request.
+async fn read_until_headers<R: tokio::io::AsyncRead + Unpin>(stream: &mut R) -> io::Result<()> {
+    let mut preface = [0; 24];
+    stream.read_exact(&mut preface).await?;
+    loop {
+        let mut head = [0; 9];
+        stream.read_exact(&mut head).await?;
+        let mut payload = vec![0; usize::from(head[1]) << 8 | usize::from(head[2])];
+        stream.read_exact(&mut payload).await?;
+        if head[3] == HEADERS {
+            return Ok(());
+        }
+    }
+}
+
+/// A pool over TLS, with both versions of HTTP on offer.
+fn over_tls(url: &str, ca: &str) -> Pool {
+    use rustls::pki_types::pem::PemObject;
+
+    let server = ServerUrl::parse(url).unwrap();
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(rustls::pki_types::CertificateDer::from_pem_slice(ca.as_bytes()).unwrap()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
+    let (host, port) = (server.host().to_owned(), server.port());
+    let dial = FakeDial(move |_| {
+        let (connector, host) = (connector.clone(), host.clone());
+        async move {
+            let stream = tcp_connect(&host, port, &Connections::default()).await?;
+            let stream = connector.connect(host.try_into().unwrap(), stream).await.unwrap();
+            let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+            Ok(Dialed { io: Box::new(stream), http2 })
+        }
+    });
+    Pool::new(&server, &Connections::default(), &Limits::default(), dial)
 }
