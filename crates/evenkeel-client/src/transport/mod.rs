@@ -14,10 +14,13 @@ use tower_service::Service;
 mod body;
 mod connect;
 mod error;
+mod gzip;
+mod limits;
 mod pool;
 
 pub use body::Body;
 pub use error::{BoxError, TransportError, TransportFault};
+pub use limits::BodyError;
 
 /// What a [`Transport`] answers with.
 pub type ResponseFuture = Pin<Box<dyn Future<Output = Result<http::Response<Body>, BoxError>> + Send>>;
