@@ -84,20 +84,27 @@ impl Dial for TcpDial {
 /// takes longer than a quarter of a second, and the first that answers wins. The whole, name resolution included, takes
 /// no longer than [`Connections::connect_timeout`].
 pub(crate) async fn tcp_connect(host: &str, port: u16, connections: &Connections) -> Result<TcpStream, TransportError> {
-    let attempt = async {
+    in_time(host, connections.connect_timeout, async {
         let addresses = tokio::net::lookup_host((host, port))
             .await
             .map_err(|error| TransportError::new(TransportFault::Resolve, host, error))?;
-        let stream = first_to_answer(addresses).await.map_err(|error| {
-            error.map_or_else(
-                || TransportError::bare(TransportFault::Resolve, host),
-                |error| TransportError::new(connect_fault(&error), host, error),
-            )
+        let stream = first_to_answer(addresses).await.map_err(|error| match error {
+            Some(error) => TransportError::new(connect_fault(&error), host, error),
+            None => TransportError::bare(TransportFault::Resolve, host),
         })?;
         tune(&stream, connections).map_err(|error| TransportError::new(TransportFault::Connect, host, error))?;
         Ok(stream)
-    };
-    match tokio::time::timeout(connections.connect_timeout, attempt).await {
+    })
+    .await
+}
+
+/// What an attempt to connect comes to, if it comes to anything in time.
+async fn in_time<T>(
+    host: &str,
+    timeout: Duration,
+    attempt: impl Future<Output = Result<T, TransportError>>,
+) -> Result<T, TransportError> {
+    match tokio::time::timeout(timeout, attempt).await {
         Ok(result) => result,
         Err(_) => Err(TransportError::bare(TransportFault::ConnectTimeout, host)),
     }
@@ -147,4 +154,59 @@ fn tune(stream: &TcpStream, connections: &Connections) -> io::Result<()> {
         socket.set_tcp_user_timeout(Some(connections.tcp_keepalive + connections.ping_timeout))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    async fn listener() -> (TcpListener, SocketAddr) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        (listener, address)
+    }
+
+    async fn closed() -> SocketAddr {
+        listener().await.1
+    }
+
+    #[tokio::test]
+    async fn trn_017_a_connection_has_keepalive_and_no_delay() {
+        let (_listener, address) = listener().await;
+        let stream = tcp_connect("127.0.0.1", address.port(), &Connections::default()).await.unwrap();
+        assert!(stream.nodelay().unwrap());
+        let socket = SockRef::from(&stream);
+        assert!(socket.keepalive().unwrap());
+        assert_eq!(socket.tcp_keepalive_time().unwrap(), Duration::from_secs(30));
+        #[cfg(target_os = "linux")]
+        assert_eq!(socket.tcp_user_timeout().unwrap(), Some(Duration::from_secs(45)));
+    }
+
+    #[tokio::test]
+    async fn all_addresses_are_tried() {
+        let (_listener, open) = listener().await;
+        let stream = first_to_answer([closed().await, closed().await, open].into_iter()).await.unwrap();
+        assert_eq!(stream.peer_addr().unwrap(), open);
+        let error = first_to_answer([closed().await, closed().await].into_iter()).await.unwrap_err().unwrap();
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
+        assert!(first_to_answer(std::iter::empty()).await.unwrap_err().is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn trn_017_the_time_to_connect_is_limited_to_30_s() {
+        let begin = tokio::time::Instant::now();
+        let never = std::future::pending::<Result<(), _>>();
+        let error = in_time("server", Connections::default().connect_timeout, never).await.unwrap_err();
+        assert_eq!((error.fault(), error.host()), (TransportFault::ConnectTimeout, "server"));
+        assert!(error.is_timeout());
+        assert_eq!(begin.elapsed(), Duration::from_secs(30));
+    }
+
+    #[tokio::test]
+    async fn a_name_without_an_address_is_told_apart() {
+        let error = tcp_connect("no such host.invalid", 80, &Connections::default()).await.unwrap_err();
+        assert_eq!(error.fault(), TransportFault::Resolve);
+    }
 }

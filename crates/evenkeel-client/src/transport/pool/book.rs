@@ -273,3 +273,7 @@ impl<One: Alive, Many: Alive + Clone, Waiter: Alive> Book<One, Many, Waiter> {
         Todo { grants, dials }
     }
 }
+
+#[cfg(test)]
+#[path = "book_tests.rs"]
+mod tests;

@@ -23,7 +23,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use std::{fmt, mem};
@@ -66,6 +66,17 @@ type Book = book::Book<One, Many, Waiter>;
 #[derive(Clone)]
 pub(crate) struct Pool {
     inner: Arc<Inner>,
+}
+
+/// A pool that is perhaps no longer there: for whoever watches certificates on its behalf.
+#[derive(Clone)]
+pub(crate) struct WeakPool(Weak<Inner>);
+
+impl WeakPool {
+    /// The pool, if it is still there.
+    pub(crate) fn upgrade(&self) -> Option<Pool> {
+        self.0.upgrade().map(|inner| Pool { inner })
+    }
 }
 
 /// What a pool has, at one moment.
@@ -134,13 +145,8 @@ impl Alive for Waiter {
 }
 
 impl Pool {
-    /// Connections to this server, none yet. Needs no runtime.
-    pub(crate) fn new(
-        server: &ServerUrl,
-        connections: &Connections,
-        limits: &Limits,
-        dial: impl Dial + 'static,
-    ) -> Self {
+    /// Connections to this server, none yet. This needs no runtime; requests need one with I/O and time.
+    pub(crate) fn new(server: &ServerUrl, connections: &Connections, limits: &Limits, dial: Arc<dyn Dial>) -> Self {
         let authority = without_credentials(server.authority());
         // An authority is made of characters that a header may have.
         let host_header =
@@ -155,7 +161,7 @@ impl Pool {
                 idle_timeout: connections.idle_timeout,
                 max_idle: connections.max_idle,
                 max_headers: limits.header_count,
-                dial: Arc::new(dial),
+                dial,
                 tally: Arc::new(Tally {
                     host: authority.as_str().into(),
                     connections: AtomicUsize::new(0),
@@ -180,6 +186,11 @@ impl Pool {
         };
         // Closed here, not under the lock.
         drop(retired);
+    }
+
+    /// The pool for those who must not keep it alive.
+    pub(crate) fn downgrade(&self) -> WeakPool {
+        WeakPool(Arc::downgrade(&self.inner))
     }
 
     /// What there is now.
@@ -389,7 +400,7 @@ impl Inner {
             let _ = waiter.0.send(Ok(Lease::new(self, place, grant)));
         }
         for _ in 0..todo.dials {
-            self.tally.dials.fetch_add(1, Ordering::Relaxed);
+            self.tally.count_dial(place.lane);
             let dialing = Dialing::new(self, place);
             handle.spawn(dialing.run(Arc::clone(&self.dial), self.alive.subscribe()));
         }

@@ -150,6 +150,19 @@ async fn sec_45_http2_headers_beyond_64_kib_or_200_are_refused() {
 }
 
 #[tokio::test]
+async fn sec_45_a_flood_of_continuations_is_a_protocol_error() {
+    let serve = async |_, mut stream: TcpStream| {
+        stream.write_all(&frame(SETTINGS, 0, 0, &[])).await?;
+        read_until_headers(&mut stream).await?;
+        // Headers that never end.
+        stream.write_all(&frame(HEADERS, 0, 1, &[0x88])).await?;
+        while stream.write_all(&frame(CONTINUATION, 0, 1, &[])).await.is_ok() {}
+        Ok(())
+    };
+    assert_eq!(fault(&http2_only(), serve).await, TransportFault::Protocol);
+}
+
+#[tokio::test]
 async fn an_http2_connection_that_ends_is_lost() {
     let serve = async |_, mut stream: TcpStream| {
         stream.write_all(&frame(SETTINGS, 0, 0, &[])).await?;
@@ -209,7 +222,7 @@ async fn all_who_wait_for_a_connection_hear_that_there_is_none() {
         }
     });
     let server = ServerUrl::parse("https://server").unwrap();
-    let pool = Pool::new(&server, &Connections::default(), &Limits::default(), dial);
+    let pool = Pool::new(&server, &Connections::default(), &Limits::default(), Arc::new(dial));
     let mut calls = tokio::task::JoinSet::new();
     for _ in 0..20 {
         calls.spawn(tower_service::Service::call(&mut pool.clone(), get("/")));
@@ -231,6 +244,6 @@ async fn all_who_wait_for_a_connection_hear_that_there_is_none() {
 async fn a_dialer_that_panics_leaves_nobody_waiting() {
     let server = ServerUrl::parse("https://server").unwrap();
     let dial = FakeDial(|_| async { panic!("a dialer of somebody's") });
-    let pool = Pool::new(&server, &Connections::default(), &Limits::default(), dial);
+    let pool = Pool::new(&server, &Connections::default(), &Limits::default(), Arc::new(dial));
     assert_eq!(pool.send(get("/")).await.unwrap_err().fault(), TransportFault::Connect);
 }

@@ -38,8 +38,7 @@ async fn trn_019_an_http1_connection_is_not_used_again_after_a_timeout() {
         let mut call = std::pin::pin!(pool.send(get("/slow")));
         // The request is under way when its time is over.
         eventually("the request", || {
-            let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-            assert!(call.as_mut().poll(&mut context).is_pending());
+            assert!(poll_once(call.as_mut()).is_none());
             pool.stats().in_flight == 1
         })
         .await;
@@ -120,7 +119,7 @@ async fn requests_have_a_path_and_a_host_without_credentials() {
     let address = server.address;
     let url = ServerUrl::parse(&format!("http://me:secret@{address}")).unwrap();
     let connections = Connections::default();
-    let pool = Pool::new(&url, &connections, &Limits::default(), TcpDial::new(&url, &connections));
+    let pool = Pool::new(&url, &connections, &Limits::default(), Arc::new(TcpDial::new(&url, &connections)));
     for uri in ["/api/v1?limit=1".to_owned(), format!("http://{address}/api/v1?limit=1")] {
         text(pool.send(get(&uri)).await.unwrap()).await.unwrap();
         let head = hear.recv().await.unwrap();

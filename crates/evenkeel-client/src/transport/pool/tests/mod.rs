@@ -53,13 +53,13 @@ where
             Ok(Dialed { io: Box::new(ours), http2 })
         }
     });
-    Pool::new(&ServerUrl::parse("http://server").unwrap(), connections, &Limits::default(), dial)
+    Pool::new(&ServerUrl::parse("http://server").unwrap(), connections, &Limits::default(), Arc::new(dial))
 }
 
 /// A pool of plain TCP connections.
 fn over_tcp(address: SocketAddr, connections: &Connections) -> Pool {
     let server = ServerUrl::parse(&format!("http://{address}")).unwrap();
-    Pool::new(&server, connections, &Limits::default(), TcpDial::new(&server, connections))
+    Pool::new(&server, connections, &Limits::default(), Arc::new(TcpDial::new(&server, connections)))
 }
 
 fn http2_only() -> Connections {
@@ -194,6 +194,7 @@ async fn eventually(what: &str, mut is_true: impl FnMut() -> bool) {
 const HEADERS: u8 = 1;
 const SETTINGS: u8 = 4;
 const GOAWAY: u8 = 7;
+const CONTINUATION: u8 = 9;
 
 /// A frame of HTTP/2.
 fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
@@ -244,5 +245,13 @@ fn over_tls(url: &str, ca: &str) -> Pool {
             Ok(Dialed { io: Box::new(stream), http2 })
         }
     });
-    Pool::new(&server, &Connections::default(), &Limits::default(), dial)
+    Pool::new(&server, &Connections::default(), &Limits::default(), Arc::new(dial))
+}
+
+/// Polls once, without asking to be woken.
+fn poll_once<F: Future>(future: std::pin::Pin<&mut F>) -> Option<F::Output> {
+    match future.poll(&mut std::task::Context::from_waker(std::task::Waker::noop())) {
+        std::task::Poll::Ready(output) => Some(output),
+        std::task::Poll::Pending => None,
+    }
 }
