@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::rest::WarningHandler;
 use crate::secret::Secret;
 
+mod environment;
 mod error;
 mod server;
 

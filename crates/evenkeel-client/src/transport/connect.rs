@@ -88,7 +88,7 @@ pub(crate) async fn tcp_connect(host: &str, port: u16, connections: &Connections
         let addresses = tokio::net::lookup_host((host, port))
             .await
             .map_err(|error| TransportError::new(TransportFault::Resolve, host, error))?;
-        let stream = first_to_answer(addresses).await.map_err(|error| match error {
+        let stream = first_to_answer(addresses, TcpStream::connect).await.map_err(|error| match error {
             Some(error) => TransportError::new(connect_fault(&error), host, error),
             None => TransportError::bare(TransportFault::Resolve, host),
         })?;
@@ -111,12 +111,19 @@ async fn in_time<T>(
 }
 
 /// The first address that answers, or the first failure; `None` if there is no address at all.
-async fn first_to_answer(addresses: impl Iterator<Item = SocketAddr>) -> Result<TcpStream, Option<io::Error>> {
+async fn first_to_answer<S, F>(
+    addresses: impl Iterator<Item = SocketAddr>,
+    connect: impl Fn(SocketAddr) -> F,
+) -> Result<S, Option<io::Error>>
+where
+    S: Send + 'static,
+    F: Future<Output = io::Result<S>> + Send + 'static,
+{
     let mut addresses = addresses.peekable();
     let mut attempts = JoinSet::new();
     let mut first_failure = None;
     while let Some(address) = addresses.next() {
-        attempts.spawn(TcpStream::connect(address));
+        attempts.spawn(connect(address));
         // The last one is waited for without end; the caller's clock is ticking.
         let patience = if addresses.peek().is_some() { NEXT_ADDRESS_AFTER } else { Duration::MAX };
         while let Ok(Some(ended)) = tokio::time::timeout(patience, attempts.join_next()).await {
@@ -187,11 +194,42 @@ mod tests {
     #[tokio::test]
     async fn all_addresses_are_tried() {
         let (_listener, open) = listener().await;
-        let stream = first_to_answer([closed().await, closed().await, open].into_iter()).await.unwrap();
+        let addresses = [closed().await, closed().await, open];
+        let stream = first_to_answer(addresses.into_iter(), TcpStream::connect).await.unwrap();
         assert_eq!(stream.peer_addr().unwrap(), open);
-        let error = first_to_answer([closed().await, closed().await].into_iter()).await.unwrap_err().unwrap();
+        let addresses = [closed().await, closed().await];
+        let error = first_to_answer(addresses.into_iter(), TcpStream::connect).await.unwrap_err().unwrap();
         assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
-        assert!(first_to_answer(std::iter::empty()).await.unwrap_err().is_none());
+        let none = first_to_answer(std::iter::empty(), TcpStream::connect).await;
+        assert!(none.unwrap_err().is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_address_that_does_not_answer_holds_up_the_next_for_a_quarter_of_a_second() {
+        // Port 1 never answers, port 2 refuses at once, any other answers after a second.
+        let connect = |address: SocketAddr| async move {
+            match address.port() {
+                1 => std::future::pending().await,
+                2 => Err(io::ErrorKind::ConnectionRefused.into()),
+                port => {
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    Ok(port)
+                }
+            }
+        };
+        for (ports, winner, millis) in [
+            (&[3][..], 3, 1_000),
+            (&[1, 3][..], 3, 1_250),
+            (&[2, 3][..], 3, 1_000),
+            (&[3, 1][..], 3, 1_000),
+            (&[3, 4][..], 3, 1_000),
+            (&[1, 1, 2, 4][..], 4, 1_500),
+        ] {
+            let begin = tokio::time::Instant::now();
+            let addresses = ports.iter().map(|port| SocketAddr::from(([127, 0, 0, 1], *port)));
+            assert_eq!(first_to_answer(addresses, connect).await.unwrap(), winner, "{ports:?}");
+            assert_eq!(begin.elapsed().as_millis(), millis, "{ports:?}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -267,3 +267,21 @@ fn connections_and_dials_are_counted_in_metrics() {
     let (.., value) = seen.iter().find(|(key, ..)| key.key().name() == "evenkeel_client_connections").unwrap();
     assert_eq!(format!("{value:?}"), "Gauge(-1.0)");
 }
+
+#[tokio::test]
+async fn a_pool_is_a_transport() {
+    let pool = in_memory(&http2_only(), true, |io| {
+        tokio::spawn(serve_http(io, Some(10), async |_| Response::new(Body::full("ok"))));
+    });
+    let transport = super::super::super::Transport::new(pool);
+    assert_eq!(text(transport.send(get("/")).await.unwrap()).await.unwrap(), "ok");
+}
+
+#[test]
+fn a_weak_pool_keeps_nothing_alive() {
+    let pool = in_memory(&Connections::default(), false, drop);
+    let weak = pool.downgrade();
+    weak.upgrade().unwrap().retire();
+    drop(pool);
+    assert!(weak.upgrade().is_none());
+}
