@@ -175,6 +175,13 @@ impl ApiServer {
         InProcess::new(Arc::clone(&self.shared), Caller::Inside(Arc::new(authenticated(admin()))))
     }
 
+    /// A client of this server, with no socket between; acts as the administrator. For a client that comes over the
+    /// network, make one from [`ApiServer::kubeconfig`].
+    #[cfg(feature = "client")]
+    pub fn client(&self) -> evenkeel_client::Client {
+        evenkeel_client::Client::from_service(self.service())
+    }
+
     /// Installs CustomResourceDefinitions, in the order given; one that is there already is replaced. When this returns,
     /// they are served: there is nothing to wait for. Answers with their names.
     ///

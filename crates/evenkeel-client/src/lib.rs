@@ -2,10 +2,15 @@
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
+mod client;
 pub mod config;
+mod error;
 pub mod rest;
 mod secret;
 pub mod transport;
 
+pub use client::{Client, ClientBuilder};
 pub use config::Config;
+pub use error::{CallName, Error};
+pub use rest::{Answer, ByteStream, List, Path, Request, WatchEnd, WatchStream};
 pub use secret::Secret;

@@ -33,6 +33,11 @@ impl ServerUrl {
         Ok(ServerUrl { scheme, authority, base: path.trim_end_matches('/').into() })
     }
 
+    /// The name of a server that is reached without a connection.
+    pub(crate) fn in_process() -> Self {
+        ServerUrl { scheme: Scheme::HTTP, authority: Authority::from_static("in-process"), base: "".into() }
+    }
+
     /// `http` or `https`.
     pub fn scheme(&self) -> &Scheme {
         &self.scheme
