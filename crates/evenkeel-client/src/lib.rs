@@ -8,9 +8,13 @@ mod error;
 pub mod rest;
 mod secret;
 pub mod transport;
+pub mod util;
 
 pub use client::{Client, ClientBuilder};
 pub use config::Config;
 pub use error::{CallName, Error};
 pub use rest::{Answer, ByteStream, List, Path, Request, WatchEnd, WatchStream};
 pub use secret::Secret;
+pub use util::{
+    Backoff, DEFAULT_BACKOFF, DEFAULT_RETRY, Interrupted, Retry, RetryError, is_interrupted, retry, retry_on_conflict,
+};
