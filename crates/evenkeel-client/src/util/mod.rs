@@ -22,8 +22,14 @@ pub mod backoff;
 pub mod pager;
 pub mod poll;
 pub mod retry;
+pub mod retry_watcher;
+#[cfg(test)]
+mod testing;
+pub mod until;
 
 pub use backoff::{Backoff, DEFAULT_BACKOFF, DEFAULT_RETRY, jitter};
 pub use pager::PagingError;
 pub use poll::{Interrupted, Pace, PollError, is_interrupted, optional_timeout, poll_until, repeat};
 pub use retry::{Conflict, Retry, RetryError, retry, retry_on_conflict};
+pub use retry_watcher::{RetryWatcher, WatchSource};
+pub use until::{EventCondition, Until, UntilError, UntilFailure, WatchItem, until, when};
