@@ -2,6 +2,7 @@
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
+pub mod api;
 mod client;
 pub mod config;
 mod error;
@@ -10,6 +11,10 @@ mod secret;
 pub mod transport;
 pub mod util;
 
+pub use api::{
+    Api, Call, Deleted, FieldValidation, ListParams, Object, PartialObjectMetadata, Patch, Propagation, Unstructured,
+    VersionMatch, WatchParams,
+};
 pub use client::{Client, ClientBuilder};
 pub use config::Config;
 pub use error::{CallName, Error};
