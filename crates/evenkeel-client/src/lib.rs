@@ -21,5 +21,6 @@ pub use error::{CallName, Error};
 pub use rest::{Answer, ByteStream, List, Path, Request, WatchEnd, WatchStream};
 pub use secret::Secret;
 pub use util::{
-    Backoff, DEFAULT_BACKOFF, DEFAULT_RETRY, Interrupted, Retry, RetryError, is_interrupted, retry, retry_on_conflict,
+    Backoff, CreateOrUpdate, DEFAULT_BACKOFF, DEFAULT_RETRY, Interrupted, Pager, Retry, RetryError, RetryWatcher,
+    ToReference, create_or_update, is_interrupted, retry, retry_on_conflict, until, wait_for,
 };

@@ -19,17 +19,26 @@
 //! the dice; the rest is thin.
 
 pub mod backoff;
+pub mod conditions;
+mod create_or_update;
 pub mod pager;
 pub mod poll;
+mod reference;
 pub mod retry;
 pub mod retry_watcher;
+mod selection;
 #[cfg(test)]
 mod testing;
 pub mod until;
+mod wait;
 
 pub use backoff::{Backoff, DEFAULT_BACKOFF, DEFAULT_RETRY, jitter};
-pub use pager::PagingError;
+pub use create_or_update::{CreateOrUpdate, create_or_update};
+pub use pager::{Items, Listing, PageSource, Pager, PagingError};
 pub use poll::{Interrupted, Pace, PollError, is_interrupted, optional_timeout, poll_until, repeat};
+pub use reference::{ToReference, part_reference, typed_reference};
 pub use retry::{Conflict, Retry, RetryError, retry, retry_on_conflict};
 pub use retry_watcher::{RetryWatcher, WatchSource};
+pub use selection::Selection;
 pub use until::{EventCondition, Until, UntilError, UntilFailure, WatchItem, until, when};
+pub use wait::{ListSource, wait_for, wait_until};

@@ -120,12 +120,9 @@ impl<K, W: WatchSource<K>> RetryWatcher<K, W> {
         self.failure.as_ref()
     }
 
-    pub(super) fn source(&self) -> &W {
-        &self.source
-    }
-
-    pub(super) fn into_failure(self) -> Option<Error> {
-        self.failure
+    /// The source, to begin anew with, and why it ended if it could not watch.
+    pub(super) fn into_parts(self) -> (W, Option<Error>) {
+        (self.source, self.failure)
     }
 
     fn open(&mut self) {
