@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use evenkeel_core::Status;
+
 /// Waits that grow from attempt to attempt. A value, not a timer: it is given the dice and says how long to wait.
 ///
 /// ```
@@ -72,6 +74,12 @@ impl Backoff {
 pub fn jitter(duration: Duration, factor: f64, random: f64) -> Duration {
     let factor = if factor > 0.0 { factor } else { 1.0 };
     duration.saturating_add(scale(duration, factor * random))
+}
+
+/// What a server asks to be waited for before the next try, if that is something to wait for.
+pub(super) fn asked_by(status: &Status) -> Duration {
+    const LONGEST: Duration = Duration::from_secs(300);
+    status.retry_after().unwrap_or_default().min(LONGEST)
 }
 
 /// Multiplies without panicking: what is too long for a `Duration` is the longest one, what is no number changes nothing.

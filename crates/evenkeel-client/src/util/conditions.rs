@@ -5,7 +5,7 @@
 //! use evenkeel_core::Obj;
 //! use k8s_openapi::api::core::v1::Pod;
 //!
-//! let ready_or_gone = or(condition_true("Ready"), is_deleted());
+//! let ready_or_gone = or(condition_true("Ready"), is_deleted::<Pod>());
 //! let placed = and(exists(), |pod: Option<&Obj<Pod>>| pod.is_some_and(|pod| pod.path("spec.nodeName").is_some()));
 //! assert!(ready_or_gone(None) && !placed(None) && not(exists::<Pod>())(None));
 //! ```

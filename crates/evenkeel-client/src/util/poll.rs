@@ -74,7 +74,7 @@ where
     loop {
         tokio::select! {
             biased;
-            _ = &mut stop => return Err(PollError::Interrupted(Interrupted::TimedOut)),
+            _ = &mut stop => return Err(PollError::Interrupted(Interrupted::Stopped)),
             () = tokio::time::sleep_until(ticks.next) => {}
         }
         ticks.pass(Instant::now());

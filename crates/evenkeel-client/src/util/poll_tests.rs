@@ -46,10 +46,10 @@ async fn poll_times(immediate: bool, stop: impl Future, body: Duration) -> (Vec<
 
 #[tokio::test(start_paused = true)]
 async fn wa_006_an_immediate_poll_looks_once_even_if_stopped() {
-    let timed_out = Err(PollError::Interrupted(Interrupted::TimedOut));
-    assert_eq!(poll_times(true, ready(()), Duration::ZERO).await, (vec![0], timed_out.clone()));
-    assert_eq!(poll_times(false, ready(()), Duration::ZERO).await, (vec![], timed_out.clone()));
-    assert_eq!(poll_times(true, sleep(SECOND * 2), Duration::ZERO).await, (vec![0, 1000], timed_out));
+    let stopped = Err(PollError::Interrupted(Interrupted::Stopped));
+    assert_eq!(poll_times(true, ready(()), Duration::ZERO).await, (vec![0], stopped.clone()));
+    assert_eq!(poll_times(false, ready(()), Duration::ZERO).await, (vec![], stopped.clone()));
+    assert_eq!(poll_times(true, sleep(SECOND * 2), Duration::ZERO).await, (vec![0, 1000], stopped));
 }
 
 #[tokio::test(start_paused = true)]

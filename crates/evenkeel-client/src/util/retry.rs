@@ -50,16 +50,16 @@ where
 ///
 /// ```
 /// # async fn example(client: evenkeel_client::Client) -> Result<(), evenkeel_client::Error> {
-/// use evenkeel_client::{Path, retry_on_conflict};
-/// use http::Method;
+/// use evenkeel_client::retry_on_conflict;
+/// use k8s_openapi::api::core::v1::Node;
 ///
-/// # let path = || Path::raw("/api/v1/namespaces/default/configmaps/settings");
-/// let written = retry_on_conflict(async || {
-///     let mut settings: serde_json::Value = client.request(Method::GET, path()).send().await?.json()?;
-///     settings["data"]["colour"] = "blue".into();
-///     client.request(Method::PUT, path()).json(&settings).send().await
+/// let nodes = client.api::<Node>();
+/// let cordoned = retry_on_conflict(async || {
+///     let mut node: Node = nodes.get("n1").answer().await?.json()?;
+///     node.spec.get_or_insert_default().unschedulable = Some(true);
+///     nodes.update(&node).await
 /// });
-/// written.await?;
+/// cordoned.await?;
 /// # Ok(())
 /// # }
 /// ```
@@ -107,7 +107,9 @@ impl<S: Future> Retry<S> {
         }
         let mut stop = pin!(self.stop);
         let mut previous = None;
-        for attempts in 1.. {
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
             let outcome = tokio::select! {
                 biased;
                 _ = &mut stop => return Err(RetryError::Stopped { last: previous }),
@@ -130,7 +132,6 @@ impl<S: Future> Retry<S> {
                 () = tokio::time::sleep(wait) => {}
             }
         }
-        Err(RetryError::NoAttempts)
     }
 }
 

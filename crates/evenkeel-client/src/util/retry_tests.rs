@@ -96,8 +96,7 @@ async fn rt_004_an_interruption_in_the_first_attempt_is_returned_as_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rt_005_queues_hc_12_an_error_that_ends_it_is_not_replaced_by_the_conflict_before() {
-    // Better: the terminal error is told, and the conflict is its cause.
+async fn queues_hc_12_a_cancellation_is_not_masked_by_the_conflict_before() {
     let (result, attempts) = scripted(vec![Err(Own::Conflict(1)), Err(Own::Cancelled(Interrupted::Stopped))]).await;
     assert_eq!(attempts, 2);
     let error = result.unwrap_err();
@@ -105,7 +104,11 @@ async fn rt_005_queues_hc_12_an_error_that_ends_it_is_not_replaced_by_the_confli
     assert!(error.is_interrupted());
     let cause = std::error::Error::source(&error).unwrap();
     assert!(matches!(cause.downcast_ref(), Some(Own::Conflict(1))));
+}
 
+#[tokio::test(start_paused = true)]
+async fn rt_005_an_error_that_ends_it_is_told_and_the_conflict_before_is_its_cause() {
+    // Better: client-go tells the conflict and drops the error that ended it.
     let (result, _) = scripted(vec![Err(conflict()), Err(forbidden())]).await;
     let error = Error::from(result.unwrap_err());
     assert!(error.status().unwrap().is_forbidden() && !error.is_conflict(), "{error}");
@@ -133,7 +136,7 @@ async fn rt_006_a_signal_cuts_waits_and_attempts_short() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wa_003_rt_007_no_steps_are_no_attempts() {
+async fn rt_007_no_steps_are_no_attempts() {
     let none = Backoff { steps: 0, ..DEFAULT_RETRY };
     let error = retry(none, |_: &Own| true, async || -> Result<(), _> { panic!("ran") }).await.unwrap_err();
     assert!(matches!(error, RetryError::NoAttempts) && error.is_interrupted());

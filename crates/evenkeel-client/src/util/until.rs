@@ -14,7 +14,9 @@ use crate::error::Error;
 use crate::transport::BoxError;
 
 /// What is asked of an event; made by [`when`].
-pub struct EventCondition<'a, K>(Box<dyn FnMut(&WatchEvent<K>) -> Result<bool, BoxError> + Send + 'a>);
+pub struct EventCondition<'a, K>(Box<Ask<'a, K>>);
+
+type Ask<'a, K> = dyn FnMut(&WatchEvent<K>) -> Result<bool, BoxError> + Send + 'a;
 
 /// A condition for [`until`]: yes, not yet, or an error that ends it.
 pub fn when<'a, K>(
@@ -133,7 +135,7 @@ where
             && stop.as_mut().poll(context).is_ready()
         {
             this.stop = None;
-            return Poll::Ready(Err(this.fail(UntilFailure::Interrupted(Interrupted::TimedOut))));
+            return Poll::Ready(Err(this.fail(UntilFailure::Interrupted(Interrupted::Stopped))));
         }
         loop {
             let Some(events) = &mut this.events else { return Poll::Ready(Err(this.fail(UntilFailure::Closed))) };

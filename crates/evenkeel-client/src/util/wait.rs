@@ -6,7 +6,7 @@ use std::time::Duration;
 use evenkeel_core::{Obj, Status, WatchEvent};
 use tokio::time::{Instant, sleep_until};
 
-use super::backoff::Backoff;
+use super::backoff::{Backoff, asked_by};
 use super::poll::Pace;
 use super::retry_watcher::{RetryWatcher, WatchSource};
 use super::selection::Selection;
@@ -112,8 +112,8 @@ async fn read<K, W: ListSource<K>>(source: &W) -> Result<(Instant, List<K>), Err
         match source.list().await {
             Ok(list) => return Ok((started, list)),
             Err(error) if is_passing(&error) => {
-                let wait = backoff.step(fastrand::f64());
-                let wait = error.status().and_then(Status::retry_after).map_or(wait, |asked| wait.max(asked));
+                let asked = error.status().map(asked_by).unwrap_or_default();
+                let wait = backoff.step(fastrand::f64()).max(asked);
                 tracing::warn!(%error, ?wait, "the object cannot be read; trying again");
                 tokio::time::sleep(wait).await;
             }

@@ -63,18 +63,22 @@ impl Server {
         Ok(page(start..end, &format!("rv:{}", 20 + start), &next))
     }
 
-    fn pager(
-        &self,
-        params: ListParams,
-    ) -> Pager<Pod, impl Fn(ListParams) -> std::future::Ready<Result<List<Pod>, Error>>> {
-        let server = self.clone();
-        Pager::new(move |params| std::future::ready(server.answer(params)), params).page_size(10)
+    fn pager(&self, params: ListParams) -> Pager<Pod, Self> {
+        Pager::new(self.clone(), params).page_size(10)
     }
 
     /// Limit, token, version and match of each request.
     fn asked(&self) -> Vec<(u32, String, String, Option<VersionMatch>)> {
         let asked = self.asked.borrow();
         asked.iter().map(|p| (p.limit, p.continue_token.clone(), p.resource_version.clone(), p.version_match)).collect()
+    }
+}
+
+impl PageSource<Pod> for Server {
+    type Reading = std::future::Ready<Result<List<Pod>, Error>>;
+
+    fn page(&self, params: ListParams) -> Self::Reading {
+        std::future::ready(self.answer(params))
     }
 }
 
@@ -150,7 +154,7 @@ async fn pg_003_the_version_is_for_the_first_page_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pg_004_queues_hc_23_a_page_that_expired_is_made_up_for_by_a_full_list() {
+async fn queues_hc_23_pg_004_a_page_that_expired_is_made_up_for_by_a_full_list() {
     let server = Server::expiring(21, 2);
     let params = ListParams::default().exactly_at("rv:10");
     let listing = server.pager(params).list().await.unwrap();
@@ -248,12 +252,23 @@ async fn pg_007_who_stops_reading_asks_for_no_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pg_008_queues_hc_23_a_stream_hands_out_what_was_there_and_then_the_error() {
+async fn queues_hc_23_pg_008_a_stream_hands_out_what_was_there_and_then_the_error() {
     let server = Server::expiring(21, 2);
     let (names, error) = drain(server.pager(ListParams::default()).stream()).await;
     assert_eq!(names, expected(0..10));
     assert!(error.unwrap().status().unwrap().is_expired());
     assert_eq!(server.asked().len(), 2, "no fallback");
+}
+
+#[tokio::test(start_paused = true)]
+async fn pg_008_a_stream_falls_back_on_no_page() {
+    for page in 1..=3 {
+        let server = Server::expiring(21, page);
+        let (names, error) = drain(server.pager(ListParams::default()).stream()).await;
+        assert_eq!(names.len(), (page - 1) * 10);
+        assert!(error.unwrap().status().unwrap().is_expired());
+        assert_eq!(server.asked().len(), page);
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,6 +5,7 @@ use std::time::Duration;
 use evenkeel_core::{ResourceVersion, Status, StreamError, WatchEvent};
 use tokio::time::Instant;
 
+use super::super::backoff::asked_by;
 use crate::error::Error;
 use crate::rest::RequestError;
 
@@ -82,7 +83,7 @@ impl Course {
                 return Next::Fail(Box::new(status.clone()));
             }
         }
-        self.again(status.retry_after().unwrap_or_default(), now)
+        self.again(asked_by(status), now)
     }
 
     /// The watch has ended, or what came cannot be understood any more.
@@ -98,7 +99,7 @@ impl Course {
             }
             WatchEvent::Bookmark { resource_version, .. } => self.advance(resource_version.as_str(), Next::Read),
             WatchEvent::Error(status) if status.is_expired() => Next::Fail(status.clone()),
-            WatchEvent::Error(status) => self.again(status.retry_after().unwrap_or_default(), now),
+            WatchEvent::Error(status) => self.again(asked_by(status), now),
         }
     }
 

@@ -51,7 +51,7 @@ where
 /// - What comes is Added, Modified, Deleted, and at the very end, if the end was not asked for, one Error. Bookmarks are
 ///   taken note of and do not come.
 /// - A watch that ends, or cannot be had, is asked for again: for ever, but at most once per second, counted from when the
-///   last one was asked for, and not before the server said. Whoever does not want to wait for ever drops it, or awaits
+///   last one was asked for, and not before the server said (five minutes at the most). Whoever does not want to wait for ever drops it, or awaits
 ///   [`next`](Self::next) with a timeout.
 /// - It ends with an Error when going on is no use (401, 403, a request that makes no sense), when the server no longer
 ///   knows what happened after the version (410 in the stream, or five times in a row to the request: list, and begin

@@ -3,6 +3,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use evenkeel_core::{DecodeError, Reason, ResourceInfo, Status, StatusDetails, StreamError, WatchDecoder};
 use k8s_openapi::api::core::v1::Pod;
+use proptest::prelude::*;
 use tokio::time::Instant;
 
 use super::super::testing::{Event, Log, Scripted, api_error, bookmark, pod, short, source, version};
@@ -162,6 +163,16 @@ async fn rw_006_the_server_says_when_to_come_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_server_does_not_say_how_long_a_day_is() {
+    let details = StatusDetails { retry_after_seconds: u32::MAX, ..StatusDetails::default() };
+    let never = Status::failure(503, Reason::SERVICE_UNAVAILABLE, "").with_details(details);
+    let mut course = Course::new(&version("10")).unwrap();
+    let now = Instant::now();
+    let next = course.failed(&api_error(never), now);
+    assert_eq!(next, Next::WatchAt(now + Duration::from_secs(300)));
+}
+
+#[tokio::test(start_paused = true)]
 async fn rw_007_a_version_that_is_too_old_may_be_known_again_in_a_moment() {
     let log = Log::new();
     let watch = source(&log, |nth, _| match nth {
@@ -177,7 +188,7 @@ async fn rw_007_a_version_that_is_too_old_may_be_known_again_in_a_moment() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rw_007_queues_hc_21_a_version_that_stays_too_old_is_told_in_the_end() {
+async fn queues_hc_21_rw_007_a_version_that_stays_too_old_is_told_in_the_end() {
     // Better: client-go asks once a second for ever.
     let log = Log::new();
     let watch = source(&log, |_, _| Err(api_error(Status::expired("too old"))));
@@ -202,7 +213,7 @@ async fn rw_008_who_may_not_watch_is_told_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rw_009_queues_hc_21_gone_in_the_stream_is_the_last_event() {
+async fn queues_hc_21_rw_009_gone_in_the_stream_is_the_last_event() {
     let log = Log::new();
     let watch = source(&log, |_, _| Ok(Scripted::of([added("11"), error_event(410, Reason::EXPIRED), added("12")])));
     let mut watcher = RetryWatcher::new(&version("10"), watch).unwrap();
@@ -280,7 +291,7 @@ async fn rw_010_an_event_that_cannot_be_read_ends_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rw_011_queues_hc_22_what_was_not_read_is_there_for_the_next_watcher() {
+async fn queues_hc_22_what_was_not_read_is_there_for_the_next_watcher() {
     let history = |from: &str| match from {
         "10" => Ok(Scripted::of([added("11"), added("12")]).open()),
         "11" => Ok(Scripted::of([added("12")]).open()),
@@ -296,6 +307,59 @@ async fn rw_011_queues_hc_22_what_was_not_read_is_there_for_the_next_watcher() {
     let mut second =
         RetryWatcher::new(&version(watcher.resource_version()), source(&log, move |_, from| history(from))).unwrap();
     assert_eq!(take(&mut second, 1).await, ["+12"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rw_011_it_can_be_stopped_at_any_time_and_again() {
+    // Better: there is no task and no channel, so there is nothing that could be left over.
+    let begin = Instant::now();
+    let log = Log::new();
+    let mut unstarted = RetryWatcher::<Pod, _>::new(&version("10"), source(&log, |_, _| panic!("watched"))).unwrap();
+    unstarted.stop();
+    assert!(unstarted.next().await.is_none());
+    let mut waiting = RetryWatcher::new(&version("10"), source(&log, |_, _| Ok(Scripted::of([])))).unwrap();
+    assert!(tokio::time::timeout(Duration::from_millis(1), waiting.next()).await.is_err());
+    waiting.stop();
+    waiting.stop();
+    assert!(waiting.next().await.is_none() && waiting.next().await.is_none());
+    let mut reading = RetryWatcher::new(&version("10"), source(&log, |_, _| Ok(Scripted::of([]).open()))).unwrap();
+    assert!(tokio::time::timeout(Duration::from_millis(1), reading.next()).await.is_err());
+    reading.stop();
+    assert!(reading.next().await.is_none());
+    assert_eq!(begin.elapsed(), Duration::from_millis(2), "at once");
+}
+
+proptest! {
+    /// Whatever the versions, wherever watches are cut, and however often the next one fails.
+    #[test]
+    fn rw_004_every_event_comes_once_and_in_order(
+        steps in proptest::collection::vec(1u64..1000, 1..30),
+        cuts in proptest::collection::vec((0usize..5, 0u8..6), 1..20),
+    ) {
+        let history: Vec<u64> = steps.iter().scan(10, |at, step| { *at += step; Some(*at) }).collect();
+        let expected: Vec<_> = history.iter().map(|version| format!("+{version}")).collect();
+        let events = expected.len();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        let seen = runtime.block_on(async {
+            let log = Log::new();
+            let watch = source(&log, |nth, from| {
+                let from: u64 = from.parse().unwrap();
+                let after = history.iter().filter(|version| **version > from).map(|version| added(&version.to_string()));
+                match cuts.get(nth) {
+                    None => Ok(Scripted::of(after).open()),
+                    Some((_, 0)) => Err(api_error(Status::internal("broken"))),
+                    Some((count, 1)) => {
+                        Ok(Scripted::of(after.take(*count).chain([error_event(504, Reason::TIMEOUT)])))
+                    }
+                    Some((count, 2)) => Ok(Scripted::of(after.take(*count)).then(bad_status())),
+                    Some((count, _)) => Ok(Scripted::of(after.take(*count))),
+                }
+            });
+            let mut watcher = RetryWatcher::new(&version("10"), watch).unwrap();
+            take(&mut watcher, events).await
+        });
+        prop_assert_eq!(seen, expected);
+    }
 }
 
 #[tokio::test(start_paused = true)]
