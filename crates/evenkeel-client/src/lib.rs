@@ -5,6 +5,8 @@
 pub mod config;
 pub mod rest;
 mod secret;
+mod small_file;
+pub mod tls;
 pub mod transport;
 
 pub use config::Config;
