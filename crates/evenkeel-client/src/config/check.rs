@@ -2,7 +2,7 @@
 
 use rustls::pki_types::ServerName;
 
-use super::{Auth, Config, ConfigError};
+use super::{Auth, Config, ConfigError, Proxy};
 
 impl Config {
     /// Looks for everything that would make a client from this configuration useless or dangerous. Files are not read.
@@ -57,7 +57,9 @@ impl Config {
             return Vec::new();
         }
         let in_the_clear = match &self.auth {
-            _ if self.allow_insecure_credentials || self.server.is_loopback() => None,
+            _ if self.allow_insecure_credentials => None,
+            // What a proxy takes for this machine is its own.
+            _ if self.server.is_loopback() && !matches!(self.proxy, Proxy::Url(_)) => None,
             Auth::None => None,
             Auth::Token(_) => Some("the token"),
             Auth::TokenFile { .. } => Some("the token of the token file"),

@@ -91,14 +91,14 @@ pub enum ConfigError {
         dropped: bool,
     },
     /// The user of the kubeconfig needs a way to get credentials that is not built in.
-    #[error("the user {user:?} needs {mechanism}, which is not supported yet{}", Advice(advice))]
+    #[error("the user {user:?} needs {mechanism}, which is {state}")]
     Unsupported {
         /// The user's name in the kubeconfig.
         user: String,
         /// The plugin or provider.
         mechanism: String,
-        /// What to do instead; may be empty.
-        advice: &'static str,
+        /// Whether there is hope, and what to do instead.
+        state: &'static str,
     },
     /// A kubeconfig that is not trusted asks for something that only a trusted one may have.
     #[error("the {kind} {name:?} of an untrusted kubeconfig may not have {field}")]
@@ -136,7 +136,7 @@ pub enum ConfigError {
         path: PathBuf,
     },
     /// More than one thing is wrong.
-    #[error("{}", Joined(errors))]
+    #[error("invalid configuration: {}", Joined(errors))]
     Several {
         /// All of it.
         errors: Vec<ConfigError>,
@@ -223,14 +223,6 @@ impl fmt::Display for Place {
     }
 }
 
-struct Advice<'a>(&'a str);
-
-impl fmt::Display for Advice<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() { Ok(()) } else { write!(f, "; {}", self.0) }
-    }
-}
-
 struct Looked<'a> {
     files: &'a [PathBuf],
     contexts: &'a [String],
@@ -258,7 +250,10 @@ impl fmt::Display for Joined<'_> {
             if index > 0 {
                 f.write_str("; ")?;
             }
-            write!(f, "{error}")?;
+            match error {
+                ConfigError::Invalid { problem } => f.write_str(problem)?,
+                error => write!(f, "{error}")?,
+            }
             let mut source = std::error::Error::source(error);
             while let Some(cause) = source {
                 write!(f, ": {cause}")?;

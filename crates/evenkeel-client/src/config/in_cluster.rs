@@ -4,8 +4,10 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
 
+use zeroize::Zeroizing;
+
 use super::kubeconfig::{Cluster, Selected, User};
-use super::{Config, ConfigError, Environment, Overrides};
+use super::{Config, ConfigError, EntryKind, Environment, Overrides};
 use crate::secret::Secret;
 
 /// Far more than a token or a namespace needs.
@@ -23,8 +25,8 @@ impl Config {
 }
 
 impl Environment {
-    /// The configuration of the pod with this environment. All overrides count, except that there is no kubeconfig to
-    /// choose a context, a cluster or a user from.
+    /// The configuration of the pod with this environment. All overrides count; a context, a cluster or a user cannot
+    /// be chosen, because there is no kubeconfig to choose from.
     pub fn in_cluster(&self, overrides: &Overrides) -> Result<Config, ConfigError> {
         let variable = |value: &Option<String>, variable| match value.as_deref() {
             Some(value) if !value.is_empty() => Ok(value.to_owned()),
@@ -32,6 +34,14 @@ impl Environment {
         };
         let host = variable(&self.service_host, "KUBERNETES_SERVICE_HOST")?;
         let port = variable(&self.service_port, "KUBERNETES_SERVICE_PORT")?;
+        let named = [
+            (EntryKind::Context, &overrides.context),
+            (EntryKind::Cluster, &overrides.cluster),
+            (EntryKind::User, &overrides.user),
+        ];
+        if let Some((kind, name)) = named.into_iter().find_map(|(kind, name)| Some((kind, name.clone()?))) {
+            return Err(ConfigError::Missing { kind, name, named_by: "the override".into() });
+        }
         let (open, close) = if host.contains(':') && !host.starts_with('[') { ("[", "]") } else { ("", "") };
 
         let mut cluster = Cluster::default();
@@ -42,9 +52,9 @@ impl Environment {
         user.token = Some(Secret::new(read(&token_file, "the service account's token")?));
         user.token_file = Some(token_file);
         let selected = Selected {
-            cluster_name: "of this pod".into(),
+            cluster_name: "in-cluster".into(),
             cluster,
-            user_name: "of this pod".into(),
+            user_name: "in-cluster".into(),
             user,
             namespace: self.in_cluster_namespace()?,
         };
@@ -73,7 +83,7 @@ impl Environment {
 /// A short text in a file, without the white space around it.
 fn read(path: &Path, what: &'static str) -> Result<String, ConfigError> {
     let read = || {
-        let mut text = String::new();
+        let mut text = Zeroizing::new(String::new());
         File::open(path)?.take(MAX_BYTES + 1).read_to_string(&mut text)?;
         if text.len() as u64 > MAX_BYTES {
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, "the file is larger than 1 MiB"));

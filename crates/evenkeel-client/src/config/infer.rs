@@ -27,9 +27,7 @@ impl Environment {
                 }
                 selected.into_config(overrides)
             }
-            Err(error) if error.is_not_configured() && self.is_in_cluster() && overrides.user.is_none() => {
-                self.in_cluster(overrides)
-            }
+            Err(error) if error.is_not_configured() && self.is_in_cluster() => self.in_cluster(overrides),
             Err(ConfigError::NotConfigured { contexts, .. }) => {
                 Err(ConfigError::NotConfigured { looked: files.paths().to_vec(), contexts })
             }

@@ -156,6 +156,7 @@ mod tests {
         assert_eq!(shown("10.0.0.1", false), "http://10.0.0.1");
         assert_eq!(shown("10.0.0.1:6443", true), "https://10.0.0.1:6443");
         assert_eq!(shown("http://h", true), "http://h", "a scheme that is there stays");
+        assert_eq!(shown("HTTPS://h", false), "https://h");
         assert_eq!(shown("[::1]:6443", true), "https://[::1]:6443");
         let url = ServerUrl::guess("[fd00::1]", true).unwrap();
         assert_eq!((url.host(), url.port()), ("fd00::1", 443));

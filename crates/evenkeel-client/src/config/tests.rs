@@ -136,6 +136,10 @@ fn sec_15_credentials_do_not_go_in_the_clear() {
             one.validate().unwrap();
         }
     }
+    let mut proxied = config("http://localhost");
+    proxied.auth = Auth::Token(Secret::new("t"));
+    proxied.proxy = Proxy::Url(ProxyUrl::parse("http://p").unwrap());
+    assert!(proxied.validate().is_err(), "a proxy has another localhost");
     config("http://h").validate().unwrap();
 }
 
@@ -261,6 +265,16 @@ fn kcf_043_overrides_count_inside_a_cluster_too() {
     assert_eq!(one.server.to_string(), "https://other:1");
     assert_eq!((one.auth, one.tls.ca), (Auth::Token(Secret::new("other")), Some(Pem::File(ca))));
     assert_eq!(one.namespace, "other-ns");
+    for overrides in [
+        Overrides { context: Some("x".into()), ..Overrides::default() },
+        Overrides { cluster: Some("x".into()), ..Overrides::default() },
+        Overrides { user: Some("x".into()), ..Overrides::default() },
+    ] {
+        let pod = pod(&folder);
+        for found in [pod.in_cluster(&overrides), pod.infer(&overrides)] {
+            assert!(matches!(found, Err(ConfigError::Missing { .. })), "there is nothing to choose from: {found:?}");
+        }
+    }
 }
 
 #[test]

@@ -160,19 +160,21 @@ fn auth(user: User) -> Auth {
     }
 }
 
+const NOT_YET: &str = "not supported yet; use a token, or a client certificate";
+
 /// A program that would get credentials is left alone if there are some; otherwise nothing else can get them.
 fn unsupported(name: &str, user: &User) -> Option<ConfigError> {
-    let unsupported = |mechanism: String, advice| ConfigError::Unsupported { user: name.to_owned(), mechanism, advice };
+    let unsupported = |mechanism: String, state| ConfigError::Unsupported { user: name.to_owned(), mechanism, state };
     if let Some(provider) = &user.auth_provider {
         let provider = provider.name.as_deref().unwrap_or_default();
-        let advice = match provider {
-            "oidc" => "use a token, or a client certificate",
-            "gcp" => "it was removed from Kubernetes; gke-gcloud-auth-plugin takes its place",
-            "azure" => "it was removed from Kubernetes; kubelogin takes its place",
-            "openstack" => "it was removed from Kubernetes; client-keystone-auth takes its place",
-            _ => "it is none that Kubernetes knows; an exec plugin takes the place of such providers",
+        let state = match provider {
+            "oidc" => NOT_YET,
+            "gcp" => "gone from Kubernetes; the exec plugin gke-gcloud-auth-plugin takes its place",
+            "azure" => "gone from Kubernetes; the exec plugin kubelogin takes its place",
+            "openstack" => "gone from Kubernetes; the exec plugin client-keystone-auth takes its place",
+            _ => "none that Kubernetes knows; an exec plugin takes the place of such providers",
         };
-        return Some(unsupported(format!("the auth-provider {provider:?}"), advice));
+        return Some(unsupported(format!("the auth-provider {provider:?}"), state));
     }
     let exec = user.exec.as_ref()?;
     let command = exec.command.as_deref().unwrap_or_default();
@@ -180,7 +182,7 @@ fn unsupported(name: &str, user: &User) -> Option<ConfigError> {
         tracing::debug!(user = name, command, "the exec plugin is not needed: there are credentials beside it");
         return None;
     }
-    Some(unsupported(format!("the exec plugin {command:?}"), "use a token, or a client certificate"))
+    Some(unsupported(format!("the exec plugin {command:?}"), NOT_YET))
 }
 
 impl User {

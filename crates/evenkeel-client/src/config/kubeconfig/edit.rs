@@ -31,7 +31,8 @@ impl KubeconfigFiles {
     /// exists, or to the first one if none does. Paths are as they stand in the files. Fields that we do not know are
     /// kept, comments are not, and if nothing changes nothing is written.
     ///
-    /// Two edits by this library never meet: each holds a lock of the operating system on all files, and waits for it.
+    /// Two edits by this library never meet: each holds a lock of the operating system on all files, and waits for it. It
+    /// is taken on an empty hidden file beside each (`.config.lock`), which stays there.
     /// Programs that do not know that lock are noticed: if a file is no longer what was read, nothing is written.
     ///
     /// # Errors

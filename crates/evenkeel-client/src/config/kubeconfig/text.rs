@@ -40,8 +40,8 @@ impl Kubeconfig {
             value = Value::Object(serde_json::Map::new());
         }
         if let Value::Object(map) = &mut value {
-            map.entry("apiVersion").or_insert_with(|| "v1".into());
-            map.entry("kind").or_insert_with(|| "Config".into());
+            map.insert("apiVersion".into(), "v1".into());
+            map.insert("kind".into(), "Config".into());
             for list in ["clusters", "contexts", "users"] {
                 map.entry(list).or_insert_with(|| Value::Array(Vec::new()));
             }
@@ -100,14 +100,16 @@ fn parse(text: &str, origin: &str) -> Result<Kubeconfig, ConfigError> {
     let read = serde_saphyr::with_deserializer_from_str_with_options(text, options, |deserializer| {
         Seed::<Kubeconfig>::new().deserialize(deserializer)
     });
-    let config = read.map_err(|error| explain(&error, origin))?;
+    let mut config = read.map_err(|error| explain(&error, origin))?;
     for (key, expected) in [("apiVersion", "v1"), ("kind", "Config")] {
-        match config.rest.get(key) {
+        match config.rest.remove(key) {
             None | Some(Opaque(Value::Null)) => {}
             Some(Opaque(Value::String(found))) if found == expected || found.is_empty() => {}
             Some(_) => return Err(refuse(origin, &format!("it is no kubeconfig: {key} is not {expected:?}"))),
         }
     }
+    // Everyone has them, and they are empty.
+    config.rest.retain(|key, value| key != "preferences" || value.0.as_object().is_some_and(|it| !it.is_empty()));
     Ok(config)
 }
 

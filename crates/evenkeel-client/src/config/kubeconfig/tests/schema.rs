@@ -2,6 +2,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use proptest::prelude::*;
 
+use super::super::{Data, Opaque};
 use super::*;
 
 #[test]
@@ -143,8 +144,7 @@ fn kcf_005_a_name_that_comes_twice_is_named() {
 #[test]
 fn kcf_006_lists_are_written_in_order_and_data_in_base64() {
     let mut config = Kubeconfig::parse("clusters: [{name: b}, {name: a}]\npreferences: {}").unwrap();
-    config.rest.clear();
-    config.clusters.get_mut("a").unwrap().certificate_authority_data = Some(super::super::Data::new("ca"));
+    config.clusters.get_mut("a").unwrap().certificate_authority_data = Some(Data::new("ca"));
     let text = config.to_yaml().unwrap();
     let value: serde_json::Value = serde_saphyr::from_str(&text).unwrap();
     assert_eq!(
@@ -244,6 +244,13 @@ fn sec_32_too_large_too_deep_and_growing_texts_are_refused() {
     let many = format!("a: &a 1\nb: [{}]", vec!["*a"; 10_001].join(", "));
     assert!(problem(&many).contains("too large"), "{}", problem(&many));
 
+    // Depth can be piled up through aliases, too.
+    let mut tower = String::from("l0: &l0 x\n");
+    for level in 1..60 {
+        tower += &format!("l{level}: &l{level} {}*l{}{}\n", "[".repeat(50), level - 1, "]".repeat(50));
+    }
+    assert!(problem(&tower).contains("too"), "{}", problem(&tower));
+
     assert!(problem("mine: {a: 1, a: 2}").contains("twice"));
     assert!(problem("users: [{name: a, name: b}]").contains("twice"));
     assert!(problem("users: [{name: a, user: {token: a, token: b}}]").contains("twice"));
@@ -261,6 +268,22 @@ fn sec_32_honest_aliases_and_merge_keys_work() {
 }
 
 proptest! {
+    #[test]
+    fn kcf_006_any_text_survives_being_written(
+        name: String, token: String, group: String, key: String, number: f64, data: Vec<u8>
+    ) {
+        let mut config = Kubeconfig::default();
+        let user = config.users.entry(name.clone()).or_default();
+        user.token = Some(Secret::new(token)).filter(|token| !token.is_empty());
+        user.impersonate_groups = vec![group.clone()];
+        user.impersonate_extra.insert(key.clone(), vec![group.clone()]);
+        user.client_key_data = Some(Data::new(data)).filter(|data| !data.expose().is_empty());
+        user.extensions.insert(key, Opaque(serde_json::json!({name.as_str(): [group, number]})));
+        config.current_context = Some(name).filter(|name| !name.is_empty());
+        let text = config.to_yaml().unwrap();
+        prop_assert_eq!(Kubeconfig::parse(&text).map_err(|error| error.to_string()), Ok(config), "{}", *text);
+    }
+
     #[test]
     fn sec_32_no_bytes_make_the_parser_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
         let _ = super::super::text::parse_bytes(&bytes, "fuzz".as_ref());
