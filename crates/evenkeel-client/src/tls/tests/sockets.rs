@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_apiserver::ApiServer;
+use http_body_util::BodyExt as _;
 use rustls::ServerConfig;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -16,8 +17,9 @@ use crate::config::{Config, HttpVersions, Pem, Proxy, ServerUrl, Tls};
 use crate::small_file::tests::Folder;
 use crate::tls::Dialer;
 use crate::transport::connect::{Dial as _, Dialed};
+use crate::transport::pool::Pool;
 use crate::transport::proxy::ProxyEnvironment;
-use crate::transport::{Lane, TransportError, TransportFault};
+use crate::transport::{Body, Lane, TransportError, TransportFault};
 
 fn config(url: &str, tls: Tls) -> Config {
     let mut config = Config::new(ServerUrl::parse(url).unwrap());
@@ -163,4 +165,48 @@ async fn an_api_server_is_reached_with_a_certificate_and_with_a_token() {
     let pair = super::pki::Pair { certificate: data("client-certificate-data"), key: data("client-key-data") };
     config.tls.identity = Some(pair.identity());
     assert_eq!(status(dial(&config).await.unwrap(), path, "").await, "HTTP/1.1 200 OK");
+}
+
+#[tokio::test]
+async fn client_hc_16_trn_014_a_watch_survives_a_rotation_and_calls_move_to_new_connections() {
+    // client-go closes every connection when the client certificate has changed, watches included.
+    let api = ApiServer::builder().tls().start().await.unwrap();
+    let folder = Folder::new();
+    let path = folder.write("ca", api.ca_pem().unwrap());
+    let config = config(api.url(), Tls { ca: Some(Pem::File(path)), ..Tls::default() });
+    let dialer = dialer(&config);
+    let pool = Pool::new(&config.server, &config.connections, &config.limits, dialer.clone());
+    let authorization = format!("Bearer {}", api.token().unwrap());
+    let send = async |method: &str, path: &str, lane: Lane, body: &str| {
+        let request = http::Request::builder()
+            .method(method)
+            .uri(path)
+            .header("authorization", &authorization)
+            .header("content-type", "application/json")
+            .extension(lane)
+            .body(Body::full(body.to_owned()))
+            .unwrap();
+        pool.send(request).await.unwrap()
+    };
+    let namespaces = "/api/v1/namespaces";
+    let mut watch = send("GET", &format!("{namespaces}?watch=1"), Lane::Streams, "").await;
+    assert_eq!(send("GET", namespaces, Lane::Calls, "").await.status(), 200);
+    assert_eq!(pool.stats().dials, 2);
+
+    folder.write("ca", format!("{}{}", Authority::new("next").pem(), api.ca_pem().unwrap()));
+    let later = Instant::now() + Duration::from_secs(300);
+    while !dialer.rotated(later) {
+        tokio::task::yield_now().await;
+    }
+    pool.retire();
+
+    let marker = "made-after-the-rotation";
+    let body = format!(r#"{{"apiVersion":"v1","kind":"Namespace","metadata":{{"name":"{marker}"}}}}"#);
+    assert_eq!(send("POST", namespaces, Lane::Calls, &body).await.status(), 201);
+    assert_eq!(pool.stats().dials, 3, "the call went over a new connection");
+    let mut seen = Vec::new();
+    while !String::from_utf8_lossy(&seen).contains(marker) {
+        let frame = watch.body_mut().frame().await.expect("the watch goes on").unwrap();
+        seen.extend_from_slice(&frame.into_data().unwrap());
+    }
 }
