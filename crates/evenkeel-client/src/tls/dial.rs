@@ -54,6 +54,12 @@ impl Dialer {
         } else {
             None
         };
+        if server.is_tls() && tls.insecure_skip_verify {
+            tracing::warn!(
+                %server,
+                "the server's certificate is not verified: whoever is on the network can read and change everything"
+            );
+        }
         let route = Arc::new(Route::new(server, &config.proxy, connections, environment)?);
         Ok(Dialer { route, http: connections.http, protection })
     }

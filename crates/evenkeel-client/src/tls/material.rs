@@ -57,12 +57,7 @@ impl Material {
                 let problem = "specifying a root certificates file with the insecure flag is not allowed";
                 return Err(ConfigError::Invalid { problem: problem.into() });
             }
-            (None, true) => {
-                tracing::warn!(
-                    "the server's certificate is not verified: whoever is on the network can read and change everything"
-                );
-                (Judge::lenient(), Digest::default())
-            }
+            (None, true) => (Judge::lenient(), Digest::default()),
             (ca, false) => {
                 let (roots, digest) = roots::first(ca.as_ref())?;
                 (Judge::strict(roots), digest)

@@ -9,7 +9,6 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::client::TlsStream as Ours;
 use tokio_rustls::server::TlsStream as Theirs;
 
-use super::logs::Logs;
 use super::pki::{Authority, VALID, impostor, only, self_signed, server};
 use crate::config::{ConfigError, HttpVersions, Pem, Tls};
 use crate::small_file::tests::Folder;
@@ -142,19 +141,6 @@ async fn sec_10_without_verification_everybody_is_let_through_who_holds_the_key(
         let error = complaint(&tls, &impostor(&shown, &owned), "kube.test").await;
         assert!(matches!(*error, TlsError::Rustls(_)), "{:?}", *error);
     }
-}
-
-#[test]
-fn sec_10_without_verification_there_is_one_warning_per_client() {
-    let logs = Logs::default();
-    tracing::subscriber::with_default(logs.clone(), || {
-        let material = material(&lenient()).unwrap();
-        let _ = (material.current(), material.current());
-    });
-    assert_eq!(logs.warnings(), 1, "{}", logs.text());
-    let logs = Logs::default();
-    tracing::subscriber::with_default(logs.clone(), || material(&Authority::new("ours").trusted()).unwrap());
-    assert_eq!(logs.warnings(), 0, "{}", logs.text());
 }
 
 #[tokio::test]

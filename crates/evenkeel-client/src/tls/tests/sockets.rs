@@ -12,6 +12,7 @@ use tokio::net::TcpListener;
 use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 
+use super::logs::Logs;
 use super::pki::{Authority, VALID, server};
 use crate::config::{Config, HttpVersions, Pem, Proxy, ServerUrl, Tls};
 use crate::small_file::tests::Folder;
@@ -44,7 +45,7 @@ async fn greeter(config: Arc<ServerConfig>) -> SocketAddr {
         while let Ok((socket, _)) = listener.accept().await {
             let Ok(mut stream) = TlsAcceptor::from(Arc::clone(&config)).accept(socket).await else { continue };
             let asked = stream.get_ref().1.server_name().unwrap_or("nobody").to_owned();
-            stream.write_all(asked.as_bytes()).await.unwrap();
+            let _ = stream.write_all(asked.as_bytes()).await;
             let _ = stream.shutdown().await;
         }
     });
@@ -70,6 +71,20 @@ async fn sec_12_trn_008_the_given_name_is_asked_for_and_checked() {
     let addressed = greeter(server(&authority.server(&["127.0.0.1"], VALID), &[], None)).await;
     let dialed = dial(&config(&format!("https://{addressed}"), authority.trusted())).await.unwrap();
     assert_eq!(all(dialed).await, "nobody", "an address is no name to ask for");
+}
+
+#[tokio::test]
+async fn sec_10_without_verification_there_is_one_warning_per_client() {
+    let address = greeter(server(&Authority::new("ours").server(&["kube.test"], VALID), &[], None)).await;
+    let logs = Logs::default();
+    let _guard = tracing::subscriber::set_default(logs.clone());
+    let config = config(&format!("https://{address}"), Tls { insecure_skip_verify: true, ..Tls::default() });
+    let dialer = dialer(&config);
+    for _ in 0..3 {
+        dialer.clone().dial(Lane::Calls).await.unwrap();
+    }
+    assert_eq!(logs.warnings(), 1, "{}", logs.text());
+    assert!(logs.text().contains(&address.to_string()), "it names the server: {}", logs.text());
 }
 
 #[tokio::test]
