@@ -70,7 +70,8 @@ impl Dialer {
         self.protection.as_ref().is_some_and(|protection| {
             let epoch = protection.material.touch(now);
             // Only who finds something new writes, so that requests on all cores share the line.
-            protection.told.load(Ordering::Relaxed) != epoch && protection.told.swap(epoch, Ordering::Relaxed) != epoch
+            protection.told.load(Ordering::Relaxed) < epoch
+                && protection.told.fetch_max(epoch, Ordering::Relaxed) < epoch
         })
     }
 

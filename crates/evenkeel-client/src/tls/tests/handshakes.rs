@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use rcgen::ExtendedKeyUsagePurpose::{Any, ClientAuth, ServerAuth};
 use rustls::{ClientConfig, ServerConfig};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::time::Instant;
@@ -157,16 +158,20 @@ async fn sec_17_an_expired_certificate_is_named_with_its_date() {
 #[tokio::test]
 async fn a_self_signed_certificate_that_is_given_as_the_authority_is_trusted_for_its_name_and_time() {
     let trust = |pair: &super::pki::Pair| Tls { ca: Some(Pem::Data(pair.certificate.clone())), ..Tls::default() };
-    let pair = self_signed("kube.test", VALID);
+    let pair = self_signed("kube.test", VALID, &[]);
     outcome(&trust(&pair), &server(&pair, &[], None), "kube.test").await.unwrap();
     let error = complaint(&trust(&pair), &server(&pair, &[], None), "other.test").await;
     assert!(matches!(*error, TlsError::WrongName { .. }), "{:?}", *error);
-    let twin = self_signed("kube.test", VALID);
+    let twin = self_signed("kube.test", VALID, &[]);
     outcome(&trust(&pair), &server(&twin, &[], None), "kube.test").await.unwrap_err();
-    let expired = self_signed("kube.test", (2001, 2002));
+    let expired = self_signed("kube.test", (2001, 2002), &[]);
     let error = complaint(&trust(&expired), &server(&expired, &[], None), "kube.test").await;
     assert!(matches!(*error, TlsError::Expired { .. }), "{:?}", *error);
-    let early = self_signed("kube.test", (3998, 3999));
+    for (purpose, fine) in [(ServerAuth, true), (Any, true), (ClientAuth, false)] {
+        let pair = self_signed("kube.test", VALID, &[purpose]);
+        assert_eq!(outcome(&trust(&pair), &server(&pair, &[], None), "kube.test").await.is_ok(), fine);
+    }
+    let early = self_signed("kube.test", (3998, 3999), &[]);
     let error = complaint(&trust(&early), &server(&early, &[], None), "kube.test").await;
     assert!(matches!(*error, TlsError::NotYetValid { .. }), "{:?}", *error);
 }

@@ -87,9 +87,10 @@ impl Authority {
     }
 }
 
-/// A certificate that vouches for itself and calls itself an authority.
-pub(crate) fn self_signed(name: &str, years: Years) -> Pair {
+/// A certificate that vouches for itself and calls itself an authority, for these purposes.
+pub(crate) fn self_signed(name: &str, years: Years, purposes: &[ExtendedKeyUsagePurpose]) -> Pair {
     let mut params = params(name, &[name], years);
+    params.extended_key_usages = purposes.to_vec();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let key = KeyPair::generate().unwrap();
     Pair { certificate: params.self_signed(&key).unwrap().pem(), key: key.serialize_pem() }
