@@ -13,7 +13,7 @@ use crate::util::{PagingError, RetryError};
 
 /// What can go wrong with a call.
 ///
-/// Every variant names the call. The text is complete by itself: it includes the cause's, and [`source`] goes on behind
+/// Every variant that is about one call names it. The text is complete by itself: it includes the cause's, and [`source`] goes on behind
 /// that, so that printing the whole chain repeats nothing. Ask the predicates (`is_not_found`, `is_conflict`, …) rather
 /// than matching codes; they follow client-go's.
 ///

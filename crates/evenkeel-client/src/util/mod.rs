@@ -18,24 +18,24 @@
 //! What decides (when to try again, from which version, with which page) is written without I/O and given the time and
 //! the dice; the rest is thin.
 
-pub mod backoff;
+mod backoff;
 pub mod conditions;
 mod create_or_update;
-pub mod pager;
-pub mod poll;
+mod pager;
+mod poll;
 mod reference;
-pub mod retry;
-pub mod retry_watcher;
+mod retry;
+mod retry_watcher;
 mod selection;
 #[cfg(test)]
 mod testing;
-pub mod until;
+mod until;
 mod wait;
 
 pub use backoff::{Backoff, DEFAULT_BACKOFF, DEFAULT_RETRY, jitter};
 pub use create_or_update::{CreateOrUpdate, create_or_update};
 pub use pager::{Items, Listing, PageSource, Pager, PagingError};
-pub use poll::{Interrupted, Pace, PollError, is_interrupted, optional_timeout, poll_until, repeat};
+pub use poll::{Interrupted, Pace, PollError, is_interrupted, optional_timeout, poll_until, poll_with_backoff, repeat};
 pub use reference::{ToReference, part_reference, typed_reference};
 pub use retry::{Conflict, Retry, RetryError, retry, retry_on_conflict};
 pub use retry_watcher::{RetryWatcher, WatchSource};

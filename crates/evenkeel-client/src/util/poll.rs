@@ -1,4 +1,4 @@
-//! Doing something again and again: [`repeat`], [`poll_until`]; and what ends it before its time: [`Interrupted`].
+//! Doing something again and again: [`repeat`], [`poll_until`], [`poll_with_backoff`]; and what ends it before its time: [`Interrupted`].
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -6,6 +6,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tokio::time::Instant;
+
+use super::backoff::Backoff;
 
 /// When the next run of something periodic begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +86,22 @@ where
     }
 }
 
+/// Runs `condition` until it says yes or fails, at once and then as `backoff` says: at most as often as it has steps, and
+/// without a wait after the last run.
+pub async fn poll_with_backoff<E, F>(mut backoff: Backoff, mut condition: impl FnMut() -> F) -> Result<(), PollError<E>>
+where
+    F: Future<Output = Result<bool, E>>,
+{
+    while backoff.steps > 0 {
+        if condition().await.map_err(PollError::Condition)? {
+            return Ok(());
+        }
+        let Some(wait) = backoff.next_wait(fastrand::f64()) else { break };
+        tokio::time::sleep(wait).await;
+    }
+    Err(PollError::Interrupted(Interrupted::TimedOut))
+}
+
 /// Moments that are a period apart.
 struct Ticks {
     period: Duration,
@@ -123,11 +141,11 @@ pub enum Interrupted {
     Stopped,
 }
 
-/// Why [`poll_until`] ended without a yes.
+/// Why [`poll_until`] or [`poll_with_backoff`] ended without a yes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PollError<E> {
-    /// It was told to stop.
+    /// It was told to stop, or has run as often as it may.
     #[error("the condition has not come true")]
     Interrupted(#[source] Interrupted),
     /// The condition failed.

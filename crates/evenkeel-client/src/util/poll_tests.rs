@@ -3,6 +3,7 @@ use std::future::{pending, ready};
 
 use tokio::time::{Instant, sleep};
 
+use super::super::DEFAULT_BACKOFF;
 use super::*;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -65,6 +66,26 @@ async fn wa_006_a_yes_and_a_failure_end_the_poll() {
     assert_eq!(poll_until(SECOND, true, pending::<()>(), async || Ok::<_, ()>(true)).await, Ok(()));
     let failed = poll_until(SECOND, true, pending::<()>(), async || Err("broken")).await;
     assert_eq!(failed, Err(PollError::Condition("broken")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn wa_003_a_backoff_has_so_many_runs_and_no_wait_after_the_last() {
+    let times = RefCell::new(Vec::new());
+    let begin = Instant::now();
+    let backoff = Backoff { jitter: 0.0, ..DEFAULT_BACKOFF };
+    let never = poll_with_backoff(backoff, async || {
+        times.borrow_mut().push(begin.elapsed().as_millis());
+        Ok::<_, ()>(false)
+    });
+    assert_eq!(never.await, Err(PollError::Interrupted(Interrupted::TimedOut)));
+    assert_eq!(*times.borrow(), [0, 10, 60, 310]);
+    assert_eq!(begin.elapsed().as_millis(), 310);
+
+    let none = Backoff { steps: 0, ..backoff };
+    let never = poll_with_backoff(none, async || -> Result<bool, ()> { panic!("ran") }).await;
+    assert_eq!(never, Err(PollError::Interrupted(Interrupted::TimedOut)));
+    assert_eq!(poll_with_backoff(backoff, async || Ok::<_, ()>(true)).await, Ok(()));
+    assert_eq!(poll_with_backoff(backoff, async || Err("broken")).await, Err(PollError::Condition("broken")));
 }
 
 #[derive(Debug, thiserror::Error)]

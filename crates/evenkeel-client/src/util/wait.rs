@@ -81,7 +81,8 @@ pub async fn wait_until<K, W: ListSource<K>>(
         if condition(object.as_ref()) {
             return Ok(object);
         }
-        let mut changes = RetryWatcher::new(&list.meta.resource_version, source)?;
+        // What is too old to watch from is read again, so there is nothing to insist on.
+        let mut changes = RetryWatcher::new(&list.meta.resource_version, source)?.expired_attempts(1);
         let ended = loop {
             let object = match changes.next().await {
                 Some(WatchEvent::Added(object) | WatchEvent::Modified(object)) => Some(object),
