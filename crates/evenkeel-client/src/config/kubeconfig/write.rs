@@ -23,7 +23,7 @@ impl Kubeconfig {
     pub fn write_to(&self, path: impl AsRef<Path>) -> Result<(), ConfigError> {
         let path = path.as_ref();
         let text = self.to_yaml()?;
-        replace(&real(path), &text).map_err(|error| ConfigError::write(path, error))
+        replace(&real(path), text.expose()).map_err(|error| ConfigError::write(path, error))
     }
 }
 
