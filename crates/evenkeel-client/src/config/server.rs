@@ -35,6 +35,11 @@ impl ServerUrl {
         Ok(ServerUrl { scheme, authority, base: path.trim_end_matches('/').into() })
     }
 
+    /// The name of a server that is reached without a connection.
+    pub(crate) fn in_process() -> Self {
+        ServerUrl { scheme: Scheme::HTTP, authority: Authority::from_static("in-process"), base: "".into() }
+    }
+
     /// The server that someone means by a host, a host and a port, or a URL.
     ///
     /// Without a scheme it is `https` if there is material for TLS (`tls`: a CA, a client certificate, or the wish to
