@@ -9,10 +9,10 @@ use evenkeel_client::api::scope::Namespaced;
 use evenkeel_client::util::conditions::{and, condition_true, exists, is_deleted, is_deleted_or_replaced, not};
 use evenkeel_client::util::{Selection, when};
 use evenkeel_client::{
-    Api, Client, CreateOrUpdate, Error, ListParams, Pager, RetryWatcher, ToReference, Unstructured, create_or_update,
-    is_interrupted, retry_on_conflict, until, wait_for,
+    Api, Client, CreateOrUpdate, Error, ListParams, Pager, RetryWatcher, ToReference, Unstructured, WatchParams,
+    create_or_update, is_interrupted, retry_on_conflict, until, wait_for,
 };
-use evenkeel_core::{Obj, Status, WatchEvent};
+use evenkeel_core::{Obj, ResourceVersion, Status, WatchEvent};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use serde_json::json;
 use tokio::time::timeout;
@@ -115,6 +115,23 @@ async fn rw_002_rw_004_every_event_comes_once_though_watches_are_dropped() {
     let watches = count(&server, "GET", "watch=true");
     assert!(watches >= 7, "20 events at 3 a watch take at least 7 watches, there were {watches}");
     assert_eq!(watches, count(&server, "GET", "allowWatchBookmarks=true"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn rw_002_any_closure_is_a_source_of_watches() {
+    let (_server, _, maps) = start().await;
+    let list = maps.list(&ListParams::default()).await.unwrap();
+    let watch = |from: ResourceVersion| {
+        let maps = maps.clone();
+        async move { maps.watch(&WatchParams::from_version(from.as_str()).labels("app=web")).await }
+    };
+    let mut watcher = RetryWatcher::new(&list.meta.resource_version, watch).unwrap();
+    maps.create(&config_map("unlabelled")).await.unwrap();
+    let mut labelled = config_map("labelled");
+    labelled.metadata.labels.get_or_insert_default().insert("app".into(), "web".into());
+    let created = maps.create(&labelled).await.unwrap();
+    assert_eq!(name_of(&watcher.next().await.unwrap()), "labelled");
+    assert_eq!(watcher.resource_version(), created.resource_version());
 }
 
 #[tokio::test(start_paused = true)]

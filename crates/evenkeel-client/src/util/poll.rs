@@ -117,7 +117,8 @@ impl Ticks {
     }
 }
 
-async fn is_ready(mut future: Pin<&mut impl Future>) -> bool {
+/// Whether a future is ready now. One that was must not be asked again.
+pub(super) async fn is_ready(mut future: Pin<&mut impl Future>) -> bool {
     poll_fn(|context| Poll::Ready(future.as_mut().poll(context).is_ready())).await
 }
 

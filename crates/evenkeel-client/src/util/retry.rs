@@ -5,7 +5,7 @@ use std::future::{Future, Pending, pending};
 use std::pin::pin;
 
 use super::backoff::{Backoff, DEFAULT_RETRY};
-use super::poll::{Interrupted, is_interrupted};
+use super::poll::{Interrupted, is_interrupted, is_ready};
 use crate::error::Error;
 
 /// An error that may mean that somebody else wrote first. Implement it for an error type of your own to use
@@ -109,6 +109,9 @@ impl<S: Future> Retry<S> {
         let mut previous = None;
         let mut attempts = 0;
         loop {
+            if is_ready(stop.as_mut()).await {
+                return Err(RetryError::Stopped { last: previous });
+            }
             attempts += 1;
             let outcome = tokio::select! {
                 biased;

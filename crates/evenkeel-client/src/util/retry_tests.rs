@@ -132,7 +132,7 @@ async fn rt_006_a_signal_cuts_waits_and_attempts_short() {
     assert!(matches!(error, RetryError::Stopped { last: None }));
 
     let never = Retry::new(slow).stop_on(ready(()));
-    never.run(|_: &Own| true, async || -> Result<(), _> { panic!("ran") }).await.unwrap_err();
+    never.run(|_: &Own| true, || -> std::future::Ready<Result<(), _>> { panic!("begun") }).await.unwrap_err();
 }
 
 #[tokio::test(start_paused = true)]

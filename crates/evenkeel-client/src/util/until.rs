@@ -131,13 +131,13 @@ where
             this.events = None;
             return Poll::Ready(Ok(this.last.take()));
         }
-        if let Some(stop) = &mut this.stop
-            && stop.as_mut().poll(context).is_ready()
-        {
-            this.stop = None;
-            return Poll::Ready(Err(this.fail(UntilFailure::Interrupted(Interrupted::Stopped))));
-        }
         loop {
+            if let Some(stop) = &mut this.stop
+                && stop.as_mut().poll(context).is_ready()
+            {
+                this.stop = None;
+                return Poll::Ready(Err(this.fail(UntilFailure::Interrupted(Interrupted::Stopped))));
+            }
             let Some(events) = &mut this.events else { return Poll::Ready(Err(this.fail(UntilFailure::Closed))) };
             match ready!(Pin::new(events).poll_next(context)).map(WatchItem::into_event) {
                 None => return Poll::Ready(Err(this.fail(UntilFailure::Closed))),

@@ -163,7 +163,7 @@ async fn rw_006_the_server_says_when_to_come_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_server_does_not_say_how_long_a_day_is() {
+async fn what_a_server_asks_to_wait_is_bounded() {
     let details = StatusDetails { retry_after_seconds: u32::MAX, ..StatusDetails::default() };
     let never = Status::failure(503, Reason::SERVICE_UNAVAILABLE, "").with_details(details);
     let mut course = Course::new(&version("10")).unwrap();
