@@ -1,69 +1,53 @@
-//! What the environment says about connections, in client-go's variables.
+//! [`Environment`]: what a process finds around itself.
 
-use std::time::Duration;
+use std::ffi::OsString;
+use std::path::PathBuf;
 
-use super::{Connections, HttpVersions};
+/// Where a pod finds its service account.
+const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-impl Connections {
-    /// The defaults, but for what the environment says:
-    /// - `DISABLE_HTTP2`, with any value but an empty one: HTTP/1.1 only;
-    /// - `HTTP2_READ_IDLE_TIMEOUT_SECONDS`: [`Connections::ping_after`], 0 for never;
-    /// - `HTTP2_PING_TIMEOUT_SECONDS`: [`Connections::ping_timeout`].
-    ///
-    /// A value that is no number of seconds is logged and has no effect.
-    pub fn from_env() -> Self {
-        Connections::from_variables(|name| std::env::var(name).ok())
-    }
-
-    fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Self {
-        let defaults = Connections::default();
-        let seconds = |name| {
-            let value = variable(name).filter(|value| !value.is_empty())?;
-            let seconds = value.parse::<u32>();
-            if seconds.is_err() {
-                tracing::warn!(%name, %value, "not a number of seconds; the default is used");
-            }
-            seconds.ok().map(|seconds| Duration::from_secs(seconds.into()))
-        };
-        let disabled = variable("DISABLE_HTTP2").is_some_and(|value| !value.is_empty());
-        Connections {
-            http: if disabled { HttpVersions::Http1Only } else { defaults.http },
-            ping_after: match seconds("HTTP2_READ_IDLE_TIMEOUT_SECONDS") {
-                Some(after) => (!after.is_zero()).then_some(after),
-                None => defaults.ping_after,
-            },
-            ping_timeout: seconds("HTTP2_PING_TIMEOUT_SECONDS")
-                .filter(|timeout| !timeout.is_zero())
-                .unwrap_or(defaults.ping_timeout),
-            ..defaults
-        }
-    }
+/// What configuration is inferred from. It is a value, so that tests and programs with ideas of their own need not
+/// change the environment of the whole process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Environment {
+    /// `KUBECONFIG`: a list of files.
+    pub kubeconfig: Option<OsString>,
+    /// The home directory.
+    pub home: Option<PathBuf>,
+    /// `KUBERNETES_SERVICE_HOST`, which every pod has.
+    pub service_host: Option<String>,
+    /// `KUBERNETES_SERVICE_PORT`, which every pod has.
+    pub service_port: Option<String>,
+    /// `POD_NAMESPACE`, which a pod may have.
+    pub pod_namespace: Option<String>,
+    /// The directory with the pod's token, CA and namespace.
+    pub service_account: PathBuf,
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn with(name: &str, value: &str) -> Connections {
-        Connections::from_variables(|asked| (asked == name).then(|| value.to_owned()))
+impl Environment {
+    /// Nothing at all.
+    pub fn empty() -> Self {
+        Environment {
+            kubeconfig: None,
+            home: None,
+            service_host: None,
+            service_port: None,
+            pod_namespace: None,
+            service_account: SERVICE_ACCOUNT.into(),
+        }
     }
 
-    #[test]
-    fn trn_018_http2_unless_it_is_disabled_with_any_value() {
-        assert_eq!(Connections::from_variables(|_| None), Connections::default());
-        assert_eq!(Connections::default().http, HttpVersions::Any);
-        assert_eq!(with("DISABLE_HTTP2", "").http, HttpVersions::Any);
-        assert_eq!(with("DISABLE_HTTP2", "false").http, HttpVersions::Http1Only);
-    }
-
-    #[test]
-    fn trn_018_pings_after_30_s_and_waits_15_s_unless_told_otherwise() {
-        let after = |value| with("HTTP2_READ_IDLE_TIMEOUT_SECONDS", value).ping_after.map(|after| after.as_secs());
-        assert_eq!(
-            (after("12"), after("0"), after("soon"), after("-1"), after("")),
-            (Some(12), None, Some(30), Some(30), Some(30))
-        );
-        let timeout = |value| with("HTTP2_PING_TIMEOUT_SECONDS", value).ping_timeout.as_secs();
-        assert_eq!((timeout("3"), timeout("0"), timeout("x")), (3, 15, 15));
+    /// The environment of this process, as it is now. The service account is always looked for in its one place.
+    pub fn from_process() -> Self {
+        let text = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+        Environment {
+            kubeconfig: std::env::var_os("KUBECONFIG").filter(|list| !list.is_empty()),
+            home: std::env::home_dir().filter(|home| !home.as_os_str().is_empty()),
+            service_host: text("KUBERNETES_SERVICE_HOST"),
+            service_port: text("KUBERNETES_SERVICE_PORT"),
+            pod_namespace: text("POD_NAMESPACE"),
+            ..Environment::empty()
+        }
     }
 }

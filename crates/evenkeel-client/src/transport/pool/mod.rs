@@ -146,7 +146,12 @@ impl Alive for Waiter {
 
 impl Pool {
     /// Connections to this server, none yet. This needs no runtime; requests need one with I/O and time.
-    pub(crate) fn new(server: &ServerUrl, connections: &Connections, limits: &Limits, dial: Arc<dyn Dial>) -> Self {
+    pub(crate) fn new(
+        server: &ServerUrl,
+        connections: &Connections,
+        limits: &Limits,
+        dial: impl Dial + 'static,
+    ) -> Self {
         let authority = without_credentials(server.authority());
         // An authority is made of characters that a header may have.
         let host_header =
@@ -161,7 +166,7 @@ impl Pool {
                 idle_timeout: connections.idle_timeout,
                 max_idle: connections.max_idle,
                 max_headers: limits.header_count,
-                dial,
+                dial: Arc::new(dial),
                 tally: Arc::new(Tally {
                     host: authority.as_str().into(),
                     connections: AtomicUsize::new(0),

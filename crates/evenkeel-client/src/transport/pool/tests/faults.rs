@@ -222,7 +222,7 @@ async fn all_who_wait_for_a_connection_hear_that_there_is_none() {
         }
     });
     let server = ServerUrl::parse("https://server").unwrap();
-    let pool = Pool::new(&server, &Connections::default(), &Limits::default(), Arc::new(dial));
+    let pool = Pool::new(&server, &Connections::default(), &Limits::default(), dial);
     let mut calls = tokio::task::JoinSet::new();
     for _ in 0..20 {
         calls.spawn(tower_service::Service::call(&mut pool.clone(), get("/")));
@@ -244,6 +244,6 @@ async fn all_who_wait_for_a_connection_hear_that_there_is_none() {
 async fn a_dialer_that_panics_leaves_nobody_waiting() {
     let server = ServerUrl::parse("https://server").unwrap();
     let dial = FakeDial(|_| async { panic!("a dialer of somebody's") });
-    let pool = Pool::new(&server, &Connections::default(), &Limits::default(), Arc::new(dial));
+    let pool = Pool::new(&server, &Connections::default(), &Limits::default(), dial);
     assert_eq!(pool.send(get("/")).await.unwrap_err().fault(), TransportFault::Connect);
 }

@@ -119,7 +119,7 @@ async fn requests_have_a_path_and_a_host_without_credentials() {
     let address = server.address;
     let url = ServerUrl::parse(&format!("http://me:secret@{address}")).unwrap();
     let connections = Connections::default();
-    let pool = Pool::new(&url, &connections, &Limits::default(), Arc::new(TcpDial::new(&url, &connections)));
+    let pool = Pool::new(&url, &connections, &Limits::default(), TcpDial::new(&url, &connections));
     for uri in ["/api/v1?limit=1".to_owned(), format!("http://{address}/api/v1?limit=1")] {
         text(pool.send(get(&uri)).await.unwrap()).await.unwrap();
         let head = hear.recv().await.unwrap();

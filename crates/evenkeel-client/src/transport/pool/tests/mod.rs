@@ -53,13 +53,13 @@ where
             Ok(Dialed { io: Box::new(ours), http2 })
         }
     });
-    Pool::new(&ServerUrl::parse("http://server").unwrap(), connections, &Limits::default(), Arc::new(dial))
+    Pool::new(&ServerUrl::parse("http://server").unwrap(), connections, &Limits::default(), dial)
 }
 
 /// A pool of plain TCP connections.
 fn over_tcp(address: SocketAddr, connections: &Connections) -> Pool {
     let server = ServerUrl::parse(&format!("http://{address}")).unwrap();
-    Pool::new(&server, connections, &Limits::default(), Arc::new(TcpDial::new(&server, connections)))
+    Pool::new(&server, connections, &Limits::default(), TcpDial::new(&server, connections))
 }
 
 fn http2_only() -> Connections {
@@ -245,7 +245,7 @@ fn over_tls(url: &str, ca: &str) -> Pool {
             Ok(Dialed { io: Box::new(stream), http2 })
         }
     });
-    Pool::new(&server, &Connections::default(), &Limits::default(), Arc::new(dial))
+    Pool::new(&server, &Connections::default(), &Limits::default(), dial)
 }
 
 /// Polls once, without asking to be woken.

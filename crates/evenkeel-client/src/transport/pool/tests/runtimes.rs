@@ -154,7 +154,7 @@ fn when_the_pool_is_dropped_connections_being_made_are_called_off() {
     runtime.block_on(async {
         let dial = FakeDial(|_| std::future::pending());
         let server = ServerUrl::parse("http://server").unwrap();
-        let pool = Pool::new(&server, &Connections::default(), &Limits::default(), Arc::new(dial));
+        let pool = Pool::new(&server, &Connections::default(), &Limits::default(), dial);
         let call = tokio::spawn(tower_service::Service::call(&mut pool.clone(), get("/")));
         eventually("the dial", || pool.stats().dials == 1).await;
         drop(pool);

@@ -1,0 +1,130 @@
+//! [`Client`]: the handle that everything starts from.
+
+use std::any::TypeId;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use evenkeel_core::ResourceInfo;
+use evenkeel_core::resource::StaticScope;
+use http::Method;
+use kube_core::Resource;
+use tower_layer::Layer;
+use tower_service::Service;
+
+use crate::config::{Config, ServerUrl};
+use crate::error::Error;
+use crate::rest::{Path, Request};
+use crate::transport::{Body, BoxError, Transport};
+
+/// A client of one API server. Cheap to clone; clones share connections, limits and caches.
+///
+/// It may be made outside of a runtime and used in several: nothing of it runs but the calls that are made with it, and
+/// the connections that those calls opened.
+#[derive(Clone)]
+pub struct Client {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    config: Config,
+    transport: Transport,
+    /// The kinds that have been used, so that everybody shares one description and its memo of decoded objects. Grows with
+    /// the number of Rust types that are used as kinds.
+    kinds: RwLock<HashMap<TypeId, Arc<ResourceInfo>>>,
+}
+
+/// Makes a [`Client`].
+#[derive(Debug)]
+pub struct ClientBuilder {
+    config: Config,
+    transport: Transport,
+}
+
+impl ClientBuilder {
+    /// Answers requests with this service instead of connections to the server: an API server in this process, or a
+    /// stand-in.
+    pub fn service<S, B>(config: Config, service: S) -> Self
+    where
+        S: Service<http::Request<Body>, Response = http::Response<B>> + Clone + Send + Sync + 'static,
+        S::Error: Into<BoxError>,
+        S::Future: Send,
+        B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        ClientBuilder { config, transport: Transport::new(service) }
+    }
+
+    /// Puts a layer around what has been built so far. Layers see every attempt, with its credentials.
+    pub fn layer<L, B>(mut self, layer: L) -> Self
+    where
+        L: Layer<Transport>,
+        L::Service: Service<http::Request<Body>, Response = http::Response<B>> + Clone + Send + Sync + 'static,
+        <L::Service as Service<http::Request<Body>>>::Error: Into<BoxError>,
+        <L::Service as Service<http::Request<Body>>>::Future: Send,
+        B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        self.transport = Transport::new(layer.layer(self.transport));
+        self
+    }
+
+    /// The client.
+    pub fn build(self) -> Result<Client, Error> {
+        Ok(Client::new(self.config, self.transport))
+    }
+}
+
+impl Client {
+    /// A client of whatever answers requests in this process, such as an embedded API server, with the default
+    /// configuration. [`ClientBuilder::service`] takes another one.
+    pub fn from_service<S, B>(service: S) -> Self
+    where
+        S: Service<http::Request<Body>, Response = http::Response<B>> + Clone + Send + Sync + 'static,
+        S::Error: Into<BoxError>,
+        S::Future: Send,
+        B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        Client::new(Config::new(ServerUrl::in_process()), Transport::new(service))
+    }
+
+    fn new(config: Config, transport: Transport) -> Self {
+        Client { inner: Arc::new(Inner { config, transport, kinds: RwLock::default() }) }
+    }
+
+    /// A request to anywhere. The typed APIs are made of these.
+    pub fn request(&self, method: Method, path: Path<'_>) -> Request {
+        Request::new(self, method, path)
+    }
+
+    /// What the client was made from.
+    pub fn config(&self) -> &Config {
+        &self.inner.config
+    }
+
+    pub(crate) fn transport(&self) -> &Transport {
+        &self.inner.transport
+    }
+
+    /// The description of a kind, the same one every time.
+    pub fn resource<K>(&self) -> Arc<ResourceInfo>
+    where
+        K: Resource + 'static,
+        K::DynamicType: Default,
+        K::Scope: StaticScope,
+    {
+        let kinds = &self.inner.kinds;
+        if let Some(info) = kinds.read().unwrap_or_else(PoisonError::into_inner).get(&TypeId::of::<K>()) {
+            return Arc::clone(info);
+        }
+        let mut kinds = kinds.write().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(kinds.entry(TypeId::of::<K>()).or_insert_with(|| Arc::new(ResourceInfo::of::<K>())))
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("server", &self.inner.config.server).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,247 @@
+//! [`Error`]: what can go wrong with a call.
+
+use std::fmt;
+use std::time::Duration;
+
+use evenkeel_core::{DecodeError, Status, StreamError};
+use http::{Method, StatusCode};
+
+use crate::config::ConfigError;
+use crate::rest::RequestError;
+use crate::transport::TransportError;
+use crate::util::{PagingError, RetryError};
+
+/// What can go wrong with a call.
+///
+/// Every variant that is about one call names it. The text is complete by itself: it includes the cause's, and [`source`] goes on behind
+/// that, so that printing the whole chain repeats nothing. Ask the predicates (`is_not_found`, `is_conflict`, …) rather
+/// than matching codes; they follow client-go's.
+///
+/// [`source`]: std::error::Error::source
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// The client could not be made.
+    Config(ConfigError),
+    /// The request makes no sense; nothing was sent.
+    Request(RequestError),
+    /// The server refused, or failed, and says why.
+    Api {
+        /// Which call.
+        call: CallName,
+        /// What the server says. If its answer was no `Status`, one was made from what it did say.
+        status: Box<Status>,
+    },
+    /// There is no answer, or only half of one. Whether the server acted on the request is not known unless the
+    /// [fault](TransportError::fault) says that there was no connection.
+    Transport {
+        /// Which call.
+        call: CallName,
+        /// What happened to the connection.
+        source: TransportError,
+        /// The error of the attempt before, if there was one and it was another.
+        previous: Option<Box<Error>>,
+    },
+    /// The call took longer than it was given. The server may still act on it.
+    Timeout {
+        /// Which call.
+        call: CallName,
+        /// How long it was given.
+        limit: Duration,
+        /// The error of the last attempt, if one had failed before time ran out.
+        previous: Option<Box<Error>>,
+    },
+    /// The client's own limit on the rate of requests would have made the call wait for longer than it has.
+    RateLimited {
+        /// Which call.
+        call: CallName,
+        /// How long it would have waited.
+        wait: Duration,
+        /// The error of the last attempt, if this was to be another one.
+        previous: Option<Box<Error>>,
+    },
+    /// The answer is larger than the client accepts.
+    TooLarge {
+        /// Which call.
+        call: CallName,
+        /// The limit, in bytes.
+        limit: usize,
+    },
+    /// The server points elsewhere, and the client does not go there.
+    Redirected {
+        /// Which call.
+        call: CallName,
+        /// The server's code.
+        code: StatusCode,
+        /// Where it points, as far as it can be shown.
+        location: String,
+    },
+    /// The answer is in a form that the client does not read.
+    Unreadable {
+        /// Which call.
+        call: CallName,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The answer is no object of the kind that was asked for.
+    Decode {
+        /// Which call.
+        call: CallName,
+        /// Where it is wrong.
+        source: DecodeError,
+    },
+    /// The answer is no list, or no watch.
+    Stream {
+        /// Which call.
+        call: CallName,
+        /// Where it is wrong.
+        source: StreamError,
+    },
+    /// A call was tried again, and there is more to tell of that than the error of the last attempt.
+    Retry(Box<RetryError<Error>>),
+    /// A collection that was read page by page does not come to an end.
+    Paging(PagingError),
+}
+
+/// A call as people name it: `GET /api/v1/namespaces/default/pods/web-0`. The query is left out.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct CallName {
+    method: Method,
+    path: Box<str>,
+}
+
+impl CallName {
+    pub(crate) fn new(method: &Method, path: &str) -> Self {
+        CallName { method: method.clone(), path: path.into() }
+    }
+
+    /// The method.
+    pub fn method(&self) -> &Method {
+        &self.method
+    }
+
+    /// The path, without the query.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+}
+
+impl fmt::Display for CallName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.method, self.path)
+    }
+}
+
+impl fmt::Debug for CallName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Error {
+    /// What the server said, if it was the server that refused.
+    pub fn status(&self) -> Option<&Status> {
+        match self {
+            Error::Api { status, .. } => Some(status),
+            Error::Retry(retry) => retry.error().and_then(Error::status),
+            _ => None,
+        }
+    }
+
+    /// The object or the resource is not there.
+    pub fn is_not_found(&self) -> bool {
+        self.status().is_some_and(Status::is_not_found)
+    }
+
+    /// The object to create is there already.
+    pub fn is_already_exists(&self) -> bool {
+        self.status().is_some_and(Status::is_already_exists)
+    }
+
+    /// The write was based on an old version; read again and retry.
+    pub fn is_conflict(&self) -> bool {
+        self.status().is_some_and(Status::is_conflict)
+    }
+
+    fn call_name(&self) -> Option<&CallName> {
+        match self {
+            Error::Config(_) | Error::Request(_) | Error::Retry(_) | Error::Paging(_) => None,
+            Error::Api { call, .. }
+            | Error::Transport { call, .. }
+            | Error::Timeout { call, .. }
+            | Error::RateLimited { call, .. }
+            | Error::TooLarge { call, .. }
+            | Error::Redirected { call, .. }
+            | Error::Unreadable { call, .. }
+            | Error::Decode { call, .. }
+            | Error::Stream { call, .. } => Some(call),
+        }
+    }
+
+    fn previous(&self) -> Option<&Error> {
+        match self {
+            Error::Transport { previous, .. }
+            | Error::Timeout { previous, .. }
+            | Error::RateLimited { previous, .. } => previous.as_deref(),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(call) = self.call_name() {
+            write!(f, "{call}: ")?;
+        }
+        match self {
+            Error::Config(source) => write!(f, "{source}"),
+            Error::Request(source) => write!(f, "{source}"),
+            Error::Api { status, .. } => write!(f, "{status}"),
+            Error::Transport { source, .. } => write!(f, "{source}"),
+            Error::Timeout { limit, .. } => write!(f, "no answer within {limit:?}"),
+            Error::RateLimited { wait, .. } => {
+                write!(f, "the client's rate limit would delay it by {wait:?}, which is longer than it may take")
+            }
+            Error::TooLarge { limit, .. } => write!(f, "the answer is larger than {limit} bytes and was not read"),
+            Error::Redirected { code, location, .. } => {
+                write!(f, "the server answered {code} and points to {location:?}, which is not followed")
+            }
+            Error::Unreadable { problem, .. } => write!(f, "the answer cannot be read: {problem}"),
+            Error::Decode { source, .. } => write!(f, "{source}"),
+            Error::Stream { source, .. } => write!(f, "{source}"),
+            Error::Retry(source) => write!(f, "{source}"),
+            Error::Paging(source) => write!(f, "{source}"),
+        }?;
+        match self.previous() {
+            Some(previous) => write!(f, " (the attempt before: {previous})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::Config(source) => std::error::Error::source(source),
+            Error::Request(source) => std::error::Error::source(source),
+            Error::Transport { source, .. } => std::error::Error::source(source),
+            Error::Decode { source, .. } => std::error::Error::source(source),
+            Error::Stream { source, .. } => std::error::Error::source(source),
+            Error::Retry(source) => std::error::Error::source(&**source),
+            Error::Paging(source) => std::error::Error::source(source),
+            _ => None,
+        }
+    }
+}
+
+impl From<ConfigError> for Error {
+    fn from(error: ConfigError) -> Self {
+        Error::Config(error)
+    }
+}
+
+impl From<RequestError> for Error {
+    fn from(error: RequestError) -> Self {
+        Error::Request(error)
+    }
+}
