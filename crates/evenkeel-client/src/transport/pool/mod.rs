@@ -152,7 +152,7 @@ impl Pool {
         limits: &Limits,
         dial: impl Dial + 'static,
     ) -> Self {
-        let authority = without_credentials(server.authority());
+        let authority = server.authority().clone();
         // An authority is made of characters that a header may have.
         let host_header =
             HeaderValue::from_str(authority.as_str()).unwrap_or_else(|_| HeaderValue::from_static("localhost"));
@@ -469,11 +469,4 @@ fn spare(request: &Request<Body>) -> Option<Request<Body>> {
     *copy.uri_mut() = request.uri().clone();
     *copy.headers_mut() = request.headers().clone();
     Some(copy)
-}
-
-fn without_credentials(authority: &Authority) -> Authority {
-    match authority.as_str().rsplit_once('@') {
-        Some((_, bare)) => Authority::try_from(bare).unwrap_or_else(|_| authority.clone()),
-        None => authority.clone(),
-    }
 }
