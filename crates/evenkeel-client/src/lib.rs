@@ -4,6 +4,7 @@
 
 mod client;
 pub mod config;
+pub mod discovery;
 mod error;
 pub mod rest;
 mod secret;
