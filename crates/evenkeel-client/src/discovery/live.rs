@@ -134,10 +134,7 @@ impl Discovery {
     /// What the server says of itself.
     pub async fn server_version(&self) -> Result<VersionInfo, DiscoveryError> {
         let live = self.documents.clone().without_cache();
-        let read = |document: &Document| {
-            serde_json::from_slice(&document.body)
-                .map_err(|error| format!("it is no version (line {}, column {})", error.line(), error.column()))
-        };
+        let read = |document: &Document| wire::read_object("version", &document.body);
         Ok(live.get(Wanted::new("/version", "application/json"), read, |_| false).await?)
     }
 

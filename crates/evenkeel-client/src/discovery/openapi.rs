@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::documents::{Document, Documents, Wanted};
 use super::error::DiscoveryError;
 use super::shared::Shared;
-use super::wire::{MAX_GROUP_VERSIONS, can_stand_in_path};
+use super::wire::{MAX_GROUP_VERSIONS, can_stand_in_path, read_object};
 use crate::error::Error;
 
 const ROOT: &str = "/openapi/v3";
@@ -211,8 +211,7 @@ fn read_index(body: &[u8], base: &str) -> Result<OpenApiIndex, String> {
         #[serde(default, rename = "serverRelativeURL")]
         url: String,
     }
-    let index: WireIndex = serde_json::from_slice(body)
-        .map_err(|error| format!("it is no index of OpenAPI (line {}, column {})", error.line(), error.column()))?;
+    let index: WireIndex = read_object("index of OpenAPI documents", body)?;
     if index.paths.len() > MAX_GROUP_VERSIONS {
         return Err(format!("it names {} documents, more than are accepted", index.paths.len()));
     }

@@ -142,9 +142,18 @@ fn shorten(name: &str) -> String {
     name.chars().take(64).collect()
 }
 
-fn read<'de, T: Deserialize<'de>>(body: &'de [u8]) -> Result<T, String> {
+/// Reads a JSON object; `what` it should be is for the error.
+pub(super) fn read_object<'de, T: Deserialize<'de>>(what: &str, body: &'de [u8]) -> Result<T, String> {
+    // An array would do for a struct, element by element; no server means that.
+    if body.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
+        return Err(format!("it is no {what}"));
+    }
     serde_json::from_slice(body)
-        .map_err(|error| format!("it is no discovery document (line {}, column {})", error.line(), error.column()))
+        .map_err(|error| format!("it is no {what} (line {}, column {})", error.line(), error.column()))
+}
+
+fn read<'de, T: Deserialize<'de>>(body: &'de [u8]) -> Result<T, String> {
+    read_object("discovery document", body)
 }
 
 fn expect_kind(kind: &str, expected: &str) -> Result<(), String> {

@@ -126,7 +126,7 @@ fn null_and_absent_are_empty_and_other_kinds_are_refused() {
         let listing = read_listing(Root::Groups, "application/json", body.as_bytes()).unwrap();
         assert!(listing.legacy && listing.found.groups.is_empty(), "{body}");
     }
-    for body in ["", "[", "<html>", r#"{"kind":"Status","code":200}"#, r#"{"groups":7}"#] {
+    for body in ["", "[", "[]", "null", "<html>", r#"{"kind":"Status","code":200}"#, r#"{"groups":7}"#] {
         assert!(read_listing(Root::Groups, "application/json", body.as_bytes()).is_err(), "{body}");
         assert!(read_listing(Root::Core, AGGREGATED, body.as_bytes()).is_err() || body.contains("groups"), "{body}");
     }

@@ -179,12 +179,18 @@ impl RestMapper {
     fn tell(&self, query: &ResourceQuery, table: &KindTable) {
         let expansion = table.expand_short_name(query);
         for other in expansion.others {
-            let warning = format!("the short name {query} stands for {}; it could also match {other}", expansion.query);
-            let mut told = lock(&self.inner.told);
-            if told.len() < MAX_TOLD && told.insert(warning.clone()) {
-                drop(told);
-                (self.inner.warn)(&warning);
-            }
+            self.warn_once(format!(
+                "the short name {query} stands for {}; it could also match {other}",
+                expansion.query
+            ));
+        }
+    }
+
+    fn warn_once(&self, warning: String) {
+        let mut told = lock(&self.inner.told);
+        if told.len() < MAX_TOLD && told.insert(warning.clone()) {
+            drop(told);
+            (self.inner.warn)(&warning);
         }
     }
 }
