@@ -2,14 +2,22 @@
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
+pub mod api;
+pub mod auth;
 mod client;
 pub mod config;
 pub mod discovery;
 mod error;
 pub mod rest;
 mod secret;
+mod small_file;
+pub mod tls;
 pub mod transport;
 
+pub use api::{
+    Api, Call, Deleted, FieldValidation, ListParams, Object, PartialObjectMetadata, Patch, Propagation, Unstructured,
+    VersionMatch, WatchParams,
+};
 pub use client::{Client, ClientBuilder};
 pub use config::Config;
 pub use error::{CallName, Error};

@@ -1,0 +1,1 @@
+//! The pool against real and pretended servers.
