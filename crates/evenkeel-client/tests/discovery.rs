@@ -1,7 +1,6 @@
 //! Discovery, names and schemas of an API server in this process.
 #![allow(missing_docs)]
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_apiserver::{ApiServer, ServerVersion};
@@ -29,17 +28,16 @@ fn names(discovered: &Discovered) -> Vec<String> {
     discovered.resources.iter().map(|list| list.group_version.api_version()).collect()
 }
 
-/// What two answers have in common whatever their form: the older one has no order between a resource and the next
-/// one's subresources to lose.
-fn flat(discovered: &Discovered) -> Vec<(Arc<ResourceInfo>, String, Vec<String>, Vec<String>, Vec<String>)> {
+/// Everything that is said of every resource.
+fn flat(discovered: &Discovered) -> Vec<String> {
     let resources = discovered.resources.iter().flat_map(|list| &list.resources);
     resources
         .map(|resource| {
             let subresources = resource.subresources.iter().map(|sub| format!("{} {:?}", sub.name, sub.kind));
-            let mut subresources: Vec<_> = subresources.collect();
-            subresources.sort();
-            let all = (resource.short_names.clone(), resource.categories.clone());
-            (Arc::clone(&resource.info), resource.singular.clone(), all.0, all.1, subresources)
+            let subresources: Vec<_> = subresources.collect();
+            let (info, singular) = (&resource.info, &resource.singular);
+            let (short_names, categories, verbs) = (&resource.short_names, &resource.categories, &resource.verbs);
+            format!("{info:?} {singular} {short_names:?} {categories:?} {verbs:?} {subresources:?}")
         })
         .collect()
 }

@@ -1,5 +1,6 @@
 //! [`CachedDiscovery`]: discovery that asks once and remembers.
 
+use std::fmt;
 use std::sync::Arc;
 
 use kube_core::GroupVersion;
@@ -20,12 +21,11 @@ use super::shared::Shared;
 ///
 /// A version of a group that is not known is not asked for either. Whoever waits for a new one to appear uses a
 /// [`RestMapper`](super::RestMapper), or invalidates.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct CachedDiscovery {
     inner: Arc<Inner>,
 }
 
-#[derive(Debug)]
 struct Inner {
     discovery: Discovery,
     openapi: OpenApi,
@@ -88,7 +88,7 @@ impl CachedDiscovery {
 
     /// Forgets everything, so that the next call asks the server.
     pub fn invalidate(&self) {
-        self.distrust_disk();
+        self.inner.discovery.documents.distrust_disk();
         self.inner.openapi.invalidate();
         self.inner.known.clear();
     }
@@ -96,16 +96,10 @@ impl CachedDiscovery {
     /// What the server says now, if this is what is known. Until it has answered, the old answer stays.
     pub(super) async fn renew(&self, old: &Arc<Discovered>) -> Result<Arc<Discovered>, DiscoveryError> {
         let fetch = async {
-            self.distrust_disk();
+            self.inner.discovery.documents.distrust_disk();
             self.inner.discovery.groups_and_resources().await
         };
         self.inner.known.renew(old, fetch).await
-    }
-
-    fn distrust_disk(&self) {
-        if let Some(disk) = self.inner.discovery.documents.disk() {
-            disk.invalidate();
-        }
     }
 
     /// What is known, with this version of a group asked for anew.
@@ -126,6 +120,13 @@ impl CachedDiscovery {
             }
         }
         Ok(mended)
+    }
+}
+
+impl fmt::Debug for CachedDiscovery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let filled = self.inner.known.peek().is_some();
+        f.debug_struct("CachedDiscovery").field("filled", &filled).field("discovery", &self.inner.discovery).finish()
     }
 }
 

@@ -268,6 +268,48 @@ fn the_oldest_files_go_when_there_are_too_many() {
 }
 
 #[tokio::test]
+async fn schemas_on_disk_are_good_at_any_age_if_the_index_says_so() {
+    let (directory, clock, fake) = (Temporary::new(), Hand::default(), server());
+    let index =
+        |hash: &str| json!({"paths": {"api/v1": {"serverRelativeURL": format!("/openapi/v3/api/v1?hash={hash}")}}});
+    let core = kube_core::GroupVersion::gv("", "v1");
+    fake.json("/openapi/v3", &index("A")).tag("/openapi/v3", "\"index-1\"");
+    fake.json("/openapi/v3/api/v1", &json!({"state": "A"})).tag("/openapi/v3/api/v1", "\"A\"");
+    cached(&fake, clock.cache(&directory)).openapi().schema(&core).await.unwrap();
+    assert_eq!(fake.asked().len(), 2);
+
+    clock.advance(2 * TTL);
+    cached(&fake, clock.cache(&directory)).openapi().schema(&core).await.unwrap();
+    let asked = fake.asked();
+    assert_eq!(asked.len(), 1, "only the index is asked for: {asked:?}");
+    assert_eq!((asked[0].target.as_str(), asked[0].code), ("/openapi/v3", 304));
+
+    // Within the time to live the index on disk may be of yesterday; the server's pointer says so.
+    let next = cached(&fake, clock.cache(&directory));
+    next.openapi().index().await.unwrap();
+    assert!(fake.asked().is_empty());
+    fs::remove_file(
+        directory.cache_directory().join(file_name("http://in-process /openapi/v3/api/v1 application/json")),
+    )
+    .unwrap();
+    fake.fail("/openapi/v3/api/v1", 301);
+    fake.json("/openapi/v3", &json!({"paths": {"api/v1": {"serverRelativeURL": "/openapi/v3/new?hash=B"}}}));
+    fake.json("/openapi/v3/new", &json!({"state": "B"}));
+    assert_eq!(next.openapi().schema_value(&core).await.unwrap(), json!({"state": "B"}));
+}
+
+#[tokio::test]
+async fn debug_shows_no_bodies() {
+    let (directory, clock, fake) = (Temporary::new(), Hand::default(), server());
+    for known in [fake.client().discovery().cached(), cached(&fake, clock.cache(&directory))] {
+        known.groups_and_resources().await.unwrap();
+        let text = format!("{known:?} {:?}", known.openapi());
+        assert!(text.contains("filled: true") && !text.contains("APIGroupDiscoveryList\""), "{text}");
+        assert!(text.len() < 2000, "{text}");
+    }
+}
+
+#[tokio::test]
 async fn a_cache_that_cannot_be_used_costs_nothing_but_time() {
     let (directory, clock, fake) = (Temporary::new(), Hand::default(), server());
     fs::write(directory.cache_directory(), b"a file").unwrap();

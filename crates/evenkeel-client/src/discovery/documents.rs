@@ -1,6 +1,7 @@
 //! Fetching documents: within a time, from a cache where that is allowed, and no bytes twice where the server has tags.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -23,13 +24,19 @@ const MAX_KEPT_BYTES: usize = 16 << 20;
 /// The longest tag that is sent back.
 const MAX_ETAG: usize = 1024;
 
-/// What a server sent.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What a server sent. `Debug` shows its size, not its bytes.
+#[derive(Clone, PartialEq, Eq)]
 pub(super) struct Document {
     pub(super) media_type: Box<str>,
     /// What the server calls this state of the document.
     pub(super) etag: Option<Box<str>>,
     pub(super) body: Bytes,
+}
+
+impl fmt::Debug for Document {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Document({}, {} bytes, tag {:?})", self.media_type, self.body.len(), self.etag)
+    }
 }
 
 /// Which document.
@@ -100,7 +107,8 @@ impl Kept {
 impl Documents {
     /// Asks the server every time.
     pub(super) fn live(client: &Client) -> Self {
-        Documents { client: client.clone(), timeout: client.config().timeout.unwrap_or(TIMEOUT), kept: None }
+        let timeout = client.config().timeout.filter(|limit| !limit.is_zero()).unwrap_or(TIMEOUT);
+        Documents { client: client.clone(), timeout, kept: None }
     }
 
     /// Keeps what has a tag in memory, or everything on disk if there is one.
@@ -120,6 +128,13 @@ impl Documents {
 
     pub(super) fn disk(&self) -> Option<&DiskCache> {
         self.kept.as_ref()?.disk.as_ref()
+    }
+
+    /// From now on asks the server about whatever this process has not written to disk since.
+    pub(super) fn distrust_disk(&self) {
+        if let Some(disk) = self.disk() {
+            disk.invalidate();
+        }
     }
 
     /// The document, read by `read`, whose error is what is wrong with it. It is kept if `is_whole` says that it is worth

@@ -1,6 +1,7 @@
 //! [`OpenApi`]: the schemas of what a server serves.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -23,12 +24,11 @@ const MAX_REMEMBERED: usize = 64 << 20;
 ///
 /// What was fetched is remembered until [`invalidate`](Self::invalidate), as far as it fits into 64 MiB. Failures are not
 /// remembered. If a document has changed since the index was read, the index is read again.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct OpenApi {
     inner: Arc<Inner>,
 }
 
-#[derive(Debug)]
 struct Inner {
     documents: Documents,
     index: Shared<OpenApiIndex>,
@@ -87,7 +87,7 @@ impl OpenApiIndex {
 }
 
 /// What was fetched. Bounded by its bytes.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Schemas {
     known: HashMap<SchemaKey, Bytes>,
     order: VecDeque<SchemaKey>,
@@ -148,6 +148,7 @@ impl OpenApi {
         let index = self.index().await?;
         match self.fetch(index.url(group_version)?, media_type).await {
             Err(error) if is_moved(&error) => {
+                self.inner.documents.distrust_disk();
                 let index = self.inner.index.renew(&index, self.fetch_index()).await?;
                 self.fetch(index.url(group_version)?, media_type).await
             }
@@ -157,6 +158,7 @@ impl OpenApi {
 
     /// Forgets everything, so that the next call asks the server.
     pub fn invalidate(&self) {
+        self.inner.documents.distrust_disk();
         *self.schemas() = Schemas::default();
         self.inner.index.clear();
     }
@@ -188,6 +190,13 @@ impl OpenApi {
         let schema = self.inner.documents.get(wanted, read, is_whole).await?;
         self.schemas().put(key, schema.clone());
         Ok(schema)
+    }
+}
+
+impl fmt::Debug for OpenApi {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let remembered = self.schemas().known.len();
+        f.debug_struct("OpenApi").field("remembered", &remembered).field("documents", &self.inner.documents).finish()
     }
 }
 
