@@ -107,8 +107,14 @@ impl Kept {
 impl Documents {
     /// Asks the server every time.
     pub(super) fn live(client: &Client) -> Self {
-        let timeout = client.config().timeout.filter(|limit| !limit.is_zero()).unwrap_or(TIMEOUT);
-        Documents { client: client.clone(), timeout, kept: None }
+        let documents = Documents { client: client.clone(), timeout: TIMEOUT, kept: None };
+        documents.within(client.config().timeout.unwrap_or_default())
+    }
+
+    /// Gives every request this much time; zero stands for the default.
+    pub(super) fn within(mut self, timeout: Duration) -> Self {
+        self.timeout = if timeout.is_zero() { TIMEOUT } else { timeout };
+        self
     }
 
     /// Keeps what has a tag in memory, or everything on disk if there is one.

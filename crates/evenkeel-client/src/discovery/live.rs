@@ -47,9 +47,9 @@ impl Discovery {
         Discovery { documents: Documents::live(client), form: Form::default() }
     }
 
-    /// The time that one request may take.
+    /// The time that one request may take; zero stands for 32 seconds.
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.documents.timeout = timeout;
+        self.documents = self.documents.within(timeout);
         self
     }
 

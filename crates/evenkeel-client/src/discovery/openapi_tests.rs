@@ -1,3 +1,4 @@
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
@@ -165,4 +166,19 @@ fn what_is_remembered_has_a_bound() {
     assert!(schemas.known.contains_key(&key(8)) && !schemas.known.contains_key(&key(4)));
     schemas.put(key(9), Bytes::from(vec![0; MAX_REMEMBERED + 1]));
     assert_eq!((schemas.known.len(), schemas.bytes), (0, 0));
+}
+
+proptest! {
+    #[test]
+    fn sec_48_whatever_url_is_accepted_stays_on_the_server(
+        url in prop_oneof!["[ -~]{0,40}", "(/base)?/openapi/v3/[a-z./%2e@:?#\\\\]{0,20}", ".{0,20}"],
+        base in prop_oneof![Just(""), Just("/base")],
+    ) {
+        if let Ok(accepted) = server_relative(&url, base) {
+            let whole: http::Uri = format!("https://host{base}{}", accepted.path()).parse().unwrap();
+            prop_assert_eq!(whole.authority().unwrap().as_str(), "host");
+            prop_assert!(whole.path().starts_with(base));
+            prop_assert!(whole.path().split('/').all(|segment| segment != ".." && segment != "."));
+        }
+    }
 }

@@ -1,5 +1,7 @@
 //! [`Discovery`] against a stand-in for a server.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use kube_core::GroupVersion;
@@ -8,6 +10,7 @@ use serde_json::json;
 use super::testing::{Fake, group, legacy_groups, legacy_list, legacy_resource, resource};
 use super::*;
 use crate::error::Error;
+use crate::transport::Body;
 
 fn gv(text: &str) -> GroupVersion {
     text.parse().unwrap()
@@ -58,14 +61,15 @@ async fn dsc_001_a_request_has_32_seconds_unless_the_configuration_says_otherwis
     config.timeout = Some(Duration::from_secs(3));
     let client = crate::client::ClientBuilder::service(config, Silent).build().unwrap();
     assert_eq!(client.discovery().documents.timeout, Duration::from_secs(3));
+    assert_eq!(client.discovery().timeout(Duration::ZERO).documents.timeout, Duration::from_secs(32));
 }
 
 /// Never answers.
 #[derive(Clone)]
 struct Silent;
 
-impl tower_service::Service<http::Request<crate::transport::Body>> for Silent {
-    type Response = http::Response<crate::transport::Body>;
+impl tower_service::Service<http::Request<Body>> for Silent {
+    type Response = http::Response<Body>;
     type Error = std::convert::Infallible;
     type Future = std::future::Pending<Result<Self::Response, Self::Error>>;
 
@@ -73,7 +77,7 @@ impl tower_service::Service<http::Request<crate::transport::Body>> for Silent {
         std::task::Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, _: http::Request<crate::transport::Body>) -> Self::Future {
+    fn call(&mut self, _: http::Request<Body>) -> Self::Future {
         std::future::pending()
     }
 }
@@ -162,6 +166,66 @@ async fn dsc_007_the_older_form_gives_the_same_answer_and_failures_beside_it() {
     let error = discovered.complete().unwrap_err();
     let text = error.to_string();
     assert!(text.contains("g03/v1: GET /apis/g03/v1: ") && text.contains("; g07/v2: "), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn dsc_007_few_requests_are_under_way_at_a_time_and_none_outlives_the_call() {
+    let names: Vec<_> = (0..100).map(|number| format!("g{number}")).collect();
+    let groups: Vec<(&str, &[&str])> = names.iter().map(|name| (name.as_str(), &["v1"] as &[_])).collect();
+    let slow = Slow { groups: legacy_groups(&groups).to_string(), counts: Arc::default() };
+    let discovery = Client::from_service(slow.clone()).discovery();
+    discovery.groups_and_resources().await.unwrap();
+    assert_eq!(slow.counts.most.load(Ordering::SeqCst), 16);
+    assert_eq!(slow.counts.now.load(Ordering::SeqCst), 0);
+
+    let given_up = tokio::time::timeout(Duration::from_millis(1500), discovery.groups_and_resources()).await;
+    assert!(given_up.is_err());
+    assert_eq!(slow.counts.now.load(Ordering::SeqCst), 16);
+    tokio::task::yield_now().await;
+    assert_eq!(slow.counts.now.load(Ordering::SeqCst), 0);
+}
+
+/// Takes a second for every answer, and counts those under way.
+#[derive(Clone)]
+struct Slow {
+    groups: String,
+    counts: Arc<Counts>,
+}
+
+#[derive(Default)]
+struct Counts {
+    now: AtomicUsize,
+    most: AtomicUsize,
+}
+
+struct UnderWay(Arc<Counts>);
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.now.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl tower_service::Service<http::Request<Body>> for Slow {
+    type Response = http::Response<Body>;
+    type Error = std::convert::Infallible;
+    type Future = std::pin::Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut std::task::Context<'_>) -> std::task::Poll<Result<(), Self::Error>> {
+        std::task::Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        let now = self.counts.now.fetch_add(1, Ordering::SeqCst) + 1;
+        self.counts.most.fetch_max(now, Ordering::SeqCst);
+        let under_way = UnderWay(Arc::clone(&self.counts));
+        let body = if request.uri().path() == "/apis" { self.groups.clone() } else { "{}".to_owned() };
+        Box::pin(async move {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            drop(under_way);
+            Ok(http::Response::builder().header("content-type", "application/json").body(Body::full(body)).unwrap())
+        })
+    }
 }
 
 #[tokio::test]

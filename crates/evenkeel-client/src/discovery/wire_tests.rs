@@ -1,3 +1,4 @@
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
@@ -165,4 +166,43 @@ fn more_than_is_accepted_is_refused() {
     let found = aggregated(json!([group("g", &[("v1", many)]), group("h", &[("v1", vec![])])]));
     assert_eq!(found.failures.len(), 1);
     assert_eq!(found.resources.len(), 1, "the other group is still there");
+}
+
+proptest! {
+    #[test]
+    fn no_document_makes_it_panic(
+        body in prop_oneof![any::<Vec<u8>>(), documents()],
+        media_type in prop_oneof![Just(AGGREGATED), Just(LEGACY), Just("")],
+    ) {
+        for root in [Root::Core, Root::Groups] {
+            if let Ok(listing) = read_listing(root, media_type, &body) {
+                let lists = &listing.found.resources;
+                for resource in lists.iter().flat_map(|list| &list.resources) {
+                    let path = resource.info.url_path(None);
+                    prop_assert!(path.split('/').skip(1).all(can_stand_in_path), "{path}");
+                }
+            }
+        }
+        let _ = read_resources(&GroupVersion::gv("g", "v1"), &body);
+    }
+}
+
+/// Documents that are almost right.
+fn documents() -> impl Strategy<Value = Vec<u8>> {
+    let name = prop_oneof![Just("v1".to_owned()), Just("..".to_owned()), Just("a/b".to_owned()), "[ -~]{0,8}"];
+    let names = proptest::collection::vec(name, 6);
+    (names, any::<bool>()).prop_map(|(names, stale)| {
+        let [group, version, plural, kind, subresource, scope] = &names[..] else { unreachable!() };
+        let freshness = if stale { "Stale" } else { "Current" };
+        let document = json!({
+            "items": [{"metadata": {"name": group}, "versions": [{"version": version, "freshness": freshness, "resources": [{
+                "resource": plural, "responseKind": {"kind": kind}, "scope": scope,
+                "subresources": [{"subresource": subresource, "responseKind": {"kind": kind}}],
+            }]}]}],
+            "groups": [{"name": group, "versions": [{"version": version}]}],
+            "versions": [version],
+            "resources": [{"name": format!("{plural}/{subresource}"), "kind": kind}, {"name": plural, "kind": kind}],
+        });
+        document.to_string().into_bytes()
+    })
 }
