@@ -209,7 +209,9 @@ impl PartialEq for GroupVersionFailure {
 
 impl fmt::Display for GroupVersionFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.group_version.api_version(), self.error)
+        // The name is the server's, and may be why it failed.
+        let name: String = self.group_version.api_version().escape_debug().take(256).collect();
+        write!(f, "{name}: {}", self.error)
     }
 }
 

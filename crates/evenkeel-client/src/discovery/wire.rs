@@ -275,7 +275,7 @@ fn nest(group_version: &GroupVersion, resources: Vec<ApiResource>) -> ResourceLi
             }
             continue;
         }
-        if resource.kind.is_empty() || !is_usable(group_version, &resource.name) {
+        if !can_stand_in_path(&resource.kind) || !is_usable(group_version, &resource.name) {
             continue;
         }
         places.insert(resource.name.clone(), list.resources.len());
@@ -391,10 +391,11 @@ struct ResponseKind {
 }
 
 impl ResponseKind {
-    /// The kind, whose group and version are those of the list if it names neither. None if it names no kind.
+    /// The kind, whose group and version are those of the list if it names neither. None if it names no kind, or
+    /// something that can be none.
     fn within(self, list: &GroupVersion) -> Option<GroupVersionKind> {
         let ResponseKind { group, version, kind } = self;
-        if kind.is_empty() {
+        if !can_stand_in_path(&kind) {
             return None;
         }
         if group.is_empty() && version.is_empty() {

@@ -145,7 +145,13 @@ fn sec_48_names_that_cannot_stand_in_a_path_never_become_part_of_one() {
     }
     let found = aggregated(json!([
         group("../../evil", &[("v1", vec![resource("foos", "Foo")])]),
-        group("good", &[("v1?x", vec![]), ("v1", vec![resource("../pods", "Foo"), resource("bars", "Bar")])]),
+        group(
+            "good",
+            &[
+                ("v1?x", vec![]),
+                ("v1", vec![resource("../pods", "Foo"), resource("bars", "Bar"), resource("bells", "Bell\u{7}")]),
+            ]
+        ),
     ]));
     let failed: Vec<_> = found.failures.iter().map(|failure| failure.group_version.clone()).collect();
     assert_eq!(failed, [GroupVersion::gv("../../evil", "v1"), GroupVersion::gv("good", "v1?x")]);
@@ -205,4 +211,12 @@ fn documents() -> impl Strategy<Value = Vec<u8>> {
         });
         document.to_string().into_bytes()
     })
+}
+
+#[test]
+fn a_failure_prints_no_control_characters_of_the_servers() {
+    let found = aggregated(json!([group(&format!("\u{1b}[31m{}", "x".repeat(1000)), &[("v1", vec![])])]));
+    let text = found.failures[0].to_string();
+    assert!(text.starts_with("\\u{1b}[31mxxx"), "{text}");
+    assert!(text.len() < 600 && !text.chars().any(char::is_control), "{text}");
 }
