@@ -14,7 +14,8 @@ use tower_service::Service;
 
 use crate::config::{Config, ServerUrl};
 use crate::error::Error;
-use crate::rest::{Path, Request};
+use crate::rest::metrics::Recorder;
+use crate::rest::{Path, RateLimiter, Request, ThrottleLog};
 use crate::transport::{Body, BoxError, Transport};
 
 /// A client of one API server. Cheap to clone; clones share connections, limits and caches.
@@ -29,6 +30,9 @@ pub struct Client {
 struct Inner {
     config: Config,
     transport: Transport,
+    limiter: Option<RateLimiter>,
+    throttle_log: ThrottleLog,
+    metrics: Recorder,
     /// The kinds that have been used, so that everybody shares one description and its memo of decoded objects. Grows with
     /// the number of Rust types that are used as kinds.
     kinds: RwLock<HashMap<TypeId, Arc<ResourceInfo>>>,
@@ -39,6 +43,7 @@ struct Inner {
 pub struct ClientBuilder {
     config: Config,
     transport: Transport,
+    limiter: Option<RateLimiter>,
 }
 
 impl ClientBuilder {
@@ -52,10 +57,11 @@ impl ClientBuilder {
         B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        ClientBuilder { config, transport: Transport::new(service) }
+        ClientBuilder { config, transport: Transport::new(service), limiter: None }
     }
 
-    /// Puts a layer around what has been built so far. Layers see every attempt, with its credentials.
+    /// Puts a layer around what has been built so far: the last one is the outermost. Layers see every attempt, with its
+    /// credentials.
     pub fn layer<L, B>(mut self, layer: L) -> Self
     where
         L: Layer<Transport>,
@@ -69,9 +75,20 @@ impl ClientBuilder {
         self
     }
 
+    /// Limits the rate of requests with this limiter, which other clients may share, whatever
+    /// [`Config::throttle`](crate::Config::throttle) says.
+    pub fn rate_limiter(mut self, limiter: RateLimiter) -> Self {
+        self.limiter = Some(limiter);
+        self
+    }
+
     /// The client.
     pub fn build(self) -> Result<Client, Error> {
-        Ok(Client::new(self.config, self.transport))
+        let limiter = match self.limiter {
+            Some(limiter) => Some(limiter),
+            None => self.config.throttle.map(RateLimiter::new).transpose()?,
+        };
+        Ok(Client::new(self.config, self.transport, limiter))
     }
 }
 
@@ -86,11 +103,15 @@ impl Client {
         B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        Client::new(Config::new(ServerUrl::in_process()), Transport::new(service))
+        Client::new(Config::new(ServerUrl::in_process()), Transport::new(service), None)
     }
 
-    fn new(config: Config, transport: Transport) -> Self {
-        Client { inner: Arc::new(Inner { config, transport, kinds: RwLock::default() }) }
+    fn new(config: Config, transport: Transport, limiter: Option<RateLimiter>) -> Self {
+        let metrics = Recorder::new(&config.server);
+        let throttle_log = ThrottleLog::default();
+        Client {
+            inner: Arc::new(Inner { config, transport, limiter, throttle_log, metrics, kinds: RwLock::default() }),
+        }
     }
 
     /// A request to anywhere. The typed APIs are made of these.
@@ -105,6 +126,19 @@ impl Client {
 
     pub(crate) fn transport(&self) -> &Transport {
         &self.inner.transport
+    }
+
+    /// The one limit that all requests of this client share, if there is any.
+    pub(crate) fn limiter(&self) -> Option<&RateLimiter> {
+        self.inner.limiter.as_ref()
+    }
+
+    pub(crate) fn throttle_log(&self) -> &ThrottleLog {
+        &self.inner.throttle_log
+    }
+
+    pub(crate) fn metrics(&self) -> &Recorder {
+        &self.inner.metrics
     }
 
     /// The description of a kind, the same one every time.

@@ -12,5 +12,5 @@ pub mod transport;
 pub use client::{Client, ClientBuilder};
 pub use config::Config;
 pub use error::{CallName, Error};
-pub use rest::{Answer, ByteStream, List, Path, Request, WatchEnd, WatchStream};
+pub use rest::{Answer, ByteStream, List, Path, Query, Request, WatchEnd, WatchStream};
 pub use secret::Secret;
