@@ -3,11 +3,14 @@
 #![forbid(unsafe_code)]
 
 pub mod api;
+pub mod auth;
 mod client;
 pub mod config;
 mod error;
 pub mod rest;
 mod secret;
+mod small_file;
+pub mod tls;
 pub mod transport;
 
 pub use api::{
