@@ -9,10 +9,12 @@ use evenkeel_core::ResourceInfo;
 use evenkeel_core::resource::StaticScope;
 use http::Method;
 use kube_core::Resource;
+use tokio::time::Instant;
 use tower_layer::Layer;
 use tower_service::Service;
 
-use crate::config::{Config, ServerUrl};
+use crate::auth::Credentials;
+use crate::config::{Auth, Config, ServerUrl};
 use crate::error::Error;
 use crate::rest::metrics::Recorder;
 use crate::rest::{Path, RateLimiter, Request, ThrottleLog};
@@ -30,6 +32,7 @@ pub struct Client {
 struct Inner {
     config: Config,
     transport: Transport,
+    credentials: Option<Credentials>,
     limiter: Option<RateLimiter>,
     throttle_log: ThrottleLog,
     metrics: Recorder,
@@ -88,7 +91,15 @@ impl ClientBuilder {
             Some(limiter) => Some(limiter),
             None => self.config.throttle.map(RateLimiter::new).transpose()?,
         };
-        Ok(Client::new(self.config, self.transport, limiter))
+        let config = &self.config;
+        let credentials = match &config.user_agent {
+            Some(agent) => Credentials::new(&config.auth, config.impersonate.as_ref(), agent, Instant::now()),
+            None => {
+                let agent = Config::default_user_agent();
+                Credentials::new(&config.auth, config.impersonate.as_ref(), &agent, Instant::now())
+            }
+        };
+        Ok(Client::new(self.config, self.transport, Some(credentials?), limiter))
     }
 }
 
@@ -103,14 +114,29 @@ impl Client {
         B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        Client::new(Config::new(ServerUrl::in_process()), Transport::new(service), None)
+        // All that could be missing then is the name that we call ourselves.
+        let credentials = Credentials::new(&Auth::None, None, &Config::default_user_agent(), Instant::now()).ok();
+        Client::new(Config::new(ServerUrl::in_process()), Transport::new(service), credentials, None)
     }
 
-    fn new(config: Config, transport: Transport, limiter: Option<RateLimiter>) -> Self {
+    fn new(
+        config: Config,
+        transport: Transport,
+        credentials: Option<Credentials>,
+        limiter: Option<RateLimiter>,
+    ) -> Self {
         let metrics = Recorder::new(&config.server);
         let throttle_log = ThrottleLog::default();
         Client {
-            inner: Arc::new(Inner { config, transport, limiter, throttle_log, metrics, kinds: RwLock::default() }),
+            inner: Arc::new(Inner {
+                config,
+                transport,
+                credentials,
+                limiter,
+                throttle_log,
+                metrics,
+                kinds: RwLock::default(),
+            }),
         }
     }
 
@@ -126,6 +152,10 @@ impl Client {
 
     pub(crate) fn transport(&self) -> &Transport {
         &self.inner.transport
+    }
+
+    pub(crate) fn credentials(&self) -> Option<&Credentials> {
+        self.inner.credentials.as_ref()
     }
 
     /// The one limit that all requests of this client share, if there is any.

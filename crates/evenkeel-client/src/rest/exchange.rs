@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, Entry};
-use http::{HeaderMap, HeaderValue, Response, Uri};
+use http::header::{ACCEPT, AUTHORIZATION, Entry};
+use http::{HeaderMap, HeaderValue, Response, StatusCode, Uri};
 use http_body::Body as _;
 use http_body_util::BodyExt;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
@@ -77,6 +77,8 @@ pub(crate) struct Progress {
     deadline: Option<Deadline>,
     /// How many attempts there have been.
     attempts: u32,
+    /// When the last one was sent.
+    sent: Instant,
     /// How many redirects have been followed.
     redirects: u32,
     /// The error of the last attempt that was not the last.
@@ -85,7 +87,7 @@ pub(crate) struct Progress {
 
 impl Progress {
     pub(crate) fn new(retries: Retries, limit: Option<Duration>) -> Self {
-        Progress { retries, limit, deadline: None, attempts: 0, redirects: 0, previous: None }
+        Progress { retries, limit, deadline: None, attempts: 0, sent: Instant::now(), redirects: 0, previous: None }
     }
 
     fn time_left(&self) -> Option<Duration> {
@@ -124,6 +126,13 @@ impl Exchange<'_> {
     async fn attempts(&mut self) -> Result<Response<Body>, Error> {
         loop {
             let outcome = self.attempt().await?;
+            if let Ok(response) = &outcome
+                && self.has_new_credentials(response.status())
+            {
+                tracing::debug!(attempt = self.progress.attempts, "not believed, trying again with fresh credentials");
+                self.throttle().await?;
+                continue;
+            }
             let attempt = match &outcome {
                 Ok(response) => Attempt::Answered(response.status(), retry_after(response.headers())),
                 Err(error) => Attempt::Failed(error.fault()),
@@ -168,7 +177,11 @@ impl Exchange<'_> {
         if self.terminal != Terminal::Call {
             request.extensions_mut().insert(Lane::Streams);
         }
+        if let Some(credentials) = self.client.credentials() {
+            credentials.apply(request.headers_mut()).await;
+        }
         self.progress.attempts += 1;
+        self.progress.sent = Instant::now();
         let outcome = self.client.transport().send(request).await;
         let metrics = self.client.metrics();
         let status = outcome.as_ref().ok().map(Response::status);
@@ -177,6 +190,15 @@ impl Exchange<'_> {
             metrics.sent(method, size);
         }
         Ok(outcome.map_err(|error| TransportError::from_any(error, self.client.config().server.host())))
+    }
+
+    /// Whether the server did not believe who we are, and there is a chance that it will now: a token in a file is read
+    /// again. A request that brought its own `Authorization` was not sent with ours.
+    fn has_new_credentials(&mut self, status: StatusCode) -> bool {
+        status == StatusCode::UNAUTHORIZED
+            && !self.headers.contains_key(AUTHORIZATION)
+            && self.client.credentials().is_some_and(|credentials| credentials.invalidate(self.progress.sent))
+            && self.progress.retries.reauthorize()
     }
 
     /// Where the answer points to, if we go there.

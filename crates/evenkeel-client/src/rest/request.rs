@@ -126,7 +126,7 @@ impl Request {
             }
             Err(_) => {
                 let problem = "its value has a control character".to_owned();
-                self.mistake(RequestError::Header { name: name.as_str().to_owned(), problem });
+                return self.fault(RequestError::Header { name: name.as_str().to_owned(), problem });
             }
         }
         self
@@ -151,13 +151,12 @@ impl Request {
     }
 
     /// Sends this value as JSON.
-    pub fn json<T: Serialize + ?Sized>(mut self, value: &T) -> Self {
+    pub fn json<T: Serialize + ?Sized>(self, value: &T) -> Self {
         match serde_json::to_vec(value) {
             Ok(bytes) => self.body(bytes, "application/json"),
             Err(error) => {
                 let what = std::any::type_name::<T>().to_owned();
-                self.mistake(RequestError::Body { what, problem: error.to_string() });
-                self
+                self.fault(RequestError::Body { what, problem: error.to_string() })
             }
         }
     }
@@ -243,11 +242,6 @@ impl Request {
     fn content_type(mut self, media_type: &'static str) -> Self {
         self.headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
         self
-    }
-
-    /// Remembers the first mistake.
-    fn mistake(&mut self, fault: RequestError) {
-        self.fault.get_or_insert(fault);
     }
 
     /// A call that is over when its answer has been read.

@@ -54,6 +54,8 @@ pub(crate) struct Retries {
     safe: bool,
     /// Whether the body can be sent again.
     replayable: bool,
+    /// Whether the request may be repeated once with new credentials.
+    reauthorize: bool,
 }
 
 impl Retries {
@@ -64,7 +66,13 @@ impl Retries {
             terminal,
             safe: *method == Method::GET,
             replayable,
+            reauthorize: replayable && config.max_retries > 0,
         }
+    }
+
+    /// Whether the request may be repeated with new credentials: once, and besides the other retries.
+    pub(crate) fn reauthorize(&mut self) -> bool {
+        std::mem::take(&mut self.reauthorize)
     }
 
     /// What to do about this attempt. `chance` is from 0 to 1; `time_left` is what remains of the call's time. There is no
