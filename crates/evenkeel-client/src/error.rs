@@ -1,6 +1,7 @@
 //! [`Error`]: what can go wrong with a call.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_core::{DecodeError, Status, StreamError};
@@ -102,7 +103,7 @@ pub enum Error {
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct CallName {
     method: Method,
-    path: Box<str>,
+    path: Arc<str>,
 }
 
 impl CallName {

@@ -3,11 +3,14 @@
 #![forbid(unsafe_code)]
 
 pub mod api;
+pub mod auth;
 mod client;
 pub mod config;
 mod error;
 pub mod rest;
 mod secret;
+mod small_file;
+pub mod tls;
 pub mod transport;
 
 pub use api::{
@@ -17,5 +20,5 @@ pub use api::{
 pub use client::{Client, ClientBuilder};
 pub use config::Config;
 pub use error::{CallName, Error};
-pub use rest::{Answer, ByteStream, List, Path, Request, WatchEnd, WatchStream};
+pub use rest::{Answer, ByteStream, List, Path, Query, Request, WatchEnd, WatchStream};
 pub use secret::Secret;

@@ -4,13 +4,26 @@
 //! parameter that they do not have uses it directly.
 
 mod answer;
+mod error;
+mod exchange;
+pub mod metrics;
 mod path;
+mod query;
+mod redirect;
+mod reply;
 mod request;
+mod retry;
 mod stream;
+mod template;
+mod throttle;
 mod warnings;
 
 pub use answer::Answer;
-pub use path::{Path, RequestError};
+pub use error::RequestError;
+pub use path::Path;
+pub use query::{Query, QueryValue};
 pub use request::Request;
 pub use stream::{ByteStream, List, WatchEnd, WatchStream};
+pub(crate) use throttle::ThrottleLog;
+pub use throttle::{RateLimiter, WouldExceedDeadline};
 pub use warnings::{Warning, WarningHandler};

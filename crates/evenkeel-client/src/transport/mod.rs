@@ -12,6 +12,7 @@ use std::task::{Context, Poll};
 use tower_service::Service;
 
 mod body;
+mod connect;
 mod error;
 
 pub use body::Body;
