@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use super::answer::Answer;
 use super::error::RequestError;
 use super::redirect::{Redirect, redirect};
-use super::reply::Reply;
+use super::reply::{Deadline, Reply, TimeLeft, after};
 use super::retry::{Attempt, Decision, Retries, Terminal, retry_after};
 use super::throttle::Notice;
 use crate::client::Client;
@@ -51,13 +51,6 @@ impl Payload {
     }
 }
 
-/// When a call has to be over, and how long that was in the beginning.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Deadline {
-    pub(crate) at: Instant,
-    pub(crate) limit: Duration,
-}
-
 /// One call on its way.
 pub(crate) struct Exchange<'a> {
     pub(crate) client: &'a Client,
@@ -66,6 +59,7 @@ pub(crate) struct Exchange<'a> {
     pub(crate) headers: &'a HeaderMap,
     pub(crate) payload: &'a Payload,
     pub(crate) terminal: Terminal,
+    pub(crate) span: &'a tracing::Span,
     pub(crate) progress: Progress,
 }
 
@@ -103,24 +97,22 @@ impl Exchange<'_> {
         if self.terminal != Terminal::Watch {
             self.throttle().await?;
         }
-        self.progress.deadline = self.progress.limit.map(|limit| Deadline { at: Instant::now() + limit, limit });
+        self.progress.deadline = self.progress.limit.and_then(Deadline::after);
         let outcome = match self.progress.deadline {
             None => self.attempts().await,
             Some(deadline) => match timeout_at(deadline.at, self.attempts()).await {
                 Ok(outcome) => outcome,
-                Err(_) => Err(Error::Timeout {
-                    call: self.call.clone(),
-                    limit: deadline.limit,
-                    previous: self.progress.previous.take(),
-                }),
+                Err(_) => Err(Error::Timeout { call: self.call.clone(), limit: deadline.limit, previous: None }),
             },
         };
-        let span = tracing::Span::current();
-        span.record("attempts", self.progress.attempts);
-        let (parts, body) = outcome?.into_parts();
-        span.record("status", parts.status.as_u16());
-        let server = &self.client.config().server;
-        Ok(Reply::new(self.call.clone(), server.host(), parts, body, self.progress.deadline, self.progress.previous))
+        self.span.record("attempts", self.progress.attempts);
+        let Progress { deadline, previous, .. } = self.progress;
+        let response = match outcome {
+            Ok(response) => response,
+            Err(error) => return Err(after(error, previous)),
+        };
+        self.span.record("status", response.status().as_u16());
+        Ok(Reply { response, time: TimeLeft { call: self.call.clone(), deadline, previous } })
     }
 
     async fn attempts(&mut self) -> Result<Response<Body>, Error> {
@@ -151,9 +143,9 @@ impl Exchange<'_> {
                 (Decision::RetryAfter(wait), outcome) => {
                     let error = match outcome {
                         Ok(response) => self.discard(response).await,
-                        Err(source) => Error::Transport { call: self.call.clone(), source, previous: None },
+                        Err(source) => self.lost(source),
                     };
-                    tracing::debug!(?wait, attempt = self.progress.attempts, code = ?attempt, "trying again");
+                    tracing::debug!(?wait, attempt = self.progress.attempts, outcome = ?attempt, "trying again");
                     self.progress.previous = Some(Box::new(error));
                     sleep(wait).await;
                     self.throttle().await?;
@@ -220,8 +212,7 @@ impl Exchange<'_> {
         let waited = match limiter.wait(self.progress.deadline.map(|deadline| deadline.at)).await {
             Ok(waited) => waited,
             Err(late) => {
-                let previous = self.progress.previous.take();
-                return Err(Error::RateLimited { call: self.call.clone(), wait: late.wait, previous });
+                return Err(Error::RateLimited { call: self.call.clone(), wait: late.wait, previous: None });
             }
         };
         self.client.metrics().limited(method, waited);
@@ -255,13 +246,7 @@ impl Exchange<'_> {
         Answer::failure(self.call.clone(), &parts, &read)
     }
 
-    /// The last attempt had no answer. The error of the one before is told too, unless it is the same.
-    fn lost(&mut self, source: TransportError) -> Error {
-        let mut error = Error::Transport { call: self.call.clone(), source, previous: None };
-        let before = self.progress.previous.take().filter(|before| before.to_string() != error.to_string());
-        if let Error::Transport { previous, .. } = &mut error {
-            *previous = before;
-        }
-        error
+    fn lost(&self, source: TransportError) -> Error {
+        Error::Transport { call: self.call.clone(), source, previous: None }
     }
 }

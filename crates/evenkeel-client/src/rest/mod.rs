@@ -9,6 +9,7 @@ mod exchange;
 pub mod metrics;
 mod path;
 mod query;
+mod reading;
 mod redirect;
 mod reply;
 mod request;

@@ -11,14 +11,15 @@ use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, H
 use http::{Method, Uri};
 use serde::Serialize;
 use tokio::time::Instant;
-use tracing::Instrument;
 use tracing::field::Empty;
+use tracing::{Instrument, Span};
 
 use super::answer::Answer;
 use super::error::RequestError;
 use super::exchange::{Exchange, Payload, Progress};
 use super::path::Path;
 use super::query::{Query, QueryValue, go_duration};
+use super::reading::Reading;
 use super::reply::Reply;
 use super::retry::{Retries, Terminal};
 use super::stream::{ByteStream, List, WatchStream};
@@ -188,14 +189,18 @@ impl Request {
     /// Sends the request and reads the whole answer.
     pub async fn send(&self) -> Result<Answer, Error> {
         let limits = self.client.config().limits;
-        self.timed(async {
+        self.timed(async |span| {
             if let Some(fault) = &self.preflight {
                 return Err(fault.clone().into());
             }
-            let mut reply = self.exchange(Terminal::Call).await?.success(limits.error).await?;
-            let body = reply.whole(limits.object).await?;
-            self.client.metrics().received(self.call.method(), body.len());
-            Answer::read(reply.call, reply.parts, body)
+            let Reply { response, time } = self.exchange(Terminal::Call, span).await?;
+            let reading = async {
+                let (parts, reading) = self.success(response).await?;
+                let body = reading.whole(limits.object).await?;
+                self.client.metrics().received(self.call.method(), body.len());
+                Answer::read(self.call.clone(), parts, body)
+            };
+            time.read(reading).await
         })
         .await
     }
@@ -203,40 +208,53 @@ impl Request {
     /// Sends the request and reads the answer as a list, item by item as it comes in.
     pub async fn list<K>(&self, info: &Arc<ResourceInfo>) -> Result<List<K>, Error> {
         let limits = self.client.config().limits;
-        self.timed(async {
-            let mut reply = self.exchange(Terminal::Call).await?.success(limits.error).await?;
+        self.timed(async |span| {
+            let Reply { response, time } = self.exchange(Terminal::Call, span).await?;
             let unreadable = |source| Error::Stream { call: self.call.clone(), source };
-            let mut decoder = ListDecoder::<K>::new(Arc::clone(info)).max_item_bytes(limits.frame);
-            let mut items = Vec::new();
-            while let Some(chunk) = reply.chunk(limits.list).await? {
-                decoder.push(chunk);
-                while let Some(item) = decoder.next_item().map_err(unreadable)? {
-                    items.push(item);
+            let reading = async {
+                let (_, mut reading) = self.success(response).await?;
+                let mut decoder = ListDecoder::<K>::new(Arc::clone(info)).max_item_bytes(limits.frame);
+                let mut items = Vec::new();
+                while let Some(chunk) = reading.chunk(limits.list).await? {
+                    decoder.push(chunk);
+                    while let Some(item) = decoder.next_item().map_err(unreadable)? {
+                        items.push(item);
+                    }
                 }
-            }
-            self.client.metrics().received(self.call.method(), reply.received());
-            Ok(List { items, meta: decoder.finish().map_err(unreadable)? })
+                self.client.metrics().received(self.call.method(), reading.received());
+                Ok(List { items, meta: decoder.finish().map_err(unreadable)? })
+            };
+            time.read(reading).await
         })
         .await
     }
 
     /// Sends the request and hands out the answer's bytes as they come, for as long as they come.
     pub async fn stream(&self) -> Result<ByteStream, Error> {
-        let limits = self.client.config().limits;
-        let opening = async { self.exchange(Terminal::Stream).await?.success(limits.error).await };
-        let reply = opening.instrument(self.span()).await?;
-        Ok(ByteStream::new(reply.call, reply.body))
+        let span = self.span();
+        let body = self.opened(Terminal::Stream, &span).instrument(span.clone()).await?;
+        Ok(ByteStream::new(self.call.clone(), body))
     }
 
     /// Sends the request, which asks for a watch, and hands out its events.
     ///
     /// If no attempt gets an answer, that is an error, never a watch without events.
     pub async fn watch<K>(&self, info: &Arc<ResourceInfo>) -> Result<WatchStream<K>, Error> {
-        let limits = self.client.config().limits;
-        let opening = async { self.exchange(Terminal::Watch).await?.success(limits.error).await };
-        let reply = opening.instrument(self.span()).await?;
-        let decoder = WatchDecoder::new(Arc::clone(info)).max_event_bytes(limits.frame);
-        Ok(WatchStream::new(reply.call, decoder, reply.body))
+        let span = self.span();
+        let body = self.opened(Terminal::Watch, &span).instrument(span.clone()).await?;
+        let decoder = WatchDecoder::new(Arc::clone(info)).max_event_bytes(self.client.config().limits.frame);
+        Ok(WatchStream::new(self.call.clone(), decoder, body))
+    }
+
+    /// The body of an answer that lasts. Its time is over when it begins.
+    async fn opened(&self, terminal: Terminal, span: &Span) -> Result<Body, Error> {
+        let Reply { response, time } = self.exchange(terminal, span).await?;
+        time.read(async { Ok(self.success(response).await?.1.into_body()) }).await
+    }
+
+    async fn success(&self, response: http::Response<Body>) -> Result<(http::response::Parts, Reading<'_>), Error> {
+        let config = self.client.config();
+        Reading::success(&self.call, config.server.host(), response, config.limits.error).await
     }
 
     fn content_type(mut self, media_type: &'static str) -> Self {
@@ -245,14 +263,15 @@ impl Request {
     }
 
     /// A call that is over when its answer has been read.
-    async fn timed<T>(&self, call: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    async fn timed<T>(&self, call: impl AsyncFnOnce(&Span) -> Result<T, Error>) -> Result<T, Error> {
         let started = Instant::now();
-        let result = call.instrument(self.span()).await;
+        let span = self.span();
+        let result = call(&span).instrument(span.clone()).await;
         self.client.metrics().call(self.call.method(), started.elapsed());
         result
     }
 
-    async fn exchange(&self, terminal: Terminal) -> Result<Reply, Error> {
+    async fn exchange(&self, terminal: Terminal, span: &Span) -> Result<Reply, Error> {
         if let Some(fault) = &self.fault {
             return Err(fault.clone().into());
         }
@@ -273,6 +292,7 @@ impl Request {
             headers: &self.headers,
             payload: &self.payload,
             terminal,
+            span,
             progress: Progress::new(retries, limit),
         }
         .run()
@@ -285,7 +305,7 @@ impl Request {
             .map_err(|error| RequestError::Invalid { problem: format!("the request's URL cannot be used: {error}") })
     }
 
-    fn span(&self) -> tracing::Span {
+    fn span(&self) -> Span {
         let base = self.client.config().server.base_path();
         let template = UrlTemplate { base, path: self.call.path(), query: &self.query };
         tracing::debug_span!(
