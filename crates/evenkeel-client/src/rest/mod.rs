@@ -20,6 +20,8 @@ mod request;
 mod retry;
 mod stream;
 mod template;
+#[cfg(test)]
+mod testing;
 mod text;
 mod throttle;
 mod warnings;
