@@ -16,6 +16,8 @@ mod request;
 mod retry;
 mod stream;
 mod template;
+#[cfg(test)]
+mod tests;
 mod throttle;
 mod warnings;
 
