@@ -14,9 +14,13 @@ use tower_service::Service;
 mod body;
 mod connect;
 mod error;
+mod gzip;
+mod limits;
+mod pool;
 
 pub use body::Body;
 pub use error::{BoxError, TransportError, TransportFault};
+pub use limits::BodyError;
 
 /// What a [`Transport`] answers with.
 pub type ResponseFuture = Pin<Box<dyn Future<Output = Result<http::Response<Body>, BoxError>> + Send>>;
@@ -30,6 +34,16 @@ pub enum Lane {
     /// A watch or a log that may last for hours. These have connections of their own, so that a reader who does not read
     /// holds up nobody's calls.
     Streams,
+}
+
+impl Lane {
+    /// Its name in logs and metrics.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Lane::Calls => "calls",
+            Lane::Streams => "streams",
+        }
+    }
 }
 
 /// Something that answers requests: connections to a server, an API server in this process, or either with layers around.
