@@ -12,15 +12,17 @@ use std::task::{Context, Poll};
 use tower_service::Service;
 
 mod body;
-mod connect;
+pub(crate) mod connect;
 mod error;
-mod gzip;
-mod limits;
-mod pool;
+pub(crate) mod gzip;
+pub(crate) mod limits;
+pub(crate) mod pool;
+pub(crate) mod proxy;
 
 pub use body::Body;
 pub use error::{BoxError, TransportError, TransportFault};
 pub use limits::BodyError;
+pub use proxy::ProxyError;
 
 /// What a [`Transport`] answers with.
 pub type ResponseFuture = Pin<Box<dyn Future<Output = Result<http::Response<Body>, BoxError>> + Send>>;
