@@ -46,7 +46,10 @@ impl House {
 
     async fn names(&self) -> Vec<String> {
         let list = self.all().list::<ConfigMap>(&self.info).await.unwrap();
-        list.into_iter().map(|object| object.key().name().to_owned()).filter(|name| name != "kube-root-ca.crt").collect()
+        list.into_iter()
+            .map(|object| object.key().name().to_owned())
+            .filter(|name| name != "kube-root-ca.crt")
+            .collect()
     }
 }
 

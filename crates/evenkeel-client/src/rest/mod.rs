@@ -4,6 +4,7 @@
 //! parameter that they do not have uses it directly.
 
 mod answer;
+mod content;
 mod error;
 mod exchange;
 pub mod metrics;

@@ -1,6 +1,7 @@
 //! Requests against a service that answers by a script.
 
 mod calls;
+mod content;
 mod measured;
 mod repeated;
 mod throttled;
