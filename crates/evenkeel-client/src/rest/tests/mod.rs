@@ -5,6 +5,7 @@ mod content;
 mod measured;
 mod repeated;
 mod throttled;
+mod traced;
 
 use std::collections::VecDeque;
 use std::future::Future;
