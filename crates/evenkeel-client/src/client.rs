@@ -17,7 +17,7 @@ use crate::auth::Credentials;
 use crate::config::{Auth, Config, ServerUrl};
 use crate::error::Error;
 use crate::rest::metrics::Recorder;
-use crate::rest::{Path, RateLimiter, Request, ThrottleLog};
+use crate::rest::{Codecs, Path, RateLimiter, Request, ThrottleLog};
 use crate::transport::{Body, BoxError, Transport};
 
 /// A client of one API server. Cheap to clone; clones share connections, limits and caches.
@@ -36,6 +36,7 @@ struct Inner {
     limiter: Option<RateLimiter>,
     throttle_log: ThrottleLog,
     metrics: Recorder,
+    codecs: Codecs,
     /// The kinds that have been used, so that everybody shares one description and its memo of decoded objects. Grows with
     /// the number of Rust types that are used as kinds.
     kinds: RwLock<HashMap<TypeId, Arc<ResourceInfo>>>,
@@ -135,6 +136,7 @@ impl Client {
                 limiter,
                 throttle_log,
                 metrics,
+                codecs: Codecs::default(),
                 kinds: RwLock::default(),
             }),
         }
@@ -148,6 +150,10 @@ impl Client {
     /// What the client was made from.
     pub fn config(&self) -> &Config {
         &self.inner.config
+    }
+
+    pub(crate) fn codecs(&self) -> &Codecs {
+        &self.inner.codecs
     }
 
     pub(crate) fn transport(&self) -> &Transport {

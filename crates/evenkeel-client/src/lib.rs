@@ -20,5 +20,5 @@ pub use api::{
 pub use client::{Client, ClientBuilder};
 pub use config::Config;
 pub use error::{CallName, Error};
-pub use rest::{Answer, ByteStream, List, Path, Query, Request, WatchEnd, WatchStream};
+pub use rest::{Answer, ByteStream, Lines, List, Path, Query, Request, WatchEnd, WatchStream};
 pub use secret::Secret;

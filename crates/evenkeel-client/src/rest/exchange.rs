@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, Entry};
-use http::{HeaderMap, HeaderValue, Response, StatusCode, Uri};
+use http::{HeaderMap, Response, StatusCode, Uri};
 use http_body::Body as _;
 use http_body_util::BodyExt;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use super::answer::Answer;
 use super::content;
 use super::error::RequestError;
+use super::reader::Reader;
 use super::redirect::{Redirect, redirect};
 use super::reply::{Deadline, Reply, TimeLeft, after};
 use super::retry::{Attempt, Decision, Retries, Terminal, retry_after};
@@ -59,6 +59,7 @@ pub(crate) struct Exchange<'a> {
     pub(crate) uri: Uri,
     pub(crate) headers: &'a HeaderMap,
     pub(crate) payload: &'a Payload,
+    pub(super) reader: Reader<'a>,
     pub(crate) terminal: Terminal,
     pub(crate) span: &'a tracing::Span,
     pub(crate) progress: Progress,
@@ -165,7 +166,7 @@ impl Exchange<'_> {
         *request.uri_mut() = self.uri.clone();
         *request.headers_mut() = self.headers.clone();
         if let Entry::Vacant(vacant) = request.headers_mut().entry(ACCEPT) {
-            vacant.insert(HeaderValue::from_static("application/json"));
+            vacant.insert(self.client.codecs().accept().clone());
         }
         content::ask(request.headers_mut(), self.client.config(), self.terminal);
         if self.terminal != Terminal::Call {
@@ -249,7 +250,7 @@ impl Exchange<'_> {
             // If it takes too long the connection is closed instead.
             let _ = timeout(DRAIN_TIME, drain).await;
         }
-        Answer::failure(self.call.clone(), &parts, &read)
+        self.reader.refusal(&parts, &read)
     }
 
     fn lost(&self, source: TransportError) -> Error {

@@ -7,6 +7,7 @@ use http::Method;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
 use super::error::RequestError;
+use super::failure::Target;
 
 /// Where a request goes: a resource in its group and version, or a path as it is, and what follows behind it.
 ///
@@ -138,6 +139,17 @@ impl<'a> Path<'a> {
             path.push('/');
         }
         Ok(path)
+    }
+
+    /// What the path leads to, for errors.
+    pub(crate) fn target(&self) -> Target {
+        let Root::Resource(info) = self.root else { return Target::default() };
+        Target {
+            group: info.group().into(),
+            resource: info.plural().into(),
+            name: self.name.unwrap_or_default().into(),
+            subresource: self.subresource.unwrap_or_default().into(),
+        }
     }
 
     /// The query that a raw path brought along.

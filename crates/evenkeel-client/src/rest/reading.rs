@@ -1,11 +1,9 @@
 //! Bodies of answers, read up to a limit.
 
 use bytes::{Bytes, BytesMut};
-use http::{Response, response};
 use http_body::Body as _;
 use http_body_util::BodyExt;
 
-use super::answer::Answer;
 use super::content::body_error;
 use crate::error::{CallName, Error};
 use crate::transport::Body;
@@ -22,29 +20,8 @@ pub(crate) struct Reading<'a> {
 }
 
 impl<'a> Reading<'a> {
-    /// The parts of a success, and its body. Anything else is the error that it stands for, of which no more is read than
-    /// `limit`; one that is larger than that is still that error.
-    pub(crate) async fn success(
-        call: &'a CallName,
-        host: &'a str,
-        response: Response<Body>,
-        limit: usize,
-    ) -> Result<(response::Parts, Self), Error> {
-        let (parts, body) = response.into_parts();
-        let reading = Reading { call, host, body, received: 0 };
-        if parts.status.is_success() {
-            return Ok((parts, reading));
-        }
-        let body = match reading.whole(limit).await {
-            Ok(body) => body,
-            Err(Error::TooLarge { .. }) => Bytes::new(),
-            Err(error) => return Err(error),
-        };
-        Err(Answer::failure(call.clone(), &parts, &body))
-    }
-
-    pub(crate) fn into_body(self) -> Body {
-        self.body
+    pub(crate) fn new(call: &'a CallName, host: &'a str, body: Body) -> Self {
+        Reading { call, host, body, received: 0 }
     }
 
     /// How many bytes have come.
@@ -83,6 +60,18 @@ impl<'a> Reading<'a> {
             all.extend_from_slice(&chunk);
         }
         Ok(all.freeze())
+    }
+
+    /// All of it, or as much as there may be.
+    pub(crate) async fn beginning(mut self, limit: usize) -> Result<Vec<u8>, Error> {
+        let mut read = Vec::new();
+        loop {
+            match self.chunk(limit).await {
+                Ok(Some(chunk)) => read.extend_from_slice(&chunk),
+                Ok(None) | Err(Error::TooLarge { .. }) => return Ok(read),
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     fn too_large(&self, limit: usize) -> Error {

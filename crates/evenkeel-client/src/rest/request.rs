@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use evenkeel_core::{ListDecoder, ResourceInfo, WatchDecoder};
+use evenkeel_core::{Codec, Json, ResourceInfo};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Uri};
 use serde::Serialize;
@@ -17,9 +17,10 @@ use tracing::{Instrument, Span};
 use super::answer::Answer;
 use super::error::RequestError;
 use super::exchange::{Exchange, Payload, Progress};
+use super::failure::Target;
 use super::path::Path;
 use super::query::{Query, QueryValue, go_duration};
-use super::reading::Reading;
+use super::reader::Reader;
 use super::reply::Reply;
 use super::retry::{Retries, Terminal};
 use super::stream::{ByteStream, List, WatchStream};
@@ -61,6 +62,7 @@ pub struct Request {
     timeout: Timeout,
     max_retries: Option<u32>,
     warnings: Option<Arc<dyn WarningHandler>>,
+    target: Target,
     fault: Option<RequestError>,
     /// What is wrong with it as a call, but not as a watch or a stream.
     preflight: Option<RequestError>,
@@ -94,6 +96,7 @@ impl Request {
             timeout: Timeout::Configured,
             max_retries: None,
             warnings: None,
+            target: path.target(),
             fault,
             preflight,
         }
@@ -153,8 +156,8 @@ impl Request {
 
     /// Sends this value as JSON.
     pub fn json<T: Serialize + ?Sized>(self, value: &T) -> Self {
-        match serde_json::to_vec(value) {
-            Ok(bytes) => self.body(bytes, "application/json"),
+        match Json.encode(&value) {
+            Ok(bytes) => self.body(bytes, Json::MEDIA_TYPE),
             Err(error) => {
                 let what = std::any::type_name::<T>().to_owned();
                 self.fault(RequestError::Body { what, problem: error.to_string() })
@@ -188,43 +191,26 @@ impl Request {
 
     /// Sends the request and reads the whole answer.
     pub async fn send(&self) -> Result<Answer, Error> {
-        let limits = self.client.config().limits;
         self.timed(async |span| {
             if let Some(fault) = &self.preflight {
                 return Err(fault.clone().into());
             }
             let Reply { response, time } = self.exchange(Terminal::Call, span).await?;
-            let reading = async {
-                let (parts, reading) = self.success(response).await?;
-                let body = reading.whole(limits.object).await?;
-                self.client.metrics().received(self.call.method(), body.len());
-                Answer::read(self.call.clone(), parts, body)
-            };
-            time.read(reading).await
+            let answer = time.read(self.reader().answer(response)).await?;
+            self.client.metrics().received(self.call.method(), answer.bytes().len());
+            Ok(answer)
         })
         .await
     }
 
-    /// Sends the request and reads the answer as a list, item by item as it comes in.
+    /// Sends the request and reads the answer as a list, item by item as it comes in. One item that is no object fails
+    /// all of it, with an error that names the item.
     pub async fn list<K>(&self, info: &Arc<ResourceInfo>) -> Result<List<K>, Error> {
-        let limits = self.client.config().limits;
         self.timed(async |span| {
             let Reply { response, time } = self.exchange(Terminal::Call, span).await?;
-            let unreadable = |source| Error::Stream { call: self.call.clone(), source };
-            let reading = async {
-                let (_, mut reading) = self.success(response).await?;
-                let mut decoder = ListDecoder::<K>::new(Arc::clone(info)).max_item_bytes(limits.frame);
-                let mut items = Vec::new();
-                while let Some(chunk) = reading.chunk(limits.list).await? {
-                    decoder.push(chunk);
-                    while let Some(item) = decoder.next_item().map_err(unreadable)? {
-                        items.push(item);
-                    }
-                }
-                self.client.metrics().received(self.call.method(), reading.received());
-                Ok(List { items, meta: decoder.finish().map_err(unreadable)? })
-            };
-            time.read(reading).await
+            let (list, received) = time.read(self.reader().list(info, response)).await?;
+            self.client.metrics().received(self.call.method(), received);
+            Ok(list)
         })
         .await
     }
@@ -232,8 +218,11 @@ impl Request {
     /// Sends the request and hands out the answer's bytes as they come, for as long as they come.
     pub async fn stream(&self) -> Result<ByteStream, Error> {
         let span = self.span();
-        let body = self.opened(Terminal::Stream, &span).instrument(span.clone()).await?;
-        Ok(ByteStream::new(self.call.clone(), body))
+        let opening = async {
+            let Reply { response, time } = self.exchange(Terminal::Stream, &span).await?;
+            time.read(self.reader().stream(response)).await
+        };
+        opening.instrument(span.clone()).await
     }
 
     /// Sends the request, which asks for a watch, and hands out its events.
@@ -241,20 +230,23 @@ impl Request {
     /// If no attempt gets an answer, that is an error, never a watch without events.
     pub async fn watch<K>(&self, info: &Arc<ResourceInfo>) -> Result<WatchStream<K>, Error> {
         let span = self.span();
-        let body = self.opened(Terminal::Watch, &span).instrument(span.clone()).await?;
-        let decoder = WatchDecoder::new(Arc::clone(info)).max_event_bytes(self.client.config().limits.frame);
-        Ok(WatchStream::new(self.call.clone(), decoder, body))
+        let opening = async {
+            let Reply { response, time } = self.exchange(Terminal::Watch, &span).await?;
+            time.read(self.reader().watch(info, response)).await
+        };
+        opening.instrument(span.clone()).await
     }
 
-    /// The body of an answer that lasts. Its time is over when it begins.
-    async fn opened(&self, terminal: Terminal, span: &Span) -> Result<Body, Error> {
-        let Reply { response, time } = self.exchange(terminal, span).await?;
-        time.read(async { Ok(self.success(response).await?.1.into_body()) }).await
-    }
-
-    async fn success(&self, response: http::Response<Body>) -> Result<(http::response::Parts, Reading<'_>), Error> {
+    fn reader(&self) -> Reader<'_> {
         let config = self.client.config();
-        Reading::success(&self.call, config.server.host(), response, config.limits.error).await
+        Reader {
+            call: &self.call,
+            host: config.server.host(),
+            target: &self.target,
+            codecs: self.client.codecs(),
+            limits: &config.limits,
+            warnings: [self.warnings.as_ref(), config.warnings.as_ref()],
+        }
     }
 
     fn content_type(mut self, media_type: &'static str) -> Self {
@@ -291,6 +283,7 @@ impl Request {
             uri: self.uri(limit.filter(|_| terminal == Terminal::Call))?,
             headers: &self.headers,
             payload: &self.payload,
+            reader: self.reader(),
             terminal,
             span,
             progress: Progress::new(retries, limit),

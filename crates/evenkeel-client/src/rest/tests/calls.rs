@@ -102,7 +102,7 @@ async fn req_018_bytes_values_and_streams_are_different_methods() {
         sent,
         [
             (&b"/etc/passwd"[..], "text/plain"),
-            (br#"{"a":1}"#, "application/json"),
+            (b"{\"a\":1}\n", "application/json"),
             (b"abc", "application/octet-stream"),
         ]
     );
