@@ -15,6 +15,7 @@ use super::*;
 use crate::config::{Auth, ConfigError, Impersonate};
 use crate::secret::Secret;
 use crate::small_file::tests::Folder;
+use crate::tls::tests::logs::Logs;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -181,6 +182,21 @@ async fn client_hc_15_a_token_file_rotates_and_fails_without_losing_the_last_goo
     let error = token_file(path.clone(), None).unwrap_err();
     assert!(matches!(&error, ConfigError::Read { path: named, source, .. }
         if *named == path && source.kind() == std::io::ErrorKind::NotFound));
+}
+
+#[tokio::test(start_paused = true)]
+async fn sec_20_a_token_file_that_cannot_be_used_is_logged_without_its_content() {
+    let folder = Folder::new();
+    let credentials = token_file(folder.write("token", "one"), None).unwrap();
+    let logs = Logs::default();
+    let _guard = tracing::subscriber::set_default(logs.clone());
+    folder.write("token", "canary\ncanary");
+    advance(50 * SECOND).await;
+    for _ in 0..100 {
+        assert_eq!(authorization(&credentials).await, "Bearer one");
+    }
+    assert_eq!(logs.warnings(), 1, "once, not at every request: {}", logs.text());
+    assert!(logs.text().contains("token") && !logs.text().contains("canary"), "{}", logs.text());
 }
 
 #[tokio::test(start_paused = true)]

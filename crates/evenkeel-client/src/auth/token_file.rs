@@ -6,7 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use http::HeaderValue;
-use tokio::time::Instant;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout};
 use zeroize::Zeroizing;
 
 use crate::config::ConfigError;
@@ -17,18 +18,22 @@ const REREAD_AFTER: Duration = Duration::from_secs(50);
 /// After a failure the file is left alone for a while: requests do not all wait for a broken disk, and the log is not
 /// flooded.
 const RETRY_AFTER: Duration = Duration::from_secs(10);
+/// How long requests wait for the file; it is on a disk of this machine, as a rule.
+const PATIENCE: Duration = Duration::from_secs(2);
 /// The most that a token may have.
 const MAX_TOKEN: u64 = 1 << 20;
 
 /// A token in a file, as the value of `Authorization`.
 ///
 /// One request reads for all: while it does (on a thread for blocking work, because nobody knows what the path leads to),
-/// others that come by wait for the result. Whoever reads may be dropped half-way; the next one begins anew. A file that
-/// cannot be used is logged, without its content, and the last good token stays.
+/// others that come by wait for the result. Whoever waits may be dropped; the next one takes over. A file that cannot be
+/// used, or not in time, is logged without its content, and the last good token stays.
 pub(super) struct TokenFile {
     path: PathBuf,
     cache: Mutex<Cache>,
-    reading: tokio::sync::Mutex<()>,
+    /// Held by whoever waits for the file first. A read that takes too long, or whose waiter gave up, is kept here for the
+    /// next: on a file system that hangs one thread is enough to lose.
+    reading: tokio::sync::Mutex<Option<JoinHandle<io::Result<HeaderValue>>>>,
 }
 
 /// What is known, and when to look again: no clock, no file.
@@ -71,7 +76,7 @@ impl TokenFile {
             (Err(source), None) => return Err(ConfigError::Read { what: "the bearer token", path, source }),
         };
         let cache = Mutex::new(Cache { value, looked_at: now, look_at: now + pause });
-        Ok(TokenFile { path, cache, reading: tokio::sync::Mutex::new(()) })
+        Ok(TokenFile { path, cache, reading: tokio::sync::Mutex::default() })
     }
 
     /// The value of `Authorization` for a request made now.
@@ -79,15 +84,25 @@ impl TokenFile {
         if let Some(value) = self.cache().at(Instant::now()) {
             return value;
         }
-        let _alone = self.reading.lock().await;
+        let mut reading = self.reading.lock().await;
         let now = Instant::now();
         if let Some(value) = self.cache().at(now) {
             return value;
         }
-        let path = self.path.clone();
-        let found = match tokio::task::spawn_blocking(move || read(&path)).await {
-            Ok(found) => found,
-            Err(error) => Err(io::Error::other(error)),
+        // What was read for somebody who gave up may be old by now.
+        if reading.as_ref().is_some_and(JoinHandle::is_finished) {
+            *reading = None;
+        }
+        let read = reading.get_or_insert_with(|| {
+            let path = self.path.clone();
+            tokio::task::spawn_blocking(move || read(&path))
+        });
+        let found = match timeout(PATIENCE, read).await {
+            Ok(found) => {
+                *reading = None;
+                found.unwrap_or_else(|error| Err(io::Error::other(error)))
+            }
+            Err(_) => Err(io::ErrorKind::TimedOut.into()),
         };
         if let Err(error) = &found {
             tracing::warn!(path = %self.path.display(), %error, "cannot read the token again; the last good one stays");

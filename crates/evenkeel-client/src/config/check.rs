@@ -2,7 +2,7 @@
 
 use rustls::pki_types::ServerName;
 
-use super::{Auth, Config, ConfigError, Proxy};
+use super::{Auth, Config, ConfigError, Identity, Pem, PrivateKey, Proxy};
 
 impl Config {
     /// Looks for everything that would make a client from this configuration useless or dangerous. Files are not read.
@@ -21,6 +21,14 @@ impl Config {
             && ServerName::try_from(name.as_str()).is_err()
         {
             refuse("tls-server-name is neither a DNS name nor an address");
+        }
+        if let Some(Identity { certificate, key }) = &self.tls.identity {
+            if matches!(certificate, Pem::Data(text) if text.is_empty()) {
+                refuse("there is a client key but no client certificate");
+            }
+            if matches!(key, PrivateKey::Data(text) if text.is_empty()) {
+                refuse("there is a client certificate but no client key");
+            }
         }
         match &self.auth {
             Auth::None => {}

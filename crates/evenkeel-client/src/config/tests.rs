@@ -108,6 +108,17 @@ fn sec_11_a_ca_that_would_not_be_used_is_an_error() {
 }
 
 #[test]
+fn sec_14_half_a_pair_is_an_error_in_a_config_made_by_hand() {
+    // client-go ignores half a pair there.
+    for (certificate, key) in [("", "key"), ("certificate", "")] {
+        let mut one = config("https://h");
+        let key = PrivateKey::Data(Secret::new(key));
+        one.tls.identity = Some(Identity { certificate: Pem::Data(certificate.into()), key });
+        assert!(one.validate().unwrap_err().to_string().contains("but no client"));
+    }
+}
+
+#[test]
 fn sec_15_credentials_do_not_go_in_the_clear() {
     let auths = [
         Auth::Token(Secret::new("canary")),

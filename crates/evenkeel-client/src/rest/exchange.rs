@@ -10,6 +10,7 @@ use http_body::Body as _;
 use http_body_util::BodyExt;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
+use super::content;
 use super::error::RequestError;
 use super::reader::Reader;
 use super::redirect::{Redirect, redirect};
@@ -167,6 +168,7 @@ impl Exchange<'_> {
         if let Entry::Vacant(vacant) = request.headers_mut().entry(ACCEPT) {
             vacant.insert(self.client.codecs().accept().clone());
         }
+        content::ask(request.headers_mut(), self.client.config(), self.terminal);
         if self.terminal != Terminal::Call {
             request.extensions_mut().insert(Lane::Streams);
         }
@@ -182,7 +184,11 @@ impl Exchange<'_> {
         if let Some(size) = size.filter(|size| *size > 0 && status.is_some()) {
             metrics.sent(method, size);
         }
-        Ok(outcome.map_err(|error| TransportError::from_any(error, self.client.config().server.host())))
+        let config = self.client.config();
+        match outcome {
+            Ok(response) => Ok(Ok(content::receive(response, self.call, config, self.terminal)?)),
+            Err(error) => Ok(Err(TransportError::from_any(error, config.server.host()))),
+        }
     }
 
     /// Whether the server did not believe who we are, and there is a chance that it will now: a token in a file is read

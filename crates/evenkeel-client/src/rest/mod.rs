@@ -4,6 +4,7 @@
 //! parameter that they do not have uses it directly.
 
 mod answer;
+mod content;
 mod error;
 mod exchange;
 mod failure;
@@ -22,6 +23,8 @@ mod stream;
 mod template;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tests;
 mod text;
 mod throttle;
 mod warnings;

@@ -4,8 +4,9 @@ use bytes::{Bytes, BytesMut};
 use http_body::Body as _;
 use http_body_util::BodyExt;
 
+use super::content::body_error;
 use crate::error::{CallName, Error};
-use crate::transport::{Body, TransportError};
+use crate::transport::Body;
 
 /// What is set aside for a body before any of it has come. What a server says of its size is not to be believed.
 const MOST_AHEAD: usize = 1 << 20;
@@ -31,11 +32,7 @@ impl<'a> Reading<'a> {
     /// The next bytes; `None` at the end. More than `limit` bytes in all are an error.
     pub(crate) async fn chunk(&mut self, limit: usize) -> Result<Option<Bytes>, Error> {
         while let Some(frame) = self.body.frame().await {
-            let frame = frame.map_err(|error| Error::Transport {
-                call: self.call.clone(),
-                source: TransportError::from_any(error, self.host),
-                previous: None,
-            })?;
+            let frame = frame.map_err(|error| body_error(error, self.call, self.host))?;
             if let Ok(data) = frame.into_data() {
                 self.received += data.len();
                 if self.received > limit {

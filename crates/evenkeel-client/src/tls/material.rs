@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use rustls::ClientConfig;
-use rustls::client::danger::ServerCertVerifier;
+use rustls::client::Resumption;
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use tokio::runtime::Handle;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::digest::Digest;
 use super::roots::RootsError;
@@ -16,6 +17,9 @@ use super::schedule::{Due, Occasion, Schedule};
 use super::verify::Judge;
 use super::{identity, provider, roots};
 use crate::config::{ConfigError, HttpVersions, Identity, Pem, PrivateKey, Tls};
+
+/// How long a handshake waits for a look at the files.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What connections are protected with at this moment, and when that has to be looked at again.
 ///
@@ -28,7 +32,6 @@ use crate::config::{ConfigError, HttpVersions, Identity, Pem, PrivateKey, Tls};
 /// those of an older one no more requests, and lets what is under way on them finish. What cannot be used is logged, and
 /// what was there stays: a half-written file never breaks a client that works.
 pub(crate) struct Material {
-    http: HttpVersions,
     /// Where to read the identity again; `None` if not both halves are files.
     identity_files: Option<Identity>,
     ca_file: Option<PathBuf>,
@@ -41,11 +44,9 @@ pub(crate) struct Material {
 }
 
 struct State {
-    judge: Arc<dyn ServerCertVerifier>,
-    ca_digest: Digest,
-    identity: Option<Arc<CertifiedKey>>,
-    identity_digest: Digest,
     config: Arc<ClientConfig>,
+    ca: Digest,
+    identity: Digest,
 }
 
 impl Material {
@@ -56,18 +57,12 @@ impl Material {
                 let problem = "specifying a root certificates file with the insecure flag is not allowed";
                 return Err(ConfigError::Invalid { problem: problem.into() });
             }
-            (None, true) => {
-                tracing::warn!(
-                    "the server's certificate is not verified: whoever is on the network can read and change everything"
-                );
-                (Judge::lenient(), Digest::default())
-            }
+            (None, true) => (Judge::lenient(), Digest::default()),
             (ca, false) => {
                 let (roots, digest) = roots::first(ca.as_ref())?;
                 (Judge::strict(roots), digest)
             }
         };
-        let judge: Arc<dyn ServerCertVerifier> = Arc::new(judge);
         let (identity, identity_digest) = match &tls.identity {
             None => (None, Digest::default()),
             Some(identity) => {
@@ -75,8 +70,7 @@ impl Material {
                 (Some(shown.key), shown.digest)
             }
         };
-        let config = configure(&judge, identity.as_ref(), http)
-            .map_err(|error| ConfigError::Invalid { problem: format!("TLS cannot be set up: {error}") })?;
+        let config = configure(Arc::new(judge), identity, http)?;
         let identity_files = tls
             .identity
             .clone()
@@ -87,13 +81,12 @@ impl Material {
         };
         let schedule = Schedule::new(identity_files.is_some(), ca_file.is_some(), now);
         let material = Material {
-            http,
             identity_files,
             ca_file,
             ask_at: AtomicU64::new(0),
             made: now,
             epoch: AtomicU64::new(0),
-            state: Mutex::new(State { judge, ca_digest, identity, identity_digest, config }),
+            state: Mutex::new(State { config, ca: ca_digest, identity: identity_digest }),
             schedule: Mutex::new(schedule),
         };
         material.note_next(&lock(&material.schedule));
@@ -105,11 +98,9 @@ impl Material {
         self.epoch.load(Ordering::Acquire)
     }
 
-    /// The configuration for a connection made now, and its epoch.
-    pub(crate) fn current(&self) -> (Arc<ClientConfig>, u64) {
-        let state = lock(&self.state);
-        // The epoch only changes under this lock, so the two belong together.
-        (Arc::clone(&state.config), self.epoch())
+    /// The configuration for a connection made now.
+    pub(crate) fn current(&self) -> Arc<ClientConfig> {
+        Arc::clone(&lock(&self.state).config)
     }
 
     /// A request is about to be made. If it is time to look at the files, that begins on another thread; it is not waited
@@ -117,35 +108,31 @@ impl Material {
     pub(crate) fn touch(self: &Arc<Self>, now: Instant) -> u64 {
         if self.since_made(now) >= self.ask_at.load(Ordering::Relaxed)
             && let Ok(runtime) = Handle::try_current()
+            && let Some(look) = self.claim(Occasion::Request, now)
         {
-            let due = self.claim(Occasion::Request, now);
-            if due.any() {
-                let material = Arc::clone(self);
-                runtime.spawn_blocking(move || material.look(due));
-            }
+            runtime.spawn_blocking(move || look.run());
         }
         self.epoch()
     }
 
-    /// A connection is about to be made: the configuration for it and its epoch, after a look at the files if the last one
-    /// is not from just now.
-    pub(crate) async fn for_handshake(self: &Arc<Self>, now: Instant) -> (Arc<ClientConfig>, u64) {
-        let due = self.claim(Occasion::Handshake, now);
-        if due.any() {
-            let material = Arc::clone(self);
-            // Fails only if the runtime is going down or the look panicked; in both cases what there is will do.
-            if let Err(error) = tokio::task::spawn_blocking(move || material.look(due)).await {
-                tracing::warn!(%error, "could not look at the TLS files; going on with what was read before");
+    /// A connection is about to be made: the configuration for it, after a look at the files if the last one is not from
+    /// just now.
+    pub(crate) async fn for_handshake(self: &Arc<Self>, now: Instant) -> Arc<ClientConfig> {
+        if let Some(look) = self.claim(Occasion::Handshake, now) {
+            // A file system that hangs, a runtime that goes down: what was read before will do.
+            let looked = timeout(PATIENCE, tokio::task::spawn_blocking(move || look.run())).await;
+            if !matches!(looked, Ok(Ok(()))) {
+                tracing::warn!("the TLS files could not be looked at in time; what was read before stays");
             }
         }
         self.current()
     }
 
-    fn claim(&self, occasion: Occasion, now: Instant) -> Due {
+    pub(super) fn claim(self: &Arc<Self>, occasion: Occasion, now: Instant) -> Option<Look> {
         let mut schedule = lock(&self.schedule);
         let due = schedule.claim(occasion, now);
         self.note_next(&schedule);
-        due
+        due.any().then(|| Look { material: Arc::clone(self), due })
     }
 
     fn note_next(&self, schedule: &Schedule) {
@@ -157,102 +144,104 @@ impl Material {
         u64::try_from(now.saturating_duration_since(self.made).as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Reads what is due, and makes it current if it is new and good. Blocks.
-    pub(super) fn look(&self, due: Due) {
-        if due.identity {
-            self.look_at_identity();
-        }
-        if due.ca {
-            self.look_at_ca();
-        }
-    }
-
     fn look_at_identity(&self) {
         let Some(files) = &self.identity_files else { return };
-        let known = lock(&self.state).identity_digest;
-        let shown = match identity::load(files) {
-            Ok(shown) if shown.digest == known => return,
-            Ok(shown) => shown,
-            Err(error) => {
-                // Between the writing of the one file and the other the two do not belong together; the next look will tell.
-                tracing::warn!(
-                    error = error_chain(&error),
-                    "the client certificate on disk cannot be used; the old one stays"
-                );
-                return;
-            }
-        };
-        let mut state = lock(&self.state);
-        match configure(&state.judge, Some(&shown.key), self.http) {
-            Ok(config) => {
-                state.identity = Some(shown.key);
-                state.identity_digest = shown.digest;
-                self.replace(&mut state, config);
+        let known = lock(&self.state).identity;
+        match identity::load(files) {
+            Ok(shown) if shown.digest == known => {}
+            Ok(shown) => {
+                self.renew(|state, config| {
+                    state.identity = shown.digest;
+                    config.client_auth_cert_resolver = Arc::new(SingleCertAndKey::from(shown.key));
+                });
                 tracing::info!("the client certificate was renewed; new connections show the new one");
             }
-            Err(error) => tracing::warn!(%error, "the client certificate on disk cannot be used; the old one stays"),
+            // Between the writing of the one file and of the other, the two do not belong together; the next look will tell.
+            Err(error) => tracing::warn!(
+                error = error_chain(&error),
+                "the client certificate on disk cannot be used; what was read before stays"
+            ),
         }
     }
 
     fn look_at_ca(&self) {
         let Some(path) = &self.ca_file else { return };
-        let known = lock(&self.state).ca_digest;
-        let outcome = match roots::changed(path, &known) {
+        let known = lock(&self.state).ca;
+        let (result, reason) = match roots::changed(path, &known) {
             Ok(None) => ("success", "unchanged"),
             Ok(Some((roots, digest))) => {
-                let mut state = lock(&self.state);
-                let judge: Arc<dyn ServerCertVerifier> = Arc::new(Judge::strict(roots));
-                match configure(&judge, state.identity.as_ref(), self.http) {
-                    Ok(config) => {
-                        state.judge = judge;
-                        state.ca_digest = digest;
-                        self.replace(&mut state, config);
-                        tracing::info!(path = %path.display(), "the certificate authority was renewed");
-                        ("success", "updated")
-                    }
-                    Err(error) => {
-                        tracing::warn!(path = %path.display(), %error, "the new certificate authority cannot be used");
-                        ("failure", "ca_parse_error")
-                    }
-                }
+                self.renew(|state, config| {
+                    state.ca = digest;
+                    config.dangerous().set_certificate_verifier(Arc::new(Judge::strict(roots)));
+                });
+                tracing::info!(path = %path.display(), "the certificate authority was renewed");
+                ("success", "updated")
             }
             Err(error) => {
                 tracing::warn!(
                     path = %path.display(), error = error_chain(&error),
-                    "the certificate authority's file cannot be used; what was read before stays"
+                    "the certificate authority on disk cannot be used; what was read before stays"
                 );
-                (
-                    "failure",
-                    match error {
-                        RootsError::Read(_) => "read_error",
-                        RootsError::Empty => "empty",
-                        RootsError::NoCertificate => "ca_parse_error",
-                    },
-                )
+                let reason = match error {
+                    RootsError::Read(_) => "read_error",
+                    RootsError::Empty => "empty",
+                    RootsError::NoCertificate => "ca_parse_error",
+                };
+                ("failure", reason)
             }
         };
-        let (result, reason) = outcome;
         metrics::counter!("rest_client_transport_ca_reload_total", "result" => result, "reason" => reason).increment(1);
     }
 
-    fn replace(&self, state: &mut State, config: Arc<ClientConfig>) {
-        state.config = config;
+    /// Makes a changed copy of the configuration the current one. It has no sessions to resume: nothing of an old identity
+    /// or of an old trust is carried over.
+    fn renew(&self, change: impl FnOnce(&mut State, &mut ClientConfig)) {
+        let mut state = lock(&self.state);
+        let mut config = ClientConfig::clone(&state.config);
+        config.resumption = Resumption::default();
+        change(&mut state, &mut config);
+        state.config = Arc::new(config);
         self.epoch.fetch_add(1, Ordering::Release);
     }
 }
 
-/// A new configuration has no sessions to resume: nothing of an old identity or an old trust is carried over.
-fn configure(
-    judge: &Arc<dyn ServerCertVerifier>,
-    identity: Option<&Arc<CertifiedKey>>,
+/// A look at files that somebody has taken on. Until it is done, or given up, nobody else is asked to.
+pub(super) struct Look {
+    material: Arc<Material>,
+    due: Due,
+}
+
+impl Look {
+    /// Reads what is due, and makes it current if it is new and good. Blocks.
+    pub(super) fn run(self) {
+        if self.due.identity {
+            self.material.look_at_identity();
+        }
+        if self.due.ca {
+            self.material.look_at_ca();
+        }
+    }
+}
+
+impl Drop for Look {
+    fn drop(&mut self) {
+        lock(&self.material.schedule).done();
+    }
+}
+
+/// A configuration that trusts as the judge does, shows this identity and offers these versions of HTTP.
+pub(super) fn configure(
+    judge: Arc<Judge>,
+    identity: Option<Arc<CertifiedKey>>,
     http: HttpVersions,
-) -> Result<Arc<ClientConfig>, rustls::Error> {
+) -> Result<Arc<ClientConfig>, ConfigError> {
     let builder = ClientConfig::builder_with_provider(provider())
-        .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])?
+        .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
+        .map_err(|error| ConfigError::Invalid { problem: format!("TLS cannot be set up: {error}") })?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::clone(judge));
+        .with_custom_certificate_verifier(judge);
     let mut config = match identity {
-        Some(key) => builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(Arc::clone(key)))),
+        Some(key) => builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(key))),
         None => builder.with_no_client_auth(),
     };
     let (h2, http1) = (b"h2".to_vec(), b"http/1.1".to_vec());
@@ -283,6 +272,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl std::fmt::Debug for Material {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Material").field("http", &self.http).field("epoch", &self.epoch()).finish_non_exhaustive()
+        f.debug_struct("Material").field("epoch", &self.epoch()).finish_non_exhaustive()
     }
 }

@@ -38,7 +38,8 @@ impl Roots {
         Roots { store: Arc::new(RootCertStore::empty()), given: Arc::default() }
     }
 
-    /// The system's roots, read when first needed and then kept for the life of the process.
+    /// The system's roots, read when first needed and then kept for the life of the process. `SSL_CERT_FILE` and
+    /// `SSL_CERT_DIR` lead elsewhere, as they do for Go's programs.
     pub(super) fn system() -> Self {
         static SYSTEM: OnceLock<Arc<RootCertStore>> = OnceLock::new();
         Roots { store: Arc::clone(SYSTEM.get_or_init(read_system)), given: Arc::default() }

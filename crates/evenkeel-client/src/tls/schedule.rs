@@ -38,21 +38,34 @@ impl Due {
 pub(super) struct Schedule {
     identity: Option<Instant>,
     ca: Option<Instant>,
+    /// Somebody is looking. On a file system that hangs one thread is enough to lose.
+    busy: bool,
 }
 
 impl Schedule {
     /// Everything that is in files was read just now.
     pub(super) fn new(identity: bool, ca: bool, now: Instant) -> Self {
-        Schedule { identity: identity.then_some(now), ca: ca.then_some(now) }
+        Schedule { identity: identity.then_some(now), ca: ca.then_some(now), busy: false }
     }
 
-    /// What is due. Whoever is told has to look; until the next time nobody else is told.
+    /// What is due. Whoever is told has to look, and to say when that is [done](Self::done); before that nobody else is
+    /// told anything.
     pub(super) fn claim(&mut self, occasion: Occasion, now: Instant) -> Due {
+        if self.busy {
+            return Due::default();
+        }
         let every = match occasion {
             Occasion::Request => IDENTITY_AT_REQUEST,
             Occasion::Handshake => IDENTITY_AT_HANDSHAKE,
         };
-        Due { identity: claim(&mut self.identity, every, now), ca: claim(&mut self.ca, CA, now) }
+        let due = Due { identity: claim(&mut self.identity, every, now), ca: claim(&mut self.ca, CA, now) };
+        self.busy = due.any();
+        due
+    }
+
+    /// Whoever was told to look has looked, or will not.
+    pub(super) fn done(&mut self) {
+        self.busy = false;
     }
 
     /// Before when a request need not ask.
@@ -91,17 +104,32 @@ mod tests {
     fn trn_012_trn_013_handshakes_look_every_second_requests_every_minute_and_at_the_ca_every_five() {
         let start = Instant::now();
         let mut schedule = Schedule::new(true, true, start);
+        let mut claim = |occasion, now| {
+            let due = schedule.claim(occasion, now);
+            schedule.done();
+            due
+        };
         let nothing = Due::default();
         let identity = Due { identity: true, ca: false };
-        assert_eq!(schedule.claim(Occasion::Handshake, start), nothing, "the first load is no rotation");
-        assert_eq!(schedule.claim(Occasion::Handshake, start + SECOND / 2), nothing);
-        assert_eq!(schedule.claim(Occasion::Handshake, start + SECOND), identity);
-        assert_eq!(schedule.claim(Occasion::Handshake, start + SECOND), nothing, "one looks for all");
-        assert_eq!(schedule.claim(Occasion::Request, start + 60 * SECOND), nothing);
-        assert_eq!(schedule.next_for_request(), Some(start + 61 * SECOND));
-        assert_eq!(schedule.claim(Occasion::Request, start + 61 * SECOND), identity);
-        assert_eq!(schedule.claim(Occasion::Request, start + 300 * SECOND), Due { identity: true, ca: true });
-        assert_eq!(schedule.claim(Occasion::Handshake, start + 599 * SECOND), identity);
-        assert_eq!(schedule.claim(Occasion::Handshake, start + 600 * SECOND), Due { identity: true, ca: true });
+        assert_eq!(claim(Occasion::Handshake, start), nothing, "the first load is no rotation");
+        assert_eq!(claim(Occasion::Handshake, start + SECOND / 2), nothing);
+        assert_eq!(claim(Occasion::Handshake, start + SECOND), identity);
+        assert_eq!(claim(Occasion::Handshake, start + SECOND), nothing, "one looks for all");
+        assert_eq!(claim(Occasion::Request, start + 60 * SECOND), nothing);
+        assert_eq!(claim(Occasion::Request, start + 61 * SECOND), identity);
+        assert_eq!(claim(Occasion::Request, start + 300 * SECOND), Due { identity: true, ca: true });
+        assert_eq!(claim(Occasion::Handshake, start + 599 * SECOND), identity);
+        assert_eq!(claim(Occasion::Handshake, start + 600 * SECOND), Due { identity: true, ca: true });
+        assert_eq!(schedule.next_for_request(), Some(start + 660 * SECOND));
+    }
+
+    #[test]
+    fn one_looks_at_a_time() {
+        let start = Instant::now();
+        let mut schedule = Schedule::new(true, true, start);
+        assert!(schedule.claim(Occasion::Handshake, start + SECOND).any());
+        assert!(!schedule.claim(Occasion::Handshake, start + 1000 * SECOND).any());
+        schedule.done();
+        assert!(schedule.claim(Occasion::Handshake, start + 1000 * SECOND).any());
     }
 }

@@ -25,7 +25,7 @@ enum Trust {
     /// Servers that these authorities vouch for, and servers whose certificate is itself among those given.
     ///
     /// The latter is for self-signed certificates that call themselves authorities, as `openssl req -x509` makes them: Go
-    /// accepts one that is configured as the CA, webpki by itself does not. Names and dates are checked all the same.
+    /// accepts one that is configured as the CA, webpki by itself does not. Names, dates and purposes are checked all the same.
     These(Roots),
 }
 
@@ -53,7 +53,7 @@ impl ServerCertVerifier for Judge {
         let Trust::These(roots) = &self.trust else { return Ok(ServerCertVerified::assertion()) };
         let certificate = ParsedCertificate::try_from(end_entity)?;
         if roots.given.iter().any(|given| given.as_ref() == end_entity.as_ref()) {
-            check_dates(end_entity, now)?;
+            check_alone(end_entity, now)?;
         } else {
             let algorithms = self.algorithms.all;
             verify_server_cert_signed_by_trust_anchor(&certificate, &roots.store, intermediates, now, algorithms)?;
@@ -85,10 +85,12 @@ impl ServerCertVerifier for Judge {
     }
 }
 
-/// Fails outside the certificate's dates, in the words that webpki's judgement has for it.
-fn check_dates(certificate: &[u8], time: UnixTime) -> Result<(), Error> {
-    let (_, parsed) = x509_parser::parse_x509_certificate(certificate)
-        .map_err(|_| Error::InvalidCertificate(CertificateError::BadEncoding))?;
+/// Checks what a certificate says about itself, its dates and its purpose, and fails in the words that webpki has for it.
+fn check_alone(certificate: &[u8], time: UnixTime) -> Result<(), Error> {
+    let bad_encoding = Error::InvalidCertificate(CertificateError::BadEncoding);
+    let Ok((_, parsed)) = x509_parser::parse_x509_certificate(certificate) else { return Err(bad_encoding) };
+    let Ok(purpose) = parsed.extended_key_usage() else { return Err(bad_encoding) };
+    let serves = purpose.is_none_or(|purpose| purpose.value.server_auth || purpose.value.any);
     let at = |seconds: i64| u64::try_from(seconds).unwrap_or(0);
     let validity = parsed.validity();
     let (not_before, not_after) = (at(validity.not_before.timestamp()), at(validity.not_after.timestamp()));
@@ -96,6 +98,8 @@ fn check_dates(certificate: &[u8], time: UnixTime) -> Result<(), Error> {
         CertificateError::ExpiredContext { time, not_after: moment(not_after) }
     } else if time.as_secs() < not_before {
         CertificateError::NotValidYetContext { time, not_before: moment(not_before) }
+    } else if !serves {
+        CertificateError::InvalidPurpose
     } else {
         return Ok(());
     };

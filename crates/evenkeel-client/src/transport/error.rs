@@ -1,6 +1,7 @@
 //! [`TransportError`]: why there is no answer, or only half of one.
 
 use std::fmt;
+use std::sync::Arc;
 
 /// Any error at all, as tower's services have it.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -66,6 +67,12 @@ impl TransportError {
             Ok(error) => *error,
             Err(error) => TransportError::new(fault_of(&*error), host, error),
         }
+    }
+
+    /// The same error for one more of those who waited for the same connection.
+    pub(crate) fn shared(error: Arc<TransportError>) -> Self {
+        let source = error.source.is_some().then(|| BoxError::from(SharedSource(Arc::clone(&error))));
+        TransportError { fault: error.fault, host: error.host.clone(), source }
     }
 
     /// What happened.
@@ -135,5 +142,32 @@ impl fmt::Display for TransportError {
 impl std::error::Error for TransportError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.source.as_ref().map(|source| source.as_ref() as _)
+    }
+}
+
+/// The cause of an error that several have.
+struct SharedSource(Arc<TransportError>);
+
+impl SharedSource {
+    fn get(&self) -> &(dyn std::error::Error + 'static) {
+        std::error::Error::source(&*self.0).unwrap_or(&*self.0)
+    }
+}
+
+impl fmt::Debug for SharedSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.get(), f)
+    }
+}
+
+impl fmt::Display for SharedSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self.get(), f)
+    }
+}
+
+impl std::error::Error for SharedSource {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.get().source()
     }
 }

@@ -12,11 +12,17 @@ use std::task::{Context, Poll};
 use tower_service::Service;
 
 mod body;
-mod connect;
+pub(crate) mod connect;
 mod error;
+pub(crate) mod gzip;
+pub(crate) mod limits;
+pub(crate) mod pool;
+pub(crate) mod proxy;
 
 pub use body::Body;
 pub use error::{BoxError, TransportError, TransportFault};
+pub use limits::BodyError;
+pub use proxy::ProxyError;
 
 /// What a [`Transport`] answers with.
 pub type ResponseFuture = Pin<Box<dyn Future<Output = Result<http::Response<Body>, BoxError>> + Send>>;
@@ -30,6 +36,16 @@ pub enum Lane {
     /// A watch or a log that may last for hours. These have connections of their own, so that a reader who does not read
     /// holds up nobody's calls.
     Streams,
+}
+
+impl Lane {
+    /// Its name in logs and metrics.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Lane::Calls => "calls",
+            Lane::Streams => "streams",
+        }
+    }
 }
 
 /// Something that answers requests: connections to a server, an API server in this process, or either with layers around.

@@ -80,7 +80,7 @@ impl Selected {
 
         let mut errors = check_cluster(&self.cluster_name, &self.cluster);
         errors.extend(check_user(&self.user_name, &self.user));
-        errors.extend(namespace.as_deref().and_then(|namespace| check_namespace("the choice", namespace)));
+        errors.extend(namespace.as_deref().and_then(|namespace| check_namespace("what was chosen", namespace)));
         errors.extend(unsupported(&self.user_name, &self.user));
         // Whatever is wrong with the server has been said by now.
         let Ok(server) = server_of(&self.cluster) else { return Err(several(errors)) };

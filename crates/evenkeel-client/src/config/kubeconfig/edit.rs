@@ -35,6 +35,8 @@ impl KubeconfigFiles {
     /// is taken on an empty hidden file beside each (`.config.lock`), which stays there.
     /// Programs that do not know that lock are noticed: if a file is no longer what was read, nothing is written.
     ///
+    /// The thread is blocked meanwhile. `change` must not edit the same files: it would wait for itself.
+    ///
     /// # Errors
     /// If any of the files cannot be read, understood or written. Each file is replaced whole or not at all; of several
     /// files, those before the one that failed are written.

@@ -312,17 +312,24 @@ impl<T: Entry> Field for BTreeMap<String, T> {
     }
 }
 
-/// Declares a structure of the file: its fields with their keys, and beside them whatever else it holds.
+/// Declares a structure of the file: its fields with their keys, and beside them whatever else it holds. One that stands
+/// in a list under a name says so: `Cluster in "cluster" {…}`.
 macro_rules! structure {
-    ($(#[$meta:meta])* $name:ident { $($(#[$field_meta:meta])* $field:ident: $type:ty = $key:literal,)* }) => {
+    (
+        $(#[$meta:meta])*
+        $name:ident $(in $entry:literal)? { $($(#[$field_meta:meta])* $field:ident: $type:ty = $key:literal,)* }
+    ) => {
         $(#[$meta])*
         #[derive(Clone, Debug, Default, PartialEq)]
         #[non_exhaustive]
         pub struct $name {
             $($(#[$field_meta])* pub $field: $type,)*
-            /// What else the file holds here, and beside it in its list.
+            /// What else the file holds here.
             pub(super) rest: Rest,
-            pub(super) beside: Rest,
+            $(
+                #[doc = concat!("What else the list holds beside the name and the ", $entry, ".")]
+                pub(super) beside: Rest,
+            )?
         }
 
         impl Field for $name {
@@ -360,6 +367,18 @@ macro_rules! structure {
                 (!map.is_empty()).then_some(Value::Object(map))
             }
         }
+
+        $(impl Entry for $name {
+            const KEY: &'static str = $entry;
+
+            fn beside(&self) -> &Rest {
+                &self.beside
+            }
+
+            fn set_beside(&mut self, beside: Rest) {
+                self.beside = beside;
+            }
+        })?
     };
 }
 
@@ -378,21 +397,4 @@ macro_rules! optional {
     };
 }
 
-/// A structure that stands in a list under a name.
-macro_rules! entry {
-    ($name:ident, $key:literal) => {
-        impl Entry for $name {
-            const KEY: &'static str = $key;
-
-            fn beside(&self) -> &Rest {
-                &self.beside
-            }
-
-            fn set_beside(&mut self, beside: Rest) {
-                self.beside = beside;
-            }
-        }
-    };
-}
-
-pub(super) use {entry, optional, structure};
+pub(super) use {optional, structure};

@@ -8,7 +8,7 @@ use crate::config::{Impersonate, Pem, PrivateKey, Proxy};
 use crate::secret::Secret;
 
 /// What beats the kubeconfig. A field that is `None` changes nothing, and any value can be overridden, `true` with
-/// `false` as well.
+/// `false` as well. Whoever brings credentials needs no plugin or provider of the file's to get some.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
     /// The context, instead of the current one.
@@ -82,6 +82,13 @@ impl Overrides {
     pub(super) fn apply_to_user(&self, user: &mut User) {
         if self.anonymous {
             *user = User::default();
+        }
+        if self.client_certificate.is_some()
+            || self.token.is_some()
+            || self.token_file.is_some()
+            || self.basic.is_some()
+        {
+            user.auth_provider = None;
         }
         if let Some(pem) = &self.client_certificate {
             (user.client_certificate, user.client_certificate_data) = file_or_data(pem);

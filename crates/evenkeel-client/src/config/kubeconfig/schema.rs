@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::de::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use super::fields::{Data, Entry, Field, Opaque, Rest, Seed, entry, optional, structure};
+use super::fields::{Data, Entry, Field, Opaque, Rest, Seed, optional, structure};
 use crate::secret::Secret;
 
 structure! {
@@ -30,7 +30,7 @@ structure! {
 
 structure! {
     /// Where a cluster is, and how to know that it is the right one.
-    Cluster {
+    Cluster in "cluster" {
         /// The file with the certificates to trust.
         certificate_authority: Option<PathBuf> = "certificate-authority",
         /// The certificates to trust.
@@ -52,7 +52,7 @@ structure! {
 
 structure! {
     /// Who someone is, and how that is shown.
-    User {
+    User in "user" {
         /// Whom to act as.
         impersonate: Option<String> = "as",
         /// The groups to act with.
@@ -88,7 +88,7 @@ structure! {
 
 structure! {
     /// A cluster, a user and a namespace.
-    Context {
+    Context in "context" {
         /// The name of the cluster.
         cluster: Option<String> = "cluster",
         /// What other programs keep here.
@@ -142,9 +142,6 @@ structure! {
 
 optional!(Exec);
 optional!(AuthProvider);
-entry!(Cluster, "cluster");
-entry!(User, "user");
-entry!(Context, "context");
 
 impl Field for Vec<ExecEnv> {
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

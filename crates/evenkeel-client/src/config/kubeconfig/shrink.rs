@@ -1,11 +1,12 @@
 //! Less of a kubeconfig, or the same with fewer files.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use super::text::MAX_BYTES;
-use super::{Data, Kubeconfig};
+use super::{Data, Kubeconfig, Opaque};
 use crate::config::{ConfigError, EntryKind};
 use crate::secret::Secret;
 
@@ -63,26 +64,42 @@ impl Kubeconfig {
     }
 
     /// Replaces data with `DATA+OMITTED`, and tokens and passwords with `REDACTED`, so that the kubeconfig can be shown.
-    /// Settings of exec plugins, auth-providers and other programs may hold secrets as well and are replaced too.
+    /// What exec plugins, auth-providers, extensions and fields that we do not know hold may be a secret as well, so it
+    /// is replaced too.
     pub fn shorten(&mut self) {
         let omit = |data: &mut Option<Data>| *data = data.take().map(|_| Data::new(OMITTED));
         let redact = |secret: &mut Option<Secret>| *secret = secret.take().map(|_| redacted());
+        let hide = |opaque: &mut BTreeMap<String, Opaque>| {
+            opaque.values_mut().for_each(|value| *value = Opaque("REDACTED".into()));
+        };
+        hide(&mut self.extensions);
+        hide(&mut self.rest);
+        for context in self.contexts.values_mut() {
+            [&mut context.extensions, &mut context.rest, &mut context.beside].into_iter().for_each(hide);
+        }
         for cluster in self.clusters.values_mut() {
+            [&mut cluster.extensions, &mut cluster.rest, &mut cluster.beside].into_iter().for_each(hide);
             omit(&mut cluster.certificate_authority_data);
             if cluster.proxy_url.as_ref().is_some_and(|url| url.expose().contains('@')) {
                 redact(&mut cluster.proxy_url);
             }
         }
         for user in self.users.values_mut() {
+            [&mut user.extensions, &mut user.rest, &mut user.beside].into_iter().for_each(hide);
             omit(&mut user.client_certificate_data);
             omit(&mut user.client_key_data);
             redact(&mut user.token);
             redact(&mut user.password);
             if let Some(exec) = &mut user.exec {
                 exec.args.fill(redacted());
-                exec.env.iter_mut().for_each(|variable| redact(&mut variable.value));
+                hide(&mut exec.rest);
+                for variable in &mut exec.env {
+                    redact(&mut variable.value);
+                    hide(&mut variable.rest);
+                }
             }
             if let Some(provider) = &mut user.auth_provider {
+                hide(&mut provider.rest);
                 provider.config.values_mut().for_each(|value| *value = redacted());
             }
         }

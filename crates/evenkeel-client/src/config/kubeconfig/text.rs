@@ -7,11 +7,11 @@ use serde::de::DeserializeSeed as _;
 use serde_json::Value;
 use serde_saphyr::Error as YamlError;
 use serde_saphyr::options::{DuplicateKeyPolicy, NonFiniteFloatPolicy};
-use zeroize::Zeroizing;
 
 use super::Kubeconfig;
 use super::fields::{Field, OURS, Opaque, Seed};
 use crate::config::ConfigError;
+use crate::secret::Secret;
 
 /// The most that a kubeconfig may be long.
 pub(super) const MAX_BYTES: usize = 8 << 20;
@@ -33,7 +33,7 @@ impl Kubeconfig {
     }
 
     /// The kubeconfig as YAML, with all its secrets, everything in the order of its names.
-    pub fn to_yaml(&self) -> Result<Zeroizing<String>, ConfigError> {
+    pub fn to_yaml(&self) -> Result<Secret, ConfigError> {
         self.check_paths_are_text()?;
         let mut value = self.write().unwrap_or_default();
         if value.is_null() {
@@ -48,7 +48,7 @@ impl Kubeconfig {
         }
         let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
         match serde_saphyr::to_string_with_options(&value, options) {
-            Ok(text) => Ok(Zeroizing::new(text)),
+            Ok(text) => Ok(Secret::new(text)),
             Err(_) => Err(ConfigError::invalid("the kubeconfig holds a value that YAML has no form for")),
         }
     }

@@ -23,7 +23,7 @@ impl Kubeconfig {
     pub fn write_to(&self, path: impl AsRef<Path>) -> Result<(), ConfigError> {
         let path = path.as_ref();
         let text = self.to_yaml()?;
-        replace(&real(path), &text).map_err(|error| ConfigError::write(path, error))
+        replace(&real(path), text.expose()).map_err(|error| ConfigError::write(path, error))
     }
 }
 
@@ -50,9 +50,12 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
         let _ = fs::remove_file(&temporary);
     }
     replaced?;
-    // The rename itself is only on disk when the directory is.
+    // The rename itself is only on disk when the directory is. Not every file system can promise that; the file is in
+    // its place all the same.
     #[cfg(unix)]
-    File::open(&directory)?.sync_all()?;
+    if let Err(error) = File::open(&directory).and_then(|directory| directory.sync_all()) {
+        tracing::debug!(%error, directory = %directory.display(), "a directory cannot be forced to disk");
+    }
     Ok(())
 }
 

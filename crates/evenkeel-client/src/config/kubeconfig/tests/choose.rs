@@ -108,6 +108,8 @@ fn kcf_021_one_way_to_say_who_we_are_replaces_the_others() {
     let token_file = Overrides { token: Some(Secret::new("new")), ..Overrides::default() };
     assert_eq!(config(SERVER, "tokenFile: /none", &token_file).unwrap().auth, token("new"));
     assert_eq!(config(SERVER, "username: u\npassword: p", &token_file).unwrap().auth, token("new"));
+    assert_eq!(config(SERVER, "exec: {command: c, apiVersion: v}", &token_file).unwrap().auth, token("new"));
+    assert_eq!(config(SERVER, "auth-provider: {name: oidc}", &token_file).unwrap().auth, token("new"));
     let basic = Overrides { basic: Some(("u".into(), Secret::new("p"))), ..Overrides::default() };
     let expected = Auth::Basic { username: "u".into(), password: Secret::new("p") };
     assert_eq!(config(SERVER, "token: t", &basic).unwrap().auth, expected);

@@ -146,7 +146,7 @@ fn kcf_006_lists_are_written_in_order_and_data_in_base64() {
     let mut config = Kubeconfig::parse("clusters: [{name: b}, {name: a}]\npreferences: {}").unwrap();
     config.clusters.get_mut("a").unwrap().certificate_authority_data = Some(Data::new("ca"));
     let text = config.to_yaml().unwrap();
-    let value: serde_json::Value = serde_saphyr::from_str(&text).unwrap();
+    let value: serde_json::Value = serde_saphyr::from_str(text.expose()).unwrap();
     assert_eq!(
         value,
         serde_json::json!({
@@ -159,13 +159,28 @@ fn kcf_006_lists_are_written_in_order_and_data_in_base64() {
     );
 }
 
+#[cfg(unix)]
+#[test]
+fn kcf_006_a_path_that_is_no_text_is_not_written_as_another() {
+    use std::os::unix::ffi::OsStringExt as _;
+    let mut config = Kubeconfig::default();
+    let path = std::ffi::OsString::from_vec(b"/k\xff".to_vec());
+    config.users.entry("u".into()).or_default().client_key = Some(path.into());
+    assert!(config.to_yaml().unwrap_err().to_string().contains("client-key of user \"u\""));
+}
+
 #[test]
 fn sec_33_fields_that_nobody_knows_survive_a_rewrite() {
     let config = Kubeconfig::parse(ALL).unwrap();
     let text = config.to_yaml().unwrap();
-    let mut again: serde_json::Value = serde_saphyr::from_str(&text).unwrap();
+    let mut again: serde_json::Value = serde_saphyr::from_str(text.expose()).unwrap();
     assert_eq!(again.to_string().matches("mine").count(), 8);
-    assert_eq!(Kubeconfig::parse(&text).unwrap(), config, "nothing is lost or turned into something else: {}", *text);
+    assert_eq!(
+        Kubeconfig::parse(text.expose()).unwrap(),
+        config,
+        "nothing is lost or turned into something else: {}",
+        text.expose()
+    );
     assert_eq!(again["mine"].take(), serde_json::json!({"a": [1, "two", 3.5, true, null]}));
     assert_eq!(again["preferences"]["colors"].take(), true);
 }
@@ -175,7 +190,7 @@ fn kcf_008_only_what_is_in_the_file_is_written() {
     // What decides at run time whether and how a plugin is run is no part of these types, so there is nothing to leave
     // out; whatever else the section holds comes back as it was.
     let config = Kubeconfig::parse(ALL).unwrap();
-    let value: serde_json::Value = serde_saphyr::from_str(&config.to_yaml().unwrap()).unwrap();
+    let value: serde_json::Value = serde_saphyr::from_str(config.to_yaml().unwrap().expose()).unwrap();
     let exec = value["users"][0]["user"]["exec"].as_object().unwrap();
     let keys: Vec<_> = exec.keys().map(String::as_str).collect();
     assert_eq!(
@@ -199,7 +214,7 @@ fn sec_01_a_kubeconfig_shows_no_secret() {
     let config = Kubeconfig::parse(&text).unwrap();
     let shown = format!("{config:?} {config:#?}");
     assert!(!shown.contains(canary) && !shown.contains(&data) && !shown.contains("99, 97, 110"), "{shown}");
-    assert!(config.to_yaml().unwrap().contains(canary), "the canary was there");
+    assert!(config.to_yaml().unwrap().expose().contains(canary), "the canary was there");
 }
 
 #[test]
@@ -281,7 +296,7 @@ proptest! {
         user.extensions.insert(key, Opaque(serde_json::json!({name.as_str(): [group, number]})));
         config.current_context = Some(name).filter(|name| !name.is_empty());
         let text = config.to_yaml().unwrap();
-        prop_assert_eq!(Kubeconfig::parse(&text).map_err(|error| error.to_string()), Ok(config), "{}", *text);
+        prop_assert_eq!(Kubeconfig::parse(text.expose()).map_err(|error| error.to_string()), Ok(config), "{}", text.expose());
     }
 
     #[test]
@@ -303,8 +318,8 @@ proptest! {
         if let Ok(config) = Kubeconfig::parse(&words.concat()) {
             // Whatever can be read can be written, and says the same again.
             let text = config.to_yaml().unwrap();
-            let again = Kubeconfig::parse(&text);
-            prop_assert!(again.is_ok(), "{:?}", *text);
+            let again = Kubeconfig::parse(text.expose());
+            prop_assert!(again.is_ok(), "{:?}", text.expose());
         }
     }
 }

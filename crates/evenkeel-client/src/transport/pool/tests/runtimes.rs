@@ -1,0 +1,201 @@
+//! Runtimes that come and go, and pools that do.
+
+use tokio::runtime::Runtime;
+
+use super::*;
+
+fn current_thread() -> Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// A server on a runtime of its own, which says one word to each request, and a second one when it is told.
+struct Elsewhere {
+    server: RawServer,
+    more: Arc<tokio::sync::Semaphore>,
+    _runtime: Runtime,
+}
+
+impl Elsewhere {
+    fn start(http2: bool) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let more = Arc::new(tokio::sync::Semaphore::new(0));
+        let server = runtime.block_on(RawServer::start({
+            let more = Arc::clone(&more);
+            move |_, stream| {
+                let more = Arc::clone(&more);
+                async move {
+                    let answer = move |request: Request<hyper::body::Incoming>| {
+                        let more = Arc::clone(&more);
+                        async move {
+                            if request.uri().path() == "/slow" {
+                                more.acquire().await.unwrap().forget();
+                            }
+                            Response::new(Body::full("ok"))
+                        }
+                    };
+                    serve_http(stream, http2.then_some(100), answer).await;
+                    Ok(())
+                }
+            }
+        }));
+        Elsewhere { server, more, _runtime: runtime }
+    }
+
+    fn pool(&self, http2: bool) -> Pool {
+        let connections = if http2 { http2_only() } else { Connections::default() };
+        over_tcp(self.server.address, &connections)
+    }
+}
+
+async fn ok(pool: &Pool) {
+    assert_eq!(text(pool.send(get("/")).await.unwrap()).await.unwrap(), "ok");
+}
+
+/// Waits without a runtime: what is waited for happens on another thread.
+fn soon(what: &str, mut is_true: impl FnMut() -> bool) {
+    for _ in 0..1_000_000 {
+        if is_true() {
+            return;
+        }
+        std::thread::yield_now();
+    }
+    panic!("{what} did not happen");
+}
+
+#[test]
+fn a_pool_made_outside_of_any_runtime_outlives_each_of_them() {
+    for http2 in [false, true] {
+        let there = Elsewhere::start(http2);
+        let pool = there.pool(http2);
+        for round in 1..=3 {
+            let runtime = current_thread();
+            runtime.block_on(ok(&pool));
+            runtime.block_on(ok(&pool));
+            assert_eq!(pool.stats().dials, round);
+            drop(runtime);
+            // With the runtime its connections are gone, and all memory of it.
+            assert_eq!((pool.stats().connections, pool.stats().in_flight), (0, 0));
+            assert!(pool.inner.lock().runtimes.is_empty());
+        }
+    }
+}
+
+#[test]
+fn a_runtime_that_is_not_polled_holds_up_no_other() {
+    for http2 in [false, true] {
+        let there = Elsewhere::start(http2);
+        let pool = there.pool(http2);
+        let asleep = current_thread();
+        asleep.block_on(ok(&pool));
+        let awake = current_thread();
+        awake.block_on(ok(&pool));
+        assert_eq!(pool.stats().dials, 2);
+        // The first one's connection is still good when it wakes up.
+        asleep.block_on(ok(&pool));
+        assert_eq!((pool.stats().dials, pool.stats().connections), (2, 2));
+    }
+}
+
+#[test]
+fn without_a_runtime_a_request_is_an_error() {
+    let pool = in_memory(&Connections::default(), false, drop);
+    let mut call = std::pin::pin!(pool.send(get("/")));
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    let std::task::Poll::Ready(Err(error)) = call.as_mut().poll(&mut context) else { panic!("it should have failed") };
+    assert_eq!(error.fault(), TransportFault::Other);
+}
+
+#[test]
+fn when_the_last_clone_is_dropped_idle_connections_close() {
+    for http2 in [false, true] {
+        let there = Elsewhere::start(http2);
+        let pool = there.pool(http2);
+        let runtime = current_thread();
+        let tally = Arc::clone(&pool.inner.tally);
+        runtime.block_on(async {
+            ok(&pool).await;
+            let clone = pool.clone();
+            drop(pool);
+            ok(&clone).await;
+            assert_eq!(tally.connections.load(Ordering::Relaxed), 1);
+            drop(clone);
+            eventually("the close", || tally.connections.load(Ordering::Relaxed) == 0).await;
+        });
+        assert_eq!(runtime.metrics().num_alive_tasks(), 0);
+    }
+}
+
+#[test]
+fn when_the_last_clone_is_dropped_what_is_under_way_is_finished() {
+    for http2 in [false, true] {
+        let there = Elsewhere::start(http2);
+        let pool = there.pool(http2);
+        let runtime = current_thread();
+        let tally = Arc::clone(&pool.inner.tally);
+        runtime.block_on(async {
+            let response = pool.send(get("/")).await.unwrap();
+            let call = tower_service::Service::call(&mut pool.clone(), get("/slow"));
+            let call = tokio::spawn(call);
+            eventually("the request", || tally.in_flight.load(Ordering::Relaxed) == 2).await;
+            drop(pool);
+            there.more.add_permits(1);
+            assert_eq!(text(response).await.unwrap(), "ok");
+            assert_eq!(text(call.await.unwrap().unwrap()).await.unwrap(), "ok");
+            eventually("the close", || tally.connections.load(Ordering::Relaxed) == 0).await;
+        });
+        assert_eq!(runtime.metrics().num_alive_tasks(), 0);
+    }
+}
+
+#[test]
+fn when_the_pool_is_dropped_connections_being_made_are_called_off() {
+    let runtime = current_thread();
+    runtime.block_on(async {
+        let dial = FakeDial(|_| std::future::pending());
+        let server = ServerUrl::parse("http://server").unwrap();
+        let pool = Pool::new(&server, &Connections::default(), &Limits::default(), dial);
+        let call = tokio::spawn(tower_service::Service::call(&mut pool.clone(), get("/")));
+        eventually("the dial", || pool.stats().dials == 1).await;
+        drop(pool);
+        call.abort();
+        assert!(call.await.unwrap_err().is_cancelled());
+    });
+    runtime.block_on(eventually("the end", || runtime.metrics().num_alive_tasks() == 0));
+}
+
+#[test]
+fn trn_014_retired_connections_finish_their_streams_and_serve_nobody_new() {
+    for http2 in [false, true] {
+        let there = Elsewhere::start(http2);
+        let pool = there.pool(http2);
+        let runtime = current_thread();
+        runtime.block_on(async {
+            let slow = tokio::spawn(tower_service::Service::call(&mut pool.clone(), get("/slow")));
+            eventually("the request", || pool.stats().in_flight == 1).await;
+            pool.retire();
+            ok(&pool).await;
+            assert_eq!((pool.stats().dials, pool.stats().connections), (2, 2));
+            there.more.add_permits(1);
+            assert_eq!(text(slow.await.unwrap().unwrap()).await.unwrap(), "ok");
+            eventually("the close", || pool.stats().connections == 1).await;
+            ok(&pool).await;
+            assert_eq!(pool.stats().dials, 2);
+            // Nothing is under way now: the next retirement closes at once.
+            pool.retire();
+            eventually("the close", || pool.stats().connections == 0).await;
+        });
+    }
+}
+
+#[test]
+fn a_body_may_end_on_another_runtime() {
+    for http2 in [false, true] {
+        let there = Elsewhere::start(http2);
+        let pool = there.pool(http2);
+        let (one, other) = (tokio::runtime::Runtime::new().unwrap(), current_thread());
+        let response = one.block_on(pool.send(get("/"))).unwrap();
+        assert_eq!(other.block_on(text(response)).unwrap(), "ok");
+        soon("the end", || pool.stats().in_flight == 0);
+        one.block_on(ok(&pool));
+    }
+}
