@@ -10,13 +10,14 @@ use http::{Method, StatusCode};
 use crate::config::ConfigError;
 use crate::rest::RequestError;
 use crate::transport::TransportError;
+use crate::util::{PagingError, RetryError};
 
 /// The cause that marks an error that was made from an answer which is no [`Status`].
 pub(crate) const UNEXPECTED_SERVER_RESPONSE: &str = "UnexpectedServerResponse";
 
 /// What can go wrong with a call.
 ///
-/// Every variant names the call. The text is complete by itself: it includes the cause's, and [`source`] goes on behind
+/// Every variant that is about one call names it. The text is complete by itself: it includes the cause's, and [`source`] goes on behind
 /// that, so that printing the whole chain repeats nothing. Ask the predicates (`is_not_found`, `is_conflict`, …) rather
 /// than matching codes; they follow client-go's.
 ///
@@ -100,6 +101,10 @@ pub enum Error {
         /// Where it is wrong.
         source: StreamError,
     },
+    /// A call was tried again, and there is more to tell of that than the error of the last attempt.
+    Retry(Box<RetryError<Error>>),
+    /// A collection that was read page by page does not come to an end.
+    Paging(PagingError),
 }
 
 /// A call as people name it: `GET /api/v1/namespaces/default/pods/web-0`. The query is left out.
@@ -142,6 +147,7 @@ impl Error {
     pub fn status(&self) -> Option<&Status> {
         match self {
             Error::Api { status, .. } => Some(status),
+            Error::Retry(retry) => retry.error().and_then(Error::status),
             _ => None,
         }
     }
@@ -261,7 +267,7 @@ impl Error {
 
     fn call_name(&self) -> Option<&CallName> {
         match self {
-            Error::Config(_) | Error::Request(_) => None,
+            Error::Config(_) | Error::Request(_) | Error::Retry(_) | Error::Paging(_) => None,
             Error::Api { call, .. }
             | Error::Transport { call, .. }
             | Error::Timeout { call, .. }
@@ -305,6 +311,8 @@ impl fmt::Display for Error {
             Error::Unreadable { problem, .. } => write!(f, "the answer cannot be read: {problem}"),
             Error::Decode { source, .. } => write!(f, "{source}"),
             Error::Stream { source, .. } => write!(f, "{source}"),
+            Error::Retry(source) => write!(f, "{source}"),
+            Error::Paging(source) => write!(f, "{source}"),
         }?;
         match self.previous() {
             Some(previous) => write!(f, " (the attempt before: {previous})"),
@@ -321,6 +329,8 @@ impl std::error::Error for Error {
             Error::Transport { source, .. } => std::error::Error::source(source),
             Error::Decode { source, .. } => std::error::Error::source(source),
             Error::Stream { source, .. } => std::error::Error::source(source),
+            Error::Retry(source) => std::error::Error::source(&**source),
+            Error::Paging(source) => std::error::Error::source(source),
             _ => None,
         }
     }

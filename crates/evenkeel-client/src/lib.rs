@@ -12,6 +12,7 @@ mod secret;
 mod small_file;
 pub mod tls;
 pub mod transport;
+pub mod util;
 
 pub use api::{
     Api, Call, Deleted, FieldValidation, ListParams, Object, PartialObjectMetadata, Patch, Propagation, Unstructured,
@@ -22,3 +23,7 @@ pub use config::Config;
 pub use error::{CallName, Error};
 pub use rest::{Answer, ByteStream, Lines, List, Path, Query, Request, WatchEnd, WatchStream};
 pub use secret::Secret;
+pub use util::{
+    Backoff, CreateOrUpdate, DEFAULT_BACKOFF, DEFAULT_RETRY, Interrupted, Pager, Retry, RetryError, RetryWatcher,
+    ToReference, create_or_update, is_interrupted, retry, retry_on_conflict, until, wait_for,
+};

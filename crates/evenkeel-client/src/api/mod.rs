@@ -209,6 +209,11 @@ impl<K, S: Scope> Api<K, S> {
 }
 
 impl<K, S: Addressable> Api<K, S> {
+    /// The namespace in which a name is looked up, or why a name is not enough.
+    pub(crate) fn address(&self) -> Result<Option<&str>, RequestError> {
+        self.scope.address()
+    }
+
     /// Reads an object.
     pub fn get(&self, name: &str) -> Call<Obj<K>, verb::Get> {
         self.one(Method::GET, name, None)
