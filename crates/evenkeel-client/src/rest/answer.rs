@@ -168,7 +168,3 @@ impl std::fmt::Debug for Answer {
         write!(f, "Answer({}: {}, {} bytes)", self.call, self.head.status, self.body.len())
     }
 }
-
-#[cfg(test)]
-#[path = "answer_tests.rs"]
-mod tests;

@@ -22,6 +22,8 @@ mod retry;
 mod stream;
 mod template;
 #[cfg(test)]
+mod testing;
+#[cfg(test)]
 mod tests;
 mod text;
 mod throttle;
