@@ -14,7 +14,7 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use crate::auth::Credentials;
-use crate::config::{Auth, Config, ServerUrl};
+use crate::config::{Auth, Config, ConfigError, ServerUrl, Tls};
 use crate::error::Error;
 use crate::rest::metrics::Recorder;
 use crate::rest::{Codecs, Path, RateLimiter, Request, ThrottleLog};
@@ -48,11 +48,22 @@ pub struct ClientBuilder {
     config: Config,
     transport: Transport,
     limiter: Option<RateLimiter>,
+    /// The connections are not of our making.
+    foreign: bool,
 }
 
 impl ClientBuilder {
+    /// A client of the server that the configuration names. Nothing is sent yet; but everything that can be checked
+    /// without the server is, and certificates and tokens are read from their files.
+    pub fn new(config: Config) -> Result<Self, Error> {
+        config.validate()?;
+        let transport = Transport::network(&config)?;
+        Ok(ClientBuilder { config, transport, limiter: None, foreign: false })
+    }
+
     /// Answers requests with this service instead of connections to the server: an API server in this process, or a
-    /// stand-in.
+    /// stand-in. What the configuration says of connections has no effect; that it says anything of TLS is refused by
+    /// [`build`](Self::build), because somebody would believe in it.
     pub fn service<S, B>(config: Config, service: S) -> Self
     where
         S: Service<http::Request<Body>, Response = http::Response<B>> + Clone + Send + Sync + 'static,
@@ -61,7 +72,7 @@ impl ClientBuilder {
         B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        ClientBuilder { config, transport: Transport::new(service), limiter: None }
+        ClientBuilder { config, transport: Transport::new(service), limiter: None, foreign: true }
     }
 
     /// Puts a layer around what has been built so far: the last one is the outermost. Layers see every attempt, with its
@@ -88,6 +99,11 @@ impl ClientBuilder {
 
     /// The client.
     pub fn build(self) -> Result<Client, Error> {
+        let Tls { ca, identity, server_name, insecure_skip_verify } = &self.config.tls;
+        if self.foreign && (ca.is_some() || identity.is_some() || server_name.is_some() || *insecure_skip_verify) {
+            let problem = "settings of TLS have no effect on a service that brings its own connections".to_owned();
+            return Err(ConfigError::Invalid { problem }.into());
+        }
         let limiter = match self.limiter {
             Some(limiter) => Some(limiter),
             None => self.config.throttle.map(RateLimiter::new).transpose()?,
@@ -100,11 +116,28 @@ impl ClientBuilder {
                 Credentials::new(&config.auth, config.impersonate.as_ref(), &agent, Instant::now())
             }
         };
-        Ok(Client::new(self.config, self.transport, Some(credentials?), limiter))
+        Ok(Client::assemble(self.config, self.transport, Some(credentials?), limiter))
     }
 }
 
 impl Client {
+    /// A client of the server that the configuration names.
+    pub fn new(config: Config) -> Result<Self, Error> {
+        ClientBuilder::new(config)?.build()
+    }
+
+    /// A client of the cluster that this program is meant for: the one that `KUBECONFIG` or `~/.kube/config` names, else
+    /// the one it runs in.
+    ///
+    /// [`Config::infer`] does the same in two steps, for those who want to change something in between.
+    pub async fn infer() -> Result<Self, Error> {
+        let made = tokio::task::spawn_blocking(|| Client::new(Config::infer()?)).await;
+        made.unwrap_or_else(|error| match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(_) => Err(ConfigError::Invalid { problem: "the runtime is ending".into() }.into()),
+        })
+    }
+
     /// A client of whatever answers requests in this process, such as an embedded API server, with the default
     /// configuration. [`ClientBuilder::service`] takes another one.
     pub fn from_service<S, B>(service: S) -> Self
@@ -117,10 +150,10 @@ impl Client {
     {
         // All that could be missing then is the name that we call ourselves.
         let credentials = Credentials::new(&Auth::None, None, &Config::default_user_agent(), Instant::now()).ok();
-        Client::new(Config::new(ServerUrl::in_process()), Transport::new(service), credentials, None)
+        Client::assemble(Config::new(ServerUrl::in_process()), Transport::new(service), credentials, None)
     }
 
-    fn new(
+    fn assemble(
         config: Config,
         transport: Transport,
         credentials: Option<Credentials>,

@@ -11,11 +11,16 @@ use std::task::{Context, Poll};
 
 use tower_service::Service;
 
+use self::network::Network;
+use self::proxy::ProxyEnvironment;
+use crate::config::{Config, ConfigError};
+
 mod body;
 pub(crate) mod connect;
 mod error;
 pub(crate) mod gzip;
 pub(crate) mod limits;
+mod network;
 pub(crate) mod pool;
 pub(crate) mod proxy;
 
@@ -80,6 +85,12 @@ where
 }
 
 impl Transport {
+    /// Connections to the server of a configuration; none is made yet. Blocks while certificates are read from files.
+    pub(crate) fn network(config: &Config) -> Result<Self, ConfigError> {
+        let network = Network::new(config, &ProxyEnvironment::from_process())?;
+        Ok(Transport { send: Arc::new(network) })
+    }
+
     /// Erases a service.
     pub fn new<S, B>(service: S) -> Self
     where
