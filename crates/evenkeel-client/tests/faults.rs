@@ -1,5 +1,5 @@
 //! Calls to an API server in this process that misbehaves.
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used)]
 
 use std::sync::Arc;
 use std::time::Duration;

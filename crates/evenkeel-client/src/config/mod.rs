@@ -10,6 +10,7 @@ use crate::rest::WarningHandler;
 use crate::secret::Secret;
 
 mod check;
+mod connections;
 mod environment;
 mod error;
 mod in_cluster;

@@ -81,6 +81,16 @@ pub(crate) struct Progress {
     previous: Option<Box<Error>>,
 }
 
+/// What to do after an attempt.
+enum Next {
+    /// Nothing: it was the last one.
+    Return,
+    /// Ask there.
+    Elsewhere(Uri),
+    /// Wait for so long, and try again.
+    Again(Duration),
+}
+
 impl Progress {
     pub(crate) fn new(retries: Retries, limit: Option<Duration>) -> Self {
         Progress { retries, limit, deadline: None, attempts: 0, sent: Instant::now(), redirects: 0, previous: None }
@@ -120,38 +130,54 @@ impl Exchange<'_> {
     async fn attempts(&mut self) -> Result<Response<Body>, Error> {
         loop {
             let outcome = self.attempt().await?;
-            if let Ok(response) = &outcome
-                && self.has_new_credentials(response.status())
-            {
-                tracing::debug!(attempt = self.progress.attempts, "not believed, trying again with fresh credentials");
-                self.throttle().await?;
-                continue;
-            }
-            let attempt = match &outcome {
-                Ok(response) => Attempt::Answered(response.status(), retry_after(response.headers())),
-                Err(error) => Attempt::Failed(error.fault()),
-            };
-            if let Ok(response) = &outcome
-                && let Some(target) = self.redirected(response)?
-            {
-                self.uri = target;
-                self.progress.redirects += 1;
-                continue;
-            }
-            let time_left = self.progress.time_left();
-            match (self.progress.retries.decide(attempt, fastrand::f64(), time_left), outcome) {
-                (Decision::Return, Ok(response)) => return Ok(response),
-                (Decision::Return, Err(source)) => return Err(self.lost(source)),
-                (Decision::RetryAfter(wait), outcome) => {
+            match (self.next(&outcome)?, outcome) {
+                (Next::Return, Ok(response)) => return Ok(response),
+                (Next::Return, Err(source)) => return Err(self.lost(source)),
+                (Next::Elsewhere(target), outcome) => {
+                    self.uri = target;
+                    self.progress.redirects += 1;
+                    if let Ok(response) = outcome {
+                        self.discard(response).await;
+                    }
+                }
+                (Next::Again(wait), outcome) => {
                     let error = match outcome {
                         Ok(response) => self.discard(response).await,
                         Err(source) => self.lost(source),
                     };
-                    tracing::debug!(?wait, attempt = self.progress.attempts, outcome = ?attempt, "trying again");
                     self.progress.previous = Some(Box::new(error));
-                    sleep(wait).await;
+                    if !wait.is_zero() {
+                        sleep(wait).await;
+                    }
                     self.throttle().await?;
                 }
+            }
+        }
+    }
+
+    /// What to do after an attempt.
+    fn next(&mut self, outcome: &Result<Response<Body>, TransportError>) -> Result<Next, Error> {
+        let number = self.progress.attempts;
+        let attempt = match outcome {
+            Ok(response) if self.has_new_credentials(response.status()) => {
+                tracing::debug!(
+                    attempt = number,
+                    "the server does not know who we are: trying again with a fresh token"
+                );
+                return Ok(Next::Again(Duration::ZERO));
+            }
+            Ok(response) => match self.redirected(response)? {
+                Some(target) => return Ok(Next::Elsewhere(target)),
+                None => Attempt::Answered(response.status(), retry_after(response.headers())),
+            },
+            Err(error) => Attempt::Failed(error.fault()),
+        };
+        let time_left = self.progress.time_left();
+        match self.progress.retries.decide(attempt, fastrand::f64(), time_left) {
+            Decision::Return => Ok(Next::Return),
+            Decision::RetryAfter(wait) => {
+                tracing::debug!(attempt = number, outcome = ?attempt, ?wait, "trying again");
+                Ok(Next::Again(wait))
             }
         }
     }
@@ -180,7 +206,8 @@ impl Exchange<'_> {
         let outcome = self.client.transport().send(request).await;
         let metrics = self.client.metrics();
         let status = outcome.as_ref().ok().map(Response::status);
-        metrics.attempt(method, status, self.progress.attempts);
+        // Going on to where the server points is no retry.
+        metrics.attempt(method, status, self.progress.attempts - self.progress.redirects);
         if let Some(size) = size.filter(|size| *size > 0 && status.is_some()) {
             metrics.sent(method, size);
         }

@@ -1,6 +1,6 @@
 //! What is counted and timed, under client-go's names, so that existing dashboards work.
 //!
-//! Everything goes through the [`metrics`](::metrics) facade: install a recorder and it is there. Exporters that want
+//! Everything goes through the facade of the crate `metrics`: install a recorder and it is there. Exporters that want
 //! buckets find client-go's in [`LATENCY_BUCKETS`] and [`SIZE_BUCKETS`].
 //!
 //! | name | labels | what |

@@ -1,4 +1,5 @@
 use http::HeaderValue;
+use proptest::prelude::*;
 
 use super::*;
 
@@ -119,4 +120,24 @@ fn sec_46_retry_after_is_whole_seconds() {
     assert_eq!(retry_after(&HeaderMap::new()), None);
     let forever = Attempt::Answered(StatusCode::SERVICE_UNAVAILABLE, parse("99999999999999999999999999"));
     assert_eq!(once(Terminal::Call, Method::GET, forever), after(300));
+}
+
+proptest! {
+    #[test]
+    fn rty_003_whatever_the_server_says_waits_and_retries_are_bounded(
+        seconds in any::<u64>(), chance in -1.0..2.0_f64, max_retries in 0_u32..20, cap in 0_u64..1000,
+        left in prop::option::of(0_u64..2000),
+    ) {
+        let (cap, left) = (Duration::from_secs(cap), left.map(Duration::from_secs));
+        let config = Retry { max_retries, max_retry_after: cap };
+        let mut retries = Retries::new(&config, Terminal::Call, &Method::GET, true);
+        let mut count = 0;
+        while let Decision::RetryAfter(wait) = retries.decide(answered(429, Some(seconds)), chance, left) {
+            count += 1;
+            prop_assert!(wait <= cap);
+            prop_assert!(wait >= Duration::from_secs(seconds).min(cap), "never earlier than the server wants");
+            prop_assert!(left.is_none_or(|left| wait < left));
+        }
+        prop_assert!(count == 0 || count == max_retries);
+    }
 }

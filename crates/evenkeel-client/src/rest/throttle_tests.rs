@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use super::*;
 
 fn limiter(qps: f32, burst: u32) -> RateLimiter {
@@ -154,4 +156,30 @@ async fn lim_004_long_waits_are_told_once_in_ten_seconds() {
     let told =
         (0..1000).filter(|second| log.notice(1001 * MS, start + Duration::from_secs(*second)) == Notice::Info).count();
     assert_eq!(told, 100);
+}
+
+proptest! {
+    #[test]
+    fn fc_008_no_stretch_of_time_sees_more_than_the_burst_and_the_rate(
+        qps in 0.1..100.0_f64, burst in 1_u32..20, pauses in prop::collection::vec(0_u64..3000, 1..100),
+    ) {
+        let start = Instant::now();
+        let mut bucket = Bucket::new(qps, burst.into(), start);
+        let mut taken: Vec<f64> = Vec::new();
+        let mut now = start;
+        for pause in pauses {
+            now += Duration::from_millis(pause);
+            if !bucket.try_take(now) {
+                now += bucket.until(now, 1.0);
+                prop_assert!(bucket.try_take(now), "it is there when it was said to be");
+            }
+            taken.push((now - start).as_secs_f64());
+        }
+        for (first, begin) in taken.iter().enumerate() {
+            for (last, end) in taken.iter().enumerate().skip(first) {
+                let most = f64::from(burst) + qps * (end - begin);
+                prop_assert!((last - first + 1) as f64 <= most + 0.01);
+            }
+        }
+    }
 }

@@ -17,8 +17,10 @@ use super::Body;
 use super::error::BoxError;
 use super::limits::BodyError;
 
-/// As much is decompressed at once.
+/// As much is decompressed at once, at most.
 const PIECE: usize = 32 << 10;
+/// Less room than this is not worth a call.
+const ROOM: usize = 4 << 10;
 /// From here on an answer is judged by how much larger it is than what came.
 const JUDGED_FROM: u64 = 1 << 20;
 /// How much of a strange encoding is repeated in an error.
@@ -127,7 +129,10 @@ impl Gunzip {
 
     /// The next piece: some bytes, none at the end, or nothing until more has come.
     fn next_piece(&mut self) -> Option<Result<Bytes, BodyError>> {
-        self.space.resize(PIECE, 0);
+        // What is left of the last room is used first: many small pieces share one.
+        if self.space.len() < ROOM {
+            self.space = BytesMut::zeroed(PIECE);
+        }
         match self.decoder.read(&mut self.space) {
             Ok(count) => {
                 self.made += count as u64;
@@ -141,7 +146,6 @@ impl Gunzip {
                 Some(Ok(self.space.split_to(count).freeze()))
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => self.next_piece(),
             Err(source) => Some(Err(BodyError::Corrupt { source })),
         }
     }

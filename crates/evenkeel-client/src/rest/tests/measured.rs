@@ -66,6 +66,18 @@ fn rty_012_every_attempt_is_counted_for_streams_too() {
 }
 
 #[test]
+fn mt_004_a_redirect_is_no_retry() {
+    let all = recorded(async {
+        let script = Script::new([Step::code(302).header("location", "/there")]);
+        let client = script.client_with(|config| config.redirects = crate::config::Redirects::SameOrigin);
+        get(&client).send().await.unwrap();
+    });
+    assert_eq!(all["rest_client_requests_total{code=302,method=GET,host=api.example:6443}"], [1.0]);
+    assert_eq!(all["rest_client_requests_total{code=200,method=GET,host=api.example:6443}"], [1.0]);
+    assert!(!all.keys().any(|key| key.starts_with("rest_client_request_retries_total")));
+}
+
+#[test]
 fn mt_002_calls_and_waits_are_timed() {
     let all = recorded(async {
         let script = Script::new([Step::later(429, "0"), Step::Fail(TransportFault::Closed), Step::ok()]);

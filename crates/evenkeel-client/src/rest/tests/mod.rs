@@ -32,6 +32,8 @@ enum Step {
     Answer(u16, Vec<(&'static str, String)>, Bytes),
     /// No answer.
     Fail(TransportFault),
+    /// No answer, and an error that is none of ours.
+    Foreign(std::io::ErrorKind, &'static str),
     /// Silence.
     Hang,
     /// The head of an answer, and then silence.
@@ -169,6 +171,7 @@ impl tower_service::Service<http::Request<Body>> for Script {
                     Ok(response.body(Body::full(body))?)
                 }
                 Step::Fail(fault) => Err(TransportError::bare(fault, "api.example").into()),
+                Step::Foreign(kind, words) => Err(std::io::Error::new(kind, words).into()),
                 Step::Hang => std::future::pending().await,
                 Step::HangInBody => Ok(Response::new(Body::new(Dangling { cut: false }))),
                 Step::Cut => Ok(Response::new(Body::new(Dangling { cut: true }))),

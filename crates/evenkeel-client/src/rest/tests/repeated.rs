@@ -113,6 +113,24 @@ async fn rty_004_nobody_there_is_not_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn rty_005_errors_are_told_apart_by_kind_and_not_by_their_words() {
+    use std::io::ErrorKind;
+    for (kind, fault, attempts) in [
+        (ErrorKind::ConnectionReset, TransportFault::Reset, 11),
+        (ErrorKind::UnexpectedEof, TransportFault::Closed, 11),
+        (ErrorKind::BrokenPipe, TransportFault::Closed, 11),
+        (ErrorKind::ConnectionRefused, TransportFault::Refused, 1),
+        (ErrorKind::TimedOut, TransportFault::Timeout, 1),
+        (ErrorKind::Other, TransportFault::Other, 1),
+    ] {
+        let script = Script::always(Step::Foreign(kind, "connection reset by peer"));
+        let error = get(&script.client()).send().await.unwrap_err();
+        let Error::Transport { source, .. } = &error else { panic!("{error:?}") };
+        assert_eq!((source.fault(), source.host(), script.count()), (fault, "api.example", attempts));
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn client_hc_05_the_attempt_before_is_told() {
     // Time runs out during the second attempt.
     let script = Script::new([Step::Fail(TransportFault::Closed), Step::Hang]);

@@ -7,6 +7,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+/// A connection that is in use is not asked about more often than this, however short a time it may be unused.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
+
 /// Which connection of a pool. Numbers grow from 1 in the order in which connections are begun.
 pub(super) type Id = u64;
 
@@ -194,24 +197,18 @@ impl<One: Alive, Many: Alive + Clone, Waiter: Alive> Book<One, Many, Waiter> {
 
     /// Takes a connection out of the book if nobody has used it for `timeout`.
     pub(super) fn expire(&mut self, id: Id, now: Instant, timeout: Duration) -> Expiry {
-        let unused = |since: Instant| now.saturating_duration_since(since);
-        if let Some(at) = self.idle.iter().position(|idle| idle.id == id) {
-            let age = unused(self.idle[at].since);
+        let idle = self.idle.iter().find(|idle| idle.id == id).map(|idle| idle.since);
+        let shared = self.shared.iter().find(|shared| shared.id == id && shared.streams == 0);
+        if let Some(since) = idle.or(shared.map(|shared| shared.since)) {
+            let age = now.saturating_duration_since(since);
             if age < timeout {
                 return Expiry::Later(timeout - age);
             }
-            self.idle.remove(at);
+            self.idle.retain(|idle| idle.id != id);
+            self.shared.retain(|shared| shared.id != id);
             return Expiry::Expired;
         }
-        if let Some(at) = self.shared.iter().position(|shared| shared.id == id && shared.streams == 0) {
-            let age = unused(self.shared[at].since);
-            if age < timeout {
-                return Expiry::Later(timeout - age);
-            }
-            self.shared.remove(at);
-            return Expiry::Expired;
-        }
-        Expiry::Later(timeout)
+        Expiry::Later(timeout.max(ASK_AGAIN))
     }
 
     /// Takes all connections out of the book that have numbers up to `last`, and takes none of them back. Those in use end
@@ -273,3 +270,7 @@ impl<One: Alive, Many: Alive + Clone, Waiter: Alive> Book<One, Many, Waiter> {
         Todo { grants, dials }
     }
 }
+
+#[cfg(test)]
+#[path = "book_tests.rs"]
+mod tests;

@@ -27,6 +27,9 @@ const CALL_WINDOW: usize = 4 << 20;
 /// Sixteen lists that nobody reads may lie around in memory.
 const CALLS_WINDOW: usize = 64 << 20;
 
+/// As large as hyper lets its buffer grow when bodies come fast; headers have a limit of their own.
+const READ_BUFFER: usize = 400 << 10;
+
 /// How connections are spoken on.
 pub(super) struct Speech {
     http1: http1::Builder,
@@ -64,7 +67,10 @@ impl Speech {
     pub(super) fn new(connections: &Connections, limits: &Limits) -> Self {
         let max_streams = connections.max_streams.clamp(1, LARGEST_WINDOW / SMALLEST_STREAM_WINDOW);
         let mut http1 = http1::Builder::new();
-        http1.max_headers(limits.header_count).max_header_size(limits.headers);
+        http1
+            .max_headers(limits.header_count)
+            .max_header_size(limits.headers)
+            .max_buf_size(limits.headers.max(READ_BUFFER));
         let http2 = |windows: Windows| {
             let mut builder = http2::Builder::new(TokioExecutor::new());
             builder
@@ -219,5 +225,23 @@ impl DriveMany {
         })
         .await;
         driven.ended(ended);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_watches_of_a_connection_together_cannot_fill_its_window() {
+        for max_streams in [1, 2, 100, 5_000, 131_071, 1_000_000, usize::MAX] {
+            let connections = Connections { max_streams, ..Connections::default() };
+            let max_streams = Speech::new(&connections, &Limits::default()).max_streams;
+            let windows = Windows::of_streams(max_streams);
+            assert!(windows.stream as usize * max_streams <= windows.connection as usize, "{windows:?}");
+            assert!(windows.stream as usize >= SMALLEST_STREAM_WINDOW, "{windows:?}");
+            assert!(windows.connection as usize <= LARGEST_WINDOW);
+        }
+        assert_eq!(Windows::of_streams(100).stream, 512 << 10);
     }
 }

@@ -24,8 +24,8 @@ pub(super) struct Dialing {
 
 /// A connection just made.
 enum Made {
-    One(One, DriveOne),
-    Many(Many, DriveMany),
+    One(One, Box<DriveOne>),
+    Many(Many, Box<DriveMany>),
 }
 
 impl Dialing {
@@ -76,10 +76,10 @@ impl Dialing {
         if dialed.http2 {
             let (many, drive) =
                 pool.speech.speak_http2(lane, wire).await.map_err(|e| classify::http2_error(host, e))?;
-            Ok(Made::Many(many, drive))
+            Ok(Made::Many(many, Box::new(drive)))
         } else {
             let (one, drive) = pool.speech.speak_http1(wire).await.map_err(|e| classify::http1_error(host, e))?;
-            Ok(Made::One(one, drive))
+            Ok(Made::One(one, Box::new(drive)))
         }
     }
 }

@@ -23,7 +23,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use std::{fmt, mem};
@@ -66,6 +66,17 @@ type Book = book::Book<One, Many, Waiter>;
 #[derive(Clone)]
 pub(crate) struct Pool {
     inner: Arc<Inner>,
+}
+
+/// A pool that is perhaps no longer there: for whoever watches certificates on its behalf.
+#[derive(Clone)]
+pub(crate) struct WeakPool(Weak<Inner>);
+
+impl WeakPool {
+    /// The pool, if it is still there.
+    pub(crate) fn upgrade(&self) -> Option<Pool> {
+        self.0.upgrade().map(|inner| Pool { inner })
+    }
 }
 
 /// What a pool has, at one moment.
@@ -134,14 +145,14 @@ impl Alive for Waiter {
 }
 
 impl Pool {
-    /// Connections to this server, none yet. Needs no runtime.
+    /// Connections to this server, none yet. This needs no runtime; requests need one with I/O and time.
     pub(crate) fn new(
         server: &ServerUrl,
         connections: &Connections,
         limits: &Limits,
         dial: impl Dial + 'static,
     ) -> Self {
-        let authority = without_credentials(server.authority());
+        let authority = server.authority().clone();
         // An authority is made of characters that a header may have.
         let host_header =
             HeaderValue::from_str(authority.as_str()).unwrap_or_else(|_| HeaderValue::from_static("localhost"));
@@ -180,6 +191,11 @@ impl Pool {
         };
         // Closed here, not under the lock.
         drop(retired);
+    }
+
+    /// The pool for those who must not keep it alive.
+    pub(crate) fn downgrade(&self) -> WeakPool {
+        WeakPool(Arc::downgrade(&self.inner))
     }
 
     /// What there is now.
@@ -389,7 +405,7 @@ impl Inner {
             let _ = waiter.0.send(Ok(Lease::new(self, place, grant)));
         }
         for _ in 0..todo.dials {
-            self.tally.dials.fetch_add(1, Ordering::Relaxed);
+            self.tally.count_dial(place.lane);
             let dialing = Dialing::new(self, place);
             handle.spawn(dialing.run(Arc::clone(&self.dial), self.alive.subscribe()));
         }
@@ -453,11 +469,4 @@ fn spare(request: &Request<Body>) -> Option<Request<Body>> {
     *copy.uri_mut() = request.uri().clone();
     *copy.headers_mut() = request.headers().clone();
     Some(copy)
-}
-
-fn without_credentials(authority: &Authority) -> Authority {
-    match authority.as_str().rsplit_once('@') {
-        Some((_, bare)) => Authority::try_from(bare).unwrap_or_else(|_| authority.clone()),
-        None => authority.clone(),
-    }
 }

@@ -21,6 +21,14 @@ pub(super) struct Tally {
     pub(super) dials: AtomicUsize,
 }
 
+impl Tally {
+    pub(super) fn count_dial(&self, lane: Lane) {
+        self.dials.fetch_add(1, Ordering::Relaxed);
+        metrics::counter!("evenkeel_client_dials_total", "host" => self.host.to_string(), "lane" => lane.name())
+            .increment(1);
+    }
+}
+
 /// Counts a connection for as long as it is open.
 struct Open {
     tally: Arc<Tally>,
@@ -131,5 +139,42 @@ impl AsyncWrite for Wire {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.io).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_first_frame_is_told_when_the_next_is_asked_for_however_it_is_cut() {
+        let tally = Tally {
+            host: "server".into(),
+            connections: AtomicUsize::new(0),
+            in_flight: AtomicUsize::new(0),
+            dials: AtomicUsize::new(0),
+        };
+        let tally = Arc::new(tally);
+        for piece in [1, 2, 4, 9, 15, 20] {
+            let (mut server, io) = tokio::io::duplex(100);
+            let mut wire = Wire::new(Box::new(io), Arc::clone(&tally), Lane::Calls);
+            let mut heard = wire.watch_settings();
+            assert_eq!(tally.connections.load(Ordering::Relaxed), 1);
+            // A frame with six bytes, then the beginning of another.
+            server.write_all(b"\x00\x00\x06\x04\x00\x00\x00\x00\x00abcdef\x00\x00\x00\x00\x00").await.unwrap();
+            let mut read = 0;
+            while read < 20 {
+                assert!(heard.try_recv().is_err(), "{read} of 15 in pieces of {piece}");
+                let count = wire.read(&mut vec![0; piece]).await.unwrap();
+                if read >= 15 {
+                    heard.try_recv().unwrap();
+                    break;
+                }
+                read += count;
+            }
+        }
+        assert_eq!(tally.connections.load(Ordering::Relaxed), 0);
     }
 }

@@ -150,6 +150,19 @@ async fn sec_45_http2_headers_beyond_64_kib_or_200_are_refused() {
 }
 
 #[tokio::test]
+async fn sec_45_a_flood_of_continuations_is_a_protocol_error() {
+    let serve = async |_, mut stream: TcpStream| {
+        stream.write_all(&frame(SETTINGS, 0, 0, &[])).await?;
+        read_until_headers(&mut stream).await?;
+        // Headers that never end.
+        stream.write_all(&frame(HEADERS, 0, 1, &[0x88])).await?;
+        while stream.write_all(&frame(CONTINUATION, 0, 1, &[])).await.is_ok() {}
+        Ok(())
+    };
+    assert_eq!(fault(&http2_only(), serve).await, TransportFault::Protocol);
+}
+
+#[tokio::test]
 async fn an_http2_connection_that_ends_is_lost() {
     let serve = async |_, mut stream: TcpStream| {
         stream.write_all(&frame(SETTINGS, 0, 0, &[])).await?;

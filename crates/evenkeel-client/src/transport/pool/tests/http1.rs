@@ -38,8 +38,7 @@ async fn trn_019_an_http1_connection_is_not_used_again_after_a_timeout() {
         let mut call = std::pin::pin!(pool.send(get("/slow")));
         // The request is under way when its time is over.
         eventually("the request", || {
-            let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-            assert!(call.as_mut().poll(&mut context).is_pending());
+            assert!(poll_once(call.as_mut()).is_none());
             pool.stats().in_flight == 1
         })
         .await;
@@ -105,7 +104,7 @@ async fn trn_017_an_idle_connection_is_closed_after_90_s_by_its_own_task() {
 }
 
 #[tokio::test]
-async fn requests_have_a_path_and_a_host() {
+async fn requests_have_a_path_and_a_host_and_another_host_is_refused() {
     let (heard, mut hear) = tokio::sync::mpsc::unbounded_channel();
     let server = RawServer::start(move |_, mut stream: TcpStream| {
         let heard = heard.clone();
@@ -118,9 +117,7 @@ async fn requests_have_a_path_and_a_host() {
     })
     .await;
     let address = server.address;
-    let url = ServerUrl::parse(&format!("http://{address}")).unwrap();
-    let connections = Connections::default();
-    let pool = Pool::new(&url, &connections, &Limits::default(), TcpDial::new(&url, &connections));
+    let pool = over_tcp(address, &Connections::default());
     for uri in ["/api/v1?limit=1".to_owned(), format!("http://{address}/api/v1?limit=1")] {
         text(pool.send(get(&uri)).await.unwrap()).await.unwrap();
         let head = hear.recv().await.unwrap();

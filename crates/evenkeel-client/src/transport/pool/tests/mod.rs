@@ -194,6 +194,7 @@ async fn eventually(what: &str, mut is_true: impl FnMut() -> bool) {
 const HEADERS: u8 = 1;
 const SETTINGS: u8 = 4;
 const GOAWAY: u8 = 7;
+const CONTINUATION: u8 = 9;
 
 /// A frame of HTTP/2.
 fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
@@ -245,4 +246,12 @@ fn over_tls(url: &str, ca: &str) -> Pool {
         }
     });
     Pool::new(&server, &Connections::default(), &Limits::default(), dial)
+}
+
+/// Polls once, without asking to be woken.
+fn poll_once<F: Future>(future: std::pin::Pin<&mut F>) -> Option<F::Output> {
+    match future.poll(&mut std::task::Context::from_waker(std::task::Waker::noop())) {
+        std::task::Poll::Ready(output) => Some(output),
+        std::task::Poll::Pending => None,
+    }
 }

@@ -41,9 +41,12 @@ impl Elsewhere {
         Elsewhere { server, more, _runtime: runtime }
     }
 
+    fn connections(&self, http2: bool) -> Connections {
+        if http2 { http2_only() } else { Connections::default() }
+    }
+
     fn pool(&self, http2: bool) -> Pool {
-        let connections = if http2 { http2_only() } else { Connections::default() };
-        over_tcp(self.server.address, &connections)
+        over_tcp(self.server.address, &self.connections(http2))
     }
 }
 
@@ -99,9 +102,7 @@ fn a_runtime_that_is_not_polled_holds_up_no_other() {
 #[test]
 fn without_a_runtime_a_request_is_an_error() {
     let pool = in_memory(&Connections::default(), false, drop);
-    let mut call = std::pin::pin!(pool.send(get("/")));
-    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-    let std::task::Poll::Ready(Err(error)) = call.as_mut().poll(&mut context) else { panic!("it should have failed") };
+    let error = poll_once(std::pin::pin!(pool.send(get("/")))).unwrap().unwrap_err();
     assert_eq!(error.fault(), TransportFault::Other);
 }
 
@@ -198,4 +199,89 @@ fn a_body_may_end_on_another_runtime() {
         soon("the end", || pool.stats().in_flight == 0);
         one.block_on(ok(&pool));
     }
+}
+
+/// Whatever happens to requests on many threads, everything is given back and nothing hangs.
+#[test]
+fn many_threads_and_many_who_give_up_leave_nothing_behind() {
+    for http2 in [false, true] {
+        let there = Elsewhere::start(http2);
+        let connections = Connections { max_streams: 7, max_idle: 3, ..there.connections(http2) };
+        let pool = over_tcp(there.server.address, &connections);
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
+        runtime.block_on(async {
+            let mut tasks = tokio::task::JoinSet::new();
+            for number in 0..300_usize {
+                let pool = pool.clone();
+                tasks.spawn(async move {
+                    let lane = if number.is_multiple_of(3) { Lane::Streams } else { Lane::Calls };
+                    let request = Request::get("/").extension(lane).body(Body::empty()).unwrap();
+                    let mut call = std::pin::pin!(pool.send(request));
+                    // Some give up after a few turns, some drop their answers, some read them.
+                    for _ in 0..number % 8 {
+                        if let Some(answer) = poll_once(call.as_mut()) {
+                            drop(answer.unwrap());
+                            return;
+                        }
+                        tokio::task::yield_now().await;
+                    }
+                    if number.is_multiple_of(2) {
+                        assert_eq!(text(call.await.unwrap()).await.unwrap(), "ok");
+                    }
+                });
+            }
+            tasks.join_all().await;
+            eventually("the end", || pool.stats().in_flight == 0).await;
+            ok(&pool).await;
+        });
+        let tally = Arc::clone(&pool.inner.tally);
+        drop(pool);
+        runtime.block_on(eventually("the close", || tally.connections.load(Ordering::Relaxed) == 0));
+        runtime.block_on(eventually("the end", || runtime.metrics().num_alive_tasks() == 0));
+    }
+}
+
+#[test]
+fn connections_and_dials_are_counted_in_metrics() {
+    let recorder = metrics_util::debugging::DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    metrics::with_local_recorder(&recorder, || {
+        current_thread().block_on(async {
+            let pool = in_memory(&Connections::default(), false, |io| {
+                tokio::spawn(serve_http(io, None, async |_| Response::new(Body::full("ok"))));
+            });
+            ok(&pool).await;
+            let seen = snapshotter.snapshot().into_vec();
+            let value = |name: &str| {
+                let (key, _, _, value) = seen.iter().find(|(key, ..)| key.key().name() == name).unwrap();
+                let labels: Vec<_> = key.key().labels().map(|label| (label.key(), label.value())).collect();
+                assert_eq!(labels, [("host", "server"), ("lane", "calls")]);
+                format!("{value:?}")
+            };
+            assert_eq!(value("evenkeel_client_connections"), "Gauge(1.0)");
+            assert_eq!(value("evenkeel_client_dials_total"), "Counter(1)");
+        });
+    });
+    let seen = snapshotter.snapshot().into_vec();
+    // A snapshot shows what has changed since the last one.
+    let (.., value) = seen.iter().find(|(key, ..)| key.key().name() == "evenkeel_client_connections").unwrap();
+    assert_eq!(format!("{value:?}"), "Gauge(-1.0)");
+}
+
+#[tokio::test]
+async fn a_pool_is_a_transport() {
+    let pool = in_memory(&http2_only(), true, |io| {
+        tokio::spawn(serve_http(io, Some(10), async |_| Response::new(Body::full("ok"))));
+    });
+    let transport = super::super::super::Transport::new(pool);
+    assert_eq!(text(transport.send(get("/")).await.unwrap()).await.unwrap(), "ok");
+}
+
+#[test]
+fn a_weak_pool_keeps_nothing_alive() {
+    let pool = in_memory(&Connections::default(), false, drop);
+    let weak = pool.downgrade();
+    weak.upgrade().unwrap().retire();
+    drop(pool);
+    assert!(weak.upgrade().is_none());
 }
