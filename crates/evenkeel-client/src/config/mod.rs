@@ -23,7 +23,7 @@ mod untrusted;
 mod user_agent;
 
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 

@@ -49,7 +49,7 @@ impl Drop for Folder {
 }
 
 /// What is logged meanwhile, one line per event: the level, then the fields.
-pub(super) fn logged(work: impl FnOnce()) -> String {
+pub(crate) fn logged(work: impl FnOnce()) -> String {
     let ear = Ear::default();
     let heard = Arc::clone(&ear.0);
     tracing::subscriber::with_default(ear, work);

@@ -2,6 +2,7 @@
 
 use super::super::testing::Heard;
 use super::*;
+use crate::config::testing::logged;
 
 fn headers<'a>(values: impl IntoIterator<Item = &'a str>) -> HeaderMap {
     values.into_iter().map(|value| (WARNING, http::HeaderValue::from_bytes(value.as_bytes()).unwrap())).collect()
@@ -99,6 +100,17 @@ impl Page {
     fn text(&self) -> String {
         String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
     }
+}
+
+#[test]
+fn wrn_004_unless_told_otherwise_warnings_of_the_server_are_logged() {
+    let log = logged(|| {
+        for warning in [warning(299, "deprecated"), warning(199, "other"), warning(299, "")] {
+            LogWarnings.warning(&warning);
+            IgnoreWarnings.warning(&warning);
+        }
+    });
+    assert_eq!(log, "WARN message=the server warns: deprecated agent=\"-\"\n");
 }
 
 #[test]

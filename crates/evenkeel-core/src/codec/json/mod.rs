@@ -97,6 +97,16 @@ mod tests {
     }
 
     #[test]
+    fn ct_008_an_object_is_written_with_its_kind_and_version_and_stays_as_it_was() {
+        let pod = k8s_openapi::api::core::v1::Pod::default();
+        let bytes = Json.encode(&pod).unwrap();
+        let text = std::str::from_utf8(&bytes).unwrap();
+        let member = |path| JsonValue::at_path(text, path).map(|value| value.text().into_owned());
+        assert_eq!((member("kind").as_deref(), member("apiVersion").as_deref()), (Some("Pod"), Some("v1")));
+        assert_eq!(pod, Default::default());
+    }
+
+    #[test]
     fn what_cannot_be_encoded_is_told_without_its_contents() {
         struct Odd;
         impl serde::Serialize for Odd {
