@@ -153,9 +153,8 @@ impl Pool {
         dial: impl Dial + 'static,
     ) -> Self {
         let authority = server.authority().clone();
-        // An authority is made of characters that a header may have.
-        let host_header =
-            HeaderValue::from_str(authority.as_str()).unwrap_or_else(|_| HeaderValue::from_static("localhost"));
+        // An authority is made of characters that a header may have; were it not, the server would be asked without one.
+        let host_header = HeaderValue::from_str(authority.as_str()).unwrap_or(HeaderValue::from_static(""));
         Pool {
             inner: Arc::new(Inner {
                 scheme: server.scheme().clone(),
