@@ -9,12 +9,15 @@ use evenkeel_core::ResourceInfo;
 use evenkeel_core::resource::StaticScope;
 use http::Method;
 use kube_core::Resource;
+use tokio::time::Instant;
 use tower_layer::Layer;
 use tower_service::Service;
 
-use crate::config::{Config, ServerUrl};
+use crate::auth::Credentials;
+use crate::config::{Auth, Config, ServerUrl};
 use crate::error::Error;
-use crate::rest::{Path, Request};
+use crate::rest::metrics::Recorder;
+use crate::rest::{Codecs, Path, RateLimiter, Request, ThrottleLog};
 use crate::transport::{Body, BoxError, Transport};
 
 /// A client of one API server. Cheap to clone; clones share connections, limits and caches.
@@ -29,6 +32,11 @@ pub struct Client {
 struct Inner {
     config: Config,
     transport: Transport,
+    credentials: Option<Credentials>,
+    limiter: Option<RateLimiter>,
+    throttle_log: ThrottleLog,
+    metrics: Recorder,
+    codecs: Codecs,
     /// The kinds that have been used, so that everybody shares one description and its memo of decoded objects. Grows with
     /// the number of Rust types that are used as kinds.
     kinds: RwLock<HashMap<TypeId, Arc<ResourceInfo>>>,
@@ -39,6 +47,7 @@ struct Inner {
 pub struct ClientBuilder {
     config: Config,
     transport: Transport,
+    limiter: Option<RateLimiter>,
 }
 
 impl ClientBuilder {
@@ -52,10 +61,11 @@ impl ClientBuilder {
         B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        ClientBuilder { config, transport: Transport::new(service) }
+        ClientBuilder { config, transport: Transport::new(service), limiter: None }
     }
 
-    /// Puts a layer around what has been built so far. Layers see every attempt, with its credentials.
+    /// Puts a layer around what has been built so far: the last one is the outermost. Layers see every attempt, with its
+    /// credentials.
     pub fn layer<L, B>(mut self, layer: L) -> Self
     where
         L: Layer<Transport>,
@@ -69,9 +79,28 @@ impl ClientBuilder {
         self
     }
 
+    /// Limits the rate of requests with this limiter, which other clients may share, whatever
+    /// [`Config::throttle`](crate::Config::throttle) says.
+    pub fn rate_limiter(mut self, limiter: RateLimiter) -> Self {
+        self.limiter = Some(limiter);
+        self
+    }
+
     /// The client.
     pub fn build(self) -> Result<Client, Error> {
-        Ok(Client::new(self.config, self.transport))
+        let limiter = match self.limiter {
+            Some(limiter) => Some(limiter),
+            None => self.config.throttle.map(RateLimiter::new).transpose()?,
+        };
+        let config = &self.config;
+        let credentials = match &config.user_agent {
+            Some(agent) => Credentials::new(&config.auth, config.impersonate.as_ref(), agent, Instant::now()),
+            None => {
+                let agent = Config::default_user_agent();
+                Credentials::new(&config.auth, config.impersonate.as_ref(), &agent, Instant::now())
+            }
+        };
+        Ok(Client::new(self.config, self.transport, Some(credentials?), limiter))
     }
 }
 
@@ -86,11 +115,31 @@ impl Client {
         B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        Client::new(Config::new(ServerUrl::in_process()), Transport::new(service))
+        // All that could be missing then is the name that we call ourselves.
+        let credentials = Credentials::new(&Auth::None, None, &Config::default_user_agent(), Instant::now()).ok();
+        Client::new(Config::new(ServerUrl::in_process()), Transport::new(service), credentials, None)
     }
 
-    fn new(config: Config, transport: Transport) -> Self {
-        Client { inner: Arc::new(Inner { config, transport, kinds: RwLock::default() }) }
+    fn new(
+        config: Config,
+        transport: Transport,
+        credentials: Option<Credentials>,
+        limiter: Option<RateLimiter>,
+    ) -> Self {
+        let metrics = Recorder::new(&config.server);
+        let throttle_log = ThrottleLog::default();
+        Client {
+            inner: Arc::new(Inner {
+                config,
+                transport,
+                credentials,
+                limiter,
+                throttle_log,
+                metrics,
+                codecs: Codecs::default(),
+                kinds: RwLock::default(),
+            }),
+        }
     }
 
     /// A request to anywhere. The typed APIs are made of these.
@@ -103,8 +152,29 @@ impl Client {
         &self.inner.config
     }
 
+    pub(crate) fn codecs(&self) -> &Codecs {
+        &self.inner.codecs
+    }
+
     pub(crate) fn transport(&self) -> &Transport {
         &self.inner.transport
+    }
+
+    pub(crate) fn credentials(&self) -> Option<&Credentials> {
+        self.inner.credentials.as_ref()
+    }
+
+    /// The one limit that all requests of this client share, if there is any.
+    pub(crate) fn limiter(&self) -> Option<&RateLimiter> {
+        self.inner.limiter.as_ref()
+    }
+
+    pub(crate) fn throttle_log(&self) -> &ThrottleLog {
+        &self.inner.throttle_log
+    }
+
+    pub(crate) fn metrics(&self) -> &Recorder {
+        &self.inner.metrics
     }
 
     /// The description of a kind, the same one every time.

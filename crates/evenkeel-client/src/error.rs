@@ -1,6 +1,7 @@
 //! [`Error`]: what can go wrong with a call.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_core::{DecodeError, Status, StreamError};
@@ -10,6 +11,9 @@ use crate::config::ConfigError;
 use crate::rest::RequestError;
 use crate::transport::TransportError;
 use crate::util::{PagingError, RetryError};
+
+/// The cause that marks an error that was made from an answer which is no [`Status`].
+pub(crate) const UNEXPECTED_SERVER_RESPONSE: &str = "UnexpectedServerResponse";
 
 /// What can go wrong with a call.
 ///
@@ -107,7 +111,7 @@ pub enum Error {
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct CallName {
     method: Method,
-    path: Box<str>,
+    path: Arc<str>,
 }
 
 impl CallName {
@@ -161,6 +165,104 @@ impl Error {
     /// The write was based on an old version; read again and retry.
     pub fn is_conflict(&self) -> bool {
         self.status().is_some_and(Status::is_conflict)
+    }
+
+    /// The object does not pass validation; the causes among the details say why.
+    pub fn is_invalid(&self) -> bool {
+        self.status().is_some_and(Status::is_invalid)
+    }
+
+    /// The request makes no sense to the server.
+    pub fn is_bad_request(&self) -> bool {
+        self.status().is_some_and(Status::is_bad_request)
+    }
+
+    /// The credentials are missing or wrong.
+    pub fn is_unauthorized(&self) -> bool {
+        self.status().is_some_and(Status::is_unauthorized)
+    }
+
+    /// The user may not do this.
+    pub fn is_forbidden(&self) -> bool {
+        self.status().is_some_and(Status::is_forbidden)
+    }
+
+    /// The object is gone for good.
+    pub fn is_gone(&self) -> bool {
+        self.status().is_some_and(Status::is_gone)
+    }
+
+    /// The resource version or continue token is too old: list again. Covers servers that say `Gone` for it.
+    pub fn is_expired(&self) -> bool {
+        self.status().is_some_and(Status::is_expired)
+    }
+
+    /// The server could not finish in the time that the request gave it. When it is the client that gave up waiting, the
+    /// error is an [`Error::Timeout`] instead.
+    pub fn is_timeout(&self) -> bool {
+        self.status().is_some_and(Status::is_timeout)
+    }
+
+    /// The server could not finish in time and asks to try again.
+    pub fn is_server_timeout(&self) -> bool {
+        self.status().is_some_and(Status::is_server_timeout)
+    }
+
+    /// The server wants fewer requests.
+    pub fn is_too_many_requests(&self) -> bool {
+        self.status().is_some_and(Status::is_too_many_requests)
+    }
+
+    /// The server is not ready for the request.
+    pub fn is_service_unavailable(&self) -> bool {
+        self.status().is_some_and(Status::is_service_unavailable)
+    }
+
+    /// Something broke inside the server.
+    pub fn is_internal_error(&self) -> bool {
+        self.status().is_some_and(Status::is_internal_error)
+    }
+
+    /// The resource does not support the verb.
+    pub fn is_method_not_supported(&self) -> bool {
+        self.status().is_some_and(Status::is_method_not_supported)
+    }
+
+    /// The server cannot answer in any media type that was asked for.
+    pub fn is_not_acceptable(&self) -> bool {
+        self.status().is_some_and(Status::is_not_acceptable)
+    }
+
+    /// The server does not read the media type that was sent.
+    pub fn is_unsupported_media_type(&self) -> bool {
+        self.status().is_some_and(Status::is_unsupported_media_type)
+    }
+
+    /// The body was larger than the server takes.
+    pub fn is_request_entity_too_large(&self) -> bool {
+        self.status().is_some_and(Status::is_request_entity_too_large)
+    }
+
+    /// The request asked for a resource version that the server has not reached yet.
+    pub fn is_too_large_resource_version(&self) -> bool {
+        self.status().is_some_and(Status::is_too_large_resource_version)
+    }
+
+    /// The object cannot be created because its namespace is being deleted.
+    pub fn is_namespace_terminating(&self) -> bool {
+        self.status().is_some_and(Status::is_namespace_terminating)
+    }
+
+    /// The answer was not an API server's own: a proxy or a load balancer spoke, and its code is all there is to go by.
+    pub fn is_unexpected_server_error(&self) -> bool {
+        self.status().is_some_and(|status| status.has_cause(UNEXPECTED_SERVER_RESPONSE))
+    }
+
+    /// How long the server asks to wait before the next try, if it asks for that; it may leave the time open, which is zero
+    /// here.
+    pub fn suggests_delay(&self) -> Option<Duration> {
+        let status = self.status()?;
+        status.retry_after().or_else(|| status.is_server_timeout().then_some(Duration::ZERO))
     }
 
     fn call_name(&self) -> Option<&CallName> {

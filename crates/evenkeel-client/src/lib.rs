@@ -6,6 +6,7 @@ pub mod api;
 pub mod auth;
 mod client;
 pub mod config;
+pub mod discovery;
 mod error;
 pub mod rest;
 mod secret;
@@ -21,7 +22,7 @@ pub use api::{
 pub use client::{Client, ClientBuilder};
 pub use config::Config;
 pub use error::{CallName, Error};
-pub use rest::{Answer, ByteStream, List, Path, Request, WatchEnd, WatchStream};
+pub use rest::{Answer, ByteStream, Lines, List, Path, Query, Request, WatchEnd, WatchStream};
 pub use secret::Secret;
 pub use util::{
     Backoff, CreateOrUpdate, DEFAULT_BACKOFF, DEFAULT_RETRY, Interrupted, Pager, Retry, RetryError, RetryWatcher,

@@ -118,6 +118,7 @@ impl<T, V> Call<T, V> {
     }
 
     fn query(self, name: &'static str, value: impl Into<String>) -> Self {
+        let value: String = value.into();
         self.with(|request| request.query(name, value))
     }
 

@@ -168,6 +168,7 @@ impl Logs {
     }
 
     fn query(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        let value: String = value.into();
         self.request = self.request.query(name, value);
         self
     }

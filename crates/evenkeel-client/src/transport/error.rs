@@ -60,6 +60,15 @@ impl TransportError {
         TransportError { fault, host: host.into(), source: None }
     }
 
+    /// The error of a service or of a body, whoever made it. One of ours is taken as it is; from any other what can be
+    /// known is what the operating system said, if it said something.
+    pub(crate) fn from_any(error: BoxError, host: &str) -> Self {
+        match error.downcast::<TransportError>() {
+            Ok(error) => *error,
+            Err(error) => TransportError::new(fault_of(&*error), host, error),
+        }
+    }
+
     /// The same error for one more of those who waited for the same connection.
     pub(crate) fn shared(error: Arc<TransportError>) -> Self {
         let source = error.source.is_some().then(|| BoxError::from(SharedSource(Arc::clone(&error))));
@@ -85,6 +94,27 @@ impl TransportError {
     pub fn is_timeout(&self) -> bool {
         matches!(self.fault, TransportFault::ConnectTimeout | TransportFault::Timeout)
     }
+}
+
+fn fault_of(error: &(dyn std::error::Error + 'static)) -> TransportFault {
+    use std::io::ErrorKind;
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(ours) = error.downcast_ref::<TransportError>() {
+            return ours.fault;
+        }
+        if let Some(io) = error.downcast_ref::<std::io::Error>() {
+            match io.kind() {
+                ErrorKind::ConnectionRefused => return TransportFault::Refused,
+                ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted => return TransportFault::Reset,
+                ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe => return TransportFault::Closed,
+                ErrorKind::TimedOut => return TransportFault::Timeout,
+                _ => {}
+            }
+        }
+        next = error.source();
+    }
+    TransportFault::Other
 }
 
 impl fmt::Display for TransportError {
