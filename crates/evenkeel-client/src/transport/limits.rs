@@ -48,20 +48,20 @@ pub enum BodyError {
 
 /// A body of at most so many bytes.
 #[derive(Debug)]
-pub(crate) struct SizeLimited {
+pub(crate) struct Limited {
     body: Body,
     limit: u64,
     left: u64,
 }
 
-impl SizeLimited {
+impl Limited {
     /// At most `limit` bytes of this body.
     pub(crate) fn new(body: Body, limit: usize) -> Self {
-        SizeLimited { body, limit: limit as u64, left: limit as u64 }
+        Limited { body, limit: limit as u64, left: limit as u64 }
     }
 }
 
-impl HttpBody for SizeLimited {
+impl HttpBody for Limited {
     type Data = Bytes;
     type Error = BoxError;
 
@@ -103,7 +103,7 @@ impl HttpBody for SizeLimited {
 /// A body that is silent for at most so long.
 ///
 /// The clock runs only while somebody waits for bytes: a reader who takes his time is not the server's fault.
-pub(crate) struct SilenceLimited {
+pub(crate) struct Talkative {
     body: Body,
     host: Box<str>,
     patience: Duration,
@@ -113,14 +113,14 @@ pub(crate) struct SilenceLimited {
     waiting: bool,
 }
 
-impl SilenceLimited {
+impl Talkative {
     /// This body of an answer of `host`, which may be silent for at most `patience`.
     pub(crate) fn new(body: Body, patience: Duration, host: &str) -> Self {
-        SilenceLimited { body, host: host.into(), patience, silence: None, waiting: false }
+        Talkative { body, host: host.into(), patience, silence: None, waiting: false }
     }
 }
 
-impl HttpBody for SilenceLimited {
+impl HttpBody for Talkative {
     type Data = Bytes;
     type Error = BoxError;
 
@@ -201,10 +201,10 @@ mod tests {
 
     #[tokio::test]
     async fn sec_40_a_body_beyond_its_limit_is_a_typed_error() {
-        let fits = SizeLimited::new(Body::new(Pieces::new(4, 25)), 100);
+        let fits = Limited::new(Body::new(Pieces::new(4, 25)), 100);
         assert_eq!(fits.collect().await.unwrap().to_bytes().len(), 100);
 
-        let mut body = SizeLimited::new(Body::new(Pieces::new(5, 25)), 100);
+        let mut body = Limited::new(Body::new(Pieces::new(5, 25)), 100);
         for _ in 0..4 {
             assert!(body.frame().await.unwrap().is_ok());
         }
@@ -214,13 +214,13 @@ mod tests {
 
     #[tokio::test]
     async fn sec_40_sec_44_a_length_beyond_the_limit_is_refused_before_a_byte_is_read() {
-        let mut body = SizeLimited::new(Body::full(vec![0; 101]), 100);
+        let mut body = Limited::new(Body::full(vec![0; 101]), 100);
         // Nobody makes room for more than the limit, whatever is promised.
         assert_eq!(body.size_hint().upper(), Some(100));
         assert_eq!(body.size_hint().lower(), 100);
         let error = body.frame().await.unwrap().unwrap_err();
         assert!(matches!(error.downcast_ref(), Some(BodyError::TooLarge { limit: 100 })), "{error}");
-        assert_eq!(SizeLimited::new(Body::new(Pieces::new(1, 1)), 100).size_hint().upper(), Some(100));
+        assert_eq!(Limited::new(Body::new(Pieces::new(1, 1)), 100).size_hint().upper(), Some(100));
     }
 
     fn slow(count: usize, pause: u64) -> Body {
@@ -229,11 +229,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_body_may_last_for_ever_as_long_as_it_is_not_silent_for_too_long() {
-        let body = SilenceLimited::new(slow(100, 59), Duration::from_secs(60), "server");
+        let body = Talkative::new(slow(100, 59), Duration::from_secs(60), "server");
         assert_eq!(body.collect().await.unwrap().to_bytes().len(), 100);
 
         let begin = Instant::now();
-        let mut body = SilenceLimited::new(slow(2, 61), Duration::from_secs(60), "server");
+        let mut body = Talkative::new(slow(2, 61), Duration::from_secs(60), "server");
         let error = body.frame().await.unwrap().unwrap_err();
         let error: Box<TransportError> = error.downcast().unwrap();
         assert_eq!((error.fault(), error.host()), (TransportFault::Timeout, "server"));
@@ -242,7 +242,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_clock_does_not_run_while_nobody_waits() {
-        let mut body = SilenceLimited::new(slow(3, 10), Duration::from_secs(60), "server");
+        let mut body = Talkative::new(slow(3, 10), Duration::from_secs(60), "server");
         for _ in 0..3 {
             body.frame().await.unwrap().unwrap();
             tokio::time::sleep(Duration::from_secs(1_000)).await;

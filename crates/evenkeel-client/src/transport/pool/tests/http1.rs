@@ -191,7 +191,7 @@ async fn sec_40_a_body_beyond_its_limit_closes_its_connection() {
     .await;
     let pool = over_tcp(server.address, &Connections::default());
     let response = pool.send(get("/")).await.unwrap();
-    let body = super::super::super::limits::SizeLimited::new(response.into_body(), 1 << 20);
+    let body = super::super::super::limits::Limited::new(response.into_body(), 1 << 20);
     let error = body.collect().await.unwrap_err();
     assert!(error.is::<super::super::super::BodyError>(), "{error}");
     eventually("the close", || pool.stats().connections == 0 && pool.stats().in_flight == 0).await;
