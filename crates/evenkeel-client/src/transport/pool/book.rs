@@ -81,6 +81,12 @@ pub(super) struct Todo<One, Many, Waiter> {
     pub(super) dials: usize,
 }
 
+/// Connections that are used no more. They are only there to be dropped, outside of any lock.
+pub(super) struct Retired<One, Many> {
+    _ones: Vec<Idle<One>>,
+    _manys: Vec<Shared<Many>>,
+}
+
 /// What becomes of a connection whose time may have come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Expiry {
@@ -212,11 +218,12 @@ impl<One: Alive, Many: Alive + Clone, Waiter: Alive> Book<One, Many, Waiter> {
     }
 
     /// Takes all connections out of the book that have numbers up to `last`, and takes none of them back. Those in use end
-    /// when their use ends.
-    pub(super) fn retire(&mut self, last: Id) -> (Vec<One>, Vec<Many>) {
+    /// when their use ends. What was taken out is for the caller to drop.
+    pub(super) fn retire(&mut self, last: Id) -> (Retired<One, Many>, Todo<One, Many, Waiter>) {
         self.retired = last;
-        let ones = self.idle.drain(..).map(|idle| idle.connection).collect();
-        (ones, self.shared.drain(..).map(|shared| shared.connection).collect())
+        let retired = Retired { _ones: std::mem::take(&mut self.idle), _manys: std::mem::take(&mut self.shared) };
+        // Somebody may have waited for room on one of them.
+        (retired, self.settle())
     }
 
     /// Whether nothing is left that the book could be asked about.

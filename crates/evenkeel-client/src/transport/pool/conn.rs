@@ -178,6 +178,10 @@ impl DriveOne {
                 if alarm.as_mut().poll(context).is_pending() {
                     return Poll::Pending;
                 }
+                if settling.is_some() {
+                    // The answer was read long ago, and the server still does not take the rest of the request.
+                    return Poll::Ready(Ok(()));
+                }
                 alarm.set(sleep(driven.expire(idle_timeout)));
             }
         })

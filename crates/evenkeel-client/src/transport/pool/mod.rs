@@ -153,9 +153,8 @@ impl Pool {
         dial: impl Dial + 'static,
     ) -> Self {
         let authority = server.authority().clone();
-        // An authority is made of characters that a header may have.
-        let host_header =
-            HeaderValue::from_str(authority.as_str()).unwrap_or_else(|_| HeaderValue::from_static("localhost"));
+        // An authority is made of characters that a header may have; were it not, the server would be asked without one.
+        let host_header = HeaderValue::from_str(authority.as_str()).unwrap_or(HeaderValue::from_static(""));
         Pool {
             inner: Arc::new(Inner {
                 scheme: server.scheme().clone(),
@@ -183,14 +182,21 @@ impl Pool {
     /// Uses no connection again that there is or that is being made. Whatever is under way on them comes to its end; then
     /// they are closed.
     pub(crate) fn retire(&self) {
-        let retired: Vec<_> = {
+        let mut retired = Vec::new();
+        {
             let mut state = self.inner.lock();
             let State { last_id, runtimes } = &mut *state;
-            let books = runtimes.iter_mut().flat_map(|runtime| [&mut runtime.calls, &mut runtime.streams]);
-            books.map(|book| book.retire(*last_id)).collect()
-        };
-        // Closed here, not under the lock.
-        drop(retired);
+            for runtime in runtimes {
+                for lane in [Lane::Calls, Lane::Streams] {
+                    let place = Place { runtime: runtime.handle.id(), lane };
+                    retired.push((place, runtime.handle.clone(), runtime.book(lane).retire(*last_id)));
+                }
+            }
+        }
+        for (place, handle, (connections, todo)) in retired {
+            drop(connections);
+            self.inner.carry_out(place, &handle, todo);
+        }
     }
 
     /// The pool for those who must not keep it alive.

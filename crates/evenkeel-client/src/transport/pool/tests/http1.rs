@@ -179,3 +179,37 @@ async fn a_write_is_not_sent_again_when_the_server_may_have_seen_it() {
     assert!(pool.send(post).await.unwrap_err().is_connection_lost());
     assert_eq!(server.accepted(), 1);
 }
+
+#[tokio::test]
+async fn sec_40_a_body_beyond_its_limit_closes_its_connection() {
+    let server = RawServer::start(async |_, mut stream: TcpStream| {
+        read_head(&mut stream).await?;
+        stream.write_all(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n").await?;
+        while stream.write_all(b"a\r\n0123456789\r\n").await.is_ok() {}
+        Ok(())
+    })
+    .await;
+    let pool = over_tcp(server.address, &Connections::default());
+    let response = pool.send(get("/")).await.unwrap();
+    let body = super::super::super::limits::Limited::new(response.into_body(), 1 << 20);
+    let error = body.collect().await.unwrap_err();
+    assert!(error.is::<super::super::super::BodyError>(), "{error}");
+    eventually("the close", || pool.stats().connections == 0 && pool.stats().in_flight == 0).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_answers_early_and_takes_no_more_of_the_request_is_given_up() {
+    let pool = in_memory(&Connections::default(), false, |mut io| {
+        tokio::spawn(async move {
+            read_head(&mut io).await.unwrap();
+            io.write_all(OK).await.unwrap();
+            std::future::pending::<()>().await;
+        });
+    });
+    let post = Request::post("/").body(Body::full(vec![b'x'; 1 << 20])).unwrap();
+    assert_eq!(text(pool.send(post).await.unwrap()).await.unwrap(), "ok");
+    assert_eq!((pool.stats().connections, pool.stats().in_flight), (1, 0));
+    // It is not used again before it is ready, which it never is, and not kept for ever.
+    tokio::time::sleep(Duration::from_secs(100)).await;
+    assert_eq!(pool.stats().connections, 0);
+}
