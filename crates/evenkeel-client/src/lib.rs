@@ -6,6 +6,7 @@ pub mod api;
 pub mod auth;
 mod client;
 pub mod config;
+pub mod discovery;
 mod error;
 pub mod rest;
 mod secret;
