@@ -268,7 +268,7 @@ impl Exchange<'_> {
             let drain = async {
                 while let Some(Ok(frame)) = body.frame().await {
                     let Ok(data) = frame.into_data() else { continue };
-                    read.extend_from_slice(&data);
+                    read.extend_from_slice(data.get(..DRAIN - read.len()).unwrap_or(&data));
                     if read.len() >= DRAIN {
                         break;
                     }

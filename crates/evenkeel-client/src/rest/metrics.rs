@@ -11,6 +11,7 @@
 //! | [`RATE_LIMITER`] | `verb`, `host` | seconds that attempts waited for the client's own limit |
 //! | [`REQUEST_SIZE`] | `verb`, `host` | bytes of bodies sent |
 //! | [`RESPONSE_SIZE`] | `verb`, `host` | bytes of answers that were read to their end |
+//! | [`DNS`] | `host` | seconds that it took to find the addresses of a name; client-go has this one but never shows it |
 
 use std::sync::{Arc, Once};
 use std::time::Duration;
@@ -32,9 +33,13 @@ pub const RATE_LIMITER: &str = "rest_client_rate_limiter_duration_seconds";
 pub const REQUEST_SIZE: &str = "rest_client_request_size_bytes";
 /// Measures answers read.
 pub const RESPONSE_SIZE: &str = "rest_client_response_size_bytes";
+/// Times the resolution of names.
+pub const DNS: &str = "rest_client_dns_resolution_duration_seconds";
 
 /// client-go's buckets for [`DURATION`] and [`RATE_LIMITER`], in seconds.
 pub const LATENCY_BUCKETS: [f64; 12] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
+/// client-go's buckets for [`DNS`], in seconds.
+pub const DNS_BUCKETS: [f64; 11] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0];
 /// client-go's buckets for [`REQUEST_SIZE`] and [`RESPONSE_SIZE`], in bytes.
 pub const SIZE_BUCKETS: [f64; 11] =
     [64.0, 256.0, 512.0, 1024.0, 4096.0, 16384.0, 65536.0, 262_144.0, 1_048_576.0, 4_194_304.0, 16_777_216.0];
@@ -48,6 +53,12 @@ pub fn describe() {
     describe_histogram!(RATE_LIMITER, Unit::Seconds, "Time that attempts waited for the client's own rate limit.");
     describe_histogram!(REQUEST_SIZE, Unit::Bytes, "Sizes of the bodies of requests.");
     describe_histogram!(RESPONSE_SIZE, Unit::Bytes, "Sizes of the bodies of answers.");
+    describe_histogram!(DNS, Unit::Seconds, "Time that it took to find the addresses of a name.");
+}
+
+/// The addresses of a host have been found, or not.
+pub(crate) fn resolved(host: &str, took: Duration) {
+    histogram!(DNS, "host" => SharedString::from_owned(host.to_owned())).record(took);
 }
 
 /// The metrics of one client.

@@ -141,6 +141,11 @@ impl<'a> Path<'a> {
         Ok(path)
     }
 
+    /// Whether the path leads through the API server to some other program, whose parameters are not the API's.
+    pub(crate) fn is_proxied(&self) -> bool {
+        self.subresource == Some("proxy")
+    }
+
     /// What the path leads to, for errors.
     pub(crate) fn target(&self) -> Target {
         let Root::Resource(info) = self.root else { return Target::default() };
@@ -230,6 +235,8 @@ fn push_raw(path: &mut String, raw: &str) -> Result<(), RequestError> {
     };
     let problem = if raw.contains("//") {
         "it has an empty segment".to_owned()
+    } else if !raw.is_ascii() || raw.contains(' ') {
+        "it is not escaped".to_owned()
     } else if raw.split('/').any(is_dots) {
         "it may not contain '.' or '..' as a segment".to_owned()
     } else {

@@ -40,7 +40,8 @@ use crate::transport::Body;
 ///
 /// Without a word on it a call has the time of [`Config::timeout`](crate::Config::timeout); [`timeout`](Self::timeout)
 /// and [`no_timeout`](Self::no_timeout) say otherwise. For `send` and `list` that is the time for everything: all
-/// attempts, the waits between them, and reading the answer; the server is told with the parameter `timeout`. For
+/// attempts, the waits between them, and reading the answer; the server is told with the parameter `timeout`, unless the
+/// call is for a program that it leads to by proxy. For
 /// `stream` and `watch` it is the time until the answer begins: a stream lasts for as long as it lasts. The client's own
 /// rate limit is waited for before the time begins.
 ///
@@ -62,6 +63,8 @@ pub struct Request {
     timeout: Timeout,
     max_retries: Option<u32>,
     warnings: Option<Arc<dyn WarningHandler>>,
+    /// Whether somebody else than the API server reads the query.
+    proxied: bool,
     target: Target,
     fault: Option<RequestError>,
     /// What is wrong with it as a call, but not as a watch or a stream.
@@ -96,6 +99,7 @@ impl Request {
             timeout: Timeout::Configured,
             max_retries: None,
             warnings: None,
+            proxied: path.is_proxied(),
             target: path.target(),
             fault,
             preflight,
@@ -280,7 +284,7 @@ impl Request {
         Exchange {
             client: &self.client,
             call: &self.call,
-            uri: self.uri(limit.filter(|_| terminal == Terminal::Call))?,
+            uri: self.uri(limit.filter(|_| terminal == Terminal::Call && !self.proxied))?,
             headers: &self.headers,
             payload: &self.payload,
             reader: self.reader(),

@@ -83,10 +83,8 @@ impl RateLimiter {
 
     /// Waits for a token. Returns how long that took.
     pub async fn accept(&self) -> Duration {
-        match self.wait(None).await {
-            Ok(waited) => waited,
-            Err(error) => error.wait,
-        }
+        // Without a deadline no wait is too long.
+        self.wait(None).await.unwrap_or_else(|too_long| too_long.wait)
     }
 
     /// Waits for a token until this moment; fails at once if it would come later. Returns how long it took.

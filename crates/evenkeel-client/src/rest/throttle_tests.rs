@@ -1,3 +1,6 @@
+use std::pin::pin;
+use std::task::{Context, Waker};
+
 use proptest::prelude::*;
 
 use super::*;
@@ -87,6 +90,20 @@ async fn fc_010_those_in_line_count_and_whoever_gives_up_leaves_the_token_to_the
     assert!(!limiter.try_accept());
     tokio::time::advance(Duration::from_secs(1)).await;
     assert!(limiter.try_accept());
+}
+
+#[tokio::test(start_paused = true)]
+async fn fc_010_a_token_is_for_whoever_waits_for_it_even_if_another_comes_just_then() {
+    let limiter = limiter(1.0, 1);
+    assert!(limiter.try_accept());
+    let mut context = Context::from_waker(Waker::noop());
+    let mut first = pin!(limiter.accept());
+    assert!(first.as_mut().poll(&mut context).is_pending());
+    tokio::time::advance(Duration::from_secs(1)).await;
+    let mut second = pin!(limiter.accept());
+    assert!(second.as_mut().poll(&mut context).is_pending(), "the token is not the latecomer's");
+    assert!(first.as_mut().poll(&mut context).is_ready());
+    assert!(second.as_mut().poll(&mut context).is_pending());
 }
 
 #[tokio::test(start_paused = true)]

@@ -14,10 +14,12 @@ use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use super::Lane;
 use super::error::{TransportError, TransportFault};
 use crate::config::{Connections, HttpVersions, ServerUrl};
+use crate::rest::metrics;
 
 /// How long one address may take before the next one is tried beside it.
 const NEXT_ADDRESS_AFTER: Duration = Duration::from_millis(250);
@@ -85,9 +87,10 @@ impl Dial for TcpDial {
 /// no longer than [`Connections::connect_timeout`].
 pub(crate) async fn tcp_connect(host: &str, port: u16, connections: &Connections) -> Result<TcpStream, TransportError> {
     in_time(host, connections.connect_timeout, async {
-        let addresses = tokio::net::lookup_host((host, port))
-            .await
-            .map_err(|error| TransportError::new(TransportFault::Resolve, host, error))?;
+        let asked = Instant::now();
+        let addresses = tokio::net::lookup_host((host, port)).await;
+        metrics::resolved(host, asked.elapsed());
+        let addresses = addresses.map_err(|error| TransportError::new(TransportFault::Resolve, host, error))?;
         let stream = first_to_answer(addresses, TcpStream::connect).await.map_err(|error| match error {
             Some(error) => TransportError::new(connect_fault(&error), host, error),
             None => TransportError::bare(TransportFault::Resolve, host),

@@ -67,6 +67,17 @@ async fn client_hc_10_the_server_is_told_the_time_of_calls_but_not_of_streams() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn req_017_a_program_behind_the_server_gets_no_parameters_of_ours() {
+    // Better than client-go, which tells everybody the timeout.
+    let script = Script::new([]);
+    let info = pods();
+    let client = script.client_with(|config| config.timeout = Some(Duration::from_secs(30)));
+    let path = Path::resource(&info).namespace("ns").name("web").subresource("proxy").suffix("metrics");
+    client.request(Method::GET, path).query("x", 1).send().await.unwrap();
+    assert_eq!(script.urls(), ["/api/v1/namespaces/ns/pods/web/proxy/metrics?x=1"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn req_016_a_calls_own_time_replaces_the_clients() {
     let script = Script::new([]);
     let client = script.client_with(|config| config.timeout = Some(Duration::from_secs(30)));

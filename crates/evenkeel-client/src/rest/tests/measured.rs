@@ -109,6 +109,28 @@ fn mt_003_bodies_are_measured() {
 }
 
 #[test]
+fn mt_007_the_resolution_of_names_is_timed() {
+    // Better than client-go, which defines this metric and never registers it.
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    ::metrics::with_local_recorder(&recorder, || {
+        runtime.block_on(async {
+            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let port = listener.local_addr().unwrap().port();
+            let connections = crate::config::Connections::default();
+            crate::transport::connect::tcp_connect("localhost", port, &connections).await.unwrap();
+        });
+    });
+    let all = snapshotter.snapshot().into_vec();
+    let found = all.iter().find(|(key, ..)| key.key().name() == super::metrics::DNS).expect("the metric");
+    let labels: Vec<_> = found.0.key().labels().map(|label| (label.key(), label.value())).collect();
+    assert_eq!(labels, [("host", "localhost")]);
+    assert!(matches!(&found.3, DebugValue::Histogram(values) if values.len() == 1));
+    assert_eq!(super::metrics::DNS_BUCKETS[..], super::metrics::LATENCY_BUCKETS[..11]);
+}
+
+#[test]
 fn mt_001_metrics_describe_themselves() {
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
