@@ -155,6 +155,17 @@ async fn req_021_setting_a_header_replaces_it_for_all_attempts() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn req_023_a_method_is_a_constant_and_not_a_word_to_misspell() {
+    // Better than client-go, where "get" for "GET" is sent, answered, and silently never repeated.
+    let script = Script::new([Step::Fail(TransportFault::Closed)]);
+    get(&script.client()).send().await.unwrap();
+    let methods: Vec<Method> = script.seen().into_iter().map(|seen| seen.method).collect();
+    assert_eq!(methods, [Method::GET, Method::GET]);
+    let other = Method::from_bytes(b"get").unwrap();
+    assert_ne!(other, Method::GET, "who insists on another method gets another one");
+}
+
+#[tokio::test(start_paused = true)]
 async fn sec_37_no_header_smuggles_another_one_in() {
     let script = Script::new([]);
     let name = HeaderName::from_static("x-a");
