@@ -2,6 +2,7 @@
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
+pub mod api;
 mod client;
 pub mod config;
 mod error;
@@ -9,6 +10,10 @@ pub mod rest;
 mod secret;
 pub mod transport;
 
+pub use api::{
+    Api, Call, Deleted, FieldValidation, ListParams, Object, PartialObjectMetadata, Patch, Propagation, Unstructured,
+    VersionMatch, WatchParams,
+};
 pub use client::{Client, ClientBuilder};
 pub use config::Config;
 pub use error::{CallName, Error};

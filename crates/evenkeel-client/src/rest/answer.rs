@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use evenkeel_core::{Obj, Reason, ResourceInfo, Status};
+use evenkeel_core::{ListDecoder, Obj, Reason, ResourceInfo, Status};
 use http::{StatusCode, response};
 use serde::de::DeserializeOwned;
 
+use super::stream::List;
 use crate::error::{CallName, Error};
 
 /// What the server said, read to its end. It is always a success: everything else is an [`Error`].
@@ -56,6 +57,18 @@ impl Answer {
     /// The answer as an object.
     pub fn object<K>(self, info: &Arc<ResourceInfo>) -> Result<Obj<K>, Error> {
         Obj::from_json(info, self.body).map_err(|source| Error::Decode { call: self.call, source })
+    }
+
+    /// The answer as a list.
+    pub fn list<K>(self, info: &Arc<ResourceInfo>) -> Result<List<K>, Error> {
+        let unreadable = |source| Error::Stream { call: self.call.clone(), source };
+        let mut decoder = ListDecoder::new(Arc::clone(info));
+        decoder.push(self.body);
+        let mut items = Vec::new();
+        while let Some(item) = decoder.next_item().map_err(unreadable)? {
+            items.push(item);
+        }
+        Ok(List { items, meta: decoder.finish().map_err(unreadable)? })
     }
 
     /// The answer as a value of any type that can be read from JSON.

@@ -50,6 +50,12 @@ impl Request {
         }
     }
 
+    /// Remembers a mistake in how the request was put together, unless there is one already.
+    pub(crate) fn fault(mut self, fault: RequestError) -> Self {
+        self.fault.get_or_insert(fault);
+        self
+    }
+
     /// Adds a parameter to the query; the same name may come more than once.
     pub fn query(mut self, name: impl Into<Cow<'static, str>>, value: impl Into<String>) -> Self {
         self.query.push((name.into(), value.into()));

@@ -1,0 +1,331 @@
+//! The verbs of the API on the objects of one kind: [`Api`].
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use evenkeel_core::{Obj, ResourceInfo};
+use http::Method;
+use kube_core::Resource;
+use serde::Serialize;
+
+use crate::client::Client;
+use crate::error::Error;
+use crate::rest::{List, Path, Request, RequestError, WatchStream};
+
+mod call;
+mod object;
+mod params;
+mod patch;
+pub mod scope;
+mod unstructured;
+
+pub use call::{Call, Deleted, FieldValidation, Propagation, verb};
+use call::{read_collection, read_deleted, read_object};
+pub use object::Object;
+pub use params::{ListParams, VersionMatch, WatchParams};
+pub use patch::Patch;
+use scope::{Addressable, All, Any, Namespaced, Scope, Start};
+pub use unstructured::{PartialObjectMetadata, Unstructured};
+
+/// The objects of one kind, in one [scope](scope): one namespace, all of them, or the cluster.
+///
+/// Cheap to make and to clone. Reading an object gives an [`Obj`], whose payload is decoded when
+/// [`typed`](Obj::typed) asks for it. A verb that changes something, or reads one object, is a [`Call`]: say what else it
+/// needs, then await it.
+///
+/// ```
+/// # async fn example(client: evenkeel_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// use evenkeel_client::ListParams;
+/// use k8s_openapi::api::core::v1::{Node, Pod};
+///
+/// let pods = client.api::<Pod>().namespace("default");
+/// let web = pods.get("web-0").await?;
+/// println!("{} is {:?}", web.key(), web.path("status.phase"));
+/// pods.delete("web-0").grace_period(0).await?;
+///
+/// for node in client.api::<Node>().list(&ListParams::default()).await? {
+///     println!("{}", node.typed()?.status.as_ref().is_some());
+/// }
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Naming an object of a namespaced kind takes a namespace, and that is checked when the program is compiled:
+///
+/// ```compile_fail
+/// # async fn example(client: evenkeel_client::Client) {
+/// use k8s_openapi::api::core::v1::Pod;
+/// client.api::<Pod>().get("web-0").await; // in which namespace?
+/// # }
+/// ```
+/// ```compile_fail
+/// # async fn example(client: evenkeel_client::Client) {
+/// use k8s_openapi::api::core::v1::Node;
+/// client.api::<Node>().namespace("default"); // nodes live in none
+/// # }
+/// ```
+pub struct Api<K, S = Namespaced> {
+    client: Client,
+    info: Arc<ResourceInfo>,
+    scope: S,
+    form: Form,
+    kind: PhantomData<fn() -> K>,
+}
+
+/// How much of an object is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Whole,
+    Metadata,
+}
+
+impl Client {
+    /// The objects of kind `K`: those of the cluster if that is where they live, else those of all namespaces, from which
+    /// [`Api::namespace`] chooses one.
+    pub fn api<K>(&self) -> Api<K, <K::Scope as Start>::Scope>
+    where
+        K: Resource + 'static,
+        K::DynamicType: Default,
+        K::Scope: Start,
+    {
+        Api::new(self, self.resource::<K>(), K::Scope::scope())
+    }
+
+    /// The objects of a kind that is only known now: from discovery, from a configuration, from a user.
+    ///
+    /// ```
+    /// # async fn example(client: evenkeel_client::Client) -> Result<(), evenkeel_client::Error> {
+    /// use std::sync::Arc;
+    /// use evenkeel_core::ResourceInfo;
+    ///
+    /// let foos = Arc::new(ResourceInfo::new("samplecontroller.k8s.io", "v1alpha1", "Foo", "foos", true));
+    /// let foo = client.dynamic(&foos).namespace("default").get("a").await?;
+    /// println!("{:?}", foo.path("spec.replicas").and_then(|value| value.as_i64()));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn dynamic(&self, info: &Arc<ResourceInfo>) -> Api<Unstructured, Any> {
+        Api::of(self, info)
+    }
+}
+
+impl<K> Api<K, Any> {
+    /// The objects of a kind that is only known now, to be decoded as `K`, such as kube-core's `DynamicObject`.
+    pub fn of(client: &Client, info: &Arc<ResourceInfo>) -> Self {
+        Api::new(client, Arc::clone(info), Any { namespace: None, namespaced: info.namespaced() })
+    }
+
+    /// Only those in this namespace. For a kind that lives in no namespace this changes nothing.
+    pub fn namespace(mut self, namespace: &str) -> Self {
+        self.scope.namespace = self.scope.namespaced.then(|| namespace.into());
+        self
+    }
+}
+
+impl<K> Api<K, All> {
+    /// Only those in this namespace. An empty name lists and watches all namespaces, and names no object.
+    pub fn namespace(&self, namespace: &str) -> Api<K> {
+        self.scoped(Namespaced(namespace.into()))
+    }
+
+    /// Only those in the namespace that the client's configuration names for those who name none.
+    pub fn default_namespace(&self) -> Api<K> {
+        self.namespace(&self.client.config().namespace)
+    }
+}
+
+impl<K, S: Scope> Api<K, S> {
+    pub(crate) fn new(client: &Client, info: Arc<ResourceInfo>, scope: S) -> Self {
+        Api { client: client.clone(), info, scope, form: Form::Whole, kind: PhantomData }
+    }
+
+    fn scoped<T>(&self, scope: T) -> Api<K, T> {
+        let (client, info) = (self.client.clone(), Arc::clone(&self.info));
+        Api { client, info, scope, form: self.form, kind: PhantomData }
+    }
+
+    /// The same objects, of which only the metadata is sent.
+    pub fn metadata(&self) -> Api<PartialObjectMetadata, S> {
+        let (client, scope) = (self.client.clone(), self.scope.clone());
+        // A description of its own: decoded metadata and decoded objects must not share a memo.
+        let info = Arc::new(ResourceInfo::clone(&self.info));
+        Api { client, info, scope, form: Form::Metadata, kind: PhantomData }
+    }
+
+    /// What is known of the kind.
+    pub fn resource(&self) -> &Arc<ResourceInfo> {
+        &self.info
+    }
+
+    /// The client that makes the requests.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Reads the objects that are there: all of them, or a page.
+    ///
+    /// The list is decoded while it comes in. For more objects than should be in memory at once, or in one answer, go
+    /// through it page by page.
+    pub async fn list(&self, params: &ListParams) -> Result<List<K>, Error> {
+        let request = self.client.request(Method::GET, self.collection());
+        params.add_to(self.accept(request, ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1")).list(&self.info).await
+    }
+
+    /// Watches what happens to the objects.
+    pub async fn watch(&self, params: &WatchParams) -> Result<WatchStream<K>, Error> {
+        let request = self.client.request(Method::GET, self.collection());
+        params.add_to(self.accept_one(request)).watch(&self.info).await
+    }
+
+    /// Deletes all objects that match, one after the other. Answers with those that the server shows as deleted, or on
+    /// their way. Servers refuse to do this across namespaces.
+    pub fn delete_collection(&self, params: &ListParams) -> Call<Vec<Obj<K>>, verb::Delete> {
+        let request = params.add_to(self.client.request(Method::DELETE, self.collection()));
+        Call::delete(request, &self.info, read_collection)
+    }
+
+    fn collection(&self) -> Path<'_> {
+        let path = Path::resource(&self.info);
+        match self.scope.namespace() {
+            Some(namespace) if !namespace.is_empty() => path.namespace(namespace),
+            _ => path,
+        }
+    }
+
+    fn accept_one(&self, request: Request) -> Request {
+        self.accept(request, ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1")
+    }
+
+    fn accept(&self, request: Request, metadata: &str) -> Request {
+        match self.form {
+            Form::Whole => request,
+            Form::Metadata => request.accept(&format!("application/json{metadata},application/json")),
+        }
+    }
+}
+
+impl<K, S: Addressable> Api<K, S> {
+    /// Reads an object.
+    pub fn get(&self, name: &str) -> Call<Obj<K>, verb::Get> {
+        self.one(Method::GET, name, None)
+    }
+
+    /// Changes a part of an object.
+    pub fn patch(&self, name: &str, patch: &Patch) -> Call<Obj<K>, verb::Patch> {
+        self.one(Method::PATCH, name, None).with(|request| add_patch(request, patch))
+    }
+
+    /// Deletes an object.
+    pub fn delete(&self, name: &str) -> Call<Deleted<K>, verb::Delete> {
+        Call::delete(self.request(Method::DELETE, Some(name), None), &self.info, read_deleted)
+    }
+
+    /// A call about the object of this name, or about a subresource of it.
+    fn one<V>(&self, method: Method, name: &str, subresource: Option<&str>) -> Call<Obj<K>, V> {
+        let request = self.accept_one(self.request(method, Some(name), subresource));
+        Call::new(request, &self.info, read_object)
+    }
+
+    fn request(&self, method: Method, name: Option<&str>, subresource: Option<&str>) -> Request {
+        let (namespace, fault) = match self.scope.address() {
+            Ok(namespace) => (namespace, None),
+            Err(fault) => (None, Some(fault)),
+        };
+        let mut path = Path::resource(&self.info);
+        if let Some(namespace) = namespace {
+            path = path.namespace(namespace);
+        }
+        if let Some(name) = name {
+            path = path.name(name);
+        }
+        if let Some(subresource) = subresource {
+            path = path.subresource(subresource);
+        }
+        match fault {
+            None => self.client.request(method, path),
+            Some(fault) => self.client.request(method, path).fault(fault),
+        }
+    }
+}
+
+impl<K: Object, S: Addressable> Api<K, S> {
+    /// Creates an object. Without a name it needs a `generateName`, from which the server makes one.
+    pub fn create(&self, object: &K) -> Call<Obj<K>, verb::Write> {
+        let request = self.request(Method::POST, None, None);
+        Call::new(self.body(request, object), &self.info, read_object)
+    }
+
+    /// Replaces an object, which the object itself names. If it carries a resource version, only that version of it is
+    /// replaced; else the last writer wins.
+    pub fn update(&self, object: &K) -> Call<Obj<K>, verb::Write> {
+        self.update_of(object, None)
+    }
+
+    fn update_of(&self, object: &K, subresource: Option<&str>) -> Call<Obj<K>, verb::Write> {
+        let name = object.name().unwrap_or_default();
+        let request = self.request(Method::PUT, Some(&name), subresource);
+        Call::new(self.body(request, object), &self.info, read_object)
+    }
+
+    /// Puts an object into a request, if it belongs where the request goes.
+    fn body(&self, request: Request, object: &K) -> Request {
+        match (object.namespace(), self.scope.namespace()) {
+            (Some(own), Some(ours)) if own != ours && !ours.is_empty() => {
+                let problem =
+                    format!("the object says it is in namespace {own:?}, the request is for namespace {ours:?}");
+                request.fault(RequestError::Invalid { problem })
+            }
+            _ => request.json(object),
+        }
+    }
+}
+
+impl<K, S: Addressable> Api<K, S> {
+    /// Says what fields of an object shall be, and takes ownership of them (server-side apply). Creates the object if it
+    /// is not there. `fields` is an object with just the fields that `field_manager` cares for, and no `managedFields`.
+    ///
+    /// A field that another manager owns with another value is a conflict, unless [`Call::force`] is said.
+    pub fn apply<T: Object + ?Sized>(&self, name: &str, field_manager: &str, fields: &T) -> Call<Obj<K>, verb::Apply> {
+        self.apply_to(name, None, field_manager, fields)
+    }
+
+    fn apply_to<T: Object + ?Sized>(
+        &self,
+        name: &str,
+        subresource: Option<&str>,
+        field_manager: &str,
+        fields: &T,
+    ) -> Call<Obj<K>, verb::Apply> {
+        self.one(Method::PATCH, name, subresource).with(|request| {
+            if fields.has_managed_fields() {
+                let problem = "an object with managedFields cannot be applied: they say what others did".to_owned();
+                return request.fault(RequestError::Invalid { problem });
+            }
+            add_patch(request, &Patch::apply(fields)).query("fieldManager", field_manager)
+        })
+    }
+}
+
+fn add_patch(request: Request, patch: &Patch) -> Request {
+    match &patch.body {
+        Ok(body) => request.body(body.clone(), patch.media_type),
+        Err(fault) => request.fault(fault.clone()),
+    }
+}
+
+impl<K, S: Clone> Clone for Api<K, S> {
+    fn clone(&self) -> Self {
+        let (client, info) = (self.client.clone(), Arc::clone(&self.info));
+        Api { client, info, scope: self.scope.clone(), form: self.form, kind: PhantomData }
+    }
+}
+
+impl<K, S: Scope> fmt::Debug for Api<K, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Api")
+            .field("resource", &self.info)
+            .field("namespace", &self.scope.namespace())
+            .finish_non_exhaustive()
+    }
+}

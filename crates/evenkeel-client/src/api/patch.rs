@@ -1,0 +1,51 @@
+//! [`Patch`]: a change to an object, in one of the four forms that servers take.
+
+use bytes::Bytes;
+use serde::Serialize;
+
+use crate::rest::RequestError;
+
+/// A change to an object.
+///
+/// ```
+/// use evenkeel_client::Patch;
+/// use serde_json::json;
+///
+/// let label = Patch::merge(&json!({"metadata": {"labels": {"tier": "web"}}}));
+/// let scale = Patch::json(&json!([{"op": "replace", "path": "/spec/replicas", "value": 3}]));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Patch {
+    pub(super) media_type: &'static str,
+    pub(super) body: Result<Bytes, RequestError>,
+}
+
+impl Patch {
+    /// A list of operations (RFC 6902).
+    pub fn json<T: Serialize + ?Sized>(operations: &T) -> Self {
+        Self::new("application/json-patch+json", operations)
+    }
+
+    /// Members that replace those of the object; null removes them (RFC 7386).
+    pub fn merge<T: Serialize + ?Sized>(members: &T) -> Self {
+        Self::new("application/merge-patch+json", members)
+    }
+
+    /// Like [`merge`](Self::merge), but lists with keys are merged item by item. Built-in kinds only.
+    pub fn strategic<T: Serialize + ?Sized>(members: &T) -> Self {
+        Self::new("application/strategic-merge-patch+json", members)
+    }
+
+    /// The fields that the writer wants to own, with the values they shall have (server-side apply). Such a patch needs a
+    /// field manager; [`Api::apply`](super::Api::apply) asks for one.
+    pub fn apply<T: Serialize + ?Sized>(fields: &T) -> Self {
+        Self::new("application/apply-patch+yaml", fields)
+    }
+
+    fn new<T: Serialize + ?Sized>(media_type: &'static str, value: &T) -> Self {
+        let body = serde_json::to_vec(value)
+            .map(Bytes::from)
+            .map_err(|error| RequestError::Body { what: "the patch".into(), problem: error.to_string() });
+        Patch { media_type, body }
+    }
+}
