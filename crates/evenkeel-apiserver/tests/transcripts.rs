@@ -19,8 +19,6 @@ use support::Client;
 
 /// Steps, as `scenario #step`, that differ, and why.
 const NOT_YET: &[(&str, &str)] = &[
-    ("strategic merge patch merges lists by key #2", STRATEGIC_MERGE),
-    ("strategic merge patch merges lists by key #3", STRATEGIC_MERGE),
     ("apply: create, co-own, conflict, force, give up #1", APPLY),
     ("apply: create, co-own, conflict, force, give up #2", APPLY),
     ("apply: create, co-own, conflict, force, give up #3", APPLY),
@@ -33,7 +31,6 @@ const NOT_YET: &[(&str, &str)] = &[
     ("apply merges map-lists by key #2", APPLY),
     ("apply merges map-lists by key #3", APPLY),
 ];
-const STRATEGIC_MERGE: &str = "strategic merge patch is not there yet; the server answers 501 and says so";
 const APPLY: &str = "server-side apply is not there yet; the server answers 501 and says so";
 
 #[tokio::test(start_paused = true)]

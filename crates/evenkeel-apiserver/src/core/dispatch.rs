@@ -12,7 +12,7 @@ use super::filter::Filter;
 use super::options::{DeleteOptions, FieldValidation, ListOptions, WriteOptions, refuse_dry_run};
 use super::read::Selected;
 use super::reviews::with_requester;
-use super::scale::Paths;
+use super::scale::{Paths, SCALE};
 use super::view::{self, IncludeObject, View};
 use super::watch::include_object;
 use super::write::{Scope, Target, Writer, Written, check_uid, has_version, is_definition};
@@ -20,11 +20,11 @@ use super::{Core, not_implemented, object, read, reply, reviews};
 use crate::exchange::{Body, Call, Outcome};
 use crate::field::{self, FieldError};
 use crate::negotiate::{self, Endpoint, PatchType, Representation, Transform};
-use crate::patch;
+use crate::patch::{self, Patched};
 use crate::query::Query;
 use crate::registry::Resource;
 use crate::route::{self, Health, HealthEndpoint, ResourceRoute, Route, Verb};
-use crate::schema::json;
+use crate::schema::{Schema, json};
 use crate::{crd, discovery, managed, openapi};
 
 /// A request to a resource, taken apart.
@@ -416,9 +416,10 @@ impl Core {
             let writer = Writer { options: &options, manager: &manager };
             self.update(request.target(scope), writer, |old| {
                 let before = paths.show(resource, old)?;
-                let scale = patch::apply(kind, before, &request.call.body)?;
+                let Patched { object: scale, duplicates } =
+                    patch::apply(kind, before, &request.call.body, Schema::builtin(SCALE))?;
                 check_name(&scale, request.name())?;
-                warnings = decode::check_scale(&scale, &[], options.field_validation)
+                warnings = decode::check_scale(&scale, &duplicates, options.field_validation)
                     .map_err(|status| patch::unreadable_result(&scale, &status.message))?;
                 scaled(request, &paths, &scale, old)
             })?
@@ -454,7 +455,8 @@ fn patched(
     strictness: FieldValidation,
 ) -> Result<(Value, Vec<String>), Status> {
     let resource = request.resource();
-    let mut new = patch::apply(kind, old.clone(), &request.call.body)?;
+    let Patched { object: mut new, duplicates } =
+        patch::apply(kind, old.clone(), &request.call.body, resource.schema())?;
     check_name(&new, request.name())?;
     let unpatched = new.clone();
     let refuse = |why: &str| patch::unreadable_result(&unpatched, why);
@@ -465,7 +467,7 @@ fn patched(
         return Err(request.target(Scope::Main).invalid(&[error]));
     }
     let unknown = decode::normalise(resource, &mut new).map_err(|status| refuse(&status.message))?;
-    let complaints = json::complaints(&unknown, &[]);
+    let complaints = json::complaints(&unknown, &duplicates);
     match strictness {
         FieldValidation::Ignore => Ok((new, Vec::new())),
         FieldValidation::Strict if !complaints.is_empty() => {

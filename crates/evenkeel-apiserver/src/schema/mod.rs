@@ -51,6 +51,17 @@ pub(crate) enum ListType<'a> {
     Map(&'a [String]),
 }
 
+/// What a strategic merge patch does with a value that is there already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PatchStrategy<'a> {
+    /// Objects are merged, everything else is replaced.
+    Default,
+    /// The list is merged: objects by this field, scalars by their value.
+    Merge(Option<&'a str>),
+    /// The value is replaced, even if it is an object.
+    Replace,
+}
+
 /// One node of a schema.
 #[derive(Default)]
 pub(crate) struct Schema {
@@ -94,6 +105,15 @@ impl Schema {
             List::Atomic => ListType::Atomic,
             List::Set => ListType::Set,
             List::Map(keys) => ListType::Map(keys),
+        }
+    }
+
+    /// What a strategic merge patch does with the value.
+    pub(crate) fn patch_strategy(&self) -> PatchStrategy<'_> {
+        match &self.node().patch {
+            Patching::Default => PatchStrategy::Default,
+            Patching::Merge(key) => PatchStrategy::Merge(key.as_deref()),
+            Patching::Replace => PatchStrategy::Replace,
         }
     }
 
@@ -157,6 +177,7 @@ struct Node {
     /// `enum`.
     choices: Vec<Value>,
     list: List,
+    patch: Patching,
     atomic: bool,
     nullable: bool,
     preserve_unknown: bool,
@@ -208,4 +229,13 @@ enum List {
     Atomic,
     Set,
     Map(Vec<String>),
+}
+
+/// `x-kubernetes-patch-strategy` and `x-kubernetes-patch-merge-key`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+enum Patching {
+    #[default]
+    Default,
+    Merge(Option<Box<str>>),
+    Replace,
 }
