@@ -1,5 +1,6 @@
 //! The server without its fronts: a call in, an answer out. No sockets, no threads, no clock and no chance of its own.
 
+mod apply;
 mod convert;
 mod decode;
 mod definitions;
@@ -159,7 +160,7 @@ impl Core {
     fn seed(&self) {
         let registry = self.registry();
         let options = WriteOptions::default();
-        let writer = Writer { options: &options, manager: "evenkeel" };
+        let writer = Writer::new(&options, "evenkeel");
         if let Some(resource) = registry.lookup("", "v1", "namespaces") {
             for name in namespaces::INITIAL {
                 let mut namespace = json!({"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": name}});

@@ -3,13 +3,20 @@
 //! After a write, the fields that it changed belong to the one who wrote and to nobody else, and the fields that it
 //! removed belong to nobody (SSA-5). What counts as one field is the schema's to say: maps are owned key by key and
 //! lists by their items' keys or values unless they are declared atomic; without a schema maps are granular and lists
-//! atomic (SSA-14). Server-side apply, where a manager may own without having changed, builds on the same sets.
+//! atomic (SSA-14). Server-side apply ([`apply()`]), where a manager owns what it asks for whether it changed that or not,
+//! builds on the same sets.
 //!
 //! Entries written under another version of the API are compared as if they were written under this one: the versions
 //! of a custom resource share their field names.
 
+mod apply;
 mod compare;
+mod conflict;
 mod entry;
+mod fields;
+mod intent;
+mod last_applied;
+mod merge;
 mod path;
 mod set;
 #[cfg(test)]
@@ -19,13 +26,17 @@ use serde_json::{Map, Value};
 
 use crate::schema::{ListType, Schema};
 
+pub(crate) use apply::apply;
 use compare::Changes;
 use entry::{Entry, Operation};
+pub(crate) use intent::check as check_intent;
 
 /// What ownership needs to know of a schema.
 pub(crate) trait FieldTypes {
     /// The type of a field of an object: a declared property, else the type of the map's values.
     fn field(&self, name: &str) -> Option<&Self>;
+    /// Whether the field is a declared property, rather than a key of a map.
+    fn declares(&self, name: &str) -> bool;
     /// The type of a list's items.
     fn items(&self) -> Option<&Self>;
     /// How a list's items are told apart.
@@ -50,6 +61,10 @@ pub(crate) trait FieldTypes {
 impl FieldTypes for Schema {
     fn field(&self, name: &str) -> Option<&Self> {
         Schema::field(self, name)
+    }
+
+    fn declares(&self, name: &str) -> bool {
+        Schema::declares(self, name)
     }
 
     fn items(&self) -> Option<&Self> {
@@ -165,13 +180,12 @@ fn is_reset(requested: &Value) -> bool {
 
 /// Who owns what once the changes are made.
 fn after_write<'a>(mut entries: Vec<Entry<'a>>, changes: Changes<'a>, write: &Write<'a>) -> Vec<Entry<'a>> {
-    let Changes { added, modified, removed } = changes;
-    let mut taken = added;
-    taken.absorb(modified);
     for entry in &mut entries {
-        entry.fields.subtract(&taken);
-        entry.fields.subtract(&removed);
+        entry.fields.subtract(&changes.added);
+        entry.fields.subtract(&changes.modified);
+        entry.fields.subtract(&changes.removed);
     }
+    let taken = changes.into_written();
     entries.retain(|entry| !entry.fields.is_empty());
     if !taken.is_empty() {
         let acting = Entry {

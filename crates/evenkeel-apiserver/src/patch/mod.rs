@@ -44,17 +44,9 @@ pub(crate) fn apply(
         PatchType::Json => apply_json_patch(&mut object, body)?,
         PatchType::Merge => apply_merge_patch(&mut object, body)?,
         PatchType::StrategicMerge => duplicates = apply_strategic_merge(&mut object, body, schema)?,
-        PatchType::Apply => check_supported(kind)?,
+        PatchType::Apply => return Err(not_implemented()),
     }
     Ok(Patched { object, duplicates })
-}
-
-/// Refuses the kinds of patch that are still to come, before anything is looked up.
-pub(crate) fn check_supported(kind: PatchType) -> Result<(), Status> {
-    match kind {
-        PatchType::Json | PatchType::Merge | PatchType::StrategicMerge => Ok(()),
-        PatchType::Apply => Err(not_implemented(kind)),
-    }
 }
 
 /// The 422 for an object that a patch made and that cannot be read as its kind (PAT-8), or not without strict errors
@@ -64,18 +56,10 @@ pub(crate) fn unreadable_result(patched: &Value, why: &str) -> Status {
     field::invalid("", "", "", &[error])
 }
 
-fn not_implemented(kind: PatchType) -> Status {
-    Status::failure(
-        501,
-        Reason::from("NotImplemented"),
-        format!(
-            "this server does not support patches of type {} yet; it supports {}, {} and {}",
-            kind.media_type(),
-            PatchType::Json.media_type(),
-            PatchType::Merge.media_type(),
-            PatchType::StrategicMerge.media_type(),
-        ),
-    )
+/// For the places that server-side apply does not reach.
+fn not_implemented() -> Status {
+    let message = "this server does not support server-side apply to this sub-resource yet";
+    Status::failure(501, Reason::from("NotImplemented"), message)
 }
 
 /// Why a patch was refused.

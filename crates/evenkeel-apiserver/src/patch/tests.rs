@@ -24,9 +24,9 @@ fn why(doc: Value, patch: Value) -> OperationError {
 }
 
 #[test]
-fn patches_that_are_not_supported_yet_say_so() {
+fn server_side_apply_says_where_it_is_not_supported() {
     let status = apply(PatchType::Apply, json!({}), b"a: 1").unwrap_err();
-    assert_eq!(status.code, 501);
+    assert_eq!((status.code, status.reason.as_str()), (501, "NotImplemented"));
 }
 
 #[test]

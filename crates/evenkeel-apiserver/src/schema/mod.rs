@@ -51,6 +51,19 @@ pub(crate) enum ListType<'a> {
     Map(&'a [String]),
 }
 
+/// What server-side apply can tell apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RoughKind {
+    Any,
+    Map,
+    List,
+    Text,
+    Numeric,
+    Boolean,
+    /// Any of the last three.
+    Scalar,
+}
+
 /// What a strategic merge patch does with a value that is there already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PatchStrategy<'a> {
@@ -92,6 +105,30 @@ impl Schema {
     pub(crate) fn field(&self, name: &str) -> Option<&Schema> {
         let shape = self.shape();
         shape.property(name).or(shape.values.as_deref())
+    }
+
+    /// Whether a field is a declared property, rather than a key of a map.
+    pub(crate) fn declares(&self, name: &str) -> bool {
+        self.shape().property(name).is_some()
+    }
+
+    /// Whether an object may have fields that are not declared.
+    pub(crate) fn takes_any_field(&self) -> bool {
+        let shape = self.shape();
+        shape.properties.is_empty() || shape.open || shape.values.is_some() || shape.preserve_unknown
+    }
+
+    /// The rough kind of value that stands here.
+    pub(crate) fn rough_kind(&self) -> RoughKind {
+        match self.shape().form {
+            Form::Any | Form::ObjectOrElse => RoughKind::Any,
+            Form::Object => RoughKind::Map,
+            Form::Array => RoughKind::List,
+            Form::String | Form::Bytes | Form::Time | Form::MicroTime => RoughKind::Text,
+            Form::Integer | Form::Integer32 | Form::Number => RoughKind::Numeric,
+            Form::Boolean => RoughKind::Boolean,
+            Form::IntOrString | Form::Quantity => RoughKind::Scalar,
+        }
     }
 
     /// The schema of a list's items.

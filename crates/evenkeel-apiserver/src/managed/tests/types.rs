@@ -46,6 +46,10 @@ impl FieldTypes for Types {
         self.properties.get(name).or(self.values.as_deref())
     }
 
+    fn declares(&self, name: &str) -> bool {
+        self.properties.contains_key(name)
+    }
+
     fn items(&self) -> Option<&Self> {
         self.items.as_deref()
     }
