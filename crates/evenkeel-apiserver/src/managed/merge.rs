@@ -50,13 +50,20 @@ fn merge_lists<T: FieldTypes>(live: &[Value], intent: &[Value], types: &T) -> Ve
     let mut merged = Vec::with_capacity(live.len().max(wanted.len()));
     let mut done: BTreeSet<&PathElement<'_>> = BTreeSet::new();
     let mut theirs = live.iter().peekable();
-    let mut ours = wanted.iter();
+    let mut ours = wanted.iter().peekable();
     loop {
         // What only the object has goes first; what both have is passed over unless it is next.
         while let Some((element, item)) = theirs.peek() {
             match element.as_ref().filter(|element| asked.contains(element)) {
                 None => merged.push((*item).clone()),
-                Some(element) if next.is_some_and(|next| next != element) || done.contains(element) => {}
+                Some(element) if ours.peek().is_some() && next.is_some_and(|next| next != element) => {}
+                Some(element) if done.contains(element) => {
+                    theirs.next();
+                    if next.is_none() && ours.peek().is_some() {
+                        break;
+                    }
+                    continue;
+                }
                 Some(_) => break,
             }
             theirs.next();
@@ -68,6 +75,7 @@ fn merge_lists<T: FieldTypes>(live: &[Value], intent: &[Value], types: &T) -> Ve
         merged.push(live.map_or_else(|| (*item).clone(), |live| merge(live, item, types.items())));
         if let Some(element) = element {
             done.insert(element);
+            theirs.next_if(|(other, _)| other.as_ref() == Some(element));
             if next == Some(element) {
                 next = shared.next();
             }

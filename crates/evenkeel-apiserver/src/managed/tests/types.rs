@@ -21,7 +21,7 @@ pub(super) struct Types {
 }
 
 impl Types {
-    fn new(schema: &Value) -> Self {
+    pub(super) fn new(schema: &Value) -> Self {
         let inner = |name: &str| schema.get(name).map(|schema| Box::new(Types::new(schema)));
         let properties = schema.get("properties").and_then(Value::as_object);
         let keys = schema.get("x-kubernetes-list-map-keys").and_then(Value::as_array);
