@@ -326,6 +326,19 @@ sed -e 's/replicas: 2/replicas: 3/' -e 's/image: nginx/image: nginx, args: [-q]/
 is "apply of another file" 'deployment.apps/web configured' apply -f "$work/web2.yaml"
 is "apply of the first file takes away what the other said" 'deployment.apps/web configured' apply -f "$work/web.yaml"
 is "what is applied" '2 []' get deployment web -o 'jsonpath={.spec.replicas} [{.spec.template.spec.containers[0].args}]'
+is "apply --server-side takes over from client-side apply" 'deployment.apps/web serverside-applied' \
+    apply --server-side -f "$work/web.yaml"
+is "apply on the client is history" 'kubectl/Apply kubectl-last-applied/Apply ' get deployment web \
+    --show-managed-fields \
+    -o 'jsonpath={range .metadata.managedFields[?(@.operation=="Apply")]}{.manager}/{.operation} {end}'
+is "of the client's manager nothing is left" '[]' get deployment web --show-managed-fields \
+    -o 'jsonpath=[{.metadata.managedFields[?(@.manager=="kubectl-client-side-apply")].manager}]'
+refuses "apply --server-side by another" 'conflict with "kubectl": .spec.replicas' \
+    apply --server-side --field-manager=other -f "$work/web2.yaml"
+is "apply --server-side --force-conflicts" 'deployment.apps/web serverside-applied' \
+    apply --server-side --field-manager=other --force-conflicts -f "$work/web2.yaml"
+is "apply --server-side --dry-run=server" 'deployment.apps/new serverside-applied (server dry run)' \
+    apply --server-side --dry-run=server -f <(sed 's/name: web,/name: new,/' "$work/web.yaml")
 is "scale" 'deployment.apps/web scaled' scale deployment web --replicas=1
 refuses "scale --current-replicas" 'Expected replicas to be 9' scale deployment web --replicas=2 --current-replicas=9
 refuses "rollout status waits for a controller" 'timed out waiting' rollout status deployment web --timeout=1s
@@ -437,7 +450,18 @@ kind: Foo
 metadata: {name: f3}
 spec: {replicas: 2}
 YAML
-refuses "apply --server-side" 'NotImplemented.*application/apply-patch' apply --server-side -f "$work/foo.yaml"
+is "apply --server-side of a custom resource" 'foo.example.com/f4 serverside-applied' apply --server-side -f - <<'YAML'
+apiVersion: example.com/v1
+kind: Foo
+metadata: {name: f4}
+spec: {replicas: 1}
+YAML
+refuses "apply --server-side of an unknown field" 'spec.bogus: field not declared in schema' apply --server-side -f - <<'YAML'
+apiVersion: example.com/v1
+kind: Foo
+metadata: {name: f4}
+spec: {replicas: 1, bogus: 1}
+YAML
 
 # Watch: a watcher in the background sees what happens.
 "$kubectl_binary" get configmaps --watch --output-watch-events -l watched=yes >"$work/watch.log" 2>&1 &

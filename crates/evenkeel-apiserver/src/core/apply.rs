@@ -94,7 +94,8 @@ impl Core {
                 reset: target.reset_fields(),
             };
             let made = managed::apply(live, intent, resource.schema(), &write, options.force)?;
-            accepted(request, live, made).map(|(object, _)| object)
+            // Whatever the schema does not know has been refused already.
+            accepted(request, live, made, &[], FieldValidation::Ignore).map(|(object, _)| object)
         };
         let mut attempts = 1..ATTEMPTS;
         loop {

@@ -465,24 +465,17 @@ fn patched(
 ) -> Result<(Value, Vec<String>), Status> {
     let Patched { object: new, duplicates } =
         patch::apply(kind, old.clone(), &request.call.body, request.resource().schema())?;
-    let unread = new.clone();
-    let (new, unknown) = accepted(request, Some(old), new)?;
-    let complaints = json::complaints(&unknown, &duplicates);
-    match strictness {
-        FieldValidation::Ignore => Ok((new, Vec::new())),
-        FieldValidation::Strict if !complaints.is_empty() => {
-            let why = format!("strict decoding error: {}", complaints.join(", "));
-            Err(patch::unreadable_result(&unread, &why))
-        }
-        FieldValidation::Warn | FieldValidation::Strict => Ok((new, complaints)),
-    }
+    accepted(request, Some(old), new, &duplicates, strictness)
 }
 
-/// What a patch made of an object, or of nothing, decoded and defaulted (PAT-4, PAT-8); and its unknown fields.
+/// What a patch made of an object, or of nothing, decoded and defaulted (PAT-4, PAT-8); and what a strict reader says
+/// to it.
 pub(super) fn accepted(
     request: &Request<'_>,
     old: Option<&Value>,
     mut new: Value,
+    duplicates: &[String],
+    strictness: FieldValidation,
 ) -> Result<(Value, Vec<String>), Status> {
     let resource = request.resource();
     check_name(&new, request.name())?;
@@ -495,7 +488,14 @@ pub(super) fn accepted(
         return Err(request.target(Scope::Main).invalid(&[error]));
     }
     let unknown = decode::normalise(resource, &mut new).map_err(|status| refuse(&status.message))?;
-    Ok((new, unknown))
+    let complaints = json::complaints(&unknown, duplicates);
+    match strictness {
+        FieldValidation::Ignore => Ok((new, Vec::new())),
+        FieldValidation::Strict if !complaints.is_empty() => {
+            Err(refuse(&format!("strict decoding error: {}", complaints.join(", "))))
+        }
+        FieldValidation::Warn | FieldValidation::Strict => Ok((new, complaints)),
+    }
 }
 
 /// The server's address as the client knows it.

@@ -179,13 +179,13 @@ fn is_reset(requested: &Value) -> bool {
 }
 
 /// Who owns what once the changes are made.
-fn after_write<'a>(mut entries: Vec<Entry<'a>>, changes: Changes<'a>, write: &Write<'a>) -> Vec<Entry<'a>> {
-    for entry in &mut entries {
-        entry.fields.subtract(&changes.added);
-        entry.fields.subtract(&changes.modified);
-        entry.fields.subtract(&changes.removed);
-    }
+fn after_write<'a>(mut entries: Vec<Entry<'a>>, mut changes: Changes<'a>, write: &Write<'a>) -> Vec<Entry<'a>> {
+    let removed = std::mem::take(&mut changes.removed);
     let taken = changes.into_written();
+    for entry in &mut entries {
+        entry.fields.subtract(&taken);
+        entry.fields.subtract(&removed);
+    }
     entries.retain(|entry| !entry.fields.is_empty());
     if !taken.is_empty() {
         let acting = Entry {
