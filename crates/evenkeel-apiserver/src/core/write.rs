@@ -178,15 +178,16 @@ impl Core {
     ) -> Result<Written, Status> {
         let mut warnings = Vec::new();
         let _one_at_a_time = self.one_service_at_a_time(resource);
-        self.prepare_create(resource, &mut new, &mut warnings)?;
         let name = object::text(&new, "name").to_owned();
         let target = Target { resource, namespace, name: &name, scope: Scope::Main };
+        // The writer owns what it sent, not what the server adds.
+        if writer.ownership == Ownership::OfChanges {
+            self.track_ownership(&target, None, &mut new, writer);
+        }
+        self.prepare_create(resource, &mut new, &mut warnings)?;
         let errors = validate_create(resource, &new);
         if !errors.is_empty() {
             return Err(target.invalid(&errors));
-        }
-        if writer.ownership == Ownership::OfChanges {
-            self.track_ownership(&target, None, &mut new, writer);
         }
         let facts = object::facts(resource, &new);
         let stored = convert::to_storage(new, resource);
@@ -503,7 +504,18 @@ fn generation_changes(resource: &Resource, new: &Value, old: &Value) -> bool {
     if resource.custom.is_none() {
         return kinds::generation_changes(&resource.group, &resource.kind, new, old);
     }
-    kinds::content_changes(new, old, resource.strategy.has_status)
+    // What a custom resource means by an empty list or map is its own affair: it is not the same as none.
+    let counts = |key: &str| match key {
+        "apiVersion" | "kind" | "metadata" => false,
+        "status" => !resource.strategy.has_status,
+        _ => true,
+    };
+    !content(new, &counts).eq(content(old, &counts))
+}
+
+/// The fields of an object that count, in order.
+fn content<'a>(object: &'a Value, counts: &dyn Fn(&str) -> bool) -> impl Iterator<Item = (&'a String, &'a Value)> {
+    object.as_object().into_iter().flatten().filter(|(key, _)| counts(key))
 }
 
 fn validate_create(resource: &Resource, new: &Value) -> Vec<FieldError> {

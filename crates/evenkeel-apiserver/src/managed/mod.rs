@@ -50,8 +50,7 @@ pub(crate) trait FieldTypes {
     ///
     /// The real server compares Go structs, in which a struct-valued field such as `spec` is always there and can be
     /// neither added nor removed, so nobody owns it: only what is in it. OpenAPI marks such fields with the default
-    /// `{}`. Required lists, such as a pod's containers, are always there too; this default does not know them, so
-    /// their first writer owns the list besides its items.
+    /// `{}`. Lists that are written even when they are not set, such as a pod's containers, are always there too.
     fn always_has(&self, name: &str) -> bool {
         let default = self.field(name).and_then(Self::default_value);
         default.and_then(Value::as_object).is_some_and(Map::is_empty)
@@ -81,6 +80,11 @@ impl FieldTypes for Schema {
 
     fn default_value(&self) -> Option<&Value> {
         Schema::default_value(self)
+    }
+
+    fn always_has(&self, name: &str) -> bool {
+        let default = self.field(name).and_then(Self::default_value);
+        default.and_then(Value::as_object).is_some_and(Map::is_empty) || self.writes_null(name)
     }
 }
 

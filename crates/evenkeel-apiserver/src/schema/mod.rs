@@ -112,6 +112,11 @@ impl Schema {
         self.shape().property(name).is_some()
     }
 
+    /// Whether a field of a built-in struct is written as `null` when it is not set.
+    pub(crate) fn writes_null(&self, name: &str) -> bool {
+        self.shape().nulls.iter().any(|null| **null == *name)
+    }
+
     /// Whether an object may have fields that are not declared.
     pub(crate) fn takes_any_field(&self) -> bool {
         let shape = self.shape();

@@ -484,3 +484,28 @@ async fn definitions_can_be_applied() {
     api.apply(&format!("{WIDGETS}/a?fieldManager=one"), &widget("a")).await.expect(201);
     api.apply(&format!("{DEFINITIONS}/widgets.example.com?fieldManager=one"), &widgets()).await.expect(200);
 }
+
+#[tokio::test(start_paused = true)]
+async fn ssa_5_a_creator_owns_what_it_sent_and_no_list_that_is_always_there() {
+    let api = Api::start().await;
+    let created = api.post(DEPLOYMENTS, &deployment("a")).await.expect(201);
+    let containers = &owners(&created)[0].3["f:spec"]["f:template"]["f:spec"]["f:containers"];
+    assert_eq!(containers.as_object().unwrap().keys().collect::<Vec<_>>(), ["k:{\"name\":\"main\"}"]);
+    let service =
+        json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}});
+    let created = api.post("/api/v1/namespaces/default/services", &service).await.expect(201);
+    assert!(created["spec"]["clusterIP"].is_string());
+    assert_eq!(owners(&created)[0].3["f:spec"].get("f:clusterIP"), None);
+    assert!(owners(&created)[0].3["f:spec"].get("f:type").is_some(), "a default counts as sent");
+}
+
+#[tokio::test(start_paused = true)]
+async fn sub_10_an_empty_list_is_a_change_of_a_custom_resource() {
+    let api = Api::start().await;
+    api.post(DEFINITIONS, &widgets()).await.expect(201);
+    api.post(WIDGETS, &widget("a")).await.expect(201);
+    let patched = api.patch(&format!("{WIDGETS}/a"), &json!({"spec": {"list": []}})).await.expect(200);
+    assert_eq!((&patched["spec"]["list"], &patched["metadata"]["generation"]), (&json!([]), &json!(2)));
+    let patched = api.patch(&format!("{WIDGETS}/a"), &json!({"metadata": {"labels": {"a": "b"}}})).await.expect(200);
+    assert_eq!(patched["metadata"]["generation"], 2);
+}
