@@ -222,7 +222,7 @@ async fn ssa_8_lists_merge_by_key_and_what_is_given_up_goes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ssa_9_ssa_10_conflicts_with_updaters_and_force() {
+async fn err_5_ssa_9_ssa_10_conflicts_with_updaters_and_force() {
     let api = Api::start().await;
     let mut first = config_map("a");
     first["data"] = json!({"a": "1", "b": "1"});
