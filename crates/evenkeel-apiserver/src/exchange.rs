@@ -1,7 +1,9 @@
 //! What passes between the fronts and the core: a whole request in, a response (whole or streaming) out.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::pin::Pin;
+use std::sync::LazyLock;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -79,9 +81,24 @@ pub(crate) trait FrameStream: Send {
 }
 
 /// The stream ends here, in the middle, as if the connection had broken. Only faults do this.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the connection was cut by an injected fault")]
+///
+/// Its source is an [`io::Error`] of the kind that a broken connection gives, so that a client in this process can treat
+/// the one like the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cut;
+
+impl std::fmt::Display for Cut {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the connection was cut by an injected fault")
+    }
+}
+
+impl std::error::Error for Cut {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        static BROKEN: LazyLock<io::Error> = LazyLock::new(|| io::ErrorKind::UnexpectedEof.into());
+        Some(&*BROKEN)
+    }
+}
 
 impl Body {
     /// A body of these bytes.

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use crate::core::{Core, Pace, Settings, Snapshot};
+use crate::core::{Core, Pace, Settings, SigningKey, Snapshot};
 use crate::env::Env;
 use crate::exchange::User;
 use crate::faults::{Clock, Faults, StoreControl};
@@ -22,6 +22,7 @@ use crate::front::tls::{Identity, TlsError, provider};
 use crate::front::{Control, Handler, Records, RequestRecord};
 use crate::install::{self, CrdSource, InstallError};
 use crate::kubeconfig::{Credential, Kubeconfig, write_private};
+use crate::logs::PodLogs;
 use crate::store::StoreStats;
 use crate::version::ServerVersion;
 
@@ -180,6 +181,11 @@ impl ApiServer {
     #[cfg(feature = "client")]
     pub fn client(&self) -> evenkeel_client::Client {
         evenkeel_client::Client::from_service(self.service())
+    }
+
+    /// The logs of pods: what is written here can be read at `pods/X/log`.
+    pub fn logs(&self) -> PodLogs {
+        self.shared.handler.logs()
     }
 
     /// Installs CustomResourceDefinitions, in the order given; one that is there already is replaced. When this returns,
@@ -384,7 +390,11 @@ impl Builder {
     /// # Errors
     /// When the address cannot be listened on, or should not be.
     pub async fn start(self) -> Result<ApiServer, StartError> {
-        let core = Arc::new(Core::new(self.settings.clone(), self.clock.clone()));
+        let mut settings = self.settings.clone();
+        let mut key = [0; 64];
+        provider().secure_random.fill(&mut key).map_err(|_| StartError::Randomness)?;
+        settings.signing_key = Some(SigningKey(key));
+        let core = Arc::new(Core::new(settings, self.clock.clone()));
         self.start_with(core.clone(), core).await
     }
 

@@ -9,12 +9,15 @@ use evenkeel_core::ResourceInfo;
 use evenkeel_core::resource::StaticScope;
 use http::Method;
 use kube_core::Resource;
+use tokio::time::Instant;
 use tower_layer::Layer;
 use tower_service::Service;
 
-use crate::config::{Config, ServerUrl};
+use crate::auth::Credentials;
+use crate::config::{Auth, Config, ConfigError, ServerUrl, Tls};
 use crate::error::Error;
-use crate::rest::{Path, Request};
+use crate::rest::metrics::Recorder;
+use crate::rest::{Codecs, Path, RateLimiter, Request, ThrottleLog};
 use crate::transport::{Body, BoxError, Transport};
 
 /// A client of one API server. Cheap to clone; clones share connections, limits and caches.
@@ -29,6 +32,11 @@ pub struct Client {
 struct Inner {
     config: Config,
     transport: Transport,
+    credentials: Option<Credentials>,
+    limiter: Option<RateLimiter>,
+    throttle_log: ThrottleLog,
+    metrics: Recorder,
+    codecs: Codecs,
     /// The kinds that have been used, so that everybody shares one description and its memo of decoded objects. Grows with
     /// the number of Rust types that are used as kinds.
     kinds: RwLock<HashMap<TypeId, Arc<ResourceInfo>>>,
@@ -39,11 +47,23 @@ struct Inner {
 pub struct ClientBuilder {
     config: Config,
     transport: Transport,
+    limiter: Option<RateLimiter>,
+    /// The connections are not of our making.
+    foreign: bool,
 }
 
 impl ClientBuilder {
+    /// A client of the server that the configuration names. Nothing is sent yet; but everything that can be checked
+    /// without the server is, and certificates and tokens are read from their files.
+    pub fn new(config: Config) -> Result<Self, Error> {
+        config.validate()?;
+        let transport = Transport::network(&config)?;
+        Ok(ClientBuilder { config, transport, limiter: None, foreign: false })
+    }
+
     /// Answers requests with this service instead of connections to the server: an API server in this process, or a
-    /// stand-in.
+    /// stand-in. What the configuration says of connections has no effect; that it says anything of TLS is refused by
+    /// [`build`](Self::build), because somebody would believe in it.
     pub fn service<S, B>(config: Config, service: S) -> Self
     where
         S: Service<http::Request<Body>, Response = http::Response<B>> + Clone + Send + Sync + 'static,
@@ -52,10 +72,11 @@ impl ClientBuilder {
         B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        ClientBuilder { config, transport: Transport::new(service) }
+        ClientBuilder { config, transport: Transport::new(service), limiter: None, foreign: true }
     }
 
-    /// Puts a layer around what has been built so far. Layers see every attempt, with its credentials.
+    /// Puts a layer around what has been built so far: the last one is the outermost. Layers see every attempt, with its
+    /// credentials.
     pub fn layer<L, B>(mut self, layer: L) -> Self
     where
         L: Layer<Transport>,
@@ -69,13 +90,54 @@ impl ClientBuilder {
         self
     }
 
+    /// Limits the rate of requests with this limiter, which other clients may share, whatever
+    /// [`Config::throttle`](crate::Config::throttle) says.
+    pub fn rate_limiter(mut self, limiter: RateLimiter) -> Self {
+        self.limiter = Some(limiter);
+        self
+    }
+
     /// The client.
     pub fn build(self) -> Result<Client, Error> {
-        Ok(Client::new(self.config, self.transport))
+        let Tls { ca, identity, server_name, insecure_skip_verify } = &self.config.tls;
+        if self.foreign && (ca.is_some() || identity.is_some() || server_name.is_some() || *insecure_skip_verify) {
+            let problem = "settings of TLS have no effect on a service that brings its own connections".to_owned();
+            return Err(ConfigError::Invalid { problem }.into());
+        }
+        let limiter = match self.limiter {
+            Some(limiter) => Some(limiter),
+            None => self.config.throttle.map(RateLimiter::new).transpose()?,
+        };
+        let config = &self.config;
+        let credentials = match &config.user_agent {
+            Some(agent) => Credentials::new(&config.auth, config.impersonate.as_ref(), agent, Instant::now()),
+            None => {
+                let agent = Config::default_user_agent();
+                Credentials::new(&config.auth, config.impersonate.as_ref(), &agent, Instant::now())
+            }
+        };
+        Ok(Client::assemble(self.config, self.transport, Some(credentials?), limiter))
     }
 }
 
 impl Client {
+    /// A client of the server that the configuration names.
+    pub fn new(config: Config) -> Result<Self, Error> {
+        ClientBuilder::new(config)?.build()
+    }
+
+    /// A client of the cluster that this program is meant for: the one that `KUBECONFIG` or `~/.kube/config` names, else
+    /// the one it runs in.
+    ///
+    /// [`Config::infer`] does the same in two steps, for those who want to change something in between.
+    pub async fn infer() -> Result<Self, Error> {
+        let made = tokio::task::spawn_blocking(|| Client::new(Config::infer()?)).await;
+        made.unwrap_or_else(|error| match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(_) => Err(ConfigError::Invalid { problem: "the runtime is ending".into() }.into()),
+        })
+    }
+
     /// A client of whatever answers requests in this process, such as an embedded API server, with the default
     /// configuration. [`ClientBuilder::service`] takes another one.
     pub fn from_service<S, B>(service: S) -> Self
@@ -86,11 +148,31 @@ impl Client {
         B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        Client::new(Config::new(ServerUrl::in_process()), Transport::new(service))
+        // All that could be missing then is the name that we call ourselves.
+        let credentials = Credentials::new(&Auth::None, None, &Config::default_user_agent(), Instant::now()).ok();
+        Client::assemble(Config::new(ServerUrl::in_process()), Transport::new(service), credentials, None)
     }
 
-    fn new(config: Config, transport: Transport) -> Self {
-        Client { inner: Arc::new(Inner { config, transport, kinds: RwLock::default() }) }
+    fn assemble(
+        config: Config,
+        transport: Transport,
+        credentials: Option<Credentials>,
+        limiter: Option<RateLimiter>,
+    ) -> Self {
+        let metrics = Recorder::new(&config.server);
+        let throttle_log = ThrottleLog::default();
+        Client {
+            inner: Arc::new(Inner {
+                config,
+                transport,
+                credentials,
+                limiter,
+                throttle_log,
+                metrics,
+                codecs: Codecs::default(),
+                kinds: RwLock::default(),
+            }),
+        }
     }
 
     /// A request to anywhere. The typed APIs are made of these.
@@ -103,8 +185,29 @@ impl Client {
         &self.inner.config
     }
 
+    pub(crate) fn codecs(&self) -> &Codecs {
+        &self.inner.codecs
+    }
+
     pub(crate) fn transport(&self) -> &Transport {
         &self.inner.transport
+    }
+
+    pub(crate) fn credentials(&self) -> Option<&Credentials> {
+        self.inner.credentials.as_ref()
+    }
+
+    /// The one limit that all requests of this client share, if there is any.
+    pub(crate) fn limiter(&self) -> Option<&RateLimiter> {
+        self.inner.limiter.as_ref()
+    }
+
+    pub(crate) fn throttle_log(&self) -> &ThrottleLog {
+        &self.inner.throttle_log
+    }
+
+    pub(crate) fn metrics(&self) -> &Recorder {
+        &self.inner.metrics
     }
 
     /// The description of a kind, the same one every time.

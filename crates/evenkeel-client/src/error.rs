@@ -1,6 +1,7 @@
 //! [`Error`]: what can go wrong with a call.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_core::{DecodeError, Status, StreamError};
@@ -9,10 +10,14 @@ use http::{Method, StatusCode};
 use crate::config::ConfigError;
 use crate::rest::RequestError;
 use crate::transport::TransportError;
+use crate::util::{PagingError, RetryError};
+
+/// The cause that marks an error that was made from an answer which is no [`Status`].
+pub(crate) const UNEXPECTED_SERVER_RESPONSE: &str = "UnexpectedServerResponse";
 
 /// What can go wrong with a call.
 ///
-/// Every variant names the call. The text is complete by itself: it includes the cause's, and [`source`] goes on behind
+/// Every variant that is about one call names it. The text is complete by itself: it includes the cause's, and [`source`] goes on behind
 /// that, so that printing the whole chain repeats nothing. Ask the predicates (`is_not_found`, `is_conflict`, …) rather
 /// than matching codes; they follow client-go's.
 ///
@@ -96,13 +101,17 @@ pub enum Error {
         /// Where it is wrong.
         source: StreamError,
     },
+    /// A call was tried again, and there is more to tell of that than the error of the last attempt.
+    Retry(Box<RetryError<Error>>),
+    /// A collection that was read page by page does not come to an end.
+    Paging(PagingError),
 }
 
 /// A call as people name it: `GET /api/v1/namespaces/default/pods/web-0`. The query is left out.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct CallName {
     method: Method,
-    path: Box<str>,
+    path: Arc<str>,
 }
 
 impl CallName {
@@ -138,6 +147,7 @@ impl Error {
     pub fn status(&self) -> Option<&Status> {
         match self {
             Error::Api { status, .. } => Some(status),
+            Error::Retry(retry) => retry.error().and_then(Error::status),
             _ => None,
         }
     }
@@ -157,9 +167,107 @@ impl Error {
         self.status().is_some_and(Status::is_conflict)
     }
 
+    /// The object does not pass validation; the causes among the details say why.
+    pub fn is_invalid(&self) -> bool {
+        self.status().is_some_and(Status::is_invalid)
+    }
+
+    /// The request makes no sense to the server.
+    pub fn is_bad_request(&self) -> bool {
+        self.status().is_some_and(Status::is_bad_request)
+    }
+
+    /// The credentials are missing or wrong.
+    pub fn is_unauthorized(&self) -> bool {
+        self.status().is_some_and(Status::is_unauthorized)
+    }
+
+    /// The user may not do this.
+    pub fn is_forbidden(&self) -> bool {
+        self.status().is_some_and(Status::is_forbidden)
+    }
+
+    /// The object is gone for good.
+    pub fn is_gone(&self) -> bool {
+        self.status().is_some_and(Status::is_gone)
+    }
+
+    /// The resource version or continue token is too old: list again. Covers servers that say `Gone` for it.
+    pub fn is_expired(&self) -> bool {
+        self.status().is_some_and(Status::is_expired)
+    }
+
+    /// The server could not finish in the time that the request gave it. When it is the client that gave up waiting, the
+    /// error is an [`Error::Timeout`] instead.
+    pub fn is_timeout(&self) -> bool {
+        self.status().is_some_and(Status::is_timeout)
+    }
+
+    /// The server could not finish in time and asks to try again.
+    pub fn is_server_timeout(&self) -> bool {
+        self.status().is_some_and(Status::is_server_timeout)
+    }
+
+    /// The server wants fewer requests.
+    pub fn is_too_many_requests(&self) -> bool {
+        self.status().is_some_and(Status::is_too_many_requests)
+    }
+
+    /// The server is not ready for the request.
+    pub fn is_service_unavailable(&self) -> bool {
+        self.status().is_some_and(Status::is_service_unavailable)
+    }
+
+    /// Something broke inside the server.
+    pub fn is_internal_error(&self) -> bool {
+        self.status().is_some_and(Status::is_internal_error)
+    }
+
+    /// The resource does not support the verb.
+    pub fn is_method_not_supported(&self) -> bool {
+        self.status().is_some_and(Status::is_method_not_supported)
+    }
+
+    /// The server cannot answer in any media type that was asked for.
+    pub fn is_not_acceptable(&self) -> bool {
+        self.status().is_some_and(Status::is_not_acceptable)
+    }
+
+    /// The server does not read the media type that was sent.
+    pub fn is_unsupported_media_type(&self) -> bool {
+        self.status().is_some_and(Status::is_unsupported_media_type)
+    }
+
+    /// The body was larger than the server takes.
+    pub fn is_request_entity_too_large(&self) -> bool {
+        self.status().is_some_and(Status::is_request_entity_too_large)
+    }
+
+    /// The request asked for a resource version that the server has not reached yet.
+    pub fn is_too_large_resource_version(&self) -> bool {
+        self.status().is_some_and(Status::is_too_large_resource_version)
+    }
+
+    /// The object cannot be created because its namespace is being deleted.
+    pub fn is_namespace_terminating(&self) -> bool {
+        self.status().is_some_and(Status::is_namespace_terminating)
+    }
+
+    /// The answer was not an API server's own: a proxy or a load balancer spoke, and its code is all there is to go by.
+    pub fn is_unexpected_server_error(&self) -> bool {
+        self.status().is_some_and(|status| status.has_cause(UNEXPECTED_SERVER_RESPONSE))
+    }
+
+    /// How long the server asks to wait before the next try, if it asks for that; it may leave the time open, which is zero
+    /// here.
+    pub fn suggests_delay(&self) -> Option<Duration> {
+        let status = self.status()?;
+        status.retry_after().or_else(|| status.is_server_timeout().then_some(Duration::ZERO))
+    }
+
     fn call_name(&self) -> Option<&CallName> {
         match self {
-            Error::Config(_) | Error::Request(_) => None,
+            Error::Config(_) | Error::Request(_) | Error::Retry(_) | Error::Paging(_) => None,
             Error::Api { call, .. }
             | Error::Transport { call, .. }
             | Error::Timeout { call, .. }
@@ -203,6 +311,8 @@ impl fmt::Display for Error {
             Error::Unreadable { problem, .. } => write!(f, "the answer cannot be read: {problem}"),
             Error::Decode { source, .. } => write!(f, "{source}"),
             Error::Stream { source, .. } => write!(f, "{source}"),
+            Error::Retry(source) => write!(f, "{source}"),
+            Error::Paging(source) => write!(f, "{source}"),
         }?;
         match self.previous() {
             Some(previous) => write!(f, " (the attempt before: {previous})"),
@@ -219,6 +329,8 @@ impl std::error::Error for Error {
             Error::Transport { source, .. } => std::error::Error::source(source),
             Error::Decode { source, .. } => std::error::Error::source(source),
             Error::Stream { source, .. } => std::error::Error::source(source),
+            Error::Retry(source) => std::error::Error::source(&**source),
+            Error::Paging(source) => std::error::Error::source(source),
             _ => None,
         }
     }

@@ -29,6 +29,14 @@ pub enum DecodeError {
         /// The kind of the object, if it is known.
         kind: Option<Box<str>>,
     },
+    /// The object is sound, but of another kind than it was to be.
+    #[error("expected {expected}, found {found}")]
+    OtherKind {
+        /// The API version and kind that it was to be, such as `apps/v1 Deployment`.
+        expected: Box<str>,
+        /// What it says it is.
+        found: Box<str>,
+    },
     /// The object is sound, but does not fit the Rust type it was to be decoded into.
     #[error("{kind} {key} does not fit its type at {}: {source}", Place(.path))]
     Typed {
@@ -49,6 +57,7 @@ impl DecodeError {
         match self {
             DecodeError::Json { source, .. } => source.path(),
             DecodeError::NoMetadata { .. } => "",
+            DecodeError::OtherKind { .. } => "kind",
             DecodeError::NoName { .. } => "metadata.name",
             DecodeError::Typed { path, .. } => path,
         }
@@ -60,7 +69,7 @@ impl DecodeError {
             DecodeError::Json { kind, .. } | DecodeError::NoMetadata { kind } | DecodeError::NoName { kind } => {
                 kind.get_or_insert_with(|| name.into());
             }
-            DecodeError::Typed { .. } => {}
+            DecodeError::OtherKind { .. } | DecodeError::Typed { .. } => {}
         }
         self
     }

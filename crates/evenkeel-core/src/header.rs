@@ -123,6 +123,14 @@ impl Header {
         if has_metadata { Ok(header) } else { Err(DecodeError::NoMetadata { kind: header.kind().map(Into::into) }) }
     }
 
+    /// The header, if it has a name.
+    pub(crate) fn named(self) -> Result<Self, DecodeError> {
+        if self.key.name().is_empty() {
+            return Err(DecodeError::NoName { kind: self.kind().map(Into::into) });
+        }
+        Ok(self)
+    }
+
     /// The API version, if the object states it; items of typed lists do not.
     pub fn api_version(&self) -> Option<&str> {
         self.api_version.of(&self.texts)

@@ -5,7 +5,8 @@
 //! - Naming things: [`ObjectKey`] for objects, [`ResourceInfo`] for kinds, [`ResourceVersion`] for states of the store.
 //! - Choosing things: [`LabelSelector`] and [`FieldSelector`].
 //! - Holding things: [`Obj`], an object whose [`Header`] is read and whose payload is decoded on demand.
-//! - Receiving things: [`ListDecoder`] and [`WatchDecoder`], which turn bytes, cut anywhere, into objects and events.
+//! - Receiving things: [`ListDecoder`] and [`WatchDecoder`], which turn bytes, cut anywhere, into objects and events, in
+//!   the form that a [`Codec`] knows: [`Json`].
 //! - Refusing things: [`Status`], the API's own error, and [`DecodeError`], [`StreamError`], [`SelectorError`] for what
 //!   cannot be read.
 //!
@@ -26,6 +27,7 @@
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
+pub mod codec;
 mod decode;
 mod header;
 pub mod json;
@@ -38,6 +40,7 @@ pub mod status;
 pub mod stream;
 mod version;
 
+pub use codec::{Codec, Json};
 pub use decode::{DecodeError, Misfit};
 pub use header::{Header, OwnerRef};
 pub use key::{KeyError, ObjectKey};

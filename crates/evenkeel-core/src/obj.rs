@@ -10,6 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 
+use crate::codec::{Codec, Json, Parsed, Payload};
 use crate::decode::{DecodeError, Misfit};
 use crate::header::Header;
 use crate::json::{JsonValue, path_at};
@@ -51,8 +52,7 @@ pub struct Obj<K> {
 
 struct Inner {
     header: Header,
-    /// One JSON object, checked to be one.
-    raw: Bytes,
+    payload: Payload,
     info: Arc<ResourceInfo>,
     /// Under which the memo knows the decoded value.
     id: u64,
@@ -61,16 +61,18 @@ struct Inner {
 impl<K> Obj<K> {
     /// The object in this JSON. A list or anything else that has no name is refused.
     pub fn from_json(info: &Arc<ResourceInfo>, json: impl Into<Bytes>) -> Result<Self, DecodeError> {
-        let raw = json.into();
-        let inner = Header::from_json(&raw)
-            .and_then(|header| Inner::new(info, header, raw))
-            .map_err(|error| error.of_kind(info.kind()))?;
-        Ok(Self::of(inner))
+        Self::decode(&Json, info, json.into())
     }
 
-    /// The object whose header has been read from `raw`.
-    pub(crate) fn from_parts(info: &Arc<ResourceInfo>, header: Header, raw: Bytes) -> Result<Self, DecodeError> {
-        Inner::new(info, header, raw).map(Self::of)
+    /// The object in these bytes. A list or anything else that has no name is refused.
+    pub fn decode(codec: &dyn Codec, info: &Arc<ResourceInfo>, bytes: Bytes) -> Result<Self, DecodeError> {
+        codec.decode(bytes).map(|parsed| Self::new(info, parsed)).map_err(|error| error.of_kind(info.kind()))
+    }
+
+    /// The object that a codec has taken apart.
+    pub fn new(info: &Arc<ResourceInfo>, parsed: Parsed) -> Self {
+        let Parsed { header, payload } = parsed;
+        Self::of(Inner { header, payload, info: Arc::clone(info), id: info.memo.number() })
     }
 
     fn of(inner: Inner) -> Self {
@@ -92,12 +94,12 @@ impl<K> Obj<K> {
         self.inner.api_version()
     }
 
-    /// The JSON as the server sent it. Items of typed lists do not state their kind.
+    /// The payload as the server sent it. Items of typed lists do not state their kind.
     ///
     /// The bytes may be a slice of the chunk they came in: keeping them, or the object, keeps the chunk. See
     /// [`detached`](Self::detached).
     pub fn raw(&self) -> &Bytes {
-        &self.inner.raw
+        self.inner.payload.bytes()
     }
 
     /// The JSON with `kind` and `apiVersion`, filled in if the server left them out.
@@ -122,10 +124,9 @@ impl<K> Obj<K> {
     /// came with it are dropped. What [`typed`](Self::typed) has decoded for the original is not shared.
     pub fn detached(&self) -> Self {
         let inner = &*self.inner;
-        let raw = Bytes::copy_from_slice(&inner.raw);
         Self::of(Inner {
             header: inner.header.clone(),
-            raw,
+            payload: inner.payload.detached(),
             info: Arc::clone(&inner.info),
             id: inner.info.memo.number(),
         })
@@ -156,13 +157,6 @@ fn decode<K: DeserializeOwned>(inner: &Inner) -> Result<K, DecodeError> {
 }
 
 impl Inner {
-    fn new(info: &Arc<ResourceInfo>, header: Header, raw: Bytes) -> Result<Self, DecodeError> {
-        if header.key().name().is_empty() {
-            return Err(DecodeError::NoName { kind: header.kind().map(Into::into) });
-        }
-        Ok(Inner { header, raw, info: Arc::clone(info), id: info.memo.number() })
-    }
-
     fn kind(&self) -> &str {
         self.header.kind().unwrap_or(self.info.kind())
     }
@@ -173,11 +167,11 @@ impl Inner {
 
     fn text(&self) -> &str {
         // The header was read from these bytes, so they are UTF-8; the check is a fraction of the look-up that follows.
-        std::str::from_utf8(&self.raw).unwrap_or_default()
+        std::str::from_utf8(self.payload.bytes()).unwrap_or_default()
     }
 
     fn json(&self) -> Cow<'_, [u8]> {
-        let raw = &*self.raw;
+        let raw: &[u8] = self.payload.bytes();
         let mut missing = String::new();
         for (member, stated, value) in [
             ("kind", self.header.kind(), self.info.kind()),

@@ -321,6 +321,8 @@ impl Core {
             }
             ("", "pods", "resize") => Scope::Whole { subresource: name },
             ("", "pods", "binding" | "eviction") => return self.post_to_pod(request, name),
+            ("", "pods", "log") => return self.log(request.target(Scope::Main), request.query),
+            ("", "serviceaccounts", "token") => return self.post_token(request),
             ("", _, "attach" | "exec" | "portforward" | "proxy") => {
                 refuse_dry_run(request.query)?;
                 return Err(not_implemented(&format!("the sub-resource {}/{name}", resource.plural)));
@@ -381,6 +383,14 @@ impl Core {
             }
         }
         Ok(Outcome::Reply(created_status()))
+    }
+
+    fn post_token(self: &Arc<Self>, request: &Request<'_>) -> Result<Outcome, Status> {
+        let representation = request.representation(Endpoint::Plain)?;
+        let body = decode::parse(request.call, "TokenRequest")?.value;
+        let answer = view::render(self.request_token(request.target(Scope::Main), body)?);
+        let answer = view::encode(answer, representation);
+        Ok(Outcome::Reply(reply::with_code(StatusCode::CREATED, representation, answer)))
     }
 
     /// `POST bindings`: the pod is named in the body.

@@ -1,5 +1,6 @@
 //! The server without its fronts: a call in, an answer out. No sockets, no threads, no clock and no chance of its own.
 
+mod accounts;
 mod apply;
 mod convert;
 mod decode;
@@ -8,6 +9,7 @@ mod delete;
 mod dispatch;
 mod filter;
 mod indent;
+mod logs;
 mod namespaces;
 mod object;
 mod options;
@@ -32,13 +34,15 @@ use evenkeel_core::json::JsonValue;
 use evenkeel_core::{Reason, Status};
 use serde_json::json;
 
+pub(crate) use self::accounts::SigningKey;
 use self::options::{DeleteOptions, WriteOptions};
 use self::timers::Timers;
 use self::write::{Scope, Target, Writer};
 use crate::env::Env;
-use crate::exchange::{Call, Outcome};
+use crate::exchange::{Call, Outcome, User};
 use crate::faults::StoreControl;
 use crate::front::Handler;
+use crate::logs::PodLogs;
 use crate::registry::{Registry, Resource};
 use crate::store::{At, History, Image, Span, Store, StoreStats};
 use crate::version::ServerVersion;
@@ -91,6 +95,9 @@ pub(crate) struct Settings {
     pub(crate) version: ServerVersion,
     /// What to start from instead of an empty server.
     pub(crate) snapshot: Option<Snapshot>,
+    /// What tokens of service accounts are signed with; made from the `Env`'s randomness, which may be poor, if there is
+    /// none.
+    pub(crate) signing_key: Option<SigningKey>,
 }
 
 impl Default for Settings {
@@ -101,6 +108,7 @@ impl Default for Settings {
             event_ttl: Some(Duration::from_secs(3600)),
             version: ServerVersion::default(),
             snapshot: None,
+            signing_key: None,
         }
     }
 }
@@ -129,6 +137,10 @@ pub(crate) struct Core {
     sweeps: Mutex<BTreeSet<(Duration, String)>>,
     /// When to look for expired events again.
     next_expiry: Mutex<Duration>,
+    /// What containers have written.
+    logs: PodLogs,
+    /// What tokens of service accounts are signed with.
+    signing_key: SigningKey,
 }
 
 impl Core {
@@ -137,6 +149,8 @@ impl Core {
     pub(crate) fn new(mut settings: Settings, env: Arc<dyn Env>) -> Arc<Self> {
         let snapshot = settings.snapshot.take();
         let core = Arc::new(Core {
+            logs: PodLogs::new(Arc::clone(&env)),
+            signing_key: settings.signing_key.take().unwrap_or_else(|| SigningKey::random(&*env)),
             store: Store::new(settings.history),
             registry: RwLock::new(Registry::builtin()),
             env,
@@ -309,6 +323,15 @@ impl Handler for Arc<Core> {
 
     fn close_watches(&self) {
         self.store.close_watches();
+        self.logs.close();
+    }
+
+    fn logs(&self) -> PodLogs {
+        self.logs.clone()
+    }
+
+    fn user_of_token(&self, token: &[u8]) -> Option<User> {
+        Core::user_of_token(self, token)
     }
 
     fn stats(&self) -> StoreStats {

@@ -29,7 +29,8 @@ pub use records::RequestRecord;
 pub use service::InProcess;
 
 use crate::core::Snapshot;
-use crate::exchange::{Call, Outcome};
+use crate::exchange::{Call, Outcome, User};
+use crate::logs::PodLogs;
 use crate::store::StoreStats;
 
 /// The core as a front sees it: synchronous, and never waiting for anything.
@@ -43,8 +44,14 @@ pub(crate) trait Handler: Send + Sync + 'static {
     /// Called about once a second: bookmarks, the ends of watches, whatever else time brings about.
     fn tick(&self);
 
-    /// Ends every watch.
+    /// Ends every watch, and whoever else waits for more.
     fn close_watches(&self);
+
+    /// What the containers of pods have written.
+    fn logs(&self) -> PodLogs;
+
+    /// Whom a token stands for that the server itself has handed out.
+    fn user_of_token(&self, token: &[u8]) -> Option<User>;
 
     /// How much there is of everything.
     fn stats(&self) -> StoreStats;

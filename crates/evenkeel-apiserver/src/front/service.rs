@@ -203,14 +203,15 @@ impl InProcess {
     fn user(&self, parts: &Parts) -> Result<User, Box<Status>> {
         let auth = &self.shared.auth;
         let authorization = parts.headers.get(header::AUTHORIZATION);
+        let handed_out = |token: &[u8]| self.shared.handler.user_of_token(token);
         match &self.caller {
             Caller::Inside(user) if authorization.is_none() => Ok(User::clone(user)),
-            Caller::Inside(_) => auth.authenticate(authorization, &ClientCertificate::Absent),
+            Caller::Inside(_) => auth.authenticate(authorization, &ClientCertificate::Absent, handed_out),
             Caller::Outside(peer) => {
                 if auth.checks_host {
                     auth::check_host(&parts.uri, &parts.headers)?;
                 }
-                auth.authenticate(authorization, &peer.certificate)
+                auth.authenticate(authorization, &peer.certificate, handed_out)
             }
         }
     }

@@ -11,8 +11,9 @@ use http::{HeaderValue, Method, Response, StatusCode, header};
 use serde_json::{Value, json};
 
 use super::Handler;
-use crate::exchange::{Body, Call, Cut, FrameStream, Outcome};
+use crate::exchange::{Body, Call, Cut, FrameStream, Outcome, User};
 use crate::faults::StoreControl;
+use crate::logs::PodLogs;
 use crate::store::StoreStats;
 
 #[derive(Default)]
@@ -113,6 +114,23 @@ fn parameter(call: &Call, name: &str) -> Option<u64> {
     pair.parse().ok()
 }
 
+/// No time passes for the toy's logs, which nobody writes.
+struct Timeless;
+
+impl crate::env::Env for Timeless {
+    fn wall(&self) -> jiff::Timestamp {
+        jiff::Timestamp::UNIX_EPOCH
+    }
+
+    fn monotonic(&self) -> std::time::Duration {
+        std::time::Duration::ZERO
+    }
+
+    fn random(&self) -> u64 {
+        0
+    }
+}
+
 impl Handler for Toy {
     fn handle(&self, call: &Call, waited: bool) -> Outcome {
         let path: Vec<&str> = call.uri.path().trim_matches('/').split('/').collect();
@@ -170,6 +188,14 @@ impl Handler for Toy {
 
     fn stats(&self) -> StoreStats {
         StoreStats::default()
+    }
+
+    fn logs(&self) -> PodLogs {
+        PodLogs::new(Arc::new(Timeless))
+    }
+
+    fn user_of_token(&self, _: &[u8]) -> Option<User> {
+        None
     }
 
     fn close_watches(&self) {

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use evenkeel_core::json::JsonValue;
 use evenkeel_core::{Obj, ResourceInfo, Status};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{DeleteOptions, Preconditions};
+use k8s_openapi::api::policy::v1::Eviction;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{DeleteOptions, ObjectMeta};
 use serde::de::DeserializeOwned;
 
 use crate::error::Error;
@@ -23,8 +24,15 @@ pub struct Call<T, V> {
     request: Request,
     info: Arc<ResourceInfo>,
     read: Read<T>,
-    options: Option<Box<DeleteOptions>>,
+    delete: Option<Box<DeleteBody>>,
     verb: PhantomData<fn() -> V>,
+}
+
+/// The body of a delete, written when the call is made.
+struct DeleteBody {
+    options: DeleteOptions,
+    /// Of the pod, if it is not to be deleted but evicted.
+    evicted: Option<ObjectMeta>,
 }
 
 /// How an answer becomes what the call returns.
@@ -95,12 +103,12 @@ pub enum Deleted<K> {
     /// The object is on its way out: its grace period runs, or finalizers hold it. This is its state now.
     Terminating(Obj<K>),
     /// The object is gone. The server's word for it.
-    Gone(Status),
+    Gone(Box<Status>),
 }
 
 impl<T, V> Call<T, V> {
     pub(super) fn new(request: Request, info: &Arc<ResourceInfo>, read: Read<T>) -> Self {
-        Call { request, info: Arc::clone(info), read, options: None, verb: PhantomData }
+        Call { request, info: Arc::clone(info), read, delete: None, verb: PhantomData }
     }
 
     /// Changes the request in a way that this type has no method for: a parameter, a header, a time limit.
@@ -110,15 +118,20 @@ impl<T, V> Call<T, V> {
     }
 
     fn query(self, name: &'static str, value: impl Into<String>) -> Self {
+        let value: String = value.into();
         self.with(|request| request.query(name, value))
     }
 
     /// Makes the call and hands out the answer as it came, with its code and headers.
     pub async fn answer(self) -> Result<Answer, Error> {
-        match &self.options {
-            Some(options) => self.request.json(options).send().await,
-            None => self.request.send().await,
-        }
+        let request = match self.delete.map(|body| *body) {
+            None => self.request,
+            Some(DeleteBody { options, evicted: None }) => self.request.json(&options),
+            Some(DeleteBody { options, evicted: Some(metadata) }) => {
+                self.request.json(&Eviction { metadata, delete_options: Some(options) })
+            }
+        };
+        request.send().await
     }
 }
 
@@ -160,18 +173,28 @@ impl<T, V: verb::Forces> Call<T, V> {
 
 impl<T> Call<T, verb::Delete> {
     pub(super) fn delete(request: Request, info: &Arc<ResourceInfo>, read: Read<T>) -> Self {
+        Self::with_body(request, info, read, None)
+    }
+
+    pub(super) fn evict(request: Request, info: &Arc<ResourceInfo>, read: Read<T>, pod: ObjectMeta) -> Self {
+        Self::with_body(request, info, read, Some(pod))
+    }
+
+    fn with_body(request: Request, info: &Arc<ResourceInfo>, read: Read<T>, evicted: Option<ObjectMeta>) -> Self {
         let options = DeleteOptions {
             api_version: Some("v1".into()),
             kind: Some("DeleteOptions".into()),
             ..DeleteOptions::default()
         };
         let mut call = Call::new(request, info, read);
-        call.options = Some(Box::new(options));
+        call.delete = Some(Box::new(DeleteBody { options, evicted }));
         call
     }
 
     fn options(mut self, change: impl FnOnce(&mut DeleteOptions)) -> Self {
-        self.options.as_deref_mut().map(change);
+        if let Some(body) = &mut self.delete {
+            change(&mut body.options);
+        }
         self
     }
 
@@ -193,14 +216,14 @@ impl<T> Call<T, verb::Delete> {
     /// Only if the object has this uid: not a later one of the same name.
     pub fn only_uid(self, uid: impl Into<String>) -> Self {
         let uid = uid.into();
-        self.options(|options| options.preconditions.get_or_insert_with(Preconditions::default).uid = Some(uid))
+        self.options(|options| options.preconditions.get_or_insert_default().uid = Some(uid))
     }
 
     /// Only if the object has this resource version: not if somebody has changed it since.
     pub fn only_version(self, version: impl Into<String>) -> Self {
         let version = version.into();
         self.options(|options| {
-            options.preconditions.get_or_insert_with(Preconditions::default).resource_version = Some(version);
+            options.preconditions.get_or_insert_default().resource_version = Some(version);
         })
     }
 

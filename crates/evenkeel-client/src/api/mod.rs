@@ -7,17 +7,20 @@ use std::sync::Arc;
 use evenkeel_core::{Obj, ResourceInfo};
 use http::Method;
 use kube_core::Resource;
-use serde::Serialize;
 
 use crate::client::Client;
 use crate::error::Error;
 use crate::rest::{List, Path, Request, RequestError, WatchStream};
 
 mod call;
+pub mod groups;
 mod object;
 mod params;
 mod patch;
+mod pods;
 pub mod scope;
+mod special;
+mod subresource;
 mod unstructured;
 
 pub use call::{Call, Deleted, FieldValidation, Propagation, verb};
@@ -25,7 +28,9 @@ use call::{read_collection, read_deleted, read_object};
 pub use object::Object;
 pub use params::{ListParams, VersionMatch, WatchParams};
 pub use patch::Patch;
+pub use pods::{Logs, ProxyTarget};
 use scope::{Addressable, All, Any, Namespaced, Scope, Start};
+pub use subresource::Subresource;
 pub use unstructured::{PartialObjectMetadata, Unstructured};
 
 /// The objects of one kind, in one [scope](scope): one namespace, all of them, or the cluster.
@@ -148,9 +153,7 @@ impl<K, S: Scope> Api<K, S> {
     /// The same objects, of which only the metadata is sent.
     pub fn metadata(&self) -> Api<PartialObjectMetadata, S> {
         let (client, scope) = (self.client.clone(), self.scope.clone());
-        // A description of its own: decoded metadata and decoded objects must not share a memo.
-        let info = Arc::new(ResourceInfo::clone(&self.info));
-        Api { client, info, scope, form: Form::Metadata, kind: PhantomData }
+        Api { client, info: Arc::clone(&self.info), scope, form: Form::Metadata, kind: PhantomData }
     }
 
     /// What is known of the kind.
@@ -206,6 +209,11 @@ impl<K, S: Scope> Api<K, S> {
 }
 
 impl<K, S: Addressable> Api<K, S> {
+    /// The namespace in which a name is looked up, or why a name is not enough.
+    pub(crate) fn address(&self) -> Result<Option<&str>, RequestError> {
+        self.scope.address()
+    }
+
     /// Reads an object.
     pub fn get(&self, name: &str) -> Call<Obj<K>, verb::Get> {
         self.one(Method::GET, name, None)

@@ -1,6 +1,7 @@
 //! [`Config`]: which cluster, as whom, and within which limits.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,11 +9,30 @@ use std::time::Duration;
 use crate::rest::WarningHandler;
 use crate::secret::Secret;
 
+mod check;
+mod connections;
+mod environment;
 mod error;
+mod in_cluster;
+mod infer;
+pub mod kubeconfig;
+mod proxy_url;
 mod server;
+mod timeout;
+mod untrusted;
+mod user_agent;
 
-pub use error::ConfigError;
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
+
+pub use environment::Environment;
+pub use error::{ConfigError, EntryKind};
+pub use kubeconfig::{Kubeconfig, KubeconfigFiles, Overrides};
+pub use proxy_url::{ProxyScheme, ProxyUrl};
 pub use server::ServerUrl;
+pub use timeout::parse_timeout;
 
 /// Everything that a [`Client`](crate::Client) is made from.
 ///
@@ -69,13 +89,23 @@ pub struct Tls {
     pub insecure_skip_verify: bool,
 }
 
-/// Certificates: in a file, which is read again when it changes, or at hand.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Certificates: in a file, which is read again when it changes, or at hand. `Debug` shows how long the text is, not
+/// what it says: people do keep their keys beside their certificates.
+#[derive(Clone, PartialEq, Eq)]
 pub enum Pem {
     /// The path of the file.
     File(PathBuf),
     /// The text.
     Data(String),
+}
+
+impl fmt::Debug for Pem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Pem::File(path) => f.debug_tuple("File").field(path).finish(),
+            Pem::Data(text) => write!(f, "Data([{} bytes])", text.len()),
+        }
+    }
 }
 
 /// A client certificate and its key. If both are files they are read again when they change.
@@ -146,30 +176,6 @@ pub enum Proxy {
     Direct,
     /// Through this proxy, whatever the environment says.
     Url(ProxyUrl),
-}
-
-/// A proxy: `http://`, `https://` or `socks5://`, with credentials or without. Shows no credentials in `Debug`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ProxyUrl {
-    /// What to speak to it.
-    pub scheme: ProxyScheme,
-    /// Where it is: a host name or an address without brackets.
-    pub host: String,
-    /// Its port.
-    pub port: u16,
-    /// Who we are to the proxy.
-    pub credentials: Option<(String, Secret)>,
-}
-
-/// What to speak to a proxy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ProxyScheme {
-    /// HTTP.
-    Http,
-    /// HTTP over TLS.
-    Https,
-    /// SOCKS version 5; names are resolved by the proxy.
-    Socks5,
 }
 
 /// The times and sizes of connections.
@@ -281,6 +287,16 @@ impl Config {
             allow_insecure_credentials: false,
             warnings: None,
         }
+    }
+
+    /// The same without credentials: no certificate of ours, no token, no password, nobody to act as. Where the server
+    /// is, how it is trusted, the way there and all limits stay.
+    pub fn anonymous(&self) -> Self {
+        let mut anonymous = self.clone();
+        anonymous.tls.identity = None;
+        anonymous.auth = Auth::None;
+        anonymous.impersonate = None;
+        anonymous
     }
 }
 

@@ -1,6 +1,7 @@
 //! [`ServerUrl`]: where the API server is.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::str::FromStr;
 
 use http::Uri;
@@ -8,7 +9,7 @@ use http::uri::{Authority, Scheme};
 
 use super::ConfigError;
 
-/// The scheme, host, port and base path of an API server.
+/// The scheme, host, port and base path of an API server. It never holds credentials: a URL with some is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ServerUrl {
     scheme: Scheme,
@@ -20,15 +21,16 @@ pub struct ServerUrl {
 impl ServerUrl {
     /// The server at this URL, which has a scheme (`http` or `https`) and a host. Query and fragment are dropped.
     pub fn parse(url: &str) -> Result<Self, ConfigError> {
-        let refuse = |problem: String| ConfigError::Server { url: url.to_owned(), problem };
-        let uri: Uri = url.parse().map_err(|error| refuse(format!("{error}")))?;
+        let refuse = |problem: &str| ConfigError::Server { url: without_credentials(url), problem: problem.to_owned() };
+        let uri: Uri = url.trim().parse().map_err(|error: http::uri::InvalidUri| refuse(&error.to_string()))?;
         let parts = uri.into_parts();
         let (Some(scheme), Some(authority)) = (parts.scheme, parts.authority) else {
-            return Err(refuse("it needs a scheme and a host".into()));
+            return Err(refuse("it needs a scheme and a host"));
         };
         if scheme != Scheme::HTTP && scheme != Scheme::HTTPS {
-            return Err(refuse("the scheme is neither http nor https".into()));
+            return Err(refuse("the scheme is neither http nor https"));
         }
+        check_authority(&authority).map_err(refuse)?;
         let path = parts.path_and_query.as_ref().map_or("", |path| path.path());
         Ok(ServerUrl { scheme, authority, base: path.trim_end_matches('/').into() })
     }
@@ -36,6 +38,26 @@ impl ServerUrl {
     /// The name of a server that is reached without a connection.
     pub(crate) fn in_process() -> Self {
         ServerUrl { scheme: Scheme::HTTP, authority: Authority::from_static("in-process"), base: "".into() }
+    }
+
+    /// The server that someone means by a host, a host and a port, or a URL.
+    ///
+    /// Without a scheme it is `https` if there is material for TLS (`tls`: a CA, a client certificate, or the wish to
+    /// accept any certificate), and `http` otherwise; then no path is allowed. No host at all is `localhost`.
+    pub fn guess(host: &str, tls: bool) -> Result<Self, ConfigError> {
+        let host = host.trim();
+        if host.contains("://") {
+            return ServerUrl::parse(host);
+        }
+        let scheme = if tls { "https" } else { "http" };
+        let url = ServerUrl::parse(&format!("{scheme}://{}", if host.is_empty() { "localhost" } else { host }))?;
+        if !url.base.is_empty() {
+            return Err(ConfigError::Server {
+                url: without_credentials(host),
+                problem: "with a path it needs a scheme as well".into(),
+            });
+        }
+        Ok(url)
     }
 
     /// `http` or `https`.
@@ -67,6 +89,49 @@ impl ServerUrl {
     pub fn base_path(&self) -> &str {
         &self.base
     }
+
+    /// Whether the server is on this machine, judged by its name or address alone: nothing is looked up.
+    pub fn is_loopback(&self) -> bool {
+        let host = self.host();
+        match host.parse::<IpAddr>() {
+            Ok(address) => address.to_canonical().is_loopback(),
+            Err(_) => {
+                let name = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
+                name == "localhost" || name.ends_with(".localhost")
+            }
+        }
+    }
+}
+
+/// What `http` lets through and we do not.
+fn check_authority(authority: &Authority) -> Result<(), &'static str> {
+    let text = authority.as_str();
+    if text.contains('@') {
+        return Err("credentials do not belong into a URL; use the fields that are made for them");
+    }
+    let host = authority.host();
+    if host.trim_matches(['[', ']']).is_empty() {
+        return Err("it needs a host");
+    }
+    if host.starts_with('[') && host.trim_matches(['[', ']']).parse::<std::net::Ipv6Addr>().is_err() {
+        return Err("what stands in brackets is no IPv6 address");
+    }
+    match text.get(host.len()..) {
+        None | Some("") => Ok(()),
+        Some(port) if port.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok_and(|port| port != 0)) => {
+            Ok(())
+        }
+        Some(_) => Err("the port is no number between 1 and 65535"),
+    }
+}
+
+/// A URL as it may be shown: without whatever stands before an `@`, and without the query.
+pub(super) fn without_credentials(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").map_or(("", url), |(scheme, rest)| (scheme, rest));
+    let (hidden, rest) = rest.rsplit_once('@').map_or(("", rest), |(_, rest)| ("[redacted]@", rest));
+    let shown = rest.split(['?', '#']).next().unwrap_or_default();
+    let separator = if scheme.is_empty() { "" } else { "://" };
+    if scheme.contains('@') { format!("[redacted]@{shown}") } else { format!("{scheme}{separator}{hidden}{shown}") }
 }
 
 impl FromStr for ServerUrl {
@@ -80,5 +145,72 @@ impl FromStr for ServerUrl {
 impl fmt::Display for ServerUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}://{}{}", self.scheme, self.authority, self.base)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(host: &str, tls: bool) -> String {
+        ServerUrl::guess(host, tls).unwrap().to_string()
+    }
+
+    #[test]
+    fn cfg_001_the_scheme_is_guessed_from_what_there_is_for_tls() {
+        assert_eq!(shown("10.0.0.1", false), "http://10.0.0.1");
+        assert_eq!(shown("10.0.0.1:6443", true), "https://10.0.0.1:6443");
+        assert_eq!(shown("http://h", true), "http://h", "a scheme that is there stays");
+        assert_eq!(shown("HTTPS://h", false), "https://h");
+        assert_eq!(shown("[::1]:6443", true), "https://[::1]:6443");
+        let url = ServerUrl::guess("[fd00::1]", true).unwrap();
+        assert_eq!((url.host(), url.port()), ("fd00::1", 443));
+    }
+
+    #[test]
+    fn cfg_002_a_bare_host_has_no_path_and_an_empty_one_is_localhost() {
+        assert!(ServerUrl::guess("host/server", false).is_err());
+        assert_eq!(shown("host/", false), "http://host");
+        assert_eq!(shown("", false), "http://localhost");
+        for odd in
+            ["///:://localhost", "http://", "https://:443", "ftp://h", "http://h:70000", "http://h:", "http://[::1"]
+        {
+            assert!(ServerUrl::guess(odd, true).is_err(), "{odd}");
+        }
+    }
+
+    #[test]
+    fn cfg_003_the_path_is_a_prefix_and_query_and_fragment_go() {
+        let url = ServerUrl::parse("https://h:1/a/b/?x=1#y").unwrap();
+        assert_eq!((url.base_path(), url.to_string().as_str()), ("/a/b", "https://h:1/a/b"));
+        assert_eq!(ServerUrl::parse("https://h/").unwrap().base_path(), "");
+    }
+
+    #[test]
+    fn cfg_001_credentials_in_the_url_are_refused_and_never_shown() {
+        for url in
+            ["https://u:canary@h/", "u:canary@h", "https://u:can@ary@h?canary", "https://canary@[::1", "x@canary://h"]
+        {
+            let error = ServerUrl::guess(url, true).unwrap_err();
+            let shown = format!("{error} {error:?}");
+            assert!(!shown.contains("canary") && !shown.contains("u:can"), "{shown}");
+        }
+    }
+
+    #[test]
+    fn sec_15_this_machine_is_known_by_its_names() {
+        for (host, local) in [
+            ("localhost", true),
+            ("LOCALHOST.", true),
+            ("a.localhost", true),
+            ("127.8.8.8", true),
+            ("[::1]", true),
+            ("[::ffff:127.0.0.1]", true),
+            ("localhost.example.com", false),
+            ("10.0.0.1", false),
+            ("0.0.0.0", false),
+        ] {
+            assert_eq!(ServerUrl::guess(host, false).unwrap().is_loopback(), local, "{host}");
+        }
     }
 }

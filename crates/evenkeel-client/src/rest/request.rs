@@ -1,52 +1,108 @@
 //! [`Request`]: one call, from its parts to its answer.
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bytes::Bytes;
-use evenkeel_core::{ListDecoder, ResourceInfo, WatchDecoder};
-use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use evenkeel_core::{Codec, Json, ResourceInfo};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Uri};
-use http_body_util::BodyExt;
 use serde::Serialize;
+use tokio::time::Instant;
+use tracing::field::Empty;
+use tracing::{Instrument, Span};
 
 use super::answer::Answer;
-use super::path::{Path, RequestError};
+use super::error::RequestError;
+use super::exchange::{Exchange, Payload, Progress};
+use super::failure::Target;
+use super::path::Path;
+use super::query::{Query, QueryValue, go_duration};
+use super::reader::Reader;
+use super::reply::Reply;
+use super::retry::{Retries, Terminal};
 use super::stream::{ByteStream, List, WatchStream};
+use super::template::UrlTemplate;
+use super::warnings::WarningHandler;
 use crate::client::Client;
 use crate::error::{CallName, Error};
-use crate::transport::{Body, BoxError, Lane, TransportError, TransportFault};
+use crate::transport::Body;
 
 /// One call.
 ///
 /// Made by [`Client::request`]; sent by one of [`send`](Self::send), [`list`](Self::list), [`stream`](Self::stream) and
-/// [`watch`](Self::watch), as often as wanted, also at the same time. The first mistake in building it is remembered and
-/// returned by those; nothing is sent then.
-#[derive(Clone, Debug)]
+/// [`watch`](Self::watch), as often as wanted, also at the same time: each sending has retries and a time of its own.
+/// The first mistake in building it is remembered and returned by those; nothing is sent then.
+///
+/// # Time
+///
+/// Without a word on it a call has the time of [`Config::timeout`](crate::Config::timeout); [`timeout`](Self::timeout)
+/// and [`no_timeout`](Self::no_timeout) say otherwise. For `send` and `list` that is the time for everything: all
+/// attempts, the waits between them, and reading the answer; the server is told with the parameter `timeout`, unless the
+/// call is for a program that it leads to by proxy. For
+/// `stream` and `watch` it is the time until the answer begins: a stream lasts for as long as it lasts. The client's own
+/// rate limit is waited for before the time begins.
+///
+/// # Retries
+///
+/// An answer of 429 or 5xx that says in whole seconds when to come back (`Retry-After`) is obeyed, whatever the method,
+/// up to [`Retry::max_retry_after`](crate::config::Retry::max_retry_after). If the connection is lost, `send` and `list`
+/// repeat a `GET`, and `watch` repeats whatever it was, as it also does if nothing came for too long; `stream` repeats
+/// nothing. When there is no time left for the wait, the last error is returned at once.
+///
+/// Dropping the future of a call ends the call.
+#[derive(Clone)]
 pub struct Request {
     client: Client,
-    method: Method,
-    path: String,
-    query: Vec<(Cow<'static, str>, String)>,
+    call: CallName,
+    query: Query,
     headers: HeaderMap,
-    body: Bytes,
+    payload: Payload,
+    timeout: Timeout,
+    max_retries: Option<u32>,
+    warnings: Option<Arc<dyn WarningHandler>>,
+    /// Whether somebody else than the API server reads the query.
+    proxied: bool,
+    target: Target,
     fault: Option<RequestError>,
+    /// What is wrong with it as a call, but not as a watch or a stream.
+    preflight: Option<RequestError>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Timeout {
+    /// As the client is configured.
+    Configured,
+    Limit(Duration),
+    None,
 }
 
 impl Request {
     pub(crate) fn new(client: &Client, method: Method, path: Path<'_>) -> Self {
-        let (path, fault) = match path.build(client.config().server.base_path()) {
-            Ok(path) => (path, None),
-            Err(fault) => (String::new(), Some(fault)),
+        let preflight = path.preflight(&method).err();
+        let mut query = Query::new();
+        if let Some(own) = path.own_query() {
+            query.add_encoded(own);
+        }
+        let (call, fault) = match path.build(client.config().server.base_path()) {
+            Ok(path) => (CallName::new(&method, &path), None),
+            Err(fault) => (CallName::new(&method, ""), Some(fault)),
         };
         Request {
             client: client.clone(),
-            method,
-            path,
-            query: Vec::new(),
+            call,
+            query,
             headers: HeaderMap::new(),
-            body: Bytes::new(),
+            payload: Payload::Bytes(Bytes::new()),
+            timeout: Timeout::Configured,
+            max_retries: None,
+            warnings: None,
+            proxied: path.is_proxied(),
+            target: path.target(),
             fault,
+            preflight,
         }
     }
 
@@ -57,20 +113,28 @@ impl Request {
     }
 
     /// Adds a parameter to the query; the same name may come more than once.
-    pub fn query(mut self, name: impl Into<Cow<'static, str>>, value: impl Into<String>) -> Self {
-        self.query.push((name.into(), value.into()));
+    pub fn query(mut self, name: impl Into<Cow<'static, str>>, value: impl QueryValue) -> Self {
+        self.query.add(name, value);
         self
     }
 
-    /// Sets a header, replacing what was there.
+    /// Adds these parameters to the query.
+    pub fn params(mut self, query: Query) -> Self {
+        self.query.append(query);
+        self
+    }
+
+    /// Sets a header, replacing what was there. A value with control characters is a mistake; other letters than ASCII's
+    /// are sent as UTF-8.
     pub fn header(mut self, name: HeaderName, value: &str) -> Self {
-        match HeaderValue::from_str(value) {
-            Ok(value) => {
+        match HeaderValue::from_bytes(value.as_bytes()) {
+            Ok(mut value) => {
+                value.set_sensitive(name == AUTHORIZATION);
                 self.headers.insert(name, value);
             }
-            Err(error) => {
-                let fault = RequestError::Header { name: name.as_str().to_owned(), problem: error.to_string() };
-                self.fault.get_or_insert(fault);
+            Err(_) => {
+                let problem = "its value has a control character".to_owned();
+                return self.fault(RequestError::Header { name: name.as_str().to_owned(), problem });
             }
         }
         self
@@ -83,111 +147,182 @@ impl Request {
 
     /// Sends these bytes, which are of this media type.
     pub fn body(mut self, bytes: impl Into<Bytes>, media_type: &'static str) -> Self {
-        self.body = bytes.into();
-        self.headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
-        self
+        self.payload = Payload::Bytes(bytes.into());
+        self.content_type(media_type)
+    }
+
+    /// Sends a body that is made while it is sent. It can be sent once: the call is never repeated, and a second one of
+    /// this request, or of a clone, fails.
+    pub fn stream_body(mut self, body: Body, media_type: &'static str) -> Self {
+        self.payload = Payload::Once(Arc::new(Mutex::new(Some(body))));
+        self.content_type(media_type)
     }
 
     /// Sends this value as JSON.
-    pub fn json<T: Serialize + ?Sized>(mut self, value: &T) -> Self {
-        match serde_json::to_vec(value) {
-            Ok(bytes) => self.body(bytes, "application/json"),
+    pub fn json<T: Serialize + ?Sized>(self, value: &T) -> Self {
+        match Json.encode(&value) {
+            Ok(bytes) => self.body(bytes, Json::MEDIA_TYPE),
             Err(error) => {
                 let what = std::any::type_name::<T>().to_owned();
-                self.fault.get_or_insert(RequestError::Body { what, problem: error.to_string() });
-                self
+                self.fault(RequestError::Body { what, problem: error.to_string() })
             }
         }
+    }
+
+    /// Gives the call this much time; zero is the same as [`no_timeout`](Self::no_timeout).
+    pub fn timeout(mut self, limit: Duration) -> Self {
+        self.timeout = if limit.is_zero() { Timeout::None } else { Timeout::Limit(limit) };
+        self
+    }
+
+    /// Gives the call all the time it takes, whatever the client's configuration says.
+    pub fn no_timeout(mut self) -> Self {
+        self.timeout = Timeout::None;
+        self
+    }
+
+    /// How often the call is repeated at most; 0 never.
+    pub fn max_retries(mut self, retries: u32) -> Self {
+        self.max_retries = Some(retries);
+        self
+    }
+
+    /// Who hears the server's warnings about this call, instead of whom the client's configuration names.
+    pub fn warnings(mut self, handler: Arc<dyn WarningHandler>) -> Self {
+        self.warnings = Some(handler);
+        self
     }
 
     /// Sends the request and reads the whole answer.
     pub async fn send(&self) -> Result<Answer, Error> {
-        let (parts, body) = self.exchange(Lane::Calls).await?.into_parts();
-        let bytes = body.collect().await.map_err(|error| self.lost(error))?.to_bytes();
-        Answer::read(self.call(), parts, bytes)
+        self.timed(async |span| {
+            if let Some(fault) = &self.preflight {
+                return Err(fault.clone().into());
+            }
+            let Reply { response, time } = self.exchange(Terminal::Call, span).await?;
+            let answer = time.read(self.reader().answer(response)).await?;
+            self.client.metrics().received(self.call.method(), answer.bytes().len());
+            Ok(answer)
+        })
+        .await
     }
 
-    /// Sends the request and reads the answer as a list, item by item as it comes in.
+    /// Sends the request and reads the answer as a list, item by item as it comes in. One item that is no object fails
+    /// all of it, with an error that names the item.
     pub async fn list<K>(&self, info: &Arc<ResourceInfo>) -> Result<List<K>, Error> {
-        let (parts, mut body) = self.exchange(Lane::Calls).await?.into_parts();
-        if !parts.status.is_success() {
-            let bytes = body.collect().await.map_err(|error| self.lost(error))?.to_bytes();
-            return Err(Answer::failure(self.call(), &parts, &bytes));
-        }
-        let unreadable = |source| Error::Stream { call: self.call(), source };
-        let mut decoder = ListDecoder::<K>::new(Arc::clone(info));
-        let mut items = Vec::new();
-        while let Some(frame) = body.frame().await {
-            if let Ok(chunk) = frame.map_err(|error| self.lost(error))?.into_data() {
-                decoder.push(chunk);
-                while let Some(item) = decoder.next_item().map_err(unreadable)? {
-                    items.push(item);
-                }
-            }
-        }
-        Ok(List { items, meta: decoder.finish().map_err(unreadable)? })
+        self.timed(async |span| {
+            let Reply { response, time } = self.exchange(Terminal::Call, span).await?;
+            let (list, received) = time.read(self.reader().list(info, response)).await?;
+            self.client.metrics().received(self.call.method(), received);
+            Ok(list)
+        })
+        .await
     }
 
     /// Sends the request and hands out the answer's bytes as they come, for as long as they come.
     pub async fn stream(&self) -> Result<ByteStream, Error> {
-        let (parts, body) = self.exchange(Lane::Streams).await?.into_parts();
-        if !parts.status.is_success() {
-            let bytes = body.collect().await.map_err(|error| self.lost(error))?.to_bytes();
-            return Err(Answer::failure(self.call(), &parts, &bytes));
-        }
-        Ok(ByteStream::new(self.call(), body))
+        let span = self.span();
+        let opening = async {
+            let Reply { response, time } = self.exchange(Terminal::Stream, &span).await?;
+            time.read(self.reader().stream(response)).await
+        };
+        opening.instrument(span.clone()).await
     }
 
     /// Sends the request, which asks for a watch, and hands out its events.
+    ///
+    /// If no attempt gets an answer, that is an error, never a watch without events.
     pub async fn watch<K>(&self, info: &Arc<ResourceInfo>) -> Result<WatchStream<K>, Error> {
-        let (parts, body) = self.exchange(Lane::Streams).await?.into_parts();
-        if !parts.status.is_success() {
-            let bytes = body.collect().await.map_err(|error| self.lost(error))?.to_bytes();
-            return Err(Answer::failure(self.call(), &parts, &bytes));
-        }
-        Ok(WatchStream::new(self.call(), WatchDecoder::new(Arc::clone(info)), body))
-    }
-
-    fn call(&self) -> CallName {
-        CallName::new(&self.method, &self.path)
-    }
-
-    fn lost(&self, error: BoxError) -> Error {
-        let source = match error.downcast::<TransportError>() {
-            Ok(error) => *error,
-            Err(error) => TransportError::new(TransportFault::Other, self.client.config().server.host(), error),
+        let span = self.span();
+        let opening = async {
+            let Reply { response, time } = self.exchange(Terminal::Watch, &span).await?;
+            time.read(self.reader().watch(info, response)).await
         };
-        Error::Transport { call: self.call(), source, previous: None }
+        opening.instrument(span.clone()).await
     }
 
-    async fn exchange(&self, lane: Lane) -> Result<http::Response<Body>, Error> {
+    fn reader(&self) -> Reader<'_> {
+        let config = self.client.config();
+        Reader {
+            call: &self.call,
+            host: config.server.host(),
+            target: &self.target,
+            codecs: self.client.codecs(),
+            limits: &config.limits,
+            warnings: [self.warnings.as_ref(), config.warnings.as_ref()],
+        }
+    }
+
+    fn content_type(mut self, media_type: &'static str) -> Self {
+        self.headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+        self
+    }
+
+    /// A call that is over when its answer has been read.
+    async fn timed<T>(&self, call: impl AsyncFnOnce(&Span) -> Result<T, Error>) -> Result<T, Error> {
+        let started = Instant::now();
+        let span = self.span();
+        let result = call(&span).instrument(span.clone()).await;
+        self.client.metrics().call(self.call.method(), started.elapsed());
+        result
+    }
+
+    async fn exchange(&self, terminal: Terminal, span: &Span) -> Result<Reply, Error> {
         if let Some(fault) = &self.fault {
             return Err(fault.clone().into());
         }
-        let mut request = http::Request::new(Body::full(self.body.clone()));
-        *request.method_mut() = self.method.clone();
-        *request.uri_mut() = self.uri()?;
-        *request.headers_mut() = self.headers.clone();
-        if !request.headers().contains_key(ACCEPT) {
-            request.headers_mut().insert(ACCEPT, HeaderValue::from_static("application/json"));
+        let config = self.client.config();
+        let limit = match self.timeout {
+            Timeout::Configured => config.timeout.filter(|limit| !limit.is_zero()),
+            Timeout::Limit(limit) => Some(limit),
+            Timeout::None => None,
+        };
+        let mut retry = config.retry;
+        retry.max_retries = self.max_retries.unwrap_or(retry.max_retries);
+        let method = self.call.method();
+        let retries = Retries::new(&retry, terminal, method, self.payload.is_replayable());
+        Exchange {
+            client: &self.client,
+            call: &self.call,
+            uri: self.uri(limit.filter(|_| terminal == Terminal::Call && !self.proxied))?,
+            headers: &self.headers,
+            payload: &self.payload,
+            reader: self.reader(),
+            terminal,
+            span,
+            progress: Progress::new(retries, limit),
         }
-        if lane == Lane::Streams {
-            request.extensions_mut().insert(lane);
-        }
-        self.client.transport().send(request).await.map_err(|error| self.lost(error))
+        .run()
+        .await
     }
 
-    fn uri(&self) -> Result<Uri, Error> {
-        let mut target = self.path.clone();
-        if !self.query.is_empty() {
-            target.push('?');
-            let start = target.len();
-            let mut pairs = form_urlencoded::Serializer::for_suffix(target, start);
-            pairs.extend_pairs(&self.query);
-            target = pairs.finish();
-        }
-        target.parse().map_err(|error: http::uri::InvalidUri| {
-            RequestError::Invalid { problem: format!("the request's URL cannot be used: {error}") }.into()
-        })
+    fn uri(&self, limit: Option<Duration>) -> Result<Uri, RequestError> {
+        let url = self.query.url(self.call.path(), limit.map(|limit| ("timeout", go_duration(limit))));
+        Uri::try_from(url)
+            .map_err(|error| RequestError::Invalid { problem: format!("the request's URL cannot be used: {error}") })
+    }
+
+    fn span(&self) -> Span {
+        let base = self.client.config().server.base_path();
+        let template = UrlTemplate { base, path: self.call.path(), query: &self.query };
+        tracing::debug_span!(
+            "evenkeel.request",
+            method = %self.call.method(),
+            url = %template,
+            status = Empty,
+            attempts = Empty,
+        )
+    }
+}
+
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Request")
+            .field("call", &self.call)
+            .field("query", &self.query)
+            .field("timeout", &self.timeout)
+            .field("max_retries", &self.max_retries)
+            .field("fault", &self.fault)
+            .finish_non_exhaustive()
     }
 }

@@ -1,6 +1,25 @@
 //! The server's warnings: `Warning` headers, and who hears them.
 
+use std::borrow::Cow;
+use std::collections::VecDeque;
 use std::fmt;
+use std::io::Write;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use http::header::{HeaderMap, WARNING};
+
+use super::text::stripped;
+
+/// How long a warning may be, in bytes.
+const LONGEST: usize = 2048;
+
+/// How many warnings [`WriteWarnings`] remembers, so as not to write them twice.
+const REMEMBERED: usize = 256;
+
+/// The code that API servers warn with.
+const MISCELLANEOUS: u16 = 299;
 
 /// A warning of the server's.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,12 +29,243 @@ pub struct Warning {
     pub code: u16,
     /// Who warns.
     pub agent: String,
-    /// The warning, with control characters removed.
+    /// The warning, without control characters and escape sequences, and of at most 2 KiB.
     pub text: String,
 }
 
 /// Hears the server's warnings.
 pub trait WarningHandler: fmt::Debug + Send + Sync {
-    /// Called once per warning. Must not block.
+    /// Called once per warning, while the caller waits for the answer. Must not block.
     fn warning(&self, warning: &Warning);
 }
+
+/// Logs warnings with `tracing`, at the level of warnings. This is what happens to them unless something else is asked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LogWarnings;
+
+/// Ignores warnings.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct IgnoreWarnings;
+
+/// Writes warnings as lines, such as `Warning: policy/v1beta1 PodDisruptionBudget is deprecated`.
+///
+/// One that cannot be written is not counted, and no harm is done.
+pub struct WriteWarnings {
+    is_coloured: bool,
+    is_once: bool,
+    state: Mutex<Written>,
+}
+
+struct Written {
+    to: Box<dyn Write + Send>,
+    count: usize,
+    /// The last ones, the latest at the end.
+    seen: VecDeque<Box<str>>,
+}
+
+impl WarningHandler for LogWarnings {
+    fn warning(&self, warning: &Warning) {
+        if is_for_people(warning) {
+            tracing::warn!(agent = warning.agent, "the server warns: {}", warning.text);
+        }
+    }
+}
+
+impl WarningHandler for IgnoreWarnings {
+    fn warning(&self, _: &Warning) {}
+}
+
+impl WriteWarnings {
+    /// Writes to `to`: plain, and every time.
+    pub fn new(to: impl Write + Send + 'static) -> Self {
+        let state = Written { to: Box::new(to), count: 0, seen: VecDeque::new() };
+        WriteWarnings { is_coloured: false, is_once: false, state: Mutex::new(state) }
+    }
+
+    /// Whether the word `Warning` is written in bold yellow, which is for terminals.
+    pub fn coloured(mut self, is_coloured: bool) -> Self {
+        self.is_coloured = is_coloured;
+        self
+    }
+
+    /// Whether a warning is written only once. The last 256 are remembered; one that has not come for longer is new again.
+    pub fn deduplicated(mut self, is_once: bool) -> Self {
+        self.is_once = is_once;
+        self
+    }
+
+    /// How many warnings have been written.
+    pub fn count(&self) -> usize {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).count
+    }
+}
+
+impl WarningHandler for WriteWarnings {
+    fn warning(&self, warning: &Warning) {
+        if !is_for_people(warning) {
+            return;
+        }
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.is_once && !state.is_new(&warning.text) {
+            return;
+        }
+        let prefix = if self.is_coloured { "\u{1b}[33;1mWarning:\u{1b}[0m" } else { "Warning:" };
+        match writeln!(state.to, "{prefix} {}", warning.text) {
+            Ok(()) => state.count += 1,
+            Err(error) => tracing::debug!(%error, "a warning of the server's could not be written"),
+        }
+    }
+}
+
+impl Written {
+    fn is_new(&mut self, text: &str) -> bool {
+        let known = self.seen.iter().position(|seen| **seen == *text).and_then(|at| self.seen.remove(at));
+        let is_new = known.is_none();
+        if is_new && self.seen.len() == REMEMBERED {
+            self.seen.pop_front();
+        }
+        self.seen.push_back(known.unwrap_or_else(|| text.into()));
+        is_new
+    }
+}
+
+impl fmt::Debug for WriteWarnings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WriteWarnings")
+            .field("coloured", &self.is_coloured)
+            .field("deduplicated", &self.is_once)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Whether a warning is one of the API server's, and says something.
+fn is_for_people(warning: &Warning) -> bool {
+    warning.code == MISCELLANEOUS && !warning.text.is_empty()
+}
+
+/// What hears the warnings of clients and requests that have no handler of their own.
+static DEFAULT: RwLock<Option<Arc<dyn WarningHandler>>> = RwLock::new(None);
+
+/// Sets who hears the warnings of clients and requests that have no handler of their own, in the whole process; `None` has
+/// them [logged](LogWarnings) again.
+pub fn set_default_warning_handler(handler: Option<Arc<dyn WarningHandler>>) {
+    *DEFAULT.write().unwrap_or_else(PoisonError::into_inner) = handler;
+}
+
+/// Hands the warnings among these headers to the first of the handlers that there is, or else to everybody's.
+pub(super) fn deliver(headers: &HeaderMap, handlers: [Option<&Arc<dyn WarningHandler>>; 2]) {
+    if !headers.contains_key(WARNING) {
+        return;
+    }
+    let chosen = handlers.into_iter().flatten().next().cloned();
+    let handler = chosen.or_else(|| DEFAULT.read().unwrap_or_else(PoisonError::into_inner).clone());
+    for warning in parse(headers) {
+        match &handler {
+            Some(handler) => handler.warning(&warning),
+            None => LogWarnings.warning(&warning),
+        }
+    }
+}
+
+/// The warnings among these headers. One that is malformed ends its header, not the others.
+pub(super) fn parse(headers: &HeaderMap) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    for value in headers.get_all(WARNING) {
+        let mut rest = std::str::from_utf8(value.as_bytes()).unwrap_or_default();
+        while let Some((warning, behind)) = parse_one(rest) {
+            warnings.push(warning);
+            rest = behind;
+        }
+    }
+    warnings
+}
+
+/// The first warning of a header, `NNN agent "text" ["date"]`, and what stands behind the comma that follows it.
+fn parse_one(header: &str) -> Option<(Warning, &str)> {
+    let mut parts = header.trim().splitn(3, ' ');
+    let (code, agent, rest) = (parts.next()?, parts.next()?, parts.next()?);
+    let is_code = code.len() == 3 && code.bytes().all(|byte| byte.is_ascii_digit());
+    if !is_code || agent.is_empty() || agent.contains(char::is_control) {
+        return None;
+    }
+    let (text, rest) = quoted(rest)?;
+    let mut rest = rest.trim_start();
+    if rest.starts_with('"') {
+        // When it was said. Nobody asks.
+        rest = quoted(rest)?.1.trim_start();
+    }
+    let rest = if rest.is_empty() { rest } else { rest.strip_prefix(',')? };
+    let text = stripped(&decode_words(&text), LONGEST);
+    Some((Warning { code: code.parse().ok()?, agent: stripped(agent, LONGEST), text }, rest))
+}
+
+/// The contents of the quotes that a text begins with, and what follows them.
+fn quoted(text: &str) -> Option<(String, &str)> {
+    let inside = text.strip_prefix('"')?;
+    let mut contents = String::new();
+    let mut chars = inside.char_indices();
+    loop {
+        match chars.next()? {
+            (at, '"') => return Some((contents, inside.get(at + 1..)?)),
+            (_, '\\') => contents.push(chars.next()?.1),
+            (_, char) => contents.push(char),
+        }
+    }
+}
+
+/// Decodes the encoded words of RFC 2047, `=?utf-8?B?…?=`, which older servers write. What is none stays as it is.
+fn decode_words(text: &str) -> Cow<'_, str> {
+    if !text.contains("=?") {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    let mut is_behind_word = false;
+    while let Some(start) = rest.find("=?") {
+        let (before, from) = rest.split_at(start);
+        match decode_word(from) {
+            Some((word, behind)) => {
+                // Space between two encoded words only separates them.
+                if !(is_behind_word && before.trim().is_empty()) {
+                    out.push_str(before);
+                }
+                out.push_str(&word);
+                rest = behind;
+                is_behind_word = true;
+            }
+            None => {
+                out.push_str(before);
+                out.push_str("=?");
+                rest = from.get(2..).unwrap_or_default();
+                is_behind_word = false;
+            }
+        }
+    }
+    out.push_str(rest);
+    Cow::Owned(out)
+}
+
+/// The encoded word that a text begins with, decoded, and what follows it.
+fn decode_word(text: &str) -> Option<(String, &str)> {
+    let (charset, rest) = text.strip_prefix("=?")?.split_once('?')?;
+    let (encoding, rest) = rest.split_once('?')?;
+    let (word, behind) = rest.split_once("?=")?;
+    let bytes = match encoding {
+        "B" | "b" => BASE64.decode(word).ok()?,
+        "Q" | "q" => {
+            let escaped = word.replace('%', "%25").replace('=', "%").replace('_', " ");
+            percent_encoding::percent_decode_str(&escaped).collect()
+        }
+        _ => return None,
+    };
+    let word = match charset.to_ascii_lowercase().as_str() {
+        "utf-8" | "us-ascii" => String::from_utf8(bytes).ok()?,
+        "iso-8859-1" => bytes.into_iter().map(char::from).collect(),
+        _ => return None,
+    };
+    Some((word, behind))
+}
+
+#[cfg(test)]
+#[path = "warnings_tests.rs"]
+mod tests;

@@ -48,6 +48,15 @@ impl Body {
         }
         slot.map_or_else(Body::empty, |body| Body(Kind::Stream(body.map_err(Into::into).boxed_unsync())))
     }
+
+    /// The same bytes once more, if they are at hand.
+    pub(crate) fn try_clone(&self) -> Option<Body> {
+        match &self.0 {
+            Kind::Empty => Some(Body(Kind::Empty)),
+            Kind::Full(bytes) => Some(Body(Kind::Full(bytes.clone()))),
+            Kind::Stream(_) => None,
+        }
+    }
 }
 
 impl HttpBody for Body {

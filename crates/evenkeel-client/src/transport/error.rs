@@ -1,6 +1,7 @@
 //! [`TransportError`]: why there is no answer, or only half of one.
 
 use std::fmt;
+use std::sync::Arc;
 
 /// Any error at all, as tower's services have it.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -59,6 +60,21 @@ impl TransportError {
         TransportError { fault, host: host.into(), source: None }
     }
 
+    /// The error of a service or of a body, whoever made it. One of ours is taken as it is; from any other what can be
+    /// known is what the operating system said, if it said something.
+    pub(crate) fn from_any(error: BoxError, host: &str) -> Self {
+        match error.downcast::<TransportError>() {
+            Ok(error) => *error,
+            Err(error) => TransportError::new(fault_of(&*error), host, error),
+        }
+    }
+
+    /// The same error for one more of those who waited for the same connection.
+    pub(crate) fn shared(error: Arc<TransportError>) -> Self {
+        let source = error.source.is_some().then(|| BoxError::from(SharedSource(Arc::clone(&error))));
+        TransportError { fault: error.fault, host: error.host.clone(), source }
+    }
+
     /// What happened.
     pub fn fault(&self) -> TransportFault {
         self.fault
@@ -78,6 +94,27 @@ impl TransportError {
     pub fn is_timeout(&self) -> bool {
         matches!(self.fault, TransportFault::ConnectTimeout | TransportFault::Timeout)
     }
+}
+
+fn fault_of(error: &(dyn std::error::Error + 'static)) -> TransportFault {
+    use std::io::ErrorKind;
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(ours) = error.downcast_ref::<TransportError>() {
+            return ours.fault;
+        }
+        if let Some(io) = error.downcast_ref::<std::io::Error>() {
+            match io.kind() {
+                ErrorKind::ConnectionRefused => return TransportFault::Refused,
+                ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted => return TransportFault::Reset,
+                ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe => return TransportFault::Closed,
+                ErrorKind::TimedOut => return TransportFault::Timeout,
+                _ => {}
+            }
+        }
+        next = error.source();
+    }
+    TransportFault::Other
 }
 
 impl fmt::Display for TransportError {
@@ -105,5 +142,32 @@ impl fmt::Display for TransportError {
 impl std::error::Error for TransportError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.source.as_ref().map(|source| source.as_ref() as _)
+    }
+}
+
+/// The cause of an error that several have.
+struct SharedSource(Arc<TransportError>);
+
+impl SharedSource {
+    fn get(&self) -> &(dyn std::error::Error + 'static) {
+        std::error::Error::source(&*self.0).unwrap_or(&*self.0)
+    }
+}
+
+impl fmt::Debug for SharedSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.get(), f)
+    }
+}
+
+impl fmt::Display for SharedSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self.get(), f)
+    }
+}
+
+impl std::error::Error for SharedSource {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.get().source()
     }
 }

@@ -11,11 +11,23 @@ use std::task::{Context, Poll};
 
 use tower_service::Service;
 
+use self::network::Network;
+use self::proxy::ProxyEnvironment;
+use crate::config::{Config, ConfigError};
+
 mod body;
+pub(crate) mod connect;
 mod error;
+pub(crate) mod gzip;
+pub(crate) mod limits;
+mod network;
+pub(crate) mod pool;
+pub(crate) mod proxy;
 
 pub use body::Body;
 pub use error::{BoxError, TransportError, TransportFault};
+pub use limits::BodyError;
+pub use proxy::ProxyError;
 
 /// What a [`Transport`] answers with.
 pub type ResponseFuture = Pin<Box<dyn Future<Output = Result<http::Response<Body>, BoxError>> + Send>>;
@@ -29,6 +41,16 @@ pub enum Lane {
     /// A watch or a log that may last for hours. These have connections of their own, so that a reader who does not read
     /// holds up nobody's calls.
     Streams,
+}
+
+impl Lane {
+    /// Its name in logs and metrics.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Lane::Calls => "calls",
+            Lane::Streams => "streams",
+        }
+    }
 }
 
 /// Something that answers requests: connections to a server, an API server in this process, or either with layers around.
@@ -63,6 +85,12 @@ where
 }
 
 impl Transport {
+    /// Connections to the server of a configuration; none is made yet. Blocks while certificates are read from files.
+    pub(crate) fn network(config: &Config) -> Result<Self, ConfigError> {
+        let network = Network::new(config, &ProxyEnvironment::from_process())?;
+        Ok(Transport { send: Arc::new(network) })
+    }
+
     /// Erases a service.
     pub fn new<S, B>(service: S) -> Self
     where

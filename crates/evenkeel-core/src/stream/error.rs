@@ -1,7 +1,10 @@
 //! What can go wrong with a stream of objects.
 
+use std::fmt;
+
 use crate::decode::{DecodeError, Misfit};
 use crate::json::JsonError;
+use crate::key::ObjectKey;
 
 /// A fault in a list or a watch stream. Offsets count the bytes of the whole stream.
 #[derive(Debug, thiserror::Error)]
@@ -41,10 +44,14 @@ pub enum StreamError {
         kind: String,
     },
     /// One item or event holds something that is not an object of the API.
-    #[error("stream at byte {offset}: {source}")]
+    #[error("stream at byte {offset}{}: {source}", Subject { item, key, source })]
     Object {
         /// Where the item or event starts.
         offset: u64,
+        /// Which item of the list it is, counted from 0; `None` for an event.
+        item: Option<usize>,
+        /// The key of the object, as far as it can be made out.
+        key: Option<ObjectKey>,
         /// What is wrong with it.
         source: DecodeError,
     },
@@ -77,6 +84,27 @@ impl StreamError {
             | StreamError::GivenUp
             | StreamError::NotAList { .. } => true,
             StreamError::Object { .. } | StreamError::UnknownEvent { .. } | StreamError::BadStatus { .. } => false,
+        }
+    }
+}
+
+/// Which object of a stream is at fault. Its place in the list is told by the path of a JSON error already.
+struct Subject<'a> {
+    item: &'a Option<usize>,
+    key: &'a Option<ObjectKey>,
+    source: &'a DecodeError,
+}
+
+impl fmt::Display for Subject<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(index) = self.item
+            && !matches!(self.source, DecodeError::Json { .. })
+        {
+            write!(f, ", items[{index}]")?;
+        }
+        match self.key {
+            Some(key) => write!(f, ", {key}"),
+            None => Ok(()),
         }
     }
 }

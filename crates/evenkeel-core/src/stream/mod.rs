@@ -1,11 +1,10 @@
 //! Decoders for the two streams that an API server sends: a list, item by item, and a watch, event by event.
 //!
 //! Both are fed chunks as they come off the wire, cut anywhere, and are asked for what is complete. They hold no more
-//! than one incomplete item, copy an item only if it was cut, and put limits on what they take in.
+//! than one incomplete item, copy an item only if it was cut, and put limits on what they take in. How the bytes are read is
+//! for a [codec](crate::codec) to know.
 
 mod error;
-mod extent;
-mod feed;
 mod list;
 mod watch;
 

@@ -87,7 +87,7 @@ fn the_offset_of_a_bad_item_is_that_of_the_stream() {
             Err(error) => break error,
         }
     };
-    let StreamError::Object { offset, source: crate::DecodeError::Json { source, .. } } = error else {
+    let StreamError::Object { offset, source: crate::DecodeError::Json { source, .. }, .. } = error else {
         panic!("{error:?}")
     };
     assert!(LIST[offset as usize..].starts_with(r#"{"metadata":{"name":7}}"#));
@@ -210,7 +210,7 @@ fn a_fault_in_an_event_is_placed_the_same_whichever_member_comes_first() {
     let at = |text: &str| {
         let mut decoder = WatchDecoder::<Pod>::new(pods());
         decoder.push(Bytes::copy_from_slice(text.as_bytes()));
-        let StreamError::Object { offset, source: crate::DecodeError::Json { source, .. } } =
+        let StreamError::Object { offset, source: crate::DecodeError::Json { source, .. }, .. } =
             decoder.next_event().unwrap_err()
         else {
             panic!("{text}")
@@ -417,4 +417,18 @@ proptest! {
         decoder.finish().unwrap();
         prop_assert_eq!(read, names);
     }
+}
+
+#[test]
+fn a_broken_item_is_named_by_its_place_and_its_key() {
+    let list = r#"{"items":[{"metadata":{"name":"a"}},{"metadata":{"namespace":"ns","name":"b","labels":{"x":1}}},{"metadata":{}}]}"#;
+    let out = read_list([list.as_bytes()]);
+    assert!(
+        out[1].contains(", ns/b: cannot read Pod") && out[1].contains("(items[1].metadata.labels.x)"),
+        "{}",
+        out[1]
+    );
+    assert!(out[2].contains(", items[2]: object has no meta: Pod has no metadata.name"), "{}", out[2]);
+    let out = read_watch([br#"{"type":"ADDED","object":{"metadata":{"name":"b","finalizers":1}}}"# as &[u8]]);
+    assert!(out[0].starts_with("stream at byte 0, b: cannot read Pod"), "{}", out[0]);
 }

@@ -6,10 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::error::StreamError;
-use super::feed::{Feed, Piece};
-use crate::decode::{DecodeError, Misfit};
-use crate::header::Header;
-use crate::json::{JsonError, JsonFault, JsonValue, Scanner};
+use crate::codec::{Change, Codec, Event, EventDecoder, Json};
 use crate::obj::Obj;
 use crate::resource::ResourceInfo;
 use crate::status::Status;
@@ -38,7 +35,7 @@ pub enum WatchEvent<K> {
 /// Takes a watch stream apart as its bytes arrive.
 ///
 /// Push a chunk, then ask for events until there are none; when the body has ended, [`finish`](Self::finish) tells a
-/// clean end from one in the middle of an event. Events are JSON values one after the other, with any space between
+/// clean end from one in the middle of an event. In JSON, events are values one after the other, with any space between
 /// them or none.
 ///
 /// An event that makes no sense is an error that is not [fatal](StreamError::is_fatal): the events after it still come.
@@ -58,196 +55,54 @@ pub enum WatchEvent<K> {
 /// ```
 #[derive(Debug)]
 pub struct WatchDecoder<K> {
-    events: EventDecoder,
+    events: Box<dyn EventDecoder>,
     info: Arc<ResourceInfo>,
     kind: PhantomData<fn() -> K>,
 }
 
 impl<K> WatchDecoder<K> {
-    /// A decoder for a watch of this kind.
+    /// A decoder for a JSON watch of this kind.
     pub fn new(info: Arc<ResourceInfo>) -> Self {
-        let feed = Feed::new(super::DEFAULT_MAX_ITEM_BYTES);
-        WatchDecoder { events: EventDecoder { feed }, info, kind: PhantomData }
+        Self::with_codec(&Json, info)
+    }
+
+    /// A decoder for a watch of this kind in another form.
+    pub fn with_codec(codec: &dyn Codec, info: Arc<ResourceInfo>) -> Self {
+        WatchDecoder { events: codec.events(), info, kind: PhantomData }
     }
 
     /// The same decoder with another limit on the size of an event
     /// ([`DEFAULT_MAX_ITEM_BYTES`](super::DEFAULT_MAX_ITEM_BYTES)).
     pub fn max_event_bytes(mut self, limit: usize) -> Self {
-        self.events.feed.limit = limit;
+        self.events.set_limit(limit);
         self
     }
 
     /// Takes the next bytes of the stream.
     pub fn push(&mut self, chunk: Bytes) {
-        self.events.feed.push(chunk);
+        self.events.push(chunk);
     }
 
     /// The next event, if all of it is there.
     pub fn next_event(&mut self) -> Result<Option<WatchEvent<K>>, StreamError> {
-        let Some((event, offset)) = self.events.next_event(self.info.kind())? else {
+        let Some(event) = self.events.next_event(self.info.kind())? else {
             return Ok(None);
         };
-        let (verb, header, bytes) = match event {
-            Event::Object(verb, header, bytes) => (verb, header, bytes),
+        let object = |parsed| Obj::new(&self.info, parsed);
+        Ok(Some(match event {
+            Event::Object(Change::Added, parsed) => WatchEvent::Added(object(parsed)),
+            Event::Object(Change::Modified, parsed) => WatchEvent::Modified(object(parsed)),
+            Event::Object(Change::Deleted, parsed) => WatchEvent::Deleted(object(parsed)),
             Event::Bookmark { resource_version, initial_events_end } => {
-                return Ok(Some(WatchEvent::Bookmark { resource_version, initial_events_end }));
+                WatchEvent::Bookmark { resource_version, initial_events_end }
             }
-            Event::Error(status) => return Ok(Some(WatchEvent::Error(status))),
-        };
-        let obj = Obj::from_parts(&self.info, header, bytes)
-            .map_err(|source| StreamError::Object { offset, source: source.of_kind(self.info.kind()) })?;
-        Ok(Some(match verb {
-            Verb::Added => WatchEvent::Added(obj),
-            Verb::Modified => WatchEvent::Modified(obj),
-            Verb::Deleted => WatchEvent::Deleted(obj),
+            Event::Error(status) => WatchEvent::Error(status),
         }))
     }
 
     /// Whether the stream, which has ended, ended between two events. Ask for all events first: what was pushed and not
     /// asked for counts as cut off.
-    pub fn finish(mut self) -> Result<(), StreamError> {
-        let feed = &mut self.events.feed;
-        if feed.is_given_up() {
-            return Err(StreamError::GivenUp);
-        }
-        if feed.is_open() || feed.peek().is_some() {
-            return Err(StreamError::Truncated { offset: feed.offset(), path: "an event".into() });
-        }
-        Ok(())
+    pub fn finish(self) -> Result<(), StreamError> {
+        self.events.finish()
     }
-}
-
-/// A [`WatchEvent`] that does not know the type of its object.
-enum Event {
-    Object(Verb, Header, Bytes),
-    Bookmark { resource_version: ResourceVersion, initial_events_end: bool },
-    Error(Box<Status>),
-}
-
-/// What happened to an object.
-#[derive(Clone, Copy)]
-enum Verb {
-    Added,
-    Modified,
-    Deleted,
-}
-
-impl Verb {
-    fn of(event: &str) -> Option<Self> {
-        match event {
-            "ADDED" => Some(Verb::Added),
-            "MODIFIED" => Some(Verb::Modified),
-            "DELETED" => Some(Verb::Deleted),
-            _ => None,
-        }
-    }
-}
-
-/// The part of the decoder that does not depend on the type of the objects.
-#[derive(Debug)]
-struct EventDecoder {
-    feed: Feed,
-}
-
-impl EventDecoder {
-    /// The next event and where it starts.
-    fn next_event(&mut self, kind: &str) -> Result<Option<(Event, u64)>, StreamError> {
-        let frame = self.next_frame().inspect_err(|_| self.feed.give_up())?;
-        let Some(frame) = frame else { return Ok(None) };
-        let event = read_event(&frame, kind)?;
-        Ok(Some((event, frame.offset)))
-    }
-
-    fn next_frame(&mut self) -> Result<Option<Piece>, StreamError> {
-        if !self.feed.is_open() {
-            match self.feed.peek() {
-                None => return Ok(None),
-                Some(b'{') => {}
-                Some(_) => return Err(self.feed.unexpected("", "an event")),
-            }
-        }
-        self.feed.value(|| "event".into())
-    }
-}
-
-fn read_event(frame: &Piece, kind: &str) -> Result<Event, StreamError> {
-    let parts = Parts::read(&frame.bytes).map_err(|source| object_error(frame, source.into(), kind))?;
-    let event = parts.event.as_deref().unwrap_or_default();
-    let object = parts.object.unwrap_or_default();
-    if let Some(verb) = Verb::of(event) {
-        let bytes = frame.bytes.slice_ref(object.as_bytes());
-        let header = parts.header.unwrap_or_else(|| {
-            // The object came before its type, so its header is only read now.
-            Header::from_json(&bytes).map_err(|source| source.within(parts.start as u64, "object"))
-        });
-        let header = header.map_err(|source| object_error(frame, source, kind))?;
-        return Ok(Event::Object(verb, header, bytes));
-    }
-    match event {
-        "BOOKMARK" => Ok(read_bookmark(object)),
-        "ERROR" => serde_json::from_str(object)
-            .map(Event::Error)
-            .map_err(|error| StreamError::BadStatus { offset: frame.offset, source: Misfit::new(&error) }),
-        other => {
-            let event = other.chars().take(64).collect();
-            Err(StreamError::UnknownEvent { offset: frame.offset, event })
-        }
-    }
-}
-
-fn read_bookmark(object: &str) -> Event {
-    let text = |path| JsonValue::at_path(object, path).and_then(|value| value.as_str());
-    let resource_version = text("metadata.resourceVersion").unwrap_or_default();
-    let initial_events_end = text("metadata.annotations[k8s.io/initial-events-end]");
-    Event::Bookmark {
-        resource_version: ResourceVersion::new(&resource_version),
-        initial_events_end: initial_events_end.as_deref() == Some("true"),
-    }
-}
-
-/// The members of an event.
-#[derive(Default)]
-struct Parts<'a> {
-    event: Option<std::borrow::Cow<'a, str>>,
-    object: Option<&'a str>,
-    /// Where the object starts.
-    start: usize,
-    /// Read in passing if the type came first and says that there is a header to read.
-    header: Option<Result<Header, DecodeError>>,
-}
-
-impl<'a> Parts<'a> {
-    fn read(frame: &'a [u8]) -> Result<Self, JsonError> {
-        let mut scanner = Scanner::new(frame)?;
-        let text = scanner.clone();
-        let mut parts = Parts::default();
-        scanner.object(|scanner, member| {
-            match member {
-                "type" if parts.event.is_some() => return Err(scanner.fault(JsonFault::DuplicateMember)),
-                "object" if parts.object.is_some() => return Err(scanner.fault(JsonFault::DuplicateMember)),
-                "type" => parts.event = Some(scanner.string()?),
-                "object" => {
-                    parts.start = scanner.offset();
-                    if parts.event.as_deref().and_then(Verb::of).is_some() {
-                        match Header::scan(scanner) {
-                            Err(DecodeError::Json { source, .. }) => return Err(source),
-                            header => parts.header = Some(header),
-                        }
-                    } else {
-                        scanner.skip()?;
-                    }
-                    parts.object = Some(text.slice(parts.start, scanner.offset()));
-                }
-                _ => {}
-            }
-            Ok(())
-        })?;
-        scanner.end()?;
-        Ok(parts)
-    }
-}
-
-#[cold]
-fn object_error(frame: &Piece, source: DecodeError, kind: &str) -> StreamError {
-    StreamError::Object { offset: frame.offset, source: source.of_kind(kind).within(frame.offset, "") }
 }

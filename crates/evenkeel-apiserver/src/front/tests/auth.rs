@@ -22,7 +22,7 @@ fn bearer(text: &'static str) -> HeaderValue {
 #[test]
 fn aut_1_without_authentication_everyone_is_the_administrator() {
     let auth = Authenticator { open: true, ..Authenticator::default() };
-    let user = auth.authenticate(Some(&bearer("Bearer whatever")), &ClientCertificate::Absent).unwrap();
+    let user = auth.authenticate(Some(&bearer("Bearer whatever")), &ClientCertificate::Absent, |_| None).unwrap();
     assert_eq!(user.name, "system:admin");
     assert_eq!(user.groups, ["system:masters", "system:authenticated"]);
 }
@@ -30,7 +30,7 @@ fn aut_1_without_authentication_everyone_is_the_administrator() {
 #[test]
 fn aut_2_bearer_tokens() {
     let auth = with_token(true);
-    let ask = |value: &'static str| auth.authenticate(Some(&bearer(value)), &ClientCertificate::Absent);
+    let ask = |value: &'static str| auth.authenticate(Some(&bearer(value)), &ClientCertificate::Absent, |_| None);
     assert_eq!(ask("Bearer secret").unwrap().name, "alice");
     assert_eq!(ask("bEaReR other").unwrap().name, "bob");
     let refused = ask("Bearer wrong").unwrap_err();
@@ -65,17 +65,17 @@ fn aut_3_a_certificate_names_user_and_groups() {
 #[test]
 fn aut_3_invalid_certificates_are_not_as_good_as_none() {
     let auth = with_token(true);
-    assert_eq!(auth.authenticate(None, &ClientCertificate::Invalid).unwrap_err().code, 401);
+    assert_eq!(auth.authenticate(None, &ClientCertificate::Invalid, |_| None).unwrap_err().code, 401);
     let carol = ClientCertificate::Valid(user("carol"));
-    assert_eq!(auth.authenticate(None, &carol).unwrap().groups, ["system:authenticated"]);
+    assert_eq!(auth.authenticate(None, &carol, |_| None).unwrap().groups, ["system:authenticated"]);
 }
 
 #[test]
 fn aut_4_anonymous_only_where_allowed() {
-    let anonymous = with_token(true).authenticate(None, &ClientCertificate::Absent).unwrap();
+    let anonymous = with_token(true).authenticate(None, &ClientCertificate::Absent, |_| None).unwrap();
     assert_eq!(anonymous.name, "system:anonymous");
     assert_eq!(anonymous.groups, ["system:unauthenticated"]);
-    let refused = with_token(false).authenticate(None, &ClientCertificate::Absent);
+    let refused = with_token(false).authenticate(None, &ClientCertificate::Absent, |_| None);
     assert!(refused.unwrap_err().is_unauthorized());
 }
 

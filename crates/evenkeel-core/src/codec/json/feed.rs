@@ -5,9 +5,9 @@ use std::fmt;
 
 use bytes::{Buf, Bytes};
 
-use super::error::StreamError;
 use super::extent::Extent;
 use crate::json::{JsonError, JsonFault, path_at};
+use crate::stream::StreamError;
 
 /// A buffer larger than this is not kept for the next value that comes in pieces.
 const KEPT_BUFFER: usize = 1 << 20;

@@ -1,0 +1,140 @@
+//! [`Credentials`]: the headers that every request carries.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use http::header::{AUTHORIZATION, Entry, USER_AGENT};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use tokio::time::Instant;
+use zeroize::Zeroizing;
+
+use super::headers::{UserHeaders, secret_value, value};
+use super::token_file::TokenFile;
+use crate::config::{Auth, ConfigError, Impersonate};
+use crate::secret::Secret;
+
+const IMPERSONATE: UserHeaders = UserHeaders {
+    user: IMPERSONATE_USER,
+    uid: HeaderName::from_static("impersonate-uid"),
+    group: HeaderName::from_static("impersonate-group"),
+    extra_prefix: "impersonate-extra-",
+    called: "impersonated",
+};
+const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
+
+/// The headers that every request carries: whom we act as, what we call ourselves, who we are.
+///
+/// All of it is checked and made when the credentials are made. Per request, values are only cloned, which copies nothing;
+/// a token in a file is read again when it is its time.
+///
+/// What a request carries already is never overwritten: its own `Authorization` and `User-Agent` stay, and if it has an
+/// `Impersonate-User`, none of the impersonation headers are added.
+pub(crate) struct Credentials {
+    impersonate: Vec<(HeaderName, HeaderValue)>,
+    user_agent: HeaderValue,
+    authorization: Authorization,
+}
+
+enum Authorization {
+    None,
+    Fixed(HeaderValue),
+    File(TokenFile),
+}
+
+impl Credentials {
+    /// Checks everything, and reads the token file for the first time. Blocks while it does.
+    pub(crate) fn new(
+        auth: &Auth,
+        impersonate: Option<&Impersonate>,
+        user_agent: &str,
+        now: Instant,
+    ) -> Result<Self, ConfigError> {
+        let impersonate = match impersonate {
+            Some(user) if *user != Impersonate::default() => IMPERSONATE.describe(user)?,
+            _ => Vec::new(),
+        };
+        let authorization = match auth {
+            Auth::None => Authorization::None,
+            Auth::Token(token) => Authorization::Fixed(bearer(token)?),
+            Auth::TokenFile { path, fallback } => {
+                let fallback = fallback.as_ref().map(bearer).transpose()?;
+                Authorization::File(TokenFile::open(path.clone(), fallback, now)?)
+            }
+            Auth::Basic { username, password } => Authorization::Fixed(basic(username, password)?),
+        };
+        Ok(Credentials { impersonate, user_agent: value("the user agent", user_agent.as_bytes())?, authorization })
+    }
+
+    /// Adds what is missing to the headers of a request. Waits only if a token file has to be read.
+    pub(crate) async fn apply(&self, headers: &mut HeaderMap) {
+        if !self.impersonate.is_empty() && !headers.contains_key(IMPERSONATE_USER) {
+            for (name, value) in &self.impersonate {
+                headers.append(name.clone(), value.clone());
+            }
+        }
+        if let Entry::Vacant(vacant) = headers.entry(USER_AGENT) {
+            vacant.insert(self.user_agent.clone());
+        }
+        if headers.contains_key(AUTHORIZATION) {
+            return;
+        }
+        let authorization = match &self.authorization {
+            Authorization::None => return,
+            Authorization::Fixed(value) => value.clone(),
+            Authorization::File(file) => file.authorization().await,
+        };
+        headers.insert(AUTHORIZATION, authorization);
+    }
+
+    /// The server answered 401 to a request that was sent at this moment, which is after [`apply`](Self::apply). Answers
+    /// whether it makes sense to try once more: a token file is read again at the next `apply`, unless that has happened
+    /// since. Other credentials stay what they are.
+    pub(crate) fn invalidate(&self, sent: Instant) -> bool {
+        match &self.authorization {
+            Authorization::None | Authorization::Fixed(_) => false,
+            Authorization::File(file) => {
+                file.invalidate(sent);
+                true
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let authorization = match &self.authorization {
+            Authorization::None => "none",
+            Authorization::Fixed(_) => "fixed",
+            Authorization::File(_) => "from a file",
+        };
+        f.debug_struct("Credentials")
+            .field("impersonate", &self.impersonate)
+            .field("user_agent", &self.user_agent)
+            .field("authorization", &authorization)
+            .finish()
+    }
+}
+
+fn bearer(token: &Secret) -> Result<HeaderValue, ConfigError> {
+    if token.is_empty() {
+        return Err(ConfigError::Invalid { problem: "the bearer token is empty".into() });
+    }
+    let text = Zeroizing::new(format!("Bearer {}", token.expose()));
+    secret_value("the bearer token", text.as_bytes())
+}
+
+fn basic(username: &str, password: &Secret) -> Result<HeaderValue, ConfigError> {
+    let invalid = |problem: &str| Err(ConfigError::Invalid { problem: problem.into() });
+    if username.is_empty() {
+        return invalid("basic authentication needs a user name");
+    }
+    if username.contains(':') {
+        return invalid("a user name for basic authentication cannot hold a colon: what follows would be the password");
+    }
+    let control = |text: &str| text.chars().any(char::is_control);
+    if control(username) || control(password.expose()) {
+        return invalid("the user name or password for basic authentication holds a control character");
+    }
+    let pair = Zeroizing::new(format!("{username}:{}", password.expose()));
+    let text = Zeroizing::new(format!("Basic {}", STANDARD.encode(pair.as_bytes())));
+    secret_value("the user name or password", text.as_bytes())
+}

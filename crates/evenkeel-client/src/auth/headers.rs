@@ -1,0 +1,110 @@
+//! Header names and values made from what users configure. Whatever cannot stand in a header is refused here, before
+//! anything is sent.
+
+use std::collections::BTreeMap;
+
+use http::{HeaderName, HeaderValue};
+
+use crate::config::{ConfigError, Impersonate};
+
+/// The value of a header. Bytes from 0x80 on are allowed, control characters are not; the error says which field is
+/// meant and does not repeat it.
+pub(super) fn value(field: &str, text: &[u8]) -> Result<HeaderValue, ConfigError> {
+    HeaderValue::from_bytes(text).map_err(|_| ConfigError::Invalid {
+        problem: format!("{field} holds a line break or another control character"),
+    })
+}
+
+/// A value that nobody may see.
+pub(super) fn secret_value(field: &str, text: &[u8]) -> Result<HeaderValue, ConfigError> {
+    let mut value = value(field, text)?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+/// The names of the headers that describe a user.
+pub(super) struct UserHeaders {
+    pub(super) user: HeaderName,
+    pub(super) uid: HeaderName,
+    pub(super) group: HeaderName,
+    pub(super) extra_prefix: &'static str,
+    /// What the fields are called in errors.
+    pub(super) called: &'static str,
+}
+
+impl UserHeaders {
+    /// The headers for this user: the name always, even if it is empty; the rest where there is any.
+    pub(super) fn describe(&self, user: &Impersonate) -> Result<Vec<(HeaderName, HeaderValue)>, ConfigError> {
+        let called = self.called;
+        let mut headers = vec![(self.user.clone(), value(&format!("the {called} user"), user.user.as_bytes())?)];
+        if !user.uid.is_empty() {
+            headers.push((self.uid.clone(), value(&format!("the {called} uid"), user.uid.as_bytes())?));
+        }
+        for group in &user.groups {
+            headers.push((self.group.clone(), value(&format!("a group of the {called} user"), group.as_bytes())?));
+        }
+        self.describe_extra(&user.extra, &mut headers)?;
+        Ok(headers)
+    }
+
+    fn describe_extra(
+        &self,
+        extra: &BTreeMap<String, Vec<String>>,
+        headers: &mut Vec<(HeaderName, HeaderValue)>,
+    ) -> Result<(), ConfigError> {
+        for (key, values) in extra {
+            let name = format!("{}{}", self.extra_prefix, escape(key));
+            let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| ConfigError::Invalid {
+                problem: format!("the extra key {key:?} of the {} user is too long for a header", self.called),
+            })?;
+            for text in values {
+                let field = format!("the extra value {key:?} of the {} user", self.called);
+                headers.push((name.clone(), value(&field, text.as_bytes())?));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The key with every byte that cannot stand in the name of a header, and every `%`, as `%xx`. Names of headers have no
+/// case, so capital letters do not survive the journey; the server takes keys in lower case anyway.
+fn escape(key: &str) -> String {
+    let mut escaped = String::with_capacity(key.len());
+    for byte in key.bytes() {
+        if is_token(byte) && byte != b'%' {
+            escaped.push(char::from(byte.to_ascii_lowercase()));
+        } else {
+            escaped.push_str(&format!("%{byte:02x}"));
+        }
+    }
+    escaped
+}
+
+/// Whether the byte is a token character of HTTP.
+fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use percent_encoding::percent_decode_str;
+    use proptest::prelude::*;
+
+    #[test]
+    fn trn_006_extra_keys_are_escaped() {
+        assert_eq!(escape("test.example.com/thing"), "test.example.com%2fthing");
+        assert_eq!(escape("100%"), "100%25");
+        assert_eq!(escape("a b\u{e4}\r\n"), "a%20b%c3%a4%0d%0a");
+        assert_eq!(escape("!#$&'*+-.^_`|~09azAZ"), "!#$&'*+-.^_`|~09azaz");
+    }
+
+    proptest! {
+        #[test]
+        fn trn_006_sec_37_every_extra_key_survives_the_journey_but_for_its_case(key in "\\PC{0,40}|[\\x00-\\x7f]{0,40}") {
+            let name = HeaderName::from_bytes(format!("impersonate-extra-{}", escape(&key)).as_bytes()).unwrap();
+            let back = percent_decode_str(&name.as_str()["impersonate-extra-".len()..]).decode_utf8().unwrap();
+            prop_assert_eq!(back.into_owned(), key.to_ascii_lowercase());
+        }
+    }
+}

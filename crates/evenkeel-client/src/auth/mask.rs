@@ -1,0 +1,52 @@
+//! Headers in logs, without what is secret in them.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use http::header::{AUTHORIZATION, COOKIE, PROXY_AUTHORIZATION, SET_COOKIE};
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+const MASKED: &str = "<masked>";
+
+/// An `Authorization` that may be seen: for the schemes `Bearer`, `Basic` and `Negotiate`, in any case, the scheme is
+/// shown and what follows is masked; a scheme alone is shown as it is; anything else is masked whole.
+pub fn mask_authorization(value: &HeaderValue) -> Cow<'static, str> {
+    if value.is_empty() {
+        return "".into();
+    }
+    let Ok(text) = value.to_str() else { return MASKED.into() };
+    let (scheme, rest) = match text.split_once(' ') {
+        Some(("", _)) => return MASKED.into(),
+        Some(parts) => parts,
+        None => (text, ""),
+    };
+    if !["bearer", "basic", "negotiate"].iter().any(|known| scheme.eq_ignore_ascii_case(known)) {
+        return MASKED.into();
+    }
+    if rest.is_empty() { scheme.to_owned().into() } else { format!("{scheme} {MASKED}").into() }
+}
+
+/// Shows headers as a map, for logs: `Authorization` and `Proxy-Authorization` as [`mask_authorization`] has them; of
+/// cookies, of `X-Remote-*` and of every value marked as sensitive only that they are there. Everything else is shown,
+/// `Impersonate-*` included: whom somebody acts as is what a log is read for.
+pub struct DebugHeaders<'a>(pub &'a HeaderMap);
+
+impl fmt::Debug for DebugHeaders<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut map = f.debug_map();
+        for (name, value) in self.0 {
+            if name == AUTHORIZATION || name == PROXY_AUTHORIZATION {
+                map.entry(name, &mask_authorization(value));
+            } else if value.is_sensitive() || is_secret(name) {
+                map.entry(name, &MASKED);
+            } else {
+                map.entry(name, value);
+            }
+        }
+        map.finish()
+    }
+}
+
+fn is_secret(name: &HeaderName) -> bool {
+    name == COOKIE || name == SET_COOKIE || name.as_str().starts_with("x-remote-")
+}

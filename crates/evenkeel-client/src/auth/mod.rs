@@ -1,0 +1,14 @@
+//! Who we say we are: the headers that every request carries, and how they are kept out of sight.
+
+mod credentials;
+mod front_proxy;
+mod headers;
+mod mask;
+mod token_file;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use credentials::Credentials;
+pub use front_proxy::{AuthProxy, AuthProxyLayer};
+pub use mask::{DebugHeaders, mask_authorization};

@@ -1,0 +1,87 @@
+//! What can be wrong with a [`Config`], however it was made.
+
+use rustls::pki_types::ServerName;
+
+use super::{Auth, Config, ConfigError, Identity, Pem, PrivateKey, Proxy};
+
+impl Config {
+    /// Looks for everything that would make a client from this configuration useless or dangerous. Files are not read.
+    /// A client is only made from a configuration that passes.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        ConfigError::collect(self.problems())
+    }
+
+    pub(crate) fn problems(&self) -> Vec<ConfigError> {
+        let mut errors = Vec::new();
+        let mut refuse = |problem: &str| errors.push(ConfigError::invalid(problem));
+        if self.tls.insecure_skip_verify && self.tls.ca.is_some() {
+            refuse("a CA together with insecure-skip-tls-verify is not allowed: it would not be used");
+        }
+        if let Some(name) = &self.tls.server_name
+            && ServerName::try_from(name.as_str()).is_err()
+        {
+            refuse("tls-server-name is neither a DNS name nor an address");
+        }
+        if let Some(Identity { certificate, key }) = &self.tls.identity {
+            if matches!(certificate, Pem::Data(text) if text.is_empty()) {
+                refuse("there is a client key but no client certificate");
+            }
+            if matches!(key, PrivateKey::Data(text) if text.is_empty()) {
+                refuse("there is a client certificate but no client key");
+            }
+        }
+        match &self.auth {
+            Auth::None => {}
+            Auth::Token(token) if token.is_empty() => refuse("the token is empty"),
+            Auth::Token(token) | Auth::TokenFile { fallback: Some(token), .. } if !is_token(token.expose()) => {
+                refuse("the token holds a character that no token can have");
+            }
+            Auth::Basic { username, .. } if username.contains(':') || username.chars().any(char::is_control) => {
+                refuse("the username holds a colon or a control character");
+            }
+            Auth::Basic { password, .. } if password.expose().chars().any(char::is_control) => {
+                refuse("the password holds a control character");
+            }
+            Auth::Token(_) | Auth::TokenFile { .. } | Auth::Basic { .. } => {}
+        }
+        if self.impersonate.as_ref().is_some_and(|whom| whom.user.is_empty()) {
+            refuse("nobody can be impersonated without a user name");
+        }
+        if self.user_agent.as_ref().is_some_and(|agent| agent.chars().any(char::is_control)) {
+            refuse("the user agent holds a control character");
+        }
+        if let Some(throttle) = self.throttle
+            && !(throttle.qps.is_finite() && throttle.qps > 0.0 && throttle.burst > 0)
+        {
+            refuse("a throttle needs a rate and a burst above zero");
+        }
+        errors.extend(self.unprotected());
+        errors
+    }
+
+    /// Credentials that would go in the clear, or not go at all, for want of TLS.
+    fn unprotected(&self) -> Vec<ConfigError> {
+        if self.server.is_tls() {
+            return Vec::new();
+        }
+        let in_the_clear = match &self.auth {
+            _ if self.allow_insecure_credentials => None,
+            // What a proxy takes for this machine is its own.
+            _ if self.server.is_loopback() && !matches!(self.proxy, Proxy::Url(_)) => None,
+            Auth::None => None,
+            Auth::Token(_) => Some("the token"),
+            Auth::TokenFile { .. } => Some("the token of the token file"),
+            Auth::Basic { .. } => Some("the password"),
+        };
+        let dropped = self.tls.identity.as_ref().map(|_| "the client certificate");
+        let error =
+            |field, dropped| ConfigError::InsecureCredentials { server: self.server.to_string(), field, dropped };
+        let in_the_clear = in_the_clear.map(|field| error(field, false));
+        in_the_clear.into_iter().chain(dropped.map(|field| error(field, true))).collect()
+    }
+}
+
+/// Whether this may stand in an `Authorization` header.
+fn is_token(token: &str) -> bool {
+    !token.chars().any(|c| c.is_control() || c.is_whitespace())
+}

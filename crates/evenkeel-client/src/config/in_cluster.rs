@@ -1,0 +1,97 @@
+//! The configuration of a pod: its service account, and the API server of its own cluster.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::Path;
+
+use zeroize::Zeroizing;
+
+use super::kubeconfig::{Cluster, Selected, User};
+use super::{Config, ConfigError, EntryKind, Environment, Overrides};
+use crate::secret::Secret;
+
+/// Far more than a token or a namespace needs.
+const MAX_BYTES: u64 = 1 << 20;
+
+impl Config {
+    /// The configuration of the pod that this process runs in.
+    ///
+    /// # Errors
+    /// [`ConfigError::NotInCluster`] outside a pod. A token or a CA that cannot be read is an error too: another CA is
+    /// never trusted instead.
+    pub fn in_cluster() -> Result<Self, ConfigError> {
+        Environment::from_process().in_cluster(&Overrides::default())
+    }
+}
+
+impl Environment {
+    /// The configuration of the pod with this environment. All overrides count; a context, a cluster or a user cannot
+    /// be chosen, because there is no kubeconfig to choose from.
+    pub fn in_cluster(&self, overrides: &Overrides) -> Result<Config, ConfigError> {
+        let variable = |value: &Option<String>, variable| match value.as_deref() {
+            Some(value) if !value.is_empty() => Ok(value.to_owned()),
+            _ => Err(ConfigError::NotInCluster { variable }),
+        };
+        let host = variable(&self.service_host, "KUBERNETES_SERVICE_HOST")?;
+        let port = variable(&self.service_port, "KUBERNETES_SERVICE_PORT")?;
+        let named = [
+            (EntryKind::Context, &overrides.context),
+            (EntryKind::Cluster, &overrides.cluster),
+            (EntryKind::User, &overrides.user),
+        ];
+        if let Some((kind, name)) = named.into_iter().find_map(|(kind, name)| Some((kind, name.clone()?))) {
+            return Err(ConfigError::Missing { kind, name, named_by: "the override".into() });
+        }
+        let (open, close) = if host.contains(':') && !host.starts_with('[') { ("[", "]") } else { ("", "") };
+
+        let mut cluster = Cluster::default();
+        cluster.server = Some(format!("https://{open}{host}{close}:{port}"));
+        cluster.certificate_authority = Some(self.service_account.join("ca.crt"));
+        let mut user = User::default();
+        let token_file = self.service_account.join("token");
+        user.token = Some(Secret::new(read(&token_file, "the service account's token")?));
+        user.token_file = Some(token_file);
+        let selected = Selected {
+            cluster_name: "in-cluster".into(),
+            cluster,
+            user_name: "in-cluster".into(),
+            user,
+            namespace: self.in_cluster_namespace()?,
+        };
+        selected.into_config(overrides)
+    }
+
+    /// Whether this looks like the environment of a pod that has a service account.
+    pub fn is_in_cluster(&self) -> bool {
+        let set = |value: &Option<String>| value.as_deref().is_some_and(|value| !value.is_empty());
+        set(&self.service_host) && set(&self.service_port) && self.service_account.join("token").is_file()
+    }
+
+    /// `POD_NAMESPACE`, else what the service account says, if there is something.
+    pub(super) fn in_cluster_namespace(&self) -> Result<Option<String>, ConfigError> {
+        if let Some(namespace) = self.pod_namespace.as_deref().filter(|namespace| !namespace.is_empty()) {
+            return Ok(Some(namespace.to_owned()));
+        }
+        match read(&self.service_account.join("namespace"), "the service account's namespace") {
+            Ok(namespace) => Ok(Some(namespace)),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// A short text in a file, without the white space around it.
+fn read(path: &Path, what: &'static str) -> Result<String, ConfigError> {
+    let read = || {
+        let mut text = Zeroizing::new(String::new());
+        File::open(path)?.take(MAX_BYTES + 1).read_to_string(&mut text)?;
+        if text.len() as u64 > MAX_BYTES {
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, "the file is larger than 1 MiB"));
+        }
+        match text.trim() {
+            "" => Err(io::Error::new(io::ErrorKind::InvalidData, "the file is empty")),
+            text => Ok(text.to_owned()),
+        }
+    };
+    read().map_err(|error| ConfigError::read(what, path, error))
+}

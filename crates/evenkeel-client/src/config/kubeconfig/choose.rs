@@ -1,0 +1,210 @@
+//! From a kubeconfig and overrides to a [`Config`].
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::validate::{check_cluster, check_namespace, check_user};
+use super::{Cluster, Data, Kubeconfig, Overrides, User};
+use crate::config::{
+    Auth, Config, ConfigError, EntryKind, Identity, Impersonate, KubeconfigFiles, Pem, PrivateKey, Proxy, ProxyUrl,
+    ServerUrl,
+};
+use crate::secret::Secret;
+
+/// The cluster, the user and the namespace that are meant, as they stand in the file.
+#[derive(Debug, Default)]
+pub(crate) struct Selected {
+    pub(crate) cluster_name: String,
+    pub(crate) cluster: Cluster,
+    pub(crate) user_name: String,
+    pub(crate) user: User,
+    pub(crate) namespace: Option<String>,
+}
+
+impl Kubeconfig {
+    /// The configuration for the chosen context, or for the cluster and user that the overrides name.
+    ///
+    /// # Errors
+    /// Everything that is wrong with what was chosen, at once. What was not chosen is not looked at.
+    pub fn config(&self, overrides: &Overrides) -> Result<Config, ConfigError> {
+        self.select(overrides)?.into_config(overrides)
+    }
+
+    pub(crate) fn select(&self, overrides: &Overrides) -> Result<Selected, ConfigError> {
+        let missing = |kind, name: &str, named_by: String| ConfigError::Missing { kind, name: name.into(), named_by };
+        let (context_name, named_by) = match &overrides.context {
+            Some(name) => (Some(name.as_str()), "the override"),
+            None => (self.current_context.as_deref(), "current-context"),
+        };
+        let context = match context_name {
+            Some(name) => {
+                let context = self.contexts.get(name);
+                Some(context.ok_or_else(|| missing(EntryKind::Context, name, named_by.into()))?)
+            }
+            None => None,
+        };
+        let from_context = format!("the context {:?}", context_name.unwrap_or_default());
+        let mut selected = Selected::default();
+        match overrides.cluster.as_deref().or(context.and_then(|context| context.cluster.as_deref())) {
+            Some(name) => {
+                let named_by = if overrides.cluster.is_some() { "the override" } else { &from_context };
+                let cluster = self.clusters.get(name);
+                selected.cluster = cluster.ok_or_else(|| missing(EntryKind::Cluster, name, named_by.into()))?.clone();
+                selected.cluster_name = name.to_owned();
+            }
+            None if overrides.server.is_some() => {}
+            None if context.is_some() => return Err(ConfigError::invalid(format!("{from_context} names no cluster"))),
+            None => {
+                return Err(ConfigError::NotConfigured {
+                    looked: Vec::new(),
+                    contexts: self.contexts.keys().cloned().collect(),
+                });
+            }
+        }
+        if let Some(name) = overrides.user.as_deref().or(context.and_then(|context| context.user.as_deref())) {
+            let named_by = if overrides.user.is_some() { "the override" } else { &from_context };
+            let user = self.users.get(name);
+            selected.user = user.ok_or_else(|| missing(EntryKind::User, name, named_by.into()))?.clone();
+            selected.user_name = name.to_owned();
+        }
+        selected.namespace = context.and_then(|context| context.namespace.clone());
+        Ok(selected)
+    }
+}
+
+impl Selected {
+    pub(crate) fn into_config(mut self, overrides: &Overrides) -> Result<Config, ConfigError> {
+        overrides.apply_to_cluster(&mut self.cluster);
+        overrides.apply_to_user(&mut self.user);
+        let namespace = overrides.namespace().map(str::to_owned).or(self.namespace.take());
+
+        let mut errors = check_cluster(&self.cluster_name, &self.cluster);
+        errors.extend(check_user(&self.user_name, &self.user));
+        errors.extend(namespace.as_deref().and_then(|namespace| check_namespace("what was chosen", namespace)));
+        errors.extend(unsupported(&self.user_name, &self.user));
+        // Whatever is wrong with the server has been said by now.
+        let Ok(server) = server_of(&self.cluster) else { return Err(several(errors)) };
+
+        let mut config = Config::new(server);
+        if let Some(namespace) = namespace {
+            config.namespace = namespace;
+        }
+        config.tls.ca = pem(self.cluster.certificate_authority, self.cluster.certificate_authority_data.as_ref());
+        config.tls.server_name = self.cluster.tls_server_name;
+        config.tls.insecure_skip_verify = self.cluster.insecure_skip_tls_verify;
+        config.compression = !self.cluster.disable_compression;
+        config.proxy = overrides.proxy.clone().unwrap_or_default();
+        if let Some(Ok(proxy)) = self.cluster.proxy_url.map(|url| ProxyUrl::parse(url.expose())) {
+            config.proxy = Proxy::Url(proxy);
+        }
+        config.timeout = overrides.timeout.filter(|timeout| *timeout > Duration::ZERO);
+        config.allow_insecure_credentials = overrides.allow_insecure_credentials;
+        config.tls.identity = identity(&mut self.user);
+        config.impersonate = impersonate(&mut self.user);
+        config.auth = auth(self.user);
+        errors.extend(config.problems());
+        ConfigError::collect(errors)?;
+        Ok(config)
+    }
+}
+
+/// The server of a cluster. Anything that only makes sense with TLS makes a bare host mean `https`.
+pub(super) fn server_of(cluster: &Cluster) -> Result<ServerUrl, ConfigError> {
+    let tls = cluster.certificate_authority.is_some()
+        || cluster.certificate_authority_data.is_some()
+        || cluster.insecure_skip_tls_verify;
+    ServerUrl::guess(cluster.server.as_deref().unwrap_or_default(), tls)
+}
+
+fn several(errors: Vec<ConfigError>) -> ConfigError {
+    match ConfigError::collect(errors) {
+        Err(error) => error,
+        Ok(()) => ConfigError::invalid("the server cannot be used"),
+    }
+}
+
+/// Data beats the file.
+fn pem(path: Option<std::path::PathBuf>, data: Option<&Data>) -> Option<Pem> {
+    match data {
+        Some(data) => data.as_text().map(|text| Pem::Data(text.to_owned())),
+        None => path.map(Pem::File),
+    }
+}
+
+fn identity(user: &mut User) -> Option<Identity> {
+    let certificate = pem(user.client_certificate.take(), user.client_certificate_data.as_ref())?;
+    let key = match &user.client_key_data {
+        Some(data) => PrivateKey::Data(Secret::new(data.as_text()?)),
+        None => PrivateKey::File(user.client_key.take()?),
+    };
+    Some(Identity { certificate, key })
+}
+
+fn impersonate(user: &mut User) -> Option<Impersonate> {
+    Some(Impersonate {
+        user: user.impersonate.take()?,
+        uid: user.impersonate_uid.take().unwrap_or_default(),
+        groups: std::mem::take(&mut user.impersonate_groups),
+        extra: std::mem::take(&mut user.impersonate_extra),
+    })
+}
+
+fn auth(user: User) -> Auth {
+    match (user.token_file, user.token, user.username) {
+        (Some(path), fallback, _) => Auth::TokenFile { path, fallback },
+        (None, Some(token), _) => Auth::Token(token),
+        (None, None, Some(username)) => {
+            Auth::Basic { username, password: user.password.unwrap_or_else(|| Secret::new("")) }
+        }
+        (None, None, None) => Auth::None,
+    }
+}
+
+const NOT_YET: &str = "not supported yet; use a token, or a client certificate";
+
+/// A program that would get credentials is left alone if there are some; otherwise nothing else can get them.
+fn unsupported(name: &str, user: &User) -> Option<ConfigError> {
+    let unsupported = |mechanism: String, state| ConfigError::Unsupported { user: name.to_owned(), mechanism, state };
+    if let Some(provider) = &user.auth_provider {
+        let provider = provider.name.as_deref().unwrap_or_default();
+        let state = match provider {
+            "oidc" => NOT_YET,
+            "gcp" => "gone from Kubernetes; the exec plugin gke-gcloud-auth-plugin takes its place",
+            "azure" => "gone from Kubernetes; the exec plugin kubelogin takes its place",
+            "openstack" => "gone from Kubernetes; the exec plugin client-keystone-auth takes its place",
+            _ => "none that Kubernetes knows; an exec plugin takes the place of such providers",
+        };
+        return Some(unsupported(format!("the auth-provider {provider:?}"), state));
+    }
+    let exec = user.exec.as_ref()?;
+    let command = exec.command.as_deref().unwrap_or_default();
+    if user.has_static_credentials() {
+        tracing::debug!(user = name, command, "the exec plugin is not needed: there are credentials beside it");
+        return None;
+    }
+    Some(unsupported(format!("the exec plugin {command:?}"), NOT_YET))
+}
+
+impl User {
+    /// Whether there is a token, a password or a certificate.
+    fn has_static_credentials(&self) -> bool {
+        self.token.is_some()
+            || self.token_file.is_some()
+            || self.username.is_some()
+            || self.client_certificate.is_some()
+            || self.client_certificate_data.is_some()
+    }
+}
+
+impl Config {
+    /// The configuration in this kubeconfig file, whatever the environment says.
+    pub fn from_kubeconfig_file(path: impl AsRef<Path>, overrides: &Overrides) -> Result<Self, ConfigError> {
+        KubeconfigFiles::explicit(path.as_ref()).load().into_config()?.config(overrides)
+    }
+
+    /// The configuration in this kubeconfig. Relative paths in it are seen from the current directory. For a text from
+    /// someone who is not trusted there is [`Config::from_untrusted`].
+    pub fn from_kubeconfig_str(text: &str, overrides: &Overrides) -> Result<Self, ConfigError> {
+        Kubeconfig::parse(text)?.config(overrides)
+    }
+}

@@ -1,0 +1,157 @@
+//! Changing kubeconfig files that other programs change as well.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use zeroize::Zeroizing;
+
+use super::load::{directory_of, read};
+use super::merge::{Origins, merge};
+use super::text::parse_bytes;
+use super::write::{Lock, make_directories, real};
+use super::{Kubeconfig, KubeconfigFiles};
+use crate::config::{ConfigError, EntryKind};
+
+/// A file as it was found.
+struct Found {
+    /// With links followed, so that a link is still one after the edit.
+    path: PathBuf,
+    /// `None` if it does not exist.
+    bytes: Option<Zeroizing<Vec<u8>>>,
+    config: Kubeconfig,
+    changed: bool,
+}
+
+impl KubeconfigFiles {
+    /// Reads the files, lets `change` work on what they say together, and writes back the files that this changes.
+    ///
+    /// A changed or removed entry is changed in the file that it came from; if a less important file defines the same
+    /// name, a removal makes that one visible. New entries, and a new current context, go to the first file that
+    /// exists, or to the first one if none does. Paths are as they stand in the files. Fields that we do not know are
+    /// kept, comments are not, and if nothing changes nothing is written.
+    ///
+    /// Two edits by this library never meet: each holds a lock of the operating system on all files, and waits for it. It
+    /// is taken on an empty hidden file beside each (`.config.lock`), which stays there.
+    /// Programs that do not know that lock are noticed: if a file is no longer what was read, nothing is written.
+    ///
+    /// The thread is blocked meanwhile. `change` must not edit the same files: it would wait for itself.
+    ///
+    /// # Errors
+    /// If any of the files cannot be read, understood or written. Each file is replaced whole or not at all; of several
+    /// files, those before the one that failed are written.
+    pub fn edit<T>(&self, change: impl FnOnce(&mut Kubeconfig) -> T) -> Result<T, ConfigError> {
+        let Some(first) = self.paths().first() else {
+            return Err(ConfigError::NotConfigured { looked: Vec::new(), contexts: Vec::new() });
+        };
+        let default = self.paths().iter().position(|path| path.exists()).unwrap_or(0);
+        let home = self.paths().get(default).unwrap_or(first);
+        directory_of(home).and_then(|it| make_directories(&it)).map_err(|error| ConfigError::write(home, error))?;
+
+        let _locks = self.lock()?;
+        let mut files = self.paths().iter().map(|path| Found::read(path)).collect::<Result<Vec<_>, _>>()?;
+        let (before, origins) = merge(files.iter().map(|file| (file.path.clone(), file.config.clone())));
+        let mut after = before.clone();
+        let answer = change(&mut after);
+        Spread { files: &mut files, origins: &origins, default }.all(&before, after);
+        for file in files.iter().filter(|file| file.changed) {
+            file.check_unchanged()?;
+        }
+        for file in files.iter().filter(|file| file.changed) {
+            file.config.write_to(&file.path)?;
+        }
+        Ok(answer)
+    }
+
+    /// Locks all files, always in the same order, so that two edits cannot wait for each other.
+    fn lock(&self) -> Result<Vec<Lock>, ConfigError> {
+        let paths: BTreeSet<PathBuf> = self.paths().iter().map(|path| real(path)).collect();
+        let mut locks = Vec::with_capacity(paths.len());
+        for path in &paths {
+            match Lock::take(path) {
+                Ok(lock) => locks.push(lock),
+                // Nobody can write there, and neither can we. If we have to, the write will say so.
+                Err(error) if cannot_write(&error) => {}
+                Err(error) => return Err(ConfigError::write(path, error)),
+            }
+        }
+        Ok(locks)
+    }
+}
+
+fn cannot_write(error: &io::Error) -> bool {
+    use io::ErrorKind::{NotADirectory, NotFound, PermissionDenied, ReadOnlyFilesystem};
+    matches!(error.kind(), NotADirectory | NotFound | PermissionDenied | ReadOnlyFilesystem)
+}
+
+impl Found {
+    fn read(path: &Path) -> Result<Self, ConfigError> {
+        let path = real(path);
+        let bytes = read_if_there(&path)?;
+        let config = bytes.as_ref().map(|bytes| parse_bytes(bytes, &path)).transpose()?.unwrap_or_default();
+        Ok(Found { path, bytes, config, changed: false })
+    }
+
+    fn check_unchanged(&self) -> Result<(), ConfigError> {
+        match read_if_there(&self.path)? == self.bytes {
+            true => Ok(()),
+            false => Err(ConfigError::Changed { path: self.path.clone() }),
+        }
+    }
+}
+
+fn read_if_there(path: &Path) -> Result<Option<Zeroizing<Vec<u8>>>, ConfigError> {
+    match read(path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(ConfigError::read("the kubeconfig", path, error)),
+    }
+}
+
+/// Brings what was changed back to the files it belongs to.
+struct Spread<'a> {
+    files: &'a mut [Found],
+    origins: &'a Origins,
+    default: usize,
+}
+
+impl Spread<'_> {
+    fn all(&mut self, before: &Kubeconfig, after: Kubeconfig) {
+        self.entries(EntryKind::Cluster, &before.clusters, after.clusters, |config| &mut config.clusters);
+        self.entries(EntryKind::User, &before.users, after.users, |config| &mut config.users);
+        self.entries(EntryKind::Context, &before.contexts, after.contexts, |config| &mut config.contexts);
+        self.entries(EntryKind::Extension, &before.extensions, after.extensions, |config| &mut config.extensions);
+        let context = after.current_context.filter(|name| !name.is_empty());
+        if before.current_context != context {
+            let owner = if context.is_none() { self.origins.current_context } else { None };
+            self.change(owner, |config| config.current_context = context);
+        }
+    }
+
+    fn entries<T: PartialEq>(
+        &mut self,
+        kind: EntryKind,
+        before: &BTreeMap<String, T>,
+        mut after: BTreeMap<String, T>,
+        entries: fn(&mut Kubeconfig) -> &mut BTreeMap<String, T>,
+    ) {
+        for (name, old) in before {
+            let owner = self.origins.index_of(kind, name);
+            match after.remove(name) {
+                Some(new) if new == *old => {}
+                Some(new) => self.change(owner, |config| drop(entries(config).insert(name.clone(), new))),
+                None => self.change(owner, |config| drop(entries(config).remove(name))),
+            }
+        }
+        for (name, new) in after {
+            self.change(None, |config| drop(entries(config).insert(name, new)));
+        }
+    }
+
+    fn change(&mut self, owner: Option<usize>, change: impl FnOnce(&mut Kubeconfig)) {
+        if let Some(file) = self.files.get_mut(owner.unwrap_or(self.default)) {
+            change(&mut file.config);
+            file.changed = true;
+        }
+    }
+}

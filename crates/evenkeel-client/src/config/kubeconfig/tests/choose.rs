@@ -1,0 +1,289 @@
+use std::time::Duration;
+
+use super::*;
+use crate::config::{Auth, Identity, Impersonate, Pem, PrivateKey, Proxy, ProxyUrl};
+
+const TWO: &str = "
+clusters:
+- {name: a, cluster: {server: https://a}}
+- {name: b, cluster: {server: https://b}}
+users:
+- {name: a, user: {token: a}}
+- {name: b, user: {token: b}}
+contexts:
+- {name: a, context: {cluster: a, user: a, namespace: ns-a}}
+- {name: b, context: {cluster: b, user: b}}
+- {name: nobody, context: {cluster: b}}
+- {name: lost-user, context: {cluster: b, user: ghost}}
+- {name: lost-cluster, context: {cluster: ghost, user: a}}
+- {name: nowhere, context: {user: a}}
+current-context: a
+";
+
+fn two(overrides: &Overrides) -> Result<Config, ConfigError> {
+    Config::from_kubeconfig_str(TWO, overrides)
+}
+
+fn context(name: &str) -> Overrides {
+    Overrides { context: Some(name.into()), ..Overrides::default() }
+}
+
+fn token(text: &str) -> Auth {
+    Auth::Token(Secret::new(text))
+}
+
+#[test]
+fn kcf_020_the_override_beats_the_context_beats_nothing() {
+    let current = two(&Overrides::default()).unwrap();
+    assert_eq!((current.server.host(), &current.auth), ("a", &token("a")));
+    let other = two(&context("b")).unwrap();
+    assert_eq!((other.server.host(), &other.auth), ("b", &token("b")));
+    let mixed = Overrides { cluster: Some("b".into()), ..Overrides::default() };
+    let mixed = two(&mixed).unwrap();
+    assert_eq!((mixed.server.host(), &mixed.auth), ("b", &token("a")));
+    let mixed = two(&Overrides { user: Some("b".into()), ..Overrides::default() }).unwrap();
+    assert_eq!((mixed.server.host(), &mixed.auth), ("a", &token("b")));
+    assert_eq!(two(&context("nobody")).unwrap().auth, Auth::None, "a context without a user is nobody");
+    for overrides in [
+        context("none"),
+        Overrides { cluster: Some("none".into()), ..Overrides::default() },
+        Overrides { user: Some("none".into()), ..Overrides::default() },
+    ] {
+        let error = two(&overrides).unwrap_err();
+        assert!(matches!(&error, ConfigError::Missing { name, .. } if name == "none"), "{error}");
+    }
+}
+
+#[test]
+fn kcf_020_a_user_who_is_not_there_is_an_error() {
+    // client-go makes an anonymous user of a name that leads nowhere.
+    let error = two(&context("lost-user")).unwrap_err();
+    assert!(matches!(error, ConfigError::Missing { kind: EntryKind::User, .. }), "{error}");
+    assert!(error.to_string().contains("lost-user"), "{error}");
+}
+
+#[test]
+fn kcf_041_references_that_lead_nowhere_are_hard_errors() {
+    // client-go takes a context with a misspelt cluster for an empty configuration, and goes on inside the cluster.
+    for name in ["lost-cluster", "nowhere", "none"] {
+        let error = two(&context(name)).unwrap_err();
+        assert!(!error.is_not_configured(), "{error}");
+    }
+    let dangling = Config::from_kubeconfig_str("current-context: gone", &Overrides::default()).unwrap_err();
+    assert!(matches!(dangling, ConfigError::Missing { kind: EntryKind::Context, .. }), "{dangling}");
+}
+
+#[test]
+fn kcf_041_nothing_chosen_is_a_distinguished_error() {
+    let error = Config::from_kubeconfig_str("", &Overrides::default()).unwrap_err();
+    assert!(error.is_not_configured());
+    let text = TWO.replace("current-context: a", "");
+    let error = Config::from_kubeconfig_str(&text, &Overrides::default()).unwrap_err();
+    assert!(error.is_not_configured() && error.to_string().contains("lost-user"), "the choices are named: {error}");
+}
+
+#[test]
+fn kcf_021_any_value_can_be_overridden_true_with_false_as_well() {
+    // client-go cannot override `true` with `false`.
+    let file = "server: https://h\ninsecure-skip-tls-verify: true\ndisable-compression: true";
+    let plain = config(file, "{}", &Overrides::default()).unwrap();
+    assert!(plain.tls.insecure_skip_verify && !plain.compression);
+    let overrides = Overrides {
+        insecure_skip_tls_verify: Some(false),
+        compression: Some(true),
+        timeout: Some(Duration::from_secs(3)),
+        proxy: Some(Proxy::Direct),
+        allow_insecure_credentials: true,
+        ..Overrides::default()
+    };
+    let overridden = config(file, "{}", &overrides).unwrap();
+    assert!(!overridden.tls.insecure_skip_verify && overridden.compression && overridden.allow_insecure_credentials);
+    assert_eq!((overridden.timeout, overridden.proxy), (Some(Duration::from_secs(3)), Proxy::Direct));
+    let endless = Overrides { timeout: Some(Duration::ZERO), ..Overrides::default() };
+    assert_eq!(config(SERVER, "{}", &endless).unwrap().timeout, None);
+}
+
+#[test]
+fn kcf_021_one_way_to_say_who_we_are_replaces_the_others() {
+    let token_file = Overrides { token: Some(Secret::new("new")), ..Overrides::default() };
+    assert_eq!(config(SERVER, "tokenFile: /none", &token_file).unwrap().auth, token("new"));
+    assert_eq!(config(SERVER, "username: u\npassword: p", &token_file).unwrap().auth, token("new"));
+    assert_eq!(config(SERVER, "exec: {command: c, apiVersion: v}", &token_file).unwrap().auth, token("new"));
+    assert_eq!(config(SERVER, "auth-provider: {name: oidc}", &token_file).unwrap().auth, token("new"));
+    let basic = Overrides { basic: Some(("u".into(), Secret::new("p"))), ..Overrides::default() };
+    let expected = Auth::Basic { username: "u".into(), password: Secret::new("p") };
+    assert_eq!(config(SERVER, "token: t", &basic).unwrap().auth, expected);
+    let anonymous = Overrides { anonymous: true, ..Overrides::default() };
+    let nobody = config(SERVER, "token: t\nas: someone\nclient-certificate: /none", &anonymous).unwrap();
+    assert_eq!((nobody.auth, nobody.impersonate, nobody.tls.identity), (Auth::None, None, None));
+}
+
+const CA: &str = "server: https://h\ncertificate-authority-data: Y2E=\ntls-server-name: name";
+
+#[test]
+fn kcf_022_insecure_and_ca_replace_each_other() {
+    let insecure = Overrides { insecure_skip_tls_verify: Some(true), ..Overrides::default() };
+    let config_ = config(CA, "{}", &insecure).unwrap();
+    assert!(config_.tls.insecure_skip_verify && config_.tls.ca.is_none());
+    let ca = Overrides { certificate_authority: Some(Pem::Data("new".into())), ..Overrides::default() };
+    for file in
+        [CA, "server: https://h\ninsecure-skip-tls-verify: true", "server: https://h\ncertificate-authority: /no"]
+    {
+        let config = config(file, "{}", &ca).unwrap();
+        assert_eq!(config.tls.ca, Some(Pem::Data("new".into())), "{file}");
+        assert!(!config.tls.insecure_skip_verify, "{file}");
+    }
+}
+
+#[test]
+fn kcf_023_the_expected_name_goes_with_its_server() {
+    let server = Overrides { server: Some("https://other".into()), ..Overrides::default() };
+    assert_eq!(config(CA, "{}", &server).unwrap().tls.server_name, None);
+    let name = Overrides { tls_server_name: Some("new".into()), ..Overrides::default() };
+    assert_eq!(config(CA, "{}", &name).unwrap().tls.server_name.as_deref(), Some("new"));
+    let both = Overrides { tls_server_name: Some("new".into()), ..server };
+    let both = config(CA, "{}", &both).unwrap();
+    assert_eq!((both.server.host(), both.tls.server_name.as_deref()), ("other", Some("new")));
+}
+
+#[test]
+fn kcf_024_certificate_and_key_are_replaced_file_or_data() {
+    let user = "client-certificate: /none\nclient-key: /none";
+    let overrides = Overrides {
+        client_certificate: Some(Pem::Data("cert".into())),
+        client_key: Some(PrivateKey::Data(Secret::new("key"))),
+        ..Overrides::default()
+    };
+    let identity = config(SERVER, user, &overrides).unwrap().tls.identity;
+    let expected = Identity { certificate: Pem::Data("cert".into()), key: PrivateKey::Data(Secret::new("key")) };
+    assert_eq!(identity, Some(expected));
+    let folder = Folder::new();
+    let overrides = Overrides {
+        client_certificate: Some(Pem::File(folder.put("c", "c"))),
+        client_key: Some(PrivateKey::File(folder.put("k", "k"))),
+        ..Overrides::default()
+    };
+    let user = "client-certificate-data: Yw==\nclient-key-data: aw==";
+    let identity = config(SERVER, user, &overrides).unwrap().tls.identity.unwrap();
+    assert_eq!(identity.certificate, Pem::File(folder.join("c")));
+    assert_eq!(identity.key, PrivateKey::File(folder.join("k")));
+}
+
+#[test]
+fn kcf_026_the_proxy_of_the_file_is_used_and_a_bad_one_is_an_error() {
+    let config_ = config("server: https://h\nproxy-url: socks5://p", "{}", &Overrides::default()).unwrap();
+    assert_eq!(config_.proxy, Proxy::Url(ProxyUrl::parse("socks5://p").unwrap()));
+    assert_eq!(config(SERVER, "{}", &Overrides::default()).unwrap().proxy, Proxy::Environment);
+    let error = refused("server: https://h\nproxy-url: ftp://u:canary@p", "{}");
+    assert!(error.contains("ftp://[redacted]@p") && !error.contains("canary"), "{error}");
+}
+
+#[test]
+fn kcf_027_the_path_of_the_server_stays_query_and_fragment_go() {
+    let config = config("server: 'https://h/prefix/?a=b#c'", "{}", &Overrides::default()).unwrap();
+    assert_eq!(config.server.to_string(), "https://h/prefix");
+}
+
+#[test]
+fn kcf_028_credentials_are_never_dropped_in_silence() {
+    // client-go drops all credentials for http servers and goes on as nobody.
+    let certificate = "client-certificate-data: Yw==\nclient-key-data: aw==";
+    for (user, field) in [("token: t", "token"), ("username: u", "password"), (certificate, "client certificate")] {
+        let error = refused("server: http://h", user);
+        assert!(error.contains(field) && error.contains("http://h"), "{error}");
+    }
+    let error = refused("server: http://localhost", certificate);
+    assert!(error.contains("not be sent"), "{error}");
+    let local = config("server: http://127.0.0.1:8080", "token: t", &Overrides::default()).unwrap();
+    assert_eq!(local.auth, token("t"), "nobody listens in on this machine");
+}
+
+#[test]
+fn client_hc_21_overrides_and_what_they_take_along() {
+    let config_ = |overrides| config(CA, "token: t", &overrides);
+    let server = config_(Overrides { server: Some("https://new".into()), ..Overrides::default() }).unwrap();
+    assert_eq!((server.tls.server_name, server.tls.ca), (None, Some(Pem::Data("ca".into()))));
+    let insecure = config_(Overrides { insecure_skip_tls_verify: Some(true), ..Overrides::default() }).unwrap();
+    assert_eq!(insecure.tls.ca, None);
+    // No token is sent in the clear: there is no configuration at all that would.
+    let error = config_(Overrides { server: Some("http://new".into()), ..Overrides::default() }).unwrap_err();
+    assert!(matches!(error, ConfigError::InsecureCredentials { dropped: false, .. }), "{error}");
+}
+
+#[test]
+fn kcf_029_a_token_beside_a_token_file_is_its_fallback() {
+    let both = config(SERVER, "token: t\ntokenFile: /none", &Overrides::default()).unwrap();
+    assert_eq!(both.auth, Auth::TokenFile { path: "/none".into(), fallback: Some(Secret::new("t")) });
+    let folder = Folder::new();
+    let path = folder.put("token", "t");
+    let file = Overrides { token_file: Some(path.clone()), ..Overrides::default() };
+    assert_eq!(config(SERVER, "{}", &file).unwrap().auth, Auth::TokenFile { path, fallback: None });
+    let error = refused(SERVER, "tokenFile: /none");
+    assert!(error.contains("the token") && error.contains("/none"), "{error}");
+}
+
+#[test]
+fn kcf_030_nobody_is_impersonated_without_a_name() {
+    let user = "as: me\nas-uid: '1'\nas-groups: [g]\nas-user-extra: {k: [v]}";
+    let whom = config(SERVER, user, &Overrides::default()).unwrap().impersonate.unwrap();
+    let extra = [("k".to_owned(), vec!["v".to_owned()])].into();
+    assert_eq!(whom, Impersonate { user: "me".into(), uid: "1".into(), groups: vec!["g".into()], extra });
+    for field in ["as-uid: '1'", "as-groups: [g]", "as-user-extra: {k: [v]}"] {
+        assert!(refused(SERVER, field).contains("no as"), "{field}");
+    }
+    let other = Impersonate { user: "other".into(), ..Impersonate::default() };
+    let overrides = Overrides { impersonate: Some(other.clone()), ..Overrides::default() };
+    assert_eq!(config(SERVER, user, &overrides).unwrap().impersonate, Some(other));
+}
+
+#[test]
+fn kcf_034_the_namespace_of_the_override_then_of_the_context_then_default() {
+    let namespace = |overrides| two(&overrides).unwrap().namespace;
+    assert_eq!(namespace(Overrides::default()), "ns-a");
+    assert_eq!(namespace(context("b")), "default");
+    assert_eq!(namespace(Overrides { namespace: Some("mine".into()), ..Overrides::default() }), "mine");
+    let bare = Overrides { server: Some("h".into()), namespace: Some("mine".into()), ..Overrides::default() };
+    assert_eq!(Config::from_kubeconfig_str("", &bare).unwrap().namespace, "mine");
+}
+
+#[test]
+fn kcf_035_words_before_the_namespace_are_dropped() {
+    let stripped = |text: &str| {
+        let overrides = Overrides { namespace: Some(text.into()), ..Overrides::default() };
+        overrides.namespace().map(str::to_owned)
+    };
+    for text in ["mine", "ns/mine", "NS/mine", "namespace/mine", "Namespaces/mine"] {
+        assert_eq!(stripped(text).as_deref(), Some("mine"), "{text}");
+    }
+    assert_eq!(stripped("ns/"), None);
+    assert_eq!(stripped("né").as_deref(), Some("né"));
+    assert_eq!(stripped("nsmine").as_deref(), Some("nsmine"));
+}
+
+#[test]
+fn sec_30_an_exec_plugin_is_skipped_beside_credentials_and_named_otherwise() {
+    let exec = "exec: {apiVersion: client.authentication.k8s.io/v1, command: aws, interactiveMode: Never}";
+    let certificate = "client-certificate-data: Yw==\nclient-key-data: aw==";
+    for beside in ["token: t", "username: u", certificate] {
+        assert!(config(SERVER, &format!("{beside}\n{exec}"), &Overrides::default()).is_ok(), "{beside}");
+    }
+    let error = refused(SERVER, exec);
+    assert!(error.contains("\"it\"") && error.contains("\"aws\"") && error.contains("not supported yet"), "{error}");
+}
+
+#[test]
+fn sec_33_providers_of_old_name_what_replaced_them() {
+    for (name, replacement) in
+        [("oidc", "not supported yet"), ("gcp", "gke-gcloud-auth-plugin"), ("azure", "kubelogin"), ("x", "exec plugin")]
+    {
+        let error = refused(SERVER, &format!("auth-provider: {{name: {name}}}"));
+        assert!(error.contains(name) && error.contains(replacement), "{error}");
+    }
+}
+
+#[test]
+fn cfg_001_a_bare_host_in_the_file_is_guessed() {
+    let plain = config("server: h:1", "{}", &Overrides::default()).unwrap();
+    let tls = config("server: h:1\ncertificate-authority-data: Y2E=", "{}", &Overrides::default()).unwrap();
+    assert_eq!((plain.server.to_string(), tls.server.to_string()), ("http://h:1".into(), "https://h:1".into()));
+}

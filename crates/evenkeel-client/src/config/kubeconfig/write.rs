@@ -1,0 +1,114 @@
+//! Writing a kubeconfig: whole or not at all, and for its owner only.
+
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::Kubeconfig;
+use super::load::directory_of;
+use crate::config::ConfigError;
+
+impl Kubeconfig {
+    /// Writes the kubeconfig to a file that only its owner can read (mode 0600): under another name in the same
+    /// directory first, then renamed, so that whoever reads sees the old file or the new one. A link is followed, and
+    /// missing directories are made, for their owner only (0700).
+    ///
+    /// This replaces whatever is there. To change a file that others change as well, use
+    /// [`KubeconfigFiles::edit`](super::KubeconfigFiles::edit).
+    ///
+    /// # Errors
+    /// When the file cannot be written; what was there before is then still there.
+    pub fn write_to(&self, path: impl AsRef<Path>) -> Result<(), ConfigError> {
+        let path = path.as_ref();
+        let text = self.to_yaml()?;
+        replace(&real(path), text.expose()).map_err(|error| ConfigError::write(path, error))
+    }
+}
+
+/// Where a path leads once links are followed; the path itself if nothing is there yet.
+pub(super) fn real(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}
+
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let directory = directory_of(path)?;
+    make_directories(&directory)?;
+    warn_if_open(path);
+    // The process and a count make the name our own; `create_new` makes sure.
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let suffix = format!(".{}.{}.tmp", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+    let temporary = beside(path, &suffix)?;
+    let written = private(OpenOptions::new().write(true).create_new(true)).open(&temporary).and_then(|mut file| {
+        file.write_all(text.as_bytes())?;
+        file.sync_all()
+    });
+    let replaced = written.and_then(|()| fs::rename(&temporary, path));
+    if replaced.is_err() {
+        // The first error is the one to tell.
+        let _ = fs::remove_file(&temporary);
+    }
+    replaced?;
+    // The rename itself is only on disk when the directory is. Not every file system can promise that; the file is in
+    // its place all the same.
+    #[cfg(unix)]
+    if let Err(error) = File::open(&directory).and_then(|directory| directory.sync_all()) {
+        tracing::debug!(%error, directory = %directory.display(), "a directory cannot be forced to disk");
+    }
+    Ok(())
+}
+
+/// An exclusive lock on a kubeconfig, held until it is dropped or the process ends, however that comes about. It is
+/// taken on a hidden file beside it, because the kubeconfig itself is replaced by each write. Waits for other holders.
+#[derive(Debug)]
+pub(super) struct Lock {
+    _file: File,
+}
+
+impl Lock {
+    pub(super) fn take(path: &Path) -> io::Result<Self> {
+        let file = private(OpenOptions::new().write(true).create(true).truncate(false)).open(beside(path, ".lock")?)?;
+        file.lock()?;
+        Ok(Lock { _file: file })
+    }
+}
+
+pub(super) fn make_directories(directory: &Path) -> io::Result<()> {
+    let mut builder = DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(directory)
+}
+
+fn private(options: &mut OpenOptions) -> &mut OpenOptions {
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
+    options
+}
+
+/// The path of a hidden file beside this one.
+fn beside(path: &Path, suffix: &str) -> io::Result<PathBuf> {
+    let name = path.file_name().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the path names no file"))?;
+    let mut hidden = OsString::from(".");
+    hidden.push(name);
+    hidden.push(suffix);
+    Ok(path.with_file_name(hidden))
+}
+
+fn warn_if_open(path: &Path) {
+    #[cfg(unix)]
+    if let Ok(metadata) = fs::metadata(path) {
+        let mode = std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o777;
+        if mode & 0o077 != 0 {
+            tracing::warn!(
+                path = %path.display(),
+                mode = %format_args!("{mode:04o}"),
+                "the kubeconfig was open to others than its owner; from now on it is not (0600)"
+            );
+        }
+    }
+    #[cfg(not(unix))]
+    let _ = path;
+}

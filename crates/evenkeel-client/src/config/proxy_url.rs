@@ -1,0 +1,172 @@
+//! [`ProxyUrl`]: a proxy, and who we are to it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use http::uri::Authority;
+use percent_encoding::percent_decode_str;
+
+use super::ConfigError;
+use super::server::without_credentials;
+use crate::secret::Secret;
+
+/// A proxy: `http://`, `https://` or `socks5://`, with credentials or without. `Debug` and `Display` show no
+/// credentials.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ProxyUrl {
+    /// What to speak to it.
+    pub scheme: ProxyScheme,
+    /// Where it is: a host name or an address without brackets.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+    /// Who we are to the proxy.
+    pub credentials: Option<(String, Secret)>,
+}
+
+/// What to speak to a proxy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProxyScheme {
+    /// HTTP.
+    Http,
+    /// HTTP over TLS.
+    Https,
+    /// SOCKS version 5; names are resolved by the proxy.
+    Socks5,
+}
+
+impl ProxyScheme {
+    fn default_port(self) -> u16 {
+        match self {
+            ProxyScheme::Http => 80,
+            ProxyScheme::Https => 443,
+            ProxyScheme::Socks5 => 1080,
+        }
+    }
+
+    fn as_str(self) -> &'static str {
+        match self {
+            ProxyScheme::Http => "http",
+            ProxyScheme::Https => "https",
+            ProxyScheme::Socks5 => "socks5",
+        }
+    }
+}
+
+impl ProxyUrl {
+    /// The proxy at this URL: a scheme (`http`, `https`, `socks5` or `socks5h`), perhaps a name and a password
+    /// (percent-encoded), a host, perhaps a port. A path other than `/` means nothing to a proxy and is refused.
+    pub fn parse(url: &str) -> Result<Self, ConfigError> {
+        parse(url.trim())
+            .map_err(|problem| ConfigError::Proxy { url: without_credentials(url.trim()), problem: problem.to_owned() })
+    }
+}
+
+fn parse(url: &str) -> Result<ProxyUrl, &'static str> {
+    let (scheme, rest) = url.split_once("://").ok_or("it needs a scheme")?;
+    let scheme = match scheme.to_ascii_lowercase().as_str() {
+        "http" => ProxyScheme::Http,
+        "https" => ProxyScheme::Https,
+        "socks5" | "socks5h" => ProxyScheme::Socks5,
+        _ => return Err("the scheme is none of http, https, socks5"),
+    };
+    let (place, path) = rest.find(['/', '?', '#']).map_or((rest, ""), |at| rest.split_at(at));
+    if !matches!(path, "" | "/") {
+        return Err("a proxy has no path and no query");
+    }
+    let (userinfo, place) = match place.rsplit_once('@') {
+        Some((userinfo, place)) => (Some(userinfo), place),
+        None => (None, place),
+    };
+    let authority: Authority = place.parse().map_err(|_| "the host cannot be understood")?;
+    let host = authority.host().trim_matches(['[', ']']);
+    if host.is_empty() {
+        return Err("it needs a host");
+    }
+    let port = match place.get(authority.host().len()..) {
+        None | Some("") => scheme.default_port(),
+        Some(port) => port
+            .strip_prefix(':')
+            .and_then(|port| port.parse().ok())
+            .filter(|port| *port != 0)
+            .ok_or("the port is no number between 1 and 65535")?,
+    };
+    Ok(ProxyUrl { scheme, host: host.to_owned(), port, credentials: userinfo.map(credentials).transpose()? })
+}
+
+fn credentials(userinfo: &str) -> Result<(String, Secret), &'static str> {
+    let decode = |text: &str| {
+        let text = percent_decode_str(text).decode_utf8().map_err(|_| "the credentials are not UTF-8")?;
+        if text.chars().any(char::is_control) {
+            return Err("the credentials hold a control character");
+        }
+        Ok(text.into_owned())
+    };
+    let (name, password) = userinfo.split_once(':').unwrap_or((userinfo, ""));
+    Ok((decode(name)?, Secret::new(decode(password)?)))
+}
+
+impl FromStr for ProxyUrl {
+    type Err = ConfigError;
+
+    fn from_str(url: &str) -> Result<Self, ConfigError> {
+        ProxyUrl::parse(url)
+    }
+}
+
+impl fmt::Display for ProxyUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let credentials = if self.credentials.is_some() { "[redacted]@" } else { "" };
+        let (open, close) = if self.host.contains(':') { ("[", "]") } else { ("", "") };
+        write!(f, "{}://{credentials}{open}{}{close}:{}", self.scheme.as_str(), self.host, self.port)
+    }
+}
+
+impl fmt::Debug for ProxyUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ProxyUrl({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kcf_026_proxies_speak_http_https_or_socks5() {
+        let proxy = |url| ProxyUrl::parse(url).map(|proxy| (proxy.scheme, proxy.host, proxy.port)).ok();
+        assert_eq!(proxy("http://p:3128"), Some((ProxyScheme::Http, "p".into(), 3128)));
+        assert_eq!(proxy("HTTPS://p/"), Some((ProxyScheme::Https, "p".into(), 443)));
+        assert_eq!(proxy("http://p"), Some((ProxyScheme::Http, "p".into(), 80)));
+        assert_eq!(proxy("socks5://[::1]"), Some((ProxyScheme::Socks5, "::1".into(), 1080)));
+        assert_eq!(proxy("socks5h://p:9"), Some((ProxyScheme::Socks5, "p".into(), 9)));
+        for odd in [
+            "ftp://p",
+            "p:3128",
+            "http://",
+            "http://p:0",
+            "http://p:99999",
+            "http://p/x",
+            "http://p?x",
+            "http://:1",
+            "",
+        ] {
+            assert_eq!(proxy(odd), None, "{odd}");
+        }
+    }
+
+    #[test]
+    fn kcf_026_credentials_are_decoded_and_never_shown() {
+        let proxy = ProxyUrl::parse("http://us%40er:p%3Ass:w@p:1").unwrap();
+        let (name, password) = proxy.credentials.clone().unwrap();
+        assert_eq!((name.as_str(), password.expose()), ("us@er", "p:ss:w"));
+        let shown = format!("{proxy} {proxy:?} {proxy:#?}");
+        assert!(!shown.contains("er") && !shown.contains("ss:w"), "{shown}");
+        assert_eq!(proxy.to_string(), "http://[redacted]@p:1");
+        for odd in ["http://u:canary@", "ftp://u:canary@h", "http://u:canary@h/x", "http://u:can%0aary@h"] {
+            let error = ProxyUrl::parse(odd).unwrap_err();
+            let shown = format!("{error} {error:?}");
+            assert!(!shown.contains("canary") && !shown.contains("ary@"), "{shown}");
+        }
+    }
+}

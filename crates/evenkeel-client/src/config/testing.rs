@@ -1,0 +1,94 @@
+//! What tests of configuration need: folders that go away, and an ear for the log.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use tracing::field::{Field, Visit};
+use tracing::{Event, Metadata, Subscriber, span};
+
+/// A folder of a test's own, removed at its end.
+pub(super) struct Folder(PathBuf);
+
+impl Folder {
+    pub(super) fn new() -> Self {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let name = format!("evenkeel-config-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().canonicalize().unwrap().join(name);
+        fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub(super) fn join(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// Writes a file, with the folders it is in.
+    pub(super) fn put(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.0.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    pub(super) fn text(&self, name: &str) -> String {
+        fs::read_to_string(self.0.join(name)).unwrap()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// What is logged meanwhile, one line per event: the level, then the fields.
+pub(crate) fn logged(work: impl FnOnce()) -> String {
+    let ear = Ear::default();
+    let heard = Arc::clone(&ear.0);
+    tracing::subscriber::with_default(ear, work);
+    let heard = heard.lock().unwrap();
+    heard.clone()
+}
+
+#[derive(Default)]
+struct Ear(Arc<Mutex<String>>);
+
+impl Subscriber for Ear {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        struct Line<'a>(&'a mut String);
+
+        impl Visit for Line<'_> {
+            fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+                write!(self.0, " {field}={value:?}").unwrap();
+            }
+        }
+
+        let mut heard = self.0.lock().unwrap();
+        heard.push_str(event.metadata().level().as_str());
+        event.record(&mut Line(&mut heard));
+        heard.push('\n');
+    }
+
+    fn enter(&self, _: &span::Id) {}
+
+    fn exit(&self, _: &span::Id) {}
+}

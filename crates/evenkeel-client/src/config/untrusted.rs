@@ -1,0 +1,42 @@
+//! Kubeconfigs from people who are not trusted.
+
+use super::kubeconfig::Selected;
+use super::{Config, ConfigError, EntryKind, Kubeconfig, Overrides};
+
+impl Config {
+    /// The configuration in a kubeconfig that someone else wrote, such as one that was put into a Secret for an operator
+    /// of many clusters.
+    ///
+    /// Such a text can make us talk to the server it names, and that is all: programs, auth-providers, proxies, files of
+    /// ours, and servers whose certificate is not checked are refused, even where they would not be used. Only what
+    /// stands in the text itself counts.
+    pub fn from_untrusted(text: &str) -> Result<Self, ConfigError> {
+        let overrides = Overrides::default();
+        let selected = Kubeconfig::parse(text)?.select(&overrides)?;
+        ConfigError::collect(refused(&selected))?;
+        selected.into_config(&overrides)
+    }
+}
+
+fn refused(selected: &Selected) -> Vec<ConfigError> {
+    let (cluster, user) = (&selected.cluster, &selected.user);
+    let cluster_fields = [
+        ("certificate-authority", cluster.certificate_authority.is_some()),
+        ("insecure-skip-tls-verify", cluster.insecure_skip_tls_verify),
+        ("proxy-url", cluster.proxy_url.is_some()),
+    ];
+    let user_fields = [
+        ("auth-provider", user.auth_provider.is_some()),
+        ("client-certificate", user.client_certificate.is_some()),
+        ("client-key", user.client_key.is_some()),
+        ("exec", user.exec.is_some()),
+        ("tokenFile", user.token_file.is_some()),
+    ];
+    let refused = |kind, name: &String, fields: &[(&'static str, bool)]| -> Vec<ConfigError> {
+        let there = fields.iter().filter(|(_, there)| *there);
+        there.map(|(field, _)| ConfigError::Untrusted { kind, name: name.clone(), field }).collect()
+    };
+    let mut errors = refused(EntryKind::Cluster, &selected.cluster_name, &cluster_fields);
+    errors.extend(refused(EntryKind::User, &selected.user_name, &user_fields));
+    errors
+}

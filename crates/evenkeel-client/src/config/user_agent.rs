@@ -1,0 +1,70 @@
+//! What we call ourselves.
+
+use super::Config;
+
+impl Config {
+    /// What a client calls itself unless told otherwise: `<program>/<version> (<os>/<arch>) evenkeel/<version>`, in Go's
+    /// words for systems and processors, because that is what dashboards look for.
+    pub fn default_user_agent() -> String {
+        let program = std::env::args_os().next();
+        let program = program.as_deref().map(std::path::Path::new).and_then(|path| path.file_name());
+        build(
+            &program.map(|name| name.to_string_lossy()).unwrap_or_default(),
+            env!("CARGO_PKG_VERSION"),
+            std::env::consts::OS,
+            std::env::consts::ARCH,
+        )
+    }
+
+    /// Calls ourselves [`Config::default_user_agent`], a slash, and this.
+    pub fn add_user_agent(&mut self, suffix: &str) {
+        self.user_agent = Some(format!("{}/{suffix}", Config::default_user_agent()));
+    }
+}
+
+fn build(program: &str, version: &str, os: &str, arch: &str) -> String {
+    let version = or_unknown(version.split('-').next().unwrap_or_default());
+    let os = match os {
+        "macos" => "darwin",
+        other => other,
+    };
+    let arch = match arch {
+        "x86_64" => "amd64",
+        "x86" => "386",
+        "aarch64" => "arm64",
+        "powerpc64" if cfg!(target_endian = "little") => "ppc64le",
+        other => other,
+    };
+    format!("{}/{version} ({}/{}) evenkeel/{version}", or_unknown(program), or_unknown(os), or_unknown(arch))
+}
+
+/// A word that may stand in a header: whatever else a program's name holds becomes `_`.
+fn or_unknown(word: &str) -> String {
+    if word.is_empty() {
+        return "unknown".into();
+    }
+    word.chars().map(|c| if c.is_ascii_graphic() && !"()<>@,;:\\\"/[]?={}".contains(c) { c } else { '_' }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::ServerUrl;
+
+    #[test]
+    fn cfg_011_program_version_system_and_processor() {
+        assert_eq!(build("ctl", "1.2.3-rc.1", "linux", "x86_64"), "ctl/1.2.3 (linux/amd64) evenkeel/1.2.3");
+        assert_eq!(build("ctl", "1.2.3", "macos", "aarch64"), "ctl/1.2.3 (darwin/arm64) evenkeel/1.2.3");
+        assert_eq!(build("", "", "", ""), "unknown/unknown (unknown/unknown) evenkeel/unknown");
+        assert_eq!(build("my ctl\n/é", "1", "linux", "riscv64"), "my_ctl___/1 (linux/riscv64) evenkeel/1");
+        assert!(http::HeaderValue::from_str(&Config::default_user_agent()).is_ok());
+    }
+
+    #[test]
+    fn cfg_012_something_can_be_added() {
+        let mut config = Config::new(ServerUrl::parse("https://h").unwrap());
+        assert_eq!(config.user_agent, None);
+        config.add_user_agent("leader-election");
+        assert_eq!(config.user_agent, Some(format!("{}/leader-election", Config::default_user_agent())));
+    }
+}

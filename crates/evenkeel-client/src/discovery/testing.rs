@@ -1,0 +1,167 @@
+//! A stand-in for a server, for the tests of this module.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::future::{Ready, ready};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+
+use http::header::{ACCEPT, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
+use serde_json::{Value, json};
+use tower_service::Service;
+
+use super::wire::AGGREGATED;
+use crate::client::{Client, ClientBuilder};
+use crate::config::{Config, ServerUrl};
+use crate::transport::Body;
+
+/// Answers from a table of paths, and remembers what it was asked. A path that is not in the table is a 404.
+#[derive(Clone, Default)]
+pub(crate) struct Fake {
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    answers: HashMap<String, Answer>,
+    asked: Vec<Asked>,
+}
+
+#[derive(Clone)]
+struct Answer {
+    code: u16,
+    media_type: String,
+    etag: Option<String>,
+    body: Vec<u8>,
+}
+
+/// What the server was asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Asked {
+    pub(crate) target: String,
+    pub(crate) accept: String,
+    pub(crate) if_none_match: Option<String>,
+    pub(crate) code: u16,
+}
+
+impl Fake {
+    /// The path answers with this JSON.
+    pub(crate) fn json(&self, path: &str, body: &Value) -> &Self {
+        self.raw(path, 200, "application/json", body.to_string().into_bytes())
+    }
+
+    /// The path answers with this JSON, as aggregated discovery, with a tag.
+    pub(crate) fn aggregated(&self, path: &str, items: &Value) -> &Self {
+        let body = json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "items": items});
+        self.raw(path, 200, AGGREGATED, body.to_string().into_bytes())
+    }
+
+    /// The path answers with this failure.
+    pub(crate) fn fail(&self, path: &str, code: u16) -> &Self {
+        let body = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code});
+        self.raw(path, code, "application/json", body.to_string().into_bytes())
+    }
+
+    pub(crate) fn raw(&self, path: &str, code: u16, media_type: &str, body: Vec<u8>) -> &Self {
+        let answer = Answer { code, media_type: media_type.to_owned(), etag: None, body };
+        self.state.lock().unwrap().answers.insert(path.to_owned(), answer);
+        self
+    }
+
+    /// Gives what the path answers with a tag.
+    pub(crate) fn tag(&self, path: &str, etag: &str) -> &Self {
+        self.state.lock().unwrap().answers.get_mut(path).unwrap().etag = Some(etag.to_owned());
+        self
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        Client::from_service(self.clone())
+    }
+
+    /// A client of a server with this URL.
+    pub(crate) fn client_at(&self, url: &str) -> Client {
+        ClientBuilder::service(Config::new(ServerUrl::parse(url).unwrap()), self.clone()).build().unwrap()
+    }
+
+    /// What has been asked since the last call of this.
+    pub(crate) fn asked(&self) -> Vec<Asked> {
+        std::mem::take(&mut self.state.lock().unwrap().asked)
+    }
+
+    /// The paths that have been asked for since, sorted.
+    pub(crate) fn asked_paths(&self) -> Vec<String> {
+        let mut paths: Vec<_> = self.asked().into_iter().map(|asked| asked.target).collect();
+        paths.sort();
+        paths
+    }
+}
+
+impl Service<http::Request<Body>> for Fake {
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = Ready<Result<Self::Response, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        let header = |name| request.headers().get(name).map(|value: &http::HeaderValue| value.to_str().unwrap());
+        let mut state = self.state.lock().unwrap();
+        let missing = Answer { code: 404, media_type: "text/plain".into(), etag: None, body: b"404".to_vec() };
+        let answer = state.answers.get(request.uri().path()).cloned().unwrap_or(missing);
+        let if_none_match = header(IF_NONE_MATCH).map(str::to_owned);
+        let unchanged = answer.etag.is_some() && answer.etag == if_none_match;
+        let code = if unchanged { 304 } else { answer.code };
+        state.asked.push(Asked {
+            target: request.uri().path_and_query().unwrap().to_string(),
+            accept: header(ACCEPT).unwrap_or_default().to_owned(),
+            if_none_match,
+            code,
+        });
+        let mut response = http::Response::builder().status(code);
+        if let Some(etag) = &answer.etag {
+            response = response.header(ETAG, etag);
+        }
+        let body = if unchanged { Body::empty() } else { Body::full(answer.body) };
+        ready(Ok(response.header(CONTENT_TYPE, answer.media_type).body(body).unwrap()))
+    }
+}
+
+/// A resource of an aggregated document.
+pub(crate) fn resource(plural: &str, kind: &str) -> Value {
+    let singular = kind.to_lowercase();
+    json!({"resource": plural, "responseKind": {"group": "", "version": "", "kind": kind}, "scope": "Namespaced",
+        "singularResource": singular, "verbs": ["get", "list"]})
+}
+
+/// A group of an aggregated document: versions with their resources.
+pub(crate) fn group(name: &str, versions: &[(&str, Vec<Value>)]) -> Value {
+    let versions: Vec<_> = versions
+        .iter()
+        .map(|(version, resources)| json!({"version": version, "resources": resources, "freshness": "Current"}))
+        .collect();
+    json!({"metadata": {"name": name}, "versions": versions})
+}
+
+/// A resource of a list in the older form.
+pub(crate) fn legacy_resource(plural: &str, kind: &str) -> Value {
+    json!({"name": plural, "singularName": kind.to_lowercase(), "namespaced": true, "kind": kind, "verbs": ["get"]})
+}
+
+/// A list of resources in the older form.
+pub(crate) fn legacy_list(group_version: &str, resources: &[Value]) -> Value {
+    json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": resources})
+}
+
+/// The list of groups in the older form; the first version of each is the preferred one.
+pub(crate) fn legacy_groups(groups: &[(&str, &[&str])]) -> Value {
+    let group = |(name, versions): &(&str, &[&str])| {
+        let versions: Vec<_> = versions
+            .iter()
+            .map(|version| json!({"groupVersion": format!("{name}/{version}"), "version": version}))
+            .collect();
+        json!({"name": name, "preferredVersion": versions[0], "versions": versions})
+    };
+    json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups.iter().map(group).collect::<Vec<_>>()})
+}

@@ -1,0 +1,216 @@
+//! [`Query`]: the parameters behind the question mark.
+
+use std::borrow::Cow;
+use std::fmt::{self, Write};
+use std::time::Duration;
+
+/// The parameters of a request.
+///
+/// In the URL they are sorted by name; values of the same name keep the order in which they were added. Whatever a value
+/// contains, it stays one value.
+///
+/// `Debug` shows names only: a continue token or a selector is nobody's business.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Query {
+    pairs: Vec<(Cow<'static, str>, Cow<'static, str>)>,
+}
+
+/// What can be the value of a parameter.
+///
+/// Booleans, numbers and text are written plainly, times as RFC 3339 in UTC to the second, durations as Go writes them
+/// (`1m30s`). `None` adds nothing, `Some` adds its value even if that is zero; a slice adds the parameter once per
+/// element.
+pub trait QueryValue {
+    /// Adds the parameter with this value, or with these, or not at all.
+    fn add_to(self, name: Cow<'static, str>, query: &mut Query);
+}
+
+impl Query {
+    /// No parameters.
+    pub fn new() -> Self {
+        Query::default()
+    }
+
+    /// Adds a parameter.
+    pub fn add(&mut self, name: impl Into<Cow<'static, str>>, value: impl QueryValue) -> &mut Self {
+        value.add_to(name.into(), self);
+        self
+    }
+
+    /// Adds a parameter unless its value is the one that goes without saying: empty, zero or false.
+    pub fn add_unless_default<V>(&mut self, name: impl Into<Cow<'static, str>>, value: V) -> &mut Self
+    where
+        V: QueryValue + Default + PartialEq,
+    {
+        if value != V::default() {
+            value.add_to(name.into(), self);
+        }
+        self
+    }
+
+    /// Whether there are no parameters.
+    pub fn is_empty(&self) -> bool {
+        self.pairs.is_empty()
+    }
+
+    /// The first value of this name.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.pairs.iter().find(|(key, _)| key == name).map(|(_, value)| &**value)
+    }
+
+    /// The parameters that a URL brought along, as they stand there.
+    pub(crate) fn add_encoded(&mut self, query: &str) {
+        let pairs = form_urlencoded::parse(query.as_bytes());
+        self.pairs.extend(pairs.map(|(name, value)| (name.into_owned().into(), value.into_owned().into())));
+    }
+
+    pub(crate) fn append(&mut self, mut other: Query) {
+        self.pairs.append(&mut other.pairs);
+    }
+
+    /// The names, sorted, each once.
+    pub(crate) fn names(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = self.pairs.iter().map(|(name, _)| &**name).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    /// The URL of this path with these parameters. `instead` takes the place of the parameters of its name.
+    pub(crate) fn url(&self, path: &str, instead: Option<(&'static str, String)>) -> String {
+        let replaced = instead.as_ref().map(|(name, _)| *name);
+        let kept = self.pairs.iter().map(|(name, value)| (&**name, &**value));
+        let mut pairs: Vec<(&str, &str)> = kept.filter(|(name, _)| Some(*name) != replaced).collect();
+        if let Some((name, value)) = &instead {
+            pairs.push((name, value));
+        }
+        if pairs.is_empty() {
+            return path.to_owned();
+        }
+        pairs.sort_by_key(|(name, _)| *name);
+        let length: usize = pairs.iter().map(|(name, value)| name.len() + value.len() + 2).sum();
+        let mut url = String::with_capacity(path.len() + length + length / 4);
+        url.push_str(path);
+        url.push('?');
+        let start = url.len();
+        let mut encoder = form_urlencoded::Serializer::for_suffix(url, start);
+        encoder.extend_pairs(pairs);
+        encoder.finish()
+    }
+}
+
+impl fmt::Debug for Query {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.names()).finish()
+    }
+}
+
+impl QueryValue for &str {
+    fn add_to(self, name: Cow<'static, str>, query: &mut Query) {
+        query.pairs.push((name, self.to_owned().into()));
+    }
+}
+
+impl QueryValue for &String {
+    fn add_to(self, name: Cow<'static, str>, query: &mut Query) {
+        query.pairs.push((name, self.clone().into()));
+    }
+}
+
+impl QueryValue for String {
+    fn add_to(self, name: Cow<'static, str>, query: &mut Query) {
+        query.pairs.push((name, self.into()));
+    }
+}
+
+impl QueryValue for Cow<'static, str> {
+    fn add_to(self, name: Cow<'static, str>, query: &mut Query) {
+        query.pairs.push((name, self));
+    }
+}
+
+impl QueryValue for bool {
+    fn add_to(self, name: Cow<'static, str>, query: &mut Query) {
+        query.pairs.push((name, if self { "true" } else { "false" }.into()));
+    }
+}
+
+macro_rules! numbers {
+    ($($number:ty),*) => {
+        $(impl QueryValue for $number {
+            fn add_to(self, name: Cow<'static, str>, query: &mut Query) {
+                query.pairs.push((name, self.to_string().into()));
+            }
+        })*
+    };
+}
+
+numbers!(i32, i64, u32, u64, usize);
+
+impl QueryValue for jiff::Timestamp {
+    fn add_to(self, name: Cow<'static, str>, query: &mut Query) {
+        query.pairs.push((name, format!("{self:.0}").into()));
+    }
+}
+
+impl QueryValue for Duration {
+    fn add_to(self, name: Cow<'static, str>, query: &mut Query) {
+        query.pairs.push((name, go_duration(self).into()));
+    }
+}
+
+impl<V: QueryValue> QueryValue for Option<V> {
+    fn add_to(self, name: Cow<'static, str>, query: &mut Query) {
+        if let Some(value) = self {
+            value.add_to(name, query);
+        }
+    }
+}
+
+impl<V: QueryValue + Clone> QueryValue for &[V] {
+    fn add_to(self, name: Cow<'static, str>, query: &mut Query) {
+        for value in self {
+            value.clone().add_to(name.clone(), query);
+        }
+    }
+}
+
+/// A duration as Go prints it: `1h0m0s`, `1m30s`, `1.5s`, `300ms`, `0s`.
+pub(crate) fn go_duration(duration: Duration) -> String {
+    let nanos = duration.subsec_nanos();
+    let mut text = String::new();
+    if duration.as_secs() == 0 && nanos > 0 {
+        let (unit, name) = match nanos {
+            1_000_000.. => (1_000_000, "ms"),
+            1_000.. => (1_000, "µs"),
+            _ => (1, "ns"),
+        };
+        decimal(&mut text, u64::from(nanos / unit), nanos % unit, unit);
+        text.push_str(name);
+        return text;
+    }
+    let minutes = duration.as_secs() / 60;
+    if minutes >= 60 {
+        let _ = write!(text, "{}h", minutes / 60);
+    }
+    if minutes > 0 {
+        let _ = write!(text, "{}m", minutes % 60);
+    }
+    decimal(&mut text, duration.as_secs() % 60, nanos, 1_000_000_000);
+    text.push('s');
+    text
+}
+
+/// `whole` and the fraction `part / unit`, with no zeros at the end. `unit` is a power of ten.
+fn decimal(text: &mut String, whole: u64, part: u32, unit: u32) {
+    let _ = write!(text, "{whole}");
+    if part > 0 {
+        let digits = unit.ilog10() as usize;
+        let fraction = format!("{part:0digits$}");
+        let _ = write!(text, ".{}", fraction.trim_end_matches('0'));
+    }
+}
+
+#[cfg(test)]
+#[path = "query_tests.rs"]
+mod tests;

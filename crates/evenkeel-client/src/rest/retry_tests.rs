@@ -1,0 +1,143 @@
+use http::HeaderValue;
+use proptest::prelude::*;
+
+use super::*;
+
+const CONFIG: Retry = Retry { max_retries: 10, max_retry_after: Duration::from_secs(300) };
+
+fn retries(terminal: Terminal, method: Method) -> Retries {
+    Retries::new(&CONFIG, terminal, &method, true)
+}
+
+fn answered(code: u16, seconds: Option<u64>) -> Attempt {
+    Attempt::Answered(StatusCode::from_u16(code).unwrap(), seconds.map(Duration::from_secs))
+}
+
+fn once(terminal: Terminal, method: Method, attempt: Attempt) -> Decision {
+    retries(terminal, method).decide(attempt, 0.0, None)
+}
+
+fn after(seconds: u64) -> Decision {
+    Decision::RetryAfter(Duration::from_secs(seconds))
+}
+
+#[test]
+fn rty_001_there_are_ten_retries_or_as_many_as_wanted() {
+    for (max_retries, expected) in [(10, 10), (1, 1), (0, 0)] {
+        let config = Retry { max_retries, ..CONFIG };
+        let mut retries = Retries::new(&config, Terminal::Call, &Method::POST, true);
+        let mut count = 0;
+        while retries.decide(answered(429, Some(0)), 0.0, None) != Decision::Return {
+            count += 1;
+        }
+        assert_eq!(count, expected);
+    }
+    assert_eq!(Retry::default().max_retries, 10);
+}
+
+#[test]
+fn rty_002_an_answer_is_retried_if_it_is_busy_and_says_when() {
+    for terminal in [Terminal::Call, Terminal::Stream, Terminal::Watch] {
+        for method in [Method::GET, Method::POST, Method::PATCH, Method::PUT, Method::DELETE] {
+            for code in [429, 500, 502, 503, 504, 599] {
+                assert_eq!(once(terminal, method.clone(), answered(code, Some(7))), after(7));
+                assert_eq!(once(terminal, method.clone(), answered(code, None)), Decision::Return);
+            }
+            for code in [200, 301, 400, 404, 409, 422] {
+                assert_eq!(once(terminal, method.clone(), answered(code, Some(7))), Decision::Return);
+            }
+        }
+    }
+}
+
+#[test]
+fn rty_003_the_servers_wish_has_a_cap_a_jitter_and_the_calls_end() {
+    // Better than client-go, which waits for as long as a server likes, and for all clients alike.
+    let decide = |seconds, chance, left: Option<u64>| {
+        retries(Terminal::Call, Method::GET).decide(answered(503, Some(seconds)), chance, left.map(Duration::from_secs))
+    };
+    assert_eq!(decide(100_000, 0.0, None), after(300));
+    assert_eq!(decide(100_000, 1.0, None), after(300), "the cap holds with jitter too");
+    assert_eq!(decide(10, 1.0, None), after(11));
+    assert_eq!(decide(10, 0.5, None), Decision::RetryAfter(Duration::from_millis(10_500)));
+    assert_eq!(decide(0, 1.0, None), after(0));
+    assert_eq!(decide(10, 0.0, Some(11)), after(10));
+    assert_eq!(decide(10, 0.0, Some(10)), Decision::Return, "time would run out while waiting");
+}
+
+#[test]
+fn rty_004_which_lost_connections_are_tried_again() {
+    use TransportFault::*;
+    let all = [
+        Resolve,
+        Refused,
+        Connect,
+        ConnectTimeout,
+        Proxy,
+        Tls,
+        Credentials,
+        Reset,
+        Closed,
+        Http2Lost,
+        StreamReset,
+        Timeout,
+        Protocol,
+        Other,
+    ];
+    for fault in all {
+        let lost = matches!(fault, Reset | Closed | Http2Lost);
+        let late = matches!(fault, Timeout | ConnectTimeout);
+        let expect = |again: bool| if again { after(1) } else { Decision::Return };
+        let failed = Attempt::Failed(fault);
+        assert_eq!(once(Terminal::Call, Method::GET, failed), expect(lost), "{fault:?}");
+        assert_eq!(once(Terminal::Call, Method::POST, failed), Decision::Return, "{fault:?}");
+        assert_eq!(once(Terminal::Call, Method::DELETE, failed), Decision::Return, "{fault:?}");
+        assert_eq!(once(Terminal::Stream, Method::GET, failed), Decision::Return, "{fault:?}");
+        assert_eq!(once(Terminal::Watch, Method::GET, failed), expect(lost || late), "{fault:?}");
+        assert_eq!(once(Terminal::Watch, Method::POST, failed), expect(lost || late), "{fault:?}");
+    }
+}
+
+#[test]
+fn rty_006_what_can_be_read_once_is_sent_once() {
+    let mut retries = Retries::new(&CONFIG, Terminal::Call, &Method::POST, false);
+    assert_eq!(retries.decide(answered(429, Some(0)), 0.0, None), Decision::Return);
+}
+
+#[test]
+fn sec_46_retry_after_is_whole_seconds() {
+    let parse = |text: &str| {
+        let mut headers = HeaderMap::new();
+        headers.insert(RETRY_AFTER, HeaderValue::from_str(text).unwrap());
+        retry_after(&headers)
+    };
+    assert_eq!(parse("0"), Some(Duration::ZERO));
+    assert_eq!(parse("120"), Some(Duration::from_secs(120)));
+    assert_eq!(parse("99999999999999999999999999"), Some(Duration::from_secs(u64::MAX)), "capped when it is obeyed");
+    for garbage in ["", "-1", "+1", "1.5", "1s", "soon", "Wed, 21 Oct 2026 07:28:00 GMT", "0x10", "1 2"] {
+        assert_eq!(parse(garbage), None, "{garbage:?}");
+    }
+    assert_eq!(retry_after(&HeaderMap::new()), None);
+    let forever = Attempt::Answered(StatusCode::SERVICE_UNAVAILABLE, parse("99999999999999999999999999"));
+    assert_eq!(once(Terminal::Call, Method::GET, forever), after(300));
+}
+
+proptest! {
+    #[test]
+    fn rty_003_whatever_the_server_says_waits_and_retries_are_bounded(
+        seconds in any::<u64>(), chance in -1.0..2.0_f64, max_retries in 0_u32..20, cap in 0_u64..1000,
+        left in prop::option::of(0_u64..2000),
+    ) {
+        let (cap, left) = (Duration::from_secs(cap), left.map(Duration::from_secs));
+        let config = Retry { max_retries, max_retry_after: cap };
+        let mut retries = Retries::new(&config, Terminal::Call, &Method::GET, true);
+        let mut count = 0;
+        while let Decision::RetryAfter(wait) = retries.decide(answered(429, Some(seconds)), chance, left) {
+            count += 1;
+            prop_assert!(wait <= cap);
+            prop_assert!(wait >= Duration::from_secs(seconds).min(cap), "never earlier than the server wants");
+            prop_assert!(left.is_none_or(|left| wait < left));
+        }
+        prop_assert!(count == 0 || count == max_retries);
+    }
+}

@@ -1,0 +1,104 @@
+//! What a URL looks like with its names taken out, for spans that should be few.
+
+use std::fmt;
+
+use super::query::Query;
+
+/// A URL as one of a few: names, namespaces and values are replaced by words, so that calls of the same kind look alike.
+///
+/// `/api/v1/namespaces/default/pods/web-0?limit=5` is shown as `/api/v1/namespaces/{namespace}/pods/{name}?limit={value}`.
+/// A path that leads neither into `/api` nor into `/apis` is shown as `/{prefix}`, because nothing is known about it.
+pub(crate) struct UrlTemplate<'a> {
+    /// What stands before every path, without a slash at its end.
+    pub(crate) base: &'a str,
+    /// The whole path, with the base.
+    pub(crate) path: &'a str,
+    pub(crate) query: &'a Query,
+}
+
+impl fmt::Display for UrlTemplate<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let inner = self.path.strip_prefix(self.base).unwrap_or(self.path);
+        let segments = || inner.trim_matches('/').split('/');
+        let root = segments().next().unwrap_or_default();
+        // How many segments come before the resource.
+        let before = match root {
+            _ if segments().count() < 2 => {
+                f.write_str(self.path)?;
+                return self.values(f);
+            }
+            "api" => 2,
+            "apis" => 3,
+            _ => return f.write_str("/{prefix}"),
+        };
+        let mut rest = segments().skip(before);
+        let (first, third) = (rest.next(), rest.nth(1));
+        // Namespaces are objects too, and have subresources.
+        let namespaced =
+            first == Some("namespaces") && third.is_some_and(|word| word != "finalize" && word != "status");
+        f.write_str(self.base)?;
+        for (place, segment) in segments().enumerate() {
+            let word = match place.checked_sub(before) {
+                Some(1) if namespaced => "{namespace}",
+                Some(3) if namespaced => "{name}",
+                Some(1) => "{name}",
+                _ => segment,
+            };
+            write!(f, "/{word}")?;
+        }
+        self.values(f)
+    }
+}
+
+impl UrlTemplate<'_> {
+    fn values(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, name) in self.query.names().into_iter().enumerate() {
+            write!(f, "{}{name}={{value}}", if place == 0 { '?' } else { '&' })?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn req_022_names_and_values_are_taken_out() {
+        for (path, expected) in [
+            ("/", "/"),
+            ("/api", "/api"),
+            ("/version", "/version"),
+            ("/api/v1", "/api/v1"),
+            ("/api/v1/pods", "/api/v1/pods"),
+            ("/api/v1/nodes/n1", "/api/v1/nodes/{name}"),
+            ("/api/v1/namespaces/ns", "/api/v1/namespaces/{name}"),
+            ("/api/v1/namespaces/ns/status", "/api/v1/namespaces/{name}/status"),
+            ("/api/v1/namespaces/ns/finalize", "/api/v1/namespaces/{name}/finalize"),
+            ("/api/v1/nodes/n1/status", "/api/v1/nodes/{name}/status"),
+            ("/api/v1/nodes/n1/proxy", "/api/v1/nodes/{name}/proxy"),
+            ("/api/v1/namespaces/ns/pods", "/api/v1/namespaces/{namespace}/pods"),
+            ("/api/v1/namespaces/ns/pods/p", "/api/v1/namespaces/{namespace}/pods/{name}"),
+            ("/api/v1/namespaces/ns/pods/p/log", "/api/v1/namespaces/{namespace}/pods/{name}/log"),
+            ("/apis/apps/v1", "/apis/apps/v1"),
+            (
+                "/apis/apps/v1/namespaces/ns/deployments/d/scale",
+                "/apis/apps/v1/namespaces/{namespace}/deployments/{name}/scale",
+            ),
+            ("/apis/example.com/v1/things/t", "/apis/example.com/v1/things/{name}"),
+            ("/healthz/ping", "/{prefix}"),
+        ] {
+            for base in ["", "/some/base"] {
+                let path = format!("{base}{path}");
+                let template = UrlTemplate { base, path: &path, query: &Query::new() }.to_string();
+                let expected = if expected == "/{prefix}" { expected.to_owned() } else { format!("{base}{expected}") };
+                assert_eq!(template, expected);
+            }
+        }
+        let mut query = Query::new();
+        query.add("b", "secret").add("a", "x").add("b", "y");
+        let template = |path| UrlTemplate { base: "", path, query: &query }.to_string();
+        assert_eq!(template("/api/v1/pods"), "/api/v1/pods?a={value}&b={value}");
+        assert_eq!(template("/other/secret"), "/{prefix}");
+    }
+}

@@ -1,0 +1,210 @@
+//! Requests against a service that answers by a script.
+
+mod calls;
+mod content;
+mod measured;
+mod repeated;
+mod throttled;
+mod traced;
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use evenkeel_core::ResourceInfo;
+use http::{HeaderMap, Method, Response};
+use http_body_util::BodyExt;
+use tokio::time::Instant;
+
+use super::*;
+use crate::client::{Client, ClientBuilder};
+use crate::config::{Config, ServerUrl};
+use crate::transport::{Body, BoxError, Lane, TransportError, TransportFault};
+
+/// One answer of the script.
+#[derive(Clone, Debug)]
+enum Step {
+    /// An answer with this code, these headers and this body.
+    Answer(u16, Vec<(&'static str, String)>, Bytes),
+    /// No answer.
+    Fail(TransportFault),
+    /// No answer, and an error that is none of ours.
+    Foreign(std::io::ErrorKind, &'static str),
+    /// Silence.
+    Hang,
+    /// The head of an answer, and then silence.
+    HangInBody,
+    /// An answer whose body breaks off.
+    Cut,
+}
+
+impl Step {
+    fn ok() -> Self {
+        Step::Answer(200, Vec::new(), Bytes::from_static(b"{}"))
+    }
+
+    fn code(code: u16) -> Self {
+        Step::Answer(code, Vec::new(), Bytes::new())
+    }
+
+    /// A wish to come back after so many seconds.
+    fn later(code: u16, seconds: &str) -> Self {
+        Step::Answer(code, vec![("retry-after", seconds.to_owned())], Bytes::new())
+    }
+
+    fn header(self, name: &'static str, value: &str) -> Self {
+        match self {
+            Step::Answer(code, mut headers, body) => {
+                headers.push((name, value.to_owned()));
+                Step::Answer(code, headers, body)
+            }
+            other => other,
+        }
+    }
+
+    fn body(self, bytes: impl Into<Bytes>) -> Self {
+        match self {
+            Step::Answer(code, headers, _) => Step::Answer(code, headers, bytes.into()),
+            other => other,
+        }
+    }
+}
+
+/// What came in.
+#[derive(Debug)]
+struct Seen {
+    at: Duration,
+    method: Method,
+    url: String,
+    headers: HeaderMap,
+    body: Bytes,
+    lane: Lane,
+}
+
+/// Answers by a script, and remembers what it was asked. When the script is over it answers with success.
+#[derive(Clone)]
+struct Script {
+    started: Instant,
+    steps: Arc<Mutex<VecDeque<Step>>>,
+    seen: Arc<Mutex<Vec<Seen>>>,
+}
+
+impl Script {
+    fn new(steps: impl IntoIterator<Item = Step>) -> Self {
+        Script {
+            started: Instant::now(),
+            steps: Arc::new(Mutex::new(steps.into_iter().collect())),
+            seen: Arc::default(),
+        }
+    }
+
+    /// The same answer for ever, as far as anybody asks.
+    fn always(step: Step) -> Self {
+        Script::new(std::iter::repeat_n(step, 1000))
+    }
+
+    fn config() -> Config {
+        Config::new(ServerUrl::parse("https://api.example:6443").unwrap())
+    }
+
+    fn client(&self) -> Client {
+        self.client_with(|_| {})
+    }
+
+    fn client_with(&self, change: impl FnOnce(&mut Config)) -> Client {
+        let mut config = Script::config();
+        change(&mut config);
+        ClientBuilder::service(config, self.clone()).build().unwrap()
+    }
+
+    fn seen(&self) -> Vec<Seen> {
+        std::mem::take(&mut self.seen.lock().unwrap())
+    }
+
+    fn count(&self) -> usize {
+        self.seen.lock().unwrap().len()
+    }
+
+    /// When requests came, in milliseconds.
+    fn times(&self) -> Vec<u128> {
+        self.seen.lock().unwrap().iter().map(|seen| seen.at.as_millis()).collect()
+    }
+
+    fn urls(&self) -> Vec<String> {
+        self.seen().into_iter().map(|seen| seen.url).collect()
+    }
+}
+
+impl tower_service::Service<http::Request<Body>> for Script {
+    type Response = Response<Body>;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        let script = self.clone();
+        Box::pin(async move {
+            let (parts, body) = request.into_parts();
+            let body = body.collect().await?.to_bytes();
+            script.seen.lock().unwrap().push(Seen {
+                at: script.started.elapsed(),
+                method: parts.method,
+                url: parts.uri.to_string(),
+                headers: parts.headers,
+                body,
+                lane: parts.extensions.get::<Lane>().copied().unwrap_or_default(),
+            });
+            let step = script.steps.lock().unwrap().pop_front().unwrap_or_else(Step::ok);
+            match step {
+                Step::Answer(code, headers, body) => {
+                    let mut response = Response::builder().status(code);
+                    for (name, value) in headers {
+                        response = response.header(name, value);
+                    }
+                    Ok(response.body(Body::full(body))?)
+                }
+                Step::Fail(fault) => Err(TransportError::bare(fault, "api.example").into()),
+                Step::Foreign(kind, words) => Err(std::io::Error::new(kind, words).into()),
+                Step::Hang => std::future::pending().await,
+                Step::HangInBody => Ok(Response::new(Body::new(Dangling { cut: false }))),
+                Step::Cut => Ok(Response::new(Body::new(Dangling { cut: true }))),
+            }
+        })
+    }
+}
+
+/// A body that never ends, or that breaks.
+struct Dangling {
+    cut: bool,
+}
+
+impl http_body::Body for Dangling {
+    type Data = Bytes;
+    type Error = std::io::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<http_body::Frame<Bytes>, std::io::Error>>> {
+        if self.cut { Poll::Ready(Some(Err(std::io::ErrorKind::UnexpectedEof.into()))) } else { Poll::Pending }
+    }
+}
+
+fn pods() -> Arc<ResourceInfo> {
+    Arc::new(ResourceInfo::new("", "v1", "Pod", "pods", true))
+}
+
+fn get(client: &Client) -> Request {
+    client.request(Method::GET, Path::raw("/version"))
+}
+
+fn post(client: &Client) -> Request {
+    client.request(Method::POST, Path::raw("/things")).body("x", "text/plain")
+}

@@ -1,0 +1,90 @@
+//! Reading the small files that configurations name: certificates, keys, tokens.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use zeroize::Zeroizing;
+
+/// The whole content of a regular file of at most `limit` bytes. The memory is overwritten when it is dropped.
+///
+/// Pipes and devices are refused before they are opened: opening a pipe waits for whoever writes to it, and none of them
+/// could be read a second time. Blocks the thread for as long as the file system takes.
+pub(crate) fn read(path: &Path, limit: u64) -> io::Result<Zeroizing<Vec<u8>>> {
+    let refuse = |problem: String| Err(io::Error::new(io::ErrorKind::InvalidData, problem));
+    if !std::fs::metadata(path)?.is_file() {
+        return refuse("it is not a regular file".into());
+    }
+    let file = File::open(path)?;
+    // What was looked at before may have been replaced since.
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return refuse("it is not a regular file".into());
+    }
+    // Room for all of it at once, so that no half-filled buffer with secrets is left behind while growing.
+    let room = usize::try_from(metadata.len().min(limit)).unwrap_or(0).saturating_add(1);
+    let mut content = Zeroizing::new(Vec::with_capacity(room));
+    file.take(limit.saturating_add(1)).read_to_end(&mut content)?;
+    if content.len() as u64 > limit {
+        return refuse(format!("it is larger than {limit} bytes"));
+    }
+    Ok(content)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use std::path::PathBuf;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    /// A folder that is gone when the test is over.
+    pub(crate) struct Folder(PathBuf);
+
+    impl Folder {
+        pub(crate) fn new() -> Self {
+            static COUNT: AtomicU64 = AtomicU64::new(0);
+            let unique = format!("evenkeel-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+            let path = std::env::temp_dir().join(unique);
+            std::fs::create_dir_all(&path).unwrap();
+            Folder(path)
+        }
+
+        pub(crate) fn path(&self, name: &str) -> PathBuf {
+            self.0.join(name)
+        }
+
+        /// Replaces the file whole, as kubelet and cert-manager do.
+        pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+            let (path, draft) = (self.path(name), self.path(".draft"));
+            std::fs::write(&draft, content).unwrap();
+            std::fs::rename(&draft, &path).unwrap();
+            path
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn a_file_is_read_up_to_its_limit() {
+        let folder = Folder::new();
+        let path = folder.write("small", "12345");
+        assert_eq!(read(&path, 5).unwrap().as_slice(), b"12345");
+        assert_eq!(read(&path, 4).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        assert_eq!(read(&folder.path("missing"), 5).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_is_no_regular_file_is_refused() {
+        let folder = Folder::new();
+        assert_eq!(read(&folder.path(""), 5).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        assert_eq!(read(Path::new("/dev/zero"), 5).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        let link = folder.path("link");
+        std::os::unix::fs::symlink(folder.write("target", "1"), &link).unwrap();
+        assert_eq!(read(&link, 5).unwrap().as_slice(), b"1", "mounted secrets are links");
+    }
+}

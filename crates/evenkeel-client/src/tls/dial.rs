@@ -1,0 +1,119 @@
+//! [`Dialer`]: connections to the server that requests can be sent on.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use tokio::time::{Instant, timeout};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use super::error::TlsError;
+use super::material::Material;
+use crate::config::{Config, ConfigError, HttpVersions};
+use crate::transport::connect::{BoxIo, Dial, Dialed, Dialing};
+use crate::transport::{Lane, TransportError, TransportFault};
+
+use crate::transport::proxy::{ProxyEnvironment, Route};
+
+/// Connections to the server of a configuration: through its proxy if there is one, protected if its URL says `https`.
+/// Clones share what they know.
+///
+/// Over TLS the server chooses the version of HTTP. Without it there is nobody to ask: HTTP/2 is spoken only if nothing
+/// else may be.
+#[derive(Clone, Debug)]
+pub(crate) struct Dialer {
+    route: Arc<Route>,
+    http: HttpVersions,
+    protection: Option<Arc<Protection>>,
+}
+
+#[derive(Debug)]
+struct Protection {
+    material: Arc<Material>,
+    /// The last epoch that somebody was told about.
+    told: AtomicU64,
+    name: ServerName<'static>,
+    timeout: Duration,
+}
+
+impl Dialer {
+    /// Checks everything that can be checked without the server. Blocks while certificates are read from files.
+    pub(crate) fn new(config: &Config, environment: &ProxyEnvironment, now: Instant) -> Result<Self, ConfigError> {
+        let Config { server, tls, connections, .. } = config;
+        let protection = if server.is_tls() {
+            let name = tls.server_name.as_deref().filter(|name| !name.is_empty()).unwrap_or(server.host());
+            Some(Arc::new(Protection {
+                name: super::server_name(name)?,
+                material: Arc::new(Material::new(tls, connections.http, now)?),
+                told: AtomicU64::new(0),
+                timeout: connections.tls_timeout,
+            }))
+        } else {
+            None
+        };
+        if server.is_tls() && tls.insecure_skip_verify {
+            tracing::warn!(
+                %server,
+                "the server's certificate is not verified: whoever is on the network can read and change everything"
+            );
+        }
+        let route = Arc::new(Route::new(server, &config.proxy, connections, environment)?);
+        Ok(Dialer { route, http: connections.http, protection })
+    }
+
+    /// To be asked before every request: whether certificates have changed since this was last asked, so that connections
+    /// made before now should get no more requests. Never waits; see [`Material`].
+    pub(crate) fn rotated(&self, now: Instant) -> bool {
+        self.protection.as_ref().is_some_and(|protection| {
+            let epoch = protection.material.touch(now);
+            // Only who finds something new writes, so that requests on all cores share the line.
+            protection.told.load(Ordering::Relaxed) < epoch
+                && protection.told.fetch_max(epoch, Ordering::Relaxed) < epoch
+        })
+    }
+
+    async fn connect(self) -> Result<Dialed, TransportError> {
+        let io = self.route.connect().await?;
+        let Some(protection) = &self.protection else {
+            return Ok(Dialed { io, http2: self.http == HttpVersions::Http2Only });
+        };
+        let host = self.route.host();
+        let attempt = async {
+            let config = protection.material.for_handshake(Instant::now()).await;
+            handshake(config, protection.name.clone(), io, host).await
+        };
+        let Ok(stream) = timeout(protection.timeout, attempt).await else {
+            return Err(TransportError::bare(TransportFault::ConnectTimeout, host));
+        };
+        let stream = stream?;
+        let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+        if self.http == HttpVersions::Http2Only && !http2 {
+            return Err(TransportError::new(TransportFault::Tls, host, TlsError::NoHttp2));
+        }
+        Ok(Dialed { io: Box::new(stream), http2 })
+    }
+}
+
+impl Dial for Dialer {
+    fn dial(&self, _: Lane) -> Dialing {
+        Box::pin(self.clone().connect())
+    }
+}
+
+/// Shakes hands with whoever is at the other end, who has to be of this name. Takes as long as the other end likes.
+pub(crate) async fn handshake(
+    config: Arc<ClientConfig>,
+    name: ServerName<'static>,
+    io: BoxIo,
+    host: &str,
+) -> Result<TlsStream<BoxIo>, TransportError> {
+    TlsConnector::from(config).connect(name, io).await.map_err(|error| {
+        let error = TlsError::of_handshake(error);
+        // A connection that broke says nothing about certificates, and may well hold the next time.
+        let fault = if matches!(error, TlsError::Io(_)) { TransportFault::Connect } else { TransportFault::Tls };
+        TransportError::new(fault, host, error)
+    })
+}

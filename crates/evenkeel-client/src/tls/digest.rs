@@ -1,0 +1,17 @@
+//! [`Digest`]: stands for the content of files, so that a change is noticed without keeping what may be secret.
+
+use sha2::{Digest as _, Sha256};
+
+/// Stands for the content of files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Digest([u8; 32]);
+
+/// The digest of these texts, in this order.
+pub(super) fn digest<'a>(texts: impl IntoIterator<Item = &'a [u8]>) -> Digest {
+    let mut hash = Sha256::new();
+    for text in texts {
+        hash.update((text.len() as u64).to_be_bytes());
+        hash.update(text);
+    }
+    Digest(hash.finalize().into())
+}

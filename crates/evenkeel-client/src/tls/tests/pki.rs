@@ -1,0 +1,143 @@
+//! Authorities, certificates and servers for tests.
+
+use std::sync::Arc;
+
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
+    KeyPair, KeyUsagePurpose, date_time_ymd,
+};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use tokio::time::Instant;
+
+use crate::config::{HttpVersions, Identity, Pem, PrivateKey, Tls};
+use crate::tls::material::Material;
+use crate::tls::provider;
+
+/// A certificate and its key in PEM.
+pub(crate) struct Pair {
+    pub(crate) certificate: String,
+    pub(crate) key: String,
+}
+
+impl Pair {
+    pub(crate) fn identity(&self) -> Identity {
+        Identity { certificate: Pem::Data(self.certificate.clone()), key: PrivateKey::Data(self.key.as_str().into()) }
+    }
+
+    fn chain(&self) -> Vec<CertificateDer<'static>> {
+        CertificateDer::pem_slice_iter(self.certificate.as_bytes()).collect::<Result<_, _>>().unwrap()
+    }
+
+    fn private(&self) -> PrivateKeyDer<'static> {
+        PrivateKeyDer::from_pem_slice(self.key.as_bytes()).unwrap()
+    }
+}
+
+/// Which years a certificate is valid in.
+pub(crate) type Years = (i32, i32);
+
+pub(crate) const VALID: Years = (2020, 4000);
+
+fn params(common_name: &str, names: &[&str], years: Years) -> CertificateParams {
+    let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+    let mut params = CertificateParams::new(names).unwrap();
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, common_name);
+    params.not_before = date_time_ymd(years.0, 1, 1);
+    params.not_after = date_time_ymd(years.1, 1, 1);
+    params
+}
+
+/// Somebody who vouches.
+pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
+
+impl Authority {
+    pub(crate) fn new(name: &str) -> Self {
+        let mut params = params(name, &[], VALID);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
+        Authority(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
+    }
+
+    pub(crate) fn pem(&self) -> String {
+        self.0.pem()
+    }
+
+    /// A configuration that trusts this authority alone.
+    pub(crate) fn trusted(&self) -> Tls {
+        Tls { ca: Some(Pem::Data(self.pem())), ..Tls::default() }
+    }
+
+    pub(crate) fn server(&self, names: &[&str], years: Years) -> Pair {
+        self.issue(params("server", names, years), ExtendedKeyUsagePurpose::ServerAuth)
+    }
+
+    pub(crate) fn client(&self, name: &str) -> Pair {
+        self.issue(params(name, &[], VALID), ExtendedKeyUsagePurpose::ClientAuth)
+    }
+
+    fn issue(&self, mut params: CertificateParams, purpose: ExtendedKeyUsagePurpose) -> Pair {
+        params.extended_key_usages = vec![purpose];
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.signed_by(&key, &self.0).unwrap();
+        Pair { certificate: certificate.pem(), key: key.serialize_pem() }
+    }
+}
+
+/// A certificate that vouches for itself and calls itself an authority, for these purposes.
+pub(crate) fn self_signed(name: &str, years: Years, purposes: &[ExtendedKeyUsagePurpose]) -> Pair {
+    let mut params = params(name, &[name], years);
+    params.extended_key_usages = purposes.to_vec();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let key = KeyPair::generate().unwrap();
+    Pair { certificate: params.self_signed(&key).unwrap().pem(), key: key.serialize_pem() }
+}
+
+/// A server with this certificate, which speaks these protocols and lets in whom this authority vouches for.
+pub(crate) fn server(pair: &Pair, alpn: &[&str], clients: Option<&Authority>) -> Arc<ServerConfig> {
+    let builder = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions().unwrap();
+    let builder = match clients {
+        None => builder.with_no_client_auth(),
+        Some(authority) => {
+            let mut roots = RootCertStore::empty();
+            roots.add(authority.0.der().clone()).unwrap();
+            builder.with_client_cert_verifier(
+                WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider()).build().unwrap(),
+            )
+        }
+    };
+    let mut config = builder.with_single_cert(pair.chain(), pair.private()).unwrap();
+    config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
+    Arc::new(config)
+}
+
+/// A server that shows a certificate whose key it does not have.
+pub(crate) fn impostor(shown: &Pair, owned: &Pair) -> Arc<ServerConfig> {
+    let key = rustls::crypto::ring::sign::any_supported_type(&owned.private()).unwrap();
+    let certified = rustls::sign::CertifiedKey::new(shown.chain(), key);
+    let config = ServerConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_cert_resolver(Arc::new(rustls::sign::SingleCertAndKey::from(certified)));
+    Arc::new(config)
+}
+
+/// The same server, speaking only this version of TLS.
+pub(crate) fn only(pair: &Pair, version: &'static rustls::SupportedProtocolVersion) -> Arc<ServerConfig> {
+    let config = ServerConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[version])
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(pair.chain(), pair.private())
+        .unwrap();
+    Arc::new(config)
+}
+
+/// A client of this configuration.
+pub(crate) fn client(tls: &Tls, http: HttpVersions) -> Arc<ClientConfig> {
+    Material::new(tls, http, Instant::now()).unwrap().current()
+}

@@ -1,0 +1,253 @@
+//! [`Dial`]: making one connection to the server, and the plain TCP way of doing it.
+//!
+//! What protects a connection (TLS) or leads it around a corner (a proxy) is built on [`tcp_connect`] and hides behind the
+//! same trait, so that whoever needs a connection, the pool or an upgrade, gets it the same way.
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::time::Duration;
+
+use socket2::{SockRef, TcpKeepalive};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::Lane;
+use super::error::{TransportError, TransportFault};
+use crate::config::{Connections, HttpVersions, ServerUrl};
+use crate::rest::metrics;
+
+/// How long one address may take before the next one is tried beside it.
+const NEXT_ADDRESS_AFTER: Duration = Duration::from_millis(250);
+
+/// Bytes in and out.
+pub(crate) trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
+
+/// Bytes in and out, whatever carries them.
+pub(crate) type BoxIo = Box<dyn Io>;
+
+/// A connection that is there, and what is to be spoken on it.
+pub(crate) struct Dialed {
+    /// The connection.
+    pub(crate) io: BoxIo,
+    /// Whether HTTP/2 was agreed on; HTTP/1.1 otherwise.
+    pub(crate) http2: bool,
+}
+
+/// What [`Dial::dial`] answers with.
+pub(crate) type Dialing = Pin<Box<dyn Future<Output = Result<Dialed, TransportError>> + Send>>;
+
+/// Makes connections to one server.
+///
+/// The future is polled inside a tokio runtime. It ends by itself, in bounded time, and dropping it leaves nothing behind.
+pub(crate) trait Dial: Send + Sync {
+    /// Makes a connection.
+    fn dial(&self, lane: Lane) -> Dialing;
+}
+
+impl fmt::Debug for Dialed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Dialed").field("http2", &self.http2).finish_non_exhaustive()
+    }
+}
+
+/// Plain TCP. HTTP/2 is spoken only if nothing else may be: without TLS there is no way to ask.
+#[derive(Clone, Debug)]
+pub(crate) struct TcpDial {
+    host: String,
+    port: u16,
+    connections: Connections,
+}
+
+impl TcpDial {
+    /// Connections straight to this server.
+    pub(crate) fn new(server: &ServerUrl, connections: &Connections) -> Self {
+        TcpDial { host: server.host().to_owned(), port: server.port(), connections: connections.clone() }
+    }
+}
+
+impl Dial for TcpDial {
+    fn dial(&self, _: Lane) -> Dialing {
+        let this = self.clone();
+        Box::pin(async move {
+            let stream = tcp_connect(&this.host, this.port, &this.connections).await?;
+            Ok(Dialed { io: Box::new(stream), http2: this.connections.http == HttpVersions::Http2Only })
+        })
+    }
+}
+
+/// Connects to a host by name or address: all its addresses are tried in turn, the next one as soon as one fails or
+/// takes longer than a quarter of a second, and the first that answers wins. The whole, name resolution included, takes
+/// no longer than [`Connections::connect_timeout`].
+pub(crate) async fn tcp_connect(host: &str, port: u16, connections: &Connections) -> Result<TcpStream, TransportError> {
+    in_time(host, connections.connect_timeout, async {
+        let asked = Instant::now();
+        let addresses = tokio::net::lookup_host((host, port)).await;
+        metrics::resolved(host, asked.elapsed());
+        let addresses = addresses.map_err(|error| TransportError::new(TransportFault::Resolve, host, error))?;
+        let stream = first_to_answer(addresses, TcpStream::connect).await.map_err(|error| match error {
+            Some(error) => TransportError::new(connect_fault(&error), host, error),
+            None => TransportError::bare(TransportFault::Resolve, host),
+        })?;
+        tune(&stream, connections).map_err(|error| TransportError::new(TransportFault::Connect, host, error))?;
+        Ok(stream)
+    })
+    .await
+}
+
+/// What an attempt to connect comes to, if it comes to anything in time.
+async fn in_time<T>(
+    host: &str,
+    timeout: Duration,
+    attempt: impl Future<Output = Result<T, TransportError>>,
+) -> Result<T, TransportError> {
+    match tokio::time::timeout(timeout, attempt).await {
+        Ok(result) => result,
+        Err(_) => Err(TransportError::bare(TransportFault::ConnectTimeout, host)),
+    }
+}
+
+/// The first address that answers, or the first failure; `None` if there is no address at all.
+async fn first_to_answer<S, F>(
+    addresses: impl Iterator<Item = SocketAddr>,
+    connect: impl Fn(SocketAddr) -> F,
+) -> Result<S, Option<io::Error>>
+where
+    S: Send + 'static,
+    F: Future<Output = io::Result<S>> + Send + 'static,
+{
+    let mut addresses = addresses.peekable();
+    let mut attempts = JoinSet::new();
+    let mut first_failure = None;
+    while let Some(address) = addresses.next() {
+        attempts.spawn(connect(address));
+        // The last one is waited for without end; the caller's clock is ticking.
+        let patience = if addresses.peek().is_some() { NEXT_ADDRESS_AFTER } else { Duration::MAX };
+        while let Ok(Some(ended)) = tokio::time::timeout(patience, attempts.join_next()).await {
+            match ended.unwrap_or_else(|panic| Err(io::Error::other(panic))) {
+                Ok(stream) => return Ok(stream),
+                Err(error) => first_failure.get_or_insert(error),
+            };
+            if addresses.peek().is_some() {
+                break;
+            }
+        }
+    }
+    Err(first_failure)
+}
+
+fn connect_fault(error: &io::Error) -> TransportFault {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => TransportFault::Refused,
+        io::ErrorKind::TimedOut => TransportFault::ConnectTimeout,
+        _ => TransportFault::Connect,
+    }
+}
+
+/// No delay for small writes, and a kernel that notices when the other side is gone.
+fn tune(stream: &TcpStream, connections: &Connections) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let socket = SockRef::from(stream);
+    if !connections.tcp_keepalive.is_zero() {
+        let keepalive =
+            TcpKeepalive::new().with_time(connections.tcp_keepalive).with_interval(connections.tcp_keepalive);
+        socket.set_tcp_keepalive(&keepalive)?;
+        // Keepalive only speaks up when nothing is on its way. What was sent and is never acknowledged would otherwise be
+        // repeated for a quarter of an hour.
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        socket.set_tcp_user_timeout(Some(connections.tcp_keepalive + connections.ping_timeout))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    async fn listener() -> (TcpListener, SocketAddr) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        (listener, address)
+    }
+
+    async fn closed() -> SocketAddr {
+        listener().await.1
+    }
+
+    #[tokio::test]
+    async fn trn_017_a_connection_has_keepalive_and_no_delay() {
+        let (_listener, address) = listener().await;
+        let stream = tcp_connect("127.0.0.1", address.port(), &Connections::default()).await.unwrap();
+        assert!(stream.nodelay().unwrap());
+        let socket = SockRef::from(&stream);
+        assert!(socket.keepalive().unwrap());
+        assert_eq!(socket.tcp_keepalive_time().unwrap(), Duration::from_secs(30));
+        #[cfg(target_os = "linux")]
+        assert_eq!(socket.tcp_user_timeout().unwrap(), Some(Duration::from_secs(45)));
+    }
+
+    #[tokio::test]
+    async fn all_addresses_are_tried() {
+        let (_listener, open) = listener().await;
+        let addresses = [closed().await, closed().await, open];
+        let stream = first_to_answer(addresses.into_iter(), TcpStream::connect).await.unwrap();
+        assert_eq!(stream.peer_addr().unwrap(), open);
+        let addresses = [closed().await, closed().await];
+        let error = first_to_answer(addresses.into_iter(), TcpStream::connect).await.unwrap_err().unwrap();
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
+        let none = first_to_answer(std::iter::empty(), TcpStream::connect).await;
+        assert!(none.unwrap_err().is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_address_that_does_not_answer_holds_up_the_next_for_a_quarter_of_a_second() {
+        // Port 1 never answers, port 2 refuses at once, any other answers after a second.
+        let connect = |address: SocketAddr| async move {
+            match address.port() {
+                1 => std::future::pending().await,
+                2 => Err(io::ErrorKind::ConnectionRefused.into()),
+                port => {
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    Ok(port)
+                }
+            }
+        };
+        for (ports, winner, millis) in [
+            (&[3][..], 3, 1_000),
+            (&[1, 3][..], 3, 1_250),
+            (&[2, 3][..], 3, 1_000),
+            (&[3, 1][..], 3, 1_000),
+            (&[3, 4][..], 3, 1_000),
+            (&[1, 1, 2, 4][..], 4, 1_500),
+        ] {
+            let begin = tokio::time::Instant::now();
+            let addresses = ports.iter().map(|port| SocketAddr::from(([127, 0, 0, 1], *port)));
+            assert_eq!(first_to_answer(addresses, connect).await.unwrap(), winner, "{ports:?}");
+            assert_eq!(begin.elapsed().as_millis(), millis, "{ports:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn trn_017_the_time_to_connect_is_limited_to_30_s() {
+        let begin = tokio::time::Instant::now();
+        let never = std::future::pending::<Result<(), _>>();
+        let error = in_time("server", Connections::default().connect_timeout, never).await.unwrap_err();
+        assert_eq!((error.fault(), error.host()), (TransportFault::ConnectTimeout, "server"));
+        assert!(error.is_timeout());
+        assert_eq!(begin.elapsed(), Duration::from_secs(30));
+    }
+
+    #[tokio::test]
+    async fn a_name_without_an_address_is_told_apart() {
+        let error = tcp_connect("no such host.invalid", 80, &Connections::default()).await.unwrap_err();
+        assert_eq!(error.fault(), TransportFault::Resolve);
+    }
+}

@@ -1,0 +1,252 @@
+//! What an answer may be: so large, so silent, and no larger or more silent.
+//!
+//! These wrap bodies; which of them a body needs is for whoever asked for it to say. A body that goes beyond a limit is
+//! an error, and dropping it closes its connection or resets its stream, so that nothing more of it comes.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::{Buf, Bytes};
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use tokio::time::{Instant, Sleep};
+
+use super::Body;
+use super::error::{BoxError, TransportError, TransportFault};
+
+/// Why the bytes of an answer were not accepted, though they came.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BodyError {
+    /// There are more than are allowed.
+    #[error("the answer has more than {limit} bytes, which is the limit")]
+    TooLarge {
+        /// How many are allowed.
+        limit: u64,
+    },
+    /// They are so many more than were sent that it can only be an attack.
+    #[error("the answer is more than {limit} times as large as its compressed form, which is the limit")]
+    Inflated {
+        /// How many times larger it may be.
+        limit: u64,
+    },
+    /// They are encoded in a way that was not asked for.
+    #[error("the answer is encoded as {encoding:?}, and only gzip is understood")]
+    Encoding {
+        /// How, as far as it can be printed; cut if it is long.
+        encoding: String,
+    },
+    /// They are no gzip.
+    #[error("the answer says it is gzip, and is not")]
+    Corrupt {
+        /// What is wrong with them.
+        source: io::Error,
+    },
+}
+
+/// A body of at most so many bytes.
+#[derive(Debug)]
+pub(crate) struct Limited {
+    body: Body,
+    limit: u64,
+    left: u64,
+}
+
+impl Limited {
+    /// At most `limit` bytes of this body.
+    pub(crate) fn new(body: Body, limit: usize) -> Self {
+        Limited { body, limit: limit as u64, left: limit as u64 }
+    }
+}
+
+impl HttpBody for Limited {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        // A body that says beforehand that it will be too large need not be read at all.
+        let too_large = BodyError::TooLarge { limit: self.limit };
+        if self.body.size_hint().lower() > self.left {
+            return Poll::Ready(Some(Err(too_large.into())));
+        }
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
+        let bytes = match &frame {
+            Some(Ok(frame)) => frame.data_ref().map_or(0, |data| data.remaining() as u64),
+            _ => 0,
+        };
+        match self.left.checked_sub(bytes) {
+            Some(left) => {
+                self.left = left;
+                Poll::Ready(frame)
+            }
+            None => Poll::Ready(Some(Err(too_large.into()))),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    /// No more than the limit, so that whoever makes room beforehand makes no more than that.
+    fn size_hint(&self) -> SizeHint {
+        let inner = self.body.size_hint();
+        let mut hint = SizeHint::new();
+        let upper = inner.upper().unwrap_or(self.left).min(self.left);
+        hint.set_upper(upper);
+        hint.set_lower(inner.lower().min(upper));
+        hint
+    }
+}
+
+/// A body that is silent for at most so long.
+///
+/// The clock runs only while somebody waits for bytes: a reader who takes his time is not the server's fault.
+pub(crate) struct Talkative {
+    body: Body,
+    host: Box<str>,
+    patience: Duration,
+    /// Made when it is first waited for, then used again and again.
+    silence: Option<Pin<Box<Sleep>>>,
+    /// Whether the clock runs.
+    waiting: bool,
+}
+
+impl Talkative {
+    /// This body of an answer of `host`, which may be silent for at most `patience`.
+    pub(crate) fn new(body: Body, patience: Duration, host: &str) -> Self {
+        Talkative { body, host: host.into(), patience, silence: None, waiting: false }
+    }
+}
+
+impl HttpBody for Talkative {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let this = self.get_mut();
+        if let Poll::Ready(frame) = Pin::new(&mut this.body).poll_frame(context) {
+            this.waiting = false;
+            return Poll::Ready(frame);
+        }
+        let silence = match &mut this.silence {
+            Some(silence) => {
+                if !this.waiting
+                    && let Some(end) = Instant::now().checked_add(this.patience)
+                {
+                    silence.as_mut().reset(end);
+                }
+                silence
+            }
+            none => none.insert(Box::pin(tokio::time::sleep(this.patience))),
+        };
+        this.waiting = true;
+        ready!(silence.as_mut().poll(context));
+        this.waiting = false;
+        Poll::Ready(Some(Err(TransportError::bare(TransportFault::Timeout, &this.host).into())))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use http_body_util::BodyExt;
+
+    use super::*;
+
+    /// A body of so many pieces of so many bytes, each after a while, of a length that is not told.
+    struct Pieces {
+        left: usize,
+        size: usize,
+        pause: Duration,
+        sleep: Option<Pin<Box<Sleep>>>,
+    }
+
+    impl Pieces {
+        fn new(count: usize, size: usize) -> Self {
+            Pieces { left: count, size, pause: Duration::ZERO, sleep: None }
+        }
+    }
+
+    impl HttpBody for Pieces {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            context: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            if self.left == 0 {
+                return Poll::Ready(None);
+            }
+            if !self.pause.is_zero() {
+                let pause = self.pause;
+                ready!(self.sleep.get_or_insert_with(|| Box::pin(tokio::time::sleep(pause))).as_mut().poll(context));
+                self.sleep = None;
+            }
+            self.left -= 1;
+            Poll::Ready(Some(Ok(Frame::data(vec![b'x'; self.size].into()))))
+        }
+    }
+
+    #[tokio::test]
+    async fn sec_40_a_body_beyond_its_limit_is_a_typed_error() {
+        let fits = Limited::new(Body::new(Pieces::new(4, 25)), 100);
+        assert_eq!(fits.collect().await.unwrap().to_bytes().len(), 100);
+
+        let mut body = Limited::new(Body::new(Pieces::new(5, 25)), 100);
+        for _ in 0..4 {
+            assert!(body.frame().await.unwrap().is_ok());
+        }
+        let error = body.frame().await.unwrap().unwrap_err();
+        assert!(matches!(error.downcast_ref(), Some(BodyError::TooLarge { limit: 100 })), "{error}");
+    }
+
+    #[tokio::test]
+    async fn sec_40_sec_44_a_length_beyond_the_limit_is_refused_before_a_byte_is_read() {
+        let mut body = Limited::new(Body::full(vec![0; 101]), 100);
+        // Nobody makes room for more than the limit, whatever is promised.
+        assert_eq!(body.size_hint().upper(), Some(100));
+        assert_eq!(body.size_hint().lower(), 100);
+        let error = body.frame().await.unwrap().unwrap_err();
+        assert!(matches!(error.downcast_ref(), Some(BodyError::TooLarge { limit: 100 })), "{error}");
+        assert_eq!(Limited::new(Body::new(Pieces::new(1, 1)), 100).size_hint().upper(), Some(100));
+    }
+
+    fn slow(count: usize, pause: u64) -> Body {
+        Body::new(Pieces { pause: Duration::from_secs(pause), ..Pieces::new(count, 1) })
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_may_last_for_ever_as_long_as_it_is_not_silent_for_too_long() {
+        let body = Talkative::new(slow(100, 59), Duration::from_secs(60), "server");
+        assert_eq!(body.collect().await.unwrap().to_bytes().len(), 100);
+
+        let begin = Instant::now();
+        let mut body = Talkative::new(slow(2, 61), Duration::from_secs(60), "server");
+        let error = body.frame().await.unwrap().unwrap_err();
+        let error: Box<TransportError> = error.downcast().unwrap();
+        assert_eq!((error.fault(), error.host()), (TransportFault::Timeout, "server"));
+        assert_eq!(begin.elapsed().as_secs(), 60);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_clock_does_not_run_while_nobody_waits() {
+        let mut body = Talkative::new(slow(3, 10), Duration::from_secs(60), "server");
+        for _ in 0..3 {
+            body.frame().await.unwrap().unwrap();
+            tokio::time::sleep(Duration::from_secs(1_000)).await;
+        }
+        assert!(body.frame().await.is_none());
+    }
+}

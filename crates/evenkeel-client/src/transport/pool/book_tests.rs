@@ -1,0 +1,368 @@
+use super::*;
+
+/// A connection or a waiter by name. Capital letters are alive.
+#[derive(Clone, Debug, PartialEq)]
+struct Named(char);
+
+impl Alive for Named {
+    fn is_alive(&self) -> bool {
+        self.0.is_uppercase()
+    }
+}
+
+type TestBook = Book<Named, Named, Named>;
+
+/// What is to be done, to be read: `W:A1` for waiter W who gets all of connection 1 named A, `W:a1` for a stream of it.
+fn told(todo: Todo<Named, Named, Named>) -> (Vec<String>, usize) {
+    let grants = todo.grants.into_iter().map(|(waiter, grant)| match grant {
+        Grant::One(id, one) => format!("{}:all of {}{id}", waiter.0, one.0),
+        Grant::Many(id, many) => format!("{}:stream of {}{id}", waiter.0, many.0),
+    });
+    (grants.collect(), todo.dials)
+}
+
+fn nothing() -> (Vec<String>, usize) {
+    (Vec::new(), 0)
+}
+
+fn grants<const N: usize>(grants: [&str; N], dials: usize) -> (Vec<String>, usize) {
+    (grants.map(str::to_owned).to_vec(), dials)
+}
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+#[test]
+fn one_dial_for_all_who_wait_while_nobody_knows_what_is_spoken() {
+    let now = Instant::now();
+    let mut book = TestBook::new(25, 100);
+    assert!(book.ask().is_none());
+    assert_eq!(told(book.wait(Named('U'))), grants([], 1));
+    assert_eq!(told(book.wait(Named('V'))), nothing());
+    assert_eq!(told(book.wait(Named('W'))), nothing());
+    // The first goes ahead; the others follow when the server has said how many may.
+    assert_eq!(told(book.dialed_many(1, Named('A'), now)), grants(["U:stream of A1"], 0));
+    assert_eq!(told(book.wait(Named('X'))), nothing());
+    assert_eq!(told(book.allow(1, 3)), grants(["V:stream of A1", "W:stream of A1"], 1));
+    // One is waiting for another connection; a stream that ends serves as well.
+    assert_eq!(told(book.stream_done(1, now)), grants(["X:stream of A1"], 0));
+    assert_eq!(told(book.dialed_many(2, Named('B'), now)), nothing());
+}
+
+#[test]
+fn one_dial_each_where_connections_cannot_be_shared() {
+    let now = Instant::now();
+    let mut book = TestBook::new(25, 100);
+    assert_eq!(told(book.wait(Named('U'))).1, 1);
+    assert_eq!(told(book.wait(Named('V'))).1, 0);
+    assert_eq!(told(book.wait(Named('W'))).1, 0);
+    assert_eq!(told(book.dialed_one(1, Named('A'), now)), grants(["U:all of A1"], 2));
+    assert_eq!(told(book.wait(Named('X'))).1, 1);
+    assert_eq!(told(book.give_back(1, Named('A'), now)), grants(["V:all of A1"], 0));
+    assert_eq!(told(book.dialed_one(2, Named('B'), now)), grants(["W:all of B2"], 0));
+    // A connection that cannot be made is the misfortune of one.
+    let (bereft, todo) = book.dial_failed();
+    assert_eq!((bereft, told(todo)), (vec![Named('X')], nothing()));
+}
+
+#[test]
+fn who_has_given_up_gets_nothing_and_holds_up_nobody() {
+    let now = Instant::now();
+    let mut book = TestBook::new(25, 100);
+    for waiter in ['u', 'v', 'W', 'x'] {
+        let _ = book.wait(Named(waiter));
+    }
+    assert_eq!(told(book.dialed_one(1, Named('A'), now)), grants(["W:all of A1"], 0));
+    // Nobody is left for it.
+    assert_eq!(told(book.give_back(1, Named('A'), now)), nothing());
+    assert!(matches!(book.ask(), Some(Grant::One(1, Named('A')))));
+}
+
+#[test]
+fn the_youngest_idle_connection_is_used_and_the_oldest_goes() {
+    let now = Instant::now();
+    let mut book = TestBook::new(2, 100);
+    for (id, name) in [(1, 'A'), (2, 'B'), (3, 'C'), (4, 'd')] {
+        assert_eq!(told(book.dialed_one(id, Named(name), now)), nothing());
+    }
+    // D is dead, A and B were too many.
+    assert!(matches!(book.ask(), Some(Grant::One(3, _))));
+    assert!(book.ask().is_none());
+}
+
+#[test]
+fn a_failed_dial_is_told_to_all_who_waited_for_the_same_connection() {
+    let mut book = TestBook::new(25, 100);
+    let _ = book.wait(Named('U'));
+    let _ = book.wait(Named('V'));
+    let (bereft, todo) = book.dial_failed();
+    assert_eq!((bereft.len(), told(todo)), (2, nothing()));
+    assert!(book.is_empty());
+    // And the next one tries anew.
+    assert_eq!(told(book.wait(Named('W'))).1, 1);
+}
+
+#[test]
+fn a_connection_lost_before_the_server_spoke_is_replaced() {
+    let now = Instant::now();
+    let mut book = TestBook::new(25, 100);
+    let _ = book.wait(Named('U'));
+    let _ = book.wait(Named('V'));
+    assert_eq!(told(book.dialed_many(1, Named('A'), now)), grants(["U:stream of A1"], 0));
+    assert_eq!(told(book.lost(1)), grants([], 1));
+    // A stream of a connection that is gone matters to nobody.
+    assert_eq!(told(book.stream_done(1, now)), nothing());
+}
+
+#[test]
+fn a_server_that_allows_fewer_streams_later_gets_no_more() {
+    let now = Instant::now();
+    let mut book = TestBook::new(25, 100);
+    let _ = book.dialed_many(1, Named('A'), now);
+    let _ = book.allow(1, 10);
+    assert!(book.ask().is_some() && book.ask().is_some());
+    let _ = book.allow(1, 0);
+    assert!(book.ask().is_none());
+    assert_eq!(told(book.wait(Named('U'))).1, 1);
+    let _ = book.stream_done(1, now);
+    assert_eq!(told(book.allow(1, 10)), grants(["U:stream of A1"], 0));
+}
+
+#[test]
+fn what_is_unused_expires_and_what_is_used_does_not() {
+    let begin = Instant::now();
+    let mut book = TestBook::new(25, 100);
+    let _ = book.dialed_one(1, Named('A'), begin);
+    let _ = book.dialed_many(2, Named('B'), begin);
+    let _ = book.allow(2, 100);
+    let later = begin + seconds(60);
+    assert_eq!(book.expire(1, later, seconds(90)), Expiry::Later(seconds(30)));
+    assert_eq!(book.expire(2, later, seconds(90)), Expiry::Later(seconds(30)));
+    assert!(matches!(book.ask(), Some(Grant::Many(2, _))));
+    let much_later = begin + seconds(1_000);
+    assert_eq!(book.expire(1, much_later, seconds(90)), Expiry::Expired);
+    assert_eq!(book.expire(2, much_later, seconds(90)), Expiry::Later(seconds(90)));
+    let _ = book.stream_done(2, much_later);
+    assert_eq!(book.expire(2, much_later + seconds(90), seconds(90)), Expiry::Expired);
+    assert!(book.ask().is_none());
+}
+
+#[test]
+fn trn_014_what_is_retired_is_neither_given_nor_taken_back() {
+    let now = Instant::now();
+    let mut book = TestBook::new(25, 100);
+    let _ = book.dialed_one(1, Named('A'), now);
+    let _ = book.dialed_one(2, Named('B'), now);
+    assert!(matches!(book.ask(), Some(Grant::One(2, _))));
+    // Two are there, one of them in use.
+    assert_eq!(told(book.retire(3).1), nothing());
+    assert_eq!(told(book.give_back(2, Named('B'), now)), nothing());
+    assert!(book.ask().is_none());
+}
+
+/// Whatever happens in whatever order, the book overbooks nothing, serves nobody twice, and leaves nobody waiting for
+/// something that is not on its way.
+mod any_history {
+    use std::cell::Cell;
+    use std::collections::BTreeMap;
+    use std::rc::Rc;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[derive(Clone, Debug)]
+    enum Event {
+        Ask,
+        GiveUp(usize),
+        DialedOne,
+        DialedMany,
+        DialFailed,
+        Free(usize),
+        Allow(usize, usize),
+        Lose(usize),
+        Retire,
+    }
+
+    fn event() -> impl Strategy<Value = Event> {
+        prop_oneof![
+            6 => Just(Event::Ask),
+            1 => any::<usize>().prop_map(Event::GiveUp),
+            2 => Just(Event::DialedOne),
+            2 => Just(Event::DialedMany),
+            1 => Just(Event::DialFailed),
+            5 => any::<usize>().prop_map(Event::Free),
+            2 => (any::<usize>(), 0..6_usize).prop_map(|(which, streams)| Event::Allow(which, streams)),
+            1 => any::<usize>().prop_map(Event::Lose),
+            1 => Just(Event::Retire),
+        ]
+    }
+
+    #[derive(Clone)]
+    struct Connection;
+
+    impl Alive for Connection {
+        fn is_alive(&self) -> bool {
+            true
+        }
+    }
+
+    struct Waiting(usize, Rc<Cell<bool>>);
+
+    impl Alive for Waiting {
+        fn is_alive(&self) -> bool {
+            self.1.get()
+        }
+    }
+
+    const MAX_STREAMS: usize = 4;
+
+    struct Model {
+        book: Book<Connection, Connection, Waiting>,
+        now: Instant,
+        last_id: Id,
+        dials: usize,
+        next_waiter: usize,
+        /// Who waits and has not given up.
+        waiting: BTreeMap<usize, Rc<Cell<bool>>>,
+        /// Connections by id: what the server allows, if they are shared.
+        open: BTreeMap<Id, Option<Option<usize>>>,
+        /// Connections in use, as often as they are.
+        used: Vec<Id>,
+        retired: Id,
+    }
+
+    impl Model {
+        fn granted(&mut self, grant: &Grant<Connection, Connection>) {
+            let (Grant::One(id, _) | Grant::Many(id, _)) = grant;
+            let streams = self.used.iter().filter(|used| *used == id).count();
+            let room = match self.open[id] {
+                Some(allowed) => allowed.map_or(1, |allowed| allowed.min(MAX_STREAMS)),
+                None => 1,
+            };
+            assert!(streams < room, "{id} is overbooked");
+            assert!(*id > self.retired, "{id} was retired");
+            self.used.push(*id);
+        }
+
+        fn carry_out(&mut self, todo: Todo<Connection, Connection, Waiting>) {
+            self.dials += todo.dials;
+            for (waiter, grant) in todo.grants {
+                self.waiting.remove(&waiter.0).expect("served once, and only who waits");
+                self.granted(&grant);
+            }
+        }
+
+        fn happens(&mut self, event: Event) {
+            let pick = |which: usize, ids: Vec<Id>| (!ids.is_empty()).then(|| ids[which % ids.len()]);
+            let todo = match event {
+                Event::Ask => match self.book.ask() {
+                    Some(grant) => return self.granted(&grant),
+                    None => {
+                        let alive = Rc::new(Cell::new(true));
+                        self.next_waiter += 1;
+                        self.waiting.insert(self.next_waiter, Rc::clone(&alive));
+                        self.book.wait(Waiting(self.next_waiter, alive))
+                    }
+                },
+                Event::GiveUp(which) => {
+                    let who = self.waiting.keys().copied().nth(which % self.waiting.len().max(1));
+                    if let Some(alive) = who.and_then(|who| self.waiting.remove(&who)) {
+                        alive.set(false);
+                    }
+                    return;
+                }
+                Event::DialedOne | Event::DialedMany | Event::DialFailed if self.dials == 0 => return,
+                Event::DialedOne => {
+                    self.dials -= 1;
+                    self.last_id += 1;
+                    self.open.insert(self.last_id, None);
+                    self.book.dialed_one(self.last_id, Connection, self.now)
+                }
+                Event::DialedMany => {
+                    self.dials -= 1;
+                    self.last_id += 1;
+                    self.open.insert(self.last_id, Some(None));
+                    self.book.dialed_many(self.last_id, Connection, self.now)
+                }
+                Event::DialFailed => {
+                    self.dials -= 1;
+                    let (bereft, todo) = self.book.dial_failed();
+                    for waiter in bereft {
+                        assert!(self.waiting.remove(&waiter.0).is_some() || !waiter.is_alive());
+                    }
+                    todo
+                }
+                Event::Free(which) => {
+                    let Some(id) = pick(which, self.used.clone()) else { return };
+                    let at = self.used.iter().position(|used| *used == id).unwrap();
+                    self.used.remove(at);
+                    match self.open.get(&id) {
+                        Some(None) => self.book.give_back(id, Connection, self.now),
+                        _ => self.book.stream_done(id, self.now),
+                    }
+                }
+                Event::Allow(which, streams) => {
+                    let shared = self.open.iter().filter(|(_, kind)| kind.is_some()).map(|(id, _)| *id).collect();
+                    let Some(id) = pick(which, shared) else { return };
+                    self.open.insert(id, Some(Some(streams)));
+                    self.book.allow(id, streams)
+                }
+                Event::Lose(which) => {
+                    let Some(id) = pick(which, self.open.keys().copied().collect()) else { return };
+                    self.open.remove(&id);
+                    self.used.retain(|used| *used != id);
+                    self.book.lost(id)
+                }
+                Event::Retire => {
+                    self.retired = self.last_id;
+                    self.book.retire(self.last_id).1
+                }
+            };
+            self.carry_out(todo);
+        }
+
+        /// Who waits has something to wait for: a connection being made, or the word of a server.
+        fn check(&self) {
+            let young = self.open.iter().any(|(id, kind)| *id > self.retired && *kind == Some(None));
+            assert!(self.waiting.is_empty() || self.dials > 0 || young, "{} wait for nothing", self.waiting.len());
+            assert_eq!(self.dials, self.book.dialing);
+            assert_eq!(self.open.len(), self.book.open);
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(128))]
+
+        #[test]
+        fn keeps_the_book_straight(events in proptest::collection::vec(event(), 0..100)) {
+            let mut model = Model {
+                book: Book::new(3, MAX_STREAMS),
+                now: Instant::now(),
+                last_id: 0,
+                dials: 0,
+                next_waiter: 0,
+                waiting: BTreeMap::new(),
+                open: BTreeMap::new(),
+                used: Vec::new(),
+                retired: 0,
+            };
+            for event in events {
+                model.happens(event);
+                model.check();
+            }
+        }
+    }
+}
+
+#[test]
+fn trn_014_who_waited_for_room_on_a_retired_connection_gets_a_new_one() {
+    let now = Instant::now();
+    let mut book = TestBook::new(25, 100);
+    let _ = book.wait(Named('U'));
+    let _ = book.wait(Named('V'));
+    assert_eq!(told(book.dialed_many(1, Named('A'), now)), grants(["U:stream of A1"], 0));
+    assert_eq!(told(book.retire(1).1), grants([], 1));
+    assert_eq!(told(book.dialed_many(2, Named('B'), now)), grants(["V:stream of B2"], 0));
+}

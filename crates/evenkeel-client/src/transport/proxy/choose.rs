@@ -1,0 +1,265 @@
+//! Which proxy, if any: the configuration's word, or the environment's. Pure.
+
+use std::net::IpAddr;
+
+use crate::config::{ConfigError, Proxy, ProxyUrl, ServerUrl};
+
+/// What the environment says about proxies, as a value.
+#[derive(Clone, Default)]
+pub(crate) struct ProxyEnvironment {
+    https: Option<String>,
+    http: Option<String>,
+    except: String,
+}
+
+impl ProxyEnvironment {
+    /// What these variables say; the first of each pair that is not empty counts.
+    ///
+    /// `HTTP_PROXY` is not believed inside a CGI program (one with `REQUEST_METHOD`): there it comes from whoever sends a
+    /// header `Proxy`.
+    pub(crate) fn new(variable: impl Fn(&str) -> Option<String>) -> Self {
+        let any = |names: [&str; 2]| names.into_iter().filter_map(&variable).find(|value| !value.is_empty());
+        let cgi = any(["REQUEST_METHOD", "REQUEST_METHOD"]).is_some();
+        ProxyEnvironment {
+            https: any(["HTTPS_PROXY", "https_proxy"]),
+            http: any(["HTTP_PROXY", "http_proxy"]).filter(|_| !cgi),
+            except: any(["NO_PROXY", "no_proxy"]).unwrap_or_default(),
+        }
+    }
+
+    /// What the variables of this process say now.
+    pub(crate) fn from_process() -> Self {
+        ProxyEnvironment::new(|name| std::env::var(name).ok())
+    }
+
+    /// This machine is never reached through a proxy: a proxy would reach another one.
+    fn proxy_for(&self, server: &ServerUrl) -> Option<&str> {
+        let proxy = if server.is_tls() { &self.https } else { &self.http };
+        let proxy = proxy.as_deref()?;
+        let host = server.host().trim_end_matches('.').to_ascii_lowercase();
+        (!server.is_loopback() && !is_excepted(&self.except, &host, server.port())).then_some(proxy)
+    }
+}
+
+/// The URLs may hold credentials.
+impl std::fmt::Debug for ProxyEnvironment {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ProxyEnvironment")
+            .field("https", &self.https.is_some())
+            .field("http", &self.http.is_some())
+            .field("except", &self.except)
+            .finish()
+    }
+}
+
+/// The proxy to use for this server; `None` for none.
+pub(super) fn choose(
+    proxy: &Proxy,
+    server: &ServerUrl,
+    environment: &ProxyEnvironment,
+) -> Result<Option<ProxyUrl>, ConfigError> {
+    match proxy {
+        Proxy::Direct => Ok(None),
+        Proxy::Url(url) => Ok(Some(url.clone())),
+        Proxy::Environment => match environment.proxy_for(server).map(str::trim) {
+            None | Some("") => Ok(None),
+            // People write `HTTPS_PROXY=proxy:3128`, and everybody understands it.
+            Some(url) if !url.contains("://") => ProxyUrl::parse(&format!("http://{url}")).map(Some),
+            Some(url) => ProxyUrl::parse(url).map(Some),
+        },
+    }
+}
+
+/// Whether `NO_PROXY` lists a host (in lower case, without brackets).
+///
+/// The list is separated by commas. `*` is everything; an address or a range (`10.0.0.0/8`) is that, if the host is an
+/// address; a name is itself and everything below it; a name after a dot (`.example.com`, `*.example.com`) only what is
+/// below it. Each but a range may end in a port, and then counts for that port only.
+fn is_excepted(list: &str, host: &str, port: u16) -> bool {
+    let address: Option<IpAddr> = host.parse().ok().map(|address: IpAddr| address.to_canonical());
+    list.split(',').map(|entry| entry.trim().to_ascii_lowercase()).any(|entry| matches(&entry, host, address, port))
+}
+
+fn matches(entry: &str, host: &str, address: Option<IpAddr>, port: u16) -> bool {
+    if entry == "*" {
+        return true;
+    }
+    if let Some((network, prefix)) = entry.split_once('/') {
+        let network = network.parse().ok().map(|network: IpAddr| network.to_canonical());
+        let (Some(network), Some(address), Ok(prefix)) = (network, address, prefix.parse()) else { return false };
+        return is_within(address, network, prefix);
+    }
+    let (name, only_port) = split_port(entry);
+    if name.is_empty() || only_port.is_some_and(|only| only.parse() != Ok(port)) {
+        return false;
+    }
+    if let Ok(listed) = name.parse::<IpAddr>() {
+        return address == Some(listed.to_canonical());
+    }
+    let below = name.strip_prefix('*').filter(|rest| rest.starts_with('.')).unwrap_or(name);
+    match below.strip_prefix('.') {
+        Some(domain) => is_below(host, domain),
+        None => host == below || is_below(host, below),
+    }
+}
+
+/// `host`, `host:port`, `[address]`, `[address]:port` or a bare IPv6 address.
+fn split_port(entry: &str) -> (&str, Option<&str>) {
+    if let Some(rest) = entry.strip_prefix('[') {
+        return match rest.split_once(']') {
+            Some((address, "")) => (address, None),
+            Some((address, port)) => (address, port.strip_prefix(':')),
+            None => ("", None),
+        };
+    }
+    match entry.split_once(':') {
+        Some((name, port)) if !port.contains(':') => (name, Some(port)),
+        _ => (entry, None),
+    }
+}
+
+fn is_below(host: &str, domain: &str) -> bool {
+    !domain.is_empty() && host.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.'))
+}
+
+fn is_within(address: IpAddr, network: IpAddr, prefix: u32) -> bool {
+    match (address, network) {
+        (IpAddr::V4(address), IpAddr::V4(network)) if prefix <= 32 => {
+            let differ = address.to_bits() ^ network.to_bits();
+            differ.checked_shr(32 - prefix).unwrap_or(0) == 0
+        }
+        (IpAddr::V6(address), IpAddr::V6(network)) if prefix <= 128 => {
+            let differ = address.to_bits() ^ network.to_bits();
+            differ.checked_shr(128 - prefix).unwrap_or(0) == 0
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn environment(pairs: &[(&str, &str)]) -> ProxyEnvironment {
+        ProxyEnvironment::new(|name| pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned()))
+    }
+
+    fn chosen(proxy: &Proxy, server: &str, pairs: &[(&str, &str)]) -> Option<String> {
+        choose(proxy, &ServerUrl::parse(server).unwrap(), &environment(pairs)).unwrap().map(|url| url.host)
+    }
+
+    #[test]
+    fn trn_020_sec_52_the_configuration_goes_before_the_environment() {
+        let pairs = [("HTTPS_PROXY", "http://env:1"), ("NO_PROXY", "")];
+        let explicit = Proxy::Url(ProxyUrl::parse("http://explicit:1").unwrap());
+        assert_eq!(chosen(&explicit, "https://kube", &pairs).as_deref(), Some("explicit"));
+        let excepted = [("NO_PROXY", "*")];
+        assert_eq!(
+            chosen(&explicit, "https://kube", &excepted).as_deref(),
+            Some("explicit"),
+            "NO_PROXY is the environment's"
+        );
+        assert_eq!(chosen(&Proxy::Direct, "https://kube", &pairs), None);
+        assert_eq!(chosen(&Proxy::Environment, "https://kube", &pairs).as_deref(), Some("env"));
+        assert_eq!(chosen(&Proxy::Environment, "https://kube", &[]), None);
+    }
+
+    #[test]
+    fn trn_020_each_scheme_has_its_variable() {
+        let of = |server, pairs: &[_]| chosen(&Proxy::Environment, server, pairs);
+        let both = [("HTTPS_PROXY", "http://secure:1"), ("HTTP_PROXY", "http://plain:1")];
+        assert_eq!(of("https://kube", &both).as_deref(), Some("secure"));
+        assert_eq!(of("http://kube", &both).as_deref(), Some("plain"));
+        assert_eq!(of("http://kube", &both[..1]), None);
+        let lower = [("https_proxy", "lower:3128"), ("http_proxy", "low")];
+        assert_eq!(of("https://kube", &lower).as_deref(), Some("lower"), "a scheme may be left out");
+        assert_eq!(of("http://kube", &lower).as_deref(), Some("low"));
+        let upper = [("HTTPS_PROXY", "up"), ("https_proxy", "low")];
+        assert_eq!(of("https://kube", &upper).as_deref(), Some("up"));
+        let blank = [("HTTPS_PROXY", ""), ("https_proxy", "low")];
+        assert_eq!(of("https://kube", &blank).as_deref(), Some("low"));
+        let cgi = [("HTTP_PROXY", "evil"), ("HTTPS_PROXY", "fine"), ("REQUEST_METHOD", "GET")];
+        assert_eq!(of("http://kube", &cgi), None, "inside CGI it comes from the caller");
+        assert_eq!(of("https://kube", &cgi).as_deref(), Some("fine"));
+    }
+
+    #[test]
+    fn trn_020_this_machine_is_never_behind_a_proxy() {
+        let pairs = [("HTTPS_PROXY", "http://env:1")];
+        for server in [
+            "https://localhost",
+            "https://LOCALHOST:6443",
+            "https://127.0.0.1:6443",
+            "https://127.9.9.9",
+            "https://[::1]",
+        ] {
+            assert_eq!(chosen(&Proxy::Environment, server, &pairs), None, "{server}");
+        }
+        assert!(chosen(&Proxy::Environment, "https://localhost.example.com", &pairs).is_some());
+    }
+
+    #[test]
+    fn trn_020_no_proxy_is_understood() {
+        for (list, host, port, excepted) in [
+            ("*", "a.b", 443, true),
+            ("", "a.b", 443, false),
+            (",,", "a.b", 443, false),
+            ("example.com", "example.com", 443, true),
+            ("example.com", "kube.example.com", 443, true),
+            ("example.com", "badexample.com", 443, false),
+            ("other , Example.COM ", "kube.example.com", 443, true),
+            (".example.com", "kube.example.com", 443, true),
+            (".example.com", "example.com", 443, false),
+            ("*.example.com", "kube.example.com", 443, true),
+            ("*.example.com", "example.com", 443, false),
+            ("*example.com", "kubeexample.com", 443, false),
+            ("example.com:6443", "example.com", 6443, true),
+            ("example.com:6443", "example.com", 443, false),
+            ("example.com:x", "example.com", 443, false),
+            (":443", "example.com", 443, false),
+            (".", "example.com", 443, false),
+            ("10.0.0.1", "10.0.0.1", 443, true),
+            ("10.0.0.1", "10.0.0.11", 443, false),
+            ("10.0.0.1:6443", "10.0.0.1", 443, false),
+            ("10.0.0.0/8", "10.200.3.4", 443, true),
+            ("10.0.0.0/8", "11.0.0.1", 443, false),
+            ("10.0.0.0/8", "name.that.resolves.there", 443, false),
+            ("0.0.0.0/0", "8.8.8.8", 443, true),
+            ("10.0.0.1/32", "10.0.0.1", 443, true),
+            ("10.0.0.0/33", "10.0.0.1", 443, false),
+            ("10.0.0.0/", "10.0.0.1", 443, false),
+            ("fd00::/8", "fd12::1", 443, true),
+            ("fd00::/8", "fe80::1", 443, false),
+            ("::/0", "fe80::1", 443, true),
+            ("::/0", "10.0.0.1", 443, false),
+            ("fd00::1", "fd00::1", 443, true),
+            ("[fd00::1]:6443", "fd00::1", 6443, true),
+            ("[fd00::1]:6443", "fd00::1", 443, false),
+            ("[fd00::1]", "fd00::1", 443, true),
+            ("[fd00::1", "fd00::1", 443, false),
+            ("10.0.0.1", "::ffff:10.0.0.1", 443, true),
+        ] {
+            assert_eq!(is_excepted(list, host, port), excepted, "{list:?} {host}:{port}");
+        }
+        assert_eq!(
+            chosen(
+                &Proxy::Environment,
+                "https://KUBE.example.com.",
+                &[("HTTPS_PROXY", "p"), ("NO_PROXY", "example.com")]
+            ),
+            None,
+            "case and the dot of the root do not matter"
+        );
+    }
+
+    #[test]
+    fn sec_52_credentials_in_the_environment_are_not_shown() {
+        let pairs = [("HTTPS_PROXY", "http://user:canary@/"), ("HTTP_PROXY", "ftp://user:canary@p")];
+        let environment = environment(&pairs);
+        for server in ["https://kube", "http://kube"] {
+            let error = choose(&Proxy::Environment, &ServerUrl::parse(server).unwrap(), &environment).unwrap_err();
+            let shown = format!("{error} {error:?} {environment:?}");
+            assert!(!shown.contains("canary"), "{shown}");
+        }
+    }
+}

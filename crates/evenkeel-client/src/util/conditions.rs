@@ -1,0 +1,165 @@
+//! Conditions for [`wait_for`](super::wait_for): plain functions of an object that may be there or not.
+//!
+//! ```
+//! use evenkeel_client::util::conditions::{and, condition_true, exists, is_deleted, not, or};
+//! use evenkeel_core::Obj;
+//! use k8s_openapi::api::core::v1::Pod;
+//!
+//! let ready_or_gone = or(condition_true("Ready"), is_deleted::<Pod>());
+//! let placed = and(exists(), |pod: Option<&Obj<Pod>>| pod.is_some_and(|pod| pod.path("spec.nodeName").is_some()));
+//! assert!(ready_or_gone(None) && !placed(None) && not(exists::<Pod>())(None));
+//! ```
+
+use std::borrow::Cow;
+
+use evenkeel_core::Obj;
+use serde::Deserialize;
+
+/// The object is there.
+pub fn exists<K>() -> impl Fn(Option<&Obj<K>>) -> bool + Clone {
+    |object: Option<&Obj<K>>| object.is_some()
+}
+
+/// The object is not there. One that has been asked to go, and has not gone yet, is.
+pub fn is_deleted<K>() -> impl Fn(Option<&Obj<K>>) -> bool + Clone {
+    |object: Option<&Obj<K>>| object.is_none()
+}
+
+/// The object of this uid is not there; there may be another one of the same name.
+pub fn is_deleted_or_replaced<K>(uid: impl Into<String>) -> impl Fn(Option<&Obj<K>>) -> bool + Clone {
+    let uid = uid.into();
+    move |object: Option<&Obj<K>>| object.is_none_or(|object| object.uid() != uid)
+}
+
+/// The object is there, and in `status.conditions` says that this condition is `True`.
+///
+/// A condition that was last looked at before the object changed is not believed: if it, or else the status as a whole,
+/// carries an `observedGeneration`, that must not be older than the object's own generation.
+pub fn condition_true<K>(condition: impl Into<String>) -> impl Fn(Option<&Obj<K>>) -> bool + Clone {
+    condition_is(condition, "True")
+}
+
+/// As [`condition_true`], for a condition of which another status is wanted: `False`, `Unknown`.
+pub fn condition_is<K>(
+    condition: impl Into<String>,
+    status: impl Into<String>,
+) -> impl Fn(Option<&Obj<K>>) -> bool + Clone {
+    let (condition, status) = (condition.into(), status.into());
+    move |object: Option<&Obj<K>>| object.is_some_and(|object| states(object, &condition, &status))
+}
+
+/// Both hold.
+pub fn and<K>(
+    first: impl Fn(Option<&Obj<K>>) -> bool,
+    second: impl Fn(Option<&Obj<K>>) -> bool,
+) -> impl Fn(Option<&Obj<K>>) -> bool {
+    move |object: Option<&Obj<K>>| first(object) && second(object)
+}
+
+/// At least one holds.
+pub fn or<K>(
+    first: impl Fn(Option<&Obj<K>>) -> bool,
+    second: impl Fn(Option<&Obj<K>>) -> bool,
+) -> impl Fn(Option<&Obj<K>>) -> bool {
+    move |object: Option<&Obj<K>>| first(object) || second(object)
+}
+
+/// It does not hold.
+pub fn not<K>(condition: impl Fn(Option<&Obj<K>>) -> bool) -> impl Fn(Option<&Obj<K>>) -> bool {
+    move |object: Option<&Obj<K>>| !condition(object)
+}
+
+/// An entry of `status.conditions`, as far as it matters here.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Stated<'a> {
+    #[serde(borrow, rename = "type")]
+    condition: Cow<'a, str>,
+    #[serde(borrow)]
+    status: Cow<'a, str>,
+    observed_generation: Option<i64>,
+}
+
+fn states<K>(object: &Obj<K>, condition: &str, status: &str) -> bool {
+    let Some(conditions) = object.path("status.conditions") else { return false };
+    // A status that is not made like others has no conditions that could be true.
+    let stated: Vec<Stated<'_>> = serde_json::from_str(conditions.json()).unwrap_or_default();
+    let found = stated.iter().find(|stated| stated.condition.eq_ignore_ascii_case(condition));
+    found.is_some_and(|found| {
+        let status_as_a_whole = || object.path("status.observedGeneration").and_then(|value| value.as_i64());
+        let observed = found.observed_generation.or_else(status_as_a_whole);
+        let outdated = observed.zip(object.generation()).is_some_and(|(observed, current)| observed < current);
+        found.status.eq_ignore_ascii_case(status) && !outdated
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use evenkeel_core::ResourceInfo;
+    use k8s_openapi::api::core::v1::Pod;
+
+    use super::*;
+
+    fn pod(rest: &str) -> Obj<Pod> {
+        let json = format!(r#"{{"metadata":{{"name":"a","uid":"u1","generation":3}}{rest}}}"#);
+        Obj::from_json(&Arc::new(ResourceInfo::of::<Pod>()), json).unwrap()
+    }
+
+    fn ready(pod: &Obj<Pod>) -> bool {
+        condition_true("Ready")(Some(pod))
+    }
+
+    #[test]
+    fn conditions_are_read_from_the_status() {
+        let status =
+            r#","status":{"conditions":[{"type":"Initialized","status":"False"},{"type":"Ready","status":"True"}]}"#;
+        assert!(ready(&pod(status)));
+        assert!(!condition_true("Initialized")(Some(&pod(status))));
+        assert!(condition_is("Initialized", "False")(Some(&pod(status))));
+        assert!(!condition_is("Missing", "False")(Some(&pod(status))));
+        assert!(!condition_true::<Pod>("Ready")(None));
+    }
+
+    #[test]
+    fn odd_statuses_state_nothing() {
+        for odd in [
+            "",
+            r#","status":null"#,
+            r#","status":{}"#,
+            r#","status":{"conditions":null}"#,
+            r#","status":{"conditions":{"Ready":"True"}}"#,
+            r#","status":{"conditions":[{"type":"Ready"}]}"#,
+        ] {
+            assert!(!ready(&pod(odd)), "{odd}");
+        }
+    }
+
+    #[test]
+    fn outdated_conditions_are_not_believed() {
+        let own = |generation| {
+            format!(
+                r#","status":{{"conditions":[{{"type":"Ready","status":"True","observedGeneration":{generation}}}]}}"#
+            )
+        };
+        assert!(!ready(&pod(&own(2))) && ready(&pod(&own(3))));
+        let whole = |generation| {
+            format!(
+                r#","status":{{"observedGeneration":{generation},"conditions":[{{"type":"Ready","status":"True"}}]}}"#
+            )
+        };
+        assert!(!ready(&pod(&whole(2))) && ready(&pod(&whole(3))));
+    }
+
+    #[test]
+    fn presence_and_its_combinations() {
+        let there = pod("");
+        assert!(exists()(Some(&there)) && !exists::<Pod>()(None));
+        assert!(is_deleted::<Pod>()(None) && !is_deleted()(Some(&there)));
+        let gone = is_deleted_or_replaced("u1");
+        assert!(!gone(Some(&there)) && gone(None) && is_deleted_or_replaced("u2")(Some(&there)));
+        assert!(or(exists(), is_deleted())(Some(&there)) && !and(exists(), is_deleted())(Some(&there)));
+        assert!(not(is_deleted())(Some(&there)));
+    }
+}

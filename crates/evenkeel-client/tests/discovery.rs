@@ -1,0 +1,202 @@
+//! Discovery, names and schemas of an API server in this process.
+#![allow(missing_docs)]
+
+use std::time::Duration;
+
+use evenkeel_apiserver::{ApiServer, ServerVersion};
+use evenkeel_client::discovery::{Discovered, DiskCache, RestMapper};
+use evenkeel_core::ResourceInfo;
+use kube_core::{GroupVersion, GroupVersionKind};
+use serde_json::{Value, json};
+
+fn definition() -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "foos.sample.example.com"},
+        "spec": {
+            "group": "sample.example.com", "scope": "Namespaced",
+            "names": {"plural": "foos", "singular": "foo", "kind": "Foo", "shortNames": ["fo"], "categories": ["all"]},
+            "versions": [{
+                "name": "v1alpha1", "served": true, "storage": true, "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object", "properties": {"replicas": {"type": "integer"}}}}}},
+            }],
+        },
+    })
+}
+
+fn names(discovered: &Discovered) -> Vec<String> {
+    discovered.resources.iter().map(|list| list.group_version.api_version()).collect()
+}
+
+/// Everything that is said of every resource.
+fn flat(discovered: &Discovered) -> Vec<String> {
+    let resources = discovered.resources.iter().flat_map(|list| &list.resources);
+    resources
+        .map(|resource| {
+            let subresources = resource.subresources.iter().map(|sub| format!("{} {:?}", sub.name, sub.kind));
+            let subresources: Vec<_> = subresources.collect();
+            let (info, singular) = (&resource.info, &resource.singular);
+            let (short_names, categories, verbs) = (&resource.short_names, &resource.categories, &resource.verbs);
+            format!("{info:?} {singular} {short_names:?} {categories:?} {verbs:?} {subresources:?}")
+        })
+        .collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn dsc_005_both_forms_tell_the_same_of_a_whole_server() {
+    let server = ApiServer::start().await.unwrap();
+    server.install_crds([definition()]).await.unwrap();
+    let discovery = server.client().discovery();
+
+    let aggregated = discovery.groups_and_resources().await.unwrap().complete().unwrap();
+    let requests = server.requests().len();
+    let legacy = discovery.clone().legacy().groups_and_resources().await.unwrap().complete().unwrap();
+    let lists = aggregated.resources.len();
+    assert_eq!(server.requests().len(), requests + 2 + lists, "two roots, and one request per version");
+
+    assert_eq!(names(&aggregated), names(&legacy));
+    assert_eq!(aggregated.groups, legacy.groups);
+    assert_eq!(flat(&aggregated), flat(&legacy));
+
+    assert_eq!(aggregated.groups[0].name, "");
+    let core = aggregated.list(&GroupVersion::gv("", "v1")).unwrap();
+    let pods = core.resource("pods").unwrap();
+    assert_eq!(*pods.info, ResourceInfo::new("", "v1", "Pod", "pods", true));
+    assert_eq!((pods.singular.as_str(), &pods.short_names[..]), ("pod", &["po".to_owned()][..]));
+    assert!(pods.has_verb("watch") && pods.categories.contains(&"all".to_owned()));
+    assert!(pods.subresource("log").is_some());
+    let apps = aggregated.list(&GroupVersion::gv("apps", "v1")).unwrap();
+    let scale = apps.resource("deployments").unwrap().subresource("scale").unwrap();
+    assert_eq!(scale.kind, GroupVersionKind::gvk("autoscaling", "v1", "Scale"));
+    assert!(aggregated.group("autoscaling").unwrap().preferred.as_deref() == Some("v2"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn names_of_a_whole_server_mean_what_kubectl_users_expect() {
+    let server = ApiServer::start().await.unwrap();
+    let mapper = RestMapper::new(server.client().discovery().cached());
+    for (argument, api_version, plural) in [
+        ("po", "v1", "pods"),
+        ("svc", "v1", "services"),
+        ("deploy", "apps/v1", "deployments"),
+        ("Deployment", "apps/v1", "deployments"),
+        ("cj", "batch/v1", "cronjobs"),
+        ("ing", "networking.k8s.io/v1", "ingresses"),
+        ("ev", "v1", "events"),
+        ("events.events.k8s.io", "events.k8s.io/v1", "events"),
+        ("hpa", "autoscaling/v2", "horizontalpodautoscalers"),
+        ("crd", "apiextensions.k8s.io/v1", "customresourcedefinitions"),
+        ("pdb", "policy/v1", "poddisruptionbudgets"),
+        ("endpoints", "v1", "endpoints"),
+        ("lease.coordination", "coordination.k8s.io/v1", "leases"),
+    ] {
+        let info = mapper.resolve(argument).await.unwrap();
+        assert_eq!((info.api_version(), info.plural()), (api_version, plural), "{argument}");
+    }
+    let all = mapper.expand("all").await.unwrap().unwrap();
+    let all: Vec<_> = all.iter().map(|info| info.plural()).collect();
+    assert_eq!(all[..2], ["pods", "replicationcontrollers"]);
+    assert!(all.contains(&"deployments") && all.contains(&"horizontalpodautoscalers"));
+    // Every resource can be found by its own names.
+    let discovered = mapper.discovery().groups_and_resources().await.unwrap();
+    for resource in discovered.resources.iter().flat_map(|list| &list.resources) {
+        let info = &resource.info;
+        let found = mapper.mapping(info.group(), info.kind(), &[info.version()]).await.unwrap();
+        assert_eq!(found, *info);
+        let argument = format!("{}.{}.{}", info.plural(), info.version(), info.group());
+        if !info.group().is_empty() {
+            assert_eq!(mapper.resolve(&argument).await.unwrap(), *info, "{argument}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn client_hc_22_a_definition_that_appears_is_found_on_the_first_miss() {
+    // Better than client-go, which finds it only after a reset unless its cache came from disk.
+    let server = ApiServer::start().await.unwrap();
+    let mapper = RestMapper::new(server.client().discovery().cached());
+    mapper.resolve("pods").await.unwrap();
+    server.install_crds([definition()]).await.unwrap();
+    let foos = mapper.mapping("sample.example.com", "Foo", &[]).await.unwrap();
+    assert_eq!(*foos, ResourceInfo::new("sample.example.com", "v1alpha1", "Foo", "foos", true));
+    assert_eq!(mapper.resolve("fo").await.unwrap(), foos);
+    assert!(mapper.expand("all").await.unwrap().unwrap().contains(&foos));
+}
+
+#[tokio::test(start_paused = true)]
+async fn client_hc_22_so_it_is_if_another_process_filled_the_disk() {
+    let directory = std::env::temp_dir().join(format!("evenkeel-hc-22-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&directory);
+    let server = ApiServer::start().await.unwrap();
+    let on_disk = || {
+        let cache = DiskCache::new(&directory, Duration::from_secs(600));
+        RestMapper::new(server.client().discovery().cached_on_disk(cache))
+    };
+    on_disk().resolve("pods").await.unwrap();
+    server.install_crds([definition()]).await.unwrap();
+    let requests = server.requests().len();
+    let mapper = on_disk();
+    mapper.resolve("pods").await.unwrap();
+    assert_eq!(server.requests().len(), requests, "the disk knows");
+    assert_eq!(mapper.resolve("foos").await.unwrap().kind(), "Foo");
+    std::fs::remove_dir_all(&directory).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn dsc_023_the_servers_tags_spare_the_bytes() {
+    let server = ApiServer::start().await.unwrap();
+    let cached = server.client().discovery().cached();
+    let first = cached.groups_and_resources().await.unwrap();
+    cached.openapi().index().await.unwrap();
+    cached.invalidate();
+    let before = server.requests().len();
+    assert_eq!(cached.groups_and_resources().await.unwrap(), first);
+    cached.openapi().index().await.unwrap();
+    let codes: Vec<_> = server.requests()[before..].iter().map(|request| request.status.unwrap().as_u16()).collect();
+    assert_eq!(codes, [304, 304, 304]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn oap_001_every_group_version_has_a_schema() {
+    let server = ApiServer::start().await.unwrap();
+    server.install_crds([definition()]).await.unwrap();
+    let client = server.client();
+    let openapi = client.openapi();
+    let index = openapi.index().await.unwrap();
+    let mut served: Vec<_> = names(&client.discovery().groups_and_resources().await.unwrap());
+    let mut described: Vec<_> = index.group_versions().iter().map(GroupVersion::api_version).collect();
+    served.sort();
+    described.sort();
+    assert_eq!(described, served);
+    let schema = openapi.schema_value(&GroupVersion::gv("sample.example.com", "v1alpha1")).await.unwrap();
+    let schemas = schema["components"]["schemas"].as_object().unwrap();
+    assert!(schemas.keys().any(|name| name.ends_with(".Foo")), "{:?}", schemas.keys());
+
+    // The index is of yesterday: the server points to the document's new state.
+    let mut changed = definition();
+    changed["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["description"] = json!("changed");
+    let renewed = client.openapi();
+    renewed.index().await.unwrap();
+    server.install_crds([changed]).await.unwrap();
+    let schema = renewed.schema(&GroupVersion::gv("sample.example.com", "v1alpha1")).await.unwrap();
+    assert!(String::from_utf8_lossy(&schema).contains("changed"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn dsc_012_the_server_says_which_version_it_is() {
+    for (version, minor) in [(ServerVersion::V1_33, "33"), (ServerVersion::V1_37, "37")] {
+        let server = ApiServer::builder().version(version).start().await.unwrap();
+        let told = server.client().server_version().await.unwrap();
+        assert_eq!((told.major.as_str(), told.minor.as_str()), ("1", minor));
+        assert_eq!(told.git_version, format!("v1.{minor}.0+evenkeel"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn dsc_020_a_server_in_trouble_is_asked_again() {
+    let server = ApiServer::start().await.unwrap();
+    let cached = server.client().discovery().cached();
+    server.faults().fail_next(2, 500, None);
+    assert!(cached.groups().await.unwrap_err().is_transient());
+    assert!(cached.groups().await.unwrap().len() > 10);
+}

@@ -1,0 +1,151 @@
+//! [`Json`]: objects as JSON.
+
+mod events;
+mod extent;
+mod feed;
+mod items;
+
+use bytes::Bytes;
+
+use super::{Codec, EncodeError, EventDecoder, ItemDecoder, Parsed, Payload};
+use crate::decode::{DecodeError, Misfit};
+use crate::header::Header;
+use crate::json::{JsonValue, Scanner};
+use crate::key::ObjectKey;
+use crate::status::Status;
+
+/// Objects as JSON: `application/json`.
+///
+/// What it writes is compact and ends with a newline, as Go's encoder leaves it.
+///
+/// ```
+/// use evenkeel_core::codec::{Codec, Json};
+///
+/// assert_eq!(Json.encode(&["a"])?, b"[\"a\"]\n");
+/// # Ok::<(), evenkeel_core::codec::EncodeError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Json;
+
+impl Json {
+    /// `application/json`.
+    pub const MEDIA_TYPE: &'static str = "application/json";
+}
+
+impl Codec for Json {
+    fn media_type(&self) -> &'static str {
+        Json::MEDIA_TYPE
+    }
+
+    fn encode(&self, value: &dyn erased_serde::Serialize) -> Result<Vec<u8>, EncodeError> {
+        let mut bytes = serde_json::to_vec(value)
+            .map_err(|error| EncodeError { media_type: Json::MEDIA_TYPE, problem: Misfit::new(&error) })?;
+        bytes.push(b'\n');
+        Ok(bytes)
+    }
+
+    fn decode(&self, bytes: Bytes) -> Result<Parsed, DecodeError> {
+        let header = Header::from_json(&bytes)?.named()?;
+        Ok(Parsed { header, payload: Payload::Json(bytes) })
+    }
+
+    fn decode_status(&self, bytes: &[u8]) -> Option<Status> {
+        let mut says_so = false;
+        let mut version_fits = true;
+        let mut scanner = Scanner::new(bytes).ok()?;
+        let checked = scanner.object(|scanner, member| {
+            match member {
+                "kind" => says_so = scanner.string()? == "Status",
+                // It may be left out; the kind may not: half of the world's JSON has neither.
+                "apiVersion" => version_fits = scanner.string()? == "v1",
+                _ => {}
+            }
+            Ok(())
+        });
+        checked.and_then(|()| scanner.end()).ok()?;
+        if says_so && version_fits { serde_json::from_slice(bytes).ok() } else { None }
+    }
+
+    fn items(&self) -> Box<dyn ItemDecoder> {
+        Box::new(items::JsonItems::new())
+    }
+
+    fn events(&self) -> Box<dyn EventDecoder> {
+        Box::new(events::JsonEvents::new())
+    }
+}
+
+/// The key of an object that cannot be read, as far as it can. `path` is where in the text the object stands.
+fn key_in(text: &[u8], path: &str) -> Option<ObjectKey> {
+    let text = std::str::from_utf8(text).ok()?;
+    let member = |name| {
+        let path = format!("{path}metadata.{name}");
+        JsonValue::at_path(text, &path).and_then(|value| value.as_str())
+    };
+    let name = member("name").filter(|name| !name.is_empty())?;
+    Some(ObjectKey::new(member("namespace").as_deref(), &name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ct_010_bodies_are_compact_and_end_with_a_newline() {
+        let value = serde_json::json!({"a": [1, "é"], "n": i64::MAX});
+        assert_eq!(Json.encode(&value).unwrap(), "{\"a\":[1,\"é\"],\"n\":9223372036854775807}\n".as_bytes());
+    }
+
+    #[test]
+    fn ct_008_an_object_is_written_with_its_kind_and_version_and_stays_as_it_was() {
+        let pod = k8s_openapi::api::core::v1::Pod::default();
+        let bytes = Json.encode(&pod).unwrap();
+        let text = std::str::from_utf8(&bytes).unwrap();
+        let member = |path| JsonValue::at_path(text, path).map(|value| value.text().into_owned());
+        assert_eq!((member("kind").as_deref(), member("apiVersion").as_deref()), (Some("Pod"), Some("v1")));
+        assert_eq!(pod, Default::default());
+    }
+
+    #[test]
+    fn what_cannot_be_encoded_is_told_without_its_contents() {
+        struct Odd;
+        impl serde::Serialize for Odd {
+            fn serialize<S: serde::Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+                Err(serde::ser::Error::custom("bad value \"hunter2\""))
+            }
+        }
+        let error = Json.encode(&Odd).unwrap_err();
+        assert_eq!(error.to_string(), "the value cannot be written as application/json: bad value");
+        assert_eq!(error.media_type(), "application/json");
+    }
+
+    #[test]
+    fn res_005_a_status_says_that_it_is_one() {
+        let read = |text: &str| Json.decode_status(text.as_bytes());
+        let status = read(r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Gone","x":1}"#).unwrap();
+        assert_eq!(status.reason, crate::Reason::GONE);
+        assert!(read(r#"{"kind":"Status","status":"Failure"}"#).is_some(), "the version may be left out");
+        for text in [
+            r#"{"apiVersion":"v1","status":"Failure","code":404}"#,
+            r#"{"kind":"Pod","apiVersion":"v1","status":"Failure"}"#,
+            r#"{"kind":"Status","apiVersion":"v2","status":"Failure"}"#,
+            r#"{"kind":"Status""#,
+            "{}",
+            "",
+            "Status",
+        ] {
+            assert!(read(text).is_none(), "{text}");
+        }
+        assert!(Json.decode_status(b"\xff").is_none());
+    }
+
+    #[test]
+    fn sec_43_a_status_that_says_something_twice_is_none() {
+        for twice in [r#""reason":"NotFound","reason":"Gone""#, r#""code":1,"code":2"#, r#""kind":"Status""#] {
+            let text = format!(r#"{{"kind":"Status","status":"Failure",{twice}}}"#);
+            assert!(Json.decode_status(text.as_bytes()).is_none(), "{text}");
+        }
+        let deep = format!(r#"{{"kind":"Status","status":"Failure","x":{}{}}}"#, "[".repeat(200), "]".repeat(200));
+        assert!(Json.decode_status(deep.as_bytes()).is_none(), "too deep");
+    }
+}
