@@ -32,6 +32,12 @@ struct Options {
     /// Pods that the list case lists.
     #[arg(long, default_value_t = 500)]
     pods: usize,
+    /// Only the cases whose name contains this.
+    #[arg(long, default_value = "")]
+    case: String,
+    /// Only over this: tls or http.
+    #[arg(long)]
+    over: Option<String>,
     /// Be the server: started by the benchmark itself.
     #[arg(long, hide = true)]
     serve: Option<String>,
@@ -43,7 +49,9 @@ fn main() -> Result<(), Failure> {
     match &options.serve {
         Some(kind) => runtime.block_on(serve(kind == "tls", options.pods)),
         None => {
-            for kind in ["tls", "http"] {
+            for kind in
+                ["tls", "http"].into_iter().filter(|kind| options.over.as_deref().is_none_or(|over| over == *kind))
+            {
                 compare(&runtime, kind, &options)?;
             }
             Ok(())
@@ -132,6 +140,9 @@ fn compare(runtime: &Runtime, kind: &str, options: &Options) -> Result<(), Failu
         ("create, 32 in flight", 32, requests),
         ("list", 1, 20),
     ] {
+        if !case.contains(&options.case) {
+            continue;
+        }
         let mut rounds = Case { name: case, requests: count, ours: Vec::new(), theirs: Vec::new() };
         for round in 0..options.rounds + 1 {
             let ours = measure(runtime, in_flight, count, |number| {
@@ -181,12 +192,7 @@ fn fresh(prefix: &str, round: usize, number: usize) -> Pod {
 }
 
 /// Makes `count` requests, `in_flight` at a time.
-fn measure<F>(
-    runtime: &Runtime,
-    in_flight: usize,
-    count: usize,
-    request: impl Fn(usize) -> F,
-) -> Result<Round, Failure>
+fn measure<F>(runtime: &Runtime, in_flight: usize, count: usize, request: impl Fn(usize) -> F) -> Result<Round, Failure>
 where
     F: Future<Output = Result<(), Failure>>,
 {
