@@ -45,7 +45,7 @@ impl Environment {
         let (open, close) = if host.contains(':') && !host.starts_with('[') { ("[", "]") } else { ("", "") };
 
         let mut cluster = Cluster::default();
-        cluster.server = Some(format!("https://{open}{host}{close}:{port}"));
+        cluster.server = Some(format!("https://{open}{host}{close}:{port}").into());
         cluster.certificate_authority = Some(self.service_account.join("ca.crt"));
         let mut user = User::default();
         let token_file = self.service_account.join("token");

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::text::MAX_BYTES;
 use super::{Data, Kubeconfig, Opaque};
-use crate::config::{ConfigError, EntryKind};
+use crate::config::{Address, ConfigError, EntryKind};
 use crate::secret::Secret;
 
 /// What comes out as `DATA+OMITTED` when it is written in base64.
@@ -63,7 +63,8 @@ impl Kubeconfig {
         Ok(())
     }
 
-    /// Replaces data with `DATA+OMITTED`, and tokens and passwords with `REDACTED`, so that the kubeconfig can be shown.
+    /// Replaces data with `DATA+OMITTED`, and tokens and passwords, also those in URLs, with `REDACTED`, so that the
+    /// kubeconfig can be shown.
     /// What exec plugins, auth-providers, extensions and fields that we do not know hold may be a secret as well, so it
     /// is replaced too.
     pub fn shorten(&mut self) {
@@ -80,6 +81,9 @@ impl Kubeconfig {
         for cluster in self.clusters.values_mut() {
             [&mut cluster.extensions, &mut cluster.rest, &mut cluster.beside].into_iter().for_each(hide);
             omit(&mut cluster.certificate_authority_data);
+            if cluster.server.as_ref().is_some_and(Address::has_more_than_it_shows) {
+                cluster.server = Some("REDACTED".into());
+            }
             if cluster.proxy_url.as_ref().is_some_and(|url| url.expose().contains('@')) {
                 redact(&mut cluster.proxy_url);
             }

@@ -53,6 +53,7 @@ clusters:
 - name: c
   mine: canary
   cluster:
+    server: 'https://u:canary@h'
     proxy-url: 'http://u:canary@p'
     certificate-authority-data: Y2FuYXJ5
     mine: [canary]
