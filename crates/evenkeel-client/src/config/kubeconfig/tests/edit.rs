@@ -128,7 +128,7 @@ fn kcf_052_a_program_that_knows_no_lock_is_noticed() {
 
 #[cfg(unix)]
 #[test]
-fn sec_08_files_are_written_for_their_owner_only_and_whole() {
+fn sec_8_files_are_written_for_their_owner_only_and_whole() {
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
     let folder = Folder::new();
     let path = folder.join("new/er/config");
