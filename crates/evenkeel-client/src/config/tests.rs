@@ -381,6 +381,12 @@ fn sec_25_an_untrusted_kubeconfig_can_only_name_a_server() {
             "{field}: {error}"
         );
     }
-    let clear = text("", "token: t").replace("https://h", "http://h");
-    assert!(matches!(Config::from_untrusted(&clear), Err(ConfigError::InsecureCredentials { .. })));
+    // The metadata of a cloud's machines, and whatever else answers in plain HTTP to those who are near.
+    for server in ["http://169.254.169.254/latest", "http://localhost:8080", "h:8080"] {
+        for user in ["", "token: t"] {
+            let clear = text("", user).replace("https://h", server);
+            let error = Config::from_untrusted(&clear).unwrap_err();
+            assert!(matches!(error, ConfigError::Untrusted { field: "a server without TLS", .. }), "{error}");
+        }
+    }
 }
