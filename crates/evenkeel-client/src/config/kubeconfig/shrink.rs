@@ -1,14 +1,13 @@
 //! Less of a kubeconfig, or the same with fewer files.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use super::text::MAX_BYTES;
 use super::{Data, Kubeconfig, Opaque};
 use crate::config::{Address, ConfigError, EntryKind};
 use crate::secret::Secret;
+use crate::small_file;
 
 /// What comes out as `DATA+OMITTED` when it is written in base64.
 const OMITTED: [u8; 9] = [0x0c, 0x04, 0xc0, 0xf8, 0xe3, 0x08, 0x4d, 0x31, 0x03];
@@ -124,8 +123,7 @@ fn inline(label: &str, field: &str, path: &mut Option<PathBuf>, data: &mut Optio
 }
 
 fn read(path: &Path) -> Result<Data, ConfigError> {
-    let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(MAX_BYTES as u64).read_to_end(&mut bytes));
-    read.map_err(|error| ConfigError::read("a certificate or key", path, error))?;
-    Ok(Data::new(bytes))
+    let read = small_file::read(path, MAX_BYTES as u64);
+    let mut bytes = read.map_err(|error| ConfigError::read("a certificate or key", path, error))?;
+    Ok(Data::new(std::mem::take(&mut *bytes)))
 }
