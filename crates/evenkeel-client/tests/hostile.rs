@@ -1,5 +1,5 @@
 //! Servers that never stop talking, over real connections: the client hangs up.
-#![allow(missing_docs, clippy::unwrap_used, reason = "in a test a panic is a finding")]
+#![allow(missing_docs, clippy::expect_used, clippy::unwrap_used, reason = "in a test a panic is a finding")]
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ async fn endless(head: &'static str, again: String) -> (Client, JoinHandle<usize
     (config.limits.object, config.limits.list, config.limits.frame, config.limits.error) = (MIB, MIB, MIB, MIB);
     let talk = async move |mut stream: TcpStream| {
         let mut request = [0; 4096];
-        stream.read(&mut request).await.unwrap();
+        assert_ne!(stream.read(&mut request).await.unwrap(), 0);
         stream
             .write_all(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n")
             .await

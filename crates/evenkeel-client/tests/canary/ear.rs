@@ -18,7 +18,7 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
 /// What stands in for a credential, or is part of one. Fit for a token, a password, a header and a URL.
-pub const CANARY: &str = "C4N4RY-in-the-m1ne";
+pub(crate) const CANARY: &str = "C4N4RY-in-the-m1ne";
 
 /// Everything that is logged by anybody in this program.
 static LOG: Mutex<String> = Mutex::new(String::new());
@@ -79,7 +79,7 @@ thread_local! {
 }
 
 /// Begins to listen. Every test says this first.
-pub fn listen() {
+pub(crate) fn listen() {
     METRICS.get_or_init(|| {
         let usual = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
@@ -97,7 +97,7 @@ pub fn listen() {
 }
 
 /// One more text that must never be seen. `secret` is looked for whole, and each of its longer words by itself.
-pub fn watch_for(secret: &str) {
+pub(crate) fn watch_for(secret: &str) {
     let words = secret.split(|c: char| c.is_whitespace() || c == '.').filter(|word| word.len() >= 20);
     OTHERS.lock().unwrap().extend(words.filter(|word| !word.contains("-----")).map(str::to_owned));
 }
@@ -123,7 +123,7 @@ fn forms() -> Vec<String> {
 
 /// There is no canary in this text.
 #[track_caller]
-pub fn assert_clean(what: &str, text: &str) {
+pub(crate) fn assert_clean(what: &str, text: &str) {
     for form in forms() {
         if let Some(at) = text.find(&form) {
             let around = at.saturating_sub(200)..(at + form.len() + 100).min(text.len());
@@ -134,14 +134,14 @@ pub fn assert_clean(what: &str, text: &str) {
 
 /// Neither form of `Debug` shows a canary.
 #[track_caller]
-pub fn assert_hidden(what: &str, value: &dyn Debug) {
+pub(crate) fn assert_hidden(what: &str, value: &dyn Debug) {
     assert_clean(what, &format!("{value:?}"));
     assert_clean(what, &format!("{value:#?}"));
 }
 
 /// An error says nothing secret, nor does any of its causes, nor a panic that is made of it.
 #[track_caller]
-pub fn assert_quiet<E: Error>(what: &str, error: E) {
+pub(crate) fn assert_quiet<E: Error>(what: &str, error: E) {
     fn texts(error: &(impl Debug + Display + ?Sized)) -> String {
         format!("{error} {error:#} {error:?} {error:#?}\n")
     }
@@ -152,7 +152,8 @@ pub fn assert_quiet<E: Error>(what: &str, error: E) {
         source = cause.source();
     }
     PANIC.set(Some(String::new()));
-    std::panic::catch_unwind(AssertUnwindSafe(|| Err::<(), E>(error).unwrap())).unwrap_err();
+    let fail = |error| -> Result<(), E> { Err(error) };
+    std::panic::catch_unwind(AssertUnwindSafe(|| fail(error).unwrap())).unwrap_err();
     let panic = PANIC.take().unwrap();
     assert!(panic.contains("called `Result::unwrap()` on an `Err` value"), "{panic}");
     assert_clean(what, &(all + &panic));
@@ -160,7 +161,7 @@ pub fn assert_quiet<E: Error>(what: &str, error: E) {
 
 /// So far, nobody logged a canary, and no metric bears one. Returns the log, for questions of the test's own.
 #[track_caller]
-pub fn assert_nothing_was_heard() -> String {
+pub(crate) fn assert_nothing_was_heard() -> String {
     let log = LOG.lock().unwrap().clone();
     assert_clean("the log", &log);
     let mut metrics = String::new();

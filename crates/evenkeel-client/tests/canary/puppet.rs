@@ -9,15 +9,15 @@ use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 
 /// Gives each connection the same answer as soon as it has heard something, and closes it.
-pub struct Puppet {
-    pub address: SocketAddr,
+pub(crate) struct Puppet {
+    pub(crate) address: SocketAddr,
     /// Held while somebody is talked to.
     heard: Arc<Mutex<Vec<u8>>>,
     task: JoinHandle<()>,
 }
 
 impl Puppet {
-    pub async fn new(answer: impl Into<Vec<u8>>) -> Self {
+    pub(crate) async fn new(answer: impl Into<Vec<u8>>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let heard = Arc::new(Mutex::new(Vec::new()));
@@ -32,17 +32,17 @@ impl Puppet {
     }
 
     /// An HTTP server with one answer to everything.
-    pub async fn http(code: u16, headers: &str, body: &str) -> Self {
+    pub(crate) async fn http(code: u16, headers: &str, body: &str) -> Self {
         let length = body.len();
         Puppet::new(format!("HTTP/1.1 {code} Said\r\ncontent-length: {length}\r\n{headers}\r\n{body}")).await
     }
 
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
     /// Everything that anybody has said to it, once they are done.
-    pub async fn heard(&self) -> String {
+    pub(crate) async fn heard(&self) -> String {
         String::from_utf8_lossy(&self.heard.lock().await).into_owned()
     }
 }
