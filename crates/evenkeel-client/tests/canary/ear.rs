@@ -159,7 +159,7 @@ pub(crate) fn assert_quiet<E: Error>(what: &str, error: E) {
     assert_clean(what, &(all + &panic));
 }
 
-/// So far, nobody logged a canary, and no metric bears one. Returns the log, for questions of the test's own.
+/// So far, nobody logged a canary, and no metric bears one. Returns what was heard, for questions of the test's own.
 #[track_caller]
 pub(crate) fn assert_nothing_was_heard() -> String {
     let log = LOG.lock().unwrap().clone();
@@ -169,7 +169,7 @@ pub(crate) fn assert_nothing_was_heard() -> String {
         writeln!(metrics, "{key:?} {unit:?} {description:?} {value:?}").unwrap();
     }
     assert_clean("a metric", &metrics);
-    log
+    log + &metrics
 }
 
 #[test]
