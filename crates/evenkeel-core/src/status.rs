@@ -414,11 +414,26 @@ impl Status {
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.message.is_empty(), self.reason.is_unknown()) {
-            (false, _) => f.write_str(&self.message),
+            (false, _) => write_harmless(f, &self.message),
             (true, false) => write!(f, "{} ({})", self.reason, self.code),
             (true, true) => write!(f, "the server answered with code {} and no message", self.code),
         }
     }
+}
+
+/// A server's words, with whatever a terminal would obey rather than show written as escapes: control characters but for
+/// line breaks and tabs, and those that turn the direction of the text around them.
+fn write_harmless(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
+    let is_obeyed = |c: char| {
+        (c.is_control() && !matches!(c, '\n' | '\t')) || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    let mut rest = text;
+    while let Some((at, obeyed)) = rest.char_indices().find(|(_, c)| is_obeyed(*c)) {
+        let (before, after) = rest.split_at(at);
+        write!(f, "{before}{}", obeyed.escape_default())?;
+        rest = after.get(obeyed.len_utf8()..).unwrap_or_default();
+    }
+    f.write_str(rest)
 }
 
 impl std::error::Error for Status {}
@@ -435,6 +450,18 @@ fn details(group: &str, kind: &str, name: &str) -> StatusDetails {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sec_6_no_message_commands_a_terminal() {
+        let said = Status::failure(
+            400,
+            Reason::BAD_REQUEST,
+            "a\n\tb\u{1b}]0;pwned\u{7}\u{1b}[2Jé\u{9b}1m\r\u{202e}c".to_owned(),
+        );
+        assert_eq!(said.to_string(), "a\n\tb\\u{1b}]0;pwned\\u{7}\\u{1b}[2Jé\\u{9b}1m\\r\\u{202e}c");
+        assert!(said.message.contains('\u{1b}'), "what was said is still there to be read");
+        assert_eq!(Status::failure(400, Reason::BAD_REQUEST, "é\n".to_owned()).to_string(), "é\n");
+    }
 
     #[test]
     fn wire_form_of_a_failure() {

@@ -1,5 +1,7 @@
 //! [`Patch`]: a change to an object, in one of the four forms that servers take.
 
+use std::fmt;
+
 use bytes::Bytes;
 use serde::Serialize;
 
@@ -14,7 +16,9 @@ use crate::rest::RequestError;
 /// let label = Patch::merge(&json!({"metadata": {"labels": {"tier": "web"}}}));
 /// let scale = Patch::json(&json!([{"op": "replace", "path": "/spec/replicas", "value": 3}]));
 /// ```
-#[derive(Clone, Debug)]
+///
+/// `Debug` shows the size of the change, never the change: it may be one to a Secret.
+#[derive(Clone)]
 pub struct Patch {
     pub(super) media_type: &'static str,
     pub(super) body: Result<Bytes, RequestError>,
@@ -47,5 +51,14 @@ impl Patch {
             .map(Bytes::from)
             .map_err(|error| RequestError::Body { what: "the patch".into(), problem: error.to_string() });
         Patch { media_type, body }
+    }
+}
+
+impl fmt::Debug for Patch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.body {
+            Ok(body) => write!(f, "Patch({}, {} bytes)", self.media_type, body.len()),
+            Err(fault) => f.debug_tuple("Patch").field(&self.media_type).field(fault).finish(),
+        }
     }
 }

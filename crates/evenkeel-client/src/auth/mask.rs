@@ -35,7 +35,7 @@ impl fmt::Debug for DebugHeaders<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut map = f.debug_map();
         for (name, value) in self.0 {
-            if name == AUTHORIZATION || name == PROXY_AUTHORIZATION {
+            if is_authorization(name) {
                 map.entry(name, &mask_authorization(value));
             } else if value.is_sensitive() || is_secret(name) {
                 map.entry(name, &MASKED);
@@ -47,6 +47,11 @@ impl fmt::Debug for DebugHeaders<'_> {
     }
 }
 
-fn is_secret(name: &HeaderName) -> bool {
-    name == COOKIE || name == SET_COOKIE || name.as_str().starts_with("x-remote-")
+/// Whether the values of such a header are credentials, or as good as some.
+pub(crate) fn is_secret(name: &HeaderName) -> bool {
+    is_authorization(name) || name == COOKIE || name == SET_COOKIE || name.as_str().starts_with("x-remote-")
+}
+
+fn is_authorization(name: &HeaderName) -> bool {
+    name == AUTHORIZATION || name == PROXY_AUTHORIZATION
 }

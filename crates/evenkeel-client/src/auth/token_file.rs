@@ -33,7 +33,14 @@ pub(super) struct TokenFile {
     cache: Mutex<Cache>,
     /// Held by whoever waits for the file first. A read that takes too long, or whose waiter gave up, is kept here for the
     /// next: on a file system that hangs one thread is enough to lose.
-    reading: tokio::sync::Mutex<Option<JoinHandle<io::Result<HeaderValue>>>>,
+    reading: tokio::sync::Mutex<Option<Reading>>,
+}
+
+/// A read that is under way.
+struct Reading {
+    /// What it finds was there at this moment, and perhaps no longer.
+    since: Instant,
+    task: JoinHandle<io::Result<HeaderValue>>,
 }
 
 /// What is known, and when to look again: no clock, no file.
@@ -90,25 +97,26 @@ impl TokenFile {
             return value;
         }
         // What was read for somebody who gave up may be old by now.
-        if reading.as_ref().is_some_and(JoinHandle::is_finished) {
+        if reading.as_ref().is_some_and(|reading| reading.task.is_finished()) {
             *reading = None;
         }
         let read = reading.get_or_insert_with(|| {
             let path = self.path.clone();
-            tokio::task::spawn_blocking(move || read(&path))
+            Reading { since: now, task: tokio::task::spawn_blocking(move || read(&path)) }
         });
-        let found = match timeout(PATIENCE, read).await {
+        let (found, looked_at) = match timeout(PATIENCE, &mut read.task).await {
             Ok(found) => {
+                let since = read.since;
                 *reading = None;
-                found.unwrap_or_else(|error| Err(io::Error::other(error)))
+                (found.unwrap_or_else(|error| Err(io::Error::other(error))), since)
             }
-            Err(_) => Err(io::ErrorKind::TimedOut.into()),
+            Err(_) => (Err(io::ErrorKind::TimedOut.into()), now),
         };
         if let Err(error) = &found {
             tracing::warn!(path = %self.path.display(), %error, "cannot read the token again; the last good one stays");
         }
         let mut cache = self.cache();
-        cache.settle(found.ok(), now);
+        cache.settle(found.ok(), looked_at);
         cache.value.clone()
     }
 

@@ -1,14 +1,12 @@
 //! The configuration of a pod: its service account, and the API server of its own cluster.
 
-use std::fs::File;
-use std::io::{self, Read as _};
+use std::io;
 use std::path::Path;
-
-use zeroize::Zeroizing;
 
 use super::kubeconfig::{Cluster, Selected, User};
 use super::{Config, ConfigError, EntryKind, Environment, Overrides};
 use crate::secret::Secret;
+use crate::small_file;
 
 /// Far more than a token or a namespace needs.
 const MAX_BYTES: u64 = 1 << 20;
@@ -45,7 +43,7 @@ impl Environment {
         let (open, close) = if host.contains(':') && !host.starts_with('[') { ("[", "]") } else { ("", "") };
 
         let mut cluster = Cluster::default();
-        cluster.server = Some(format!("https://{open}{host}{close}:{port}"));
+        cluster.server = Some(format!("https://{open}{host}{close}:{port}").into());
         cluster.certificate_authority = Some(self.service_account.join("ca.crt"));
         let mut user = User::default();
         let token_file = self.service_account.join("token");
@@ -83,14 +81,12 @@ impl Environment {
 /// A short text in a file, without the white space around it.
 fn read(path: &Path, what: &'static str) -> Result<String, ConfigError> {
     let read = || {
-        let mut text = Zeroizing::new(String::new());
-        File::open(path)?.take(MAX_BYTES + 1).read_to_string(&mut text)?;
-        if text.len() as u64 > MAX_BYTES {
-            return Err(io::Error::new(io::ErrorKind::FileTooLarge, "the file is larger than 1 MiB"));
-        }
-        match text.trim() {
-            "" => Err(io::Error::new(io::ErrorKind::InvalidData, "the file is empty")),
-            text => Ok(text.to_owned()),
+        let refuse = |problem| Err(io::Error::new(io::ErrorKind::InvalidData, problem));
+        let bytes = small_file::read(path, MAX_BYTES)?;
+        match std::str::from_utf8(&bytes).map(str::trim) {
+            Err(_) => refuse("it is not UTF-8"),
+            Ok("") => refuse("it is empty"),
+            Ok(text) => Ok(text.to_owned()),
         }
     };
     read().map_err(|error| ConfigError::read(what, path, error))

@@ -31,7 +31,7 @@ pub use environment::Environment;
 pub use error::{ConfigError, EntryKind};
 pub use kubeconfig::{Kubeconfig, KubeconfigFiles, Overrides};
 pub use proxy_url::{ProxyScheme, ProxyUrl};
-pub use server::ServerUrl;
+pub use server::{Address, ServerUrl};
 pub use timeout::parse_timeout;
 
 /// Everything that a [`Client`](crate::Client) is made from.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::IpAddr;
+use std::ops::Deref;
 use std::str::FromStr;
 
 use http::Uri;
@@ -100,6 +101,46 @@ impl ServerUrl {
                 name == "localhost" || name.ends_with(".localhost")
             }
         }
+    }
+}
+
+/// A server as somebody wrote it down: a host, a host and a port, or a URL. Not looked at yet; [`ServerUrl::guess`] does
+/// that.
+///
+/// People do put credentials there, where they are refused. `Debug` does not show them, nor what follows a `?`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Address(String);
+
+impl Address {
+    /// Whether `Debug` has something to hide.
+    pub(super) fn has_more_than_it_shows(&self) -> bool {
+        without_credentials(&self.0) != self.0
+    }
+}
+
+impl Deref for Address {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<String> for Address {
+    fn from(text: String) -> Self {
+        Address(text)
+    }
+}
+
+impl From<&str> for Address {
+    fn from(text: &str) -> Self {
+        Address(text.to_owned())
+    }
+}
+
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&without_credentials(&self.0), f)
     }
 }
 

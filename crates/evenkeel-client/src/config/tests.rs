@@ -58,9 +58,33 @@ fn cfg_015_a_config_shows_no_secret() {
     assert!(!format!("{overrides:?} {overrides:#?}").contains("canary"));
 }
 
+/// Does not compile if the type has the trait: there would be two ways to read `it`.
+macro_rules! assert_lacks {
+    ($type:ty: $($bound:tt)+) => {{
+        trait Reading<A> {
+            fn it() {}
+        }
+        struct WithTrait;
+        impl<T: ?Sized> Reading<()> for T {}
+        impl<T: ?Sized + $($bound)+> Reading<WithTrait> for T {}
+        let _ = <$type as Reading<_>>::it;
+    }};
+}
+
 #[test]
-fn sec_02_secrets_cannot_be_shown_by_accident() {
-    // `Secret` and `Data` have no `Display` and no `Serialize`; what they have is checked here.
+fn sec_2_secrets_cannot_be_shown_by_accident() {
+    assert_lacks!(Secret: std::fmt::Display);
+    assert_lacks!(Secret: serde::Serialize);
+    assert_lacks!(Secret: Copy);
+    assert_lacks!(Secret: AsRef<str>);
+    assert_lacks!(Secret: std::ops::Deref);
+    assert_lacks!(kubeconfig::Data: std::fmt::Display);
+    assert_lacks!(kubeconfig::Data: serde::Serialize);
+    assert_lacks!(kubeconfig::Data: std::ops::Deref);
+    assert_lacks!(Kubeconfig: serde::Serialize);
+    assert_lacks!(Config: serde::Serialize);
+    assert_lacks!(PrivateKey: serde::Serialize);
+    assert_lacks!(Auth: serde::Serialize);
     let secret = Secret::new("canary");
     let data = kubeconfig::Data::new("canary");
     assert_eq!(format!("{secret:?} {data:?} {secret:#?} {data:#?}"), "[redacted] [6 bytes] [redacted] [6 bytes]");
@@ -317,6 +341,17 @@ fn kcf_045_the_files_come_first_then_the_pod() {
 }
 
 #[test]
+fn kcf_046_no_server_is_guessed_where_none_is_configured() {
+    // client-go's deprecated default is $KUBERNETES_MASTER, or plain HTTP on this machine's port 8080.
+    let nowhere = Environment { home: Some("/home/nobody-here".into()), ..Environment::empty() };
+    let named_user = Overrides { token: Some(Secret::new("t")), ..Overrides::default() };
+    for overrides in [Overrides::default(), named_user] {
+        let error = nowhere.infer(&overrides).unwrap_err();
+        assert!(error.is_not_configured(), "{error}");
+    }
+}
+
+#[test]
 fn sec_25_an_untrusted_kubeconfig_can_only_name_a_server() {
     let text = |cluster: &str, user: &str| {
         format!(
@@ -346,6 +381,12 @@ fn sec_25_an_untrusted_kubeconfig_can_only_name_a_server() {
             "{field}: {error}"
         );
     }
-    let clear = text("", "token: t").replace("https://h", "http://h");
-    assert!(matches!(Config::from_untrusted(&clear), Err(ConfigError::InsecureCredentials { .. })));
+    // The metadata of a cloud's machines, and whatever else answers in plain HTTP to those who are near.
+    for server in ["http://169.254.169.254/latest", "http://localhost:8080", "h:8080"] {
+        for user in ["", "token: t"] {
+            let clear = text("", user).replace("https://h", server);
+            let error = Config::from_untrusted(&clear).unwrap_err();
+            assert!(matches!(error, ConfigError::Untrusted { field: "a server without TLS", .. }), "{error}");
+        }
+    }
 }

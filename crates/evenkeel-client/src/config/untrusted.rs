@@ -1,6 +1,6 @@
 //! Kubeconfigs from people who are not trusted.
 
-use super::kubeconfig::Selected;
+use super::kubeconfig::{Selected, server_of};
 use super::{Config, ConfigError, EntryKind, Kubeconfig, Overrides};
 
 impl Config {
@@ -8,8 +8,11 @@ impl Config {
     /// of many clusters.
     ///
     /// Such a text can make us talk to the server it names, and that is all: programs, auth-providers, proxies, files of
-    /// ours, and servers whose certificate is not checked are refused, even where they would not be used. Only what
-    /// stands in the text itself counts.
+    /// ours, and servers without TLS or whose certificate is not checked are refused, even where they would not be used.
+    /// Only what stands in the text itself counts.
+    ///
+    /// The server may be any, also one that only this machine can reach. Whoever runs where that matters looks at
+    /// [`Config::server`] before making a client.
     pub fn from_untrusted(text: &str) -> Result<Self, ConfigError> {
         let overrides = Overrides::default();
         let selected = Kubeconfig::parse(text)?.select(&overrides)?;
@@ -23,6 +26,8 @@ fn refused(selected: &Selected) -> Vec<ConfigError> {
     let cluster_fields = [
         ("certificate-authority", cluster.certificate_authority.is_some()),
         ("insecure-skip-tls-verify", cluster.insecure_skip_tls_verify),
+        // Whatever else is wrong with it is said later.
+        ("a server without TLS", server_of(cluster).is_ok_and(|server| !server.is_tls())),
         ("proxy-url", cluster.proxy_url.is_some()),
     ];
     let user_fields = [

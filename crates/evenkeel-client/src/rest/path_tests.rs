@@ -29,6 +29,26 @@ fn req_003_parts_have_one_order_whatever_the_order_of_calls() {
 }
 
 #[test]
+fn cfg_004_group_and_version_lead_the_path_and_the_core_group_has_none() {
+    let built = |group, base| {
+        let info = ResourceInfo::new(group, "v1beta2", "Thing", "things", true);
+        Path::resource(&info).build(base).unwrap()
+    };
+    assert_eq!(built("", ""), "/api/v1beta2/things");
+    assert_eq!(built("apps", ""), "/apis/apps/v1beta2/things");
+    assert_eq!(built("example.com", "/clusters/one"), "/clusters/one/apis/example.com/v1beta2/things");
+}
+
+#[test]
+fn cfg_005_nothing_is_asked_for_without_a_version() {
+    // client-go checks this when a client is made for one group and version. Here every kind brings its own, and one
+    // that is made by hand without a version is refused before anything is sent.
+    let info = ResourceInfo::new("apps", "", "Deployment", "deployments", true);
+    assert_eq!(problem(Path::resource(&info)), r#""" is no version: it is empty"#);
+    assert_eq!(Path::raw("/version").build("").unwrap(), "/version", "what has no version is asked for by its path");
+}
+
+#[test]
 fn req_004_setting_a_part_twice_is_a_mistake() {
     let info = pods();
     assert_eq!(problem(Path::resource(&info).name("a").name("a")), "the request's name is set twice");

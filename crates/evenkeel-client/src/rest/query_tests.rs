@@ -45,7 +45,7 @@ fn sec_36_no_value_can_add_a_parameter() {
 }
 
 #[test]
-fn sec_05_debug_shows_names_but_no_values() {
+fn sec_5_debug_shows_names_but_no_values() {
     let mut query = Query::new();
     query.add("continue", "c2VjcmV0").add("limit", 5);
     assert_eq!(format!("{query:?}"), r#"{"continue", "limit"}"#);

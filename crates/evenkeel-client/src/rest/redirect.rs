@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn sec_05_a_location_is_shown_without_its_secrets() {
+    fn sec_5_a_location_is_shown_without_its_secrets() {
         let shown = |location: &str| match decide(Redirects::Refuse, Method::GET, 0, 302, location) {
             Redirect::Refuse(shown) => shown,
             other => panic!("{other:?}"),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use evenkeel_core::{Codec, Json, ResourceInfo};
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Uri};
 use serde::Serialize;
 use tokio::time::Instant;
@@ -26,6 +26,7 @@ use super::retry::{Retries, Terminal};
 use super::stream::{ByteStream, List, WatchStream};
 use super::template::UrlTemplate;
 use super::warnings::WarningHandler;
+use crate::auth::is_secret;
 use crate::client::Client;
 use crate::error::{CallName, Error};
 use crate::transport::Body;
@@ -125,11 +126,12 @@ impl Request {
     }
 
     /// Sets a header, replacing what was there. A value with control characters is a mistake; other letters than ASCII's
-    /// are sent as UTF-8.
+    /// are sent as UTF-8. Values of headers that hold credentials are marked as sensitive, so that nobody shows them and
+    /// HTTP/2 keeps no copy of them.
     pub fn header(mut self, name: HeaderName, value: &str) -> Self {
         match HeaderValue::from_bytes(value.as_bytes()) {
             Ok(mut value) => {
-                value.set_sensitive(name == AUTHORIZATION);
+                value.set_sensitive(is_secret(&name));
                 self.headers.insert(name, value);
             }
             Err(_) => {

@@ -109,7 +109,7 @@ impl Selected {
 }
 
 /// The server of a cluster. Anything that only makes sense with TLS makes a bare host mean `https`.
-pub(super) fn server_of(cluster: &Cluster) -> Result<ServerUrl, ConfigError> {
+pub(crate) fn server_of(cluster: &Cluster) -> Result<ServerUrl, ConfigError> {
     let tls = cluster.certificate_authority.is_some()
         || cluster.certificate_authority_data.is_some()
         || cluster.insecure_skip_tls_verify;

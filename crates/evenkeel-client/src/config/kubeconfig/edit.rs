@@ -33,7 +33,8 @@ impl KubeconfigFiles {
     ///
     /// Two edits by this library never meet: each holds a lock of the operating system on all files, and waits for it. It
     /// is taken on an empty hidden file beside each (`.config.lock`), which stays there.
-    /// Programs that do not know that lock are noticed: if a file is no longer what was read, nothing is written.
+    /// Programs that do not know that lock are noticed as well: if a file is no longer what was read, nothing is written.
+    /// What such a program writes between that last look and our own write, a moment later, is lost.
     ///
     /// The thread is blocked meanwhile. `change` must not edit the same files: it would wait for itself.
     ///

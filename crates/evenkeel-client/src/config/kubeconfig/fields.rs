@@ -16,6 +16,7 @@ use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error as _, MapAcces
 use serde_json::Value;
 use zeroize::Zeroizing;
 
+use crate::config::Address;
 use crate::secret::Secret;
 
 /// The fields that we do not know.
@@ -131,6 +132,16 @@ fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D:
 impl Field for Option<String> {
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         text(deserializer)
+    }
+
+    fn write(&self) -> Option<Value> {
+        self.as_deref().filter(|text| !text.is_empty()).map(Value::from)
+    }
+}
+
+impl Field for Option<Address> {
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(text(deserializer)?.map(Address::from))
     }
 
     fn write(&self) -> Option<Value> {

@@ -121,10 +121,14 @@ impl Loaded {
     }
 }
 
-/// The bytes of a file, up to the limit and one more, so that whoever parses them sees that there are too many.
+/// The bytes of a file, up to the limit and one more, so that whoever parses them sees that there are too many. It may be
+/// a pipe, as a shell makes one of `<(…)`.
 pub(super) fn read(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
-    let mut bytes = Zeroizing::new(Vec::new());
-    File::open(path)?.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes)?;
+    let file = File::open(path)?;
+    // Room for all of it at once, so that no half-filled buffer with secrets is left behind while growing.
+    let room = usize::try_from(file.metadata()?.len()).unwrap_or(MAX_BYTES).min(MAX_BYTES);
+    let mut bytes = Zeroizing::new(Vec::with_capacity(room + 1));
+    file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

@@ -36,7 +36,7 @@ mod write;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use choose::Selected;
+pub(crate) use choose::{Selected, server_of};
 pub use fields::{Data, Opaque};
 pub use load::{KubeconfigFiles, Loaded};
 pub use overrides::Overrides;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::{Cluster, Data, User};
-use crate::config::{Impersonate, Pem, PrivateKey, Proxy};
+use crate::config::{Address, Impersonate, Pem, PrivateKey, Proxy};
 use crate::secret::Secret;
 
 /// What beats the kubeconfig. A field that is `None` changes nothing, and any value can be overridden, `true` with
@@ -21,7 +21,7 @@ pub struct Overrides {
     pub namespace: Option<String>,
     /// The server: a host, a host and a port, or a URL. The name that the file expects in the certificate goes with the
     /// server that it was for.
-    pub server: Option<String>,
+    pub server: Option<Address>,
     /// The name to expect in the server's certificate.
     pub tls_server_name: Option<String>,
     /// Whether to accept any certificate. `true` also drops the file's CA.

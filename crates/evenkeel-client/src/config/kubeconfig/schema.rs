@@ -7,6 +7,7 @@ use serde::de::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::fields::{Data, Entry, Field, Opaque, Rest, Seed, optional, structure};
+use crate::config::Address;
 use crate::secret::Secret;
 
 structure! {
@@ -44,7 +45,7 @@ structure! {
         /// The way to the cluster; may hold a password.
         proxy_url: Option<Secret> = "proxy-url",
         /// The URL.
-        server: Option<String> = "server",
+        server: Option<Address> = "server",
         /// The name to expect in the server's certificate.
         tls_server_name: Option<String> = "tls-server-name",
     }

@@ -1,14 +1,13 @@
 //! Less of a kubeconfig, or the same with fewer files.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use super::text::MAX_BYTES;
 use super::{Data, Kubeconfig, Opaque};
-use crate::config::{ConfigError, EntryKind};
+use crate::config::{Address, ConfigError, EntryKind};
 use crate::secret::Secret;
+use crate::small_file;
 
 /// What comes out as `DATA+OMITTED` when it is written in base64.
 const OMITTED: [u8; 9] = [0x0c, 0x04, 0xc0, 0xf8, 0xe3, 0x08, 0x4d, 0x31, 0x03];
@@ -63,7 +62,8 @@ impl Kubeconfig {
         Ok(())
     }
 
-    /// Replaces data with `DATA+OMITTED`, and tokens and passwords with `REDACTED`, so that the kubeconfig can be shown.
+    /// Replaces data with `DATA+OMITTED`, and tokens and passwords, also those in URLs, with `REDACTED`, so that the
+    /// kubeconfig can be shown.
     /// What exec plugins, auth-providers, extensions and fields that we do not know hold may be a secret as well, so it
     /// is replaced too.
     pub fn shorten(&mut self) {
@@ -80,6 +80,9 @@ impl Kubeconfig {
         for cluster in self.clusters.values_mut() {
             [&mut cluster.extensions, &mut cluster.rest, &mut cluster.beside].into_iter().for_each(hide);
             omit(&mut cluster.certificate_authority_data);
+            if cluster.server.as_ref().is_some_and(Address::has_more_than_it_shows) {
+                cluster.server = Some("REDACTED".into());
+            }
             if cluster.proxy_url.as_ref().is_some_and(|url| url.expose().contains('@')) {
                 redact(&mut cluster.proxy_url);
             }
@@ -120,8 +123,7 @@ fn inline(label: &str, field: &str, path: &mut Option<PathBuf>, data: &mut Optio
 }
 
 fn read(path: &Path) -> Result<Data, ConfigError> {
-    let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(MAX_BYTES as u64).read_to_end(&mut bytes));
-    read.map_err(|error| ConfigError::read("a certificate or key", path, error))?;
-    Ok(Data::new(bytes))
+    let read = small_file::read(path, MAX_BYTES as u64);
+    let mut bytes = read.map_err(|error| ConfigError::read("a certificate or key", path, error))?;
+    Ok(Data::new(std::mem::take(&mut *bytes)))
 }

@@ -12,8 +12,8 @@ use crate::config::ConfigError;
 
 impl Kubeconfig {
     /// Writes the kubeconfig to a file that only its owner can read (mode 0600): under another name in the same
-    /// directory first, then renamed, so that whoever reads sees the old file or the new one. A link is followed, and
-    /// missing directories are made, for their owner only (0700).
+    /// directory first, then renamed, so that whoever reads sees the old file or the new one. A link to a file is
+    /// followed, and missing directories are made, for their owner only (0700).
     ///
     /// This replaces whatever is there. To change a file that others change as well, use
     /// [`KubeconfigFiles::edit`](super::KubeconfigFiles::edit).
@@ -27,9 +27,17 @@ impl Kubeconfig {
     }
 }
 
-/// Where a path leads once links are followed; the path itself if nothing is there yet.
+/// Where a path leads once links are followed. If nothing is there yet, its directory may still be reached in several
+/// ways, and two names for one file must not be taken for two files.
 pub(super) fn real(path: &Path) -> PathBuf {
-    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+    if let Ok(real) = path.canonicalize() {
+        return real;
+    }
+    let directory = directory_of(path).and_then(|directory| directory.canonicalize());
+    match (directory, path.file_name()) {
+        (Ok(directory), Some(name)) => directory.join(name),
+        _ => path.to_owned(),
+    }
 }
 
 fn replace(path: &Path, text: &str) -> io::Result<()> {

@@ -146,7 +146,7 @@ fn mt_001_metrics_describe_themselves() {
 }
 
 #[test]
-fn sec_05_no_label_has_a_name_or_a_value_of_a_request() {
+fn sec_5_no_label_has_a_name_or_a_value_of_a_request() {
     let all = recorded(async {
         let script = Script::new([]);
         let info = pods();

@@ -95,7 +95,7 @@ async fn lim_004_waits_for_the_limiter_are_logged_by_their_length() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sec_05_no_secret_no_body_and_no_value_is_logged() {
+async fn sec_5_no_secret_no_body_and_no_value_is_logged() {
     let notebook = Notebook::default();
     let _guard = tracing::subscriber::set_default(notebook.clone());
     let steps = [Step::later(429, "0").body("hunter2"), Step::Fail(TransportFault::Closed), Step::ok().body("hunter2")];

@@ -237,6 +237,17 @@ fn kcf_030_nobody_is_impersonated_without_a_name() {
 }
 
 #[test]
+fn kcf_033_a_user_without_credentials_is_nobody_and_is_not_asked() {
+    // client-go can prompt for a name and a password. A library that talks to its user's terminal surprises programs;
+    // whoever wants to ask puts the answers into the overrides.
+    let nobody = config(SERVER, "{}", &Overrides::default()).unwrap();
+    assert_eq!((nobody.auth, nobody.tls.identity), (Auth::None, None));
+    let answers = Overrides { basic: Some(("joe".into(), Secret::new("p"))), ..Overrides::default() };
+    let joe = Auth::Basic { username: "joe".into(), password: Secret::new("p") };
+    assert_eq!(config(SERVER, "{}", &answers).unwrap().auth, joe);
+}
+
+#[test]
 fn kcf_034_the_namespace_of_the_override_then_of_the_context_then_default() {
     let namespace = |overrides| two(&overrides).unwrap().namespace;
     assert_eq!(namespace(Overrides::default()), "ns-a");

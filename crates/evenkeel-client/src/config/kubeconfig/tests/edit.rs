@@ -114,6 +114,18 @@ fn kcf_052_the_same_file_twice_is_locked_once() {
     assert_eq!(parsed(&path).current_context.as_deref(), Some("it"));
 }
 
+#[cfg(unix)]
+#[test]
+fn kcf_052_a_file_that_is_yet_to_be_made_is_locked_once_under_all_its_names() {
+    // Were it locked under both names, the edit would wait for itself for ever.
+    let folder = Folder::new();
+    std::fs::create_dir(folder.join("real")).unwrap();
+    std::os::unix::fs::symlink(folder.join("real"), folder.join("link")).unwrap();
+    let (path, other) = (folder.join("real/config"), folder.join("link/config"));
+    chain(&[&path, &other]).edit(|config| config.current_context = Some("it".into())).unwrap();
+    assert_eq!(parsed(&path).current_context.as_deref(), Some("it"));
+}
+
 #[test]
 fn kcf_052_a_program_that_knows_no_lock_is_noticed() {
     let folder = Folder::new();
@@ -128,7 +140,7 @@ fn kcf_052_a_program_that_knows_no_lock_is_noticed() {
 
 #[cfg(unix)]
 #[test]
-fn sec_08_files_are_written_for_their_owner_only_and_whole() {
+fn sec_8_files_are_written_for_their_owner_only_and_whole() {
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
     let folder = Folder::new();
     let path = folder.join("new/er/config");

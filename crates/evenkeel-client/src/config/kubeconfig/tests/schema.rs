@@ -200,7 +200,7 @@ fn kcf_008_only_what_is_in_the_file_is_written() {
 }
 
 #[test]
-fn sec_01_a_kubeconfig_shows_no_secret() {
+fn sec_1_a_kubeconfig_shows_no_secret() {
     let canary = "canary";
     let data = BASE64_STANDARD.encode(canary);
     let text = format!(
@@ -218,7 +218,7 @@ fn sec_01_a_kubeconfig_shows_no_secret() {
 }
 
 #[test]
-fn sec_01_errors_about_the_text_do_not_quote_it() {
+fn sec_1_errors_about_the_text_do_not_quote_it() {
     for text in [
         "clusters: canary",
         "users: [canary]",

@@ -45,6 +45,15 @@ fn kcf_056_flatten_brings_files_in() {
 }
 
 #[test]
+fn kcf_056_flatten_takes_whole_files_or_none() {
+    let folder = Folder::new();
+    let ca = folder.put("ca", &"x".repeat((8 << 20) + 1));
+    let mut config = Kubeconfig::parse(&one(&format!("certificate-authority: {}", ca.display()), "{}")).unwrap();
+    let error = config.flatten().unwrap_err();
+    assert!(matches!(&error, ConfigError::Read { path, .. } if *path == ca), "{error}");
+}
+
+#[test]
 fn kcf_056_shorten_leaves_no_secret() {
     let text = "
 mine: canary
@@ -53,6 +62,7 @@ clusters:
 - name: c
   mine: canary
   cluster:
+    server: 'https://u:canary@h'
     proxy-url: 'http://u:canary@p'
     certificate-authority-data: Y2FuYXJ5
     mine: [canary]

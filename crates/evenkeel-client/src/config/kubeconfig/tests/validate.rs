@@ -94,6 +94,16 @@ fn kcf_007_older_plugins_need_no_interactive_mode() {
 }
 
 #[test]
+fn cfg_018_an_exec_plugin_and_an_auth_provider_exclude_each_other() {
+    let user = "exec: {command: c, apiVersion: client.authentication.k8s.io/v1beta1}\nauth-provider: {name: oidc}";
+    let error = refused(SERVER, user);
+    assert!(error.contains("\"it\" has both exec and auth-provider"), "{error}");
+    assert!(Kubeconfig::parse(&one(SERVER, user)).unwrap().validate().is_err());
+    // Nor does a token beside them make it clear what is meant.
+    assert!(refused(SERVER, &format!("token: t\n{user}")).contains("both exec and auth-provider"));
+}
+
+#[test]
 fn sec_14_half_a_pair_is_an_error() {
     for user in ["client-certificate-data: Yw==", "client-key-data: aw=="] {
         assert!(refused(SERVER, user).contains("but no client-"), "{user}");

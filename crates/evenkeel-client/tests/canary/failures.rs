@@ -1,0 +1,197 @@
+//! Servers that refuse, fail, lie and point elsewhere, to everybody who can say who they are.
+
+use std::path::PathBuf;
+
+use evenkeel_client::config::{Auth, HttpVersions, Redirects, ServerUrl};
+use evenkeel_client::{Client, Config, ListParams, Path, WatchParams};
+use http::header::{AUTHORIZATION, COOKIE, PROXY_AUTHORIZATION};
+use http::{HeaderName, Method};
+use k8s_openapi::api::authentication::v1::TokenRequest;
+use k8s_openapi::api::core::v1::Secret;
+
+use crate::ear::{CANARY, assert_hidden, assert_nothing_was_heard, assert_quiet, listen};
+use crate::puppet::Puppet;
+
+fn config(url: &str) -> Config {
+    let mut config = Config::new(ServerUrl::parse(url).unwrap());
+    config.retry.max_retries = 0;
+    config
+}
+
+/// A token in a file that is gone when the test is over.
+struct TokenFile(PathBuf);
+
+impl TokenFile {
+    fn new(test: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("evenkeel-canary-{test}-{}", std::process::id()));
+        std::fs::write(&path, CANARY).unwrap();
+        TokenFile(path)
+    }
+
+    fn auths(&self) -> [Auth; 4] {
+        [
+            Auth::Token(CANARY.into()),
+            Auth::TokenFile { path: self.0.clone(), fallback: None },
+            Auth::TokenFile { path: self.0.with_extension("missing"), fallback: Some(CANARY.into()) },
+            Auth::Basic { username: "u".into(), password: CANARY.into() },
+        ]
+    }
+}
+
+impl Drop for TokenFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+const JSON: &str = "content-type: application/json\r\n";
+
+/// Answers that are no success, or none that can be read. Where one shows a secret, it is the server's own.
+fn answers() -> Vec<(u16, String, String)> {
+    let json = |code, body: String| (code, JSON.to_owned(), body);
+    let status = |code: u16, reason: &str| {
+        json(
+            code,
+            format!(r#"{{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"{reason}","code":{code}}}"#),
+        )
+    };
+    vec![
+        status(401, "Unauthorized"),
+        status(403, "Forbidden"),
+        status(500, "InternalError"),
+        (401, "www-authenticate: Basic realm=\"x\"\r\n".into(), "who are you?".into()),
+        (429, "retry-after: 0\r\n".into(), String::new()),
+        (502, "content-type: text/html\r\n".into(), "<html>bad gateway</html>".into()),
+        (200, format!("set-cookie: session={CANARY}\r\ncontent-type: image/png\r\n"), "{}".into()),
+        json(200, CANARY.into()),
+        json(200, format!("\"{CANARY}\"")),
+        json(200, format!("{{\"kind\": \"Secret\", \"data\": {{\"k\": {CANARY}")),
+        json(200, format!(r#"{{"kind":"Secret","apiVersion":"v1","metadata":"{CANARY}"}}"#)),
+        json(200, format!(r#"{{"kind":"Secret","apiVersion":"v1","metadata":{{"name":["{CANARY}"]}}}}"#)),
+        json(200, format!(r#"{{"kind":"SecretList","apiVersion":"v1","items":["{CANARY}"]}}"#)),
+        json(200, format!(r#"{{"type":"ADDED","object":"{CANARY}"}}"#)),
+        json(200, format!(r#"{{"type":"ADDED","object":{{"kind":"Secret","data":{{"k":"{CANARY}"}}}}"#)),
+        (200, format!("{JSON}content-encoding: gzip\r\n"), CANARY.into()),
+        (302, format!("location: https://u:{CANARY}@elsewhere/x?token={CANARY}#{CANARY}\r\n"), String::new()),
+        (307, format!("location: /x?token={CANARY}\r\n"), String::new()),
+    ]
+}
+
+#[tokio::test]
+async fn sec_5_no_failure_shows_who_we_are() {
+    listen();
+    let file = TokenFile::new("failures");
+    for (code, headers, body) in answers() {
+        for auth in file.auths() {
+            let server = Puppet::http(code, &headers, &body).await;
+            let mut config = config(&server.url());
+            config.auth = auth.clone();
+            // Those who say when to come back are asked once more.
+            config.retry.max_retries = 1;
+            let client = Client::new(config).unwrap();
+            let secrets = client.core_v1().secrets("default");
+            let what = format!("{code} {headers:?} {body:?} for {auth:?}").replace(CANARY, "(canary)");
+            match secrets.get("a").await {
+                Err(error) => assert_quiet(&what, error),
+                Ok(object) => {
+                    assert_hidden(&what, &object);
+                    if let Err(error) = object.typed() {
+                        assert_quiet(&what, error);
+                    }
+                }
+            }
+            if let Ok(answer) = secrets.get("a").answer().await {
+                assert_hidden(&what, &answer);
+                for error in [answer.json::<Secret>().err(), answer.json::<TokenRequest>().err()].into_iter().flatten()
+                {
+                    assert_quiet(&what, error);
+                }
+            }
+            match secrets.list(&ListParams::default()).await {
+                Err(error) => assert_quiet(&what, error),
+                Ok(list) => assert_hidden(&what, &list),
+            }
+            match secrets.watch(&WatchParams::default()).await {
+                Err(error) => assert_quiet(&what, error),
+                Ok(mut watch) => {
+                    while let Some(event) = watch.next().await {
+                        match event {
+                            Ok(event) => assert_hidden(&what, &event),
+                            Err(error) => assert_quiet(&what, error),
+                        }
+                    }
+                }
+            }
+            let heard = server.heard().await;
+            let expected = match auth {
+                Auth::Basic { .. } => "authorization: Basic ".to_owned(),
+                _ => format!("authorization: Bearer {CANARY}\r\n"),
+            };
+            assert!(heard.contains(&expected), "the server was told: {heard}");
+        }
+    }
+    assert_nothing_was_heard();
+}
+
+#[tokio::test]
+async fn sec_5_headers_of_a_user_are_as_secret_as_ours() {
+    listen();
+    let names = [AUTHORIZATION, PROXY_AUTHORIZATION, COOKIE, HeaderName::from_static("x-remote-user")];
+    for name in names {
+        let server = Puppet::http(403, "", "no").await;
+        let client = Client::new(config(&server.url())).unwrap();
+        let request = client.request(Method::GET, Path::raw("/x")).header(name.clone(), CANARY);
+        assert_hidden("a request", &request);
+        assert_quiet("a refusal", request.send().await.unwrap_err());
+        assert!(server.heard().await.contains(&format!("{name}: {CANARY}")), "{}", server.heard().await);
+    }
+    assert_nothing_was_heard();
+}
+
+#[tokio::test]
+async fn sec_5_servers_that_do_not_answer_properly() {
+    listen();
+    let file = TokenFile::new("improper");
+    let nonsense =
+        ["", "SSH-2.0-x\r\n", "HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nshort", "\0\0\0", "HTTP/1.1 200"];
+    for answer in nonsense {
+        for auth in file.auths() {
+            for http in [HttpVersions::Http1Only, HttpVersions::Http2Only] {
+                let server = Puppet::new(answer).await;
+                let mut config = config(&server.url());
+                config.auth = auth.clone();
+                config.connections.http = http;
+                let client = Client::new(config).unwrap();
+                let error = client.core_v1().secrets("default").get("a").await.unwrap_err();
+                assert_quiet("a server that speaks nonsense", error);
+            }
+        }
+    }
+    let gone = Puppet::http(200, "", "").await.url();
+    for auth in file.auths() {
+        let mut config = config(&gone);
+        config.auth = auth;
+        let client = Client::new(config).unwrap();
+        assert_quiet("nobody there", client.core_v1().secrets("default").get("a").await.unwrap_err());
+    }
+    assert_nothing_was_heard();
+}
+
+#[tokio::test]
+async fn sec_39_sec_5_a_redirect_takes_no_credential_along() {
+    listen();
+    let elsewhere = Puppet::http(200, JSON, "{}").await;
+    for redirects in [Redirects::Refuse, Redirects::SameOrigin] {
+        let location = format!("location: {}/collect\r\n", elsewhere.url());
+        let server = Puppet::http(302, &location, "").await;
+        let mut config = config(&server.url());
+        config.auth = Auth::Token(CANARY.into());
+        config.redirects = redirects;
+        let client = Client::new(config).unwrap();
+        let error = client.request(Method::GET, Path::raw("/x")).send().await.unwrap_err();
+        assert_quiet("a redirect", error);
+        assert!(server.heard().await.contains(CANARY));
+    }
+    assert_eq!(elsewhere.heard().await, "", "another port heard nothing");
+    assert_nothing_was_heard();
+}

@@ -1,0 +1,67 @@
+//! A server that says what it is told to say, and remembers what it heard.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Mutex;
+use tokio::task::JoinHandle;
+
+/// Gives each connection the same answer as soon as it has heard something, and closes it.
+pub(crate) struct Puppet {
+    pub(crate) address: SocketAddr,
+    /// Held while somebody is talked to.
+    heard: Arc<Mutex<Vec<u8>>>,
+    task: JoinHandle<()>,
+}
+
+impl Puppet {
+    pub(crate) async fn new(answer: impl Into<Vec<u8>>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let (ears, answer) = (Arc::clone(&heard), answer.into());
+        let task = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                // Whoever hangs up early has heard enough.
+                let _ = converse(stream, &answer, &mut *ears.lock().await).await;
+            }
+        });
+        Puppet { address, heard, task }
+    }
+
+    /// An HTTP server with one answer to everything.
+    pub(crate) async fn http(code: u16, headers: &str, body: &str) -> Self {
+        let length = body.len();
+        Puppet::new(format!("HTTP/1.1 {code} Said\r\ncontent-length: {length}\r\n{headers}\r\n{body}")).await
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Everything that anybody has said to it, once they are done.
+    pub(crate) async fn heard(&self) -> String {
+        String::from_utf8_lossy(&self.heard.lock().await).into_owned()
+    }
+}
+
+async fn converse(mut stream: TcpStream, answer: &[u8], ears: &mut Vec<u8>) -> std::io::Result<()> {
+    let mut bytes = [0; 16 << 10];
+    let length = stream.read(&mut bytes).await?;
+    ears.extend_from_slice(&bytes[..length]);
+    stream.write_all(answer).await?;
+    stream.shutdown().await?;
+    // What else it says is taken in, so that the answer is not lost with a reset.
+    while let Ok(more @ 1..) = stream.read(&mut bytes).await {
+        ears.extend_from_slice(&bytes[..more]);
+    }
+    Ok(())
+}
+
+impl Drop for Puppet {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}

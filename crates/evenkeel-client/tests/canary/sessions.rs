@@ -1,0 +1,211 @@
+//! Whole sessions with an API server over TLS and HTTP/2, with all that can go wrong in one.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use evenkeel_apiserver::{ApiServer, User};
+use evenkeel_client::config::{Auth, Identity, Overrides, Pem, PrivateKey, ServerUrl};
+use evenkeel_client::{Client, Config, ListParams, Patch, Path, Unstructured, WatchParams};
+use evenkeel_core::WatchEvent;
+use http::Method;
+use http::header::AUTHORIZATION;
+use k8s_openapi::api::authentication::v1::TokenRequest;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
+use serde_json::json;
+
+use crate::ear::{CANARY, assert_clean, assert_hidden, assert_nothing_was_heard, assert_quiet, listen, watch_for};
+
+fn secret(name: &str) -> Secret {
+    let data = BASE64_STANDARD.encode(CANARY);
+    serde_json::from_value(json!({"metadata": {"name": name}, "type": "Opaque", "data": {"password": data}})).unwrap()
+}
+
+/// A client of this server that trusts it, and has no credentials yet.
+fn config(server: &ApiServer) -> Config {
+    let mut config = Config::new(ServerUrl::parse(server.url()).unwrap());
+    config.tls.ca = server.ca_pem().map(|pem| Pem::Data(pem.to_owned()));
+    config
+}
+
+async fn token_server() -> ApiServer {
+    let user = User { name: "somebody".into(), groups: vec!["system:masters".into()], ..User::default() };
+    ApiServer::builder().tls().tokens([(CANARY.to_owned(), user)]).start().await.unwrap()
+}
+
+fn users(server: &ApiServer) -> Vec<String> {
+    server.requests().into_iter().map(|request| request.user).collect()
+}
+
+#[tokio::test]
+async fn sec_5_a_session_with_a_token_leaves_no_trace_of_it() {
+    listen();
+    let server = token_server().await;
+    let mut config = config(&server);
+    config.auth = Auth::Token(CANARY.into());
+    let client = Client::new(config).unwrap();
+    let secrets = client.core_v1().secrets("default");
+
+    let mut watch = secrets.watch(&WatchParams::default()).await.unwrap();
+    let created = secrets.create(&secret("a")).await.unwrap();
+    assert_eq!(created.typed().unwrap().data.as_ref().unwrap()["password"].0, CANARY.as_bytes(), "it came back");
+    assert_hidden("an object", &created);
+    loop {
+        let event = watch.next().await.unwrap().unwrap();
+        assert_hidden("a watch", &(&event, &watch));
+        if matches!(event, WatchEvent::Added(_)) {
+            break;
+        }
+    }
+    let list = secrets.list(&ListParams::default()).await.unwrap();
+    assert_hidden("a list", &list);
+    let patch = Patch::merge(&json!({"stringData": {"more": CANARY}}));
+    assert_hidden("what a patch made", &secrets.patch("a", &patch).await.unwrap());
+    let answer = secrets.get("a").answer().await.unwrap();
+    assert!(std::str::from_utf8(answer.bytes()).unwrap().contains(&BASE64_STANDARD.encode(CANARY)));
+    assert_hidden("an answer", &answer);
+    let dynamic = client.dynamic(&client.resource::<Secret>()).namespace("default");
+    assert_hidden("a dynamic object", &dynamic.get("a").await.unwrap());
+
+    // What goes wrong.
+    assert_quiet("a name that is taken", secrets.create(&secret("a")).await.unwrap_err());
+    assert_quiet("a name that is not there", secrets.get("b").await.unwrap_err());
+    let mut stale = secret("a");
+    stale.metadata.resource_version = Some("1".into());
+    assert_quiet("a conflict", secrets.update(&stale).await.unwrap_err());
+    let odd = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "c"}, "data": {"k": CANARY, "l": [CANARY]}
+    });
+    assert_quiet("an invalid Secret", dynamic.create(&Unstructured::from(odd)).await.unwrap_err());
+    for code in [429, 500] {
+        server.faults().fail_next(1, code, None);
+        assert_quiet("an error of the server", secrets.get("a").await.unwrap_err());
+    }
+    server.faults().cut_connections();
+    secrets.get("a").await.unwrap();
+    // The watch may have been cut as well; whatever it says now, it says it without showing what it carried.
+    if let Ok(Some(Err(error))) = tokio::time::timeout(Duration::from_secs(5), watch.next()).await {
+        assert_quiet("a watch that ended", error);
+    }
+
+    assert!(users(&server).iter().any(|user| user == "somebody"), "the server knew the token: {:?}", users(&server));
+    server.shutdown().await;
+    assert_quiet("a server that is gone", secrets.create(&secret("z")).await.unwrap_err());
+    let heard = assert_nothing_was_heard();
+    assert!(heard.contains(" TRACE h2::"), "the library below was heard as well");
+    assert!(heard.contains("evenkeel.request method=POST"), "and so were we");
+    assert!(heard.contains("rest_client_requests_total"), "and so were the metrics");
+}
+
+#[tokio::test]
+async fn sec_5_tokens_that_the_server_makes_or_refuses_are_not_shown() {
+    listen();
+    let server = token_server().await;
+    let mut known = config(&server);
+    known.auth = Auth::Token(CANARY.into());
+    let client = Client::new(known).unwrap();
+    let accounts = client.core_v1().service_accounts("default");
+    let account: ServiceAccount = serde_json::from_value(json!({"metadata": {"name": "robot"}})).unwrap();
+    accounts.create(&account).await.unwrap();
+    let asked: TokenRequest = serde_json::from_value(json!({"spec": {"audiences": ["me"]}})).unwrap();
+    let call = accounts.create_token("robot", &asked);
+    assert_hidden("a call", &call);
+    let answer = call.answer().await.unwrap();
+    let made: TokenRequest = answer.json().unwrap();
+    let token = made.status.unwrap().token.unwrap();
+    watch_for(&token);
+    assert_hidden("an answer with a token", &answer);
+
+    let maps = || client.request(Method::GET, Path::resource(&client.resource::<ConfigMap>()));
+    let request = maps().header(AUTHORIZATION, &format!("Bearer {token}"));
+    assert_hidden("a request with a token", &request);
+    request.send().await.unwrap();
+    assert!(users(&server).contains(&"system:serviceaccount:default:robot".to_owned()), "the token was used");
+    let forged = format!("Bearer {CANARY}-forged");
+    let refused = maps().header(AUTHORIZATION, &forged).send().await.unwrap_err();
+    assert!(refused.is_unauthorized());
+    assert_quiet("a token that nobody knows", refused);
+
+    let mut unknown = config(&server);
+    unknown.auth = Auth::Token(format!("{CANARY}-unknown").into());
+    let stranger = Client::new(unknown).unwrap();
+    let refused = stranger.core_v1().secrets("default").get("a").await.unwrap_err();
+    assert!(refused.is_unauthorized());
+    assert_quiet("a client that nobody knows", refused);
+    let mut distrusting = Config::new(ServerUrl::parse(server.url()).unwrap());
+    distrusting.auth = Auth::Token(CANARY.into());
+    let refused = Client::new(distrusting).unwrap().core_v1().secrets("default").get("a").await.unwrap_err();
+    assert_quiet("a server that is not trusted", refused);
+    assert_nothing_was_heard();
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn sec_5_sec_9_a_client_key_is_never_shown() {
+    listen();
+    let server = ApiServer::builder().tls().start().await.unwrap();
+    let inline = Config::from_kubeconfig_str(&server.kubeconfig(), &Overrides::default()).unwrap();
+    let Some(Identity { certificate: Pem::Data(certificate), key: PrivateKey::Data(key) }) =
+        inline.tls.identity.clone()
+    else {
+        panic!("the kubeconfig of a server with TLS has a certificate in it")
+    };
+    watch_for(key.expose());
+    let folder = std::env::temp_dir().join(format!("evenkeel-canary-key-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let (certificate_file, key_file) = (folder.join("tls.crt"), folder.join("tls.key"));
+    std::fs::write(&certificate_file, &certificate).unwrap();
+    std::fs::write(&key_file, key.expose()).unwrap();
+    let mut files = inline.clone();
+    files.tls.identity =
+        Some(Identity { certificate: Pem::File(certificate_file), key: PrivateKey::File(key_file.clone()) });
+
+    for config in [&inline, &files] {
+        assert_hidden("a config", config);
+        let client = Client::new(config.clone()).unwrap();
+        assert_hidden("a client", &client);
+        client.core_v1().secrets("default").list(&ListParams::default()).await.unwrap();
+    }
+    assert!(users(&server).iter().all(|user| !user.is_empty() && user != "system:anonymous"), "{:?}", users(&server));
+
+    // A key that is spoiled in all the ways that keys are.
+    let other = ApiServer::builder().tls().start().await.unwrap();
+    let other_key = match Config::from_kubeconfig_str(&other.kubeconfig(), &Overrides::default()).unwrap().tls.identity
+    {
+        Some(Identity { key: PrivateKey::Data(key), .. }) => key,
+        _ => panic!("the kubeconfig of a server with TLS has a key in it"),
+    };
+    watch_for(other_key.expose());
+    let spoiled = [
+        key.expose().replace("PRIVATE KEY", "CERTIFICATE"),
+        key.expose().replace("-----END", "----END"),
+        key.expose().chars().take(key.expose().len() / 2).collect(),
+        key.expose().replacen('M', "!", 1),
+        other_key.expose().to_owned(),
+    ];
+    for text in spoiled {
+        std::fs::write(&key_file, &text).unwrap();
+        let mut inline = inline.clone();
+        inline.tls.identity =
+            Some(Identity { certificate: Pem::Data(certificate.clone()), key: PrivateKey::Data(text.as_str().into()) });
+        // A key of somebody else may be found out only when the server asks for it.
+        for config in [inline, files.clone()] {
+            match Client::new(config) {
+                Err(error) => assert_quiet("a spoiled key", error),
+                Ok(client) => {
+                    let secrets = client.core_v1().secrets("default");
+                    assert_quiet("a wrong key", secrets.list(&ListParams::default()).await.unwrap_err());
+                }
+            }
+        }
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert_clean("a kubeconfig that is shown", &{
+        let mut shown: evenkeel_client::config::Kubeconfig = server.kubeconfig().parse().unwrap();
+        shown.shorten();
+        shown.to_yaml().unwrap().expose().to_owned()
+    });
+    assert_nothing_was_heard();
+    server.shutdown().await;
+    other.shutdown().await;
+}
