@@ -1,0 +1,10 @@
+//! The client over sockets: every way to speak with an API server, who we are there, connections shared and lost, and
+//! servers that misbehave.
+//!
+//! Sockets know no virtual time, so nothing here depends on how long something takes. Where a test could hang it is ended
+//! by [`support::soon`], after far longer than the slowest machine needs.
+#![allow(missing_docs, clippy::unwrap_used, reason = "in a test a panic is a finding")]
+
+mod matrix;
+mod scenario;
+mod support;

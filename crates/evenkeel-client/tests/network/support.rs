@@ -1,0 +1,146 @@
+//! Servers, clients and objects for the tests.
+
+use std::future::Future;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use evenkeel_apiserver::{ApiServer, ConnectionCounts};
+use evenkeel_client::config::{Overrides, Pem, Proxy, ServerUrl};
+use evenkeel_client::transport::{Body, BoxError, ResponseFuture, Transport};
+use evenkeel_client::{Client, ClientBuilder, Config};
+use http::header::AUTHORIZATION;
+use http::{Method, Version};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use serde_json::{Value, json};
+use tower_layer::Layer;
+use tower_service::Service;
+
+pub fn from<T: serde::de::DeserializeOwned>(value: Value) -> T {
+    serde_json::from_value(value).unwrap()
+}
+
+pub fn config_map(name: &str) -> ConfigMap {
+    from(json!({"metadata": {"name": name}, "data": {"k": "v"}}))
+}
+
+pub fn pod(name: &str) -> Pod {
+    from(json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i"}]}}))
+}
+
+/// Ends a test that hangs. No test depends on how long this is.
+pub async fn soon<F: Future>(future: F) -> F::Output {
+    tokio::time::timeout(Duration::from_secs(120), future).await.expect("this takes so long that it will never end")
+}
+
+/// Waits until this is so.
+pub async fn reached(condition: impl Fn() -> bool) {
+    soon(async {
+        while !condition() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+/// Waits until the server has closed all its connections.
+pub async fn deserted(server: &ApiServer) {
+    reached(|| server.connections().open == 0).await;
+}
+
+/// The configuration of the server's administrator, straight to the server whatever the environment says.
+pub fn config(server: &ApiServer) -> Config {
+    let mut config = Config::from_kubeconfig_str(&server.kubeconfig(), &Overrides::default()).unwrap();
+    config.proxy = Proxy::Direct;
+    config
+}
+
+/// The configuration of somebody who knows where the server is, and nothing more.
+pub fn stranger(server: &ApiServer) -> Config {
+    let mut config = at(server.url());
+    config.tls.ca = server.ca_pem().map(|pem| Pem::Data(pem.to_owned()));
+    config
+}
+
+/// The configuration for a server at this address.
+pub fn at(url: &str) -> Config {
+    let mut config = Config::new(ServerUrl::parse(url).unwrap());
+    config.proxy = Proxy::Direct;
+    config
+}
+
+pub fn client(server: &ApiServer) -> Client {
+    Client::new(config(server)).unwrap()
+}
+
+/// How many connections there have been since.
+pub fn accepted_since(server: &ApiServer, before: ConnectionCounts) -> u64 {
+    server.connections().accepted - before.accepted
+}
+
+/// A layer that remembers what passes through it.
+#[derive(Clone, Default)]
+pub struct Tap(Arc<Mutex<Vec<Attempt>>>);
+
+/// One attempt, as the layer saw it.
+#[derive(Clone, Debug)]
+pub struct Attempt {
+    pub method: Method,
+    pub path: String,
+    pub authorization: Option<String>,
+    /// The version and the code of the answer; `None` without one.
+    pub answer: Option<(Version, u16)>,
+}
+
+impl Tap {
+    /// A client with this tap on its line.
+    pub fn client(&self, config: Config) -> Client {
+        ClientBuilder::new(config).unwrap().layer(self.clone()).build().unwrap()
+    }
+
+    /// The attempts that have been answered, or have failed.
+    pub fn attempts(&self) -> Vec<Attempt> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+impl Layer<Transport> for Tap {
+    type Service = Tapped;
+
+    fn layer(&self, inner: Transport) -> Tapped {
+        Tapped { inner, tap: self.clone() }
+    }
+}
+
+#[derive(Clone)]
+pub struct Tapped {
+    inner: Transport,
+    tap: Tap,
+}
+
+impl Service<http::Request<Body>> for Tapped {
+    type Response = http::Response<Body>;
+    type Error = BoxError;
+    type Future = ResponseFuture;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> ResponseFuture {
+        let authorization = request.headers().get(AUTHORIZATION).map(|value| value.to_str().unwrap().to_owned());
+        let mut attempt = Attempt {
+            method: request.method().clone(),
+            path: request.uri().path().to_owned(),
+            authorization,
+            answer: None,
+        };
+        let (tap, answer) = (self.tap.clone(), self.inner.call(request));
+        Box::pin(async move {
+            let outcome = answer.await;
+            attempt.answer = outcome.as_ref().ok().map(|answer| (answer.version(), answer.status().as_u16()));
+            tap.0.lock().unwrap().push(attempt);
+            outcome
+        })
+    }
+}
