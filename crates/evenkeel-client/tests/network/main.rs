@@ -5,6 +5,9 @@
 //! by [`support::soon`], after far longer than the slowest machine needs.
 #![allow(missing_docs, clippy::unwrap_used, reason = "in a test a panic is a finding")]
 
+mod connections;
+mod credentials;
+mod layers;
 mod matrix;
 mod scenario;
 mod support;

@@ -33,6 +33,18 @@ pub async fn soon<F: Future>(future: F) -> F::Output {
     tokio::time::timeout(Duration::from_secs(120), future).await.expect("this takes so long that it will never end")
 }
 
+/// The error and all its causes, as a program shows them.
+pub fn told(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}
+
 /// Waits until this is so.
 pub async fn reached(condition: impl Fn() -> bool) {
     soon(async {
