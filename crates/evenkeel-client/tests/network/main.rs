@@ -7,7 +7,9 @@
 
 mod connections;
 mod credentials;
+mod hostile;
 mod layers;
 mod matrix;
+mod raw;
 mod scenario;
 mod support;
