@@ -185,7 +185,7 @@ async fn answers_that_no_api_server_gives() {
 }
 
 #[tokio::test]
-async fn sec_35_answers_that_are_too_large_are_given_up() {
+async fn sec_40_sec_41_sec_45_answers_that_are_too_large_are_given_up() {
     let mut large = object("a");
     large["data"]["k"] = json!("x".repeat(5000));
     let raw = Raw::saying(json_answer(200, &large)).await;
@@ -224,7 +224,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn sec_36_bombs_do_not_go_off() {
+async fn sec_42_bombs_do_not_go_off() {
     let headers = "content-type: application/json\r\ncontent-encoding: gzip\r\n";
     let raw = Raw::saying(answer(200, headers, gzip(object("a").to_string().as_bytes()))).await;
     soon(maps(&raw, |_| ()).get("a").into_future()).await.unwrap();

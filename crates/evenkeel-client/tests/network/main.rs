@@ -3,13 +3,16 @@
 //!
 //! Sockets know no virtual time, so nothing here depends on how long something takes. Where a test could hang it is ended
 //! by [`support::soon`], after far longer than the slowest machine needs.
-#![allow(missing_docs, clippy::unwrap_used, reason = "in a test a panic is a finding")]
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, reason = "in a test a panic is a finding")]
 
 mod connections;
 mod credentials;
+mod faults;
 mod hostile;
 mod layers;
 mod matrix;
+mod proxies;
 mod raw;
 mod scenario;
 mod support;
+mod tls;

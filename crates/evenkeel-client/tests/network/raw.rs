@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 
 /// What to do about a request.
 #[derive(Clone, Debug)]
-pub enum Act {
+pub(crate) enum Act {
     /// Send these bytes.
     Say(Vec<u8>),
     /// Close the connection.
@@ -24,15 +24,15 @@ pub enum Act {
 
 /// A request as it came.
 #[derive(Clone, Debug)]
-pub struct Received {
-    pub head: String,
-    pub body: Vec<u8>,
+pub(crate) struct Received {
+    pub(crate) head: String,
+    pub(crate) body: Vec<u8>,
 }
 
 /// Answers the first request with the first acts, the second with the second, over however many connections, and every
 /// further one with the last ones.
-pub struct Raw {
-    pub url: String,
+pub(crate) struct Raw {
+    pub(crate) url: String,
     shared: Arc<Shared>,
     _tasks: JoinSet<()>,
 }
@@ -44,7 +44,7 @@ struct Shared {
 }
 
 impl Raw {
-    pub async fn start(script: impl IntoIterator<Item = Vec<Act>>) -> Self {
+    pub(crate) async fn start(script: impl IntoIterator<Item = Vec<Act>>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let script = script.into_iter().collect();
@@ -55,15 +55,15 @@ impl Raw {
     }
 
     /// A server that says this to everybody.
-    pub async fn saying(text: impl Into<Vec<u8>>) -> Self {
+    pub(crate) async fn saying(text: impl Into<Vec<u8>>) -> Self {
         Raw::start([say(text)]).await
     }
 
-    pub fn received(&self) -> Vec<Received> {
+    pub(crate) fn received(&self) -> Vec<Received> {
         self.shared.received.lock().unwrap().clone()
     }
 
-    pub fn connections(&self) -> usize {
+    pub(crate) fn connections(&self) -> usize {
         self.shared.connections.load(Ordering::Relaxed)
     }
 }
@@ -116,23 +116,23 @@ async fn read(stream: &mut BufReader<TcpStream>) -> Option<Received> {
     Some(Received { head, body })
 }
 
-pub fn say(bytes: impl Into<Vec<u8>>) -> Vec<Act> {
+pub(crate) fn say(bytes: impl Into<Vec<u8>>) -> Vec<Act> {
     vec![Act::Say(bytes.into())]
 }
 
 /// An answer with these headers, of which each ends its line.
-pub fn answer(code: u16, headers: &str, body: impl AsRef<[u8]>) -> Vec<u8> {
+pub(crate) fn answer(code: u16, headers: &str, body: impl AsRef<[u8]>) -> Vec<u8> {
     let body = body.as_ref();
     let answer = format!("HTTP/1.1 {code} Some Reason\r\ncontent-length: {}\r\n{headers}\r\n", body.len());
     [answer.as_bytes(), body].concat()
 }
 
-pub fn json(code: u16, body: &serde_json::Value) -> Vec<u8> {
+pub(crate) fn json(code: u16, body: &serde_json::Value) -> Vec<u8> {
     answer(code, "content-type: application/json\r\n", body.to_string())
 }
 
 /// The beginning of an answer in chunks, and these as its first ones.
-pub fn chunked(media_type: &str, chunks: &[&str]) -> Vec<u8> {
+pub(crate) fn chunked(media_type: &str, chunks: &[&str]) -> Vec<u8> {
     let mut answer = format!("HTTP/1.1 200 OK\r\ncontent-type: {media_type}\r\ntransfer-encoding: chunked\r\n\r\n");
     for chunk in chunks {
         answer.push_str(&format!("{:x}\r\n{chunk}\r\n", chunk.len()));

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::support::{config_map, from, pod};
 
-pub async fn everything(server: &ApiServer, client: &Client) {
+pub(crate) async fn everything(server: &ApiServer, client: &Client) {
     objects(client).await;
     dry_runs(client).await;
     pages(client).await;
@@ -215,16 +215,16 @@ async fn custom_objects(server: &ApiServer, client: &Client) {
     let info = Arc::new(ResourceInfo::new("sample.example.com", "v1alpha1", "Foo", "foos", true));
     let foos = client.dynamic(&info).namespace("default");
     let mut watch = foos.watch(&WatchParams::default().without_bookmarks()).await.unwrap();
-    let foo = json!({
+    let first = json!({
         "apiVersion": "sample.example.com/v1alpha1", "kind": "Foo",
         "metadata": {"name": "f"}, "spec": {"replicas": 1}
     });
-    foos.create(&foo.into()).await.unwrap();
+    foos.create(&first.into()).await.unwrap();
     let WatchEvent::Added(seen) = next(&mut watch).await else { panic!("no event") };
     assert_eq!(seen.typed().unwrap().get("spec.replicas"), Some(&json!(1)));
-    let mut foo = Unstructured::clone(&*foos.get("f").await.unwrap().typed().unwrap());
-    foo.set("spec.replicas", json!(2)).unwrap();
-    assert_eq!(foos.update(&foo).await.unwrap().path("spec.replicas").unwrap().as_i64(), Some(2));
+    let mut changed = Unstructured::clone(&*foos.get("f").await.unwrap().typed().unwrap());
+    changed.set("spec.replicas", json!(2)).unwrap();
+    assert_eq!(foos.update(&changed).await.unwrap().path("spec.replicas").unwrap().as_i64(), Some(2));
     let done = foos.status().patch("f", &Patch::merge(&json!({"status": {"done": true}}))).await.unwrap();
     assert_eq!(done.path("status.done").unwrap().text(), "true");
     assert_eq!(names(&foos.list(&ListParams::default()).await.unwrap().items), ["f"]);

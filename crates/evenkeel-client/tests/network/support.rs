@@ -16,25 +16,25 @@ use serde_json::{Value, json};
 use tower_layer::Layer;
 use tower_service::Service;
 
-pub fn from<T: serde::de::DeserializeOwned>(value: Value) -> T {
+pub(crate) fn from<T: serde::de::DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).unwrap()
 }
 
-pub fn config_map(name: &str) -> ConfigMap {
+pub(crate) fn config_map(name: &str) -> ConfigMap {
     from(json!({"metadata": {"name": name}, "data": {"k": "v"}}))
 }
 
-pub fn pod(name: &str) -> Pod {
+pub(crate) fn pod(name: &str) -> Pod {
     from(json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i"}]}}))
 }
 
 /// Ends a test that hangs. No test depends on how long this is.
-pub async fn soon<F: Future>(future: F) -> F::Output {
+pub(crate) async fn soon<F: Future>(future: F) -> F::Output {
     tokio::time::timeout(Duration::from_secs(120), future).await.expect("this takes so long that it will never end")
 }
 
 /// The error and all its causes, as a program shows them.
-pub fn told(error: &dyn std::error::Error) -> String {
+pub(crate) fn told(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -46,7 +46,7 @@ pub fn told(error: &dyn std::error::Error) -> String {
 }
 
 /// Waits until this is so.
-pub async fn reached(condition: impl Fn() -> bool) {
+pub(crate) async fn reached(condition: impl Fn() -> bool) {
     soon(async {
         while !condition() {
             tokio::task::yield_now().await;
@@ -56,62 +56,62 @@ pub async fn reached(condition: impl Fn() -> bool) {
 }
 
 /// Waits until the server has closed all its connections.
-pub async fn deserted(server: &ApiServer) {
+pub(crate) async fn deserted(server: &ApiServer) {
     reached(|| server.connections().open == 0).await;
 }
 
 /// The configuration of the server's administrator, straight to the server whatever the environment says.
-pub fn config(server: &ApiServer) -> Config {
+pub(crate) fn config(server: &ApiServer) -> Config {
     let mut config = Config::from_kubeconfig_str(&server.kubeconfig(), &Overrides::default()).unwrap();
     config.proxy = Proxy::Direct;
     config
 }
 
 /// The configuration of somebody who knows where the server is, and nothing more.
-pub fn stranger(server: &ApiServer) -> Config {
+pub(crate) fn stranger(server: &ApiServer) -> Config {
     let mut config = at(server.url());
     config.tls.ca = server.ca_pem().map(|pem| Pem::Data(pem.to_owned()));
     config
 }
 
 /// The configuration for a server at this address.
-pub fn at(url: &str) -> Config {
+pub(crate) fn at(url: &str) -> Config {
     let mut config = Config::new(ServerUrl::parse(url).unwrap());
     config.proxy = Proxy::Direct;
     config
 }
 
-pub fn client(server: &ApiServer) -> Client {
+pub(crate) fn client(server: &ApiServer) -> Client {
     Client::new(config(server)).unwrap()
 }
 
 /// How many connections there have been since.
-pub fn accepted_since(server: &ApiServer, before: ConnectionCounts) -> u64 {
+pub(crate) fn accepted_since(server: &ApiServer, before: ConnectionCounts) -> u64 {
     server.connections().accepted - before.accepted
 }
 
 /// A layer that remembers what passes through it.
 #[derive(Clone, Default)]
-pub struct Tap(Arc<Mutex<Vec<Attempt>>>);
+pub(crate) struct Tap(Arc<Mutex<Vec<Attempt>>>);
 
 /// One attempt, as the layer saw it.
 #[derive(Clone, Debug)]
-pub struct Attempt {
-    pub method: Method,
-    pub path: String,
-    pub authorization: Option<String>,
+pub(crate) struct Attempt {
+    pub(crate) method: Method,
+    pub(crate) path: String,
+    pub(crate) authorization: Option<String>,
     /// The version and the code of the answer; `None` without one.
-    pub answer: Option<(Version, u16)>,
+    pub(crate) answer: Option<(Version, u16)>,
 }
 
 impl Tap {
     /// A client with this tap on its line.
-    pub fn client(&self, config: Config) -> Client {
+    pub(crate) fn client(&self, config: Config) -> Client {
         ClientBuilder::new(config).unwrap().layer(self.clone()).build().unwrap()
     }
 
     /// The attempts that have been answered, or have failed.
-    pub fn attempts(&self) -> Vec<Attempt> {
+    pub(crate) fn attempts(&self) -> Vec<Attempt> {
         self.0.lock().unwrap().clone()
     }
 }
@@ -125,7 +125,7 @@ impl Layer<Transport> for Tap {
 }
 
 #[derive(Clone)]
-pub struct Tapped {
+pub(crate) struct Tapped {
     inner: Transport,
     tap: Tap,
 }
