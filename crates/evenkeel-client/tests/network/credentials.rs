@@ -147,3 +147,27 @@ async fn trn_016_a_token_that_was_renewed_is_found_after_a_401() {
     assert!(whoami(&client).await.err().unwrap().is_unauthorized());
     assert_eq!(tap.attempts().len() - before, 2);
 }
+
+/// The test that runs this program a second time, in an environment of its own.
+const INFERRED: &str = "credentials::a_client_is_found_in_the_environment";
+
+#[tokio::test]
+async fn a_client_is_found_in_the_environment() {
+    if std::env::var_os("EVENKEEL_TEST_INFERS").is_some() {
+        let client = Client::infer().await.unwrap();
+        assert_eq!(client.config().namespace, "default");
+        assert!(whoami(&client).await.unwrap().groups.contains(&"system:masters".to_owned()));
+        return;
+    }
+    let server = guarded(&[]).await;
+    let path = std::env::temp_dir().join(format!("evenkeel-network-infer-{}", std::process::id()));
+    server.write_kubeconfig(&path).unwrap();
+    let mut again = std::process::Command::new(std::env::current_exe().unwrap());
+    again.args(["--exact", INFERRED]).env("EVENKEEL_TEST_INFERS", "1").env("KUBECONFIG", &path);
+    // Nobody needs a proxy to reach this machine, whatever the environment says.
+    again.env("HTTPS_PROXY", "http://127.0.0.1:1");
+    let ended = tokio::task::spawn_blocking(move || again.output()).await.unwrap().unwrap();
+    std::fs::remove_file(&path).unwrap();
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stdout));
+    assert_eq!(server.requests().len(), 1);
+}

@@ -7,6 +7,7 @@
 
 mod connections;
 mod credentials;
+mod crowds;
 mod faults;
 mod hostile;
 mod layers;
@@ -16,3 +17,4 @@ mod raw;
 mod scenario;
 mod support;
 mod tls;
+mod wire;

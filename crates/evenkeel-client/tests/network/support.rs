@@ -9,7 +9,7 @@ use evenkeel_apiserver::{ApiServer, ConnectionCounts};
 use evenkeel_client::config::{Overrides, Pem, Proxy, ServerUrl};
 use evenkeel_client::transport::{Body, BoxError, ResponseFuture, Transport};
 use evenkeel_client::{Client, ClientBuilder, Config};
-use http::header::AUTHORIZATION;
+use http::header::{AUTHORIZATION, CONTENT_ENCODING};
 use http::{Method, Version};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use serde_json::{Value, json};
@@ -102,6 +102,8 @@ pub(crate) struct Attempt {
     pub(crate) authorization: Option<String>,
     /// The version and the code of the answer; `None` without one.
     pub(crate) answer: Option<(Version, u16)>,
+    /// How its body is encoded.
+    pub(crate) encoding: Option<String>,
 }
 
 impl Tap {
@@ -146,11 +148,14 @@ impl Service<http::Request<Body>> for Tapped {
             path: request.uri().path().to_owned(),
             authorization,
             answer: None,
+            encoding: None,
         };
         let (tap, answer) = (self.tap.clone(), self.inner.call(request));
         Box::pin(async move {
             let outcome = answer.await;
             attempt.answer = outcome.as_ref().ok().map(|answer| (answer.version(), answer.status().as_u16()));
+            let encoding = outcome.as_ref().ok().and_then(|answer| answer.headers().get(CONTENT_ENCODING));
+            attempt.encoding = encoding.map(|value| value.to_str().unwrap().to_owned());
             tap.0.lock().unwrap().push(attempt);
             outcome
         })
