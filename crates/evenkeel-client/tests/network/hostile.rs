@@ -1,6 +1,8 @@
 //! Servers that are broken, slow or hostile, byte by byte.
 
 use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use evenkeel_client::config::{HttpVersions, Redirects};
@@ -12,6 +14,9 @@ use flate2::write::GzEncoder;
 use http::Method;
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
 
 use crate::raw::{Act, Raw, answer, chunked, json as json_answer, say};
 use crate::support::{at, config_map, soon, told};
@@ -289,4 +294,37 @@ async fn somebody_else_listens_there() {
     };
     let error = refused(&raw, only).await;
     assert!(matches!(fault(&error), TransportFault::Protocol | TransportFault::Http2Lost), "{}", told(&error));
+}
+
+#[tokio::test]
+async fn an_http2_server_that_allows_nothing_is_not_flooded_with_connections() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut config = at(&format!("http://{}", listener.local_addr().unwrap()));
+    let accepted = Arc::new(AtomicUsize::new(0));
+    let mut serving = JoinSet::new();
+    serving.spawn({
+        let accepted = Arc::clone(&accepted);
+        async move {
+            let mut open = Vec::new();
+            while let Ok((mut stream, _)) = listener.accept().await {
+                accepted.fetch_add(1, Ordering::Relaxed);
+                // SETTINGS of six bytes, on stream 0: MAX_CONCURRENT_STREAMS is 0.
+                stream.write_all(&[0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0]).await.unwrap();
+                open.push(stream);
+            }
+        }
+    });
+    config.connections.http = HttpVersions::Http2Only;
+    config.timeout = Some(Duration::from_millis(200));
+    let maps = Client::new(config).unwrap().core_v1().config_maps("default");
+    let mut asking = JoinSet::new();
+    for _ in 0..10 {
+        let maps = maps.clone();
+        asking.spawn(async move { maps.get("a").await });
+    }
+    for outcome in soon(asking.join_all()).await {
+        assert!(matches!(outcome, Err(Error::Timeout { .. })), "{outcome:?}");
+    }
+    let accepted = accepted.load(Ordering::Relaxed);
+    assert!((1..=20).contains(&accepted), "{accepted} connections for ten requests");
 }
