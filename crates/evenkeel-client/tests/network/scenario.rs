@@ -55,6 +55,15 @@ async fn objects(client: &Client) {
     assert!(patched.path("data.l").is_none());
     assert!(maps.patch("a", &Patch::json(&replace)).await.unwrap_err().is_invalid(), "there is no l any more");
 
+    let strategic = maps.patch("a", &Patch::strategic(&json!({"data": {"m": "y"}}))).await.unwrap();
+    assert_eq!(strategic.path("data.m").unwrap().text(), "y");
+    let wanted = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "applied"}});
+    let wanted = Unstructured::from(wanted);
+    assert!(maps.apply("a", "me", &wanted).await.unwrap_err().is_conflict(), "k is somebody else's");
+    let applied = maps.apply("a", "me", &wanted).force().await.unwrap();
+    assert_eq!(applied.path("data.k").unwrap().text(), "applied");
+    assert_eq!(applied.path("data.m").unwrap().text(), "y");
+
     // As large as an object gets: more than one frame, and more than one window, both ways.
     let mut large = config_map("large");
     large.data.as_mut().unwrap().insert("k".into(), "x".repeat(900_000));
