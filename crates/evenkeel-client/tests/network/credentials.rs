@@ -1,0 +1,173 @@
+//! Who the server takes us for.
+
+use std::path::PathBuf;
+
+use evenkeel_apiserver::{ApiServer, User};
+use evenkeel_client::config::{Auth, Impersonate};
+use evenkeel_client::{Client, Config, Error, ListParams, WatchParams};
+use evenkeel_core::WatchEvent;
+
+use crate::support::{Tap, config, config_map, stranger};
+
+/// A server that knows the administrator by certificate, and these by their tokens.
+async fn guarded(tokens: &[(&str, &str)]) -> ApiServer {
+    let user = |name: &str| User { name: name.into(), groups: vec!["staff".into()], ..User::default() };
+    let tokens = tokens.iter().map(|(token, name)| ((*token).to_owned(), user(name)));
+    ApiServer::builder().tls().tokens(tokens).start().await.unwrap()
+}
+
+struct Me {
+    name: String,
+    groups: Vec<String>,
+    extra: Vec<(String, Vec<String>)>,
+}
+
+async fn whoami(client: &Client) -> Result<Me, Error> {
+    let review = client.authentication_v1().self_subject_reviews().create(&Default::default()).await?;
+    let info = review.status.unwrap().user_info.unwrap();
+    Ok(Me {
+        name: info.username.unwrap(),
+        groups: info.groups.unwrap_or_default(),
+        extra: info.extra.unwrap_or_default().into_iter().collect(),
+    })
+}
+
+fn with_token(server: &ApiServer, token: &str) -> Config {
+    let mut config = stranger(server);
+    config.auth = Auth::Token(token.into());
+    config
+}
+
+#[tokio::test]
+async fn trn_011_a_certificate_says_who_we_are() {
+    let server = guarded(&[]).await;
+    let me = whoami(&Client::new(config(&server)).unwrap()).await.unwrap();
+    assert!(me.groups.contains(&"system:masters".to_owned()), "{:?}", me.groups);
+    assert!(server.requests().iter().all(|request| request.user == me.name));
+}
+
+#[tokio::test]
+async fn a_token_says_who_we_are_and_a_wrong_one_is_told() {
+    let server = guarded(&[("secret-of-ann", "ann")]).await;
+    assert_eq!(whoami(&Client::new(with_token(&server, "secret-of-ann")).unwrap()).await.unwrap().name, "ann");
+
+    let wrong = Client::new(with_token(&server, "secret-of-bob")).unwrap();
+    let error = wrong.core_v1().pods("default").list(&ListParams::default()).await.unwrap_err();
+    assert!(error.is_unauthorized());
+    assert_eq!(error.to_string(), "GET /api/v1/namespaces/default/pods: Unauthorized");
+    assert!(!format!("{error:?} {wrong:?} {:?}", wrong.config()).contains("secret-of-bob"));
+    assert_eq!(server.requests().len(), 2, "a fixed token does not get better by trying again");
+    let error = wrong.core_v1().pods("default").watch(&WatchParams::default()).await.unwrap_err();
+    assert!(error.is_unauthorized());
+}
+
+#[tokio::test]
+async fn whoever_says_nothing_is_nobody() {
+    let server = ApiServer::builder().tls().anonymous(true).start().await.unwrap();
+    let nobody = whoami(&Client::new(stranger(&server)).unwrap()).await.unwrap();
+    assert_eq!(nobody.name, "system:anonymous");
+    // The same from the administrator's configuration, without what makes it the administrator's.
+    let nobody = whoami(&Client::new(config(&server).anonymous()).unwrap()).await.unwrap();
+    assert_eq!(nobody.name, "system:anonymous");
+    let strict = guarded(&[]).await;
+    assert!(whoami(&Client::new(stranger(&strict)).unwrap()).await.err().unwrap().is_unauthorized());
+}
+
+#[tokio::test]
+async fn trn_005_acting_as_somebody_else() {
+    let server = guarded(&[]).await;
+    let mut config = config(&server);
+    config.impersonate = Some(Impersonate {
+        user: "jane".into(),
+        groups: vec!["developers".into(), "admins".into()],
+        extra: [("example.com/scope".to_owned(), vec!["one".to_owned(), "two".to_owned()])].into(),
+        ..Impersonate::default()
+    });
+    let me = whoami(&Client::new(config).unwrap()).await.unwrap();
+    assert_eq!(me.name, "jane");
+    assert!(me.groups.contains(&"developers".to_owned()) && me.groups.contains(&"admins".to_owned()));
+    assert_eq!(me.extra, [("example.com/scope".to_owned(), vec!["one".to_owned(), "two".to_owned()])]);
+}
+
+/// A file that is gone when the test is.
+struct TokenFile(PathBuf);
+
+impl TokenFile {
+    fn new(name: &str, token: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("evenkeel-network-{name}-{}", std::process::id()));
+        let file = TokenFile(path);
+        file.write(token);
+        file
+    }
+
+    fn write(&self, token: &str) {
+        std::fs::write(&self.0, token).unwrap();
+    }
+}
+
+impl Drop for TokenFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[tokio::test]
+async fn trn_016_a_token_that_was_renewed_is_found_after_a_401() {
+    // Better than client-go, whose token file is read again when its time has come, whatever the server says.
+    let server = guarded(&[("first", "ann"), ("second", "ann-renewed")]).await;
+    let file = TokenFile::new("rotated", "first\n");
+    let mut config = stranger(&server);
+    config.auth = Auth::TokenFile { path: file.0.clone(), fallback: None };
+    let tap = Tap::default();
+    let client = tap.client(config);
+    assert_eq!(whoami(&client).await.unwrap().name, "ann");
+    let maps = client.core_v1().config_maps("default");
+    let mut watch = maps.watch(&WatchParams::default().without_bookmarks()).await.unwrap();
+
+    // Nobody has a reason to look at the file yet.
+    file.write("second");
+    assert_eq!(whoami(&client).await.unwrap().name, "ann");
+    // Now there is one. A write is repeated too: the server did not let it in.
+    let refuse = evenkeel_apiserver::Faults::parse("status:code=401,times=1").unwrap();
+    server.faults().add(refuse);
+    let before = tap.attempts().len();
+    maps.create(&config_map("a")).await.unwrap();
+    let attempts = tap.attempts().split_off(before);
+    let tokens: Vec<_> = attempts.iter().map(|attempt| attempt.authorization.as_deref().unwrap()).collect();
+    assert_eq!(tokens, ["Bearer first", "Bearer second"]);
+    assert_eq!(whoami(&client).await.unwrap().name, "ann-renewed");
+    let seen = watch.next().await.unwrap().unwrap();
+    assert!(matches!(seen, WatchEvent::Added(map) if map.key().name() == "a"), "the watch lives on");
+
+    // A token that does not get better is refused after the second look.
+    file.write("wrong");
+    let refuse = evenkeel_apiserver::Faults::parse("status:code=401,times=1").unwrap();
+    server.faults().add(refuse);
+    let before = tap.attempts().len();
+    assert!(whoami(&client).await.err().unwrap().is_unauthorized());
+    assert_eq!(tap.attempts().len() - before, 2);
+}
+
+/// The test that runs this program a second time, in an environment of its own.
+const INFERRED: &str = "credentials::a_client_is_found_in_the_environment";
+
+#[tokio::test]
+async fn a_client_is_found_in_the_environment() {
+    if std::env::var_os("EVENKEEL_TEST_INFERS").is_some() {
+        let client = Client::infer().await.unwrap();
+        assert_eq!(client.config().namespace, "default");
+        assert!(whoami(&client).await.unwrap().groups.contains(&"system:masters".to_owned()));
+        return;
+    }
+    let server = guarded(&[]).await;
+    let path = std::env::temp_dir().join(format!("evenkeel-network-infer-{}", std::process::id()));
+    server.write_kubeconfig(&path).unwrap();
+    let mut again = std::process::Command::new(std::env::current_exe().unwrap());
+    again.args(["--exact", INFERRED]).env("EVENKEEL_TEST_INFERS", "1").env("KUBECONFIG", &path);
+    // Nobody needs a proxy to reach this machine, whatever the environment says.
+    again.env("HTTPS_PROXY", "http://127.0.0.1:1");
+    let ended = tokio::task::spawn_blocking(move || again.output()).await.unwrap().unwrap();
+    std::fs::remove_file(&path).unwrap();
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stdout));
+    assert_eq!(server.requests().len(), 1);
+}

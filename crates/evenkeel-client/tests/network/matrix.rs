@@ -1,0 +1,49 @@
+//! Everything, over every way to speak with a server.
+
+use evenkeel_apiserver::{ApiServer, Builder};
+use evenkeel_client::config::HttpVersions;
+use http::Version;
+
+use crate::scenario::everything;
+use crate::support::{Tap, config, deserted, soon};
+
+async fn all_of_it_over(server: Builder, http: HttpVersions, expected: Version) {
+    let server = server.start().await.unwrap();
+    let mut config = config(&server);
+    config.connections.http = http;
+    let tap = Tap::default();
+    let client = tap.client(config);
+    soon(everything(&server, &client)).await;
+    let attempts = tap.attempts();
+    assert!(attempts.len() > 60, "{}", attempts.len());
+    for attempt in attempts {
+        let (version, _) = attempt.answer.as_ref().unwrap();
+        assert_eq!(*version, expected, "{attempt:?}");
+    }
+    assert_eq!(server.connections().turned_away, 0);
+    if expected == Version::HTTP_2 {
+        assert!(server.connections().accepted <= 2, "one for calls, one for streams: {:?}", server.connections());
+    }
+    drop(client);
+    deserted(&server).await;
+}
+
+#[tokio::test]
+async fn everything_works_over_plain_http1() {
+    all_of_it_over(ApiServer::builder(), HttpVersions::Any, Version::HTTP_11).await;
+}
+
+#[tokio::test]
+async fn everything_works_over_plain_http2() {
+    all_of_it_over(ApiServer::builder(), HttpVersions::Http2Only, Version::HTTP_2).await;
+}
+
+#[tokio::test]
+async fn everything_works_over_tls_and_http2() {
+    all_of_it_over(ApiServer::builder().tls(), HttpVersions::Any, Version::HTTP_2).await;
+}
+
+#[tokio::test]
+async fn everything_works_over_tls_and_http1() {
+    all_of_it_over(ApiServer::builder().tls(), HttpVersions::Http1Only, Version::HTTP_11).await;
+}
