@@ -87,7 +87,7 @@ impl Request {
             query.add_encoded(own);
         }
         let (call, fault) = match path.build(client.config().server.base_path()) {
-            Ok(path) => (CallName::new(&method, &path), None),
+            Ok(path) => (CallName::new(&method, path), None),
             Err(fault) => (CallName::new(&method, ""), Some(fault)),
         };
         Request {
