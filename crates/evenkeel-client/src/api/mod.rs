@@ -18,6 +18,7 @@ mod object;
 mod params;
 mod patch;
 mod pods;
+mod scale;
 pub mod scope;
 mod special;
 mod subresource;
@@ -29,6 +30,7 @@ pub use object::Object;
 pub use params::{ListParams, VersionMatch, WatchParams};
 pub use patch::Patch;
 pub use pods::{Logs, ProxyTarget};
+pub use scale::{ScaleApi, Scales};
 use scope::{Addressable, All, Any, Namespaced, Scope, Start};
 pub use subresource::Subresource;
 pub use unstructured::{PartialObjectMetadata, Unstructured};
@@ -278,13 +280,17 @@ impl<K: Object, S: Addressable> Api<K, S> {
 
     /// Puts an object into a request, if it belongs where the request goes.
     fn body(&self, request: Request, object: &K) -> Request {
+        self.check_namespace(request, object).json(object)
+    }
+
+    fn check_namespace(&self, request: Request, object: &K) -> Request {
         match (object.namespace(), self.scope.namespace()) {
             (Some(own), Some(ours)) if own != ours && !ours.is_empty() => {
                 let problem =
                     format!("the object says it is in namespace {own:?}, the request is for namespace {ours:?}");
                 request.fault(RequestError::Invalid { problem })
             }
-            _ => request.json(object),
+            _ => request,
         }
     }
 }
