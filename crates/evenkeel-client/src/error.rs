@@ -9,9 +9,10 @@ use http::{Method, StatusCode};
 
 use crate::config::ConfigError;
 use crate::discovery::DiscoveryError;
+use crate::paging::PagingError;
 use crate::rest::RequestError;
+use crate::retry::RetryError;
 use crate::transport::TransportError;
-use crate::util::{PagingError, RetryError};
 
 /// The cause that marks an error that was made from an answer which is no [`Status`].
 pub(crate) const UNEXPECTED_SERVER_RESPONSE: &str = "UnexpectedServerResponse";

@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::rest::{List, Path, Request, RequestError, WatchStream};
 
 mod call;
+mod create_or_update;
 pub mod groups;
 mod object;
 mod params;
@@ -26,6 +27,7 @@ mod unstructured;
 
 pub use call::{Call, Deleted, FieldValidation, Propagation, verb};
 use call::{read_collection, read_deleted, read_object};
+pub use create_or_update::{CreateOrUpdate, create_or_update};
 pub use object::Object;
 pub use params::{ListParams, VersionMatch, WatchParams};
 pub use patch::Patch;

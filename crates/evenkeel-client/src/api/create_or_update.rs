@@ -6,12 +6,11 @@ use evenkeel_core::Obj;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::backoff::DEFAULT_RETRY;
-use super::retry::RetryError;
-use crate::api::scope::Addressable;
-use crate::api::{Api, Object};
+use super::scope::Addressable;
+use super::{Api, Object};
 use crate::error::Error;
 use crate::rest::RequestError;
+use crate::retry::{DEFAULT_RETRY, RetryError};
 
 /// What [`create_or_update`] has done, and the object as the server has it now.
 #[derive(Clone)]

@@ -1,4 +1,4 @@
-//! [`Pager`]: reading a large collection in pages.
+//! Reading a large collection in pages: [`Pager`].
 
 mod items;
 mod walk;
