@@ -44,7 +44,7 @@ pub use unstructured::{PartialObjectMetadata, Unstructured};
 /// needs, then await it.
 ///
 /// ```
-/// # async fn example(client: evenkeel_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// # async fn example(client: evenkeel_client::Client) -> Result<(), evenkeel_client::Error> {
 /// use evenkeel_client::ListParams;
 /// use k8s_openapi::api::core::v1::{Node, Pod};
 ///
@@ -54,7 +54,7 @@ pub use unstructured::{PartialObjectMetadata, Unstructured};
 /// pods.delete("web-0").grace_period(0).await?;
 ///
 /// for node in client.api::<Node>().list(&ListParams::default()).await? {
-///     println!("{}", node.typed()?.status.as_ref().is_some());
+///     println!("{}: {:?}", node.key(), node.typed()?.spec);
 /// }
 /// # Ok(())
 /// # }
@@ -173,7 +173,7 @@ impl<K, S: Scope> Api<K, S> {
     /// Reads the objects that are there: all of them, or a page.
     ///
     /// The list is decoded while it comes in. For more objects than should be in memory at once, or in one answer, go
-    /// through it page by page.
+    /// through it page by page with [`pages`](Self::pages).
     pub async fn list(&self, params: &ListParams) -> Result<List<K>, Error> {
         let request = self.client.request(Method::GET, self.collection());
         params.add_to(self.accept(request, ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1")).list(&self.info).await

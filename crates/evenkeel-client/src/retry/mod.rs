@@ -57,12 +57,13 @@ where
 ///
 /// ```
 /// # async fn example(client: evenkeel_client::Client) -> Result<(), evenkeel_client::Error> {
+/// use std::sync::Arc;
 /// use evenkeel_client::retry_on_conflict;
 /// use k8s_openapi::api::core::v1::Node;
 ///
 /// let nodes = client.api::<Node>();
 /// let cordoned = retry_on_conflict(async || {
-///     let mut node: Node = nodes.get("n1").answer().await?.json()?;
+///     let mut node = Arc::unwrap_or_clone(nodes.get("n1").await?.typed()?);
 ///     node.spec.get_or_insert_default().unschedulable = Some(true);
 ///     nodes.update(&node).await
 /// });
