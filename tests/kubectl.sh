@@ -304,13 +304,46 @@ is "patch --type merge" 'deployment.apps/web patched' patch deployment web --typ
 is "patch --type json" 'deployment.apps/web patched' patch deployment web --type json \
     -p '[{"op":"test","path":"/spec/replicas","value":4},{"op":"replace","path":"/spec/replicas","value":5}]'
 is "patches are there" 5 get deployment web -o 'jsonpath={.spec.replicas}'
-refuses "patch --type strategic" 'NotImplemented.*does not support patches of type application/strategic-merge-patch' \
-    patch deployment web --type strategic -p '{"spec":{"replicas":1}}'
+is "patch --type strategic" 'deployment.apps/web patched' patch deployment web \
+    -p '{"spec":{"template":{"spec":{"containers":[{"name":"side","image":"envoy"}]}}}}'
+is "set image" 'deployment.apps/web image updated' set image deployment/web nginx=nginx:2
+is "set env" 'deployment.apps/web env updated' set env deployment/web -c nginx MODE=calm
+is "set resources" 'deployment.apps/web resource requirements updated' \
+    set resources deployment web -c nginx --limits=cpu=1
+is "what was set" 'side=envoy nginx=nginx:2 ' get deployment web \
+    -o 'jsonpath={range .spec.template.spec.containers[*]}{.name}={.image} {end}'
+is "rollout restart" 'deployment.apps/web restarted' rollout restart deployment web
+is "rollout pause" 'deployment.apps/web paused' rollout pause deployment web
+is "rollout resume" 'deployment.apps/web resumed' rollout resume deployment web
+is "apply takes over what was created, client side" 'Warning: resource deployments/web is missing the kubectl.kubernetes.io/last-applied-configuration annotation which is required by kubectl apply. kubectl apply should only be used on resources created declaratively by either kubectl create --save-config or kubectl apply. The missing annotation will be patched automatically.
+deployment.apps/web configured' apply -f "$work/web.yaml"
+is "apply sets what the file says, and leaves what it never said" '2 side=envoy nginx=nginx ' get deployment web \
+    -o 'jsonpath={.spec.replicas} {range .spec.template.spec.containers[*]}{.name}={.image} {end}'
+is "patch with a directive" 'deployment.apps/web patched' patch deployment web \
+    -p '{"spec":{"template":{"spec":{"containers":[{"name":"side","$patch":"delete"}]}}}}'
+is "apply again changes nothing" 'deployment.apps/web unchanged' apply -f "$work/web.yaml"
+sed -e 's/replicas: 2/replicas: 3/' -e 's/image: nginx/image: nginx, args: [-q]/' "$work/web.yaml" >"$work/web2.yaml"
+is "apply of another file" 'deployment.apps/web configured' apply -f "$work/web2.yaml"
+is "apply of the first file takes away what the other said" 'deployment.apps/web configured' apply -f "$work/web.yaml"
+is "what is applied" '2 []' get deployment web -o 'jsonpath={.spec.replicas} [{.spec.template.spec.containers[0].args}]'
+is "apply --server-side takes over from client-side apply" 'deployment.apps/web serverside-applied' \
+    apply --server-side -f "$work/web.yaml"
+is "apply on the client is history" 'kubectl/Apply kubectl-last-applied/Apply ' get deployment web \
+    --show-managed-fields \
+    -o 'jsonpath={range .metadata.managedFields[?(@.operation=="Apply")]}{.manager}/{.operation} {end}'
+is "of the client's manager nothing is left" '[]' get deployment web --show-managed-fields \
+    -o 'jsonpath=[{.metadata.managedFields[?(@.manager=="kubectl-client-side-apply")].manager}]'
+refuses "apply --server-side by another" 'conflict with "kubectl": .spec.replicas' \
+    apply --server-side --field-manager=other -f "$work/web2.yaml"
+is "apply --server-side --force-conflicts" 'deployment.apps/web serverside-applied' \
+    apply --server-side --field-manager=other --force-conflicts -f "$work/web2.yaml"
+is "apply --server-side --dry-run=server" 'deployment.apps/new serverside-applied (server dry run)' \
+    apply --server-side --dry-run=server -f <(sed 's/name: web,/name: new,/' "$work/web.yaml")
 is "scale" 'deployment.apps/web scaled' scale deployment web --replicas=1
 refuses "scale --current-replicas" 'Expected replicas to be 9' scale deployment web --replicas=2 --current-replicas=9
 refuses "rollout status waits for a controller" 'timed out waiting' rollout status deployment web --timeout=1s
 is "patch --subresource=status" 'deployment.apps/web patched' patch deployment web --subresource=status --type merge -p \
-    '{"status":{"observedGeneration":9,"replicas":1,"updatedReplicas":1,"readyReplicas":1,"availableReplicas":1}}'
+    '{"status":{"observedGeneration":99,"replicas":1,"updatedReplicas":1,"readyReplicas":1,"availableReplicas":1}}'
 is "rollout status" 'deployment "web" successfully rolled out' rollout status deployment web --timeout=20s
 is "auth reconcile" 'clusterrole.rbac.authorization.k8s.io/reader reconciled
 	reconciliation required create
@@ -327,10 +360,10 @@ No rollout history found.
 
 # Nodes.
 is "create a node" 'node/n1 created' create -f "$work/node.yaml"
-# (kubectl prints the refusal of a cordon, but calls it a success.)
-like "cordon needs strategic merge" 'unable to cordon node "n1".*strategic-merge-patch' cordon n1
-refuses "taint needs strategic merge" 'NotImplemented.*strategic-merge-patch' taint node n1 a=b:NoSchedule
-is "a node is cordoned by a merge patch" 'node/n1 patched' patch node n1 --type merge -p '{"spec":{"unschedulable":true}}'
+is "uncordon what is not cordoned" 'node/n1 already uncordoned' uncordon n1
+is "cordon" 'node/n1 cordoned' cordon n1
+is "taint" 'node/n1 tainted' taint node n1 a=b:NoSchedule
+is "taint, removed" 'node/n1 untainted' taint node n1 a-
 is "get nodes" 'NAME  STATUS  ROLES  AGE  VERSION
 n1  Unknown,SchedulingDisabled  <none>  <age>' get nodes
 
@@ -354,10 +387,10 @@ is "certificate approve" 'certificatesigningrequest.certificates.k8s.io/mine app
 is "get certificate requests" 'NAME  AGE  SIGNERNAME  REQUESTOR  REQUESTEDDURATION  CONDITION
 mine  <age>  example.com/x  system:admin  <none>  Approved' get csr
 
-# What is not there yet says so.
-refuses "logs" 'NotImplemented.*does not support the sub-resource pods/log yet' logs p1
+# Pods without a kubelet have nothing to say; what is not there yet says so.
+refuses "logs" 'container "p1" in pod "p1" is waiting to start' logs p1
 refuses "exec" 'NotImplemented.*does not support the sub-resource pods/exec yet' exec p1 -- true
-refuses "create token" 'does not support the sub-resource serviceaccounts/token yet' create token robot
+like "create token" '^eyJ[^.]*\.[^.]*\.' create token robot
 refuses "get --raw of an unknown path" 'NotFound' get --raw /nowhere
 
 # Events.
@@ -417,7 +450,18 @@ kind: Foo
 metadata: {name: f3}
 spec: {replicas: 2}
 YAML
-refuses "apply --server-side" 'NotImplemented.*application/apply-patch' apply --server-side -f "$work/foo.yaml"
+is "apply --server-side of a custom resource" 'foo.example.com/f4 serverside-applied' apply --server-side -f - <<'YAML'
+apiVersion: example.com/v1
+kind: Foo
+metadata: {name: f4}
+spec: {replicas: 1}
+YAML
+refuses "apply --server-side of an unknown field" 'spec.bogus: field not declared in schema' apply --server-side -f - <<'YAML'
+apiVersion: example.com/v1
+kind: Foo
+metadata: {name: f4}
+spec: {replicas: 1, bogus: 1}
+YAML
 
 # Watch: a watcher in the background sees what happens.
 "$kubectl_binary" get configmaps --watch --output-watch-events -l watched=yes >"$work/watch.log" 2>&1 &

@@ -181,7 +181,7 @@ pub(super) fn check_scale(
     duplicates: &[String],
     validation: FieldValidation,
 ) -> Result<Vec<String>, Status> {
-    let unknown = match Schema::builtin("io.k8s.api.autoscaling.v1.Scale") {
+    let unknown = match Schema::builtin(super::scale::SCALE) {
         Some(schema) => schema.decode_builtin(&mut scale.clone()).map_err(|fault| fault.status("Scale", "v1"))?,
         None => Vec::new(),
     };

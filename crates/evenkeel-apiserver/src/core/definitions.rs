@@ -193,7 +193,7 @@ impl Core {
         let scope = Scope::Whole { subresource: "status" };
         let target = Target { resource, namespace: None, name, scope };
         let options = WriteOptions::default();
-        let writer = Writer { options: &options, manager: "evenkeel" };
+        let writer = Writer::new(&options, "evenkeel");
         if let Err(status) = self.update(target, writer, |old| Ok(change(old)))
             && !status.is_not_found()
         {

@@ -12,30 +12,30 @@ use super::filter::Filter;
 use super::options::{DeleteOptions, FieldValidation, ListOptions, WriteOptions, refuse_dry_run};
 use super::read::Selected;
 use super::reviews::with_requester;
-use super::scale::Paths;
+use super::scale::{Paths, SCALE};
 use super::view::{self, IncludeObject, View};
 use super::watch::include_object;
 use super::write::{Scope, Target, Writer, Written, check_uid, has_version, is_definition};
 use super::{Core, not_implemented, object, read, reply, reviews};
 use crate::exchange::{Body, Call, Outcome};
-use crate::field::{self, FieldError};
+use crate::field::FieldError;
 use crate::negotiate::{self, Endpoint, PatchType, Representation, Transform};
-use crate::patch;
+use crate::patch::{self, Patched};
 use crate::query::Query;
 use crate::registry::Resource;
 use crate::route::{self, Health, HealthEndpoint, ResourceRoute, Route, Verb};
-use crate::schema::json;
+use crate::schema::{Schema, json};
 use crate::{crd, discovery, managed, openapi};
 
 /// A request to a resource, taken apart.
-struct Request<'a> {
-    call: &'a Call,
-    query: &'a Query,
+pub(super) struct Request<'a> {
+    pub(super) call: &'a Call,
+    pub(super) query: &'a Query,
     route: &'a ResourceRoute,
 }
 
 impl Request<'_> {
-    fn resource(&self) -> &Arc<Resource> {
+    pub(super) fn resource(&self) -> &Arc<Resource> {
         &self.route.resource
     }
 
@@ -43,16 +43,16 @@ impl Request<'_> {
         self.route.namespace.as_deref()
     }
 
-    fn name(&self) -> &str {
+    pub(super) fn name(&self) -> &str {
         self.route.name.as_deref().unwrap_or_default()
     }
 
-    fn target<'a>(&'a self, scope: Scope<'a>) -> Target<'a> {
+    pub(super) fn target<'a>(&'a self, scope: Scope<'a>) -> Target<'a> {
         Target { resource: self.resource(), namespace: self.namespace(), name: self.name(), scope }
     }
 
     /// Who writes: the name that ownership of fields is recorded under (SSA-3).
-    fn manager(&self, options: &WriteOptions) -> String {
+    pub(super) fn manager(&self, options: &WriteOptions) -> String {
         let agent = self.call.headers.get(http::header::USER_AGENT).and_then(|agent| agent.to_str().ok());
         managed::manager_name(options.field_manager.as_deref(), agent)
     }
@@ -126,7 +126,7 @@ impl Core {
         Ok(outcome)
     }
 
-    fn view(&self, request: &Request<'_>, endpoint: Endpoint) -> Result<View, Status> {
+    pub(super) fn view(&self, request: &Request<'_>, endpoint: Endpoint) -> Result<View, Status> {
         let representation = request.representation(endpoint)?;
         let include = match representation.transform {
             Transform::Table(_) => include_object(request.query.get("includeObject"))?,
@@ -146,7 +146,7 @@ impl Core {
         let Incoming { object, warnings } =
             decode::object(&self.registry(), resource, request.call, options.field_validation)?;
         let manager = request.manager(&options);
-        let writer = Writer { options: &options, manager: &manager };
+        let writer = Writer::new(&options, &manager);
         if let Some(status) = reviews::answer(resource, &request.call.user) {
             let mut review = object;
             review["status"] = status?;
@@ -166,7 +166,7 @@ impl Core {
     }
 
     /// The answer to a write.
-    fn written(&self, view: &View, written: &Written, dry_run: bool) -> http::Response<Body> {
+    pub(super) fn written(&self, view: &View, written: &Written, dry_run: bool) -> http::Response<Body> {
         let mut body = view.single(&written.record, None);
         if dry_run && written.created {
             // What was not stored has no resource version (DRY-2).
@@ -192,7 +192,7 @@ impl Core {
             decode::object(&self.registry(), resource, request.call, options.field_validation)?;
         check_name(&object, request.name())?;
         let manager = request.manager(&options);
-        let writer = Writer { options: &options, manager: &manager };
+        let writer = Writer::new(&options, &manager);
         let target = request.target(scope);
         let replace = |old: &Value| {
             check_uid(target, old, object::text(&object, "uid"))?;
@@ -223,12 +223,14 @@ impl Core {
 
     fn patch(self: &Arc<Self>, request: &Request<'_>, scope: Scope<'_>) -> Result<Outcome, Status> {
         let kind = PatchType::of(&request.call.headers, request.resource().custom.is_some())?;
-        let mut options = patch_options(request.query, kind)?;
-        patch::check_supported(kind)?;
+        if kind == PatchType::Apply {
+            return self.apply(request, scope);
+        }
+        let mut options = WriteOptions::of_patch(request.query, false)?;
         let view = self.view(request, Endpoint::Object)?;
         let manager = request.manager(&options);
         let strictness = std::mem::take(&mut options.field_validation);
-        let writer = Writer { options: &options, manager: &manager };
+        let writer = Writer::new(&options, &manager);
         let mut warnings = Vec::new();
         let mut written = self.update(request.target(scope), writer, |old| {
             let (new, complaints) = patched(request, kind, old, strictness)?;
@@ -240,7 +242,7 @@ impl Core {
         Ok(Outcome::Reply(self.written(&view, &written, options.dry_run)))
     }
 
-    fn after_update(&self, request: &Request<'_>, written: &Written, options: &WriteOptions) {
+    pub(super) fn after_update(&self, request: &Request<'_>, written: &Written, options: &WriteOptions) {
         if options.dry_run {
             return;
         }
@@ -344,7 +346,7 @@ impl Core {
         let view = self.view(request, Endpoint::Object)?;
         let options = WriteOptions::from_query(request.query, "UpdateOptions")?;
         let manager = request.manager(&options);
-        let writer = Writer { options: &options, manager: &manager };
+        let writer = Writer::new(&options, &manager);
         let target = request.target(Scope::Main);
         let mut warnings = Vec::new();
         let mut written = if request.route.verb == Verb::Patch {
@@ -368,7 +370,7 @@ impl Core {
     fn post_to_pod(self: &Arc<Self>, request: &Request<'_>, name: &str) -> Result<Outcome, Status> {
         let options = WriteOptions::from_query(request.query, "CreateOptions")?;
         let manager = request.manager(&options);
-        let writer = Writer { options: &options, manager: &manager };
+        let writer = Writer::new(&options, &manager);
         let kind = if name == "binding" { "Binding" } else { "Eviction" };
         let body = decode::parse(request.call, kind)?.value;
         let target = request.target(Scope::Main);
@@ -419,23 +421,31 @@ impl Core {
         let replicas = paths.replicas_path();
         let scope = Scope::Field { subresource: "scale", path: &replicas };
         let mut warnings = Vec::new();
-        let written = if request.route.verb == Verb::Patch {
-            let kind = PatchType::of(&request.call.headers, resource.custom.is_some())?;
-            let options = patch_options(request.query, kind)?;
+        let kind = match request.route.verb {
+            Verb::Patch => Some(PatchType::of(&request.call.headers, resource.custom.is_some())?),
+            _ => None,
+        };
+        let written = if kind == Some(PatchType::Apply) {
+            let (written, complaints) = self.apply_scale(request, request.target(scope), &paths)?;
+            warnings = complaints;
+            written
+        } else if let Some(kind) = kind {
+            let options = WriteOptions::of_patch(request.query, false)?;
             let manager = request.manager(&options);
-            let writer = Writer { options: &options, manager: &manager };
+            let writer = Writer::new(&options, &manager);
             self.update(request.target(scope), writer, |old| {
                 let before = paths.show(resource, old)?;
-                let scale = patch::apply(kind, before, &request.call.body)?;
+                let Patched { object: scale, duplicates } =
+                    patch::apply(kind, before, &request.call.body, Schema::builtin(SCALE))?;
                 check_name(&scale, request.name())?;
-                warnings = decode::check_scale(&scale, &[], options.field_validation)
+                warnings = decode::check_scale(&scale, &duplicates, options.field_validation)
                     .map_err(|status| patch::unreadable_result(&scale, &status.message))?;
                 scaled(request, &paths, &scale, old)
             })?
         } else {
             let options = WriteOptions::from_query(request.query, "UpdateOptions")?;
             let manager = request.manager(&options);
-            let writer = Writer { options: &options, manager: &manager };
+            let writer = Writer::new(&options, &manager);
             let sent = decode::parse(request.call, "Scale")?;
             check_name(&sent.value, request.name())?;
             warnings = decode::check_scale(&sent.value, &sent.duplicates, options.field_validation)?;
@@ -463,19 +473,32 @@ fn patched(
     old: &Value,
     strictness: FieldValidation,
 ) -> Result<(Value, Vec<String>), Status> {
+    let Patched { object: new, duplicates } =
+        patch::apply(kind, old.clone(), &request.call.body, request.resource().schema())?;
+    accepted(request, Some(old), new, &duplicates, strictness)
+}
+
+/// What a patch made of an object, or of nothing, decoded and defaulted (PAT-4, PAT-8); and what a strict reader says
+/// to it.
+pub(super) fn accepted(
+    request: &Request<'_>,
+    old: Option<&Value>,
+    mut new: Value,
+    duplicates: &[String],
+    strictness: FieldValidation,
+) -> Result<(Value, Vec<String>), Status> {
     let resource = request.resource();
-    let mut new = patch::apply(kind, old.clone(), &request.call.body)?;
     check_name(&new, request.name())?;
-    let unpatched = new.clone();
-    let refuse = |why: &str| patch::unreadable_result(&unpatched, why);
+    let unread = new.clone();
+    let refuse = |why: &str| patch::unreadable_result(&unread, why);
     decode::keep_kind(resource, &mut new).map_err(|why| refuse(&why))?;
     let uid = object::text(&new, "uid");
-    if !uid.is_empty() && uid != object::text(old, "uid") {
+    if old.is_some_and(|old| !uid.is_empty() && uid != object::text(old, "uid")) {
         let error = FieldError::invalid("metadata.uid", &uid.into(), "field is immutable");
         return Err(request.target(Scope::Main).invalid(&[error]));
     }
     let unknown = decode::normalise(resource, &mut new).map_err(|status| refuse(&status.message))?;
-    let complaints = json::complaints(&unknown, &[]);
+    let complaints = json::complaints(&unknown, duplicates);
     match strictness {
         FieldValidation::Ignore => Ok((new, Vec::new())),
         FieldValidation::Strict if !complaints.is_empty() => {
@@ -485,17 +508,6 @@ fn patched(
     }
 }
 
-fn patch_options(query: &Query, kind: PatchType) -> Result<WriteOptions, Status> {
-    if kind == PatchType::Apply && query.non_empty("fieldManager").is_none() {
-        let error = FieldError::required("fieldManager", "is required for apply patch");
-        return Err(field::invalid("meta.k8s.io", "PatchOptions", "", &[error]));
-    }
-    if kind == PatchType::Apply {
-        return WriteOptions::from_query(query, "ApplyOptions");
-    }
-    WriteOptions::from_query(query, "PatchOptions")
-}
-
 /// The server's address as the client knows it.
 fn address(call: &Call) -> &str {
     let host = call.headers.get(http::header::HOST).and_then(|host| host.to_str().ok());
@@ -503,7 +515,7 @@ fn address(call: &Call) -> &str {
 }
 
 /// UPD-2.
-fn check_name(object: &Value, name: &str) -> Result<(), Status> {
+pub(super) fn check_name(object: &Value, name: &str) -> Result<(), Status> {
     match object::text(object, "name") {
         "" => Err(Status::bad_request(format!(
             "the name of the object ({name} based on URL) was undeterminable: name must be provided"

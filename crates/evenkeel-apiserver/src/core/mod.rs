@@ -1,6 +1,7 @@
 //! The server without its fronts: a call in, an answer out. No sockets, no threads, no clock and no chance of its own.
 
 mod accounts;
+mod apply;
 mod convert;
 mod decode;
 mod definitions;
@@ -173,7 +174,7 @@ impl Core {
     fn seed(&self) {
         let registry = self.registry();
         let options = WriteOptions::default();
-        let writer = Writer { options: &options, manager: "evenkeel" };
+        let writer = Writer::new(&options, "evenkeel");
         if let Some(resource) = registry.lookup("", "v1", "namespaces") {
             for name in namespaces::INITIAL {
                 let mut namespace = json!({"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": name}});

@@ -122,7 +122,7 @@ impl Core {
         let target = Target { resource, namespace: None, name: namespace, scope };
         let now = rfc3339(self.env.wall());
         let options = WriteOptions::default();
-        let writer = Writer { options: &options, manager: "evenkeel" };
+        let writer = Writer::new(&options, "evenkeel");
         let done = self.update(target, writer, |old| {
             let mut new = old.clone();
             if remaining.is_empty() {

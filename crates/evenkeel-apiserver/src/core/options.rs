@@ -21,9 +21,25 @@ pub(super) struct WriteOptions {
     pub(super) dry_run: bool,
     pub(super) field_manager: Option<String>,
     pub(super) field_validation: FieldValidation,
+    /// Whether an apply may take what belongs to others.
+    pub(super) force: bool,
 }
 
 impl WriteOptions {
+    /// The options of a patch. An apply must say who applies, and may insist.
+    pub(super) fn of_patch(query: &Query, is_apply: bool) -> Result<Self, Status> {
+        const KIND: &str = "PatchOptions";
+        let force = query.bool("force")?;
+        if is_apply && query.non_empty("fieldManager").is_none() {
+            refuse(KIND, &[FieldError::required("fieldManager", "is required for apply patch")])?;
+        }
+        if !is_apply && force.is_some() {
+            refuse(KIND, &[FieldError::forbidden("force", "may not be specified for non-apply patch")])?;
+        }
+        let options = WriteOptions::from_query(query, KIND)?;
+        Ok(WriteOptions { force: force.unwrap_or(false), ..options })
+    }
+
     /// `kind` is `CreateOptions`, `UpdateOptions` or `PatchOptions`.
     pub(super) fn from_query(query: &Query, kind: &str) -> Result<Self, Status> {
         let mut errors = Vec::new();
@@ -42,11 +58,8 @@ impl WriteOptions {
         if let Some(manager) = &field_manager {
             check_field_manager(manager, &mut errors);
         }
-        if query.bool("force")?.is_some() && kind == "PatchOptions" {
-            errors.push(FieldError::forbidden("force", "may not be specified for non-apply patch"));
-        }
         refuse(kind, &errors)?;
-        Ok(WriteOptions { dry_run, field_manager, field_validation })
+        Ok(WriteOptions { dry_run, field_manager, field_validation, force: false })
     }
 }
 

@@ -9,6 +9,9 @@ use super::write::set_path;
 use crate::field::{self, FieldError};
 use crate::registry::Resource;
 
+/// The OpenAPI name of a Scale.
+pub(super) const SCALE: &str = "io.k8s.api.autoscaling.v1.Scale";
+
 /// Where a kind keeps what a Scale shows.
 pub(super) struct Paths {
     replicas: Vec<String>,

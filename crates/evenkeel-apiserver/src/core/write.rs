@@ -47,7 +47,7 @@ pub(super) enum Scope<'a> {
 }
 
 impl<'a> Scope<'a> {
-    fn subresource(self) -> Option<&'a str> {
+    pub(super) fn subresource(self) -> Option<&'a str> {
         match self {
             Scope::Main => None,
             Scope::Status => Some("status"),
@@ -61,6 +61,23 @@ impl<'a> Scope<'a> {
 pub(super) struct Writer<'a> {
     pub(super) options: &'a WriteOptions,
     pub(super) manager: &'a str,
+    pub(super) ownership: Ownership,
+}
+
+/// Who owns the fields of an object that is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ownership {
+    /// The writer owns what it changes (SSA-5).
+    OfChanges,
+    /// The `managedFields` of the object say it: an apply has worked that out already.
+    AsGiven,
+}
+
+impl<'a> Writer<'a> {
+    /// Someone who creates or updates.
+    pub(super) fn new(options: &'a WriteOptions, manager: &'a str) -> Self {
+        Writer { options, manager, ownership: Ownership::OfChanges }
+    }
 }
 
 /// What a write came to.
@@ -94,6 +111,15 @@ impl Target<'_> {
 
     pub(super) fn modified(&self) -> Status {
         self.conflict("the object has been modified; please apply your changes to the latest version and try again")
+    }
+
+    /// The fields that the endpoint does not write (SSA-4).
+    pub(super) fn reset_fields(&self) -> &'static [&'static str] {
+        match self.scope {
+            Scope::Main if self.resource.strategy.has_status => &["status"],
+            Scope::Status if self.resource.custom.is_some() => &["metadata", "spec"],
+            _ => &[],
+        }
     }
 
     pub(super) fn invalid(&self, errors: &[FieldError]) -> Status {
@@ -152,14 +178,17 @@ impl Core {
     ) -> Result<Written, Status> {
         let mut warnings = Vec::new();
         let _one_at_a_time = self.one_service_at_a_time(resource);
-        self.prepare_create(resource, &mut new, &mut warnings)?;
         let name = object::text(&new, "name").to_owned();
         let target = Target { resource, namespace, name: &name, scope: Scope::Main };
+        // The writer owns what it sent, not what the server adds.
+        if writer.ownership == Ownership::OfChanges {
+            self.track_ownership(&target, None, &mut new, writer);
+        }
+        self.prepare_create(resource, &mut new, &mut warnings)?;
         let errors = validate_create(resource, &new);
         if !errors.is_empty() {
             return Err(target.invalid(&errors));
         }
-        self.track_ownership(&target, None, &mut new, writer);
         let facts = object::facts(resource, &new);
         let stored = convert::to_storage(new, resource);
         let draft = Draft::new(&stored, facts, self.store.revision() + 1);
@@ -263,6 +292,10 @@ impl Core {
         check_version(target, record, &new)?;
         check_namespace(&mut new, target.namespace)?;
         let mut warnings = Vec::new();
+        let owners = match writer.ownership {
+            Ownership::OfChanges => None,
+            Ownership::AsGiven => Some(object::metadata_mut(&mut new).remove("managedFields")),
+        };
         restrict_to_scope(target, old, &mut new);
         if let Some(metadata) = new.get_mut("metadata") {
             meta::inherit_metadata(metadata, object::metadata(old));
@@ -287,7 +320,10 @@ impl Core {
         if !errors.is_empty() {
             return Err(target.invalid(&errors));
         }
-        self.track_ownership(&target, Some(old), &mut new, writer);
+        match owners {
+            None => self.track_ownership(&target, Some(old), &mut new, writer),
+            Some(owners) => set_path(&mut new, &["metadata", "managedFields"], owners),
+        }
         object::metadata_mut(&mut new).insert("resourceVersion".into(), record.revision.to_string().into());
         if managed::equal_ignoring_managed_times(&new, old) {
             return Ok(Some(Written { record: Arc::clone(record), created: false, warnings }));
@@ -321,17 +357,12 @@ impl Core {
 
     fn track_ownership(&self, target: &Target<'_>, old: Option<&Value>, new: &mut Value, writer: Writer<'_>) {
         let resource = target.resource;
-        let reset: &[&str] = match target.scope {
-            Scope::Main if resource.strategy.has_status => &["status"],
-            Scope::Status if resource.custom.is_some() => &["metadata", "spec"],
-            _ => &[],
-        };
         let write = managed::Write {
             manager: writer.manager,
             api_version: &resource.api_version(),
             subresource: target.scope.subresource(),
             now: &rfc3339(self.env.wall()),
-            reset,
+            reset: target.reset_fields(),
         };
         managed::update_managed_fields(old, new, resource.schema(), &write);
     }
@@ -473,7 +504,18 @@ fn generation_changes(resource: &Resource, new: &Value, old: &Value) -> bool {
     if resource.custom.is_none() {
         return kinds::generation_changes(&resource.group, &resource.kind, new, old);
     }
-    kinds::content_changes(new, old, resource.strategy.has_status)
+    // What a custom resource means by an empty list or map is its own affair: it is not the same as none.
+    let counts = |key: &str| match key {
+        "apiVersion" | "kind" | "metadata" => false,
+        "status" => !resource.strategy.has_status,
+        _ => true,
+    };
+    !content(new, &counts).eq(content(old, &counts))
+}
+
+/// The fields of an object that count, in order.
+fn content<'a>(object: &'a Value, counts: &dyn Fn(&str) -> bool) -> impl Iterator<Item = (&'a String, &'a Value)> {
+    object.as_object().into_iter().flatten().filter(|(key, _)| counts(key))
 }
 
 fn validate_create(resource: &Resource, new: &Value) -> Vec<FieldError> {

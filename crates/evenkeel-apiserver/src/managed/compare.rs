@@ -37,6 +37,15 @@ pub(crate) struct Changes<'a> {
     pub(crate) removed: FieldSet<'a>,
 }
 
+impl<'a> Changes<'a> {
+    /// What has another value now, or had none before.
+    pub(crate) fn into_written(self) -> FieldSet<'a> {
+        let mut written = self.added;
+        written.absorb(self.modified);
+        written
+    }
+}
+
 impl Changes<'_> {
     pub(crate) fn is_empty(&self) -> bool {
         self.added.is_empty() && self.modified.is_empty() && self.removed.is_empty()
@@ -69,11 +78,18 @@ pub(crate) fn changes<'a, T: FieldTypes>(old: Option<&'a Value>, new: &'a Value,
         removed: difference.removed.below,
     };
     for set in changes.sets() {
-        for path in NEVER_OWNED {
-            set.remove_member(path);
-        }
+        set.remove_never_owned();
     }
     changes
+}
+
+impl FieldSet<'_> {
+    /// Leaves out what nobody owns (SSA-4).
+    pub(crate) fn remove_never_owned(&mut self) {
+        for path in NEVER_OWNED {
+            self.remove_member(path);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -122,7 +138,7 @@ impl<'a> Difference<'a> {
 }
 
 /// How a value is owned.
-enum Shape<'a, 't, T> {
+pub(super) enum Shape<'a, 't, T> {
     /// As a whole.
     Leaf,
     /// Key by key.
@@ -131,7 +147,7 @@ enum Shape<'a, 't, T> {
     List(&'a [Value], &'t T),
 }
 
-fn shape<'a, 't, T: FieldTypes>(value: &'a Value, types: Option<&'t T>) -> Shape<'a, 't, T> {
+pub(super) fn shape<'a, 't, T: FieldTypes>(value: &'a Value, types: Option<&'t T>) -> Shape<'a, 't, T> {
     match (value, types) {
         (Value::Object(map), None) => Shape::Map(map),
         (Value::Object(map), Some(types)) if !types.is_atomic_map() => Shape::Map(map),
@@ -283,8 +299,15 @@ fn compare_items<'a, T: FieldTypes>(
 
 /// The items of a list with what tells them apart, in order of that. Items that have no key, which validation refuses,
 /// belong to nobody.
-fn keyed<'a, T: FieldTypes>(list: &'a [Value], types: &T) -> Vec<(PathElement<'a>, &'a Value)> {
-    let element = |item: &'a Value| match types.list_type() {
+pub(super) fn keyed<'a, T: FieldTypes>(list: &'a [Value], types: &T) -> Vec<(PathElement<'a>, &'a Value)> {
+    let mut items: Vec<_> = list.iter().filter_map(|item| Some((element(item, types)?, item))).collect();
+    items.sort_by(|(a, _), (b, _)| a.cmp(b));
+    items
+}
+
+/// What tells an item of a list from the others; `None` if nothing does.
+pub(super) fn element<'a, T: FieldTypes>(item: &'a Value, types: &T) -> Option<PathElement<'a>> {
+    match types.list_type() {
         ListType::Atomic => None,
         ListType::Set => PathElement::value(item),
         ListType::Map(keys) => {
@@ -294,14 +317,11 @@ fn keyed<'a, T: FieldTypes>(list: &'a [Value], types: &T) -> Vec<(PathElement<'a
                 Some((key.as_str(), fields.get(key).or_else(default)?))
             }))
         }
-    };
-    let mut items: Vec<_> = list.iter().filter_map(|item| Some((element(item)?, item))).collect();
-    items.sort_by(|(a, _), (b, _)| a.cmp(b));
-    items
+    }
 }
 
 /// The runs of items that share an element.
-fn groups<'i, 'a>(
+pub(super) fn groups<'i, 'a>(
     items: &'i [(PathElement<'a>, &'a Value)],
 ) -> impl Iterator<Item = (PathElement<'a>, &'i [(PathElement<'a>, &'a Value)])> {
     items.chunk_by(|(a, _), (b, _)| a == b).filter_map(|run| Some((run.first()?.0.clone(), run)))

@@ -3,13 +3,20 @@
 //! After a write, the fields that it changed belong to the one who wrote and to nobody else, and the fields that it
 //! removed belong to nobody (SSA-5). What counts as one field is the schema's to say: maps are owned key by key and
 //! lists by their items' keys or values unless they are declared atomic; without a schema maps are granular and lists
-//! atomic (SSA-14). Server-side apply, where a manager may own without having changed, builds on the same sets.
+//! atomic (SSA-14). Server-side apply ([`apply()`]), where a manager owns what it asks for whether it changed that or not,
+//! builds on the same sets.
 //!
 //! Entries written under another version of the API are compared as if they were written under this one: the versions
 //! of a custom resource share their field names.
 
+mod apply;
 mod compare;
+mod conflict;
 mod entry;
+mod fields;
+mod intent;
+mod last_applied;
+mod merge;
 mod path;
 mod set;
 #[cfg(test)]
@@ -19,13 +26,17 @@ use serde_json::{Map, Value};
 
 use crate::schema::{ListType, Schema};
 
+pub(crate) use apply::apply;
 use compare::Changes;
 use entry::{Entry, Operation};
+pub(crate) use intent::check as check_intent;
 
 /// What ownership needs to know of a schema.
 pub(crate) trait FieldTypes {
     /// The type of a field of an object: a declared property, else the type of the map's values.
     fn field(&self, name: &str) -> Option<&Self>;
+    /// Whether the field is a declared property, rather than a key of a map.
+    fn declares(&self, name: &str) -> bool;
     /// The type of a list's items.
     fn items(&self) -> Option<&Self>;
     /// How a list's items are told apart.
@@ -39,8 +50,7 @@ pub(crate) trait FieldTypes {
     ///
     /// The real server compares Go structs, in which a struct-valued field such as `spec` is always there and can be
     /// neither added nor removed, so nobody owns it: only what is in it. OpenAPI marks such fields with the default
-    /// `{}`. Required lists, such as a pod's containers, are always there too; this default does not know them, so
-    /// their first writer owns the list besides its items.
+    /// `{}`. Lists that are written even when they are not set, such as a pod's containers, are always there too.
     fn always_has(&self, name: &str) -> bool {
         let default = self.field(name).and_then(Self::default_value);
         default.and_then(Value::as_object).is_some_and(Map::is_empty)
@@ -50,6 +60,10 @@ pub(crate) trait FieldTypes {
 impl FieldTypes for Schema {
     fn field(&self, name: &str) -> Option<&Self> {
         Schema::field(self, name)
+    }
+
+    fn declares(&self, name: &str) -> bool {
+        Schema::declares(self, name)
     }
 
     fn items(&self) -> Option<&Self> {
@@ -66,6 +80,11 @@ impl FieldTypes for Schema {
 
     fn default_value(&self) -> Option<&Value> {
         Schema::default_value(self)
+    }
+
+    fn always_has(&self, name: &str) -> bool {
+        let default = self.field(name).and_then(Self::default_value);
+        default.and_then(Value::as_object).is_some_and(Map::is_empty) || self.writes_null(name)
     }
 }
 
@@ -164,10 +183,9 @@ fn is_reset(requested: &Value) -> bool {
 }
 
 /// Who owns what once the changes are made.
-fn after_write<'a>(mut entries: Vec<Entry<'a>>, changes: Changes<'a>, write: &Write<'a>) -> Vec<Entry<'a>> {
-    let Changes { added, modified, removed } = changes;
-    let mut taken = added;
-    taken.absorb(modified);
+fn after_write<'a>(mut entries: Vec<Entry<'a>>, mut changes: Changes<'a>, write: &Write<'a>) -> Vec<Entry<'a>> {
+    let removed = std::mem::take(&mut changes.removed);
+    let taken = changes.into_written();
     for entry in &mut entries {
         entry.fields.subtract(&taken);
         entry.fields.subtract(&removed);

@@ -1,6 +1,7 @@
 //! One step of the path to a field, as `fieldsV1` writes it (SSA-12).
 
 use std::borrow::Cow;
+use std::fmt;
 
 use serde_json::{Map, Value};
 
@@ -78,6 +79,26 @@ impl<'a> PathElement<'a> {
             PathElement::Index(index) => format!("i:{index}"),
             PathElement::Key(text) => ["k:", text].concat(),
             PathElement::Value(text) => ["v:", text].concat(),
+        }
+    }
+}
+
+/// As messages write it: `.name`, `[name="x"]`, `[="x"]`, `[0]`.
+impl fmt::Display for PathElement<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PathElement::Field(name) => write!(f, ".{name}"),
+            PathElement::Index(index) => write!(f, "[{index}]"),
+            PathElement::Value(text) => write!(f, "[={text}]"),
+            PathElement::Key(text) => {
+                let fields: Map<String, Value> = serde_json::from_str(text).unwrap_or_default();
+                f.write_str("[")?;
+                for (position, (name, value)) in fields.iter().enumerate() {
+                    let comma = if position > 0 { "," } else { "" };
+                    write!(f, "{comma}{name}={value}")?;
+                }
+                f.write_str("]")
+            }
         }
     }
 }

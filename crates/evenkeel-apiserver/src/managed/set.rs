@@ -1,8 +1,12 @@
 //! Sets of fields.
 
+use std::cmp::Ordering;
+
 use serde_json::{Map, Value};
 
+use super::FieldTypes;
 use super::path::{Malformed, PathElement};
+use crate::schema::ListType;
 
 /// A set of paths, as a trie whose nodes are sorted. Borrows its names from the objects it describes.
 ///
@@ -76,11 +80,12 @@ impl<'a> FieldSet<'a> {
     }
 
     /// Removes the members of the other set. A member stays if only its parent is in the other set.
-    pub(crate) fn subtract(&mut self, other: &FieldSet<'a>) {
+    pub(crate) fn subtract(&mut self, other: &FieldSet<'_>) {
         let mut theirs = other.nodes.iter().peekable();
         self.nodes.retain_mut(|(element, node)| {
-            while theirs.next_if(|(other, _)| other < element).is_some() {}
-            if let Some((_, other)) = theirs.peek().filter(|(other, _)| other == element) {
+            let element: &PathElement<'_> = element;
+            while theirs.next_if(|(other, _)| *other < *element).is_some() {}
+            if let Some((_, other)) = theirs.peek().filter(|(other, _)| *other == *element) {
                 node.member &= !other.member;
                 node.below.subtract(&other.below);
             }
@@ -89,12 +94,10 @@ impl<'a> FieldSet<'a> {
     }
 
     /// The members that both sets have.
-    #[cfg(test)]
     pub(crate) fn intersection(&self, other: &FieldSet<'a>) -> FieldSet<'a> {
         let mut common = FieldSet::default();
         let (mut ours, mut theirs) = (self.nodes.iter().peekable(), other.nodes.iter().peekable());
         while let (Some((element, node)), Some((other_element, other))) = (ours.peek(), theirs.peek()) {
-            use std::cmp::Ordering;
             match element.cmp(other_element) {
                 Ordering::Less => drop(ours.next()),
                 Ordering::Greater => drop(theirs.next()),
@@ -108,6 +111,62 @@ impl<'a> FieldSet<'a> {
             }
         }
         common
+    }
+
+    /// What the set says of a path element.
+    pub(crate) fn get(&self, element: &PathElement<'_>) -> Option<&Node<'a>> {
+        let index = self.nodes.binary_search_by(|(other, _)| other.cmp(element)).ok()?;
+        self.nodes.get(index).map(|(_, node)| node)
+    }
+
+    /// Makes every declared field a member that has a member below it: those are not written down, for they are always
+    /// there. Keys of maps and items of lists are members only if they are written down.
+    pub(crate) fn with_declared_fields<T: FieldTypes>(mut self, types: Option<&T>) -> Self {
+        for (element, node) in &mut self.nodes {
+            let declared = match element {
+                PathElement::Field(name) => types.is_some_and(|types| types.declares(name)),
+                PathElement::Index(_) | PathElement::Key(_) | PathElement::Value(_) => false,
+            };
+            if !node.below.is_empty() {
+                node.member |= declared;
+                node.below = std::mem::take(&mut node.below).with_declared_fields(below(element, types));
+            }
+        }
+        self
+    }
+
+    /// Brings a set that was written under another schema into the form of this one: what has become atomic is owned
+    /// as a whole.
+    pub(crate) fn conform<T: FieldTypes>(&mut self, types: Option<&T>) {
+        for (element, node) in &mut self.nodes {
+            let Some(types) = below(element, types) else { continue };
+            let atomic = match node.below.nodes.first() {
+                None => false,
+                Some((PathElement::Field(_), _)) => types.is_atomic_map(),
+                Some(_) => types.list_type() == ListType::Atomic,
+            };
+            if atomic {
+                *node = Node::leaf();
+            } else {
+                node.below.conform(Some(types));
+            }
+        }
+    }
+
+    /// The members as messages write them, such as `.spec.containers[name="a"].image`: at each level first its own,
+    /// then those further down.
+    pub(crate) fn paths(&self) -> Vec<String> {
+        let mut paths = Vec::new();
+        self.push_paths("", &mut paths);
+        paths
+    }
+
+    fn push_paths(&self, prefix: &str, paths: &mut Vec<String>) {
+        let members = self.nodes.iter().filter(|(_, node)| node.member);
+        paths.extend(members.map(|(element, _)| format!("{prefix}{element}")));
+        for (element, node) in self.nodes.iter().filter(|(_, node)| !node.below.is_empty()) {
+            node.below.push_paths(&format!("{prefix}{element}"), paths);
+        }
     }
 
     /// Removes one member, given as names of fields; what is below it stays.
@@ -161,6 +220,14 @@ impl<'a> FieldSet<'a> {
     /// Reads `fieldsV1`. Elements of an unknown kind are left out.
     pub(crate) fn decode(value: &'a Value) -> Result<Self, Malformed> {
         Ok(decode_node(value)?.below)
+    }
+}
+
+/// The type of what a path element leads to.
+fn below<'t, T: FieldTypes>(element: &PathElement<'_>, types: Option<&'t T>) -> Option<&'t T> {
+    match element {
+        PathElement::Field(name) => types?.field(name),
+        PathElement::Index(_) | PathElement::Key(_) | PathElement::Value(_) => types?.items(),
     }
 }
 

@@ -270,7 +270,7 @@ fn index(token: &str, bound: usize) -> Result<usize, Why> {
 
 /// How deeply containers are nested: 0 for a scalar, 1 for a flat object. The values seen here are no deeper than
 /// [`MAX_DEPTH`] or the limit of the JSON parser, which bounds the recursion.
-fn depth(value: &Value) -> usize {
+pub(super) fn depth(value: &Value) -> usize {
     match value {
         Value::Object(map) => 1 + map.values().map(depth).max().unwrap_or(0),
         Value::Array(list) => 1 + list.iter().map(depth).max().unwrap_or(0),

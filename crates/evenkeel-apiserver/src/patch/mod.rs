@@ -1,11 +1,13 @@
 //! Patches: what the body of a PATCH request does to the object it is sent to.
 //!
-//! JSON Patch and JSON Merge Patch are pure functions of the object and the body and live here. Strategic merge and
-//! server-side apply also need the schema; until the server has them they are refused in words that say so, never
-//! half done.
+//! JSON Patch and JSON Merge Patch are pure functions of the object and the body; strategic merge also needs the schema.
+//! Server-side apply is about who owns what, and lives in [`managed`](crate::managed).
 
 mod json_patch;
 mod merge_patch;
+mod strategic;
+#[cfg(test)]
+mod strategic_tests;
 #[cfg(test)]
 mod tests;
 
@@ -13,30 +15,38 @@ use evenkeel_core::{Reason, Status, StatusDetails};
 use serde_json::Value;
 use thiserror::Error;
 
-use crate::negotiate::PatchType;
-
 use crate::field::{self, FieldError};
+use crate::negotiate::PatchType;
+use crate::schema::Schema;
 
 use json_patch::MAX_OPERATIONS;
 pub(crate) use json_patch::apply_json_patch;
 pub(crate) use merge_patch::apply_merge_patch;
+use strategic::{StrategicError, apply_strategic_merge};
 
-/// Applies a patch and gives the patched object; what it must still satisfy (PAT-4) is the caller's to check.
-pub(crate) fn apply(kind: PatchType, mut doc: Value, body: &[u8]) -> Result<Value, Status> {
-    match kind {
-        PatchType::Json => apply_json_patch(&mut doc, body)?,
-        PatchType::Merge => apply_merge_patch(&mut doc, body)?,
-        PatchType::StrategicMerge | PatchType::Apply => return check_supported(kind).map(|()| doc),
-    }
-    Ok(doc)
+/// What a patch made of an object.
+#[derive(Debug)]
+pub(crate) struct Patched {
+    pub(crate) object: Value,
+    /// The fields that occur twice in a strategic merge patch.
+    pub(crate) duplicates: Vec<String>,
 }
 
-/// Refuses the kinds of patch that are still to come, before anything is looked up.
-pub(crate) fn check_supported(kind: PatchType) -> Result<(), Status> {
+/// Applies a patch and gives the patched object; what it must still satisfy (PAT-4) is the caller's to check.
+pub(crate) fn apply(
+    kind: PatchType,
+    mut object: Value,
+    body: &[u8],
+    schema: Option<&Schema>,
+) -> Result<Patched, Status> {
+    let mut duplicates = Vec::new();
     match kind {
-        PatchType::Json | PatchType::Merge => Ok(()),
-        PatchType::StrategicMerge | PatchType::Apply => Err(not_implemented(kind)),
+        PatchType::Json => apply_json_patch(&mut object, body)?,
+        PatchType::Merge => apply_merge_patch(&mut object, body)?,
+        PatchType::StrategicMerge => duplicates = apply_strategic_merge(&mut object, body, schema)?,
+        PatchType::Apply => return Err(not_implemented()),
     }
+    Ok(Patched { object, duplicates })
 }
 
 /// The 422 for an object that a patch made and that cannot be read as its kind (PAT-8), or not without strict errors
@@ -46,17 +56,10 @@ pub(crate) fn unreadable_result(patched: &Value, why: &str) -> Status {
     field::invalid("", "", "", &[error])
 }
 
-fn not_implemented(kind: PatchType) -> Status {
-    Status::failure(
-        501,
-        Reason::from("NotImplemented"),
-        format!(
-            "this server does not support patches of type {} yet; it supports {} and {}",
-            kind.media_type(),
-            PatchType::Json.media_type(),
-            PatchType::Merge.media_type(),
-        ),
-    )
+/// For the places that server-side apply does not reach.
+fn not_implemented() -> Status {
+    let message = "this server does not support server-side apply to this sub-resource yet";
+    Status::failure(501, Reason::from("NotImplemented"), message)
 }
 
 /// Why a patch was refused.
@@ -68,6 +71,12 @@ pub(crate) enum PatchError {
     /// The body is JSON of the wrong shape; the text says what was expected.
     #[error("error decoding patch: {0}")]
     Shape(String),
+    /// A strategic merge patch that is no JSON object, in the words of Go's JSON package.
+    #[error("{0}")]
+    Syntax(String),
+    /// A strategic merge patch that makes no sense.
+    #[error("{0}")]
+    Strategic(#[from] StrategicError),
     /// A merge patch that is `null`: there is nothing it could mean for a whole object.
     #[error("Invalid JSON Patch")]
     NullMerge,
@@ -126,17 +135,22 @@ pub(crate) enum OperationError {
 impl From<PatchError> for Status {
     fn from(error: PatchError) -> Self {
         match error {
-            PatchError::NotJson | PatchError::Shape(_) | PatchError::NullMerge => {
-                Status::bad_request(error.to_string())
-            }
+            PatchError::Strategic(StrategicError::ListOfLists) => rejected(),
+            PatchError::NotJson
+            | PatchError::Shape(_)
+            | PatchError::Syntax(_)
+            | PatchError::Strategic(_)
+            | PatchError::NullMerge => Status::bad_request(error.to_string()),
             PatchError::TooManyOperations { .. } => {
                 Status::failure(413, Reason::REQUEST_ENTITY_TOO_LARGE, format!("Request entity too large: {error}"))
             }
-            // The reason stays on the server: clients have always been told just this.
-            PatchError::Operation { .. } => {
-                Status::failure(422, Reason::INVALID, "the server rejected our request due to an error in our request")
-                    .with_details(StatusDetails::default())
-            }
+            PatchError::Operation { .. } => rejected(),
         }
     }
+}
+
+/// The 422 whose reason stays on the server: clients have always been told just this.
+fn rejected() -> Status {
+    Status::failure(422, Reason::INVALID, "the server rejected our request due to an error in our request")
+        .with_details(StatusDetails::default())
 }

@@ -7,7 +7,7 @@ use std::sync::{LazyLock, OnceLock};
 
 use serde_json::{Map, Value};
 
-use super::{Form, List, Node, Schema};
+use super::{Form, List, Node, Patching, Schema};
 
 /// A JSON object from OpenAPI names to schemas, without white space, sorted by name.
 const DOCUMENT: &str = include_str!("../../data/openapi-schemas-1.37.json");
@@ -142,6 +142,7 @@ fn read(source: &Map<String, Value>) -> Node {
             _ => Form::Any,
         },
         list: list(source),
+        patch: patching(source),
         atomic: text("x-kubernetes-map-type") == Some("atomic"),
         required: strings(source.get("required")).map(Box::from).collect(),
         choices: source.get("enum").and_then(Value::as_array).cloned().unwrap_or_default(),
@@ -175,6 +176,17 @@ pub(super) fn list(source: &Map<String, Value>) -> List {
         Some("set") => List::Set,
         Some("map") => List::Map(strings(source.get("x-kubernetes-list-map-keys")).map(str::to_owned).collect()),
         _ => List::Atomic,
+    }
+}
+
+/// How strategic merge patches treat the value. The strategy `retainKeys` is for those who make patches.
+fn patching(source: &Map<String, Value>) -> Patching {
+    let text = |key: &str| source.get(key).and_then(Value::as_str);
+    let mut strategies = text("x-kubernetes-patch-strategy").unwrap_or_default().split(',');
+    match strategies.find(|strategy| matches!(*strategy, "merge" | "replace")) {
+        Some("merge") => Patching::Merge(text("x-kubernetes-patch-merge-key").map(Box::from)),
+        Some(_) => Patching::Replace,
+        None => Patching::Default,
     }
 }
 

@@ -51,6 +51,30 @@ pub(crate) enum ListType<'a> {
     Map(&'a [String]),
 }
 
+/// What server-side apply can tell apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RoughKind {
+    Any,
+    Map,
+    List,
+    Text,
+    Numeric,
+    Boolean,
+    /// Any of the last three.
+    Scalar,
+}
+
+/// What a strategic merge patch does with a value that is there already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PatchStrategy<'a> {
+    /// Objects are merged, everything else is replaced.
+    Default,
+    /// The list is merged: objects by this field, scalars by their value.
+    Merge(Option<&'a str>),
+    /// The value is replaced, even if it is an object.
+    Replace,
+}
+
 /// One node of a schema.
 #[derive(Default)]
 pub(crate) struct Schema {
@@ -83,6 +107,35 @@ impl Schema {
         shape.property(name).or(shape.values.as_deref())
     }
 
+    /// Whether a field is a declared property, rather than a key of a map.
+    pub(crate) fn declares(&self, name: &str) -> bool {
+        self.shape().property(name).is_some()
+    }
+
+    /// Whether a field of a built-in struct is written as `null` when it is not set.
+    pub(crate) fn writes_null(&self, name: &str) -> bool {
+        self.shape().nulls.iter().any(|null| **null == *name)
+    }
+
+    /// Whether an object may have fields that are not declared.
+    pub(crate) fn takes_any_field(&self) -> bool {
+        let shape = self.shape();
+        shape.properties.is_empty() || shape.open || shape.values.is_some() || shape.preserve_unknown
+    }
+
+    /// The rough kind of value that stands here.
+    pub(crate) fn rough_kind(&self) -> RoughKind {
+        match self.shape().form {
+            Form::Any | Form::ObjectOrElse => RoughKind::Any,
+            Form::Object => RoughKind::Map,
+            Form::Array => RoughKind::List,
+            Form::String | Form::Bytes | Form::Time | Form::MicroTime => RoughKind::Text,
+            Form::Integer | Form::Integer32 | Form::Number => RoughKind::Numeric,
+            Form::Boolean => RoughKind::Boolean,
+            Form::IntOrString | Form::Quantity => RoughKind::Scalar,
+        }
+    }
+
     /// The schema of a list's items.
     pub(crate) fn items(&self) -> Option<&Schema> {
         self.shape().items.as_deref()
@@ -94,6 +147,15 @@ impl Schema {
             List::Atomic => ListType::Atomic,
             List::Set => ListType::Set,
             List::Map(keys) => ListType::Map(keys),
+        }
+    }
+
+    /// What a strategic merge patch does with the value.
+    pub(crate) fn patch_strategy(&self) -> PatchStrategy<'_> {
+        match &self.node().patch {
+            Patching::Default => PatchStrategy::Default,
+            Patching::Merge(key) => PatchStrategy::Merge(key.as_deref()),
+            Patching::Replace => PatchStrategy::Replace,
         }
     }
 
@@ -157,6 +219,7 @@ struct Node {
     /// `enum`.
     choices: Vec<Value>,
     list: List,
+    patch: Patching,
     atomic: bool,
     nullable: bool,
     preserve_unknown: bool,
@@ -208,4 +271,13 @@ enum List {
     Atomic,
     Set,
     Map(Vec<String>),
+}
+
+/// `x-kubernetes-patch-strategy` and `x-kubernetes-patch-merge-key`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+enum Patching {
+    #[default]
+    Default,
+    Merge(Option<Box<str>>),
+    Replace,
 }

@@ -19,6 +19,8 @@ use tower_service::Service;
 
 pub(crate) const MERGE: &str = "application/merge-patch+json";
 pub(crate) const JSON_PATCH: &str = "application/json-patch+json";
+pub(crate) const STRATEGIC: &str = "application/strategic-merge-patch+json";
+pub(crate) const APPLY: &str = "application/apply-patch+yaml";
 
 /// When every test begins: 2030-01-01T00:00:00Z.
 pub(crate) const START: i64 = 1_893_456_000;
@@ -166,6 +168,16 @@ impl Api {
     /// A merge patch.
     pub(crate) async fn patch(&self, path: &str, body: &Value) -> Answer {
         self.send("PATCH", path, &[("content-type", MERGE)], body.to_string()).await
+    }
+
+    /// A strategic merge patch.
+    pub(crate) async fn strategic(&self, path: &str, body: &Value) -> Answer {
+        self.send("PATCH", path, &[("content-type", STRATEGIC)], body.to_string()).await
+    }
+
+    /// A server-side apply; the path says who applies.
+    pub(crate) async fn apply(&self, path: &str, intent: &Value) -> Answer {
+        self.send("PATCH", path, &[("content-type", APPLY)], intent.to_string()).await
     }
 
     pub(crate) async fn delete(&self, path: &str) -> Answer {

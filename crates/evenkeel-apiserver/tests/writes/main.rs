@@ -4,6 +4,7 @@
 
 #[path = "../support/api.rs"]
 mod api;
+mod apply;
 mod deletes;
 mod dry_run;
 mod errors;
@@ -11,6 +12,7 @@ mod fuzz;
 mod namespaces;
 mod objects;
 mod requests;
+mod strategic;
 mod updates;
 
 use serde_json::{Value, json};

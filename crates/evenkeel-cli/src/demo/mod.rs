@@ -1,10 +1,10 @@
 //! `evenkeel demo`: what a newcomer types first.
 //!
-//! A server starts inside this process, objects are created, changed and deleted, and a watch looks on. The watch is made
+//! A server starts inside this process, a client connects to it, objects are created, changed and deleted, and a watch
+//! looks on. The watch is made
 //! to break now and then in the middle of an event, and goes on from where it was. At the end the two sides are compared:
 //! the watch must have seen exactly what was done, in order.
 
-mod client;
 mod ledger;
 mod observe;
 mod view;
@@ -13,11 +13,13 @@ mod work;
 use std::time::Duration;
 
 use evenkeel_apiserver::{ApiServer, Rule, WatchAction};
+use evenkeel_client::config::kubeconfig::Overrides;
+use evenkeel_client::{Client, Config};
+use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use crate::{Outcome, signals::Signals};
-use client::ConfigMaps;
 use ledger::Ledger;
 use observe::Seen;
 use view::View;
@@ -57,8 +59,9 @@ pub(crate) async fn run(arguments: Arguments) -> Outcome {
          after every {event} events it breaks, in the middle of the next one, and is resumed\n",
         server.url(),
     ))?;
-    let objects = ConfigMaps::new(server.service());
-    let revision = objects.revision().await?;
+    let client = Client::new(Config::from_kubeconfig_str(&server.kubeconfig(), &Overrides::default())?)?;
+    let objects = client.api::<ConfigMap>().default_namespace();
+    let revision = observe::revision(&objects).await?;
     let (observed, mut seen) = mpsc::channel(1024);
     let watch = tokio::spawn(observe::watch(objects.clone(), revision, observed));
 

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use evenkeel_client::{Api, Error};
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use tokio::sync::mpsc::Sender;
 use tokio::time::sleep;
 
-use super::client::{ConfigMaps, Error};
 use super::ledger::{Change, Entry};
 
 /// What to do, in order, and how long to pause in between.
@@ -35,13 +37,12 @@ pub(crate) fn plan(objects: u32, time: Duration) -> Plan {
 }
 
 /// Carries the plan out and reports each step when it is done.
-pub(crate) async fn run(objects: ConfigMaps, plan: Plan, done: Sender<Entry>) -> Result<(), Error> {
+pub(crate) async fn run(objects: Api<ConfigMap>, plan: Plan, done: Sender<Entry>) -> Result<(), Error> {
     for step in plan.steps {
-        let value = step.value.parse()?;
         match step.change {
-            Change::Added => objects.create(&step.name, value).await?,
-            Change::Modified => objects.update(&step.name, value).await?,
-            Change::Deleted => objects.delete(&step.name).await?,
+            Change::Added => drop(objects.create(&object(&step)).await?),
+            Change::Modified => drop(objects.update(&object(&step)).await?),
+            Change::Deleted => drop(objects.delete(&step.name).await?),
         }
         if done.send(step).await.is_err() {
             return Ok(());
@@ -51,4 +52,12 @@ pub(crate) async fn run(objects: ConfigMaps, plan: Plan, done: Sender<Entry>) ->
         }
     }
     Ok(())
+}
+
+fn object(step: &Entry) -> ConfigMap {
+    ConfigMap {
+        metadata: ObjectMeta { name: Some(step.name.clone()), ..ObjectMeta::default() },
+        data: Some([("value".to_owned(), step.value.clone())].into()),
+        ..ConfigMap::default()
+    }
 }

@@ -1,3 +1,6 @@
+mod apply;
+mod apply_properties;
+mod merging;
 mod properties;
 mod types;
 

@@ -21,7 +21,7 @@ pub(super) struct Types {
 }
 
 impl Types {
-    fn new(schema: &Value) -> Self {
+    pub(super) fn new(schema: &Value) -> Self {
         let inner = |name: &str| schema.get(name).map(|schema| Box::new(Types::new(schema)));
         let properties = schema.get("properties").and_then(Value::as_object);
         let keys = schema.get("x-kubernetes-list-map-keys").and_then(Value::as_array);
@@ -44,6 +44,10 @@ impl Types {
 impl FieldTypes for Types {
     fn field(&self, name: &str) -> Option<&Self> {
         self.properties.get(name).or(self.values.as_deref())
+    }
+
+    fn declares(&self, name: &str) -> bool {
+        self.properties.contains_key(name)
     }
 
     fn items(&self) -> Option<&Self> {

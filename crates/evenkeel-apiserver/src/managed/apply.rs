@@ -1,0 +1,160 @@
+//! Server-side apply: a manager says what it wants of an object, all of it, every time (SSA-8).
+//!
+//! What it wants is merged into the object and belongs to it from then on, shared with everyone who wants the same.
+//! What it wanted last time and no longer does goes, unless someone else owns it. It may not change what belongs to
+//! others, unless it insists (`force`), and then it is theirs no more.
+
+use evenkeel_core::Status;
+use serde_json::Value;
+
+use super::compare::changes;
+use super::conflict::{self, Conflict};
+use super::entry::{self, Entry, Operation};
+use super::fields::{fields_of, without};
+use super::last_applied;
+use super::merge::merge;
+use super::set::FieldSet;
+use super::{FieldTypes, Write};
+
+/// Who owns what was there before anyone applied (SSA-7).
+const BEFORE_FIRST_APPLY: &str = "before-first-apply";
+
+/// The manager whose objects may have a history of client-side apply.
+const KUBECTL: &str = "kubectl";
+
+/// Applies an intent, and gives the object with the ownership that follows in its `managedFields`; or the conflicts
+/// that stand in the way.
+///
+/// `live` is the object as it is, or `None` if there is none yet; the intent has passed
+/// [`check_intent`](super::check_intent()) and names nothing that the endpoint does not write. The result is still to be
+/// read as its kind: it may have nulls where fields went, and no defaults.
+pub(crate) fn apply<T: FieldTypes>(
+    live: Option<&Value>,
+    intent: &Value,
+    types: Option<&T>,
+    write: &Write<'_>,
+    force: bool,
+) -> Result<Value, Status> {
+    let mut entries = match live {
+        Some(live) => owners(live, types, write),
+        None => Vec::new(),
+    };
+    let mut wanted = fields_of(intent, types);
+    let position = entries.iter().position(|entry| entry.is_same_manager(&acting(write)));
+    let previous = position.map(|position| entries.remove(position));
+    let nothing = Value::Null;
+    let base = live.unwrap_or(&nothing);
+    let merged = merge(base, intent, types);
+    let mut object = match &previous {
+        Some(previous) => prune(merged, &previous.fields, &wanted, &entries, types),
+        None => merged,
+    };
+    let changed = live != Some(&object);
+    let mut difference = changes(live, &object, types);
+    let removed = std::mem::take(&mut difference.removed);
+    let written = difference.into_written();
+    let mut conflicts: Vec<Conflict<'_>> = entries.iter().filter_map(|entry| Conflict::with(entry, &written)).collect();
+    if write.manager == KUBECTL && !conflicts.is_empty() {
+        last_applied::forgive(&mut conflicts, base, types, write.api_version);
+    }
+    if !conflicts.is_empty() && !force {
+        return Err(conflict::refusal(conflicts));
+    }
+    for entry in &mut entries {
+        entry.fields.subtract(&written);
+        entry.fields.subtract(&removed);
+    }
+    wanted.remove_never_owned();
+    // The time of an entry tells when its manager last changed the object.
+    let time = previous.as_ref().and_then(|previous| previous.time).filter(|_| !changed);
+    entries.push(Entry { time: time.or(Some(write.now)), fields: wanted, ..acting(write) });
+    entries.retain(|entry| !entry.fields.is_empty());
+    entry::cap_updaters(&mut entries);
+    let managed = entry::encode(entries);
+    set_owners(&mut object, managed);
+    if write.manager == KUBECTL && write.subresource.is_none() {
+        last_applied::refresh(&mut object, intent);
+    }
+    Ok(object)
+}
+
+/// The entry of the one who applies, as far as the request tells.
+fn acting<'a>(write: &Write<'a>) -> Entry<'a> {
+    Entry {
+        manager: write.manager,
+        operation: Operation::Apply,
+        api_version: write.api_version,
+        subresource: write.subresource.unwrap_or_default(),
+        time: None,
+        fields: FieldSet::default(),
+    }
+}
+
+/// Who owns what of an object. Where nobody does, the fields that are there get an owner now, so that the first apply
+/// does not take them silently.
+fn owners<'a, T: FieldTypes>(live: &'a Value, types: Option<&T>, write: &Write<'a>) -> Vec<Entry<'a>> {
+    let stored = live.get("metadata").and_then(|metadata| metadata.get("managedFields"));
+    let mut entries = stored.and_then(entry::decode).unwrap_or_default();
+    for entry in &mut entries {
+        entry.fields.conform(types);
+    }
+    if entries.is_empty() {
+        let mut existing = changes(None, live, types);
+        existing.ignore(write.reset);
+        entries.push(Entry {
+            manager: BEFORE_FIRST_APPLY,
+            operation: Operation::Update,
+            time: Some(write.now),
+            fields: existing.into_written(),
+            ..acting(write)
+        });
+    }
+    entries
+}
+
+/// Removes what the manager applied last time and not now, and nobody else owns.
+fn prune<'a, T: FieldTypes>(
+    merged: Value,
+    last: &FieldSet<'a>,
+    wanted: &FieldSet<'a>,
+    others: &[Entry<'a>],
+    types: Option<&T>,
+) -> Value {
+    let mut given_up = last.clone();
+    given_up.subtract(wanted);
+    if given_up.is_empty() {
+        return merged;
+    }
+    let last = last.clone().with_declared_fields(types);
+    let mut owned = wanted.clone();
+    for other in others {
+        owned.absorb(other.fields.clone());
+    }
+    let owned = owned.with_declared_fields(types);
+    // Whatever goes with a field that was applied last time, and is nobody's now.
+    let pruned = without(&merged, &last, types);
+    let mut gone = all_fields(&merged, types);
+    gone.subtract(&all_fields(&pruned, types));
+    gone.subtract(&owned);
+    let pruned = without(&merged, &gone, types);
+    // Of that only what the manager had applied itself: the rest is someone's who does not say so.
+    let mut gone = all_fields(&merged, types);
+    gone.subtract(&all_fields(&pruned, types));
+    without(&merged, &gone.intersection(&last), types)
+}
+
+/// The fields of an object, with those that are never written down.
+fn all_fields<'a, T: FieldTypes>(object: &'a Value, types: Option<&T>) -> FieldSet<'a> {
+    fields_of(object, types).with_declared_fields(types)
+}
+
+fn set_owners(object: &mut Value, managed: Vec<Value>) {
+    let Some(Value::Object(metadata)) = object.get_mut("metadata") else {
+        return;
+    };
+    if managed.is_empty() {
+        metadata.remove("managedFields");
+    } else {
+        metadata.insert("managedFields".to_owned(), Value::Array(managed));
+    }
+}

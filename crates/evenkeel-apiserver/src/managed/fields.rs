@@ -1,0 +1,78 @@
+//! The fields that an intent names, and objects without some of their fields.
+
+use serde_json::{Map, Value};
+
+use super::FieldTypes;
+use super::compare::{Shape, element, groups, keyed, shape};
+use super::path::PathElement;
+use super::set::{FieldSet, Node};
+
+/// The fields that an object names: what its applier owns. Of maps and lists that are owned piece by piece only the
+/// pieces are named, and a list by its items; an empty map stands for itself.
+pub(super) fn fields_of<'a, T: FieldTypes>(object: &'a Value, types: Option<&T>) -> FieldSet<'a> {
+    named(object, types).below
+}
+
+fn named<'a, T: FieldTypes>(value: &'a Value, types: Option<&T>) -> Node<'a> {
+    let mut node = Node::default();
+    match shape(value, types) {
+        Shape::Leaf => node.member = true,
+        Shape::Map(map) => {
+            node.below = FieldSet::with_capacity(map.len());
+            for (name, value) in map {
+                let mut field = named(value, types.and_then(|types| types.field(name)));
+                let declared = types.is_some_and(|types| types.declares(name));
+                field.member |= !declared || value.as_object().is_some_and(Map::is_empty);
+                node.below.push(PathElement::Field(name), field);
+            }
+        }
+        Shape::List(list, types) => {
+            node.below = FieldSet::with_capacity(list.len());
+            for (element, items) in groups(&keyed(list, types)) {
+                let mut item = match items {
+                    [(_, only)] => named(only, types.items()),
+                    // Items that share a key are owned together.
+                    _ => Node::default(),
+                };
+                item.member = true;
+                node.below.push(element, item);
+            }
+        }
+    }
+    node
+}
+
+/// The object without these fields. A map or list that loses all it has becomes `null`: whether it is there at all is
+/// for the reader of the result to say.
+pub(super) fn without<T: FieldTypes>(value: &Value, gone: &FieldSet<'_>, types: Option<&T>) -> Value {
+    match shape(value, types) {
+        // What is owned as a whole has no parts to lose.
+        Shape::Leaf => value.clone(),
+        Shape::Map(map) => {
+            let mut kept = Map::new();
+            for (name, value) in map {
+                let types = types.and_then(|types| types.field(name));
+                if let Some(value) = reduced(value, gone.get(&PathElement::Field(name)), types) {
+                    kept.insert(name.clone(), value);
+                }
+            }
+            if kept.is_empty() { Value::Null } else { Value::Object(kept) }
+        }
+        Shape::List(list, types) => {
+            let mut kept = Vec::with_capacity(list.len());
+            for item in list {
+                let node = element(item, types).and_then(|element| gone.get(&element));
+                kept.extend(reduced(item, node, types.items()));
+            }
+            if kept.is_empty() { Value::Null } else { Value::Array(kept) }
+        }
+    }
+}
+
+fn reduced<T: FieldTypes>(value: &Value, gone: Option<&Node<'_>>, types: Option<&T>) -> Option<Value> {
+    match gone {
+        Some(node) if node.member => None,
+        Some(node) => Some(without(value, &node.below, types)),
+        None => Some(value.clone()),
+    }
+}

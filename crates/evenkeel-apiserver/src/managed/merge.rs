@@ -1,0 +1,97 @@
+//! Merging an intent into an object, as the schema says (SSA-8).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value};
+
+use super::FieldTypes;
+use super::compare::{Shape, element, shape};
+use super::path::PathElement;
+
+/// The object with everything in it that the intent asks for: maps and lists that are owned piece by piece are merged
+/// piece by piece, everything else is replaced. A `null` takes the place of a scalar, but removes nothing from a map or
+/// list. The recursion is as deep as the intent.
+pub(super) fn merge<T: FieldTypes>(live: &Value, intent: &Value, types: Option<&T>) -> Value {
+    match (shape(live, types), shape(intent, types)) {
+        (Shape::Map(live), Shape::Map(intent)) => Value::Object(merge_maps(live, intent, types)),
+        (Shape::List(live, types), Shape::List(intent, _)) => Value::Array(merge_lists(live, intent, types)),
+        (Shape::Map(_) | Shape::List(..), Shape::Leaf) if intent.is_null() => live.clone(),
+        _ => intent.clone(),
+    }
+}
+
+fn merge_maps<T: FieldTypes>(
+    live: &Map<String, Value>,
+    intent: &Map<String, Value>,
+    types: Option<&T>,
+) -> Map<String, Value> {
+    let mut merged = live.clone();
+    for (name, wanted) in intent {
+        let value = match live.get(name) {
+            Some(live) => merge(live, wanted, types.and_then(|types| types.field(name))),
+            None => wanted.clone(),
+        };
+        merged.insert(name.clone(), value);
+    }
+    merged
+}
+
+/// Merges lists item by item. The items of the intent come in its order; those that only the object has stay behind
+/// what they stood behind, as far as that can be.
+fn merge_lists<T: FieldTypes>(live: &[Value], intent: &[Value], types: &T) -> Vec<Value> {
+    let live: Vec<_> = live.iter().map(|item| (element(item, types), item)).collect();
+    let wanted: Vec<_> = intent.iter().map(|item| (element(item, types), item)).collect();
+    let present = unique(&live);
+    let asked: BTreeSet<&PathElement<'_>> = wanted.iter().filter_map(|(element, _)| element.as_ref()).collect();
+    // The items that both have, in the order of the intent; the next of them is the one to wait for.
+    let mut shared =
+        wanted.iter().filter_map(|(element, _)| element.as_ref()).filter(|element| present.contains_key(*element));
+    let mut next = shared.next();
+    let mut merged = Vec::with_capacity(live.len().max(wanted.len()));
+    let mut done: BTreeSet<&PathElement<'_>> = BTreeSet::new();
+    let mut theirs = live.iter().peekable();
+    let mut ours = wanted.iter().peekable();
+    loop {
+        // What only the object has goes first; what both have is passed over unless it is next.
+        while let Some((element, item)) = theirs.peek() {
+            match element.as_ref().filter(|element| asked.contains(element)) {
+                None => merged.push((*item).clone()),
+                Some(element) if ours.peek().is_some() && next.is_some_and(|next| next != element) => {}
+                Some(element) if done.contains(element) => {
+                    theirs.next();
+                    if next.is_none() && ours.peek().is_some() {
+                        break;
+                    }
+                    continue;
+                }
+                Some(_) => break,
+            }
+            theirs.next();
+        }
+        let Some((element, item)) = ours.next() else {
+            return merged;
+        };
+        let live = element.as_ref().and_then(|element| present.get(element).copied().flatten());
+        merged.push(live.map_or_else(|| (*item).clone(), |live| merge(live, item, types.items())));
+        if let Some(element) = element {
+            done.insert(element);
+            theirs.next_if(|(other, _)| other.as_ref() == Some(element));
+            if next == Some(element) {
+                next = shared.next();
+            }
+        }
+    }
+}
+
+/// The items by what tells them apart. Items that share a key are not merged with anything.
+fn unique<'e, 'a>(
+    items: &'e [(Option<PathElement<'a>>, &'a Value)],
+) -> BTreeMap<&'e PathElement<'a>, Option<&'a Value>> {
+    let mut unique = BTreeMap::new();
+    for (element, item) in items {
+        if let Some(element) = element {
+            unique.entry(element).and_modify(|item| *item = None).or_insert(Some(*item));
+        }
+    }
+    unique
+}
