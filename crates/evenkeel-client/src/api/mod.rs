@@ -31,7 +31,7 @@ pub use create_or_update::{CreateOrUpdate, create_or_update};
 pub use object::Object;
 pub use params::{ListParams, VersionMatch, WatchParams};
 pub use patch::Patch;
-pub use pods::{Logs, ProxyTarget};
+pub use pods::{LogStream, Logs, ProxyTarget};
 pub use scale::{ScaleApi, Scales};
 use scope::{Addressable, All, Any, Namespaced, Scope, Start};
 pub use subresource::Subresource;
@@ -126,9 +126,9 @@ impl<K> Api<K, Any> {
     }
 
     /// Only those in this namespace. For a kind that lives in no namespace this changes nothing.
-    pub fn namespace(mut self, namespace: &str) -> Self {
-        self.scope.namespace = self.scope.namespaced.then(|| namespace.into());
-        self
+    pub fn namespace(&self, namespace: &str) -> Self {
+        let namespaced = self.scope.namespaced;
+        self.scoped(Any { namespace: namespaced.then(|| namespace.into()), namespaced })
     }
 }
 

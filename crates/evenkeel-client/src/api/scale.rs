@@ -87,10 +87,8 @@ pub struct ScaleApi {
 
 impl ScaleApi {
     /// Those in this namespace. For a kind that lives in no namespace this changes nothing.
-    #[must_use]
-    pub fn namespace(mut self, namespace: &str) -> Self {
-        self.api = self.api.namespace(namespace);
-        self
+    pub fn namespace(&self, namespace: &str) -> Self {
+        ScaleApi { api: self.api.namespace(namespace), kind: self.kind.clone() }
     }
 
     /// The resource.

@@ -54,6 +54,7 @@ use crate::transport::Body;
 ///
 /// Dropping the future of a call ends the call.
 #[derive(Clone)]
+#[must_use = "a request does nothing until it is sent"]
 pub struct Request {
     client: Client,
     call: CallName,
