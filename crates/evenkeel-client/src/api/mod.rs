@@ -37,7 +37,7 @@ use scope::{Addressable, All, Any, Namespaced, Scope, Start};
 pub use subresource::Subresource;
 pub use unstructured::{PartialObjectMetadata, Unstructured};
 
-/// The objects of one kind, in one [scope](scope): one namespace, all of them, or the cluster.
+/// The objects of one kind, in one [`scope`]: one namespace, all of them, or the cluster.
 ///
 /// Cheap to make and to clone. Reading an object gives an [`Obj`], whose payload is decoded when
 /// [`typed`](Obj::typed) asks for it. A verb that changes something, or reads one object, is a [`Call`]: say what else it

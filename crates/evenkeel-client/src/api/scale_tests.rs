@@ -83,7 +83,7 @@ impl Service<http::Request<Body>> for Old {
 
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
         let (code, answer) = self.answer(request.uri().path());
-        let body = request.body().try_clone().map(|body| bytes_of(body)).unwrap_or_default();
+        let body = request.body().try_clone().map(bytes_of).unwrap_or_default();
         let content_type = request.headers().get(CONTENT_TYPE).map(|value| value.to_str().unwrap().to_owned());
         let call = format!("{} {}", request.method(), request.uri().path());
         let body = serde_json::from_slice(&body).unwrap_or_default();
