@@ -44,6 +44,7 @@ struct Inner {
 
 /// Makes a [`Client`].
 #[derive(Debug)]
+#[must_use = "nothing is made until `build` is called"]
 pub struct ClientBuilder {
     config: Config,
     transport: Transport,

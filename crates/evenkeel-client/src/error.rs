@@ -8,9 +8,11 @@ use evenkeel_core::{DecodeError, Status, StreamError};
 use http::{Method, StatusCode};
 
 use crate::config::ConfigError;
+use crate::discovery::DiscoveryError;
+use crate::paging::PagingError;
 use crate::rest::RequestError;
+use crate::retry::RetryError;
 use crate::transport::TransportError;
-use crate::util::{PagingError, RetryError};
 
 /// The cause that marks an error that was made from an answer which is no [`Status`].
 pub(crate) const UNEXPECTED_SERVER_RESPONSE: &str = "UnexpectedServerResponse";
@@ -101,6 +103,11 @@ pub enum Error {
         /// Where it is wrong.
         source: StreamError,
     },
+    /// An object that was read does not fit its Rust type. What [`Obj::typed`](evenkeel_core::Obj::typed) says of it, made
+    /// this by `?`. The call that read it was a success.
+    Typed(DecodeError),
+    /// It is not known what the server serves, or a name means nothing to it.
+    Discovery(DiscoveryError),
     /// A call was tried again, and there is more to tell of that than the error of the last attempt.
     Retry(Box<RetryError<Error>>),
     /// A collection that was read page by page does not come to an end.
@@ -108,31 +115,36 @@ pub enum Error {
 }
 
 /// A call as people name it: `GET /api/v1/namespaces/default/pods/web-0`. The query is left out.
+///
+/// Cheap to clone: errors and answers carry it along.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub struct CallName {
+pub struct CallName(Arc<Name>);
+
+#[derive(PartialEq, Eq, Hash)]
+struct Name {
     method: Method,
-    path: Arc<str>,
+    path: String,
 }
 
 impl CallName {
-    pub(crate) fn new(method: &Method, path: &str) -> Self {
-        CallName { method: method.clone(), path: path.into() }
+    pub(crate) fn new(method: &Method, path: impl Into<String>) -> Self {
+        CallName(Arc::new(Name { method: method.clone(), path: path.into() }))
     }
 
     /// The method.
     pub fn method(&self) -> &Method {
-        &self.method
+        &self.0.method
     }
 
     /// The path, without the query.
     pub fn path(&self) -> &str {
-        &self.path
+        &self.0.path
     }
 }
 
 impl fmt::Display for CallName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.method, self.path)
+        write!(f, "{} {}", self.method(), self.path())
     }
 }
 
@@ -148,6 +160,7 @@ impl Error {
         match self {
             Error::Api { status, .. } => Some(status),
             Error::Retry(retry) => retry.error().and_then(Error::status),
+            Error::Discovery(DiscoveryError::Api(error)) => error.status(),
             _ => None,
         }
     }
@@ -267,7 +280,12 @@ impl Error {
 
     fn call_name(&self) -> Option<&CallName> {
         match self {
-            Error::Config(_) | Error::Request(_) | Error::Retry(_) | Error::Paging(_) => None,
+            Error::Config(_)
+            | Error::Request(_)
+            | Error::Typed(_)
+            | Error::Discovery(_)
+            | Error::Retry(_)
+            | Error::Paging(_) => None,
             Error::Api { call, .. }
             | Error::Transport { call, .. }
             | Error::Timeout { call, .. }
@@ -311,6 +329,8 @@ impl fmt::Display for Error {
             Error::Unreadable { problem, .. } => write!(f, "the answer cannot be read: {problem}"),
             Error::Decode { source, .. } => write!(f, "{source}"),
             Error::Stream { source, .. } => write!(f, "{source}"),
+            Error::Typed(source) => write!(f, "{source}"),
+            Error::Discovery(source) => write!(f, "{source}"),
             Error::Retry(source) => write!(f, "{source}"),
             Error::Paging(source) => write!(f, "{source}"),
         }?;
@@ -329,6 +349,8 @@ impl std::error::Error for Error {
             Error::Transport { source, .. } => std::error::Error::source(source),
             Error::Decode { source, .. } => std::error::Error::source(source),
             Error::Stream { source, .. } => std::error::Error::source(source),
+            Error::Typed(source) => std::error::Error::source(source),
+            Error::Discovery(source) => std::error::Error::source(source),
             Error::Retry(source) => std::error::Error::source(&**source),
             Error::Paging(source) => std::error::Error::source(source),
             _ => None,
@@ -347,3 +369,19 @@ impl From<RequestError> for Error {
         Error::Request(error)
     }
 }
+
+impl From<DecodeError> for Error {
+    fn from(error: DecodeError) -> Self {
+        Error::Typed(error)
+    }
+}
+
+impl From<DiscoveryError> for Error {
+    fn from(error: DiscoveryError) -> Self {
+        Error::Discovery(error)
+    }
+}
+
+#[cfg(test)]
+#[path = "error_tests.rs"]
+mod tests;

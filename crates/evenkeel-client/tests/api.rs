@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use evenkeel_apiserver::ApiServer;
-use evenkeel_client::api::ProxyTarget;
+use evenkeel_client::api::{LogStream, ProxyTarget};
 use evenkeel_client::{
     Client, Deleted, Error, FieldValidation, ListParams, Patch, Propagation, Unstructured, WatchParams,
 };
@@ -220,7 +220,7 @@ async fn typ_009_a_log_is_a_question_with_many_words() {
          ?container=c&limitBytes=10&previous=true&sinceSeconds=60&tailLines=3&timestamps=true"
     );
     let time = "2026-01-02T03:04:05Z".parse().unwrap();
-    drop(pods.logs("a").since_time(time).follow().only("Stdout").await);
+    drop(pods.logs("a").since_time(time).follow().only(LogStream::Stdout).await);
     let query = "?follow=true&sinceTime=2026-01-02T03%3A04%3A05Z&stream=Stdout";
     assert_eq!(last(&server), format!("GET /api/v1/namespaces/default/pods/a/log{query}"));
 }

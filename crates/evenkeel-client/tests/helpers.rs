@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use evenkeel_apiserver::{Action, ApiServer, ExpireForm, Rule, WatchAction};
 use evenkeel_client::api::scope::Namespaced;
-use evenkeel_client::util::conditions::{and, condition_true, exists, is_deleted, is_deleted_or_replaced, not};
-use evenkeel_client::util::{Selection, when};
+use evenkeel_client::wait::conditions::{and, condition_true, exists, is_deleted, is_deleted_or_replaced, not};
+use evenkeel_client::watch::{Selection, when};
 use evenkeel_client::{
     Api, Client, CreateOrUpdate, Error, ListParams, Pager, RetryWatcher, ToReference, Unstructured, WatchParams,
     create_or_update, is_interrupted, retry_on_conflict, until, wait_for,

@@ -37,7 +37,7 @@ async fn msc_5_a_log_is_what_was_written() {
     assert_eq!(pods.logs("a").container("c").await.unwrap(), "one\ntwo\nthree\noops\n");
     assert_eq!(pods.logs("a").tail_lines(2).await.unwrap(), "three\noops\n");
     assert_eq!(pods.logs("a").limit_bytes(5).await.unwrap(), "one\nt");
-    assert_eq!(pods.logs("a").only("Stderr").await.unwrap(), "oops\n");
+    assert_eq!(pods.logs("a").only(evenkeel_client::api::LogStream::Stderr).await.unwrap(), "oops\n");
     assert_eq!(pods.logs("a").since(std::time::Duration::from_secs(50)).await.unwrap(), "oops\n");
     let stamped = pods.logs("a").timestamps().tail_lines(1).await.unwrap();
     let (time, text) = stamped.split_once(' ').unwrap();

@@ -6,7 +6,6 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use evenkeel_core::json::JsonValue;
 use evenkeel_core::{Obj, ResourceInfo, Status};
 use k8s_openapi::api::policy::v1::Eviction;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{DeleteOptions, ObjectMeta};
@@ -259,20 +258,15 @@ pub(super) fn read_json<T: DeserializeOwned>(answer: Answer, _: &Arc<ResourceInf
 
 /// The objects that a server shows when it has deleted a collection; some show none.
 pub(super) fn read_collection<K>(answer: Answer, info: &Arc<ResourceInfo>) -> Result<Vec<Obj<K>>, Error> {
-    if states_kind(&answer, "Status") {
-        return Ok(Vec::new());
+    match answer.outcome()? {
+        Some(_) => Ok(Vec::new()),
+        None => answer.list(info).map(|list| list.items),
     }
-    answer.list(info).map(|list| list.items)
-}
-
-fn states_kind(answer: &Answer, kind: &str) -> bool {
-    let text = std::str::from_utf8(answer.bytes()).unwrap_or_default();
-    JsonValue::at_path(text, "kind").and_then(|value| value.as_str()).as_deref() == Some(kind)
 }
 
 pub(super) fn read_deleted<K>(answer: Answer, info: &Arc<ResourceInfo>) -> Result<Deleted<K>, Error> {
-    if states_kind(&answer, "Status") {
-        return answer.json().map(Deleted::Gone);
+    match answer.outcome()? {
+        Some(status) => Ok(Deleted::Gone(Box::new(status))),
+        None => answer.object(info).map(Deleted::Terminating),
     }
-    answer.object(info).map(Deleted::Terminating)
 }

@@ -13,11 +13,13 @@ use crate::error::Error;
 use crate::rest::{List, Path, Request, RequestError, WatchStream};
 
 mod call;
+mod create_or_update;
 pub mod groups;
 mod object;
 mod params;
 mod patch;
 mod pods;
+mod scale;
 pub mod scope;
 mod special;
 mod subresource;
@@ -25,22 +27,24 @@ mod unstructured;
 
 pub use call::{Call, Deleted, FieldValidation, Propagation, verb};
 use call::{read_collection, read_deleted, read_object};
+pub use create_or_update::{CreateOrUpdate, create_or_update};
 pub use object::Object;
 pub use params::{ListParams, VersionMatch, WatchParams};
 pub use patch::Patch;
-pub use pods::{Logs, ProxyTarget};
+pub use pods::{LogStream, Logs, ProxyTarget};
+pub use scale::{ScaleApi, Scales};
 use scope::{Addressable, All, Any, Namespaced, Scope, Start};
 pub use subresource::Subresource;
 pub use unstructured::{PartialObjectMetadata, Unstructured};
 
-/// The objects of one kind, in one [scope](scope): one namespace, all of them, or the cluster.
+/// The objects of one kind, in one [`scope`]: one namespace, all of them, or the cluster.
 ///
 /// Cheap to make and to clone. Reading an object gives an [`Obj`], whose payload is decoded when
 /// [`typed`](Obj::typed) asks for it. A verb that changes something, or reads one object, is a [`Call`]: say what else it
 /// needs, then await it.
 ///
 /// ```
-/// # async fn example(client: evenkeel_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// # async fn example(client: evenkeel_client::Client) -> Result<(), evenkeel_client::Error> {
 /// use evenkeel_client::ListParams;
 /// use k8s_openapi::api::core::v1::{Node, Pod};
 ///
@@ -50,7 +54,7 @@ pub use unstructured::{PartialObjectMetadata, Unstructured};
 /// pods.delete("web-0").grace_period(0).await?;
 ///
 /// for node in client.api::<Node>().list(&ListParams::default()).await? {
-///     println!("{}", node.typed()?.status.as_ref().is_some());
+///     println!("{}: {:?}", node.key(), node.typed()?.spec);
 /// }
 /// # Ok(())
 /// # }
@@ -122,9 +126,9 @@ impl<K> Api<K, Any> {
     }
 
     /// Only those in this namespace. For a kind that lives in no namespace this changes nothing.
-    pub fn namespace(mut self, namespace: &str) -> Self {
-        self.scope.namespace = self.scope.namespaced.then(|| namespace.into());
-        self
+    pub fn namespace(&self, namespace: &str) -> Self {
+        let namespaced = self.scope.namespaced;
+        self.scoped(Any { namespace: namespaced.then(|| namespace.into()), namespaced })
     }
 }
 
@@ -169,7 +173,7 @@ impl<K, S: Scope> Api<K, S> {
     /// Reads the objects that are there: all of them, or a page.
     ///
     /// The list is decoded while it comes in. For more objects than should be in memory at once, or in one answer, go
-    /// through it page by page.
+    /// through it page by page with [`pages`](Self::pages).
     pub async fn list(&self, params: &ListParams) -> Result<List<K>, Error> {
         let request = self.client.request(Method::GET, self.collection());
         params.add_to(self.accept(request, ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1")).list(&self.info).await
@@ -278,13 +282,17 @@ impl<K: Object, S: Addressable> Api<K, S> {
 
     /// Puts an object into a request, if it belongs where the request goes.
     fn body(&self, request: Request, object: &K) -> Request {
+        self.check_namespace(request, object).json(object)
+    }
+
+    fn check_namespace(&self, request: Request, object: &K) -> Request {
         match (object.namespace(), self.scope.namespace()) {
             (Some(own), Some(ours)) if own != ours && !ours.is_empty() => {
                 let problem =
                     format!("the object says it is in namespace {own:?}, the request is for namespace {ours:?}");
                 request.fault(RequestError::Invalid { problem })
             }
-            _ => request.json(object),
+            _ => request,
         }
     }
 }

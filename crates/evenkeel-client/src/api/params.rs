@@ -203,13 +203,30 @@ fn text(request: Request, name: &'static str, value: &str) -> Request {
     if value.is_empty() { request } else { request.query(name, value) }
 }
 
-/// The API counts in whole seconds; a part of one is one.
 fn seconds(request: Request, timeout: Option<Duration>) -> Request {
-    match timeout {
-        None => request,
-        Some(timeout) => {
-            let seconds = timeout.as_secs() + u64::from(timeout.subsec_nanos() > 0);
-            request.query("timeoutSeconds", seconds.to_string())
-        }
+    request.query("timeoutSeconds", timeout.map(whole_seconds))
+}
+
+/// The API counts in whole seconds; a part of one is one. What is beyond a lifetime would be too much for servers, whose
+/// clocks count nanoseconds in 64 bits, and is a lifetime.
+pub(super) fn whole_seconds(time: Duration) -> u64 {
+    const LIFETIME: u64 = i32::MAX as u64;
+    time.as_secs().saturating_add(u64::from(time.subsec_nanos() > 0)).min(LIFETIME)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_whole_seconds_and_no_time_is_too_long() {
+        assert_eq!(whole_seconds(Duration::ZERO), 0);
+        assert_eq!(
+            whole_seconds(Duration::from_millis(1)),
+            1,
+            "nothing is rounded to zero, which means something else"
+        );
+        assert_eq!(whole_seconds(Duration::from_secs(30)), 30);
+        assert_eq!(whole_seconds(Duration::MAX), 2_147_483_647);
     }
 }

@@ -12,6 +12,7 @@ use k8s_openapi::api::core::v1::{Binding, Pod, Service};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::call::{Call, read_json, verb};
+use super::params::whole_seconds;
 use super::scope::{Addressable, Namespaced};
 use super::{Api, Subresource};
 use crate::error::Error;
@@ -104,6 +105,15 @@ fn proxy<K>(api: &Api<K, Namespaced>, method: Method, target: ProxyTarget<'_>, p
     }
 }
 
+/// What a container writes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogStream {
+    /// Its standard output.
+    Stdout,
+    /// Its standard error.
+    Stderr,
+}
+
 /// A part of a log. Does nothing until it is awaited or streamed.
 #[derive(Debug)]
 #[must_use = "a log is not read until it is awaited or streamed"]
@@ -127,9 +137,9 @@ impl Logs {
         self.query("previous", "true")
     }
 
-    /// Only what is younger than this.
+    /// Only what is younger than this, in whole seconds: a part of one is one.
     pub fn since(self, age: Duration) -> Self {
-        self.query("sinceSeconds", age.as_secs().to_string())
+        self.query("sinceSeconds", whole_seconds(age).to_string())
     }
 
     /// Only what came after this.
@@ -152,8 +162,12 @@ impl Logs {
         self.query("limitBytes", bytes.to_string())
     }
 
-    /// Only one of the streams: `Stdout` or `Stderr`; servers that cannot tell them apart refuse.
-    pub fn only(self, stream: &'static str) -> Self {
+    /// Only one of the streams; servers that cannot tell them apart refuse.
+    pub fn only(self, stream: LogStream) -> Self {
+        let stream = match stream {
+            LogStream::Stdout => "Stdout",
+            LogStream::Stderr => "Stderr",
+        };
         self.query("stream", stream)
     }
 

@@ -213,7 +213,7 @@ impl Documents {
     }
 
     fn call(&self, wanted: Wanted<'_>) -> CallName {
-        CallName::new(&Method::GET, &format!("{}{}", self.client.config().server.base_path(), wanted.path))
+        CallName::new(&Method::GET, format!("{}{}", self.client.config().server.base_path(), wanted.path))
     }
 
     fn unreadable(&self, wanted: Wanted<'_>, problem: String) -> Error {

@@ -68,6 +68,16 @@ pub enum DiscoveryError {
         /// The versions that would do; empty for any.
         versions: Vec<String>,
     },
+    /// The resource has no such subresource, as far as is known since the last look.
+    #[error("the resource {resource} of {} has no subresource {name:?}", group_version.api_version())]
+    NoSubresource {
+        /// The group and version of the resource.
+        group_version: GroupVersion,
+        /// The plural of the resource.
+        resource: String,
+        /// What was looked for.
+        name: String,
+    },
     /// Several resources have this name, and none comes before the others.
     #[error("{query} may mean several resources: {}", all(matches))]
     AmbiguousResource {
@@ -95,13 +105,14 @@ pub enum DiscoveryError {
 }
 
 impl DiscoveryError {
-    /// Whether there is no such thing, as far as is known: no such group version, resource, kind or document.
+    /// Whether there is no such thing, as far as is known: no such group version, resource, subresource, kind or document.
     pub fn is_not_found(&self) -> bool {
         match self {
             DiscoveryError::Api(error) => error.is_not_found(),
             DiscoveryError::NotServed { .. }
             | DiscoveryError::NoResource { .. }
             | DiscoveryError::NoKind { .. }
+            | DiscoveryError::NoSubresource { .. }
             | DiscoveryError::NoSchema { .. } => true,
             _ => false,
         }
@@ -109,7 +120,8 @@ impl DiscoveryError {
 
     /// Whether a name or kind has no match.
     pub(crate) fn is_no_match(&self) -> bool {
-        matches!(self, DiscoveryError::NoResource { .. } | DiscoveryError::NoKind { .. })
+        use DiscoveryError::{NoKind, NoResource, NoSubresource};
+        matches!(self, NoResource { .. } | NoKind { .. } | NoSubresource { .. })
     }
 
     /// Whether the same question may well be answered a moment later: no connection, no time, a server that is too busy

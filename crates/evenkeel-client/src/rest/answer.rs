@@ -143,7 +143,7 @@ impl Answer {
     }
 
     #[cold]
-    fn unreadable(&self, problem: String) -> Error {
+    pub(crate) fn unreadable(&self, problem: String) -> Error {
         Error::Unreadable { call: self.call.clone(), problem }
     }
 }

@@ -3,10 +3,10 @@
 use evenkeel_core::codec::Codec;
 use evenkeel_core::status::{StatusCause, StatusDetails, qualified};
 use evenkeel_core::{Reason, Status};
-use http::header::{HeaderMap, RETRY_AFTER};
-use http::{Method, StatusCode, response};
+use http::{HeaderMap, Method, StatusCode, response};
 
 use super::media::{Codecs, MediaError, media_type};
+use super::retry::retry_after;
 use super::text::escaped;
 use crate::error::{CallName, Error, UNEXPECTED_SERVER_RESPONSE};
 
@@ -88,11 +88,12 @@ fn unstructured(method: &Method, target: &Target, head: &response::Parts, body: 
         message: said.unwrap_or_else(|| UNKNOWN.to_owned()),
         ..StatusCause::default()
     };
+    let wait = retry_after(&head.headers).unwrap_or_default();
     Status::failure(head.status.as_u16(), reason, message).with_details(StatusDetails {
         group: target.group.to_string(),
         kind: target.resource.to_string(),
         name: target.name.to_string(),
-        retry_after_seconds: retry_after(&head.headers),
+        retry_after_seconds: u32::try_from(wait.as_secs()).unwrap_or(u32::MAX),
         causes: vec![cause],
         ..StatusDetails::default()
     })
@@ -129,12 +130,6 @@ fn reason_of(code: StatusCode, method: &Method, said: Option<&str>) -> (Reason, 
         }
         other => (Reason::default(), format!("the server answered with code {other} and no explanation")),
     }
-}
-
-/// The seconds of a `Retry-After`; 0 if there is none, or if it is a date.
-fn retry_after(headers: &HeaderMap) -> u32 {
-    let value = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok());
-    value.and_then(|value| value.trim().parse().ok()).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Refusals of every kind, as servers and proxies send them.
 
+use http::header::RETRY_AFTER;
+
 use super::super::testing::{Scene, response, with_header};
 use super::*;
 use crate::transport::Body;

@@ -55,6 +55,7 @@ use crate::transport::Body;
 ///
 /// Dropping the future of a call ends the call.
 #[derive(Clone)]
+#[must_use = "a request does nothing until it is sent"]
 pub struct Request {
     client: Client,
     call: CallName,
@@ -88,7 +89,7 @@ impl Request {
             query.add_encoded(own);
         }
         let (call, fault) = match path.build(client.config().server.base_path()) {
-            Ok(path) => (CallName::new(&method, &path), None),
+            Ok(path) => (CallName::new(&method, path), None),
             Err(fault) => (CallName::new(&method, ""), Some(fault)),
         };
         Request {

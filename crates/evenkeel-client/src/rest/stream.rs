@@ -10,6 +10,7 @@ use futures_core::{FusedStream, Stream};
 use http_body::Body as _;
 use tokio::io::{AsyncBufRead, AsyncRead, ReadBuf};
 
+use super::content::body_error;
 use super::lines::Lines;
 use crate::error::{CallName, Error};
 use crate::transport::{Body, TransportError};
@@ -222,8 +223,7 @@ impl ByteStream {
                 Some(Ok(frame)) => self.chunk = frame.into_data().unwrap_or_default(),
                 Some(Err(error)) => {
                     self.over();
-                    let source = TransportError::from_any(error, HOST);
-                    return Poll::Ready(Err(Error::Transport { call: self.call.clone(), source, previous: None }));
+                    return Poll::Ready(Err(body_error(error, &self.call, HOST)));
                 }
                 None => self.over(),
             }

@@ -12,7 +12,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt};
 use super::super::media::tests::{PREFIXED, two_codecs};
 use super::super::testing::{Scene, Script, Step, response};
 use super::*;
-use crate::transport::TransportFault;
+use crate::transport::{BodyError, TransportFault};
 
 const WATCH: &str = r#"{"type":"ADDED","object":{"kind":"Pod","metadata":{"name":"a","resourceVersion":"1"}}}
 {"type":"MODIFIED","object":{"metadata":{"name":"a","resourceVersion":"2"}}}
@@ -242,6 +242,13 @@ async fn bytes_can_be_read_with_tokios_traits_and_nothing_is_lost_between() {
     let (body, _) = Script::body([transport(TransportFault::Reset)]);
     let error = ByteStream::new(scene.call, body).read_u8().await.unwrap_err();
     assert!(error.get_ref().unwrap().downcast_ref::<Error>().is_some(), "{error}");
+}
+
+#[tokio::test]
+async fn the_bytes_of_a_stream_fail_like_those_of_any_other_answer() {
+    let (body, _) = Script::body([Step::Fail(Box::new(BodyError::Inflated { limit: 200 }))]);
+    let error = ByteStream::new(Scene::new(Method::GET).call, body).next().await.unwrap().unwrap_err();
+    assert!(matches!(error, Error::Unreadable { .. }), "the connection is fine: {error}");
 }
 
 async fn lines(body: Body, limit: usize) -> Vec<Result<String, String>> {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use evenkeel_core::ResourceInfo;
-use kube_core::GroupVersionKind;
+use kube_core::{GroupVersion, GroupVersionKind};
 use tokio::time::Instant;
 
 mod guess;
@@ -19,7 +19,7 @@ pub use table::KindTable;
 
 use super::cached::CachedDiscovery;
 use super::error::DiscoveryError;
-use super::served::Discovered;
+use super::served::{Discovered, ServedSubresource};
 
 /// How often names that nobody knows may send us back to the server.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(10);
@@ -82,13 +82,13 @@ impl RestMapper {
         kind: &str,
         versions: &[&str],
     ) -> Result<Arc<ResourceInfo>, DiscoveryError> {
-        self.ask(|table| table.mapping(group, kind, versions)).await
+        self.ask(|_, table| table.mapping(group, kind, versions)).await
     }
 
     /// The resource that a name stands for: a plural, a singular or a short name, in any case.
     pub async fn resource_for(&self, query: impl Into<ResourceQuery>) -> Result<Arc<ResourceInfo>, DiscoveryError> {
         let query = query.into();
-        self.ask(|table| {
+        self.ask(|_, table| {
             self.tell(&query, table);
             table.resource_for(&query)
         })
@@ -101,7 +101,7 @@ impl RestMapper {
         query: impl Into<ResourceQuery>,
     ) -> Result<Vec<Arc<ResourceInfo>>, DiscoveryError> {
         let query = query.into();
-        self.ask(|table| {
+        self.ask(|_, table| {
             self.tell(&query, table);
             table.resources_for(&query)
         })
@@ -122,9 +122,24 @@ impl RestMapper {
     /// `deployments.v1.apps`, `Deployment`.
     pub async fn resolve(&self, argument: &str) -> Result<Arc<ResourceInfo>, DiscoveryError> {
         let query = ResourceQuery::of_argument(argument);
-        self.ask(|table| {
+        self.ask(|_, table| {
             self.tell(&query, table);
             table.resolve(argument)
+        })
+        .await
+    }
+
+    /// What is known of a subresource, such as `scale`: the kind that is sent and received there, and the verbs.
+    pub async fn subresource(&self, info: &ResourceInfo, name: &str) -> Result<ServedSubresource, DiscoveryError> {
+        let group_version = GroupVersion::gv(info.group(), info.version());
+        self.ask(|known, _| {
+            let resource = known.list(&group_version).and_then(|list| list.resource(info.plural()));
+            let found = resource.and_then(|resource| resource.subresource(name)).cloned();
+            found.ok_or_else(|| DiscoveryError::NoSubresource {
+                group_version: group_version.clone(),
+                resource: info.plural().to_owned(),
+                name: name.to_owned(),
+            })
         })
         .await
     }
@@ -142,18 +157,21 @@ impl RestMapper {
     }
 
     /// Answers from what is known; if that has no match, from what the server says now.
-    async fn ask<T>(&self, question: impl Fn(&KindTable) -> Result<T, DiscoveryError>) -> Result<T, DiscoveryError> {
+    async fn ask<T>(
+        &self,
+        question: impl Fn(&Discovered, &KindTable) -> Result<T, DiscoveryError>,
+    ) -> Result<T, DiscoveryError> {
         let was_known = self.inner.cache.is_fresh();
         let (known, table) = self.table(self.inner.cache.groups_and_resources().await?);
-        match question(&table) {
+        match question(&known, &table) {
             // What has just been fetched for this very question is not fetched again.
             Err(error) if error.is_no_match() && (was_known || !self.inner.cache.is_fresh()) => {
                 if !self.may_refresh() {
                     return Err(error);
                 }
-                let (_, table) = self.table(self.inner.cache.renew(&known).await?);
+                let (known, table) = self.table(self.inner.cache.renew(&known).await?);
                 *lock(&self.inner.refreshed) = Some(Instant::now());
-                question(&table)
+                question(&known, &table)
             }
             outcome => outcome,
         }

@@ -1,4 +1,4 @@
-//! [`Pager`]: reading a large collection in pages.
+//! Reading a large collection in pages: [`Pager`].
 
 mod items;
 mod walk;
@@ -45,20 +45,28 @@ impl<K: 'static, S: Scope> PageSource<K> for Api<K, S> {
     }
 }
 
+impl<K: 'static, S: Scope> Api<K, S> {
+    /// Reads the objects page by page, as one list or one after the other.
+    ///
+    /// ```
+    /// # async fn example(client: evenkeel_client::Client) -> Result<(), evenkeel_client::Error> {
+    /// use evenkeel_client::ListParams;
+    /// use k8s_openapi::api::core::v1::Pod;
+    ///
+    /// let mut pods = client.api::<Pod>().pages(&ListParams::default().labels("app=web")).stream();
+    /// while let Some(pod) = pods.next().await {
+    ///     println!("{}", pod?.key());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn pages(&self, params: &ListParams) -> Pager<K, Self> {
+        Pager::new(self.clone(), params.clone())
+    }
+}
+
 /// Reads a large collection in pages, which spares the server's memory, and with [`stream`](Self::stream) the client's too.
-///
-/// ```
-/// # async fn example(client: evenkeel_client::Client) -> Result<(), evenkeel_client::Error> {
-/// use evenkeel_client::{ListParams, Pager};
-/// use k8s_openapi::api::core::v1::Pod;
-///
-/// let mut pods = Pager::new(client.api::<Pod>(), ListParams::default().labels("app=web")).stream();
-/// while let Some(pod) = pods.next().await {
-///     println!("{}", pod?.key());
-/// }
-/// # Ok(())
-/// # }
-/// ```
+/// [`Api::pages`] makes one; [`new`](Self::new) is for other sources of pages.
 ///
 /// A server that leads in circles, or says that there are more than a million pages, is not followed: that is an
 /// [`Error::Paging`].
@@ -68,6 +76,7 @@ impl<K: 'static, S: Scope> PageSource<K> for Api<K, S> {
 /// Objects that came together may share memory, so that one object that is kept keeps many: see
 /// [`Obj::detached`](evenkeel_core::Obj::detached). Whoever keeps a few of many objects says
 /// [`detached`](Self::detached).
+#[must_use = "nothing is read until it is listed or streamed"]
 pub struct Pager<K, P> {
     source: P,
     params: ListParams,

@@ -12,7 +12,7 @@ use crate::rest::List;
 /// ```
 /// # fn example(pod: &evenkeel_core::Obj<k8s_openapi::api::core::v1::Pod>) {
 /// use evenkeel_client::ToReference;
-/// use evenkeel_client::util::part_reference;
+/// use evenkeel_client::reference::part_reference;
 ///
 /// let about = part_reference(&pod.to_reference(), "spec.containers{web}");
 /// # }

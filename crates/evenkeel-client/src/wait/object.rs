@@ -6,15 +6,14 @@ use std::time::Duration;
 use evenkeel_core::{Obj, Status, WatchEvent};
 use tokio::time::{Instant, sleep_until};
 
-use super::backoff::{Backoff, asked_by};
 use super::poll::Pace;
-use super::retry_watcher::{RetryWatcher, WatchSource};
-use super::selection::Selection;
 use crate::api::Api;
 use crate::api::scope::Addressable;
 use crate::error::Error;
 use crate::rest::List;
+use crate::retry::{Backoff, asked_by};
 use crate::transport::TransportFault;
+use crate::watch::{RetryWatcher, Selection, WatchSource};
 
 /// The present is read at most this often.
 const READ_PACE: Pace = Pace::Fixed(Duration::from_secs(1));
@@ -49,7 +48,7 @@ pub trait ListSource<K>: WatchSource<K> {
 /// ```
 /// # async fn example(client: evenkeel_client::Client) -> Result<(), Box<dyn std::error::Error>> {
 /// use std::time::Duration;
-/// use evenkeel_client::util::conditions::condition_true;
+/// use evenkeel_client::wait::conditions::condition_true;
 /// use evenkeel_client::wait_for;
 /// use k8s_openapi::api::core::v1::Pod;
 ///
@@ -139,5 +138,5 @@ fn is_passing(error: &Error) -> bool {
 }
 
 #[cfg(test)]
-#[path = "wait_tests.rs"]
+#[path = "object_tests.rs"]
 mod tests;

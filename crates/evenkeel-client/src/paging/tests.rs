@@ -8,9 +8,9 @@ use evenkeel_core::{ListDecoder, ResourceInfo, Status};
 use futures_core::FusedStream;
 use k8s_openapi::api::core::v1::Pod;
 
-use super::super::testing::api_error;
 use super::*;
 use crate::api::VersionMatch;
+use crate::watch::testing::api_error;
 
 /// A page as a server would send it.
 fn page(names: std::ops::Range<u32>, version: &str, next: &str) -> List<Pod> {

@@ -13,27 +13,27 @@ use tokio::time::Instant;
 
 use crate::error::{CallName, Error};
 
-pub(super) type Event = WatchEvent<Pod>;
+pub(crate) type Event = WatchEvent<Pod>;
 
-pub(super) fn version(text: &str) -> ResourceVersion {
+pub(crate) fn version(text: &str) -> ResourceVersion {
     ResourceVersion::new(text)
 }
 
-pub(super) fn pod(name: &str, version: &str) -> Obj<Pod> {
+pub(crate) fn pod(name: &str, version: &str) -> Obj<Pod> {
     let json = format!(r#"{{"metadata":{{"namespace":"ns","name":"{name}","resourceVersion":"{version}"}}}}"#);
     Obj::from_json(&Arc::new(ResourceInfo::of::<Pod>()), json).unwrap()
 }
 
-pub(super) fn bookmark(version: &str) -> Event {
+pub(crate) fn bookmark(version: &str) -> Event {
     WatchEvent::Bookmark { resource_version: ResourceVersion::new(version), initial_events_end: false }
 }
 
-pub(super) fn api_error(status: Status) -> Error {
+pub(crate) fn api_error(status: Status) -> Error {
     Error::Api { call: CallName::new(&http::Method::GET, "/api/v1/pods"), status: Box::new(status) }
 }
 
 /// What a kind of event and its version look like in short.
-pub(super) fn short(event: &Event) -> String {
+pub(crate) fn short(event: &Event) -> String {
     match event {
         WatchEvent::Added(object) => format!("+{}", object.resource_version()),
         WatchEvent::Modified(object) => format!("~{}", object.resource_version()),
@@ -44,29 +44,29 @@ pub(super) fn short(event: &Event) -> String {
 }
 
 /// A stream of what is in it, which then ends, or stays open for ever.
-pub(super) struct Scripted {
-    pub(super) items: VecDeque<Result<Event, Error>>,
-    pub(super) stays_open: bool,
+pub(crate) struct Scripted {
+    pub(crate) items: VecDeque<Result<Event, Error>>,
+    pub(crate) stays_open: bool,
     /// How long it lives before it ends.
-    pub(super) life: Option<Pin<Box<tokio::time::Sleep>>>,
+    pub(crate) life: Option<Pin<Box<tokio::time::Sleep>>>,
 }
 
 impl Scripted {
-    pub(super) fn of(events: impl IntoIterator<Item = Event>) -> Self {
+    pub(crate) fn of(events: impl IntoIterator<Item = Event>) -> Self {
         Scripted { items: events.into_iter().map(Ok).collect(), stays_open: false, life: None }
     }
 
-    pub(super) fn open(mut self) -> Self {
+    pub(crate) fn open(mut self) -> Self {
         self.stays_open = true;
         self
     }
 
-    pub(super) fn ending_after(mut self, life: Duration) -> Self {
+    pub(crate) fn ending_after(mut self, life: Duration) -> Self {
         self.life = Some(Box::pin(tokio::time::sleep(life)));
         self
     }
 
-    pub(super) fn then(mut self, error: Error) -> Self {
+    pub(crate) fn then(mut self, error: Error) -> Self {
         self.items.push_back(Err(error));
         self
     }
@@ -91,17 +91,17 @@ impl Stream for Scripted {
 
 /// The watches that were asked for: from which version, and when, in milliseconds since the beginning.
 #[derive(Clone)]
-pub(super) struct Log {
+pub(crate) struct Log {
     begin: Instant,
     asked: Arc<Mutex<Vec<(String, u128)>>>,
 }
 
 impl Log {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Log { begin: Instant::now(), asked: Arc::default() }
     }
 
-    pub(super) fn note(&self, what: &str) {
+    pub(crate) fn note(&self, what: &str) {
         self.all().push((what.to_owned(), self.begin.elapsed().as_millis()));
     }
 
@@ -109,11 +109,11 @@ impl Log {
         self.asked.lock().unwrap()
     }
 
-    pub(super) fn versions(&self) -> Vec<String> {
+    pub(crate) fn versions(&self) -> Vec<String> {
         self.all().iter().map(|(version, _)| version.clone()).collect()
     }
 
-    pub(super) fn times(&self) -> Vec<u128> {
+    pub(crate) fn times(&self) -> Vec<u128> {
         self.all().iter().map(|(_, time)| *time).collect()
     }
 }
@@ -121,7 +121,7 @@ impl Log {
 type Answer = Result<Scripted, Error>;
 
 /// A source of watches that answers with what `answer` says to the n-th request, counted from 0.
-pub(super) fn source(
+pub(crate) fn source(
     log: &Log,
     answer: impl Fn(usize, &str) -> Answer + Send + Sync,
 ) -> impl Fn(ResourceVersion) -> std::future::Ready<Answer> {

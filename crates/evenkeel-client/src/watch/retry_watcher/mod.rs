@@ -121,7 +121,7 @@ impl<K, W: WatchSource<K>> RetryWatcher<K, W> {
     }
 
     /// The source, to begin anew with, and why it ended if it could not watch.
-    pub(super) fn into_parts(self) -> (W, Option<Error>) {
+    pub(crate) fn into_parts(self) -> (W, Option<Error>) {
         (self.source, self.failure)
     }
 

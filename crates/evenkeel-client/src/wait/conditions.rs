@@ -1,7 +1,7 @@
 //! Conditions for [`wait_for`](super::wait_for): plain functions of an object that may be there or not.
 //!
 //! ```
-//! use evenkeel_client::util::conditions::{and, condition_true, exists, is_deleted, not, or};
+//! use evenkeel_client::wait::conditions::{and, condition_true, exists, is_deleted, not, or};
 //! use evenkeel_core::Obj;
 //! use k8s_openapi::api::core::v1::Pod;
 //!

@@ -5,9 +5,10 @@ use std::time::Duration;
 use evenkeel_core::Status;
 use k8s_openapi::api::core::v1::Pod;
 
+use super::super::RetryWatcher;
 use super::super::testing::{Event, Log, Scripted, api_error, pod, short, source, version};
-use super::super::{RetryWatcher, is_interrupted};
 use super::*;
+use crate::wait::is_interrupted;
 
 fn seen(text: &'static str) -> EventCondition<'static, Pod> {
     when(move |event| Ok(short(event) == text))

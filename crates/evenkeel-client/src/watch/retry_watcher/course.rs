@@ -5,9 +5,9 @@ use std::time::Duration;
 use evenkeel_core::{ResourceVersion, Status, StreamError, WatchEvent};
 use tokio::time::Instant;
 
-use super::super::backoff::asked_by;
 use crate::error::Error;
 use crate::rest::RequestError;
+use crate::retry::asked_by;
 
 /// Watches begin at least this far apart.
 pub(super) const MIN_INTERVAL: Duration = Duration::from_secs(1);

@@ -77,7 +77,7 @@ pub fn jitter(duration: Duration, factor: f64, random: f64) -> Duration {
 }
 
 /// What a server asks to be waited for before the next try, if that is something to wait for.
-pub(super) fn asked_by(status: &Status) -> Duration {
+pub(crate) fn asked_by(status: &Status) -> Duration {
     const LONGEST: Duration = Duration::from_secs(300);
     status.retry_after().unwrap_or_default().min(LONGEST)
 }

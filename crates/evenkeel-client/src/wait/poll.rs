@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::backoff::Backoff;
+use crate::retry::Backoff;
 
 /// When the next run of something periodic begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,7 +118,7 @@ impl Ticks {
 }
 
 /// Whether a future is ready now. One that was must not be asked again.
-pub(super) async fn is_ready(mut future: Pin<&mut impl Future>) -> bool {
+pub(crate) async fn is_ready(mut future: Pin<&mut impl Future>) -> bool {
     poll_fn(|context| Poll::Ready(future.as_mut().poll(context).is_ready())).await
 }
 

@@ -3,8 +3,8 @@ use std::future::{pending, ready};
 
 use tokio::time::{Instant, sleep};
 
-use super::super::DEFAULT_BACKOFF;
 use super::*;
+use crate::retry::DEFAULT_BACKOFF;
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -6,10 +6,10 @@ use evenkeel_core::{ListDecoder, ResourceInfo, ResourceVersion, Status};
 use k8s_openapi::api::core::v1::Pod;
 
 use super::super::conditions::{exists, is_deleted};
-use super::super::testing::{Event, Log, Scripted, api_error, pod};
 use super::*;
 use crate::error::CallName;
 use crate::transport::TransportError;
+use crate::watch::testing::{Event, Log, Scripted, api_error, pod};
 
 type Reads = Box<dyn Fn(usize) -> Result<List<Pod>, Error> + Send + Sync>;
 type Watches = Box<dyn Fn(usize) -> Result<Scripted, Error> + Send + Sync>;

@@ -2,17 +2,15 @@
 
 use std::fmt;
 
-use evenkeel_core::{DecodeError, Obj};
-use http::Method;
+use evenkeel_core::Obj;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::backoff::DEFAULT_RETRY;
-use super::retry::RetryError;
-use crate::api::scope::Addressable;
-use crate::api::{Api, Object};
-use crate::error::{CallName, Error};
+use super::scope::Addressable;
+use super::{Api, Object};
+use crate::error::Error;
 use crate::rest::RequestError;
+use crate::retry::{DEFAULT_RETRY, RetryError};
 
 /// What [`create_or_update`] has done, and the object as the server has it now.
 #[derive(Clone)]
@@ -140,8 +138,7 @@ where
         Err(error) if error.is_not_found() => None,
         Err(error) => return Err(error.into()),
     };
-    let plan = plan(found, initial, mutate).map_err(|problem| problem.of(api, name))?;
-    match plan {
+    match plan(found, initial, mutate)? {
         Plan::Create(object) => api.create(&object).await.map(CreateOrUpdate::Created).map_err(|error| {
             let raced = error.is_already_exists() || error.is_conflict();
             Failure { error, raced }
@@ -161,27 +158,7 @@ enum Plan<K> {
     Keep(Obj<K>),
 }
 
-/// Why there is no plan.
-enum Problem {
-    /// The object that is there does not fit its type.
-    Decode(DecodeError),
-    Request(RequestError),
-}
-
-impl Problem {
-    fn of<K, S: Addressable>(self, api: &Api<K, S>, name: &str) -> Error {
-        match self {
-            Problem::Request(error) => error.into(),
-            Problem::Decode(source) => {
-                let namespace = api.address().ok().flatten();
-                let path = format!("{}/{name}", api.resource().url_path(namespace));
-                Error::Decode { call: CallName::new(&Method::GET, &path), source }
-            }
-        }
-    }
-}
-
-fn plan<K>(found: Option<Obj<K>>, initial: &K, mutate: impl FnOnce(&mut K)) -> Result<Plan<K>, Problem>
+fn plan<K>(found: Option<Obj<K>>, initial: &K, mutate: impl FnOnce(&mut K)) -> Result<Plan<K>, Error>
 where
     K: Object + Clone + DeserializeOwned + Send + Sync + 'static,
 {
@@ -191,7 +168,7 @@ where
         same_name(initial, &object)?;
         return Ok(Plan::Create(object));
     };
-    let current = found.typed().map_err(Problem::Decode)?;
+    let current = found.typed()?;
     let mut object = K::clone(&current);
     mutate(&mut object);
     same_name(&*current, &object)?;
@@ -199,14 +176,14 @@ where
     Ok(if value(&*current)? == value(&object)? { Plan::Keep(found) } else { Plan::Update(object) })
 }
 
-fn value<K: Object>(object: &K) -> Result<Value, Problem> {
+fn value<K: Object>(object: &K) -> Result<Value, Error> {
     serde_json::to_value(object).map_err(|error| {
         let what = std::any::type_name::<K>().to_owned();
-        Problem::Request(RequestError::Body { what, problem: error.to_string() })
+        RequestError::Body { what, problem: error.to_string() }.into()
     })
 }
 
-fn same_name<K: Object>(before: &K, after: &K) -> Result<(), Problem> {
+fn same_name<K: Object>(before: &K, after: &K) -> Result<(), Error> {
     if before.name() == after.name() && before.namespace() == after.namespace() {
         return Ok(());
     }
@@ -214,5 +191,5 @@ fn same_name<K: Object>(before: &K, after: &K) -> Result<(), Problem> {
         "the object {:?} was renamed while it was mutated; nothing was written",
         before.name().unwrap_or_default()
     );
-    Err(Problem::Request(RequestError::Invalid { problem }))
+    Err(RequestError::Invalid { problem }.into())
 }

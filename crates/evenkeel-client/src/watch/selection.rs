@@ -7,18 +7,18 @@ use std::pin::Pin;
 use evenkeel_core::{FieldOperator, FieldTerm, ResourceVersion};
 
 use super::retry_watcher::WatchSource;
-use super::wait::ListSource;
 use crate::api::scope::{Addressable, Scope};
 use crate::api::{Api, ListParams, WatchParams};
 use crate::error::Error;
 use crate::rest::{List, RequestError, WatchStream};
+use crate::wait::ListSource;
 
 /// Some objects of an [`Api`]: all of them, or those that selectors choose. It is what a
 /// [`RetryWatcher`](super::RetryWatcher) watches.
 ///
 /// ```
 /// # async fn example(client: evenkeel_client::Client) -> Result<(), evenkeel_client::Error> {
-/// use evenkeel_client::util::Selection;
+/// use evenkeel_client::watch::Selection;
 /// use evenkeel_client::{ListParams, RetryWatcher};
 /// use k8s_openapi::api::core::v1::Pod;
 ///

@@ -9,9 +9,9 @@ use std::task::{Context, Poll, ready};
 use evenkeel_core::WatchEvent;
 use futures_core::Stream;
 
-use super::poll::Interrupted;
 use crate::error::Error;
 use crate::transport::BoxError;
+use crate::wait::Interrupted;
 
 /// What is asked of an event; made by [`when`].
 pub struct EventCondition<'a, K>(Box<Ask<'a, K>>);
@@ -59,11 +59,11 @@ mod sealed {
 /// [`WatchStream`](crate::WatchStream), with which the end of the connection is the end of waiting.
 ///
 /// ```
-/// # async fn example<W>(pods: evenkeel_client::util::RetryWatcher<k8s_openapi::api::core::v1::Pod, W>)
+/// # async fn example<W>(pods: evenkeel_client::watch::RetryWatcher<k8s_openapi::api::core::v1::Pod, W>)
 /// # -> Result<(), Box<dyn std::error::Error>>
-/// # where W: evenkeel_client::util::WatchSource<k8s_openapi::api::core::v1::Pod> {
+/// # where W: evenkeel_client::watch::WatchSource<k8s_openapi::api::core::v1::Pod> {
 /// use std::time::Duration;
-/// use evenkeel_client::util::{until, when};
+/// use evenkeel_client::watch::{until, when};
 /// use evenkeel_core::WatchEvent;
 ///
 /// let came_and_went = until(pods, [

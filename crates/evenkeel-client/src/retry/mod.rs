@@ -1,12 +1,19 @@
-//! [`retry`] and [`retry_on_conflict`]: trying again.
+//! Trying again: [`retry`] and [`retry_on_conflict`], and how long to wait in between: [`Backoff`].
+//!
+//! This is for what programs do around calls. What the client itself repeats, and when, is said at
+//! [`Request`](crate::Request).
+
+mod backoff;
 
 use std::fmt;
 use std::future::{Future, Pending, pending};
 use std::pin::pin;
 
-use super::backoff::{Backoff, DEFAULT_RETRY};
-use super::poll::{Interrupted, is_interrupted, is_ready};
+pub(crate) use backoff::asked_by;
+pub use backoff::{Backoff, DEFAULT_BACKOFF, DEFAULT_RETRY, jitter};
+
 use crate::error::Error;
+use crate::wait::{Interrupted, is_interrupted, is_ready};
 
 /// An error that may mean that somebody else wrote first. Implement it for an error type of your own to use
 /// [`retry_on_conflict`] with it.
@@ -50,12 +57,13 @@ where
 ///
 /// ```
 /// # async fn example(client: evenkeel_client::Client) -> Result<(), evenkeel_client::Error> {
+/// use std::sync::Arc;
 /// use evenkeel_client::retry_on_conflict;
 /// use k8s_openapi::api::core::v1::Node;
 ///
 /// let nodes = client.api::<Node>();
 /// let cordoned = retry_on_conflict(async || {
-///     let mut node: Node = nodes.get("n1").answer().await?.json()?;
+///     let mut node = Arc::unwrap_or_clone(nodes.get("n1").await?.typed()?);
 ///     node.spec.get_or_insert_default().unschedulable = Some(true);
 ///     nodes.update(&node).await
 /// });
@@ -232,5 +240,4 @@ impl From<RetryError<Error>> for Error {
 }
 
 #[cfg(test)]
-#[path = "retry_tests.rs"]
 mod tests;
