@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use evenkeel_apiserver::ApiServer;
 use evenkeel_client::discovery::RestMapper;
-use evenkeel_client::util::Selection;
-use evenkeel_client::util::conditions::{condition_true, is_deleted};
+use evenkeel_client::wait::conditions::{condition_true, is_deleted};
+use evenkeel_client::watch::Selection;
 use evenkeel_client::{
     Client, CreateOrUpdate, Deleted, ListParams, Pager, Patch, RetryWatcher, Unstructured, WatchEnd, WatchParams,
     WatchStream, create_or_update, wait_for,
