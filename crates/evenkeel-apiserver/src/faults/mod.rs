@@ -217,7 +217,8 @@ impl Faults {
         self.add(Rule::watch(WatchAction::CloseMidFrame { event: 0, byte: 10 }).times(1))
     }
 
-    /// The next `requests` requests fail with this code and, if given, a `Retry-After` in seconds.
+    /// The next `requests` requests fail with this code and, if given and not 0, a `Retry-After` in seconds: a Status has no
+    /// word for 0.
     pub fn fail_next(&self, requests: u64, code: u16, retry_after: Option<u32>) -> RuleId {
         self.add(Rule::new(Action::Status(Box::new(failure(code, retry_after)))).times(requests))
     }
