@@ -56,17 +56,18 @@ impl Lane {
 /// Something that answers requests: connections to a server, an API server in this process, or either with layers around.
 #[derive(Clone)]
 pub struct Transport {
-    send: Arc<dyn Send_>,
+    send: Arc<dyn SendRequest>,
 }
 
-trait Send_: Send + Sync {
+/// Whatever answers requests, behind a [`Transport`].
+trait SendRequest: Send + Sync {
     fn send(&self, request: http::Request<Body>) -> ResponseFuture;
 }
 
 /// A service that is cloned for every request, as tower wants it.
 struct Cloned<S>(S);
 
-impl<S, B> Send_ for Cloned<S>
+impl<S, B> SendRequest for Cloned<S>
 where
     S: Service<http::Request<Body>, Response = http::Response<B>> + Clone + Send + Sync + 'static,
     S::Error: Into<BoxError>,

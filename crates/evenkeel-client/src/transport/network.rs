@@ -4,7 +4,7 @@ use tokio::time::Instant;
 
 use super::pool::Pool;
 use super::proxy::ProxyEnvironment;
-use super::{Body, ResponseFuture, Send_};
+use super::{Body, ResponseFuture, SendRequest};
 use crate::config::{Config, ConfigError};
 use crate::tls::Dialer;
 
@@ -23,7 +23,7 @@ impl Network {
     }
 }
 
-impl Send_ for Network {
+impl SendRequest for Network {
     fn send(&self, request: http::Request<Body>) -> ResponseFuture {
         if self.dialer.rotated(Instant::now()) {
             self.pool.retire();
