@@ -1,7 +1,7 @@
 //! Kubeconfigs from people who are not trusted.
 
 use super::kubeconfig::Selected;
-use super::{Config, ConfigError, EntryKind, Kubeconfig, Overrides};
+use super::{Config, ConfigError, Connections, EntryKind, Kubeconfig, Overrides};
 
 impl Config {
     /// The configuration in a kubeconfig that someone else wrote, such as one that was put into a Secret for an operator
@@ -9,12 +9,12 @@ impl Config {
     ///
     /// Such a text can make us talk to the server it names, and that is all: programs, auth-providers, proxies, files of
     /// ours, and servers whose certificate is not checked are refused, even where they would not be used. Only what
-    /// stands in the text itself counts.
+    /// stands in the text itself counts, besides what our own environment says of connections.
     pub fn from_untrusted(text: &str) -> Result<Self, ConfigError> {
         let overrides = Overrides::default();
         let selected = Kubeconfig::parse(text)?.select(&overrides)?;
         ConfigError::collect(refused(&selected))?;
-        selected.into_config(&overrides)
+        Ok(Config { connections: Connections::from_env(), ..selected.into_config(&overrides)? })
     }
 }
 
