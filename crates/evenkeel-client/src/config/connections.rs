@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+#[cfg(doc)]
+use super::Config;
 use super::{Connections, HttpVersions};
 
 impl Connections {
@@ -9,6 +11,8 @@ impl Connections {
     /// - `DISABLE_HTTP2`, with any value but an empty one: HTTP/1.1 only;
     /// - `HTTP2_READ_IDLE_TIMEOUT_SECONDS`: [`Connections::ping_after`], 0 for never;
     /// - `HTTP2_PING_TIMEOUT_SECONDS`: [`Connections::ping_timeout`].
+    ///
+    /// Configurations that are inferred, that of a pod and those from kubeconfigs begin with it; [`Config::new`] does not.
     ///
     /// A value that is no number of seconds is logged and has no effect.
     pub fn from_env() -> Self {

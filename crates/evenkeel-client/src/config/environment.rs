@@ -3,6 +3,8 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use super::Connections;
+
 /// Where a pod finds its service account.
 const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
@@ -23,6 +25,8 @@ pub struct Environment {
     pub pod_namespace: Option<String>,
     /// The directory with the pod's token, CA and namespace.
     pub service_account: PathBuf,
+    /// What the environment says of connections; see [`Connections::from_env`].
+    pub connections: Connections,
 }
 
 impl Environment {
@@ -35,6 +39,7 @@ impl Environment {
             service_port: None,
             pod_namespace: None,
             service_account: SERVICE_ACCOUNT.into(),
+            connections: Connections::default(),
         }
     }
 
@@ -47,6 +52,7 @@ impl Environment {
             service_host: text("KUBERNETES_SERVICE_HOST"),
             service_port: text("KUBERNETES_SERVICE_PORT"),
             pod_namespace: text("POD_NAMESPACE"),
+            connections: Connections::from_env(),
             ..Environment::empty()
         }
     }

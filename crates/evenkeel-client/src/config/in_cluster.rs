@@ -56,7 +56,7 @@ impl Environment {
             user,
             namespace: self.in_cluster_namespace()?,
         };
-        selected.into_config(overrides)
+        Ok(Config { connections: self.connections.clone(), ..selected.into_config(overrides)? })
     }
 
     /// Whether this looks like the environment of a pod that has a service account.

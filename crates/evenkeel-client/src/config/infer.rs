@@ -16,7 +16,7 @@ impl Environment {
     /// The configuration that is found in this environment, as [`Config::infer`] does it.
     ///
     /// The namespace is that of the overrides, else that of the chosen context, else that of the pod if this is one,
-    /// else `default`.
+    /// else `default`. Connections are made as the environment says.
     pub fn infer(&self, overrides: &Overrides) -> Result<Config, ConfigError> {
         let files = KubeconfigFiles::from_environment(self);
         let kubeconfig = files.load().into_config()?;
@@ -25,7 +25,7 @@ impl Environment {
                 if selected.namespace.is_none() && overrides.namespace.is_none() && self.is_in_cluster() {
                     selected.namespace = self.in_cluster_namespace()?;
                 }
-                selected.into_config(overrides)
+                Ok(Config { connections: self.connections.clone(), ..selected.into_config(overrides)? })
             }
             Err(error) if error.is_not_configured() && self.is_in_cluster() => self.in_cluster(overrides),
             Err(ConfigError::NotConfigured { contexts, .. }) => {

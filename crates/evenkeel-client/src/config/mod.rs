@@ -179,7 +179,7 @@ pub enum Proxy {
 }
 
 /// The times and sizes of connections.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Connections {
     /// Which versions of HTTP may be spoken. Over TLS both are offered; without it there is no way to ask, so HTTP/1.1 is
@@ -206,7 +206,7 @@ pub struct Connections {
 }
 
 /// Which versions of HTTP may be spoken.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum HttpVersions {
     /// HTTP/2 if the server speaks it, else HTTP/1.1.
     #[default]

@@ -25,7 +25,7 @@ pub struct ProxyUrl {
 }
 
 /// What to speak to a proxy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ProxyScheme {
     /// HTTP.
     Http,

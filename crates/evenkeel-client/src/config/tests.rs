@@ -390,3 +390,46 @@ fn sec_25_an_untrusted_kubeconfig_can_only_name_a_server() {
         }
     }
 }
+
+#[test]
+fn trn_018_configurations_that_are_found_speak_http_as_their_environment_says() {
+    let folder = Folder::new();
+    let connections = Connections { http: HttpVersions::Http1Only, ping_after: None, ..Connections::default() };
+    let pod = Environment { connections: connections.clone(), ..pod(&folder) };
+    assert_eq!(pod.in_cluster(&Overrides::default()).unwrap().connections, connections);
+    assert_eq!(pod.infer(&Overrides::default()).unwrap().connections, connections);
+    let file = folder.put("config", &format!("{FILE}current-context: it"));
+    let outside =
+        Environment { kubeconfig: Some(file.clone().into()), connections: connections.clone(), ..Environment::empty() };
+    assert_eq!(outside.infer(&Overrides::default()).unwrap().connections, connections);
+    assert_eq!(Environment::empty().connections, Connections::default());
+}
+
+/// What the environment of a process says can only be seen in a process: this test starts itself once more.
+#[test]
+fn trn_018_kubeconfigs_and_the_environment_of_the_process_are_heard() {
+    const MARK: &str = "EVENKEEL_TEST_OF_THE_ENVIRONMENT";
+    let name = "config::tests::trn_018_kubeconfigs_and_the_environment_of_the_process_are_heard";
+    if std::env::var_os(MARK).is_none() {
+        let mut again = std::process::Command::new(std::env::current_exe().unwrap());
+        again.args(["--exact", name]).env(MARK, "1").env("DISABLE_HTTP2", "1").env("HTTP2_PING_TIMEOUT_SECONDS", "7");
+        let output = again.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && said.contains("1 passed"), "{said}");
+        return;
+    }
+    let folder = Folder::new();
+    let text = "{clusters: [{name: c, cluster: {server: https://file}}], contexts: [{name: it, context: {cluster: c}}], \
+                current-context: it}";
+    let file = folder.put("config", text);
+    let overrides = Overrides::default();
+    for config in [
+        Config::from_kubeconfig_file(file, &overrides).unwrap(),
+        Config::from_kubeconfig_str(text, &overrides).unwrap(),
+        Config::from_untrusted(text).unwrap(),
+    ] {
+        assert_eq!((config.connections.http, config.connections.ping_timeout.as_secs()), (HttpVersions::Http1Only, 7));
+    }
+    assert_eq!(Environment::from_process().connections, Connections::from_env());
+    assert_eq!(Config::new(ServerUrl::parse("https://h").unwrap()).connections, Connections::default());
+}

@@ -1,7 +1,7 @@
 //! Kubeconfigs from people who are not trusted.
 
 use super::kubeconfig::{Selected, server_of};
-use super::{Config, ConfigError, EntryKind, Kubeconfig, Overrides};
+use super::{Config, ConfigError, Connections, EntryKind, Kubeconfig, Overrides};
 
 impl Config {
     /// The configuration in a kubeconfig that someone else wrote, such as one that was put into a Secret for an operator
@@ -9,7 +9,7 @@ impl Config {
     ///
     /// Such a text can make us talk to the server it names, and that is all: programs, auth-providers, proxies, files of
     /// ours, and servers without TLS or whose certificate is not checked are refused, even where they would not be used.
-    /// Only what stands in the text itself counts.
+    /// Only what stands in the text itself counts, besides what our own environment says of connections.
     ///
     /// The server may be any, also one that only this machine can reach. Whoever runs where that matters looks at
     /// [`Config::server`] before making a client.
@@ -17,7 +17,7 @@ impl Config {
         let overrides = Overrides::default();
         let selected = Kubeconfig::parse(text)?.select(&overrides)?;
         ConfigError::collect(refused(&selected))?;
-        selected.into_config(&overrides)
+        Ok(Config { connections: Connections::from_env(), ..selected.into_config(&overrides)? })
     }
 }
 

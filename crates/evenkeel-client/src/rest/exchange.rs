@@ -17,9 +17,10 @@ use super::redirect::{Redirect, redirect};
 use super::reply::{Deadline, Reply, TimeLeft, after};
 use super::retry::{Attempt, Decision, Retries, Terminal, retry_after};
 use super::throttle::Notice;
+use crate::auth::DebugHeaders;
 use crate::client::Client;
 use crate::error::{CallName, Error};
-use crate::transport::{Body, Lane, TransportError};
+use crate::transport::{Body, BoxError, Lane, TransportError};
 
 /// How much of an answer that nobody wants is read, so that its connection can be used again.
 const DRAIN: usize = 2048;
@@ -202,8 +203,10 @@ impl Exchange<'_> {
             credentials.apply(request.headers_mut()).await;
         }
         self.progress.attempts += 1;
+        tracing::trace!(attempt = self.progress.attempts, headers = ?DebugHeaders(request.headers()), "sending");
         self.progress.sent = Instant::now();
         let outcome = self.client.transport().send(request).await;
+        self.log(&outcome);
         let metrics = self.client.metrics();
         let status = outcome.as_ref().ok().map(Response::status);
         // Going on to where the server points is no retry.
@@ -215,6 +218,19 @@ impl Exchange<'_> {
         match outcome {
             Ok(response) => Ok(Ok(content::receive(response, self.call, config, self.terminal)?)),
             Err(error) => Ok(Err(TransportError::from_any(error, config.server.host()))),
+        }
+    }
+
+    /// Method and URL are the span's. Bodies, and values in the URL, are never logged.
+    fn log(&self, outcome: &Result<Response<Body>, BoxError>) {
+        let attempt = self.progress.attempts;
+        match outcome {
+            Ok(response) => {
+                let took = self.progress.sent.elapsed();
+                tracing::debug!(attempt, status = response.status().as_u16(), ?took, "answered");
+                tracing::trace!(attempt, headers = ?DebugHeaders(response.headers()), "answered with headers");
+            }
+            Err(error) => tracing::debug!(attempt, took = ?self.progress.sent.elapsed(), %error, "no answer"),
         }
     }
 

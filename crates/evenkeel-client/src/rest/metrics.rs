@@ -12,11 +12,14 @@
 //! | [`REQUEST_SIZE`] | `verb`, `host` | bytes of bodies sent |
 //! | [`RESPONSE_SIZE`] | `verb`, `host` | bytes of answers that were read to their end |
 //! | [`DNS`] | `host` | seconds that it took to find the addresses of a name; client-go has this one but never shows it |
+//! | [`NETWORKS`] | | sets of connections that clients may share |
+//! | [`NETWORKS_ASKED_FOR`] | `result` | clients made: `hit` if they share, `miss`, `miss-gc` if those it could have shared were just gone, `uncacheable` |
+//! | [`NETWORKS_DROPPED`] | `result` | sets of connections whose last client is gone: `deleted`, or `skipped` if others had taken their place |
 
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
-use ::metrics::{SharedString, Unit, counter, describe_counter, describe_histogram, histogram};
+use ::metrics::{SharedString, Unit, counter, describe_counter, describe_gauge, describe_histogram, histogram};
 use http::{Method, StatusCode};
 
 use crate::config::ServerUrl;
@@ -36,6 +39,13 @@ pub const RESPONSE_SIZE: &str = "rest_client_response_size_bytes";
 /// Times the resolution of names.
 pub const DNS: &str = "rest_client_dns_resolution_duration_seconds";
 
+/// Shows how many sets of connections there are that clients may share.
+pub const NETWORKS: &str = "rest_client_transport_cache_entries";
+/// Counts clients that were made, by whether they share connections with others.
+pub const NETWORKS_ASKED_FOR: &str = "rest_client_transport_create_calls_total";
+/// Counts sets of connections whose last client is gone.
+pub const NETWORKS_DROPPED: &str = "rest_client_transport_cache_gc_calls_total";
+
 /// client-go's buckets for [`DURATION`] and [`RATE_LIMITER`], in seconds.
 pub const LATENCY_BUCKETS: [f64; 12] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
 /// client-go's buckets for [`DNS`], in seconds.
@@ -54,6 +64,13 @@ pub fn describe() {
     describe_histogram!(REQUEST_SIZE, Unit::Bytes, "Sizes of the bodies of requests.");
     describe_histogram!(RESPONSE_SIZE, Unit::Bytes, "Sizes of the bodies of answers.");
     describe_histogram!(DNS, Unit::Seconds, "Time that it took to find the addresses of a name.");
+    describe_gauge!(NETWORKS, Unit::Count, "Sets of connections that clients may share.");
+    describe_counter!(
+        NETWORKS_ASKED_FOR,
+        Unit::Count,
+        "Clients made: hit if they share, else miss, miss-gc or uncacheable."
+    );
+    describe_counter!(NETWORKS_DROPPED, Unit::Count, "Sets of connections whose last client is gone.");
 }
 
 /// The addresses of a host have been found, or not.

@@ -14,9 +14,8 @@ use super::error::TlsError;
 use super::material::Material;
 use crate::config::{Config, ConfigError, HttpVersions};
 use crate::transport::connect::{BoxIo, Dial, Dialed, Dialing};
-use crate::transport::{Lane, TransportError, TransportFault};
-
 use crate::transport::proxy::{ProxyEnvironment, Route};
+use crate::transport::{Lane, TransportError, TransportFault};
 
 /// Connections to the server of a configuration: through its proxy if there is one, protected if its URL says `https`.
 /// Clones share what they know.
@@ -54,12 +53,6 @@ impl Dialer {
         } else {
             None
         };
-        if server.is_tls() && tls.insecure_skip_verify {
-            tracing::warn!(
-                %server,
-                "the server's certificate is not verified: whoever is on the network can read and change everything"
-            );
-        }
         let route = Arc::new(Route::new(server, &config.proxy, connections, environment)?);
         Ok(Dialer { route, http: connections.http, protection })
     }

@@ -25,6 +25,7 @@ use rustls::pki_types::ServerName;
 use crate::config::{ConfigError, HttpVersions};
 
 pub(crate) use dial::{Dialer, handshake};
+pub(crate) use digest::{Digest, digest};
 pub use error::TlsError;
 
 /// The one provider of cryptography, never the process's default.

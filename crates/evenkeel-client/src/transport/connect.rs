@@ -1,7 +1,7 @@
-//! [`Dial`]: making one connection to the server, and the plain TCP way of doing it.
+//! [`Dial`]: making one connection to the server, and [`tcp_connect`], which all connections begin with.
 //!
-//! What protects a connection (TLS) or leads it around a corner (a proxy) is built on [`tcp_connect`] and hides behind the
-//! same trait, so that whoever needs a connection, the pool or an upgrade, gets it the same way.
+//! What protects a connection (TLS) or leads it around a corner (a proxy) hides behind the trait, so that whoever needs a
+//! connection, the pool or an upgrade, gets it the same way.
 
 use std::fmt;
 use std::future::Future;
@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use super::Lane;
 use super::error::{TransportError, TransportFault};
-use crate::config::{Connections, HttpVersions, ServerUrl};
+use crate::config::Connections;
 use crate::rest::metrics;
 
 /// How long one address may take before the next one is tried beside it.
@@ -54,31 +54,6 @@ pub(crate) trait Dial: Send + Sync {
 impl fmt::Debug for Dialed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Dialed").field("http2", &self.http2).finish_non_exhaustive()
-    }
-}
-
-/// Plain TCP. HTTP/2 is spoken only if nothing else may be: without TLS there is no way to ask.
-#[derive(Clone, Debug)]
-pub(crate) struct TcpDial {
-    host: String,
-    port: u16,
-    connections: Connections,
-}
-
-impl TcpDial {
-    /// Connections straight to this server.
-    pub(crate) fn new(server: &ServerUrl, connections: &Connections) -> Self {
-        TcpDial { host: server.host().to_owned(), port: server.port(), connections: connections.clone() }
-    }
-}
-
-impl Dial for TcpDial {
-    fn dial(&self, _: Lane) -> Dialing {
-        let this = self.clone();
-        Box::pin(async move {
-            let stream = tcp_connect(&this.host, this.port, &this.connections).await?;
-            Ok(Dialed { io: Box::new(stream), http2: this.connections.http == HttpVersions::Http2Only })
-        })
     }
 }
 

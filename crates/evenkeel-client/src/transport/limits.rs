@@ -1,7 +1,7 @@
-//! What an answer may be: so large, so silent, and no larger or more silent.
+//! How silent the body of an answer may be, and what is wrong with bodies that are not accepted.
 //!
-//! These wrap bodies; which of them a body needs is for whoever asked for it to say. A body that goes beyond a limit is
-//! an error, and dropping it closes its connection or resets its stream, so that nothing more of it comes.
+//! A body that is not accepted is an error, and dropping it closes its connection or resets its stream, so that nothing
+//! more of it comes.
 
 use std::future::Future;
 use std::io;
@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use tokio::time::{Instant, Sleep};
 
@@ -44,60 +44,6 @@ pub enum BodyError {
         /// What is wrong with them.
         source: io::Error,
     },
-}
-
-/// A body of at most so many bytes.
-#[derive(Debug)]
-pub(crate) struct Limited {
-    body: Body,
-    limit: u64,
-    left: u64,
-}
-
-impl Limited {
-    /// At most `limit` bytes of this body.
-    pub(crate) fn new(body: Body, limit: usize) -> Self {
-        Limited { body, limit: limit as u64, left: limit as u64 }
-    }
-}
-
-impl HttpBody for Limited {
-    type Data = Bytes;
-    type Error = BoxError;
-
-    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        // A body that says beforehand that it will be too large need not be read at all.
-        let too_large = BodyError::TooLarge { limit: self.limit };
-        if self.body.size_hint().lower() > self.left {
-            return Poll::Ready(Some(Err(too_large.into())));
-        }
-        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
-        let bytes = match &frame {
-            Some(Ok(frame)) => frame.data_ref().map_or(0, |data| data.remaining() as u64),
-            _ => 0,
-        };
-        match self.left.checked_sub(bytes) {
-            Some(left) => {
-                self.left = left;
-                Poll::Ready(frame)
-            }
-            None => Poll::Ready(Some(Err(too_large.into()))),
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    /// No more than the limit, so that whoever makes room beforehand makes no more than that.
-    fn size_hint(&self) -> SizeHint {
-        let inner = self.body.size_hint();
-        let mut hint = SizeHint::new();
-        let upper = inner.upper().unwrap_or(self.left).min(self.left);
-        hint.set_upper(upper);
-        hint.set_lower(inner.lower().min(upper));
-        hint
-    }
 }
 
 /// A body that is silent for at most so long.
@@ -197,30 +143,6 @@ mod tests {
             self.left -= 1;
             Poll::Ready(Some(Ok(Frame::data(vec![b'x'; self.size].into()))))
         }
-    }
-
-    #[tokio::test]
-    async fn sec_40_a_body_beyond_its_limit_is_a_typed_error() {
-        let fits = Limited::new(Body::new(Pieces::new(4, 25)), 100);
-        assert_eq!(fits.collect().await.unwrap().to_bytes().len(), 100);
-
-        let mut body = Limited::new(Body::new(Pieces::new(5, 25)), 100);
-        for _ in 0..4 {
-            assert!(body.frame().await.unwrap().is_ok());
-        }
-        let error = body.frame().await.unwrap().unwrap_err();
-        assert!(matches!(error.downcast_ref(), Some(BodyError::TooLarge { limit: 100 })), "{error}");
-    }
-
-    #[tokio::test]
-    async fn sec_40_sec_44_a_length_beyond_the_limit_is_refused_before_a_byte_is_read() {
-        let mut body = Limited::new(Body::full(vec![0; 101]), 100);
-        // Nobody makes room for more than the limit, whatever is promised.
-        assert_eq!(body.size_hint().upper(), Some(100));
-        assert_eq!(body.size_hint().lower(), 100);
-        let error = body.frame().await.unwrap().unwrap_err();
-        assert!(matches!(error.downcast_ref(), Some(BodyError::TooLarge { limit: 100 })), "{error}");
-        assert_eq!(Limited::new(Body::new(Pieces::new(1, 1)), 100).size_hint().upper(), Some(100));
     }
 
     fn slow(count: usize, pause: u64) -> Body {

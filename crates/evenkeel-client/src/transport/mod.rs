@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 
 use tower_service::Service;
 
-use self::network::Network;
+use self::networks::Networks;
 use self::proxy::ProxyEnvironment;
 use crate::config::{Config, ConfigError};
 
@@ -21,6 +21,7 @@ mod error;
 pub(crate) mod gzip;
 pub(crate) mod limits;
 mod network;
+mod networks;
 pub(crate) mod pool;
 pub(crate) mod proxy;
 
@@ -56,17 +57,18 @@ impl Lane {
 /// Something that answers requests: connections to a server, an API server in this process, or either with layers around.
 #[derive(Clone)]
 pub struct Transport {
-    send: Arc<dyn Send_>,
+    send: Arc<dyn SendRequest>,
 }
 
-trait Send_: Send + Sync {
+/// Whatever answers requests, behind a [`Transport`].
+trait SendRequest: Send + Sync {
     fn send(&self, request: http::Request<Body>) -> ResponseFuture;
 }
 
 /// A service that is cloned for every request, as tower wants it.
 struct Cloned<S>(S);
 
-impl<S, B> Send_ for Cloned<S>
+impl<S, B> SendRequest for Cloned<S>
 where
     S: Service<http::Request<Body>, Response = http::Response<B>> + Clone + Send + Sync + 'static,
     S::Error: Into<BoxError>,
@@ -85,10 +87,17 @@ where
 }
 
 impl Transport {
-    /// Connections to the server of a configuration; none is made yet. Blocks while certificates are read from files.
+    /// Connections to the server of a configuration, shared with all who have the same settings; none is made yet. Blocks
+    /// while certificates are read from files.
     pub(crate) fn network(config: &Config) -> Result<Self, ConfigError> {
-        let network = Network::new(config, &ProxyEnvironment::from_process())?;
-        Ok(Transport { send: Arc::new(network) })
+        let network = Networks::of_process().network(config, &ProxyEnvironment::from_process())?;
+        if config.server.is_tls() && config.tls.insecure_skip_verify {
+            tracing::warn!(
+                server = %config.server,
+                "the server's certificate is not verified: whoever is on the network can read and change everything"
+            );
+        }
+        Ok(Transport { send: network })
     }
 
     /// Erases a service.

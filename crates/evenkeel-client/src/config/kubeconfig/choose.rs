@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::validate::{check_cluster, check_namespace, check_user};
 use super::{Cluster, Data, Kubeconfig, Overrides, User};
 use crate::config::{
-    Auth, Config, ConfigError, EntryKind, Identity, Impersonate, KubeconfigFiles, Pem, PrivateKey, Proxy, ProxyUrl,
-    ServerUrl,
+    Auth, Config, ConfigError, Connections, EntryKind, Identity, Impersonate, KubeconfigFiles, Pem, PrivateKey, Proxy,
+    ProxyUrl, ServerUrl,
 };
 use crate::secret::Secret;
 
@@ -23,6 +23,8 @@ pub(crate) struct Selected {
 
 impl Kubeconfig {
     /// The configuration for the chosen context, or for the cluster and user that the overrides name.
+    ///
+    /// Nothing of the environment has a say in it: connections are made by their defaults.
     ///
     /// # Errors
     /// Everything that is wrong with what was chosen, at once. What was not chosen is not looked at.
@@ -197,14 +199,17 @@ impl User {
 }
 
 impl Config {
-    /// The configuration in this kubeconfig file, whatever the environment says.
+    /// The configuration in this kubeconfig file, whichever files the environment names. What it says of connections
+    /// counts; see [`Connections::from_env`].
     pub fn from_kubeconfig_file(path: impl AsRef<Path>, overrides: &Overrides) -> Result<Self, ConfigError> {
-        KubeconfigFiles::explicit(path.as_ref()).load().into_config()?.config(overrides)
+        let config = KubeconfigFiles::explicit(path.as_ref()).load().into_config()?.config(overrides)?;
+        Ok(Config { connections: Connections::from_env(), ..config })
     }
 
     /// The configuration in this kubeconfig. Relative paths in it are seen from the current directory. For a text from
-    /// someone who is not trusted there is [`Config::from_untrusted`].
+    /// someone who is not trusted there is [`Config::from_untrusted`]. What the environment says of connections counts; see
+    /// [`Connections::from_env`].
     pub fn from_kubeconfig_str(text: &str, overrides: &Overrides) -> Result<Self, ConfigError> {
-        Kubeconfig::parse(text)?.config(overrides)
+        Ok(Config { connections: Connections::from_env(), ..Kubeconfig::parse(text)?.config(overrides)? })
     }
 }

@@ -10,9 +10,10 @@ use tracing::{Event, Level, Metadata, Subscriber};
 use super::*;
 use crate::config::{Auth, Throttle};
 
-/// Writes all spans and events of this crate down, one per line.
-#[derive(Clone, Default)]
+/// Writes all spans and events of this crate down, up to a level, one per line.
+#[derive(Clone)]
 struct Notebook {
+    level: Level,
     lines: Arc<Mutex<String>>,
     spans: Arc<AtomicU64>,
 }
@@ -26,6 +27,10 @@ impl Visit for Line {
 }
 
 impl Notebook {
+    fn new(level: Level) -> Self {
+        Notebook { level, lines: Arc::default(), spans: Arc::default() }
+    }
+
     fn note(&self, what: String, record: impl FnOnce(&mut Line)) {
         let mut line = Line(what);
         record(&mut line);
@@ -39,7 +44,7 @@ impl Notebook {
 
 impl Subscriber for Notebook {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target().starts_with("evenkeel_client")
+        metadata.target().starts_with("evenkeel_client") && *metadata.level() <= self.level
     }
 
     fn new_span(&self, span: &Attributes<'_>) -> Id {
@@ -66,7 +71,7 @@ impl Subscriber for Notebook {
 
 #[tokio::test(start_paused = true)]
 async fn req_022_a_call_has_a_span_with_its_template_its_outcome_and_its_retries() {
-    let notebook = Notebook::default();
+    let notebook = Notebook::new(Level::DEBUG);
     let _guard = tracing::subscriber::set_default(notebook.clone());
     let script = Script::new([Step::later(429, "0")]);
     let info = pods();
@@ -82,7 +87,7 @@ async fn req_022_a_call_has_a_span_with_its_template_its_outcome_and_its_retries
 
 #[tokio::test(start_paused = true)]
 async fn lim_004_waits_for_the_limiter_are_logged_by_their_length() {
-    let notebook = Notebook::default();
+    let notebook = Notebook::new(Level::DEBUG);
     let _guard = tracing::subscriber::set_default(notebook.clone());
     let script = Script::new([]);
     let client = script.client_with(|config| config.throttle = Some(Throttle { qps: 0.5, burst: 1 }));
@@ -96,7 +101,7 @@ async fn lim_004_waits_for_the_limiter_are_logged_by_their_length() {
 
 #[tokio::test(start_paused = true)]
 async fn sec_5_no_secret_no_body_and_no_value_is_logged() {
-    let notebook = Notebook::default();
+    let notebook = Notebook::new(Level::DEBUG);
     let _guard = tracing::subscriber::set_default(notebook.clone());
     let steps = [Step::later(429, "0").body("hunter2"), Step::Fail(TransportFault::Closed), Step::ok().body("hunter2")];
     let script = Script::new(steps);
@@ -109,4 +114,25 @@ async fn sec_5_no_secret_no_body_and_no_value_is_logged() {
     let text = notebook.text();
     assert!(text.contains("span evenkeel.request"), "{text}");
     assert!(!text.contains("hunter2"), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn trn_026_debug_has_the_status_and_the_time_and_trace_the_headers_with_secrets_masked() {
+    for level in [Level::INFO, Level::DEBUG, Level::TRACE] {
+        let notebook = Notebook::new(level);
+        let _guard = tracing::subscriber::set_default(notebook.clone());
+        let script = Script::new([Step::Fail(TransportFault::Closed), Step::ok().body("hunter2")]);
+        let client = script.client_with(|config| config.auth = Auth::Token("hunter2".into()));
+        let request = get(&client).query("token", "hunter2").header(http::HeaderName::from_static("x-seen"), "seen");
+        request.send().await.unwrap();
+        let text = notebook.text();
+        let has = |part: &str| text.lines().any(|line| line.contains(part));
+        let (debug, trace) = (level >= Level::DEBUG, level >= Level::TRACE);
+        assert_eq!(has("event DEBUG message=answered attempt=2 status=200 took="), debug, "{text}");
+        assert_eq!(has("event DEBUG message=no answer attempt=1 took="), debug, "{text}");
+        assert_eq!(has(r#""x-seen": "seen""#), trace, "{text}");
+        assert_eq!(has(r#""authorization": "Bearer <masked>""#), trace, "{text}");
+        assert_eq!(has("event TRACE message=answered with headers attempt=2"), trace, "{text}");
+        assert!(!has("hunter2"), "{text}");
+    }
 }

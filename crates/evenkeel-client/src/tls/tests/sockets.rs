@@ -20,7 +20,7 @@ use crate::tls::Dialer;
 use crate::transport::connect::{Dial as _, Dialed};
 use crate::transport::pool::Pool;
 use crate::transport::proxy::ProxyEnvironment;
-use crate::transport::{Body, Lane, TransportError, TransportFault};
+use crate::transport::{Body, Lane, Transport, TransportError, TransportFault};
 
 fn config(url: &str, tls: Tls) -> Config {
     let mut config = Config::new(ServerUrl::parse(url).unwrap());
@@ -79,11 +79,15 @@ async fn sec_10_without_verification_there_is_one_warning_per_client() {
     let logs = Logs::default();
     let _guard = tracing::subscriber::set_default(logs.clone());
     let config = config(&format!("https://{address}"), Tls { insecure_skip_verify: true, ..Tls::default() });
+    let _first = Transport::network(&config).unwrap();
+    assert_eq!(logs.warnings(), 1, "{}", logs.text());
+    let _second = Transport::network(&config).unwrap();
+    assert_eq!(logs.warnings(), 2, "connections are shared, warnings are not: {}", logs.text());
     let dialer = dialer(&config);
     for _ in 0..3 {
         dialer.clone().dial(Lane::Calls).await.unwrap();
     }
-    assert_eq!(logs.warnings(), 1, "{}", logs.text());
+    assert_eq!(logs.warnings(), 2, "{}", logs.text());
     assert!(logs.text().contains(&address.to_string()), "it names the server: {}", logs.text());
 }
 

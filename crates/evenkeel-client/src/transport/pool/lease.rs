@@ -127,8 +127,10 @@ impl PoolBody {
     }
 
     fn let_go(&mut self) {
-        if let Some(Hold::One(mut lease)) = self.hold.take() {
-            lease.finish();
+        match self.hold.take() {
+            Some(Hold::One(mut lease)) => lease.finish(),
+            Some(Hold::Many(slot)) => drop(slot),
+            None => {}
         }
     }
 }

@@ -20,11 +20,8 @@
 //!
 //! `book` decides, `conn` drives, `lease` is a connection in use; this file joins them.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::task::{Context, Poll};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use std::{fmt, mem};
 
@@ -34,7 +31,6 @@ use http::{Method, Request, Response, Uri, Version};
 use tokio::runtime::{self, Handle};
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
-use tower_service::Service;
 
 use self::book::{Alive, Expiry, Id, Todo};
 use self::conn::{Many, One, Speech};
@@ -66,17 +62,6 @@ type Book = book::Book<One, Many, Waiter>;
 #[derive(Clone)]
 pub(crate) struct Pool {
     inner: Arc<Inner>,
-}
-
-/// A pool that is perhaps no longer there: for whoever watches certificates on its behalf.
-#[derive(Clone)]
-pub(crate) struct WeakPool(Weak<Inner>);
-
-impl WeakPool {
-    /// The pool, if it is still there.
-    pub(crate) fn upgrade(&self) -> Option<Pool> {
-        self.0.upgrade().map(|inner| Pool { inner })
-    }
 }
 
 /// What a pool has, at one moment.
@@ -197,11 +182,6 @@ impl Pool {
             drop(connections);
             self.inner.carry_out(place, &handle, todo);
         }
-    }
-
-    /// The pool for those who must not keep it alive.
-    pub(crate) fn downgrade(&self) -> WeakPool {
-        WeakPool(Arc::downgrade(&self.inner))
     }
 
     /// What there is now.
@@ -439,21 +419,6 @@ impl Runtime {
 
     fn is_empty(&self) -> bool {
         self.calls.is_empty() && self.streams.is_empty()
-    }
-}
-
-impl Service<Request<Body>> for Pool {
-    type Response = Response<Body>;
-    type Error = TransportError;
-    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, TransportError>> + Send>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), TransportError>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let pool = self.clone();
-        Box::pin(async move { pool.send(request).await })
     }
 }
 

@@ -53,7 +53,7 @@ impl std::fmt::Debug for ProxyEnvironment {
 }
 
 /// The proxy to use for this server; `None` for none.
-pub(super) fn choose(
+pub(crate) fn choose(
     proxy: &Proxy,
     server: &ServerUrl,
     environment: &ProxyEnvironment,

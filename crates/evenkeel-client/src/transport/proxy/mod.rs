@@ -15,6 +15,6 @@ mod socks5;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use choose::ProxyEnvironment;
+pub(crate) use choose::{ProxyEnvironment, choose};
 pub use error::ProxyError;
 pub(crate) use route::Route;

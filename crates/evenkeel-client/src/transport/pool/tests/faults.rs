@@ -225,7 +225,7 @@ async fn all_who_wait_for_a_connection_hear_that_there_is_none() {
     let pool = Pool::new(&server, &Connections::default(), &Limits::default(), dial);
     let mut calls = tokio::task::JoinSet::new();
     for _ in 0..20 {
-        calls.spawn(tower_service::Service::call(&mut pool.clone(), get("/")));
+        calls.spawn(call(&pool, get("/")));
     }
     for _ in 0..30 {
         tokio::task::yield_now().await;

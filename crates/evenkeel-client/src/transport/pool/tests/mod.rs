@@ -15,7 +15,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::super::connect::{Dial, Dialed, Dialing, TcpDial, tcp_connect};
+use super::super::connect::{Dial, Dialed, Dialing, tcp_connect};
 use super::super::error::{TransportError, TransportFault};
 use super::super::{Body, BoxError, Lane};
 use super::Pool;
@@ -59,7 +59,15 @@ where
 /// A pool of plain TCP connections.
 fn over_tcp(address: SocketAddr, connections: &Connections) -> Pool {
     let server = ServerUrl::parse(&format!("http://{address}")).unwrap();
-    Pool::new(&server, connections, &Limits::default(), TcpDial::new(&server, connections))
+    let (host, port, settings) = (server.host().to_owned(), server.port(), connections.clone());
+    let dial = FakeDial(move |_| {
+        let (host, settings) = (host.clone(), settings.clone());
+        async move {
+            let io = Box::new(tcp_connect(&host, port, &settings).await?);
+            Ok(Dialed { io, http2: settings.http == HttpVersions::Http2Only })
+        }
+    });
+    Pool::new(&server, connections, &Limits::default(), dial)
 }
 
 fn http2_only() -> Connections {
@@ -72,6 +80,12 @@ fn get(path: &str) -> Request<Body> {
 
 fn watch(path: &str) -> Request<Body> {
     Request::get(path).extension(Lane::Streams).body(Body::empty()).unwrap()
+}
+
+/// A call that can be spawned.
+fn call(pool: &Pool, request: Request<Body>) -> impl Future<Output = Result<Response<Body>, TransportError>> + use<> {
+    let pool = pool.clone();
+    async move { pool.send(request).await }
 }
 
 async fn text(response: Response<Body>) -> Result<String, BoxError> {

@@ -124,8 +124,7 @@ fn when_the_last_clone_is_dropped_what_is_under_way_is_finished() {
         let tally = Arc::clone(&pool.inner.tally);
         runtime.block_on(async {
             let response = pool.send(get("/")).await.unwrap();
-            let call = tower_service::Service::call(&mut pool.clone(), get("/slow"));
-            let call = tokio::spawn(call);
+            let call = tokio::spawn(call(&pool, get("/slow")));
             eventually("the request", || tally.in_flight.load(Ordering::Relaxed) == 2).await;
             drop(pool);
             there.more.add_permits(1);
@@ -144,7 +143,7 @@ fn when_the_pool_is_dropped_connections_being_made_are_called_off() {
         let dial = FakeDial(|_| std::future::pending());
         let server = ServerUrl::parse("http://server").unwrap();
         let pool = Pool::new(&server, &Connections::default(), &Limits::default(), dial);
-        let call = tokio::spawn(tower_service::Service::call(&mut pool.clone(), get("/")));
+        let call = tokio::spawn(call(&pool, get("/")));
         eventually("the dial", || pool.stats().dials == 1).await;
         drop(pool);
         call.abort();
@@ -160,7 +159,7 @@ fn trn_014_retired_connections_finish_their_streams_and_serve_nobody_new() {
         let pool = there.pool(http2);
         let runtime = current_thread();
         runtime.block_on(async {
-            let slow = tokio::spawn(tower_service::Service::call(&mut pool.clone(), get("/slow")));
+            let slow = tokio::spawn(call(&pool, get("/slow")));
             eventually("the request", || pool.stats().in_flight == 1).await;
             pool.retire();
             ok(&pool).await;
@@ -255,22 +254,4 @@ fn connections_and_dials_are_counted_in_metrics() {
     // A snapshot shows what has changed since the last one.
     let (.., value) = seen.iter().find(|(key, ..)| key.key().name() == "evenkeel_client_connections").unwrap();
     assert_eq!(format!("{value:?}"), "Gauge(-1.0)");
-}
-
-#[tokio::test]
-async fn a_pool_is_a_transport() {
-    let pool = in_memory(&http2_only(), true, |io| {
-        tokio::spawn(serve_http(io, Some(10), async |_| Response::new(Body::full("ok"))));
-    });
-    let transport = super::super::super::Transport::new(pool);
-    assert_eq!(text(transport.send(get("/")).await.unwrap()).await.unwrap(), "ok");
-}
-
-#[test]
-fn a_weak_pool_keeps_nothing_alive() {
-    let pool = in_memory(&Connections::default(), false, drop);
-    let weak = pool.downgrade();
-    weak.upgrade().unwrap().retire();
-    drop(pool);
-    assert!(weak.upgrade().is_none());
 }
