@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use http::header::{AUTHORIZATION, COOKIE, PROXY_AUTHORIZATION, SET_COOKIE};
+use http::header::{AUTHORIZATION, COOKIE, LOCATION, PROXY_AUTHORIZATION, SET_COOKIE};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 const MASKED: &str = "<masked>";
@@ -26,9 +26,30 @@ pub fn mask_authorization(value: &HeaderValue) -> Cow<'static, str> {
     if rest.is_empty() { scheme.to_owned().into() } else { format!("{scheme} {MASKED}").into() }
 }
 
+/// A `Location` that may be seen: without what may be secret in it, and not at any length.
+pub(crate) fn mask_location(location: &str) -> String {
+    const LONGEST: usize = 200;
+    let end = location.find(['?', '#']).unwrap_or(location.len());
+    let bare = location.get(..end).unwrap_or_default();
+    let mut shown = match bare.split_once("//") {
+        Some((scheme, rest)) => {
+            let (authority, path) = rest.find('/').map_or((rest, ""), |slash| rest.split_at(slash));
+            let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+            format!("{scheme}//{host}{path}")
+        }
+        None => bare.to_owned(),
+    };
+    if shown.len() > LONGEST {
+        // A header that is text is ASCII.
+        shown.truncate(LONGEST);
+        shown.push('…');
+    }
+    shown
+}
+
 /// Shows headers as a map, for logs: `Authorization` and `Proxy-Authorization` as [`mask_authorization`] has them; of
-/// cookies, of `X-Remote-*` and of every value marked as sensitive only that they are there. Everything else is shown,
-/// `Impersonate-*` included: whom somebody acts as is what a log is read for.
+/// cookies, of `X-Remote-*` and of every value marked as sensitive only that they are there; of a `Location` the host and
+/// the path. Everything else is shown, `Impersonate-*` included: whom somebody acts as is what a log is read for.
 pub struct DebugHeaders<'a>(pub &'a HeaderMap);
 
 impl fmt::Debug for DebugHeaders<'_> {
@@ -39,6 +60,8 @@ impl fmt::Debug for DebugHeaders<'_> {
                 map.entry(name, &mask_authorization(value));
             } else if value.is_sensitive() || is_secret(name) {
                 map.entry(name, &MASKED);
+            } else if name == LOCATION {
+                map.entry(name, &value.to_str().map_or_else(|_| MASKED.to_owned(), mask_location));
             } else {
                 map.entry(name, value);
             }

@@ -12,4 +12,5 @@ mod tests;
 pub(crate) use credentials::Credentials;
 pub use front_proxy::{AuthProxy, AuthProxyLayer};
 pub(crate) use mask::is_secret;
+pub(crate) use mask::mask_location;
 pub use mask::{DebugHeaders, mask_authorization};

@@ -4,6 +4,7 @@ use http::header::LOCATION;
 use http::uri::{Authority, Scheme};
 use http::{HeaderMap, Method, StatusCode, Uri};
 
+use crate::auth::mask_location;
 use crate::config::{Redirects, ServerUrl};
 
 /// How many times in a row a redirect is followed.
@@ -46,7 +47,7 @@ pub(crate) fn redirect(
     {
         return Redirect::Follow(target);
     }
-    Redirect::Refuse(shown(location))
+    Redirect::Refuse(mask_location(location))
 }
 
 /// The path that a location means, if it means one on this server.
@@ -87,27 +88,6 @@ fn is_same_host(server: &ServerUrl, scheme: &Scheme, authority: &Authority) -> b
     !authority.as_str().contains('@')
         && host.eq_ignore_ascii_case(server.host())
         && authority.port_u16().unwrap_or(own) == server.port()
-}
-
-/// The location as it may be shown: without what may be secret, and not at any length.
-fn shown(location: &str) -> String {
-    const LONGEST: usize = 200;
-    let end = location.find(['?', '#']).unwrap_or(location.len());
-    let bare = location.get(..end).unwrap_or_default();
-    let mut shown = match bare.split_once("//") {
-        Some((scheme, rest)) => {
-            let (authority, path) = rest.find('/').map_or((rest, ""), |slash| rest.split_at(slash));
-            let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-            format!("{scheme}//{host}{path}")
-        }
-        None => bare.to_owned(),
-    };
-    if shown.len() > LONGEST {
-        // A header that is text is ASCII.
-        shown.truncate(LONGEST);
-        shown.push('…');
-    }
-    shown
 }
 
 #[cfg(test)]
