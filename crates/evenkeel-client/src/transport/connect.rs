@@ -61,30 +61,36 @@ impl fmt::Debug for Dialed {
 /// takes longer than a quarter of a second, and the first that answers wins. The whole, name resolution included, takes
 /// no longer than [`Connections::connect_timeout`].
 pub(crate) async fn tcp_connect(host: &str, port: u16, connections: &Connections) -> Result<TcpStream, TransportError> {
-    in_time(host, connections.connect_timeout, async {
+    let place = &*authority(host, port);
+    in_time(place, connections.connect_timeout, async {
         let asked = Instant::now();
         let addresses = tokio::net::lookup_host((host, port)).await;
         metrics::resolved(host, asked.elapsed());
         let addresses = addresses.map_err(|error| TransportError::new(TransportFault::Resolve, host, error))?;
         let stream = first_to_answer(addresses, TcpStream::connect).await.map_err(|error| match error {
-            Some(error) => TransportError::new(connect_fault(&error), host, error),
+            Some(error) => TransportError::new(connect_fault(&error), place, error),
             None => TransportError::bare(TransportFault::Resolve, host),
         })?;
-        tune(&stream, connections).map_err(|error| TransportError::new(TransportFault::Connect, host, error))?;
+        tune(&stream, connections).map_err(|error| TransportError::new(TransportFault::Connect, place, error))?;
         Ok(stream)
     })
     .await
 }
 
+/// Host and port as they stand in a URL: an IPv6 address in brackets.
+pub(crate) fn authority(host: &str, port: u16) -> String {
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+}
+
 /// What an attempt to connect comes to, if it comes to anything in time.
 async fn in_time<T>(
-    host: &str,
+    place: &str,
     timeout: Duration,
     attempt: impl Future<Output = Result<T, TransportError>>,
 ) -> Result<T, TransportError> {
     match tokio::time::timeout(timeout, attempt).await {
         Ok(result) => result,
-        Err(_) => Err(TransportError::bare(TransportFault::ConnectTimeout, host)),
+        Err(_) => Err(TransportError::bare(TransportFault::ConnectTimeout, place)),
     }
 }
 

@@ -20,7 +20,7 @@ use super::prefixed::Prefixed;
 use super::socks5::{Failure, Handshake, Step};
 use crate::config::{ConfigError, Connections, Proxy, ProxyScheme, ProxyUrl, ServerUrl};
 use crate::tls;
-use crate::transport::connect::{BoxIo, tcp_connect};
+use crate::transport::connect::{BoxIo, authority, tcp_connect};
 use crate::transport::{TransportError, TransportFault};
 
 /// Connections that lead to the server, straight or through a proxy. What is spoken on them is decided elsewhere.
@@ -142,11 +142,6 @@ impl Route {
             }
         }
     }
-}
-
-/// Host and port as they stand in a URL: an IPv6 address in brackets.
-fn authority(host: &str, port: u16) -> String {
-    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
 async fn write(io: &mut BoxIo, bytes: &[u8]) -> io::Result<()> {

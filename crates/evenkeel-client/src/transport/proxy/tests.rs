@@ -205,7 +205,8 @@ async fn a_proxy_that_hangs_up_or_is_not_there_is_told_apart() {
     }
     let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let error = failure(&route("https://kube.test", &format!("http://{nobody}"))).await;
-    assert_eq!((error.fault(), error.host()), (TransportFault::Refused, "127.0.0.1"), "it is the proxy that refused");
+    assert_eq!(error.fault(), TransportFault::Refused);
+    assert_eq!(error.host(), nobody.to_string(), "it is the proxy that refused");
 }
 
 #[tokio::test(start_paused = true)]
