@@ -57,6 +57,8 @@ pub mod rest;
 pub mod retry;
 mod secret;
 mod small_file;
+#[cfg(test)]
+mod test_logs;
 pub mod tls;
 pub mod transport;
 pub mod wait;

@@ -189,7 +189,7 @@ async fn sec_20_a_token_file_that_cannot_be_used_is_logged_without_its_content()
     let folder = Folder::new();
     let credentials = token_file(folder.write("token", "one"), None).unwrap();
     let logs = Logs::default();
-    let _guard = tracing::subscriber::set_default(logs.clone());
+    let _guard = crate::test_logs::listen(logs.clone());
     folder.write("token", "canary\ncanary");
     advance(50 * SECOND).await;
     for _ in 0..100 {

@@ -52,7 +52,9 @@ impl Drop for Folder {
 pub(crate) fn logged(work: impl FnOnce()) -> String {
     let ear = Ear::default();
     let heard = Arc::clone(&ear.0);
-    tracing::subscriber::with_default(ear, work);
+    let guard = crate::test_logs::listen(ear);
+    work();
+    drop(guard);
     let heard = heard.lock().unwrap();
     heard.clone()
 }

@@ -104,15 +104,17 @@ impl Material {
     }
 
     /// A request is about to be made. If it is time to look at the files, that begins on another thread; it is not waited
-    /// for. Answers with the epoch. Cheap: while nothing is due, two loads.
+    /// for: what it finds is for the requests after this one. Answers with the epoch. Cheap: while nothing is due, two
+    /// loads.
     pub(crate) fn touch(self: &Arc<Self>, now: Instant) -> u64 {
+        let epoch = self.epoch();
         if self.since_made(now) >= self.ask_at.load(Ordering::Relaxed)
             && let Ok(runtime) = Handle::try_current()
             && let Some(look) = self.claim(Occasion::Request, now)
         {
             runtime.spawn_blocking(move || look.run());
         }
-        self.epoch()
+        epoch
     }
 
     /// A connection is about to be made: the configuration for it, after a look at the files if the last one is not from

@@ -72,7 +72,7 @@ impl Subscriber for Notebook {
 #[tokio::test(start_paused = true)]
 async fn req_022_a_call_has_a_span_with_its_template_its_outcome_and_its_retries() {
     let notebook = Notebook::new(Level::DEBUG);
-    let _guard = tracing::subscriber::set_default(notebook.clone());
+    let _guard = crate::test_logs::listen(notebook.clone());
     let script = Script::new([Step::later(429, "0")]);
     let info = pods();
     let path = Path::resource(&info).namespace("default").name("web-0");
@@ -88,7 +88,7 @@ async fn req_022_a_call_has_a_span_with_its_template_its_outcome_and_its_retries
 #[tokio::test(start_paused = true)]
 async fn lim_004_waits_for_the_limiter_are_logged_by_their_length() {
     let notebook = Notebook::new(Level::DEBUG);
-    let _guard = tracing::subscriber::set_default(notebook.clone());
+    let _guard = crate::test_logs::listen(notebook.clone());
     let script = Script::new([]);
     let client = script.client_with(|config| config.throttle = Some(Throttle { qps: 0.5, burst: 1 }));
     for _ in 0..4 {
@@ -102,7 +102,7 @@ async fn lim_004_waits_for_the_limiter_are_logged_by_their_length() {
 #[tokio::test(start_paused = true)]
 async fn sec_5_no_secret_no_body_and_no_value_is_logged() {
     let notebook = Notebook::new(Level::DEBUG);
-    let _guard = tracing::subscriber::set_default(notebook.clone());
+    let _guard = crate::test_logs::listen(notebook.clone());
     let steps = [Step::later(429, "0").body("hunter2"), Step::Fail(TransportFault::Closed), Step::ok().body("hunter2")];
     let script = Script::new(steps);
     let client = script.client_with(|config| {
@@ -120,7 +120,7 @@ async fn sec_5_no_secret_no_body_and_no_value_is_logged() {
 async fn trn_026_debug_has_the_status_and_the_time_and_trace_the_headers_with_secrets_masked() {
     for level in [Level::INFO, Level::DEBUG, Level::TRACE] {
         let notebook = Notebook::new(level);
-        let _guard = tracing::subscriber::set_default(notebook.clone());
+        let _guard = crate::test_logs::listen(notebook.clone());
         let script = Script::new([Step::Fail(TransportFault::Closed), Step::ok().body("hunter2")]);
         let client = script.client_with(|config| config.auth = Auth::Token("hunter2".into()));
         let request = get(&client).query("token", "hunter2").header(http::HeaderName::from_static("x-seen"), "seen");

@@ -150,11 +150,15 @@ async fn trn_012_a_pair_that_is_half_written_is_waited_for() {
     folder.write("tls.crt", &two.certificate);
     advance(MINUTE).await;
     let logs = Logs::default();
-    tracing::subscriber::with_default(logs.clone(), || assert!(look(&material, Occasion::Request)));
+    let listening = crate::test_logs::listen(logs.clone());
+    assert!(look(&material, Occasion::Request));
+    drop(listening);
     assert_eq!((material.epoch(), logs.warnings()), (0, 1));
     folder.write("tls.key", "-----BEGIN PRIVATE KEY----- canary");
     advance(SECOND).await;
-    tracing::subscriber::with_default(logs.clone(), || assert!(look(&material, Occasion::Handshake)));
+    let listening = crate::test_logs::listen(logs.clone());
+    assert!(look(&material, Occasion::Handshake));
+    drop(listening);
     assert!(!logs.text().contains("canary"), "{}", logs.text());
     assert_eq!(material.epoch(), 0);
     folder.write("tls.key", &two.key);

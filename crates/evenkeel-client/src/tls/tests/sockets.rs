@@ -77,7 +77,7 @@ async fn sec_12_trn_008_the_given_name_is_asked_for_and_checked() {
 async fn sec_10_without_verification_there_is_one_warning_per_client() {
     let address = greeter(server(&Authority::new("ours").server(&["kube.test"], VALID), &[], None)).await;
     let logs = Logs::default();
-    let _guard = tracing::subscriber::set_default(logs.clone());
+    let _guard = crate::test_logs::listen(logs.clone());
     let config = config(&format!("https://{address}"), Tls { insecure_skip_verify: true, ..Tls::default() });
     let _first = Transport::network(&config).unwrap();
     assert_eq!(logs.warnings(), 1, "{}", logs.text());
@@ -146,7 +146,7 @@ async fn sec_16_a_rotation_is_told_once() {
     assert!(!dialer.rotated(Instant::now()), "the first load is no rotation");
     folder.write("ca", two.pem());
     tokio::time::advance(Duration::from_secs(300)).await;
-    // Each question has the file looked at on another thread, so that one of the next has the answer.
+    assert!(!dialer.rotated(Instant::now()), "the file is only being looked at");
     while !dialer.rotated(Instant::now()) {
         tokio::task::yield_now().await;
     }

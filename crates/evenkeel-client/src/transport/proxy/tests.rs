@@ -172,7 +172,7 @@ async fn sec_52_a_refusal_has_its_status_and_no_credentials() {
     let asked = Heard::default();
     let proxy = http_proxy("HTTP/1.1 407 Proxy Authentication Required\r\n\r\ncanary", &asked).await;
     let logs = Logs::default();
-    let _guard = tracing::subscriber::set_default(logs.clone());
+    let _guard = crate::test_logs::listen(logs.clone());
     let route = route("https://kube.test:6443", &format!("http://user:canary@{proxy}"));
     let error = failure(&route).await;
     assert!(matches!(told(&error), ProxyError::Status { status: 407, proxy: name } if *name == proxy.to_string()));
