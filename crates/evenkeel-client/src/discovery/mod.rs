@@ -32,6 +32,7 @@ mod wire;
 pub use cached::CachedDiscovery;
 pub use disk::DiskCache;
 pub use error::DiscoveryError;
+pub use kube_core::{GroupVersion, GroupVersionKind};
 pub use live::Discovery;
 pub use mapper::{KindTable, ResourceQuery, RestMapper, guess_names};
 pub use openapi::{OpenApi, OpenApiIndex, SchemaUrl};
