@@ -38,6 +38,9 @@ struct Options {
     /// Only over this: tls or http.
     #[arg(long)]
     over: Option<String>,
+    /// Speak HTTP/1.1 over TLS too, as kube-rs does.
+    #[arg(long)]
+    http1: bool,
     /// Be the server: started by the benchmark itself.
     #[arg(long, hide = true)]
     serve: Option<String>,
@@ -123,7 +126,11 @@ fn compare(runtime: &Runtime, kind: &str, options: &Options) -> Result<(), Failu
     BufReader::new(server.stdout.take().ok_or("no output")?).read_line(&mut path)?;
     let text = std::fs::read_to_string(path.trim())?;
 
-    let ours = evenkeel_client::Client::new(evenkeel_client::Config::from_kubeconfig_str(&text, &Default::default())?)?;
+    let mut config = evenkeel_client::Config::from_kubeconfig_str(&text, &Default::default())?;
+    if options.http1 {
+        config.connections.http = evenkeel_client::config::HttpVersions::Http1Only;
+    }
+    let ours = evenkeel_client::Client::new(config)?;
     let ours = ours.api::<Pod>().namespace("default");
     let kubeconfig = kube::config::Kubeconfig::from_yaml(&text)?;
     let theirs: kube::Api<Pod> = runtime.block_on(async {
@@ -179,7 +186,7 @@ fn compare(runtime: &Runtime, kind: &str, options: &Options) -> Result<(), Failu
         }
         cases.push(rounds);
     }
-    report(kind, &cases);
+    report(kind, options.http1, &cases);
     drop(server.stdin.take());
     server.wait()?;
     Ok(())
@@ -228,8 +235,12 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-fn report(kind: &str, cases: &[Case]) {
-    let protocol = if kind == "tls" { "TLS: HTTP/2 and HTTP/1.1" } else { "plain: HTTP/1.1 and HTTP/1.1" };
+fn report(kind: &str, http1: bool, cases: &[Case]) {
+    let protocol = match (kind, http1) {
+        ("tls", false) => "TLS: HTTP/2 and HTTP/1.1",
+        ("tls", true) => "TLS: HTTP/1.1 and HTTP/1.1",
+        _ => "plain: HTTP/1.1 and HTTP/1.1",
+    };
     println!("\n{protocol} (evenkeel and kube-rs; medians, and the ratio's range over the rounds)");
     println!(
         "{:<30} {:>11} {:>11} {:>18} {:>9} {:>9} {:>6} {:>9} {:>9} {:>6}",

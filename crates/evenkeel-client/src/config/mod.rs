@@ -308,7 +308,7 @@ impl Default for Connections {
             tls_timeout: Duration::from_secs(10),
             tcp_keepalive: Duration::from_secs(30),
             idle_timeout: Duration::from_secs(90),
-            max_idle: 25,
+            max_idle: 100,
             ping_after: Some(Duration::from_secs(30)),
             ping_timeout: Duration::from_secs(15),
             max_streams: 100,
