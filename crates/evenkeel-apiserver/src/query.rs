@@ -2,6 +2,7 @@
 use std::time::Duration;
 
 use evenkeel_core::Status;
+use evenkeel_core::duration::{self, DurationError};
 
 /// The parameters of a request's query, in the order in which they were sent.
 ///
@@ -70,15 +71,13 @@ impl Query {
         let Some(value) = self.non_empty("timeout") else {
             return Ok(None);
         };
-        match go_duration(value) {
-            Some(GoDuration::Positive(duration)) => Ok(Some(duration)),
-            Some(GoDuration::Negative) => Err(Status::bad_request(format!(
-                "invalid timeout specified in the request URL - timeout must not be negative: {value:?}"
-            ))),
-            None => Err(Status::bad_request(format!(
-                "invalid timeout specified in the request URL - time: invalid duration {value:?}"
-            ))),
-        }
+        duration::parse(value).map(Some).map_err(|error| {
+            let why = match error {
+                DurationError::Negative => "timeout must not be negative:",
+                DurationError::Invalid => "time: invalid duration",
+            };
+            Status::bad_request(format!("invalid timeout specified in the request URL - {why} {value:?}"))
+        })
     }
 
     /// Whether a GET of a collection is a watch (URL-3): `watch` is there, and is neither `false` nor `0`.
@@ -98,65 +97,6 @@ pub(crate) fn go_bool(value: &str) -> Option<bool> {
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
         _ => None,
     }
-}
-
-enum GoDuration {
-    Positive(Duration),
-    Negative,
-}
-
-/// Go's `time.ParseDuration`: `300ms`, `1.5h`, `2h45m`, `0`. Nothing over i64 nanoseconds.
-fn go_duration(text: &str) -> Option<GoDuration> {
-    let (negative, mut rest) = match text.as_bytes().first()? {
-        b'-' => (true, &text[1..]),
-        b'+' => (false, &text[1..]),
-        _ => (false, text),
-    };
-    if rest == "0" {
-        return Some(GoDuration::Positive(Duration::ZERO));
-    }
-    if rest.is_empty() {
-        return None;
-    }
-    let mut nanoseconds: u128 = 0;
-    while !rest.is_empty() {
-        let whole_len = rest.bytes().take_while(u8::is_ascii_digit).count();
-        let (whole, after) = rest.split_at(whole_len);
-        let (fraction, after) = match after.strip_prefix('.') {
-            Some(after) => after.split_at(after.bytes().take_while(u8::is_ascii_digit).count()),
-            None => ("", after),
-        };
-        if whole.is_empty() && fraction.is_empty() {
-            return None;
-        }
-        let unit_len = after.find(|c: char| c == '.' || c.is_ascii_digit()).unwrap_or(after.len());
-        let (unit, after) = after.split_at(unit_len);
-        let unit: u128 = match unit {
-            "ns" => 1,
-            "us" | "µs" | "μs" => 1_000,
-            "ms" => 1_000_000,
-            "s" => 1_000_000_000,
-            "m" => 60_000_000_000,
-            "h" => 3_600_000_000_000,
-            _ => return None,
-        };
-        let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
-        nanoseconds = nanoseconds.checked_add(u128::from(whole) * unit)?;
-        // Digits beyond the fifteenth are below a nanosecond in every unit.
-        let fraction = &fraction[..fraction.len().min(15)];
-        if !fraction.is_empty() {
-            let digits: u128 = fraction.parse().ok()?;
-            nanoseconds += digits * unit / 10u128.pow(fraction.len() as u32);
-        }
-        if nanoseconds > i64::MAX as u128 {
-            return None;
-        }
-        rest = after;
-    }
-    if negative && nanoseconds > 0 {
-        return Some(GoDuration::Negative);
-    }
-    u64::try_from(nanoseconds).ok().map(|nanoseconds| GoDuration::Positive(Duration::from_nanos(nanoseconds)))
 }
 
 /// Undoes percent-encoding; `None` when an escape is broken or the result is not UTF-8.

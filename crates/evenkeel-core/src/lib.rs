@@ -3,6 +3,7 @@
 //! # What it is for
 //!
 //! - Naming things: [`ObjectKey`] for objects, [`ResourceInfo`] for kinds, [`ResourceVersion`] for states of the store.
+//! - Writing times the way the API does: [`duration`].
 //! - Choosing things: [`LabelSelector`] and [`FieldSelector`].
 //! - Holding things: [`Obj`], an object whose [`Header`] is read and whose payload is decoded on demand.
 //! - Receiving things: [`ListDecoder`] and [`WatchDecoder`], which turn bytes, cut anywhere, into objects and events, in
@@ -29,6 +30,7 @@
 
 pub mod codec;
 mod decode;
+pub mod duration;
 mod header;
 pub mod json;
 pub mod key;

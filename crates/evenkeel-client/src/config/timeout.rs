@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use evenkeel_core::duration;
+
 use super::ConfigError;
 
 /// The time that someone means: whole seconds (`30`), or numbers with units (`1m30s`, `1.5h`, `200ms`). Zero means no
@@ -9,36 +11,11 @@ use super::ConfigError;
 pub fn parse_timeout(text: &str) -> Result<Duration, ConfigError> {
     let parsed = match text.trim().parse::<u64>() {
         Ok(seconds) => Some(Duration::from_secs(seconds)),
-        Err(_) => units(text.trim()),
+        Err(_) => duration::parse(text.trim()).ok(),
     };
     parsed.ok_or_else(|| {
         ConfigError::invalid(format!("{text:?} is no time: say whole seconds, or numbers with units such as 1m30s"))
     })
-}
-
-fn units(mut text: &str) -> Option<Duration> {
-    text = text.strip_prefix('+').unwrap_or(text);
-    if text.is_empty() {
-        return None;
-    }
-    let mut total = Duration::ZERO;
-    while !text.is_empty() {
-        let (number, rest) = text.split_at(text.find(|c: char| !c.is_ascii_digit() && c != '.')?);
-        let (unit, rest) = rest.split_at(rest.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(rest.len()));
-        let unit = match unit {
-            "ns" => 1e-9,
-            "us" | "µs" | "μs" => 1e-6,
-            "ms" => 1e-3,
-            "s" => 1.0,
-            "m" => 60.0,
-            "h" => 3600.0,
-            _ => return None,
-        };
-        let number: f64 = number.parse().ok()?;
-        total = total.checked_add(Duration::try_from_secs_f64(number * unit).ok()?)?;
-        text = rest;
-    }
-    Some(total)
 }
 
 #[cfg(test)]

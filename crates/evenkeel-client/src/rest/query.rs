@@ -1,8 +1,10 @@
 //! [`Query`]: the parameters behind the question mark.
 
 use std::borrow::Cow;
-use std::fmt::{self, Write};
+use std::fmt;
 use std::time::Duration;
+
+use evenkeel_core::duration;
 
 /// The parameters of a request.
 ///
@@ -155,7 +157,7 @@ impl QueryValue for jiff::Timestamp {
 
 impl QueryValue for Duration {
     fn add_to(self, name: Cow<'static, str>, query: &mut Query) {
-        query.pairs.push((name, go_duration(self).into()));
+        query.pairs.push((name, duration::to_text(self).into()));
     }
 }
 
@@ -172,42 +174,6 @@ impl<V: QueryValue + Clone> QueryValue for &[V] {
         for value in self {
             value.clone().add_to(name.clone(), query);
         }
-    }
-}
-
-/// A duration as Go prints it: `1h0m0s`, `1m30s`, `1.5s`, `300ms`, `0s`.
-pub(crate) fn go_duration(duration: Duration) -> String {
-    let nanos = duration.subsec_nanos();
-    let mut text = String::new();
-    if duration.as_secs() == 0 && nanos > 0 {
-        let (unit, name) = match nanos {
-            1_000_000.. => (1_000_000, "ms"),
-            1_000.. => (1_000, "µs"),
-            _ => (1, "ns"),
-        };
-        decimal(&mut text, u64::from(nanos / unit), nanos % unit, unit);
-        text.push_str(name);
-        return text;
-    }
-    let minutes = duration.as_secs() / 60;
-    if minutes >= 60 {
-        let _ = write!(text, "{}h", minutes / 60);
-    }
-    if minutes > 0 {
-        let _ = write!(text, "{}m", minutes % 60);
-    }
-    decimal(&mut text, duration.as_secs() % 60, nanos, 1_000_000_000);
-    text.push('s');
-    text
-}
-
-/// `whole` and the fraction `part / unit`, with no zeros at the end. `unit` is a power of ten.
-fn decimal(text: &mut String, whole: u64, part: u32, unit: u32) {
-    let _ = write!(text, "{whole}");
-    if part > 0 {
-        let digits = unit.ilog10() as usize;
-        let fraction = format!("{part:0digits$}");
-        let _ = write!(text, ".{}", fraction.trim_end_matches('0'));
     }
 }
 

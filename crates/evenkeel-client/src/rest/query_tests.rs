@@ -64,7 +64,7 @@ fn durations_look_like_go_s() {
         (Duration::from_secs(3_600), "1h0m0s"),
         (Duration::new(3_661, 1), "1h1m1.000000001s"),
     ] {
-        assert_eq!(go_duration(duration), text);
+        assert_eq!(evenkeel_core::duration::to_text(duration), text);
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
+use evenkeel_core::duration;
 use evenkeel_core::{Codec, Json, ResourceInfo};
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Uri};
@@ -19,7 +20,7 @@ use super::error::RequestError;
 use super::exchange::{Exchange, Payload, Progress};
 use super::failure::Target;
 use super::path::Path;
-use super::query::{Query, QueryValue, go_duration};
+use super::query::{Query, QueryValue};
 use super::reader::Reader;
 use super::reply::Reply;
 use super::retry::{Retries, Terminal};
@@ -300,7 +301,7 @@ impl Request {
     }
 
     fn uri(&self, limit: Option<Duration>) -> Result<Uri, RequestError> {
-        let url = self.query.url(self.call.path(), limit.map(|limit| ("timeout", go_duration(limit))));
+        let url = self.query.url(self.call.path(), limit.map(|limit| ("timeout", duration::to_text(limit))));
         Uri::try_from(url)
             .map_err(|error| RequestError::Invalid { problem: format!("the request's URL cannot be used: {error}") })
     }

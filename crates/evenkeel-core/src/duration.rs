@@ -1,0 +1,160 @@
+//! Durations as Go writes them, which is how they stand in the API: `1h0m0s`, `1m30s`, `1.5s`, `300ms`.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+/// Why a text is no duration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DurationError {
+    /// It does not follow the syntax, or is longer than Go can count (about 292 years).
+    #[error("this is no duration: numbers with units are, such as 1m30s")]
+    Invalid,
+    /// It is below zero.
+    #[error("a duration cannot be negative here")]
+    Negative,
+}
+
+/// Reads what Go's `time.ParseDuration` reads: `300ms`, `1.5h`, `2h45m`, `0`.
+///
+/// ```
+/// use std::time::Duration;
+/// use evenkeel_core::duration;
+///
+/// assert_eq!(duration::parse("1m30s"), Ok(Duration::from_secs(90)));
+/// assert_eq!(duration::to_text(Duration::from_secs(90)), "1m30s");
+/// ```
+pub fn parse(text: &str) -> Result<Duration, DurationError> {
+    let (negative, unsigned) = match text.strip_prefix('-') {
+        Some(unsigned) => (true, unsigned),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let nanoseconds = if unsigned == "0" { 0 } else { parts(unsigned).ok_or(DurationError::Invalid)? };
+    if negative && nanoseconds > 0 {
+        return Err(DurationError::Negative);
+    }
+    Ok(Duration::from_nanos(nanoseconds))
+}
+
+/// The nanoseconds in numbers with units, of which there is at least one.
+fn parts(mut rest: &str) -> Option<u64> {
+    let mut nanoseconds: u128 = 0;
+    loop {
+        let (whole, after) = rest.split_at(digits(rest));
+        let (fraction, after) = match after.strip_prefix('.') {
+            Some(after) => after.split_at(digits(after)),
+            None => ("", after),
+        };
+        if whole.is_empty() && fraction.is_empty() {
+            return None;
+        }
+        let end = after.find(|c: char| c == '.' || c.is_ascii_digit()).unwrap_or(after.len());
+        let (unit, after) = after.split_at(end);
+        let unit: u128 = match unit {
+            "ns" => 1,
+            "us" | "µs" | "μs" => 1_000,
+            "ms" => 1_000_000,
+            "s" => 1_000_000_000,
+            "m" => 60_000_000_000,
+            "h" => 3_600_000_000_000,
+            _ => return None,
+        };
+        let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
+        nanoseconds += u128::from(whole) * unit;
+        // Digits beyond the fifteenth are below a nanosecond in every unit.
+        let fraction = fraction.get(..15).unwrap_or(fraction);
+        if !fraction.is_empty() {
+            let digits: u128 = fraction.parse().ok()?;
+            nanoseconds += digits * unit / 10u128.pow(fraction.len() as u32);
+        }
+        if nanoseconds > i64::MAX as u128 {
+            return None;
+        }
+        if after.is_empty() {
+            return u64::try_from(nanoseconds).ok();
+        }
+        rest = after;
+    }
+}
+
+fn digits(text: &str) -> usize {
+    text.bytes().take_while(u8::is_ascii_digit).count()
+}
+
+/// A duration as Go prints it: `1h0m0s`, `1m30s`, `1.5s`, `300ms`, `0s`.
+pub fn to_text(duration: Duration) -> String {
+    let nanos = duration.subsec_nanos();
+    let mut text = String::new();
+    if duration.as_secs() == 0 && nanos > 0 {
+        let (unit, name) = match nanos {
+            1_000_000.. => (1_000_000, "ms"),
+            1_000.. => (1_000, "µs"),
+            _ => (1, "ns"),
+        };
+        decimal(&mut text, u64::from(nanos / unit), nanos % unit, unit);
+        text.push_str(name);
+        return text;
+    }
+    let minutes = duration.as_secs() / 60;
+    if minutes >= 60 {
+        let _ = write!(text, "{}h", minutes / 60);
+    }
+    if minutes > 0 {
+        let _ = write!(text, "{}m", minutes % 60);
+    }
+    decimal(&mut text, duration.as_secs() % 60, nanos, 1_000_000_000);
+    text.push('s');
+    text
+}
+
+/// `whole` and the fraction `part / unit`, with no zeros at the end. `unit` is a power of ten.
+fn decimal(text: &mut String, whole: u64, part: u32, unit: u32) {
+    let _ = write!(text, "{whole}");
+    if part > 0 {
+        let digits = unit.ilog10() as usize;
+        let fraction = format!("{part:0digits$}");
+        let _ = write!(text, ".{}", fraction.trim_end_matches('0'));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_go_reads_is_read() {
+        for (text, nanos) in [
+            ("0", 0),
+            ("-0", 0),
+            ("+5s", 5_000_000_000),
+            ("1.5h", 5_400_000_000_000),
+            (".5s", 500_000_000),
+            ("1h0m0s", 3_600_000_000_000),
+            ("10µs", 10_000),
+            ("1.0000000000000000001s", 1_000_000_000),
+            ("9223372036854775807ns", i64::MAX as u64),
+        ] {
+            assert_eq!(parse(text), Ok(Duration::from_nanos(nanos)), "{text}");
+        }
+        for text in
+            ["", "+", "-", "1", "s", "1x", "1s2", "..s", ".s", "1e4h", "9223372036854775808ns", "99999999999999999999h"]
+        {
+            assert_eq!(parse(text), Err(DurationError::Invalid), "{text}");
+        }
+        assert_eq!(parse("-1s"), Err(DurationError::Negative));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_again(nanos in 0..=i64::MAX as u64) {
+            let duration = Duration::from_nanos(nanos);
+            prop_assert_eq!(parse(&to_text(duration)), Ok(duration));
+        }
+
+        #[test]
+        fn no_text_is_too_much(text in "\\PC*") {
+            let _ = parse(&text);
+        }
+    }
+}
