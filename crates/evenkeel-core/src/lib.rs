@@ -46,7 +46,7 @@ pub use codec::{Codec, Json};
 pub use decode::{DecodeError, Misfit};
 pub use header::{Header, OwnerRef};
 pub use key::{KeyError, ObjectKey};
-pub use obj::Obj;
+pub use obj::{Obj, Untyped, ValueError};
 pub use resource::ResourceInfo;
 pub use selector::{FieldOperator, FieldSelector, FieldTerm, LabelOperator, LabelSelector, Requirement, SelectorError};
 pub use status::{Reason, Status, StatusCause, StatusDetails};

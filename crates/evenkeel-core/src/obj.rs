@@ -8,9 +8,11 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use ref_cast::{RefCastCustom, ref_cast_custom};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::codec::{Codec, Json, Parsed, Payload};
+use crate::codec::{Codec, EncodeError, Json, Parsed, Payload};
 use crate::decode::{DecodeError, Misfit};
 use crate::header::Header;
 use crate::json::{JsonValue, path_at};
@@ -45,10 +47,18 @@ use crate::resource::ResourceInfo;
 /// assert_eq!(pod.typed()?.spec.as_ref().unwrap().node_name.as_deref(), Some("n1"));
 /// # Ok::<(), evenkeel_core::DecodeError>(())
 /// ```
+#[derive(RefCastCustom)]
+#[repr(transparent)]
 pub struct Obj<K> {
     inner: Arc<Inner>,
+    #[trivial]
     kind: PhantomData<fn() -> K>,
 }
+
+/// The kind of an object whose Rust type is not said: `Obj<Untyped>` has its header and its payload, and cannot be decoded
+/// before [`Obj::cast`] says into what. What works on objects of all kinds alike is written for these, once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Untyped {}
 
 struct Inner {
     header: Header,
@@ -75,8 +85,38 @@ impl<K> Obj<K> {
         Self::of(Inner { header, payload, info: Arc::clone(info), id: info.memo.number() })
     }
 
+    /// Reading a shared object as one of this kind costs nothing.
+    #[ref_cast_custom]
+    fn seen(inner: &Arc<Inner>) -> &Self;
+
     fn of(inner: Inner) -> Self {
         Obj { inner: Arc::new(inner), kind: PhantomData }
+    }
+
+    /// The same object, to be decoded as `L` from now on. Whether it fits is seen when it is decoded.
+    pub fn cast<L>(self) -> Obj<L> {
+        Obj { inner: self.inner, kind: PhantomData }
+    }
+
+    /// The same object, seen as one that is decoded as `L`. Whether it fits is seen when it is decoded.
+    pub fn as_kind<L>(&self) -> &Obj<L> {
+        Obj::seen(&self.inner)
+    }
+
+    /// Whether this is the other object in the same state: the same uid and the same resource version, both of which the
+    /// server has given. The two then have the same contents.
+    pub fn is_same_state_as<L>(&self, other: &Obj<L>) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+            || (!self.resource_version().is_empty()
+                && !self.uid().is_empty()
+                && self.resource_version() == other.resource_version()
+                && self.uid() == other.uid()
+                && self.key() == other.key())
+    }
+
+    /// The description of the object's kind that it was decoded with.
+    pub fn resource(&self) -> &Arc<ResourceInfo> {
+        &self.inner.info
     }
 
     /// What is known of the object without decoding it.
@@ -131,6 +171,27 @@ impl<K> Obj<K> {
             id: inner.info.memo.number(),
         })
     }
+}
+
+impl<K: Serialize> Obj<K> {
+    /// The object that this value stands for. It costs writing the value as JSON and reading its header back. A value
+    /// that has no name is refused.
+    pub fn from_value(info: &Arc<ResourceInfo>, value: &K) -> Result<Self, ValueError> {
+        let json = Json.encode(&value)?;
+        Ok(Self::from_json(info, json)?)
+    }
+}
+
+/// A Rust value cannot be made an [`Obj`].
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ValueError {
+    /// It cannot be written.
+    #[error(transparent)]
+    Encode(#[from] EncodeError),
+    /// What was written is no object: it has no name.
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
 }
 
 impl<K: DeserializeOwned + Send + Sync + 'static> Obj<K> {

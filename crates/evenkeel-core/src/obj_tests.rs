@@ -153,3 +153,36 @@ fn objects_can_be_shared_between_threads_whatever_their_kind() {
     fn shared<T: Send + Sync>() {}
     shared::<Obj<std::cell::Cell<u8>>>();
 }
+
+#[test]
+fn the_same_object_can_be_seen_as_another_kind() {
+    let obj =
+        Obj::<ConfigMap>::from_json(&info::<ConfigMap>(), r#"{"metadata":{"name":"a"},"data":{"k":"v"}}"#).unwrap();
+    let untyped: Obj<Untyped> = obj.clone().cast();
+    assert_eq!(untyped.as_kind::<ConfigMap>().typed().unwrap().data.as_ref().unwrap()["k"], "v");
+    let secret = untyped.as_kind::<Secret>().typed().unwrap_err();
+    assert!(secret.to_string().contains("ConfigMap"), "{secret}");
+}
+
+#[test]
+fn the_same_state_is_the_same_uid_and_version() {
+    let object = |uid: &str, version: &str| {
+        let json = format!(r#"{{"metadata":{{"name":"a","uid":"{uid}","resourceVersion":"{version}"}}}}"#);
+        Obj::<ConfigMap>::from_json(&info::<ConfigMap>(), json).unwrap()
+    };
+    assert!(object("u", "1").is_same_state_as(&object("u", "1")));
+    assert!(!object("u", "1").is_same_state_as(&object("u", "2")));
+    assert!(!object("u", "1").is_same_state_as(&object("v", "1")));
+    assert!(!object("u", "").is_same_state_as(&object("u", "")), "nobody knows");
+    let unknown = object("", "");
+    assert!(unknown.is_same_state_as(&unknown.clone()), "but it is itself");
+}
+
+#[test]
+fn a_value_becomes_an_object_if_it_has_a_name() {
+    let mut value = ConfigMap::default();
+    assert!(matches!(Obj::from_value(&info::<ConfigMap>(), &value), Err(ValueError::Decode(_))));
+    value.metadata.name = Some("a".into());
+    let obj = Obj::from_value(&info::<ConfigMap>(), &value).unwrap();
+    assert_eq!((obj.key().as_str(), &*obj.typed().unwrap()), ("a", &value));
+}

@@ -1,0 +1,46 @@
+//! The informer: a copy of what the API server has of one kind, kept up to date, and told to whoever wants to know.
+//!
+//! ```text
+//!             list, watch          deltas             writes          notifications
+//! API server ─────────────► Reflector ──► DeltaQueue ──► Indexer ──► one queue per handler ──► handlers
+//!                                                           ▲
+//!                                                        Listers
+//! ```
+//!
+//! # What it is for
+//!
+//! - [`source`]: where objects come from: [`ListerWatcher`], which a client's `Api` is, and which a test can be.
+//! - [`reflector`]: lists, watches, survives everything that happens to a watch, and writes what it hears.
+//! - [`queue`]: what lies between reflector and store: `DeltaFifo`, keyed, and
+//!   `OrderedQueue`, in the order of the watch.
+//! - [`store`]: [`Indexer`], the objects by key and by any number of indexes.
+//!
+//! # What it promises
+//!
+//! - What a handler is told is in the store already, or something newer is.
+//! - Each handler is told about each object in order, and never twice at the same time; a slow handler holds up nobody.
+//! - A read never waits for the network, and never sees half of a write.
+//! - The cores (queues, store, the reflector's course, resync arithmetic) know no clock, no runtime and no I/O.
+//!
+//! # What it deliberately does not do
+//!
+//! - It does not decode objects into Rust types unless somebody asks: see [`Obj`].
+//! - It does not write to the API server.
+#![deny(missing_docs)]
+#![forbid(unsafe_code)]
+
+pub mod event;
+pub mod queue;
+pub mod reflector;
+pub mod source;
+pub mod store;
+
+pub use evenkeel_core::{Obj, ObjectKey, ResourceInfo, ResourceVersion};
+pub use event::{Deleted, Event};
+pub use source::ListerWatcher;
+pub use store::{Index, Indexer};
+
+use evenkeel_core::Untyped;
+
+/// An object of whatever kind. The machinery moves these about; the handles that users hold say of what kind they are.
+pub type Object = Obj<Untyped>;
