@@ -14,6 +14,7 @@
 //! - [`queue`]: what lies between reflector and store: `DeltaFifo`, keyed, and
 //!   `OrderedQueue`, in the order of the watch.
 //! - [`store`]: [`Indexer`], the objects by key and by any number of indexes.
+//! - [`handler`]: [`Handler`], who is told what happens, and ready-made ones.
 //!
 //! # What it promises
 //!
@@ -30,6 +31,7 @@
 #![forbid(unsafe_code)]
 
 pub mod event;
+pub mod handler;
 pub mod queue;
 pub mod reflector;
 pub mod source;
@@ -37,6 +39,7 @@ pub mod store;
 
 pub use evenkeel_core::{Obj, ObjectKey, ResourceInfo, ResourceVersion};
 pub use event::{Deleted, Event};
+pub use handler::{Filter, Handler, HandlerFuncs};
 pub use source::ListerWatcher;
 pub use store::{Index, Indexer};
 
