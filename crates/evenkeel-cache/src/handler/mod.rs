@@ -2,6 +2,7 @@
 
 mod filter;
 mod funcs;
+mod options;
 
 use std::any::type_name;
 use std::borrow::Cow;
@@ -10,6 +11,7 @@ use crate::Event;
 
 pub use filter::Filter;
 pub use funcs::HandlerFuncs;
+pub use options::{Delivery, HandlerOptions, OnPanic, WithOptions};
 
 /// Hears what happens to objects of kind `K`.
 ///
@@ -41,6 +43,19 @@ pub trait Handler<K>: Send + 'static {
     fn name(&self) -> Cow<'_, str> {
         Cow::Borrowed(type_name::<Self>())
     }
+
+    /// How it wants to be told.
+    fn options(&self) -> HandlerOptions {
+        HandlerOptions::default()
+    }
+
+    /// The same handler, told in another way.
+    fn with(self, options: HandlerOptions) -> WithOptions<Self>
+    where
+        Self: Sized,
+    {
+        WithOptions { handler: self, options }
+    }
 }
 
 impl<K, F: FnMut(Event<K>) + Send + 'static> Handler<K> for F {
@@ -56,6 +71,10 @@ impl<K: 'static> Handler<K> for Box<dyn Handler<K>> {
 
     fn name(&self) -> Cow<'_, str> {
         (**self).name()
+    }
+
+    fn options(&self) -> HandlerOptions {
+        (**self).options()
     }
 }
 

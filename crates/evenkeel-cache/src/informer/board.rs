@@ -1,0 +1,184 @@
+//! Who is to be told: the listeners of an informer, and when each is due for a resync.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel_core::Untyped;
+use tokio::time::Instant;
+
+use super::listener::{Batch, Callback, Listener};
+use super::resync::{Check, Schedule};
+use crate::{Event, Object};
+
+/// The listeners of an informer.
+pub(super) struct Board {
+    check: Check,
+    seats: Vec<Seat>,
+}
+
+/// A listener's place.
+pub(super) struct Seat {
+    pub(super) listener: Arc<Listener>,
+    schedule: Schedule,
+    /// Whether it hears of objects that a list brought and that have not changed.
+    syncing: bool,
+    /// The state of the store that it was told of when it came. What led to that state is not news to it.
+    joined: u64,
+    /// The handler, as long as nothing runs.
+    pub(super) waiting: Option<Runner>,
+}
+
+/// A handler that has yet to be started.
+pub(super) struct Runner {
+    pub(super) callback: Callback,
+    pub(super) blocking: bool,
+}
+
+/// Notifications in order.
+#[derive(Debug, Default)]
+pub(super) struct News {
+    events: Vec<Event<Untyped>>,
+    /// Which of the events tell of objects that a list brought and that have not changed.
+    unchanged: Vec<usize>,
+}
+
+/// Who hears of something.
+pub(super) enum Audience {
+    /// Everybody; but of what has not changed, only those who were due for a resync when last looked at.
+    All,
+    /// Those who are due for a resync.
+    Due,
+}
+
+impl News {
+    pub(super) fn with_capacity(events: usize) -> Self {
+        News { events: Vec::with_capacity(events), unchanged: Vec::new() }
+    }
+
+    pub(super) fn push(&mut self, event: Event<Untyped>) {
+        self.events.push(event);
+    }
+
+    /// Tells of an object that a list brought: new, changed, or the same as before.
+    pub(super) fn push_listed(&mut self, previous: Option<Object>, object: Object, initial: bool) {
+        match previous {
+            None => self.events.push(Event::Add { object, initial }),
+            Some(old) => {
+                if old.resource_version() == object.resource_version() {
+                    self.unchanged.push(self.events.len());
+                }
+                self.events.push(Event::Update { old, new: object });
+            }
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.events.is_empty()
+    }
+
+    /// The events that tell of a change.
+    fn changes(events: &Batch, unchanged: &[usize]) -> Batch {
+        let mut skip = unchanged.iter().peekable();
+        let is_change = |(index, _): &(usize, &Event<Untyped>)| skip.next_if_eq(&index).is_none();
+        events.iter().enumerate().filter(is_change).map(|(_, event)| event.clone()).collect()
+    }
+}
+
+impl Board {
+    pub(super) fn new(resync: Duration) -> Self {
+        Board { check: Check::new(resync), seats: Vec::new() }
+    }
+
+    /// Takes a listener in, who has been told of everything up to this state of the store.
+    pub(super) fn join(
+        &mut self,
+        listener: Arc<Listener>,
+        resync: Option<Duration>,
+        joined: u64,
+        waiting: Option<Runner>,
+        now: Instant,
+    ) {
+        let before = self.check.period();
+        let schedule = self.check.admit(resync, now);
+        if self.check.period() != before {
+            for seat in &mut self.seats {
+                seat.schedule.derive(self.check.period(), now);
+            }
+        }
+        self.seats.push(Seat { listener, schedule, syncing: true, joined, waiting });
+    }
+
+    /// Lets a listener go; answers whether it was here.
+    pub(super) fn leave(&mut self, listener: &Arc<Listener>) -> bool {
+        let before = self.seats.len();
+        self.seats.retain(|seat| !Arc::ptr_eq(&seat.listener, listener));
+        self.seats.len() != before
+    }
+
+    pub(super) fn clear(&mut self) -> Vec<Seat> {
+        std::mem::take(&mut self.seats)
+    }
+
+    pub(super) fn seats(&self) -> &[Seat] {
+        &self.seats
+    }
+
+    /// The informer starts: how often to look for resyncs is settled now, and these are the handlers to start.
+    pub(super) fn start(&mut self) -> Vec<(Arc<Listener>, Runner)> {
+        self.check.start();
+        let take = |seat: &mut Seat| seat.waiting.take().map(|runner| (Arc::clone(&seat.listener), runner));
+        self.seats.iter_mut().filter_map(take).collect()
+    }
+
+    /// How often to look for resyncs; zero for never.
+    pub(super) fn check_period(&self) -> Duration {
+        self.check.period()
+    }
+
+    /// The period that a listener gets; zero for never.
+    #[cfg(test)]
+    pub(super) fn period_of(&self, listener: &Arc<Listener>) -> Option<Duration> {
+        self.seats.iter().find(|seat| Arc::ptr_eq(&seat.listener, listener)).map(|seat| seat.schedule.period())
+    }
+
+    /// Looks who is due for a resync; answers whether anybody is.
+    pub(super) fn look(&mut self, now: Instant) -> bool {
+        let mut anybody = false;
+        for seat in &mut self.seats {
+            seat.syncing = seat.schedule.is_due(now);
+            anybody |= seat.syncing;
+        }
+        anybody
+    }
+
+    /// Hands out notifications of what led to state `commit` of the store.
+    pub(super) fn tell(&mut self, news: News, commit: u64, audience: &Audience, now: Instant) {
+        let News { events, unchanged } = news;
+        if events.is_empty() {
+            return;
+        }
+        self.seats.retain(|seat| !seat.listener.is_revoked());
+        let all: Batch = events.into();
+        let mut changes: Option<Batch> = None;
+        for seat in &self.seats {
+            if seat.joined >= commit && !matches!(audience, Audience::Due) {
+                continue;
+            }
+            match audience {
+                Audience::All if seat.syncing || unchanged.is_empty() => seat.listener.push(&all, now),
+                Audience::All => {
+                    seat.listener.push(changes.get_or_insert_with(|| News::changes(&all, &unchanged)), now);
+                }
+                Audience::Due if seat.syncing => seat.listener.push(&all, now),
+                Audience::Due => {}
+            }
+        }
+    }
+
+    /// Tells everybody that the first list is complete.
+    pub(super) fn synced(&mut self, now: Instant) {
+        for seat in &self.seats {
+            seat.listener.push_synced(now);
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! What all handles of one informer share.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use evenkeel_core::ResourceInfo;
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::board::{Board, Runner};
+use super::listener::{self, Listener};
+use crate::Event;
+use crate::store::Table;
+
+/// What all handles of one informer share.
+pub(super) struct Core {
+    pub(super) name: String,
+    pub(super) info: Arc<ResourceInfo>,
+    pub(super) table: Arc<Table>,
+    board: Mutex<Board>,
+    life: watch::Sender<Life>,
+    order: watch::Sender<Order>,
+    /// How many tasks there are.
+    tasks: watch::Sender<usize>,
+    runtime: OnceLock<Handle>,
+    /// How many deltas wait to be applied.
+    pub(super) queued: AtomicUsize,
+}
+
+/// How far an informer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Life {
+    pub(super) phase: Phase,
+    pub(super) synced: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    Created,
+    Running,
+    Stopped,
+}
+
+/// What the informer's tasks are to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Order {
+    Run,
+    /// End; handlers are still told what is waiting for them.
+    Drain,
+    /// End.
+    Stop,
+}
+
+/// Somebody uses the informer. When the last of these is gone, it ends.
+pub(super) struct User(pub(super) Arc<Core>);
+
+impl Drop for User {
+    fn drop(&mut self) {
+        self.0.stop(Order::Stop);
+    }
+}
+
+/// Counts a task for as long as it lives, also if it panics or is dropped.
+pub(super) struct TaskGuard(Arc<Core>);
+
+impl Drop for TaskGuard {
+    fn drop(&mut self) {
+        self.0.tasks.send_modify(|tasks| *tasks -= 1);
+    }
+}
+
+/// A handler's task is a user of the informer.
+struct HandlerGuard {
+    listener: Arc<Listener>,
+    _task: TaskGuard,
+    _user: Arc<User>,
+}
+
+impl Drop for HandlerGuard {
+    fn drop(&mut self) {
+        self.listener.set_alive(false);
+    }
+}
+
+impl Core {
+    pub(super) fn new(name: String, info: Arc<ResourceInfo>, table: Arc<Table>, board: Board) -> Self {
+        Core {
+            name,
+            info,
+            table,
+            board: Mutex::new(board),
+            life: watch::Sender::new(Life { phase: Phase::Created, synced: false }),
+            order: watch::Sender::new(Order::Run),
+            tasks: watch::Sender::new(0),
+            runtime: OnceLock::new(),
+            queued: AtomicUsize::new(0),
+        }
+    }
+
+    pub(super) fn board(&self) -> MutexGuard<'_, Board> {
+        self.board.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn life(&self) -> Life {
+        *self.life.borrow()
+    }
+
+    pub(super) fn lives(&self) -> watch::Receiver<Life> {
+        self.life.subscribe()
+    }
+
+    pub(super) fn orders(&self) -> watch::Receiver<Order> {
+        self.order.subscribe()
+    }
+
+    /// Begins, unless somebody has begun already. Handlers are started; the driver is for the caller.
+    pub(super) fn begin(self: &Arc<Self>, user: &Arc<User>, runtime: &Handle) -> Option<TaskGuard> {
+        let mut board = self.board();
+        let begun = self.life.send_if_modified(|life| {
+            let first = life.phase == Phase::Created;
+            if first {
+                life.phase = Phase::Running;
+            }
+            first
+        });
+        if !begun {
+            return None;
+        }
+        let _ = self.runtime.set(runtime.clone());
+        let runners = board.start();
+        drop(board);
+        for (listener, runner) in runners {
+            self.spawn(user, listener, runner);
+        }
+        Some(self.task())
+    }
+
+    fn task(self: &Arc<Self>) -> TaskGuard {
+        self.tasks.send_modify(|tasks| *tasks += 1);
+        TaskGuard(Arc::clone(self))
+    }
+
+    /// Gives a handler a task of its own.
+    fn spawn(self: &Arc<Self>, user: &Arc<User>, listener: Arc<Listener>, runner: Runner) {
+        let Some(runtime) = self.runtime.get() else { return };
+        listener.set_alive(true);
+        let guard = HandlerGuard { listener: Arc::clone(&listener), _task: self.task(), _user: Arc::clone(user) };
+        let Runner { callback, blocking } = runner;
+        if blocking {
+            let handle = runtime.clone();
+            runtime.spawn_blocking(move || {
+                let _guard = guard;
+                listener::run_blocking(listener, callback, &handle);
+            });
+        } else {
+            runtime.spawn(async move {
+                let _guard = guard;
+                listener::run(listener, callback).await;
+            });
+        }
+    }
+
+    /// Takes a listener in, and tells it what there is. Answers `false` if the informer has ended.
+    pub(super) fn join(
+        self: &Arc<Self>,
+        user: &Arc<User>,
+        listener: &Arc<Listener>,
+        resync: Option<std::time::Duration>,
+        runner: Option<Runner>,
+    ) -> bool {
+        let now = Instant::now();
+        let mut board = self.board();
+        let life = self.life();
+        if life.phase == Phase::Stopped || *self.order.borrow() != Order::Run {
+            return false;
+        }
+        // What is committed after this is told to the listener by the driver, as it has its seat when the board is next
+        // looked at; what was committed before is not, as it is among what it is told now.
+        let (commit, objects) = self.table.commits_and_objects();
+        listener.push(&objects.into_iter().map(|object| Event::Add { object, initial: true }).collect(), now);
+        if life.synced {
+            listener.push_synced(now);
+        }
+        let (waiting, runner) = match life.phase {
+            Phase::Created => (runner, None),
+            _ => (None, runner),
+        };
+        board.join(Arc::clone(listener), resync, commit, waiting, now);
+        drop(board);
+        if let Some(runner) = runner {
+            self.spawn(user, Arc::clone(listener), runner);
+        }
+        true
+    }
+
+    /// Lets a listener go. A call that is being made runs to its end; no other begins once this has returned.
+    pub(super) fn leave(&self, listener: &Arc<Listener>) {
+        listener.revoke();
+        let left = self.board().leave(listener);
+        tracing::debug!(informer = self.name, handler = listener.name, left, "a handler is removed");
+    }
+
+    /// All of the first list is in the store.
+    pub(super) fn synced(&self, now: Instant) {
+        let mut board = self.board();
+        self.life.send_if_modified(|life| !std::mem::replace(&mut life.synced, true));
+        board.synced(now);
+    }
+
+    /// Has the tasks end. What was ordered before is not taken back.
+    pub(super) fn stop(&self, order: Order) {
+        self.order.send_if_modified(|now| {
+            let further = order > *now;
+            if further {
+                *now = order;
+            }
+            further
+        });
+        // Before it runs there is no driver to end it.
+        if self.life().phase == Phase::Created {
+            self.ended();
+        } else if order == Order::Stop && self.life().phase == Phase::Stopped {
+            self.dismiss(order);
+        }
+    }
+
+    /// The driver has ended: nothing more comes.
+    pub(super) fn ended(&self) {
+        self.life.send_modify(|life| life.phase = Phase::Stopped);
+        self.queued.store(0, Ordering::Relaxed);
+        let order = *self.order.borrow();
+        self.dismiss(order);
+    }
+
+    fn dismiss(&self, order: Order) {
+        if order == Order::Drain {
+            let listeners: Vec<_> = self.board().seats().iter().map(|seat| Arc::clone(&seat.listener)).collect();
+            listeners.iter().for_each(|listener| listener.drain());
+            return;
+        }
+        let seats = self.board().clear();
+        for seat in &seats {
+            seat.listener.revoke();
+        }
+    }
+
+    /// Waits until no task is left.
+    pub(super) async fn idle(&self) {
+        let mut tasks = self.tasks.subscribe();
+        // The sender lives in here.
+        let _ = tasks.wait_for(|tasks| *tasks == 0).await;
+    }
+
+    /// Each handler's name and how far it is behind.
+    pub(super) fn lags(&self) -> BTreeMap<String, listener::Lag> {
+        self.board().seats().iter().map(|seat| (seat.listener.name.clone(), seat.listener.lag())).collect()
+    }
+}

@@ -1,0 +1,217 @@
+//! What one handler has yet to hear, at most one thing per object.
+
+use std::collections::{HashMap, VecDeque};
+
+use evenkeel_core::{ObjectKey, Untyped};
+
+use crate::{Deleted, Event, Object};
+
+/// What one handler has yet to hear, folded: of each object only what the handler has seen and what it is now.
+///
+/// An object keeps its place in line while it changes; one that came and went unseen is not told of at all. So this holds
+/// no more entries than there are live objects and objects that the handler believes to be alive.
+#[derive(Debug, Default)]
+pub(super) struct Latest {
+    order: VecDeque<Entry>,
+    news: HashMap<ObjectKey, News>,
+    /// Entries of `order` whose news are gone.
+    stale: usize,
+    ticket: u64,
+}
+
+#[derive(Debug)]
+enum Entry {
+    Object(ObjectKey, u64),
+    Synced,
+}
+
+#[derive(Debug)]
+struct News {
+    /// What the handler saw last, if it has seen the object and it was not gone then.
+    seen: Option<Object>,
+    now: Now,
+    /// Which entry of the line is ours.
+    ticket: u64,
+}
+
+#[derive(Debug)]
+enum Now {
+    There { object: Object, initial: bool },
+    Gone(Deleted<Untyped>),
+}
+
+/// What comes out.
+#[derive(Debug)]
+pub(super) enum Item {
+    Event(Event<Untyped>),
+    Synced,
+}
+
+impl Latest {
+    /// How many objects there is something to tell of.
+    pub(super) fn len(&self) -> usize {
+        self.news.len()
+    }
+
+    /// Everything that was pushed so far belongs to the first list.
+    pub(super) fn push_synced(&mut self) {
+        self.order.push_back(Entry::Synced);
+    }
+
+    pub(super) fn push(&mut self, event: Event<Untyped>) {
+        match event {
+            Event::Add { object, initial } => self.there(None, object, initial),
+            Event::Update { old, new } => self.there(Some(old), new, false),
+            Event::Delete(deleted) => self.gone(deleted),
+        }
+    }
+
+    fn there(&mut self, seen: Option<Object>, object: Object, initial: bool) {
+        if let Some(news) = self.news.get_mut(object.key()) {
+            let initial = initial || matches!(news.now, Now::There { initial: true, .. });
+            news.now = Now::There { object, initial };
+            return;
+        }
+        let key = object.key().clone();
+        self.enqueue(key, seen, Now::There { object, initial });
+    }
+
+    fn gone(&mut self, deleted: Deleted<Untyped>) {
+        match self.news.get_mut(deleted.key()) {
+            Some(news) if news.seen.is_some() => news.now = Now::Gone(deleted),
+            Some(_) => {
+                self.news.remove(deleted.key());
+                self.stale += 1;
+                self.tidy();
+            }
+            None => {
+                let seen = deleted.object().cloned();
+                self.enqueue(deleted.key().clone(), seen, Now::Gone(deleted));
+            }
+        }
+    }
+
+    fn enqueue(&mut self, key: ObjectKey, seen: Option<Object>, now: Now) {
+        self.ticket += 1;
+        self.order.push_back(Entry::Object(key.clone(), self.ticket));
+        self.news.insert(key, News { seen, now, ticket: self.ticket });
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Item> {
+        loop {
+            let (key, ticket) = match self.order.pop_front()? {
+                Entry::Synced => return Some(Item::Synced),
+                Entry::Object(key, ticket) => (key, ticket),
+            };
+            if self.news.get(&key).is_none_or(|news| news.ticket != ticket) {
+                self.stale -= 1;
+                continue;
+            }
+            let Some(News { seen, now, .. }) = self.news.remove(&key) else { continue };
+            return Some(Item::Event(match (seen, now) {
+                (None, Now::There { object, initial }) => Event::Add { object, initial },
+                (Some(old), Now::There { object, .. }) => Event::Update { old, new: object },
+                (_, Now::Gone(deleted)) => Event::Delete(deleted),
+            }));
+        }
+    }
+
+    /// Keeps the line from growing with objects that come and go unseen.
+    fn tidy(&mut self) {
+        if self.stale <= 16 + self.news.len() {
+            return;
+        }
+        let news = &self.news;
+        self.order.retain(|entry| match entry {
+            Entry::Object(key, ticket) => news.get(key).is_some_and(|news| news.ticket == *ticket),
+            Entry::Synced => true,
+        });
+        self.stale = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::testing::{object, tell};
+    use super::*;
+
+    fn drain(latest: &mut Latest) -> Vec<String> {
+        std::iter::from_fn(|| latest.pop())
+            .map(|item| match item {
+                Item::Event(event) => tell(&event),
+                Item::Synced => "synced".to_owned(),
+            })
+            .collect()
+    }
+
+    fn add(name: &str, version: u64) -> Event<Untyped> {
+        Event::Add { object: object(name, version), initial: false }
+    }
+
+    fn update(name: &str, old: u64, new: u64) -> Event<Untyped> {
+        Event::Update { old: object(name, old), new: object(name, new) }
+    }
+
+    fn delete(name: &str, version: u64) -> Event<Untyped> {
+        Event::Delete(Deleted::Observed(object(name, version)))
+    }
+
+    #[test]
+    fn changes_of_one_object_are_told_as_one_and_keep_their_place() {
+        let mut latest = Latest::default();
+        for event in [add("a", 1), update("b", 2, 3), update("a", 1, 4), update("b", 3, 5), delete("c", 6)] {
+            latest.push(event);
+        }
+        assert_eq!(latest.len(), 3);
+        assert_eq!(drain(&mut latest), ["add a@4", "update b@2->5", "delete c@6"]);
+    }
+
+    #[test]
+    fn what_came_and_went_unseen_is_not_told() {
+        let mut latest = Latest::default();
+        latest.push(add("a", 1));
+        latest.push(delete("a", 2));
+        assert!(drain(&mut latest).is_empty());
+        latest.push(delete("b", 3));
+        latest.push(add("b", 4));
+        assert_eq!(drain(&mut latest), ["update b@3->4"], "gone and back: it was seen before");
+        latest.push(update("b", 4, 5));
+        latest.push(delete("b", 6));
+        assert_eq!(drain(&mut latest), ["delete b@6"], "no delete is lost of what was seen");
+    }
+
+    #[test]
+    fn the_mark_stays_behind_what_was_there_before_it() {
+        let mut latest = Latest::default();
+        latest.push(Event::Add { object: object("a", 1), initial: true });
+        latest.push_synced();
+        latest.push(update("a", 1, 2));
+        latest.push(add("b", 3));
+        assert_eq!(drain(&mut latest), ["initial a@2", "synced", "add b@3"]);
+    }
+
+    #[test]
+    fn the_line_does_not_grow_with_what_comes_and_goes() {
+        let mut latest = Latest::default();
+        latest.push(add("stays", 1));
+        for round in 0..10_000 {
+            let name = format!("pod-{round}");
+            latest.push(add(&name, round));
+            latest.push(delete(&name, round));
+        }
+        assert_eq!(latest.len(), 1);
+        assert!(latest.order.len() < 64, "{}", latest.order.len());
+        assert_eq!(drain(&mut latest), ["add stays@1"]);
+    }
+
+    #[test]
+    fn a_name_that_is_used_again_takes_its_new_place() {
+        let mut latest = Latest::default();
+        latest.push(add("a", 1));
+        latest.push(add("b", 2));
+        latest.push(delete("a", 3));
+        latest.push(add("a", 4));
+        assert_eq!(drain(&mut latest), ["add b@2", "add a@4"]);
+        assert_eq!((latest.stale, latest.order.len()), (0, 0));
+    }
+}

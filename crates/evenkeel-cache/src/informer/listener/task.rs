@@ -1,0 +1,85 @@
+//! Calls a handler with what there is to tell, one thing after the other.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use evenkeel_core::Untyped;
+
+use super::{Listener, Told, Work};
+use crate::Event;
+use crate::handler::OnPanic;
+
+/// A handler that does not know of what kind its objects are.
+pub(crate) type Callback = Box<dyn FnMut(Event<Untyped>) + Send>;
+
+/// Tells the handler until there is nothing more to tell. The runtime is let go every now and then, however much there is.
+pub(crate) async fn run(listener: Arc<Listener>, mut callback: Callback) {
+    while let Some(work) = listener.next().await {
+        let more = match work {
+            Work::Batch(batch) => {
+                let mut more = true;
+                for event in batch.iter() {
+                    more = more && call(&listener, &mut callback, event.clone());
+                    if !more {
+                        break;
+                    }
+                    tokio::task::coop::consume_budget().await;
+                }
+                more
+            }
+            Work::One(event) => {
+                tokio::task::coop::consume_budget().await;
+                call(&listener, &mut callback, event)
+            }
+            Work::Synced => {
+                listener.tell(Told::All);
+                true
+            }
+        };
+        if !more {
+            break;
+        }
+    }
+    listener.tell(Told::Never);
+}
+
+/// The same on a thread that may be blocked.
+pub(crate) fn run_blocking(listener: Arc<Listener>, callback: Callback, runtime: &tokio::runtime::Handle) {
+    runtime.block_on(run(listener, callback));
+}
+
+/// Makes one call, if it may be made; answers whether more may follow.
+fn call(listener: &Listener, callback: &mut Callback, event: Event<Untyped>) -> bool {
+    if !listener.begin_call() {
+        return false;
+    }
+    let key = event.key().clone();
+    // A handler that panicked is called again only if its owner says that it can bear it.
+    let outcome = catch_unwind(AssertUnwindSafe(|| callback(event)));
+    let mut more = listener.end_call();
+    if let Err(panic) = outcome {
+        listener.panics.fetch_add(1, Ordering::Relaxed);
+        let message = message(&*panic);
+        match listener.on_panic {
+            OnPanic::Continue => {
+                tracing::error!(handler = listener.name, %key, message, "a handler panicked; the next notification follows");
+            }
+            OnPanic::Remove => {
+                tracing::error!(handler = listener.name, %key, message, "a handler panicked; it is removed");
+                listener.revoke();
+                more = false;
+            }
+        }
+    }
+    more
+}
+
+fn message(panic: &(dyn Any + Send)) -> &str {
+    panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no message")
+}
