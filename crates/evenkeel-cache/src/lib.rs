@@ -32,6 +32,7 @@
 
 pub mod event;
 pub mod handler;
+pub mod informer;
 pub mod queue;
 pub mod reflector;
 pub mod source;
@@ -39,7 +40,8 @@ pub mod store;
 
 pub use evenkeel_core::{Obj, ObjectKey, ResourceInfo, ResourceVersion};
 pub use event::{Deleted, Event};
-pub use handler::{Filter, Handler, HandlerFuncs};
+pub use handler::{Delivery, Filter, Handler, HandlerFuncs, HandlerOptions, OnPanic};
+pub use informer::{Registration, SharedInformer, Subscription};
 pub use source::ListerWatcher;
 pub use store::{Index, Indexer};
 

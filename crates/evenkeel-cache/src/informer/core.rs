@@ -1,17 +1,19 @@
 //! What all handles of one informer share.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use evenkeel_core::ResourceInfo;
+use evenkeel_core::{ResourceInfo, ResourceVersion};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::board::{Board, Runner};
 use super::listener::{self, Listener};
+use super::status::InformerStatus;
 use crate::Event;
+use crate::queue::DeltaQueue;
+use crate::reflector::{ReflectorBuilder, ReflectorStatus};
 use crate::store::Table;
 
 /// What all handles of one informer share.
@@ -27,6 +29,14 @@ pub(super) struct Core {
     runtime: OnceLock<Handle>,
     /// How many deltas wait to be applied.
     pub(super) queued: AtomicUsize,
+    engine: Mutex<Option<Engine>>,
+    reflector: OnceLock<ReflectorStatus>,
+}
+
+/// What the driver is to drive.
+pub(super) struct Engine {
+    pub(super) reflector: ReflectorBuilder,
+    pub(super) queue: Box<dyn DeltaQueue>,
 }
 
 /// How far an informer is.
@@ -85,7 +95,7 @@ impl Drop for HandlerGuard {
 }
 
 impl Core {
-    pub(super) fn new(name: String, info: Arc<ResourceInfo>, table: Arc<Table>, board: Board) -> Self {
+    pub(super) fn new(name: String, info: Arc<ResourceInfo>, table: Arc<Table>, board: Board, engine: Engine) -> Self {
         Core {
             name,
             info,
@@ -96,6 +106,8 @@ impl Core {
             tasks: watch::Sender::new(0),
             runtime: OnceLock::new(),
             queued: AtomicUsize::new(0),
+            engine: Mutex::new(Some(engine)),
+            reflector: OnceLock::new(),
         }
     }
 
@@ -253,8 +265,33 @@ impl Core {
         let _ = tasks.wait_for(|tasks| *tasks == 0).await;
     }
 
-    /// Each handler's name and how far it is behind.
-    pub(super) fn lags(&self) -> BTreeMap<String, listener::Lag> {
-        self.board().seats().iter().map(|seat| (seat.listener.name.clone(), seat.listener.lag())).collect()
+    /// What is to be driven, for the one who drives it.
+    pub(super) fn take_engine(&self) -> Option<Engine> {
+        self.engine.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    pub(super) fn watch_reflector(&self, status: ReflectorStatus) {
+        // There is one driver, so nobody was here before.
+        let _ = self.reflector.set(status);
+    }
+
+    pub(super) fn last_sync_resource_version(&self) -> ResourceVersion {
+        let version = self.reflector.get().map(ReflectorStatus::last_sync_resource_version).unwrap_or_default();
+        ResourceVersion::new(&version)
+    }
+
+    pub(super) fn status(&self) -> InformerStatus {
+        let life = self.life();
+        InformerStatus {
+            name: self.name.clone(),
+            is_started: life.phase != Phase::Created,
+            is_stopped: life.phase == Phase::Stopped,
+            has_synced: life.synced,
+            objects: self.table.len(),
+            store_resource_version: self.table.version().as_str().to_owned(),
+            queued: self.queued.load(Ordering::Relaxed),
+            reflector: self.reflector.get().map(ReflectorStatus::report).unwrap_or_default(),
+            handlers: self.board().seats().iter().map(|seat| (seat.listener.name.clone(), seat.listener.lag())).collect(),
+        }
     }
 }

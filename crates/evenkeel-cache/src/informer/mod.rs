@@ -9,6 +9,10 @@ mod registration;
 mod resync;
 mod status;
 mod subscription;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::marker::PhantomData;

@@ -35,11 +35,12 @@ struct State {
     objects: HashMap<ObjectKey, Object>,
     version: ResourceVersion,
     indexes: Vec<Index<Untyped>>,
+    commits: u64,
 }
 
 impl Table {
     pub(crate) fn new(indexes: Vec<Index<Untyped>>) -> Self {
-        let state = State { objects: HashMap::new(), version: ResourceVersion::new(""), indexes };
+        let state = State { objects: HashMap::new(), version: ResourceVersion::new(""), indexes, commits: 0 };
         Table { state: RwLock::new(state) }
     }
 
@@ -58,6 +59,32 @@ impl Table {
         Some(state.objects.values().filter(found).cloned().collect())
     }
 
+    /// How often the objects have changed.
+    pub(crate) fn commits(&self) -> u64 {
+        self.read().commits
+    }
+
+    /// All objects, and how often they had changed by then.
+    pub(crate) fn commits_and_objects(&self) -> (u64, Vec<Object>) {
+        let state = self.read();
+        (state.commits, state.objects.values().cloned().collect())
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.read().objects.len()
+    }
+
+    pub(crate) fn add_indexes(&self, indexes: Vec<Index<Untyped>>) -> Result<(), super::IndexError> {
+        let mut state = self.write();
+        for index in &indexes {
+            if state.indexes.iter().any(|other| other.name() == index.name()) {
+                return Err(super::IndexError::Conflict { name: index.name().into() });
+            }
+        }
+        state.indexes.extend(indexes);
+        Ok(())
+    }
+
     pub(crate) fn version(&self) -> ResourceVersion {
         self.read().version.clone()
     }
@@ -65,6 +92,7 @@ impl Table {
     /// Applies writes in order, all at once; answers with what was there before each of them.
     pub(crate) fn transaction(&self, writes: Vec<Write>) -> Vec<Option<Object>> {
         let mut state = self.write();
+        state.commits += 1;
         let mut previous = Vec::with_capacity(writes.len());
         for write in writes {
             match write {
@@ -85,6 +113,7 @@ impl Table {
 
     pub(crate) fn replace(&self, objects: &[Object], version: ResourceVersion) -> Replaced {
         let mut state = self.write();
+        state.commits += 1;
         let mut before = std::mem::take(&mut state.objects);
         let mut previous = Vec::with_capacity(objects.len());
         for object in objects {

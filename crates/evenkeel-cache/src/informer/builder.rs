@@ -1,0 +1,170 @@
+//! [`InformerBuilder`]: what an informer is made of.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel_core::{Obj, ResourceInfo, Untyped};
+
+use super::SharedInformer;
+use super::board::Board;
+use super::core::{Core, Engine, Order, TaskGuard, User};
+use super::processor::Processor;
+use crate::queue::{DeltaFifo, DeltaQueue, Mode, OrderedQueue};
+use crate::reflector::{Backoff, Failure, OnTransformError, Reflector, ReflectorBuilder};
+use crate::source::{BoxError, ListerWatcher};
+use crate::store::{Index, Table};
+
+/// Which queue lies between reflector and store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum QueueKind {
+    /// Everything in the order in which it came; a list replaces the contents of the store in one step.
+    #[default]
+    Ordered,
+    /// Everything in the order in which it came; a list is applied object by object.
+    OrderedPerItem,
+    /// By object: what came for one object while others were being applied is applied together. This is client-go's
+    /// `DeltaFIFO`, which its informers used before 1.36.
+    Keyed,
+}
+
+/// Makes a [`SharedInformer`].
+#[must_use = "nothing is made until `build` is called"]
+pub struct InformerBuilder<K> {
+    info: Arc<ResourceInfo>,
+    name: Option<String>,
+    resync: Duration,
+    queue: QueueKind,
+    indexes: Vec<Index<Untyped>>,
+    reflector: ReflectorBuilder,
+    kind: PhantomData<fn() -> K>,
+}
+
+impl<K> SharedInformer<K> {
+    /// An informer of what this source has, which is of this kind.
+    pub fn builder(source: impl ListerWatcher, info: &Arc<ResourceInfo>) -> InformerBuilder<K> {
+        InformerBuilder {
+            info: Arc::clone(info),
+            name: None,
+            resync: Duration::ZERO,
+            queue: QueueKind::default(),
+            indexes: vec![Index::by_namespace()],
+            reflector: Reflector::builder(Arc::new(source), info),
+            kind: PhantomData,
+        }
+    }
+}
+
+impl<K: 'static> InformerBuilder<K> {
+    /// What the informer is called in logs and metrics; the plural of its kind unless said.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// How often handlers that do not say otherwise are told of all objects again; zero, which is the default, for never.
+    /// No request is made for that.
+    pub fn resync(mut self, period: Duration) -> Self {
+        self.resync = period;
+        self
+    }
+
+    /// Another index, besides the one by namespace that every informer has.
+    pub fn index(mut self, index: Index<K>) -> Self {
+        self.indexes.push(index.cast());
+        self
+    }
+
+    /// Which queue lies between reflector and store.
+    pub fn queue(mut self, kind: QueueKind) -> Self {
+        self.queue = kind;
+        self
+    }
+
+    /// Changes objects before they are stored: store and handlers only ever see what this made of them. It is run once per
+    /// state of an object, must not change names, and should not depend on anything but the object.
+    pub fn transform<E: Into<BoxError>>(
+        self,
+        transform: impl Fn(Obj<K>) -> Result<Obj<K>, E> + Send + Sync + 'static,
+    ) -> Self {
+        self.reflector(|reflector| {
+            reflector.transform(move |object: Obj<Untyped>| {
+                transform(object.cast()).map(Obj::cast).map_err(Into::into)
+            })
+        })
+    }
+
+    /// What happens to an object that cannot be transformed.
+    pub fn on_transform_error(self, policy: OnTransformError) -> Self {
+        self.reflector(|reflector| reflector.on_transform_error(policy))
+    }
+
+    /// Hears of every failure to list or to watch, instead of the log.
+    pub fn on_error(self, handler: impl Fn(&Failure) + Send + Sync + 'static) -> Self {
+        self.reflector(|reflector| reflector.on_error(handler))
+    }
+
+    /// Whether to ask for a watch that begins with all objects, rather than for a list and a watch; it does, unless said. A
+    /// server that does not know of it is listed.
+    pub fn watch_list(self, ask: bool) -> Self {
+        self.reflector(|reflector| reflector.watch_list(ask))
+    }
+
+    /// How many objects to a page of a list; chosen as client-go does unless said.
+    pub fn page_size(self, objects: u32) -> Self {
+        self.reflector(|reflector| reflector.page_size(objects))
+    }
+
+    /// How long it waits after failures.
+    pub fn backoff(self, backoff: Backoff) -> Self {
+        self.reflector(|reflector| reflector.backoff(backoff))
+    }
+
+    /// Anything else that can be said of the [`Reflector`].
+    pub fn reflector(mut self, change: impl FnOnce(ReflectorBuilder) -> ReflectorBuilder) -> Self {
+        self.reflector = change(self.reflector);
+        self
+    }
+
+    /// The informer. It does nothing before it is [started](SharedInformer::start).
+    pub fn build(self) -> SharedInformer<K> {
+        let name = self.name.unwrap_or_else(|| self.info.plural().to_owned());
+        let queue: Box<dyn DeltaQueue> = match self.queue {
+            QueueKind::Ordered => Box::new(OrderedQueue::new(Mode::Atomic)),
+            QueueKind::OrderedPerItem => Box::new(OrderedQueue::new(Mode::PerItem)),
+            QueueKind::Keyed => Box::new(DeltaFifo::new()),
+        };
+        let table = Arc::new(Table::new(self.indexes));
+        let reflector = self.reflector.name(name.clone());
+        let engine = Engine { reflector, queue };
+        let core = Core::new(name, self.info, table, Board::new(self.resync), engine);
+        SharedInformer { user: Arc::new(User(Arc::new(core))), kind: PhantomData }
+    }
+}
+
+/// Runs the reflector until the informer is to end.
+pub(super) async fn drive(core: Arc<Core>, guard: TaskGuard) {
+    // Last of all, whatever happens: the guard goes when nothing else is left.
+    let _guard = guard;
+    let _end = Ended(Arc::clone(&core));
+    let Some(Engine { reflector, queue }) = core.take_engine() else { return };
+    let reflector = reflector.resync_period(core.board().check_period()).build();
+    core.watch_reflector(reflector.status());
+    let mut processor = Processor::new(Arc::clone(&core), queue);
+    let mut orders = core.orders();
+    tokio::select! {
+        biased;
+        _ = orders.wait_for(|order| *order != Order::Run) => {}
+        () = reflector.run(&mut processor) => {}
+    }
+}
+
+/// Says that the driver has ended, also if it panicked.
+struct Ended(Arc<Core>);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.0.ended();
+    }
+}

@@ -1,0 +1,173 @@
+//! Handlers that come early, late, and more than once.
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn inf_015_an_early_handler_sees_everything_from_the_first() {
+    let source = source();
+    source.add(pod("a")).unwrap();
+    let (_informer, recorder) = running(&source, HandlerOptions::new()).await;
+    assert_eq!(recorder.take(), ["initial a@1"]);
+    source.modify(pod("a")).unwrap();
+    source.add(pod("b")).unwrap();
+    source.delete(pod("a")).unwrap();
+    recorder.heard(4).await;
+    assert_eq!(recorder.take(), ["update a@1->2", "add b@3", "delete a@4"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn inf_016_a_late_handler_is_told_what_is_there_then_what_happens() {
+    let source = source();
+    source.add(pod("a")).unwrap();
+    source.add(pod("b")).unwrap();
+    let (informer, _) = running(&source, HandlerOptions::new()).await;
+    let late = Recorder::default();
+    let registration = informer.add_handler(late.clone()).unwrap();
+    source.modify(pod("a")).unwrap();
+    late.heard(3).await;
+    assert!(registration.has_synced());
+    let mut log = late.take();
+    assert_eq!(log.pop().as_deref(), Some("update a@1->3"));
+    log.sort();
+    assert_eq!(log, ["initial a@1", "initial b@2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn inf_016_nothing_is_lost_or_doubled_however_handlers_join() {
+    let source = source();
+    let (informer, _) = running(&source, HandlerOptions::new()).await;
+    let mut recorders = Vec::new();
+    for round in 0..50 {
+        source.add(pod(&format!("p{round}"))).unwrap();
+        if round % 3 == 0 {
+            tokio::task::yield_now().await;
+        }
+        let recorder = Recorder::default();
+        informer.add_handler(recorder.clone()).unwrap();
+        recorders.push(recorder);
+    }
+    for recorder in &recorders {
+        recorder.heard(50).await;
+    }
+    settle().await;
+    for recorder in recorders {
+        let mut keys: Vec<String> = recorder.log().iter().map(|line| line.split(' ').nth(1).unwrap().into()).collect();
+        keys.sort();
+        keys.dedup();
+        assert_eq!((keys.len(), recorder.log().len()), (50, 50));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn inf_007_a_registration_has_synced_when_its_first_calls_have_returned() {
+    hc_26_body().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn inf_017_a_late_registration_is_not_synced_before_its_first_calls() {
+    let source = source();
+    source.add(pod("a")).unwrap();
+    let (informer, _) = running(&source, HandlerOptions::new()).await;
+    let late = Recorder::default();
+    let registration = informer.add_handler(late.clone()).unwrap();
+    assert!(informer.has_synced() && !registration.has_synced());
+    registration.synced().await.unwrap();
+    assert_eq!(late.log(), ["initial a@1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn hc_26_the_informer_has_synced_and_a_blocked_handler_has_not() {
+    hc_26_body().await;
+}
+
+async fn hc_26_body() {
+    let source = source();
+    for name in ["a", "b", "c"] {
+        source.add(pod(name)).unwrap();
+    }
+    let (informer, _) = running(&source, HandlerOptions::new()).await;
+    let recorder = Recorder::default();
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let mut inner = recorder.clone();
+    let blocked = move |event: Event<Untyped>| {
+        released.recv().unwrap();
+        inner.handle(event);
+    };
+    let registration = informer.add_handler(blocked.with(HandlerOptions::new().may_block())).unwrap();
+    tokio::task::yield_now().await;
+    assert!(informer.has_synced() && !registration.has_synced());
+    (0..3).for_each(|_| release.send(()).unwrap());
+    registration.synced().await.unwrap();
+    assert_eq!(recorder.take_sorted(), ["initial a@1", "initial b@2", "initial c@3"]);
+    source.add(pod("d")).unwrap();
+    release.send(()).unwrap();
+    recorder.heard(4).await;
+    assert_eq!(recorder.take(), ["add d@4"]);
+    drop(release);
+    registration.remove();
+}
+
+#[tokio::test(start_paused = true)]
+async fn inf_018_a_handler_that_is_added_twice_is_two() {
+    let source = source();
+    source.add(pod("a")).unwrap();
+    let informer = builder(&source).build();
+    let recorder = Recorder::default();
+    let first = informer.add_handler(recorder.clone()).unwrap();
+    let second = informer.add_handler(recorder.clone()).unwrap();
+    informer.start();
+    first.synced().await.unwrap();
+    second.synced().await.unwrap();
+    assert_eq!(recorder.take(), ["initial a@1", "initial a@1"]);
+    first.remove();
+    source.add(pod("b")).unwrap();
+    recorder.heard(3).await;
+    settle().await;
+    assert_eq!(recorder.take(), ["add b@2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn inf_025_what_a_handler_is_told_is_in_the_store() {
+    let source = source();
+    let informer = builder(&source).build();
+    let (indexer, seen) = (informer.indexer(), Arc::new(Mutex::new(Vec::new())));
+    let log = Arc::clone(&seen);
+    let heard = watch::Sender::new(0);
+    let mut count = heard.subscribe();
+    informer
+        .add_handler(move |event: Event<Untyped>| {
+            let told: u64 = event.object().unwrap().resource_version().parse().unwrap();
+            let stored = indexer.get(event.key()).map(|object| object.resource_version().parse().unwrap());
+            log.lock().unwrap().push((told, stored, matches!(event, Event::Delete(_))));
+            heard.send_modify(|heard| *heard += 1);
+        })
+        .unwrap();
+    informer.start();
+    informer.synced().await.unwrap();
+    for _ in 0..20 {
+        source.add(pod("a")).unwrap();
+        source.modify(pod("a")).unwrap();
+        source.delete(pod("a")).unwrap();
+        tokio::task::yield_now().await;
+    }
+    count.wait_for(|heard| *heard == 60).await.unwrap();
+    for (told, stored, gone) in seen.lock().unwrap().iter() {
+        let stored: Option<u64> = *stored;
+        assert!(stored.is_none_or(|stored| stored >= *told), "{told} {stored:?}");
+        assert!(*gone || stored.is_some() || *told < 60, "{told} {stored:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn inf_026_each_handler_hears_in_order() {
+    let source = source();
+    let (_informer, recorder) = running(&source, HandlerOptions::new()).await;
+    source.add(pod("a")).unwrap();
+    let mut expected = vec!["add a@1".to_owned()];
+    for version in 2..200 {
+        source.modify(pod("a")).unwrap();
+        expected.push(format!("update a@{}->{version}", version - 1));
+    }
+    recorder.heard(199).await;
+    assert_eq!(recorder.log(), expected);
+}

@@ -1,0 +1,108 @@
+//! Informers against a source in memory, in virtual time.
+
+mod handlers;
+mod lifecycle;
+mod panics;
+mod processing;
+mod removal;
+mod resyncs;
+mod stalled;
+mod updates;
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use evenkeel_core::{Obj, Untyped};
+use tokio::sync::watch;
+
+use super::testing::{object, pods, tell};
+use super::{InformerBuilder, SharedInformer};
+use crate::handler::{Handler, HandlerOptions};
+use crate::testing::FakeSource;
+use crate::{Event, Object};
+
+/// The kind does not matter here.
+type Informer = SharedInformer<Untyped>;
+
+/// Writes down what it is told.
+#[derive(Clone, Debug, Default)]
+struct Recorder {
+    log: Arc<Mutex<Vec<String>>>,
+    heard: watch::Sender<usize>,
+}
+
+impl Recorder {
+    fn log(&self) -> Vec<String> {
+        self.log.lock().unwrap().clone()
+    }
+
+    /// What was heard since the last time.
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.log.lock().unwrap())
+    }
+
+    /// What was heard since the last time, sorted: lists and resyncs come in no particular order.
+    fn take_sorted(&self) -> Vec<String> {
+        let mut log = self.take();
+        log.sort();
+        log
+    }
+
+    /// Waits until this much has been heard in all.
+    async fn heard(&self, events: usize) {
+        self.heard.subscribe().wait_for(|heard| *heard >= events).await.unwrap();
+    }
+
+    fn note(&self, event: &Event<Untyped>) {
+        self.log.lock().unwrap().push(tell(event));
+        self.heard.send_modify(|heard| *heard += 1);
+    }
+}
+
+impl Handler<Untyped> for Recorder {
+    fn handle(&mut self, event: Event<Untyped>) {
+        self.note(&event);
+    }
+}
+
+fn source() -> FakeSource {
+    FakeSource::new(pods())
+}
+
+fn builder(source: &FakeSource) -> InformerBuilder<Untyped> {
+    Informer::builder(source.clone(), source.resource())
+}
+
+/// A pod as a source takes it: what its version is, the source says.
+fn pod(name: &str) -> Object {
+    object(name, 0)
+}
+
+/// A pod with a label.
+fn labelled(name: &str, value: &str, uid: &str) -> Object {
+    let json = format!(r#"{{"metadata":{{"name":"{name}","uid":"{uid}","labels":{{"l":"{value}"}}}}}}"#);
+    Obj::from_json(&pods(), json).unwrap()
+}
+
+/// Lets everything happen that can happen without time passing. (Virtual time passes only when all tasks wait.)
+async fn settle() {
+    tokio::time::sleep(Duration::from_millis(1)).await;
+}
+
+/// A running informer of this source that has synced, with a recorder that has been told of everything.
+async fn running(source: &FakeSource, options: HandlerOptions) -> (Informer, Recorder) {
+    let informer = builder(source).build();
+    let recorder = Recorder::default();
+    let registration = informer.add_handler(recorder.clone().with(options)).unwrap();
+    informer.start();
+    registration.synced().await.unwrap();
+    (informer, recorder)
+}
+
+/// The names of what is in the store, with versions.
+fn stored(informer: &Informer) -> Vec<String> {
+    let name = |object: &Object| format!("{}@{}", object.key(), object.resource_version());
+    let mut names: Vec<String> = informer.indexer().list().iter().map(name).collect();
+    names.sort();
+    names
+}

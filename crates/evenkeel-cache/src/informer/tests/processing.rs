@@ -1,0 +1,235 @@
+//! From deltas to the store and to handlers.
+
+use super::*;
+use crate::informer::QueueKind;
+
+#[tokio::test(start_paused = true)]
+async fn hc_11_a_list_replaces_everything_in_one_step() {
+    let source = source();
+    for name in ["p1", "p2", "p3"] {
+        source.add(pod(name)).unwrap();
+    }
+    let informer = builder(&source).build();
+    let (indexer, log) = (informer.indexer(), Arc::new(Mutex::new(Vec::new())));
+    let seen = Arc::clone(&log);
+    informer
+        .add_handler(move |event: Event<Untyped>| {
+            let state = (indexer.get("p4").is_some(), indexer.resource_version().to_string());
+            seen.lock().unwrap().push((tell(&event), state));
+        })
+        .unwrap();
+    informer.start();
+    informer.synced().await.unwrap();
+    settle().await;
+    log.lock().unwrap().clear();
+    source.modify_without_event(pod("p1")).unwrap();
+    source.modify_without_event(pod("p2")).unwrap();
+    source.add_without_event(pod("p4")).unwrap();
+    source.delete_without_event(pod("p3")).unwrap();
+    source.reset_watch();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let log = log.lock().unwrap();
+    let told: Vec<&str> = log.iter().map(|(event, _)| event.as_str()).collect();
+    assert_eq!(told[0], "missed p3@3", "what is gone comes first");
+    let mut rest = told[1..].to_vec();
+    rest.sort_unstable();
+    assert_eq!(rest, ["add p4@6", "update p1@1->4", "update p2@2->5"]);
+    assert!(log.iter().all(|(_, state)| *state == (true, "7".to_owned())), "{log:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn hc_16_an_empty_list_is_a_list() {
+    for kind in [QueueKind::Ordered, QueueKind::OrderedPerItem, QueueKind::Keyed] {
+        let source = source();
+        source.add(pod("a")).unwrap();
+        source.delete(pod("a")).unwrap();
+        let informer = builder(&source).queue(kind).build();
+        let recorder = Recorder::default();
+        let registration = informer.add_handler(recorder.clone()).unwrap();
+        informer.start();
+        informer.synced().await.unwrap();
+        registration.synced().await.unwrap();
+        assert!(recorder.log().is_empty());
+        if kind == QueueKind::Ordered {
+            assert_eq!(informer.indexer().resource_version().as_str(), "2");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_queues_tell_the_same_story() {
+    for kind in [QueueKind::Ordered, QueueKind::OrderedPerItem, QueueKind::Keyed] {
+        let source = source();
+        source.add(pod("a")).unwrap();
+        source.add(pod("b")).unwrap();
+        let informer = builder(&source).queue(kind).build();
+        let recorder = Recorder::default();
+        let registration = informer.add_handler(recorder.clone()).unwrap();
+        informer.start();
+        registration.synced().await.unwrap();
+        assert_eq!(recorder.take_sorted(), ["initial a@1", "initial b@2"]);
+        source.modify(pod("a")).unwrap();
+        settle().await;
+        source.add(pod("c")).unwrap();
+        settle().await;
+        source.delete(pod("b")).unwrap();
+        settle().await;
+        assert_eq!(recorder.take(), ["update a@1->3", "add c@4", "delete b@5"], "{kind:?}");
+        source.delete_without_event(pod("a")).unwrap();
+        source.modify_without_event(pod("c")).unwrap();
+        source.reset_watch();
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        assert_eq!(recorder.take_sorted(), ["missed a@3", "update c@4->7"], "{kind:?}");
+        assert_eq!(stored(&informer), ["c@7"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn ctl_008_the_store_decides_what_is_new() {
+    use evenkeel_core::WatchEvent;
+    let source = source();
+    let (_informer, recorder) = running(&source, HandlerOptions::new()).await;
+    source.send(WatchEvent::Modified(object("a", 5)));
+    source.send(WatchEvent::Added(object("a", 6)));
+    recorder.heard(2).await;
+    assert_eq!(recorder.take(), ["add a@5", "update a@5->6"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ctl_009_of_what_was_never_there_nobody_hears_that_it_is_gone() {
+    use evenkeel_core::WatchEvent;
+    for kind in [QueueKind::Ordered, QueueKind::OrderedPerItem, QueueKind::Keyed] {
+        let source = source();
+        source.add(pod("a")).unwrap();
+        let informer = builder(&source).queue(kind).build();
+        let recorder = Recorder::default();
+        informer.add_handler(recorder.clone()).unwrap();
+        informer.start();
+        informer.synced().await.unwrap();
+        source.send(WatchEvent::Deleted(object("nobody", 7)));
+        source.delete(pod("a")).unwrap();
+        recorder.heard(2).await;
+        assert_eq!(recorder.take(), ["initial a@1", "delete a@2"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn rfq_003_a_deletion_of_something_unknown_is_dropped_when_it_is_applied() {
+    use evenkeel_core::WatchEvent;
+    let source = source();
+    let (informer, recorder) = running(&source, HandlerOptions::new()).await;
+    source.send(WatchEvent::Deleted(object("nobody", 9)));
+    settle().await;
+    assert!(recorder.take().is_empty());
+    assert_eq!(informer.indexer().resource_version().as_str(), "9", "but the store has come that far");
+}
+
+#[tokio::test(start_paused = true)]
+async fn ctl_011_a_bookmark_moves_the_store_and_nobody_is_told() {
+    let source = source();
+    source.add(pod("a")).unwrap();
+    let (informer, recorder) = running(&source, HandlerOptions::new()).await;
+    recorder.take();
+    source.add_without_event(pod("b")).unwrap();
+    source.bookmark();
+    settle().await;
+    assert_eq!(informer.indexer().resource_version().as_str(), "2");
+    assert!(recorder.take().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn txn_012_the_store_follows_lists_events_and_bookmarks() {
+    let source = source();
+    source.add(pod("a")).unwrap();
+    let (informer, _) = running(&source, HandlerOptions::new()).await;
+    let version = || informer.indexer().resource_version().to_string();
+    assert_eq!(version(), "1");
+    source.modify(pod("a")).unwrap();
+    settle().await;
+    assert_eq!(version(), "2");
+    source.delete(pod("a")).unwrap();
+    settle().await;
+    assert_eq!(version(), "3");
+    source.add_without_event(pod("b")).unwrap();
+    source.bookmark();
+    settle().await;
+    assert_eq!(version(), "4");
+}
+
+#[tokio::test(start_paused = true)]
+async fn ctl_012_a_resync_tells_of_everything_and_writes_nothing() {
+    for kind in [QueueKind::Ordered, QueueKind::OrderedPerItem, QueueKind::Keyed] {
+        let source = source();
+        source.add(pod("a")).unwrap();
+        source.add(pod("b")).unwrap();
+        let informer = builder(&source).queue(kind).resync(Duration::from_secs(10)).build();
+        let recorder = Recorder::default();
+        informer.add_handler(recorder.clone()).unwrap();
+        informer.start();
+        informer.synced().await.unwrap();
+        settle().await;
+        recorder.take();
+        let commits = informer.core().table.commits();
+        tokio::time::sleep(Duration::from_secs(11)).await;
+        assert_eq!(recorder.take_sorted(), ["update a@1->1", "update b@2->2"], "{kind:?}");
+        assert_eq!(informer.core().table.commits(), commits);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn ctl_026_a_relist_after_missed_changes_tells_what_changed_and_what_is_new() {
+    for kind in [QueueKind::Ordered, QueueKind::OrderedPerItem, QueueKind::Keyed] {
+        let source = source();
+        source.add(pod("a")).unwrap();
+        let informer = builder(&source).queue(kind).build();
+        let recorder = Recorder::default();
+        informer.add_handler(recorder.clone()).unwrap();
+        informer.start();
+        informer.synced().await.unwrap();
+        settle().await;
+        recorder.take();
+        source.modify_without_event(pod("a")).unwrap();
+        source.add_without_event(pod("b")).unwrap();
+        source.reset_watch();
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        assert_eq!(recorder.take_sorted(), ["add b@3", "update a@1->2"], "{kind:?}: it is not initial");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn ctl_006_synced_is_false_before_it_runs() {
+    let source = source();
+    let informer = builder(&source).build();
+    settle().await;
+    assert!(!informer.has_synced());
+    assert!(source.requests().is_empty(), "nothing was asked of the server");
+}
+
+#[tokio::test(start_paused = true)]
+async fn ctl_001_it_runs_until_it_is_stopped_and_both_halves_have_ended() {
+    let source = source();
+    let informer = builder(&source).build();
+    let stopper = informer.clone();
+    let running = tokio::spawn(async move { informer.run().await });
+    stopper.synced().await.unwrap();
+    settle().await;
+    assert!(!running.is_finished());
+    stopper.stop();
+    running.await.unwrap();
+    assert_eq!((stopper.is_stopped(), source.watches()), (true, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_keyed_queue_keeps_gone_and_back_apart_on_the_watch() {
+    let source = source();
+    source.add(labelled("a", "x", "A")).unwrap();
+    let informer = builder(&source).queue(QueueKind::Keyed).build();
+    let recorder = Recorder::default();
+    informer.add_handler(recorder.clone()).unwrap();
+    informer.start();
+    recorder.heard(1).await;
+    source.delete(labelled("a", "x", "A")).unwrap();
+    source.add(labelled("a", "x", "B")).unwrap();
+    recorder.heard(3).await;
+    assert_eq!(recorder.take(), ["initial a@1", "delete a@2", "add a@3"]);
+}

@@ -1,0 +1,144 @@
+//! Handlers that go.
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn inf_019_removing_again_or_before_the_start_or_after_the_end_is_fine() {
+    let source = source();
+    source.add(pod("a")).unwrap();
+    let informer = builder(&source).build();
+    let recorder = Recorder::default();
+    let early = informer.add_handler(recorder.clone()).unwrap();
+    early.remove();
+    early.remove();
+    informer.start();
+    informer.synced().await.unwrap();
+    let second = informer.add_handler(recorder.clone()).unwrap();
+    second.synced().await.unwrap();
+    second.remove();
+    second.remove();
+    assert!(!second.is_active());
+    let third = informer.add_handler(recorder.clone()).unwrap();
+    third.synced().await.unwrap();
+    informer.shutdown().await;
+    third.remove();
+    assert_eq!(recorder.log(), ["initial a@1", "initial a@1"]);
+}
+
+/// An informer with a handler that is in its first call and has ten more waiting.
+async fn blocked() -> (Informer, super::super::Registration, Recorder, std::sync::mpsc::Sender<()>) {
+    let source = source();
+    (0..11).for_each(|i| drop(source.add(pod(&format!("p{i}"))).unwrap()));
+    let informer = builder(&source).build();
+    let recorder = Recorder::default();
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let mut inner = recorder.clone();
+    let handler = move |event: Event<Untyped>| {
+        inner.handle(event);
+        let _ = released.recv();
+    };
+    let registration = informer.add_handler(handler.with(HandlerOptions::new().may_block())).unwrap();
+    informer.start();
+    recorder.heard(1).await;
+    (informer, registration, recorder, release)
+}
+
+#[tokio::test(start_paused = true)]
+async fn inf_020_no_call_begins_after_a_handler_was_removed() {
+    let (informer, registration, recorder, release) = blocked().await;
+    assert_eq!(registration.lag().pending, 11);
+    registration.remove();
+    assert_eq!(registration.lag().pending, 0);
+    (0..11).for_each(|_| drop(release.send(())));
+    registration.shutdown().await;
+    assert_eq!(recorder.log().len(), 1);
+    informer.stop();
+}
+
+#[tokio::test(start_paused = true)]
+async fn inf_021_shutdown_of_a_handler_waits_for_its_last_call() {
+    let (_informer, registration, recorder, release) = blocked().await;
+    let waiting = tokio::spawn({
+        let registration = registration.clone();
+        async move { registration.shutdown().await }
+    });
+    tokio::task::yield_now().await;
+    assert!(!waiting.is_finished());
+    drop(release);
+    waiting.await.unwrap();
+    assert_eq!(recorder.log().len(), 1);
+    let never = builder(&source()).build();
+    never.add_handler(Recorder::default()).unwrap().shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn inf_022_a_registration_knows_its_informer() {
+    let (first, second) = (source(), source());
+    let (_one, _) = running(&first, HandlerOptions::new()).await;
+    let (other, recorder) = running(&second, HandlerOptions::new()).await;
+    let registration = other.add_handler(Recorder::default()).unwrap();
+    registration.shutdown().await;
+    second.add(pod("a")).unwrap();
+    recorder.heard(1).await;
+    assert_eq!(recorder.take(), ["add a@1"], "nobody else was removed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn inf_023_what_was_removed_before_it_had_synced_never_does() {
+    let informer = builder(&source()).build();
+    let registration = informer.add_handler(Recorder::default()).unwrap();
+    registration.remove();
+    informer.start();
+    informer.synced().await.unwrap();
+    settle().await;
+    assert!(!registration.has_synced());
+    assert!(registration.synced().await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn inf_024_a_handler_may_remove_itself_even_while_the_informer_ends() {
+    let source = source();
+    (0..3).for_each(|i| drop(source.add(pod(&format!("p{i}"))).unwrap()));
+    let informer = builder(&source).build();
+    let own: Arc<Mutex<Option<super::super::Registration>>> = Arc::default();
+    let (slot, recorder) = (Arc::clone(&own), Recorder::default());
+    let (mut inner, stopper) = (recorder.clone(), informer.clone());
+    let registration = informer
+        .add_handler(move |event: Event<Untyped>| {
+            inner.handle(event);
+            stopper.stop();
+            slot.lock().unwrap().as_ref().unwrap().remove();
+        })
+        .unwrap();
+    *own.lock().unwrap() = Some(registration);
+    informer.start();
+    informer.ended().await;
+    assert_eq!(recorder.log().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn hc_29_removal_shutdown_and_stop_with_a_handler_in_a_call() {
+    let (informer, registration, recorder, release) = blocked().await;
+    registration.remove();
+    assert_eq!(recorder.log().len(), 1, "removal does not wait");
+    drop(release);
+    registration.shutdown().await;
+    assert_eq!(recorder.log().len(), 1);
+    informer.shutdown().await;
+
+    let (informer, _registration, recorder, release) = blocked().await;
+    informer.stop();
+    informer.core().lives().wait_for(|life| life.phase == super::super::Phase::Stopped).await.unwrap();
+    drop(release);
+    informer.ended().await;
+    assert_eq!(recorder.log().len(), 1, "what waited is dropped");
+}
+
+#[tokio::test(start_paused = true)]
+async fn prc_008_what_waits_can_be_told_before_the_end() {
+    let (informer, registration, recorder, release) = blocked().await;
+    drop(release);
+    informer.shutdown().await;
+    assert_eq!(recorder.log().len(), 11);
+    assert!(registration.has_synced());
+}

@@ -1,0 +1,48 @@
+//! Being told again.
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn hc_04_a_handler_that_asks_is_told_again_though_the_informer_does_not() {
+    let source = source();
+    source.add(pod("a")).unwrap();
+    let informer = builder(&source).build();
+    let (asks, silent) = (Recorder::default(), Recorder::default());
+    informer.add_handler(asks.clone().with(HandlerOptions::new().resync(Duration::from_secs(30)))).unwrap();
+    informer.add_handler(silent.clone()).unwrap();
+    informer.start();
+    informer.synced().await.unwrap();
+    tokio::time::sleep(Duration::from_secs(121)).await;
+    assert_eq!(asks.take(), ["initial a@1", "update a@1->1", "update a@1->1", "update a@1->1", "update a@1->1"]);
+    assert_eq!(silent.take(), ["initial a@1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_handler_can_bring_resyncs_to_an_informer_that_has_none() {
+    let source = source();
+    source.add(pod("a")).unwrap();
+    let (informer, silent) = running(&source, HandlerOptions::new()).await;
+    let late = Recorder::default();
+    informer.add_handler(late.clone().with(HandlerOptions::new().resync(Duration::from_secs(30)))).unwrap();
+    tokio::time::sleep(Duration::from_secs(61)).await;
+    assert_eq!(late.take(), ["initial a@1", "update a@1->1", "update a@1->1"]);
+    assert_eq!(silent.take(), ["initial a@1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rsy_010_a_look_that_finds_nobody_due_does_nothing() {
+    let source = source();
+    source.add(pod("a")).unwrap();
+    let informer = builder(&source).resync(Duration::from_secs(1)).build();
+    let recorder = Recorder::default();
+    informer.add_handler(recorder.clone().with(HandlerOptions::new().resync(Duration::from_secs(10)))).unwrap();
+    informer.start();
+    informer.synced().await.unwrap();
+    let commits = informer.core().table.commits();
+    tokio::time::sleep(Duration::from_millis(9_500)).await;
+    assert_eq!(recorder.take(), ["initial a@1"]);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(recorder.take(), ["update a@1->1"]);
+    assert_eq!(informer.core().table.commits(), commits, "the store was not written");
+    assert_eq!(source.requests().len(), 2, "the server was not asked");
+}

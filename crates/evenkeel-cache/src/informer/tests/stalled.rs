@@ -1,0 +1,74 @@
+//! A slow handler holds up nobody else, and in `latest` mode it costs no more than what there is.
+
+use super::*;
+use crate::handler::Delivery;
+
+#[tokio::test(start_paused = true)]
+async fn prc_002_of_64_handlers_one_stalls_and_63_hear_everything() {
+    let source = source();
+    (0..10).for_each(|i| drop(source.add(pod(&format!("p{i}"))).unwrap()));
+    let informer = builder(&source).build();
+    let recorders: Vec<Recorder> = (0..63).map(|_| Recorder::default()).collect();
+    for recorder in &recorders {
+        informer.add_handler(recorder.clone()).unwrap();
+    }
+    // It takes one event and never comes back for another.
+    let mut stalled = informer.subscribe(HandlerOptions::new().delivery(Delivery::Latest)).unwrap();
+    informer.start();
+    let first = stalled.next().await.unwrap();
+    assert!(matches!(first, Event::Add { initial: true, .. }));
+    for round in 0..1000 {
+        source.modify(pod(&format!("p{}", round % 10))).unwrap();
+        let passing = format!("short-lived-{round}");
+        source.add(pod(&passing)).unwrap();
+        source.delete(pod(&passing)).unwrap();
+        if round % 50 == 0 {
+            settle().await;
+        }
+    }
+    for recorder in &recorders {
+        recorder.heard(3010).await;
+        assert_eq!(recorder.log().len(), 3010);
+    }
+    let behind = stalled.registration().lag();
+    assert!(behind.pending <= 11, "ten objects and the one in hand, not {}", behind.pending);
+    // Once it goes on it learns what there is, in a few steps.
+    let mut last = std::collections::BTreeMap::from([(first.key().clone(), tell(&first))]);
+    while stalled.registration().lag().pending > 1 {
+        let event = stalled.next().await.unwrap();
+        last.insert(event.key().clone(), event.object().unwrap().resource_version().to_owned());
+    }
+    for object in informer.indexer().list() {
+        assert_eq!(last[object.key()], object.resource_version());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn prc_001_a_handler_that_hears_everything_has_a_queue_that_grows_and_shows() {
+    let source = source();
+    let informer = builder(&source).build();
+    let mut slow = informer.subscribe(HandlerOptions::new()).unwrap();
+    informer.start();
+    informer.synced().await.unwrap();
+    source.add(pod("a")).unwrap();
+    (1..3000).for_each(|_| drop(source.modify(pod("a")).unwrap()));
+    settle().await;
+    assert_eq!(slow.registration().lag().pending, 3000);
+    assert!(slow.registration().lag().since.is_some());
+    for _ in 0..3000 {
+        slow.next().await.unwrap();
+    }
+    assert_eq!(slow.registration().lag().pending, 1, "the last one may still be looked at");
+}
+
+#[tokio::test(start_paused = true)]
+async fn prc_003_what_is_told_before_a_handler_runs_waits_for_it() {
+    let source = source();
+    source.add(pod("a")).unwrap();
+    let informer = builder(&source).build();
+    let mut events = informer.subscribe(HandlerOptions::new()).unwrap();
+    informer.start();
+    informer.synced().await.unwrap();
+    settle().await;
+    assert_eq!(tell(&events.next().await.unwrap()), "initial a@1");
+}
