@@ -14,6 +14,7 @@
 //! - [`queue`]: what lies between reflector and store: `DeltaFifo`, keyed, and
 //!   `OrderedQueue`, in the order of the watch.
 //! - [`store`]: [`Indexer`], the objects by key and by any number of indexes.
+//! - [`testing`]: stand-ins for a source and a store, for tests.
 //! - [`handler`]: [`Handler`], who is told what happens, and ready-made ones.
 //!
 //! # What it promises
@@ -37,6 +38,7 @@ pub mod queue;
 pub mod reflector;
 pub mod source;
 pub mod store;
+pub mod testing;
 
 pub use evenkeel_core::{Obj, ObjectKey, ResourceInfo, ResourceVersion};
 pub use event::{Deleted, Event};

@@ -91,6 +91,23 @@ pub struct OwnerRef<'a> {
 }
 
 impl Header {
+    /// The members of an object that a header is read from, beside its metadata.
+    pub(crate) const MEMBERS: &[&str] = &["apiVersion", "kind"];
+
+    /// The members of its metadata that a header is read from.
+    pub(crate) const METADATA: &[&str] = &[
+        "name",
+        "namespace",
+        "uid",
+        "resourceVersion",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "generation",
+        "labels",
+        "finalizers",
+        "ownerReferences",
+    ];
+
     /// Reads the header of an object from its JSON, and checks that all of it is JSON.
     ///
     /// An object that has metadata but no name yields a header with an empty name: on its way to be created it may have

@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use crate::codec::{Codec, EncodeError, Json, Parsed, Payload};
 use crate::decode::{DecodeError, Misfit};
 use crate::header::Header;
-use crate::json::{JsonValue, path_at};
+use crate::json::{Cut, JsonPaths, JsonValue, path_at};
 use crate::resource::ResourceInfo;
 
 /// An object of kind `K`.
@@ -170,6 +170,47 @@ impl<K> Obj<K> {
             info: Arc::clone(&inner.info),
             id: inner.info.memo.number(),
         })
+    }
+
+    /// The object without what these paths lead to, cut out of the JSON as it is: no tree is built of it, and what stays
+    /// is copied once, into a payload of its own. If there is nothing to cut, this is the object itself, with whatever it
+    /// [keeps in memory](Self#what-it-keeps-in-memory).
+    ///
+    /// The header says what is left. An object that is left without a name, or without metadata, is an error.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use evenkeel_core::json::JsonPaths;
+    /// use evenkeel_core::{Obj, ResourceInfo};
+    /// use k8s_openapi::api::core::v1::Pod;
+    ///
+    /// let heavy = JsonPaths::new(["metadata.managedFields", "status"]).unwrap();
+    /// let json = r#"{"metadata":{"name":"a","managedFields":[{"manager":"x"}]},"status":{"phase":"Running"}}"#;
+    /// let pod = Obj::<Pod>::from_json(&Arc::new(ResourceInfo::of::<Pod>()), json)?.without(&heavy)?;
+    /// assert_eq!(&pod.raw()[..], br#"{"metadata":{"name":"a"}}"#);
+    /// # Ok::<(), evenkeel_core::DecodeError>(())
+    /// ```
+    pub fn without(&self, paths: &JsonPaths) -> Result<Self, DecodeError> {
+        self.cut(paths, Cut::These)
+    }
+
+    /// The object with nothing but what these paths lead to. Like [`without`](Self::without), which is the other way round;
+    /// what the object is called stays only if a path leads there.
+    pub fn only(&self, paths: &JsonPaths) -> Result<Self, DecodeError> {
+        self.cut(paths, Cut::Others)
+    }
+
+    fn cut(&self, paths: &JsonPaths, cut: Cut) -> Result<Self, DecodeError> {
+        let inner = &*self.inner;
+        let rest = paths.cut(inner.text(), cut).map_err(|error| DecodeError::from(error).of_kind(self.kind()))?;
+        let Some(rest) = rest.map(Bytes::from) else {
+            return Ok(self.clone());
+        };
+        if cut == Cut::Others || paths.may_reach(Header::MEMBERS, Header::METADATA) {
+            return Self::from_json(&inner.info, rest);
+        }
+        let parsed = Parsed { header: inner.header.clone(), payload: Payload::Json(rest) };
+        Ok(Self::new(&inner.info, parsed))
     }
 }
 

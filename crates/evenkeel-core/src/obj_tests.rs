@@ -186,3 +186,45 @@ fn a_value_becomes_an_object_if_it_has_a_name() {
     let obj = Obj::from_value(&info::<ConfigMap>(), &value).unwrap();
     assert_eq!((obj.key().as_str(), &*obj.typed().unwrap()), ("a", &value));
 }
+
+#[test]
+fn what_is_cut_out_is_gone_from_payload_and_header() {
+    let json = r#"{"kind":"Pod","metadata":{"namespace":"ns","name":"a","labels":{"app":"web","tier":"1"},
+        "finalizers":["x"],"managedFields":[{"manager":"m"}]},"spec":{"nodeName":"n1"}}"#;
+    let pod = Obj::<Pod>::from_json(&info::<Pod>(), json).unwrap();
+    let without = |path: &str| pod.without(&JsonPaths::new([path]).unwrap());
+
+    let lighter = without("metadata.managedFields").unwrap();
+    assert!(pod.path("metadata.managedFields").is_some() && lighter.path("metadata.managedFields").is_none());
+    assert_eq!((lighter.key(), lighter.label("app"), lighter.finalizers().len()), (pod.key(), Some("web"), 1));
+    assert_eq!(lighter.typed().unwrap().metadata.managed_fields, None);
+
+    let plainer = without("metadata.labels.app").unwrap();
+    assert_eq!((plainer.label("app"), plainer.label("tier")), (None, Some("1")));
+    for path in ["metadata.labels", "metadata[*].app"] {
+        assert_eq!(without(path).unwrap().label("app"), None, "{path}");
+    }
+    assert_eq!(without("metadata.finalizers[0]").unwrap().finalizers().len(), 0);
+    assert_eq!(without("kind").unwrap().header().kind(), None);
+    assert_eq!(without("kind").unwrap().kind(), "Pod", "its kind is known all the same");
+    assert!(matches!(without("metadata.name"), Err(DecodeError::NoName { .. })));
+    assert!(matches!(without("metadata"), Err(DecodeError::NoMetadata { .. })));
+    assert!(matches!(without("[*]"), Err(DecodeError::NoMetadata { .. })));
+}
+
+#[test]
+fn without_anything_to_cut_an_object_is_itself() {
+    let pod = Obj::<Pod>::from_json(&info::<Pod>(), r#"{"metadata":{"name":"a"}}"#).unwrap();
+    let same = pod.without(&JsonPaths::new(["metadata.managedFields", "status"]).unwrap()).unwrap();
+    assert!(Arc::ptr_eq(&pod.inner, &same.inner));
+}
+
+#[test]
+fn only_what_is_asked_for_is_left() {
+    let json = r#"{"metadata":{"name":"a","labels":{"app":"web"},"uid":"u"},"spec":{"nodeName":"n1","x":1}}"#;
+    let pod = Obj::<Pod>::from_json(&info::<Pod>(), json).unwrap();
+    let only = pod.only(&JsonPaths::new(["metadata.name", "metadata.uid", "spec.nodeName"]).unwrap()).unwrap();
+    assert_eq!(only.raw(), &r#"{"metadata":{"name":"a","uid":"u"},"spec":{"nodeName":"n1"}}"#);
+    assert_eq!((only.label("app"), only.uid()), (None, "u"));
+    assert!(matches!(pod.only(&JsonPaths::new(["spec"]).unwrap()), Err(DecodeError::NoMetadata { .. })));
+}

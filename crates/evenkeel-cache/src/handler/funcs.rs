@@ -22,10 +22,14 @@ use crate::{Deleted, Event};
 /// # drop(handler);
 /// ```
 pub struct HandlerFuncs<K> {
-    add: Option<Func<dyn FnMut(Obj<K>, bool) + Send>>,
-    update: Option<Func<dyn FnMut(Obj<K>, Obj<K>) + Send>>,
-    delete: Option<Func<dyn FnMut(Deleted<K>) + Send>>,
+    add: Option<Func<OnAdd<K>>>,
+    update: Option<Func<OnUpdate<K>>>,
+    delete: Option<Func<OnDelete<K>>>,
 }
+
+type OnAdd<K> = dyn FnMut(Obj<K>, bool) + Send;
+type OnUpdate<K> = dyn FnMut(Obj<K>, Obj<K>) + Send;
+type OnDelete<K> = dyn FnMut(Deleted<K>) + Send;
 
 /// A closure, and where it was written.
 struct Func<F: ?Sized> {

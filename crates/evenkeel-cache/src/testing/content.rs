@@ -1,0 +1,112 @@
+//! What a [`FakeSource`](super::FakeSource) holds, and what it says of it: no locks and no tasks here.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use evenkeel_core::codec::Change;
+use evenkeel_core::{ObjectKey, Reason, ResourceVersion, Status, StatusCause, StatusDetails, Untyped, WatchEvent};
+
+use crate::Object;
+use crate::source::WatchRequest;
+
+/// How many changes are remembered for watches that begin in the past.
+const HISTORY: usize = 10_000;
+
+/// Objects, the version that they have reached, and how it came to that.
+#[derive(Debug, Default)]
+pub(super) struct Content {
+    /// By key and uid: two lives of one name are two objects.
+    objects: BTreeMap<(ObjectKey, Box<str>), Object>,
+    version: u64,
+    history: VecDeque<(u64, WatchEvent<Untyped>)>,
+}
+
+impl Content {
+    pub(super) fn version(&self) -> u64 {
+        self.version
+    }
+
+    pub(super) fn resource_version(&self) -> ResourceVersion {
+        ResourceVersion::new(&self.version.to_string())
+    }
+
+    pub(super) fn objects(&self) -> Vec<Object> {
+        self.objects.values().cloned().collect()
+    }
+
+    /// Makes a change, of an object that has the next version already.
+    pub(super) fn change(&mut self, change: Change, object: Object) -> WatchEvent<Untyped> {
+        self.version += 1;
+        let id = (object.key().clone(), Box::from(object.uid()));
+        let event = match change {
+            Change::Added => WatchEvent::Added(object.clone()),
+            Change::Modified => WatchEvent::Modified(object.clone()),
+            Change::Deleted => WatchEvent::Deleted(object.clone()),
+        };
+        match change {
+            Change::Added | Change::Modified => drop(self.objects.insert(id, object)),
+            Change::Deleted => drop(self.objects.remove(&id)),
+        }
+        if self.history.len() == HISTORY {
+            self.history.pop_front();
+        }
+        self.history.push_back((self.version, event.clone()));
+        event
+    }
+
+    pub(super) fn forget_history(&mut self) {
+        self.history.clear();
+    }
+
+    /// What a watch has to be told before it hears what happens from now on.
+    pub(super) fn replay(
+        &self,
+        request: &WatchRequest,
+        watch_list: bool,
+    ) -> Result<VecDeque<WatchEvent<Untyped>>, Status> {
+        let text = &*request.resource_version;
+        if request.initial_events && watch_list {
+            let wanted = if text.is_empty() { 0 } else { parse(text)? };
+            return if wanted > self.version { Err(too_large(wanted, self.version)) } else { Ok(self.everything()) };
+        }
+        let wanted = parse(text)?;
+        if wanted == self.version {
+            return Ok(VecDeque::new());
+        }
+        if wanted > self.version {
+            return Err(too_large(wanted, self.version));
+        }
+        // A change is only known to be the next one after `wanted` if the one before it is known as well.
+        match self.history.front() {
+            Some((oldest, _)) if wanted >= *oldest => {
+                let later = self.history.iter().filter(|(version, _)| *version > wanted);
+                Ok(later.map(|(_, event)| event.clone()).collect())
+            }
+            _ => Err(Status::expired(format!("too old resource version: {wanted} ({})", self.version))),
+        }
+    }
+
+    /// All objects, and the bookmark that says that these were all.
+    fn everything(&self) -> VecDeque<WatchEvent<Untyped>> {
+        let end = WatchEvent::Bookmark { resource_version: self.resource_version(), initial_events_end: true };
+        self.objects.values().cloned().map(WatchEvent::Added).chain([end]).collect()
+    }
+}
+
+fn parse(version: &str) -> Result<u64, Status> {
+    version.parse().map_err(|_| Status::bad_request(format!("invalid resource version: {version:?}")))
+}
+
+/// As a real server says it.
+fn too_large(wanted: u64, current: u64) -> Status {
+    let cause = StatusCause {
+        reason: "ResourceVersionTooLarge".into(),
+        message: "Too large resource version".into(),
+        field: String::new(),
+    };
+    let message = format!("Timeout: Too large resource version: {wanted}, current: {current}");
+    Status::failure(504, Reason::TIMEOUT, message).with_details(StatusDetails {
+        causes: vec![cause],
+        retry_after_seconds: 1,
+        ..StatusDetails::default()
+    })
+}
