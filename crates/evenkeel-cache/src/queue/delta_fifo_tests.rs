@@ -1,6 +1,6 @@
 use super::*;
-use crate::queue::NothingKnown;
 use crate::queue::testing::{Known, drain, missed, object, objects, observed, take, texts, version};
+use crate::queue::{BATCH_LIMIT, NothingKnown};
 
 fn list(queue: &mut DeltaFifo, texts: &[&str], known: &dyn KnownObjects) {
     queue.replace(objects(texts), version("100"), known);
@@ -73,4 +73,370 @@ fn hc_07_only_deletions_in_a_row_are_merged() {
     assert_eq!(after(&[&m, &n]), ["Missed foo@5"]);
     let update = |q: &mut DeltaFifo| q.update(object("foo@6"));
     assert_eq!(after(&[&update, &update]), ["Updated foo@6", "Updated foo@6"]);
+}
+
+#[test]
+fn dfq_005_a_deletion_after_something_else_is_not_merged() {
+    let mut queue = DeltaFifo::new();
+    queue.add(object("foo@1"));
+    queue.delete(observed("foo@2"), &NothingKnown);
+    queue.add(object("foo@3"));
+    queue.add(object("foo@3"));
+    queue.delete(observed("foo@4"), &NothingKnown);
+    queue.delete(observed("foo@5"), &NothingKnown);
+    let want = ["Added foo@1", "Deleted foo@2", "Added foo@3", "Added foo@3", "Deleted foo@4"];
+    assert_eq!(take(&mut queue, 1).unwrap(), want);
+}
+
+#[test]
+fn dfq_006_without_a_store_only_what_is_queued_can_be_deleted() {
+    let mut queue = DeltaFifo::new();
+    queue.delete(observed("stranger@1"), &NothingKnown);
+    assert!(queue.is_empty());
+    queue.add(object("foo@1"));
+    queue.delete(observed("foo@2"), &NothingKnown);
+    assert_eq!(drain(&mut queue), [["Added foo@1", "Deleted foo@2"]]);
+}
+
+#[test]
+fn dfq_007_a_deletion_is_dropped_if_the_object_is_neither_queued_nor_known() {
+    let known = Known::of(&["foo@5"]);
+    let mut queue = DeltaFifo::new();
+    queue.delete(observed("foo@6"), &known);
+    queue.delete(observed("bar@6"), &known);
+    assert_eq!(drain(&mut queue), [["Deleted foo@6"]]);
+}
+
+#[test]
+fn hc_30_b_a_watched_deletion_of_an_object_never_seen_says_nothing() {
+    let mut queue = DeltaFifo::new();
+    list(&mut queue, &["foo@1"], &NothingKnown);
+    let known = Known::of(&["foo@1"]);
+    drain(&mut queue);
+    queue.delete(observed("never@2"), &known);
+    assert!(queue.pop(1).is_none());
+}
+
+#[test]
+fn dfq_008_a_dropped_deletion_still_counts_as_having_heard_something() {
+    let mut queue = DeltaFifo::new();
+    assert!(!queue.has_synced());
+    queue.delete(observed("stranger@1"), &NothingKnown);
+    assert!(queue.has_synced());
+}
+
+#[test]
+fn dfq_009_a_list_is_queued_in_its_order_even_behind_deletions() {
+    let known = Known::of(&["b@1"]);
+    let mut queue = DeltaFifo::new();
+    queue.delete(observed("b@2"), &known);
+    list(&mut queue, &["c@3", "b@4", "a@5"], &known);
+    let popped = drain(&mut queue);
+    assert_eq!(popped, [vec!["Deleted b@2", "Replaced b@4"], vec!["Replaced c@3"], vec!["Replaced a@5"]]);
+}
+
+#[test]
+fn hc_10_deleted_and_listed_again_is_not_collapsed() {
+    let known = Known::of(&["foo@1"]);
+    let mut queue = DeltaFifo::new();
+    queue.delete(observed("foo@1"), &known);
+    list(&mut queue, &["foo@2"], &known);
+    assert_eq!(drain(&mut queue), [["Deleted foo@1", "Replaced foo@2"]]);
+}
+
+#[test]
+fn dfq_010_what_is_only_queued_is_deleted_with_its_newest_state() {
+    let mut queue = DeltaFifo::new();
+    queue.add(object("a@1"));
+    queue.update(object("a@2"));
+    queue.add(object("b@3"));
+    queue.delete(observed("b@4"), &NothingKnown);
+    queue.add(object("c@5"));
+    queue.delete(missed("c@6"), &NothingKnown);
+    list(&mut queue, &[], &NothingKnown);
+    let popped = drain(&mut queue);
+    let want = [
+        vec!["Added a@1", "Updated a@2", "Missed a@2"],
+        // A real deletion absorbs the one that was found out.
+        vec!["Added b@3", "Deleted b@4"],
+        // What is known of a missed object is what was known of it.
+        vec!["Added c@5", "Missed c@6"],
+    ];
+    assert_eq!(popped, want);
+}
+
+/// Says that it has keys of which it then knows nothing.
+struct Forgetful(Vec<ObjectKey>);
+
+impl KnownObjects for Forgetful {
+    fn get(&self, _: &ObjectKey) -> Option<Object> {
+        None
+    }
+
+    fn keys(&self) -> Vec<ObjectKey> {
+        self.0.clone()
+    }
+}
+
+#[test]
+fn dfq_011_known_objects_that_a_list_has_not_are_deleted() {
+    let mut queue = DeltaFifo::new();
+    list(&mut queue, &["foo@5"], &Known::of(&["bar@6", "baz@7", "foo@5"]));
+    assert_eq!(drain(&mut queue), [["Replaced foo@5"], ["Missed bar@6"], ["Missed baz@7"]]);
+
+    let mut queue = DeltaFifo::new();
+    list(&mut queue, &["foo@5"], &Forgetful(vec![ObjectKey::cluster("bar")]));
+    assert_eq!(drain(&mut queue), [["Replaced foo@5"], ["Missed bar"]]);
+}
+
+#[test]
+fn hc_08_a_list_against_queue_and_store() {
+    let known = Known::of(&["foo@5", "bar@6", "baz@7"]);
+    let mut queue = DeltaFifo::new();
+    queue.add(object("baz@10"));
+    list(&mut queue, &["foo@5"], &known);
+    let want = [vec!["Added baz@10", "Missed baz@10"], vec!["Replaced foo@5"], vec!["Missed bar@6"]];
+    assert_eq!(drain(&mut queue), want);
+}
+
+#[test]
+fn hc_09_tombstones_carry_the_freshest_state() {
+    let known = Known::of(&["foo@5", "bar@6", "baz@7"]);
+    let mut queue = DeltaFifo::new();
+    queue.delete(observed("bar@6"), &known);
+    queue.add(object("bar@100"));
+    list(&mut queue, &["foo@5"], &known);
+    list(&mut queue, &["foo@5"], &known);
+    let want = [
+        vec!["Deleted bar@6", "Added bar@100", "Missed bar@100"],
+        vec!["Replaced foo@5", "Replaced foo@5"],
+        vec!["Missed baz@7"],
+    ];
+    assert_eq!(drain(&mut queue), want);
+}
+
+#[test]
+fn dfq_012_deletions_come_after_replacements() {
+    let mut queue = DeltaFifo::new();
+    list(&mut queue, &["z@1", "y@2"], &Known::of(&["a@3", "b@4"]));
+    let popped = drain(&mut queue).concat();
+    assert_eq!(popped, ["Replaced z@1", "Replaced y@2", "Missed a@3", "Missed b@4"]);
+}
+
+#[test]
+fn dfq_013_without_a_store_a_list_deletes_only_what_is_queued() {
+    let mut queue = DeltaFifo::new();
+    queue.add(object("gone@1"));
+    drain(&mut queue);
+    queue.add(object("queued@2"));
+    list(&mut queue, &["foo@5"], &NothingKnown);
+    assert_eq!(drain(&mut queue), [vec!["Added queued@2", "Missed queued@2"], vec!["Replaced foo@5"]]);
+}
+
+#[test]
+fn dfq_014_the_version_of_a_list_makes_no_difference() {
+    let after = |text: &str| {
+        let mut queue = DeltaFifo::new();
+        queue.replace(objects(&["foo@5"]), version(text), &NothingKnown);
+        queue.bookmark(version(text));
+        drain(&mut queue)
+    };
+    assert_eq!(after("1"), after(""));
+    assert_eq!(after("1"), [["Replaced foo@5"]]);
+}
+
+#[test]
+fn dfq_015_a_list_is_queued_whole() {
+    // Every object has a key, so nothing can fail between the first and the last.
+    let names: Vec<String> = (0..500).map(|number| format!("a{number}@1")).collect();
+    let mut queue = DeltaFifo::new();
+    list(&mut queue, &names.iter().map(String::as_str).collect::<Vec<_>>(), &NothingKnown);
+    assert_eq!(queue.len(), 500);
+    let want: Vec<String> = names.iter().map(|name| format!("Replaced {name}")).collect();
+    assert_eq!(drain(&mut queue).concat(), want);
+}
+
+#[test]
+fn dfq_016_a_resync_tells_of_what_is_not_queued() {
+    let known = Known::of(&["bar@6", "foo@5"]);
+    let mut queue = DeltaFifo::new();
+    queue.update(object("foo@7"));
+    queue.resync(&known);
+    assert_eq!(drain(&mut queue), [["Updated foo@7"], ["Sync bar@6"]]);
+    queue.delete(observed("foo@8"), &known);
+    queue.resync(&known);
+    assert_eq!(drain(&mut queue), [["Deleted foo@8"], ["Sync bar@6"]]);
+    queue.resync(&NothingKnown);
+    assert!(queue.is_empty());
+}
+
+#[test]
+fn dfq_017_a_resync_skips_what_is_gone_meanwhile() {
+    let mut queue = DeltaFifo::new();
+    queue.resync(&Forgetful(vec![ObjectKey::cluster("bar")]));
+    assert!(queue.is_empty());
+}
+
+#[test]
+fn dfq_022_synced_when_the_first_list_is_processed() {
+    type Step = fn(&mut DeltaFifo);
+    let synced = |steps: &[Step]| {
+        let mut queue = DeltaFifo::new();
+        steps.iter().for_each(|step| step(&mut queue));
+        queue.has_synced()
+    };
+    let add: Step = |queue| queue.add(object("a@1"));
+    let update: Step = |queue| queue.update(object("a@1"));
+    let delete: Step = |queue| queue.delete(observed("a@1"), &NothingKnown);
+    let replace: Step = |queue| list(queue, &["a@1", "b@1"], &NothingKnown);
+    let nothing: Step = |queue| list(queue, &[], &NothingKnown);
+    let pop: Step = |queue| assert!(take(queue, 1).is_some());
+    assert!(!synced(&[]));
+    assert!(synced(&[add]) && synced(&[update]) && synced(&[delete]));
+    assert!(synced(&[nothing]));
+    assert!(!synced(&[replace]) && !synced(&[replace, pop]));
+    assert!(synced(&[replace, pop, pop]));
+    assert!(synced(&[add, replace]));
+    // What the list makes known to be gone is part of it.
+    let gone: Step = |queue| list(queue, &["a@1"], &Known::of(&["b@1"]));
+    assert!(!synced(&[gone, pop]));
+    assert!(synced(&[gone, pop, pop]));
+}
+
+#[test]
+fn dfq_023_an_object_that_is_listed_twice_counts_once() {
+    let mut queue = DeltaFifo::new();
+    list(&mut queue, &["a@1", "a@1"], &NothingKnown);
+    assert!(!queue.has_synced());
+    assert_eq!(take(&mut queue, 1).unwrap(), ["Replaced a@1", "Replaced a@1"]);
+    assert!(queue.has_synced());
+}
+
+#[test]
+fn dfq_024_all_of_the_first_list_is_initial_and_nothing_else() {
+    let mut queue = DeltaFifo::new();
+    list(&mut queue, &["a@1", "b@1"], &NothingKnown);
+    queue.update(object("c@2"));
+    let batches: Vec<(bool, usize)> =
+        std::iter::from_fn(|| queue.pop(BATCH_LIMIT)).map(|batch| (batch.initial, batch.count)).collect();
+    assert_eq!(batches, [(true, 2), (false, 1)]);
+}
+
+#[test]
+fn dfq_025_synced_only_after_the_last_initial_object_is_processed() {
+    let mut queue = DeltaFifo::new();
+    list(&mut queue, &["a@1"], &NothingKnown);
+    let batch = queue.pop(BATCH_LIMIT).unwrap();
+    assert!(batch.initial && !queue.has_synced());
+    queue.processed(batch.count);
+    assert!(queue.has_synced());
+}
+
+#[test]
+fn hc_16_an_empty_first_list_syncs_at_once() {
+    let mut queue = DeltaFifo::new();
+    queue.replace(Vec::new(), version("5"), &NothingKnown);
+    assert!(queue.has_synced() && queue.pop(1).is_none());
+}
+
+#[test]
+fn dfq_026_once_synced_it_stays_synced() {
+    let known = Known::of(&["b@1"]);
+    let mut queue = DeltaFifo::new();
+    queue.resync(&known);
+    assert!(!queue.has_synced());
+    list(&mut queue, &["b@1"], &known);
+    drain(&mut queue);
+    assert!(queue.has_synced());
+    list(&mut queue, &["b@2", "c@1"], &known);
+    queue.resync(&known);
+    assert!(queue.has_synced());
+    assert!(!queue.pop(1).unwrap().initial);
+}
+
+#[test]
+fn dfq_030_what_could_not_be_processed_does_not_come_back() {
+    let mut queue = DeltaFifo::new();
+    list(&mut queue, &["a@1"], &NothingKnown);
+    let batch = queue.pop(1).unwrap();
+    let count = batch.count;
+    drop(batch);
+    queue.processed(count);
+    assert!(queue.has_synced() && queue.pop(1).is_none());
+}
+
+#[test]
+fn dfq_034_up_to_the_limit_nothing_is_put_together() {
+    let mut queue = DeltaFifo::new();
+    for number in 0..MAX_DELTAS_PER_KEY {
+        queue.update(object(&format!("a@{}", number + 1)));
+    }
+    assert_eq!(take(&mut queue, 1).unwrap().len(), MAX_DELTAS_PER_KEY);
+}
+
+#[test]
+fn dfq_034_updates_beyond_the_limit_are_put_together_to_the_newest() {
+    let mut queue = DeltaFifo::new();
+    for number in 1..=10 * MAX_DELTAS_PER_KEY {
+        queue.update(object(&format!("a@{number}")));
+        assert!(queue.entries.values().all(|entry| entry.len() <= MAX_DELTAS_PER_KEY));
+    }
+    let popped = take(&mut queue, 1).unwrap();
+    assert_eq!(popped.last().unwrap(), &format!("Updated a@{}", 10 * MAX_DELTAS_PER_KEY));
+}
+
+#[test]
+fn dfq_034_who_lags_is_told_of_the_first_deletion_and_the_last_state() {
+    let mut queue = DeltaFifo::new();
+    queue.update(object("a@1"));
+    queue.update(object("a@2"));
+    for number in 1..=40 {
+        queue.delete(observed(&format!("a@{number}0")), &NothingKnown);
+        queue.add(object(&format!("a@{number}1")));
+    }
+    let popped = take(&mut queue, 1).unwrap();
+    // 64 deltas were put together when the 65th came.
+    assert_eq!(&popped[..3], ["Updated a@2", "Deleted a@10", "Added a@311"]);
+    assert_eq!(popped.last().unwrap(), "Added a@401");
+    assert!(popped.len() <= MAX_DELTAS_PER_KEY);
+}
+
+#[test]
+fn a_batch_has_all_deltas_of_each_of_its_objects() {
+    let mut queue = DeltaFifo::new();
+    for text in ["a@1", "b@2", "c@3", "b@4", "a@5"] {
+        queue.update(object(text));
+    }
+    // Two of a, two of b, one of c.
+    assert_eq!(queue.pop(3).unwrap().count, 1);
+    let batch = queue.pop(3).unwrap();
+    assert_eq!(
+        (texts(&batch), batch.count),
+        (vec!["Updated b@2".into(), "Updated b@4".into(), "Updated c@3".into()], 2)
+    );
+    queue.update(object("d@6"));
+    queue.update(object("d@7"));
+    // More than the limit, if one object alone has more.
+    assert_eq!(queue.pop(1).unwrap().deltas.len(), 2);
+}
+
+#[test]
+fn leg_008_what_came_and_went_while_queued_is_deleted() {
+    let known = Known::of(&["old@1"]);
+    let mut queue = DeltaFifo::new();
+    queue.add(object("new@2"));
+    list(&mut queue, &["old@1"], &known);
+    assert_eq!(drain(&mut queue), [vec!["Added new@2", "Missed new@2"], vec!["Replaced old@1"]]);
+}
+
+#[test]
+fn an_emptied_queue_gives_back_the_room_of_a_long_list() {
+    let mut queue = DeltaFifo::new();
+    let long: Vec<Object> = (0..20_000).map(|number| object(&format!("a{number}@1"))).collect();
+    queue.replace(long, version("1"), &NothingKnown);
+    while let Some(batch) = queue.pop(BATCH_LIMIT) {
+        queue.recycle(batch.deltas);
+    }
+    assert!(queue.order.capacity() <= ROOM_KEPT && queue.entries.capacity() <= ROOM_KEPT);
+    assert!(queue.spare.is_empty() && queue.spare.capacity() >= BATCH_LIMIT);
 }

@@ -31,3 +31,447 @@ fn rfq_016_an_atomic_list_is_one_delta() {
     queue.replace(objects(&["foo@5", "bar@6"]), version("7"), &Known::of(&["old@1"]));
     assert_eq!(drain(&mut queue), [["Added baz@10"], ["ReplacedAll[foo@5 bar@6]@7"]]);
 }
+
+fn list(queue: &mut OrderedQueue, texts: &[&str], known: &dyn KnownObjects) {
+    queue.replace(objects(texts), version("100"), known);
+}
+
+/// The batches that come out, each with whether it is initial.
+fn batches(queue: &mut OrderedQueue, limit: usize) -> Vec<(bool, Vec<String>)> {
+    let next = || {
+        let batch = queue.pop(limit)?;
+        queue.processed(batch.count);
+        assert_eq!(batch.count, batch.deltas.len());
+        Some((batch.initial, texts(&batch)))
+    };
+    std::iter::from_fn(next).collect()
+}
+
+fn sizes(queue: &mut OrderedQueue) -> Vec<usize> {
+    batches(queue, BATCH_LIMIT).into_iter().map(|(_, deltas)| deltas.len()).collect()
+}
+
+#[test]
+fn rfq_002_one_by_one_if_asked_to() {
+    let mut queue = atomic();
+    queue.add(object("foo@1"));
+    queue.update(object("bar@2"));
+    assert_eq!(queue.pop(1).unwrap().deltas.len(), 1);
+    // No limit at all would be no progress at all.
+    assert_eq!(queue.pop(0).unwrap().deltas.len(), 1);
+    assert!(queue.pop(1).is_none());
+}
+
+#[test]
+fn rfq_003_a_deletion_is_queued_whether_known_or_not() {
+    for mut queue in [atomic(), per_item()] {
+        queue.delete(observed("stranger@1"), &NothingKnown);
+        let batch = queue.pop(1).unwrap();
+        // Whoever applies it finds the key, and that there is nothing to delete.
+        assert_eq!(batch.deltas[0].key(), Some(&ObjectKey::cluster("stranger")));
+        assert!(batch.deltas[0].is_deleted());
+    }
+}
+
+#[test]
+fn hc_30_b_a_watched_deletion_of_an_object_never_seen_changes_nothing_when_it_is_applied() {
+    let mut queue = atomic();
+    queue.delete(observed("never@2"), &NothingKnown);
+    let mut store = Known::of(&["foo@1"]);
+    queue.pop(1).unwrap().deltas.into_iter().for_each(|delta| store.apply(delta));
+    assert_eq!(store.texts(), ["foo@1"]);
+}
+
+#[test]
+fn rfq_004_the_mode_says_whether_the_store_is_asked() {
+    /// Nobody may ask it.
+    struct Private;
+    impl KnownObjects for Private {
+        fn get(&self, key: &ObjectKey) -> Option<Object> {
+            panic!("asked for {key}");
+        }
+        fn keys(&self) -> Vec<ObjectKey> {
+            panic!("asked for keys");
+        }
+    }
+    let mut queue = atomic();
+    queue.delete(observed("a@1"), &Private);
+    queue.replace(objects(&["a@1"]), version("1"), &Private);
+    queue.resync(&Private);
+    assert_eq!(queue.len(), 3);
+    assert_eq!((atomic().asks_for_known(), per_item().asks_for_known()), (false, true));
+    assert_eq!(Mode::default(), Mode::Atomic);
+}
+
+#[test]
+fn rfq_005_the_key_of_every_delta_about_one_object_is_known() {
+    for delta in [Delta::Added(object("a@1")), Delta::Sync(object("a@1")), Delta::Deleted(missed("a@1"))] {
+        assert_eq!(delta.key().unwrap().as_str(), "a", "{}", text(&delta));
+    }
+    assert!(Delta::SyncAll.key().is_none());
+}
+
+#[test]
+fn rfq_008_what_was_popped_is_not_kept() {
+    let mut queue = atomic();
+    let object = object("a@1");
+    queue.add(object.clone());
+    queue.add(object.clone());
+    drop(queue.pop(1));
+    let vector = queue.pop(1).unwrap().deltas;
+    queue.recycle(vector);
+    let info = std::sync::Arc::clone(object.resource());
+    drop(object);
+    // This one, and nothing of the queue.
+    assert_eq!((std::sync::Arc::strong_count(&info), queue.len()), (1, 0));
+}
+
+#[test]
+fn rfq_009_a_list_is_queued_whole() {
+    let names: Vec<String> = (0..500).map(|number| format!("a{number}@1")).collect();
+    let mut queue = per_item();
+    list(&mut queue, &names.iter().map(String::as_str).collect::<Vec<_>>(), &NothingKnown);
+    let want: Vec<String> = names.iter().map(|name| format!("Replaced {name}")).collect();
+    assert_eq!(drain(&mut queue).concat(), want);
+}
+
+#[test]
+fn rfq_010_queued_objects_that_a_list_has_not_are_deleted_in_the_order_they_came() {
+    let mut queue = per_item();
+    for text in ["c@1", "b@2", "a@3", "c@4"] {
+        queue.update(object(text));
+    }
+    queue.delete(observed("b@5"), &NothingKnown);
+    list(&mut queue, &["x@9"], &NothingKnown);
+    let popped = drain(&mut queue).concat();
+    assert_eq!(&popped[5..], ["Missed c@4", "Missed a@3", "Replaced x@9"]);
+}
+
+#[test]
+fn rfq_011_known_objects_that_a_list_has_not_are_deleted() {
+    struct Forgetful;
+    impl KnownObjects for Forgetful {
+        fn get(&self, _: &ObjectKey) -> Option<Object> {
+            None
+        }
+        fn keys(&self) -> Vec<ObjectKey> {
+            vec![ObjectKey::cluster("bar")]
+        }
+    }
+    let mut queue = per_item();
+    list(&mut queue, &["foo@5"], &Known::of(&["bar@6", "baz@7", "foo@5"]));
+    assert_eq!(drain(&mut queue).concat(), ["Missed bar@6", "Missed baz@7", "Replaced foo@5"]);
+    list(&mut queue, &[], &Forgetful);
+    assert_eq!(drain(&mut queue).concat(), ["Missed bar"]);
+    // What is queued is not looked up, even if it is about to be deleted.
+    queue.delete(observed("bar@8"), &NothingKnown);
+    list(&mut queue, &[], &Known::of(&["bar@6"]));
+    assert_eq!(drain(&mut queue).concat(), ["Deleted bar@8"]);
+}
+
+#[test]
+fn rfq_012_deletions_come_before_replacements() {
+    let mut queue = per_item();
+    queue.delete(observed("z@1"), &NothingKnown);
+    list(&mut queue, &["z@2", "y@3"], &Known::of(&["a@4"]));
+    assert_eq!(drain(&mut queue).concat(), ["Deleted z@1", "Missed a@4", "Replaced z@2", "Replaced y@3"]);
+}
+
+#[test]
+fn hc_08_a_list_against_queue_and_store() {
+    let mut queue = per_item();
+    queue.add(object("baz@10"));
+    list(&mut queue, &["foo@5"], &Known::of(&["foo@5", "bar@6", "baz@7"]));
+    assert_eq!(drain(&mut queue).concat(), ["Added baz@10", "Missed baz@10", "Missed bar@6", "Replaced foo@5"]);
+}
+
+#[test]
+fn hc_09_tombstones_carry_the_freshest_state() {
+    let known = Known::of(&["foo@5", "bar@6", "baz@7"]);
+    let mut queue = per_item();
+    queue.delete(observed("bar@6"), &known);
+    queue.add(object("bar@100"));
+    list(&mut queue, &["foo@5"], &known);
+    let first = ["Deleted bar@6", "Added bar@100", "Missed bar@100", "Missed baz@7", "Replaced foo@5"];
+    list(&mut queue, &["foo@5"], &known);
+    assert_eq!(drain(&mut queue).concat(), [&first[..], &["Replaced foo@5"]].concat());
+}
+
+#[test]
+fn hc_10_deleted_and_listed_again_is_not_collapsed() {
+    let known = Known::of(&["foo@1"]);
+    let mut queue = per_item();
+    queue.delete(observed("foo@1"), &known);
+    list(&mut queue, &["foo@2"], &known);
+    assert_eq!(sizes(&mut queue), [1, 1]);
+}
+
+#[test]
+fn rfq_013_a_list_is_replaced_never_sync() {
+    let mut queue = per_item();
+    list(&mut queue, &["a@1"], &Known::of(&["a@1"]));
+    assert_eq!(drain(&mut queue).concat(), ["Replaced a@1"]);
+}
+
+#[test]
+fn rfq_014_a_resync_tells_of_what_is_not_queued() {
+    let known = Known::of(&["bar@6", "foo@5"]);
+    let mut queue = per_item();
+    queue.update(object("foo@7"));
+    queue.resync(&known);
+    assert_eq!(drain(&mut queue).concat(), ["Updated foo@7", "Sync bar@6"]);
+    queue.delete(observed("foo@8"), &known);
+    queue.delete(observed("stranger@8"), &known);
+    queue.resync(&known);
+    assert_eq!(drain(&mut queue).concat(), ["Deleted foo@8", "Deleted stranger@8", "Sync bar@6"]);
+}
+
+#[test]
+fn rfq_018_every_list_is_queued_even_an_equal_one() {
+    let mut queue = atomic();
+    for _ in 0..2 {
+        queue.replace(objects(&["a@1"]), version("7"), &NothingKnown);
+    }
+    queue.replace(Vec::new(), version("8"), &NothingKnown);
+    assert_eq!(drain(&mut queue).concat(), ["ReplacedAll[a@1]@7", "ReplacedAll[a@1]@7", "ReplacedAll[]@8"]);
+}
+
+#[test]
+fn rfq_016_a_list_is_moved_not_copied() {
+    let mut queue = atomic();
+    let list = vec![object("a@1"); 50_000];
+    let place = list.as_ptr();
+    queue.replace(list, version("7"), &NothingKnown);
+    let batch = queue.pop(BATCH_LIMIT).unwrap();
+    assert!(matches!(&batch.deltas[..], [Delta::ReplacedAll { objects, .. }] if objects.as_ptr() == place));
+}
+
+#[test]
+fn rfq_019_a_resync_is_one_delta_whatever_is_queued() {
+    let mut queue = atomic();
+    queue.update(object("foo@1"));
+    queue.resync(&Known::of(&["foo@1", "bar@2"]));
+    queue.resync(&NothingKnown);
+    assert_eq!(drain(&mut queue).concat(), ["Updated foo@1", "SyncAll", "SyncAll"]);
+}
+
+#[test]
+fn rfq_020_bookmarks_are_queued_in_atomic_mode_only_and_begin_nothing() {
+    let mut queue = atomic();
+    queue.bookmark(version("9"));
+    assert!(!queue.has_synced());
+    assert_eq!(drain(&mut queue).concat(), ["Bookmark 9"]);
+    assert!(!queue.has_synced());
+    let mut queue = per_item();
+    queue.bookmark(version("9"));
+    assert!(queue.is_empty() && !queue.has_synced());
+}
+
+#[test]
+fn rfq_021_the_length_is_right_after_every_push() {
+    let mut queue = atomic();
+    let mut lengths = Vec::new();
+    queue.bookmark(version("9"));
+    lengths.push(queue.len());
+    queue.add(object("a@1"));
+    lengths.push(queue.len());
+    queue.replace(objects(&["a@1", "b@2"]), version("9"), &NothingKnown);
+    lengths.push(queue.len());
+    queue.resync(&NothingKnown);
+    lengths.push(queue.len());
+    drop(queue.pop(1));
+    lengths.push(queue.len());
+    assert_eq!(lengths, [1, 2, 3, 4, 3]);
+}
+
+#[test]
+fn rfq_022_synced_when_all_is_processed_that_was_queued_with_the_first_list() {
+    for queue in [atomic, per_item] {
+        let pushes: [fn(&mut OrderedQueue); 3] = [
+            |queue| queue.add(object("a@1")),
+            |queue| queue.update(object("a@1")),
+            |queue| queue.delete(observed("a@1"), &NothingKnown),
+        ];
+        for push in pushes {
+            let mut queue = queue();
+            assert!(!queue.has_synced());
+            push(&mut queue);
+            assert!(queue.has_synced());
+        }
+    }
+    // Tombstones count.
+    let mut queue = per_item();
+    list(&mut queue, &["a@1", "b@1"], &Known::of(&["c@1"]));
+    let synced: Vec<bool> = (0..3).map(|_| take(&mut queue, 1).is_some() && queue.has_synced()).collect();
+    assert_eq!(synced, [false, false, true]);
+    // So do bookmarks that came before.
+    let mut queue = atomic();
+    queue.bookmark(version("1"));
+    list(&mut queue, &["a@1"], &NothingKnown);
+    queue.add(object("b@2"));
+    let synced: Vec<bool> = (0..2).map(|_| take(&mut queue, 1).is_some() && queue.has_synced()).collect();
+    assert_eq!(synced, [false, true]);
+}
+
+#[test]
+fn rfq_023_an_empty_first_list() {
+    let mut queue = per_item();
+    list(&mut queue, &[], &NothingKnown);
+    assert!(queue.has_synced());
+    let mut queue = atomic();
+    list(&mut queue, &[], &NothingKnown);
+    assert!(!queue.has_synced());
+    drain(&mut queue);
+    assert!(queue.has_synced());
+}
+
+#[test]
+fn hc_16_an_empty_first_list_brings_its_version() {
+    let mut queue = atomic();
+    queue.replace(Vec::new(), version("5"), &NothingKnown);
+    assert!(!queue.has_synced());
+    assert_eq!(take(&mut queue, BATCH_LIMIT).unwrap(), ["ReplacedAll[]@5"]);
+    assert!(queue.has_synced() && queue.is_empty());
+}
+
+#[test]
+fn rfq_024_an_object_that_is_listed_twice_counts_twice() {
+    let mut queue = per_item();
+    list(&mut queue, &["a@1", "a@1"], &NothingKnown);
+    let synced: Vec<bool> = (0..2).map(|_| take(&mut queue, BATCH_LIMIT).is_some() && queue.has_synced()).collect();
+    assert_eq!(synced, [false, true]);
+}
+
+#[test]
+fn rfq_025_synced_only_after_the_last_initial_delta_is_processed() {
+    for mut queue in [atomic(), per_item()] {
+        list(&mut queue, &["a@1"], &NothingKnown);
+        let batch = queue.pop(BATCH_LIMIT).unwrap();
+        assert!(!queue.has_synced());
+        // Whatever became of it.
+        let count = batch.count;
+        drop(batch);
+        queue.processed(count);
+        assert!(queue.has_synced());
+    }
+}
+
+#[test]
+fn rfq_026_what_the_first_list_brought_is_initial() {
+    let mut queue = per_item();
+    list(&mut queue, &["a@1", "b@1"], &NothingKnown);
+    list(&mut queue, &["a@1", "b@1"], &NothingKnown);
+    let initial: Vec<bool> = batches(&mut queue, 1).into_iter().map(|(initial, _)| initial).collect();
+    assert_eq!(initial, [true, true, false, false]);
+    let mut queue = atomic();
+    queue.bookmark(version("1"));
+    assert!(queue.pop(1).unwrap().initial);
+    queue.add(object("a@1"));
+    assert!(!queue.pop(1).unwrap().initial);
+}
+
+#[test]
+fn rfq_027_a_batch_has_a_thousand_deltas_and_none_that_is_about_all() {
+    assert_eq!(BATCH_LIMIT, 1000);
+    let mut queue = atomic();
+    for number in 0..1001 {
+        queue.add(object(&format!("a{number}@1")));
+    }
+    assert_eq!(sizes(&mut queue), [1000, 1]);
+
+    queue.add(object("a@1"));
+    queue.update(object("b@1"));
+    queue.delete(observed("c@1"), &NothingKnown);
+    queue.resync(&NothingKnown);
+    queue.add(object("a@2"));
+    queue.bookmark(version("3"));
+    list(&mut queue, &["a@2"], &NothingKnown);
+    queue.add(object("d@2"));
+    queue.add(object("e@2"));
+    assert_eq!(sizes(&mut queue), [3, 1, 1, 1, 1, 2]);
+}
+
+#[test]
+fn rfq_028_a_batch_ends_before_an_object_that_it_has_already() {
+    let mut queue = atomic();
+    for text in ["a@1", "b@2", "a@3", "c@4", "c@5"] {
+        queue.update(object(text));
+    }
+    assert_eq!(sizes(&mut queue), [2, 2, 1]);
+    assert!(queue.keys.is_empty());
+}
+
+#[test]
+fn hc_12_batches() {
+    fn of(texts: &[&str], initial: bool) -> (bool, Vec<String>) {
+        (initial, texts.iter().map(|text| (*text).into()).collect())
+    }
+    let mut queue = per_item();
+    list(&mut queue, &["o1@1", "o2@1", "o3@1"], &NothingKnown);
+    queue.update(object("o4@2"));
+    let want =
+        [of(&["Replaced o1@1", "Replaced o2@1"], true), of(&["Replaced o3@1"], true), of(&["Updated o4@2"], false)];
+    assert_eq!(batches(&mut queue, 2), want);
+
+    let mut queue = per_item();
+    list(&mut queue, &["o1@1", "o2@1"], &NothingKnown);
+    queue.update(object("o2@2"));
+    queue.update(object("o3@2"));
+    let want = [of(&["Replaced o1@1", "Replaced o2@1"], true), of(&["Updated o2@2", "Updated o3@2"], false)];
+    assert_eq!(batches(&mut queue, BATCH_LIMIT), want);
+
+    let mut queue = per_item();
+    list(&mut queue, &["o1@1"], &NothingKnown);
+    queue.update(object("o1@2"));
+    queue.update(object("o1@3"));
+    assert_eq!(sizes(&mut queue), [1, 1, 1]);
+}
+
+#[test]
+fn rfq_029_what_is_about_all_comes_alone() {
+    let mut queue = atomic();
+    queue.bookmark(version("1"));
+    queue.add(object("a@2"));
+    assert_eq!(sizes(&mut queue), [1, 1]);
+}
+
+#[test]
+fn rfq_030_singly_or_in_batches_the_effect_is_the_same() {
+    let applied = |limit: usize| {
+        let mut queue = per_item();
+        let mut store = Known::of(&["a@1", "z@1"]);
+        list(&mut queue, &["a@2", "b@2"], &store.clone());
+        queue.update(object("b@3"));
+        queue.delete(observed("a@4"), &NothingKnown);
+        while let Some(batch) = queue.pop(limit) {
+            batch.deltas.into_iter().for_each(|delta| store.apply(delta));
+        }
+        store.texts()
+    };
+    assert_eq!(applied(1), ["b@3"]);
+    assert_eq!(applied(BATCH_LIMIT), applied(1));
+}
+
+#[test]
+fn rfq_031_a_batch_counts_for_all_its_deltas() {
+    let mut queue = per_item();
+    list(&mut queue, &["a@1", "b@1", "c@1"], &NothingKnown);
+    let batch = queue.pop(2).unwrap();
+    queue.processed(batch.count);
+    assert!(!queue.has_synced());
+    let batch = queue.pop(2).unwrap();
+    assert_eq!((batch.count, batch.initial), (1, true));
+    queue.processed(batch.count);
+    assert!(queue.has_synced());
+}
+
+#[test]
+fn an_emptied_queue_gives_back_the_room_of_a_long_list() {
+    let mut queue = per_item();
+    queue.replace((0..20_000).map(|number| object(&format!("a{number}@1"))).collect(), version("1"), &NothingKnown);
+    while let Some(batch) = queue.pop(BATCH_LIMIT) {
+        queue.recycle(batch.deltas);
+    }
+    assert!(queue.deltas.capacity() <= ROOM_KEPT);
+    assert!(queue.spare.is_empty() && queue.spare.capacity() >= BATCH_LIMIT);
+}
