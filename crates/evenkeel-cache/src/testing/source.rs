@@ -179,6 +179,11 @@ impl FakeSource {
         self.tell(&mut state, || Ok(event.clone()));
     }
 
+    /// Sends the watches an event as it is. What the source has does not change.
+    pub fn send(&self, event: WatchEvent<Untyped>) {
+        self.tell(&mut self.state(), || Ok(event.clone()));
+    }
+
     /// Sends the watches an error event. The stream stays open, as far as the source is concerned.
     pub fn send_error(&self, status: Status) {
         self.tell(&mut self.state(), || Ok(WatchEvent::Error(Box::new(status.clone()))));

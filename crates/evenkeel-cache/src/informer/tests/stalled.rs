@@ -5,7 +5,7 @@ use crate::handler::Delivery;
 
 #[tokio::test(start_paused = true)]
 async fn prc_002_of_64_handlers_one_stalls_and_63_hear_everything() {
-    let source = source();
+    let source = source().with_buffer(10_000);
     (0..10).for_each(|i| drop(source.add(pod(&format!("p{i}"))).unwrap()));
     let informer = builder(&source).build();
     let recorders: Vec<Recorder> = (0..63).map(|_| Recorder::default()).collect();
@@ -45,7 +45,7 @@ async fn prc_002_of_64_handlers_one_stalls_and_63_hear_everything() {
 
 #[tokio::test(start_paused = true)]
 async fn prc_001_a_handler_that_hears_everything_has_a_queue_that_grows_and_shows() {
-    let source = source();
+    let source = source().with_buffer(10_000);
     let informer = builder(&source).build();
     let mut slow = informer.subscribe(HandlerOptions::new()).unwrap();
     informer.start();
@@ -63,7 +63,7 @@ async fn prc_001_a_handler_that_hears_everything_has_a_queue_that_grows_and_show
 
 #[tokio::test(start_paused = true)]
 async fn prc_003_what_is_told_before_a_handler_runs_waits_for_it() {
-    let source = source();
+    let source = source().with_buffer(10_000);
     source.add(pod("a")).unwrap();
     let informer = builder(&source).build();
     let mut events = informer.subscribe(HandlerOptions::new()).unwrap();
