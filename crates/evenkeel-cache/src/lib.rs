@@ -30,6 +30,7 @@
 #![forbid(unsafe_code)]
 
 pub mod event;
+pub mod metrics;
 pub mod queue;
 pub mod reflector;
 pub mod source;
