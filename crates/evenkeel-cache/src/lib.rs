@@ -34,6 +34,7 @@
 pub mod event;
 pub mod handler;
 pub mod informer;
+pub mod metrics;
 pub mod queue;
 pub mod reflector;
 pub mod source;

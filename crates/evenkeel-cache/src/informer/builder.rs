@@ -50,7 +50,7 @@ impl<K> SharedInformer<K> {
             resync: Duration::ZERO,
             queue: QueueKind::default(),
             indexes: vec![Index::by_namespace()],
-            reflector: Reflector::builder(Arc::new(source), info),
+            reflector: Reflector::builder(Arc::new(source), Arc::clone(info)),
             kind: PhantomData,
         }
     }
@@ -149,14 +149,14 @@ pub(super) async fn drive(core: Arc<Core>, guard: TaskGuard) {
     let _guard = guard;
     let _end = Ended(Arc::clone(&core));
     let Some(Engine { reflector, queue }) = core.take_engine() else { return };
-    let reflector = reflector.resync_period(core.board().check_period()).build();
+    let mut reflector = reflector.resync_period(core.board().check_period()).build();
     core.watch_reflector(reflector.status());
     let mut processor = Processor::new(Arc::clone(&core), queue);
     let mut orders = core.orders();
     tokio::select! {
         biased;
         _ = orders.wait_for(|order| *order != Order::Run) => {}
-        () = reflector.run(&mut processor) => {}
+        never = reflector.run(&mut processor) => match never {},
     }
 }
 

@@ -31,14 +31,21 @@ pub trait ListerWatcher: Send + Sync + 'static {
     fn supports_watch_list(&self) -> bool {
         true
     }
+
+    /// Whether objects are asked for as their metadata only, so that they may say that they are a `PartialObjectMetadata`.
+    fn is_metadata_only(&self) -> bool {
+        false
+    }
 }
 
 /// What is asked of a list.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ListRequest {
     /// The version that the list must not be older than: `""` for the newest there is, `"0"` for whatever is at hand.
     pub resource_version: String,
+    /// The list must be of just this [`resource_version`](Self::resource_version), not of a newer one.
+    pub is_exact: bool,
     /// At most this many; 0 for all.
     pub limit: u32,
     /// Where the page begins; empty for the first.
@@ -61,7 +68,7 @@ pub struct WatchRequest {
 impl ListRequest {
     /// A list that is not older than this version.
     pub fn not_older_than(version: impl Into<String>) -> Self {
-        ListRequest { resource_version: version.into(), limit: 0, continue_token: String::new() }
+        ListRequest { resource_version: version.into(), ..ListRequest::default() }
     }
 }
 

@@ -1,0 +1,90 @@
+//! [`Pulse`]: how long a watch may be silent. No clock of its own.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// How many times the usual gap between bookmarks a watch may be silent.
+const PATIENCE: u32 = 4;
+
+/// Learns from bookmarks how often the server speaks when it has nothing to say.
+///
+/// A connection can die without a word: the machine that kept it is gone, and nobody tells. A server that sends bookmarks
+/// breaks the silence about once a minute, so a silence of several times as long says something. Without bookmarks it does
+/// not, and is not counted.
+#[derive(Debug)]
+pub(super) struct Pulse {
+    /// The shortest silence that counts; `None` if none does.
+    shortest: Option<Duration>,
+    last: Option<Instant>,
+    /// The usual gap between two bookmarks.
+    gap: Option<Duration>,
+}
+
+impl Pulse {
+    pub(super) fn new(shortest: Option<Duration>) -> Self {
+        Pulse { shortest, last: None, gap: None }
+    }
+
+    /// A bookmark has come.
+    pub(super) fn beat(&mut self, now: Instant) {
+        if let Some(last) = self.last.replace(now) {
+            let gap = now.saturating_duration_since(last);
+            self.gap = Some(self.gap.map_or(gap, |usual| (usual * 3 + gap) / 4).max(gap));
+        }
+    }
+
+    /// The watch has ended: the next bookmark is another's.
+    pub(super) fn pause(&mut self) {
+        self.last = None;
+    }
+
+    /// What was learned was wrong, or is no longer right.
+    pub(super) fn forget(&mut self) {
+        self.last = None;
+        self.gap = None;
+    }
+
+    /// How long a watch may be silent; `None` if that is not known.
+    pub(super) fn longest_silence(&self) -> Option<Duration> {
+        Some(self.shortest?.max(self.gap?.saturating_mul(PATIENCE)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn secs(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn silence_says_something_once_the_gap_is_known() {
+        let start = Instant::now();
+        let mut pulse = Pulse::new(Some(secs(180)));
+        assert_eq!(pulse.longest_silence(), None);
+        pulse.beat(start);
+        assert_eq!(pulse.longest_silence(), None, "one bookmark has no gap");
+        pulse.beat(start + secs(60));
+        assert_eq!(pulse.longest_silence(), Some(secs(240)));
+        pulse.pause();
+        pulse.beat(start + secs(600));
+        assert_eq!(pulse.longest_silence(), Some(secs(240)), "the gap between two watches is none");
+        pulse.beat(start + secs(602));
+        assert_eq!(pulse.longest_silence(), Some(secs(182)), "a short gap changes little, (3 * 60 + 2) / 4 * 4");
+        pulse.beat(start + secs(702));
+        assert_eq!(pulse.longest_silence(), Some(secs(400)), "a long one is believed at once");
+        pulse.forget();
+        assert_eq!(pulse.longest_silence(), None);
+    }
+
+    #[test]
+    fn silence_never_counts_if_nobody_wants_it_to() {
+        let start = Instant::now();
+        let mut pulse = Pulse::new(None);
+        pulse.beat(start);
+        pulse.beat(start + secs(60));
+        assert_eq!(pulse.longest_silence(), None);
+    }
+}

@@ -1,0 +1,477 @@
+//! A source that follows a script, a store that keeps a record, and a desk to run a reflector on, in virtual time.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use evenkeel_core::{DecodeError, ObjectKey, ResourceInfo, ResourceVersion, Status, StreamError, Untyped, WatchEvent};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::{Reflector, ReflectorBuilder, ReflectorStatus, ReflectorStore, StoreError};
+use crate::Object;
+use crate::source::{
+    BoxFuture, ListItems, ListPart, ListRequest, ListerWatcher, SourceError, WatchEvents, WatchRequest,
+};
+
+pub(crate) type Event = Result<WatchEvent<Untyped>, SourceError>;
+
+pub(crate) fn pods() -> Arc<ResourceInfo> {
+    thread_local! {
+        static PODS: Arc<ResourceInfo> = Arc::new(ResourceInfo::new("", "v1", "Pod", "pods", true));
+    }
+    PODS.with(Arc::clone)
+}
+
+/// A pod of this name and version, with a uid of its own.
+pub(crate) fn pod(name: &str, version: &str) -> Object {
+    pod_from(&format!(
+        r#"{{"metadata":{{"namespace":"ns","name":"{name}","uid":"uid-{name}","resourceVersion":"{version}"}}}}"#
+    ))
+}
+
+pub(crate) fn pod_from(json: &str) -> Object {
+    Object::from_json(&pods(), json.to_owned()).unwrap()
+}
+
+pub(crate) fn added(name: &str, version: &str) -> Event {
+    Ok(WatchEvent::Added(pod(name, version)))
+}
+
+pub(crate) fn modified(name: &str, version: &str) -> Event {
+    Ok(WatchEvent::Modified(pod(name, version)))
+}
+
+pub(crate) fn deleted(name: &str, version: &str) -> Event {
+    Ok(WatchEvent::Deleted(pod(name, version)))
+}
+
+pub(crate) fn bookmark(version: &str) -> Event {
+    Ok(WatchEvent::Bookmark { resource_version: ResourceVersion::new(version), initial_events_end: false })
+}
+
+/// The bookmark that says that all objects have come.
+pub(crate) fn all(version: &str) -> Event {
+    Ok(WatchEvent::Bookmark { resource_version: ResourceVersion::new(version), initial_events_end: true })
+}
+
+pub(crate) fn error(status: Status) -> Event {
+    Ok(WatchEvent::Error(Box::new(status)))
+}
+
+/// An object that cannot be read.
+pub(crate) fn unreadable(name: &str) -> StreamError {
+    StreamError::Object {
+        offset: 0,
+        item: None,
+        key: Some(ObjectKey::new(Some("ns"), name)),
+        source: DecodeError::NoName { kind: None },
+    }
+}
+
+pub(crate) fn too_many() -> Status {
+    Status::failure(429, evenkeel_core::Reason::TOO_MANY_REQUESTS, "slow down")
+}
+
+/// What was asked of the source, or done to the store.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Entry {
+    /// A list was asked for: version, token, limit.
+    List(String, String, u32),
+    /// A watch was asked for, from this version.
+    Watch(String),
+    /// A watch was asked for that begins with all objects.
+    WatchList(String),
+    Add(String),
+    Update(String),
+    Delete(String),
+    Replace(Vec<String>, String),
+    Resync,
+    Bookmark(String),
+    Flush,
+    /// A watch was given up.
+    Stop,
+}
+
+/// What a list answers.
+pub(crate) enum ListAnswer {
+    Parts(Vec<Result<ListPart, SourceError>>),
+    Refuse(SourceError),
+    Hang,
+}
+
+/// What a watch answers.
+pub(crate) enum WatchAnswer {
+    /// These events, each after a time; then the watch is closed, or stays open.
+    Events(Vec<(Duration, Event)>, Then),
+    Refuse(SourceError),
+    /// Events as the test sends them.
+    Live(mpsc::UnboundedReceiver<Event>),
+    Hang,
+}
+
+/// What becomes of a watch when its events are over.
+#[derive(Clone, Copy)]
+pub(crate) enum Then {
+    Close(Duration),
+    Open,
+}
+
+/// A list of these objects, as one page.
+pub(crate) fn list(objects: &[(&str, &str)], version: &str) -> ListAnswer {
+    page(objects, version, "")
+}
+
+/// A page of a list.
+pub(crate) fn page(objects: &[(&str, &str)], version: &str, token: &str) -> ListAnswer {
+    let mut parts: Vec<_> = objects.iter().map(|(name, version)| Ok(ListPart::Object(pod(name, version)))).collect();
+    parts.push(end(version, token));
+    ListAnswer::Parts(parts)
+}
+
+pub(crate) fn end(version: &str, token: &str) -> Result<ListPart, SourceError> {
+    Ok(ListPart::End { resource_version: ResourceVersion::new(version), continue_token: token.to_owned() })
+}
+
+/// A watch that sends these at once and stays open.
+pub(crate) fn open(events: Vec<Event>) -> WatchAnswer {
+    WatchAnswer::Events(events.into_iter().map(|event| (Duration::ZERO, event)).collect(), Then::Open)
+}
+
+/// A watch that sends these at once and is closed after a time.
+pub(crate) fn closed(events: Vec<Event>, after: Duration) -> WatchAnswer {
+    WatchAnswer::Events(events.into_iter().map(|event| (Duration::ZERO, event)).collect(), Then::Close(after))
+}
+
+pub(crate) fn refuse_list(status: Status) -> ListAnswer {
+    ListAnswer::Refuse(status.into())
+}
+
+pub(crate) fn refuse_watch(status: Status) -> WatchAnswer {
+    WatchAnswer::Refuse(status.into())
+}
+
+/// What happened, and when.
+#[derive(Clone, Default)]
+pub(crate) struct Diary(Arc<Mutex<Vec<(Option<Instant>, Entry)>>>);
+
+impl Diary {
+    fn note(&self, entry: Entry) {
+        self.0.lock().unwrap().push((Some(Instant::now()), entry));
+    }
+
+    pub(crate) fn entries(&self) -> Vec<Entry> {
+        self.0.lock().unwrap().iter().map(|(_, entry)| entry.clone()).collect()
+    }
+
+    /// What was asked of the source.
+    pub(crate) fn requests(&self) -> Vec<Entry> {
+        let is_request = |entry: &Entry| matches!(entry, Entry::List(..) | Entry::Watch(_) | Entry::WatchList(_));
+        self.entries().into_iter().filter(is_request).collect()
+    }
+
+    /// When the source was asked, since the start.
+    pub(crate) fn request_times(&self, start: Instant) -> Vec<Duration> {
+        let entries = self.0.lock().unwrap();
+        let is_request = |entry: &Entry| matches!(entry, Entry::List(..) | Entry::Watch(_) | Entry::WatchList(_));
+        entries.iter().filter(|(_, entry)| is_request(entry)).map(|(at, _)| at.unwrap() - start).collect()
+    }
+
+    /// What was written, without flushes.
+    pub(crate) fn writes(&self) -> Vec<Entry> {
+        let is_write = |entry: &Entry| {
+            !matches!(entry, Entry::List(..) | Entry::Watch(_) | Entry::WatchList(_) | Entry::Flush | Entry::Stop)
+        };
+        self.entries().into_iter().filter(is_write).collect()
+    }
+
+    pub(crate) fn count(&self, wanted: impl Fn(&Entry) -> bool) -> usize {
+        self.entries().iter().filter(|entry| wanted(entry)).count()
+    }
+}
+
+/// A source that answers as it was told to, and hangs when it was told nothing more.
+#[derive(Clone, Default)]
+pub(crate) struct Script {
+    lists: Arc<Mutex<VecDeque<ListAnswer>>>,
+    watches: Arc<Mutex<VecDeque<WatchAnswer>>>,
+    pub(crate) diary: Diary,
+    pub(crate) timeouts: Arc<Mutex<Vec<Duration>>>,
+    pub(crate) exact: Arc<Mutex<Vec<bool>>>,
+    no_watch_list: bool,
+    is_metadata_only: bool,
+}
+
+impl Script {
+    pub(crate) fn list(self, answer: ListAnswer) -> Self {
+        self.lists.lock().unwrap().push_back(answer);
+        self
+    }
+
+    pub(crate) fn watch(self, answer: WatchAnswer) -> Self {
+        self.watches.lock().unwrap().push_back(answer);
+        self
+    }
+
+    /// A watch whose events the test sends.
+    pub(crate) fn live(&self) -> mpsc::UnboundedSender<Event> {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        self.watches.lock().unwrap().push_back(WatchAnswer::Live(receiver));
+        sender
+    }
+
+    pub(crate) fn no_watch_list(mut self) -> Self {
+        self.no_watch_list = true;
+        self
+    }
+
+    pub(crate) fn metadata_only(mut self) -> Self {
+        self.is_metadata_only = true;
+        self
+    }
+}
+
+impl ListerWatcher for Script {
+    fn list(&self, request: ListRequest) -> BoxFuture<'_, Result<Box<dyn ListItems>, SourceError>> {
+        self.exact.lock().unwrap().push(request.is_exact);
+        self.diary.note(Entry::List(request.resource_version, request.continue_token, request.limit));
+        let answer = self.lists.lock().unwrap().pop_front();
+        Box::pin(async move {
+            match answer {
+                Some(ListAnswer::Parts(parts)) => Ok(Box::new(Parts(parts.into())) as Box<dyn ListItems>),
+                Some(ListAnswer::Refuse(error)) => Err(error),
+                Some(ListAnswer::Hang) | None => std::future::pending().await,
+            }
+        })
+    }
+
+    fn watch(&self, request: WatchRequest) -> BoxFuture<'_, Result<Box<dyn WatchEvents>, SourceError>> {
+        self.timeouts.lock().unwrap().push(request.timeout);
+        self.diary.note(match request.initial_events {
+            true => Entry::WatchList(request.resource_version),
+            false => Entry::Watch(request.resource_version),
+        });
+        let answer = self.watches.lock().unwrap().pop_front();
+        let diary = self.diary.clone();
+        Box::pin(async move {
+            let (sender, receiver) = mpsc::unbounded_channel();
+            match answer {
+                Some(WatchAnswer::Events(events, then)) => {
+                    tokio::spawn(async move {
+                        for (after, event) in events {
+                            if !after.is_zero() {
+                                tokio::time::sleep(after).await;
+                            }
+                            let _ = sender.send(event);
+                        }
+                        match then {
+                            Then::Close(after) => tokio::time::sleep(after).await,
+                            Then::Open => sender.closed().await,
+                        }
+                    });
+                    Ok(Box::new(Live { receiver, diary }) as Box<dyn WatchEvents>)
+                }
+                Some(WatchAnswer::Live(receiver)) => Ok(Box::new(Live { receiver, diary }) as Box<dyn WatchEvents>),
+                Some(WatchAnswer::Refuse(error)) => Err(error),
+                Some(WatchAnswer::Hang) | None => std::future::pending().await,
+            }
+        })
+    }
+
+    fn supports_watch_list(&self) -> bool {
+        !self.no_watch_list
+    }
+
+    fn is_metadata_only(&self) -> bool {
+        self.is_metadata_only
+    }
+}
+
+struct Parts(VecDeque<Result<ListPart, SourceError>>);
+
+impl ListItems for Parts {
+    fn poll_next(&mut self, _: &mut Context<'_>) -> Poll<Result<ListPart, SourceError>> {
+        self.0.pop_front().map_or(Poll::Pending, Poll::Ready)
+    }
+}
+
+struct Live {
+    receiver: mpsc::UnboundedReceiver<Event>,
+    diary: Diary,
+}
+
+impl WatchEvents for Live {
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Event>> {
+        self.receiver.poll_recv(context)
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.diary.note(Entry::Stop);
+    }
+}
+
+/// A store that keeps a record, and fails when it is told to.
+#[derive(Clone, Default)]
+pub(crate) struct Notes {
+    pub(crate) objects: Arc<Mutex<Vec<Object>>>,
+    pub(crate) diary: Diary,
+    /// How many writes of which entry fail.
+    pub(crate) failing: Arc<Mutex<Vec<&'static str>>>,
+}
+
+impl Notes {
+    /// What is stored, as `name@version`, sorted.
+    pub(crate) fn stored(&self) -> Vec<String> {
+        let mut names: Vec<_> = self.objects.lock().unwrap().iter().map(shown).collect();
+        names.sort();
+        names
+    }
+
+    fn check(&self, what: &'static str) -> Result<(), StoreError> {
+        let mut failing = self.failing.lock().unwrap();
+        match failing.iter().position(|failing| *failing == what) {
+            Some(at) => {
+                failing.remove(at);
+                Err(StoreError::new(format!("{what} fails"), None))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn put(&self, object: Object) {
+        let mut objects = self.objects.lock().unwrap();
+        objects.retain(|other| other.key() != object.key());
+        objects.push(object);
+    }
+}
+
+pub(crate) fn shown(object: &Object) -> String {
+    format!("{}@{}", object.key().name(), object.resource_version())
+}
+
+impl ReflectorStore for Notes {
+    fn add(&mut self, object: Object) -> Result<(), StoreError> {
+        self.diary.note(Entry::Add(shown(&object)));
+        self.check("add")?;
+        self.put(object);
+        Ok(())
+    }
+
+    fn update(&mut self, object: Object) -> Result<(), StoreError> {
+        self.diary.note(Entry::Update(shown(&object)));
+        self.check("update")?;
+        self.put(object);
+        Ok(())
+    }
+
+    fn delete(&mut self, object: Object) -> Result<(), StoreError> {
+        self.diary.note(Entry::Delete(shown(&object)));
+        self.check("delete")?;
+        self.objects.lock().unwrap().retain(|other| other.key() != object.key());
+        Ok(())
+    }
+
+    fn replace(&mut self, objects: Vec<Object>, version: ResourceVersion) -> Result<(), StoreError> {
+        let names = objects.iter().map(shown).collect();
+        self.diary.note(Entry::Replace(names, version.as_str().to_owned()));
+        self.check("replace")?;
+        *self.objects.lock().unwrap() = objects;
+        Ok(())
+    }
+
+    fn resync(&mut self, _: Instant) -> Result<(), StoreError> {
+        self.diary.note(Entry::Resync);
+        self.check("resync")
+    }
+
+    fn bookmark(&mut self, version: &ResourceVersion) {
+        self.diary.note(Entry::Bookmark(version.as_str().to_owned()));
+    }
+
+    fn flush(&mut self) -> Result<(), StoreError> {
+        self.diary.note(Entry::Flush);
+        self.check("flush")
+    }
+
+    fn known(&self, key: &ObjectKey) -> Option<Object> {
+        self.objects.lock().unwrap().iter().find(|object| object.key() == key).cloned()
+    }
+}
+
+/// A reflector that runs, with everything that can be seen of it.
+pub(crate) struct Desk {
+    pub(crate) start: Instant,
+    pub(crate) diary: Diary,
+    pub(crate) store: Notes,
+    pub(crate) status: ReflectorStatus,
+    /// What the handler heard: the error, and what was next.
+    pub(crate) failures: Arc<Mutex<Vec<(String, super::Next)>>>,
+    pub(crate) timeouts: Arc<Mutex<Vec<Duration>>>,
+    pub(crate) exact: Arc<Mutex<Vec<bool>>>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Desk {
+    /// Runs a reflector that lists, and leaves nothing to chance.
+    pub(crate) fn listing(script: Script) -> Self {
+        Desk::with(script, |builder| builder.watch_list(false))
+    }
+
+    /// Runs a reflector that begins with a watch.
+    pub(crate) fn streaming(script: Script) -> Self {
+        Desk::with(script, |builder| builder)
+    }
+
+    pub(crate) fn with(script: Script, how: impl FnOnce(ReflectorBuilder) -> ReflectorBuilder) -> Self {
+        Desk::on(script, Notes::default(), how)
+    }
+
+    pub(crate) fn on(script: Script, mut store: Notes, how: impl FnOnce(ReflectorBuilder) -> ReflectorBuilder) -> Self {
+        store.diary = script.diary.clone();
+        let failures: Arc<Mutex<Vec<_>>> = Arc::default();
+        let heard = Arc::clone(&failures);
+        let (diary, timeouts, exact) = (script.diary.clone(), Arc::clone(&script.timeouts), Arc::clone(&script.exact));
+        let builder = Reflector::builder(Arc::new(script), pods())
+            .on_error(move |failure| heard.lock().unwrap().push((failure.error.to_string(), failure.next)));
+        let mut reflector = how(builder).build();
+        reflector.driver.random = || 0.0;
+        let status = reflector.status();
+        let mut target = store.clone();
+        let task = tokio::spawn(async move {
+            reflector.run(&mut target).await;
+        });
+        Desk { start: Instant::now(), diary, store, status, failures, timeouts, exact, task }
+    }
+
+    /// Lets this much time go by.
+    pub(crate) async fn pass(&self, time: Duration) {
+        tokio::time::sleep(time).await;
+    }
+
+    /// Lets everything happen that takes no time.
+    pub(crate) async fn settle(&self) {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+
+    pub(crate) async fn stop(&mut self) {
+        self.task.abort();
+        let _ = (&mut self.task).await;
+    }
+
+    pub(crate) fn errors(&self) -> Vec<String> {
+        self.failures.lock().unwrap().iter().map(|(error, _)| error.clone()).collect()
+    }
+
+    pub(crate) fn nexts(&self) -> Vec<super::Next> {
+        self.failures.lock().unwrap().iter().map(|(_, next)| *next).collect()
+    }
+}
+
+impl Drop for Desk {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}

@@ -1,0 +1,101 @@
+//! [`RetryWindow`]: trying again for a while after errors that may pass. No clock of its own.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// A window that opens with the first error of a kind that may pass, and in which it makes sense to try again.
+#[derive(Debug)]
+pub(super) struct RetryWindow {
+    /// How long the window stays open.
+    longest: Duration,
+    /// After how long without such an error the next one opens a new window.
+    calm: Duration,
+    opened: Option<Instant>,
+    last: Option<Instant>,
+}
+
+impl RetryWindow {
+    pub(super) fn new(longest: Duration, calm: Duration) -> Self {
+        RetryWindow { longest, calm, opened: None, last: None }
+    }
+
+    /// There has been an error that may pass. Others are not told of here, and close nothing.
+    pub(super) fn failed(&mut self, now: Instant) {
+        let is_calm = self.last.is_some_and(|last| now.saturating_duration_since(last) >= self.calm);
+        if self.opened.is_none() || is_calm {
+            self.opened = Some(now);
+        }
+        self.last = Some(now);
+    }
+
+    /// Whether it makes sense to try again. When it no longer does, the next error opens a new window.
+    pub(super) fn may_retry(&mut self, now: Instant) -> bool {
+        let Some(opened) = self.opened else { return false };
+        if self.longest.is_zero() {
+            return false;
+        }
+        if now.saturating_duration_since(opened) <= self.longest {
+            return true;
+        }
+        self.close();
+        false
+    }
+
+    /// Forgets all errors.
+    pub(super) fn close(&mut self) {
+        self.opened = None;
+        self.last = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn window(seconds: u64) -> (RetryWindow, impl Fn(u64) -> Instant) {
+        let start = Instant::now();
+        let window = RetryWindow::new(Duration::from_secs(seconds), Duration::from_secs(60));
+        (window, move |at| start + Duration::from_secs(at))
+    }
+
+    #[test]
+    fn rty_001_a_calm_minute_begins_a_new_window() {
+        let (mut window, at) = window(30);
+        window.failed(at(0));
+        window.failed(at(20));
+        window.failed(at(80));
+        assert!(window.may_retry(at(110)), "the window opened at 80, a minute after the error before");
+        window.failed(at(111));
+        assert!(!window.may_retry(at(111)), "only 31 seconds after the error before, so it is still that window");
+    }
+
+    #[test]
+    fn rty_002_the_end_of_the_window_is_part_of_it() {
+        let (mut window, at) = window(30);
+        assert!(!window.may_retry(at(0)), "there is nothing to try again");
+        window.failed(at(0));
+        assert!(window.may_retry(at(30)));
+        assert!(!window.may_retry(at(31)));
+        assert!(!window.may_retry(at(31)), "it is closed now");
+        window.failed(at(32));
+        assert!(window.may_retry(at(62)), "the next error opens another");
+    }
+
+    #[test]
+    fn rty_002_no_time_is_never() {
+        let (mut window, at) = window(0);
+        window.failed(at(0));
+        assert!(!window.may_retry(at(0)));
+    }
+
+    #[test]
+    fn rty_003_other_errors_close_nothing() {
+        let (mut window, at) = window(30);
+        window.failed(at(0));
+        // Another kind of error at 10 is not told of.
+        window.failed(at(20));
+        assert!(window.may_retry(at(30)));
+        assert!(!window.may_retry(at(31)), "the window is still the one that opened at 0");
+    }
+}
