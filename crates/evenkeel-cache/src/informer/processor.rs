@@ -38,12 +38,18 @@ impl Processor {
             let count = batch.count;
             self.apply(batch, audience);
             self.queue.processed(count);
-            if !self.synced && self.queue.has_synced() {
-                self.synced = true;
-                self.core.synced(Instant::now());
-            }
+            self.note_synced();
         }
+        // A list without objects may leave nothing to apply.
+        self.note_synced();
         self.core.queued.store(0, Ordering::Relaxed);
+    }
+
+    fn note_synced(&mut self) {
+        if !self.synced && self.queue.has_synced() {
+            self.synced = true;
+            self.core.synced(Instant::now());
+        }
     }
 
     fn apply(&mut self, batch: Batch, audience: &Audience) {

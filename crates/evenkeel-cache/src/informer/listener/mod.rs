@@ -283,7 +283,3 @@ impl Inbox {
         }
     }
 }
-
-#[cfg(test)]
-#[path = "../listener_tests.rs"]
-mod tests;

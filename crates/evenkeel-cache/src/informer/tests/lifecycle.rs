@@ -35,8 +35,8 @@ async fn inf_002_a_second_run_returns_at_once() {
 async fn inf_003_of_many_that_begin_at_once_one_does() {
     let source = source();
     let informer = builder(&source).build();
+    let runtime = tokio::runtime::Handle::current();
     let begun: Vec<bool> = std::thread::scope(|scope| {
-        let runtime = tokio::runtime::Handle::current();
         let threads: Vec<_> = (0..8)
             .map(|_| {
                 let (informer, runtime) = (&informer, &runtime);

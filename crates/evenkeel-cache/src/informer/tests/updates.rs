@@ -16,9 +16,7 @@ async fn with_handler(informer: &Informer, resync: Duration) -> Recorder {
 
 /// Makes the reflector list again, and waits until it has.
 async fn relist(source: &FakeSource) {
-    let watches = source.requests().len();
     source.reset_watch();
-    let _ = watches;
     tokio::time::sleep(Duration::from_secs(5)).await;
 }
 
@@ -147,6 +145,7 @@ async fn inf_033_each_look_decides_anew_who_is_due() {
     informer.start();
     second.heard(1).await;
     third.heard(1).await;
+    tokio::time::sleep(SECOND / 2).await;
     let mut heard = Vec::new();
     for _ in 0..6 {
         second.take();
