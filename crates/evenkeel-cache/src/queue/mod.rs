@@ -210,4 +210,4 @@ pub(crate) fn is_slow(waiting: usize, taken: usize, time: Duration) -> bool {
 #[cfg(test)]
 mod properties;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
