@@ -459,3 +459,19 @@ fn dfq_021_deltas_know_the_key_of_their_object() {
         assert!(delta.key().is_none() && delta.object().is_none());
     }
 }
+
+#[test]
+fn dfq_019_an_object_is_queued_under_the_key_that_it_is_stored_under() {
+    let mut queue = DeltaFifo::new();
+    queue.add(object("RENAMED@1"));
+    assert_eq!(queue.order, ["RENAMED"].map(ObjectKey::cluster));
+    assert_eq!(queue.pop(1).unwrap().deltas[0].key().unwrap().as_str(), "RENAMED");
+}
+
+#[test]
+fn hc_27_a_relist_of_renamed_objects_deletes_nothing() {
+    let known = Known::of(&["POD1@1"]);
+    let mut queue = DeltaFifo::new();
+    list(&mut queue, &["POD1@1"], &known);
+    assert_eq!(drain(&mut queue), [["Replaced POD1@1"]]);
+}

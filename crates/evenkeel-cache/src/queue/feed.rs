@@ -2,7 +2,10 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 
 use evenkeel_core::{ObjectKey, ResourceVersion};
 use tokio::sync::{Notify, watch};
@@ -59,8 +62,8 @@ pub fn feed(
 
 /// Where deltas are pushed. Cheap to clone; what is pushed by one clone comes out in the order in which it was pushed.
 ///
-/// It is a [`ReflectorStore`]. Its pushes never wait; who can wait awaits [`room`](Self::room) before each. They fail only
-/// when the consumer has been dropped. When the last clone is dropped the feed is [closed](Self::close).
+/// It is a [`ReflectorStore`]. Its pushes never wait; who can wait awaits [`room`](Self::room) before each, or is
+/// [`paced`](Self::paced). They fail only when the consumer has been dropped. When the last clone is dropped the feed is [closed](Self::close).
 pub struct Producer {
     shared: Arc<Shared>,
 }
@@ -154,14 +157,33 @@ impl Producer {
         loop {
             // Before looking, so that what happens after it is not missed.
             let emptied = self.shared.emptied.notified();
-            {
-                let state = self.shared.lock();
-                if state.queue.len() < BACKLOG_LIMIT || state.abandoned {
-                    return;
-                }
+            if self.has_room() {
+                return;
             }
             emptied.await;
         }
+    }
+
+    /// Lets this work go on only while there is [`room`](Self::room): for a reflector, say, that writes to a clone.
+    ///
+    /// How much more than [`BACKLOG_LIMIT`] can be queued depends on how much the work does between two waits.
+    pub async fn paced<F: Future>(&self, work: F) -> F::Output {
+        let mut work = pin!(work);
+        loop {
+            self.room().await;
+            let step = poll_fn(|context| match self.has_room() {
+                true => work.as_mut().poll(context).map(Some),
+                false => Poll::Ready(None),
+            });
+            if let Some(output) = step.await {
+                return output;
+            }
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        let state = self.shared.lock();
+        state.queue.len() < BACKLOG_LIMIT || state.abandoned
     }
 
     /// Says that nothing more will come. What is queued, and even what is pushed from now on, can still be popped.

@@ -351,3 +351,32 @@ fn dfq_032_a_feed_is_known_by_its_name() {
         assert!(said.contains("DeltaFIFO *v1.Pod"), "{said}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn rfq_033_a_writer_that_cannot_wait_is_paced() {
+    let (producer, mut consumer) = atomic();
+    let mut writer = producer.clone();
+    let written = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let count = Arc::clone(&written);
+    let work = tokio::spawn(async move {
+        let write = async {
+            for number in 0..5000 {
+                writer.add(object(&format!("a{number}@1"))).unwrap();
+                count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                tokio::task::yield_now().await;
+            }
+            "done"
+        };
+        producer.paced(write).await
+    });
+    let mut popped = 0;
+    while let Some(batch) = consumer.pop().await {
+        // Whoever reads is slow: all others have had their turn, many times over.
+        for _ in 0..6000 {
+            tokio::task::yield_now().await;
+        }
+        popped += batch.deltas().len();
+        assert!(written.load(std::sync::atomic::Ordering::Relaxed) <= popped + BACKLOG_LIMIT);
+    }
+    assert_eq!((popped, work.await.unwrap()), (5000, "done"));
+}
