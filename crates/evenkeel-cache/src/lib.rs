@@ -16,6 +16,7 @@
 //! - [`store`]: [`Indexer`], the objects by key and by any number of indexes.
 //! - [`testing`]: stand-ins for a source and a store, for tests.
 //! - [`handler`]: [`Handler`], who is told what happens, and ready-made ones.
+//! - [`tools`]: small things for those who build on the others.
 //!
 //! # What it promises
 //!
@@ -40,6 +41,7 @@ pub mod reflector;
 pub mod source;
 pub mod store;
 pub mod testing;
+pub mod tools;
 
 pub use evenkeel_core::{Obj, ObjectKey, ResourceInfo, ResourceVersion};
 pub use event::{Deleted, Event};

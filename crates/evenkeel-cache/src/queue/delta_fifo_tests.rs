@@ -440,3 +440,38 @@ fn an_emptied_queue_gives_back_the_room_of_a_long_list() {
     assert!(queue.order.capacity() <= ROOM_KEPT && queue.entries.capacity() <= ROOM_KEPT);
     assert!(queue.spare.is_empty() && queue.spare.capacity() >= BATCH_LIMIT);
 }
+
+#[test]
+fn dfq_021_deltas_know_the_key_of_their_object() {
+    let key = ObjectKey::cluster("foo");
+    let about_one = [
+        Delta::Added(object("foo@1")),
+        Delta::Updated(object("foo@1")),
+        Delta::Replaced(object("foo@1")),
+        Delta::Sync(object("foo@1")),
+        Delta::Deleted(observed("foo@1")),
+        Delta::Deleted(Deleted::Missed { key: key.clone(), last_known: None }),
+    ];
+    assert!(about_one.iter().all(|delta| delta.key() == Some(&key)));
+    assert_eq!(about_one.iter().filter(|delta| delta.object().is_none()).count(), 1);
+    let all = Delta::ReplacedAll { objects: objects(&["foo@1"]), resource_version: version("1") };
+    for delta in [all, Delta::SyncAll, Delta::Bookmark(version("1"))] {
+        assert!(delta.key().is_none() && delta.object().is_none());
+    }
+}
+
+#[test]
+fn dfq_019_an_object_is_queued_under_the_key_that_it_is_stored_under() {
+    let mut queue = DeltaFifo::new();
+    queue.add(object("RENAMED@1"));
+    assert_eq!(queue.order, ["RENAMED"].map(ObjectKey::cluster));
+    assert_eq!(queue.pop(1).unwrap().deltas[0].key().unwrap().as_str(), "RENAMED");
+}
+
+#[test]
+fn hc_27_a_relist_of_renamed_objects_deletes_nothing() {
+    let known = Known::of(&["POD1@1"]);
+    let mut queue = DeltaFifo::new();
+    list(&mut queue, &["POD1@1"], &known);
+    assert_eq!(drain(&mut queue), [["Replaced POD1@1"]]);
+}

@@ -2,15 +2,27 @@
 //!
 //! A queue is a state machine: it has no lock, no clock and no memory of the store, which is handed to it as
 //! [`KnownObjects`] where it matters. Whoever drives it pops a [`Batch`], applies it, and says so with
-//! [`processed`](DeltaQueue::processed).
+//! [`processed`](DeltaQueue::processed). An informer drives its queue itself; for those who pair a producer and a consumer of
+//! their own there is [`feed`](fn@feed).
+//!
+//! | queue | what comes out |
+//! |---|---|
+//! | [`OrderedQueue`] | every delta, in the order in which they came; a list as one, or object by object |
+//! | [`DeltaFifo`] | all deltas of an object at once, objects in the order in which they came |
+//! | [`Fifo`] | the last state of an object, objects in the order in which they came; nothing of what is gone |
 
 mod delta_fifo;
+mod feed;
+mod fifo;
 mod ordered;
 mod population;
 
 use std::fmt;
+use std::time::Duration;
 
 pub use delta_fifo::{DeltaFifo, MAX_DELTAS_PER_KEY};
+pub use feed::{Consumer, Popped, Producer, feed};
+pub use fifo::Fifo;
 pub use ordered::{Mode, OrderedQueue};
 
 use evenkeel_core::{ObjectKey, ResourceVersion, Untyped};
@@ -187,5 +199,15 @@ fn emptied(mut deltas: Vec<Delta>) -> Vec<Delta> {
     deltas
 }
 
+/// Whether a reader that took this long for so many entries, with so many waiting, should be told of in the log.
+pub(crate) fn is_slow(waiting: usize, taken: usize, time: Duration) -> bool {
+    const EACH: Duration = Duration::from_millis(100);
+    const AT_MOST: Duration = Duration::from_secs(1);
+    let allowance = EACH.saturating_mul(u32::try_from(taken).unwrap_or(u32::MAX)).min(AT_MOST);
+    waiting > 10 && time > allowance
+}
+
 #[cfg(test)]
-mod testing;
+mod properties;
+#[cfg(test)]
+pub(crate) mod testing;

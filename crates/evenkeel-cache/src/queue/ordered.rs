@@ -129,6 +129,7 @@ impl OrderedQueue {
         let new = |delta: &Delta| delta.key().is_some_and(|key| self.keys.insert(key.clone()));
         let length = self.deltas.iter().take(end).map(new).take_while(|new| *new).count();
         self.keys.clear();
+        self.keys.shrink_to(ROOM_KEPT);
         length
     }
 }

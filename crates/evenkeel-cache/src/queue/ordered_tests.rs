@@ -475,3 +475,19 @@ fn an_emptied_queue_gives_back_the_room_of_a_long_list() {
     assert!(queue.deltas.capacity() <= ROOM_KEPT);
     assert!(queue.spare.is_empty() && queue.spare.capacity() >= BATCH_LIMIT);
 }
+
+#[test]
+fn hc_27_a_relist_of_renamed_objects_deletes_nothing() {
+    let known = Known::of(&["POD1@1"]);
+    let mut queue = per_item();
+    list(&mut queue, &["POD1@1"], &known);
+    assert_eq!(drain(&mut queue), [["Replaced POD1@1"]]);
+    let mut queue = atomic();
+    list(&mut queue, &["POD1@1"], &known);
+    assert_eq!(drain(&mut queue), [["ReplacedAll[POD1@1]@100"]]);
+}
+
+#[test]
+fn a_delta_is_small() {
+    assert!(size_of::<Delta>() <= 48, "{}", size_of::<Delta>());
+}

@@ -24,6 +24,14 @@ impl Population {
         }
     }
 
+    /// A list of so many entries has come in place of all that is queued.
+    pub(super) fn list_instead(&mut self, queued: usize) {
+        if !self.begun || self.queued > 0 {
+            let unprocessed = self.unprocessed - self.queued + queued;
+            *self = Population { begun: true, queued, unprocessed };
+        }
+    }
+
     /// So many entries have been popped.
     pub(super) fn popped(&mut self, count: usize) {
         self.queued = self.queued.saturating_sub(count);

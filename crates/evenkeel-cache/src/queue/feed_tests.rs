@@ -1,0 +1,382 @@
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use super::*;
+use crate::queue::testing::{Known, object, objects, text, version};
+use crate::queue::{DeltaFifo, Fifo, Mode, NothingKnown, OrderedQueue};
+
+fn atomic() -> (Producer, Consumer) {
+    feed("things", OrderedQueue::new(Mode::Atomic), NothingKnown)
+}
+
+fn poll<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+fn said(popped: Popped<'_>) -> Vec<String> {
+    popped.deltas().iter().map(text).collect()
+}
+
+/// A store that producer and consumer share.
+#[derive(Clone, Default)]
+struct Store(Arc<Mutex<Known>>);
+
+impl Store {
+    fn of(texts: &[&str]) -> Self {
+        Store(Arc::new(Mutex::new(Known::of(texts))))
+    }
+
+    fn apply(&self, mut popped: Popped<'_>) {
+        popped.drain().for_each(|delta| self.0.lock().unwrap().apply(delta));
+    }
+
+    fn texts(&self) -> Vec<String> {
+        self.0.lock().unwrap().texts()
+    }
+}
+
+impl KnownObjects for Store {
+    fn get(&self, key: &ObjectKey) -> Option<Object> {
+        self.0.lock().unwrap().get(key)
+    }
+
+    fn keys(&self) -> Vec<ObjectKey> {
+        self.0.lock().unwrap().keys()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn dfq_027_a_pop_waits_while_there_is_nothing_and_until_it_is_closed() {
+    let (mut producer, mut consumer) = feed("things", DeltaFifo::new(), NothingKnown);
+    let reader = tokio::spawn(async move {
+        let first = consumer.pop().await.map(said);
+        (first, consumer.pop().await.map(said))
+    });
+    tokio::task::yield_now().await;
+    assert!(!reader.is_finished());
+    producer.add(object("a@1")).unwrap();
+    tokio::task::yield_now().await;
+    assert!(!reader.is_finished());
+    producer.close();
+    assert_eq!(reader.await.unwrap(), (Some(vec!["Added a@1".into()]), None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn dfq_028_what_is_queued_comes_out_after_closing() {
+    let (mut producer, mut consumer) = feed("things", DeltaFifo::new(), NothingKnown);
+    producer.add(object("a@1")).unwrap();
+    producer.close();
+    producer.update(object("a@2")).unwrap();
+    assert_eq!(consumer.pop().await.map(said).unwrap(), ["Added a@1", "Updated a@2"]);
+    assert!(consumer.pop().await.is_none());
+    producer.replace(objects(&["b@3"]), version("3")).unwrap();
+    assert_eq!(consumer.pop().await.map(said).unwrap(), ["Replaced b@3"]);
+    assert!(consumer.pop().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn rfq_007_what_is_queued_comes_out_after_closing() {
+    let (mut producer, mut consumer) = atomic();
+    {
+        let mut waiting = pin!(consumer.pop());
+        assert!(poll(waiting.as_mut()).is_pending());
+        producer.add(object("a@1")).unwrap();
+        producer.close();
+        assert_eq!(waiting.await.map(said).unwrap(), ["Added a@1"]);
+    }
+    assert!(consumer.pop().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn fif_005_a_pop_waits_while_there_is_nothing_and_until_it_is_closed() {
+    let (mut producer, mut consumer) = feed("things", Fifo::new(), NothingKnown);
+    producer.add(object("a@1")).unwrap();
+    producer.add(object("a@2")).unwrap();
+    producer.add(object("b@1")).unwrap();
+    producer.delete(object("b@2")).unwrap();
+    producer.close();
+    assert_eq!(consumer.pop().await.map(said).unwrap(), ["Updated a@2"]);
+    assert!(consumer.pop().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropping_the_last_producer_closes() {
+    let (producer, mut consumer) = atomic();
+    let mut other = producer.clone();
+    drop(producer);
+    other.add(object("a@1")).unwrap();
+    {
+        assert!(consumer.pop().await.is_some());
+        let mut waiting = pin!(consumer.pop());
+        assert!(poll(waiting.as_mut()).is_pending());
+    }
+    drop(other);
+    assert!(consumer.pop().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn dfq_029_one_can_push_while_a_batch_is_processed() {
+    let (mut producer, mut consumer) = feed("things", DeltaFifo::new(), NothingKnown);
+    producer.add(object("a@1")).unwrap();
+    let popped = consumer.pop().await.unwrap();
+    producer.update(object("a@2")).unwrap();
+    assert_eq!(producer.len(), 1);
+    drop(popped);
+    assert_eq!(consumer.pop().await.map(said).unwrap(), ["Updated a@2"]);
+}
+
+#[test]
+fn dfq_029_what_is_being_processed_counts_as_known() {
+    for atomic in [false, true] {
+        let store = Store::of(&["old@1"]);
+        let (mut producer, mut consumer) = match atomic {
+            false => feed("things", DeltaFifo::new(), store.clone()),
+            true => feed("things", OrderedQueue::new(Mode::PerItem), store.clone()),
+        };
+        producer.add(object("new@2")).unwrap();
+        producer.delete(object("old@3")).unwrap();
+        let popped = consumer.try_pop().unwrap();
+        // Neither has reached the store, and neither is queued.
+        producer.replace(Vec::new(), version("4")).unwrap();
+        store.apply(popped);
+        assert_eq!(store.texts(), ["new@2"]);
+        let popped = consumer.try_pop().unwrap();
+        assert_eq!(popped.deltas().iter().map(text).collect::<Vec<_>>(), ["Missed new@2"]);
+        store.apply(popped);
+        assert!(store.texts().is_empty() && consumer.try_pop().is_none());
+    }
+}
+
+#[test]
+fn dfq_029_a_list_that_is_being_processed_counts_as_all_that_is_known() {
+    /// Queues lists as one, and asks the store about deletions.
+    #[derive(Debug)]
+    struct Both(OrderedQueue);
+    impl DeltaQueue for Both {
+        fn add(&mut self, object: Object) {
+            self.0.add(object);
+        }
+        fn update(&mut self, object: Object) {
+            self.0.update(object);
+        }
+        fn delete(&mut self, deleted: crate::Deleted<evenkeel_core::Untyped>, known: &dyn KnownObjects) {
+            assert_eq!(known.get(deleted.key()).is_some(), known.keys().contains(deleted.key()));
+            if known.get(deleted.key()).is_some() {
+                self.0.delete(deleted, known);
+            }
+        }
+        fn replace(&mut self, objects: Vec<Object>, version: ResourceVersion, known: &dyn KnownObjects) {
+            self.0.replace(objects, version, known);
+        }
+        fn resync(&mut self, known: &dyn KnownObjects) {
+            self.0.resync(known);
+        }
+        fn bookmark(&mut self, version: ResourceVersion) {
+            self.0.bookmark(version);
+        }
+        fn pop(&mut self, limit: usize) -> Option<Batch> {
+            self.0.pop(limit)
+        }
+        fn processed(&mut self, count: usize) {
+            self.0.processed(count);
+        }
+        fn has_synced(&self) -> bool {
+            self.0.has_synced()
+        }
+        fn len(&self) -> usize {
+            self.0.len()
+        }
+    }
+    let (mut producer, mut consumer) = feed("things", Both(OrderedQueue::new(Mode::Atomic)), Store::of(&["old@1"]));
+    producer.replace(objects(&["new@2"]), version("2")).unwrap();
+    let popped = consumer.try_pop().unwrap();
+    producer.delete(object("old@3")).unwrap();
+    producer.delete(object("new@4")).unwrap();
+    drop(popped);
+    assert_eq!(consumer.try_pop().map(said).unwrap(), ["Deleted new@4"]);
+    assert!(consumer.try_pop().is_none());
+}
+
+#[test]
+fn rfq_033_no_room_from_two_thousand_on() {
+    assert_eq!(BACKLOG_LIMIT, 2000);
+    let (mut producer, mut consumer) = atomic();
+    for number in 0..1999 {
+        producer.add(object(&format!("a{number}@1"))).unwrap();
+    }
+    assert!(poll(pin!(producer.room())).is_ready());
+    producer.add(object("b@1")).unwrap();
+    let other = producer.clone();
+    let (mut one, mut two) = (pin!(producer.room()), pin!(other.room()));
+    assert!(poll(one.as_mut()).is_pending() && poll(two.as_mut()).is_pending());
+    assert!(consumer.try_pop().is_some());
+    assert!(poll(one).is_ready() && poll(two).is_ready());
+}
+
+#[tokio::test(start_paused = true)]
+async fn hc_14_a_producer_waits_while_too_much_is_left() {
+    let (mut producer, mut consumer) = atomic();
+    producer.add(object("first@1")).unwrap();
+    let popped = consumer.pop().await.unwrap();
+    for number in 0..1999 {
+        producer.add(object(&format!("a{number}@1"))).unwrap();
+    }
+    assert!(poll(pin!(producer.room())).is_ready());
+    producer.add(object("last@1")).unwrap();
+    let waiting = {
+        let producer = producer.clone();
+        tokio::spawn(async move { producer.room().await })
+    };
+    tokio::task::yield_now().await;
+    assert!(!waiting.is_finished());
+    drop(popped);
+    assert!(consumer.pop().await.is_some());
+    waiting.await.unwrap();
+}
+
+#[test]
+fn rfq_034_one_batch_at_a_time_for_one_consumer() {
+    // That there are never two is for the compiler to say: a consumer is not Clone, and a batch borrows it.
+    let (mut producer, mut consumer) = atomic();
+    producer.add(object("a@1")).unwrap();
+    producer.update(object("a@2")).unwrap();
+    let order: Vec<Vec<String>> = std::iter::from_fn(|| consumer.try_pop().map(said)).collect();
+    assert_eq!(order, [["Added a@1"], ["Updated a@2"]]);
+}
+
+#[test]
+fn hc_15_synced_only_after_processing() {
+    let queues: [Box<dyn Fn() -> (Producer, Consumer)>; 3] = [
+        Box::new(|| feed("things", DeltaFifo::new(), NothingKnown)),
+        Box::new(|| feed("things", Fifo::new(), NothingKnown)),
+        Box::new(atomic),
+    ];
+    for queue in queues {
+        let (mut producer, mut consumer) = queue();
+        producer.replace(objects(&["a@1"]), version("1")).unwrap();
+        let popped = consumer.try_pop().unwrap();
+        assert!(popped.is_initial());
+        let mut waiting = pin!(producer.wait_for_sync());
+        assert!(!producer.has_synced() && poll(waiting.as_mut()).is_pending());
+        drop(popped);
+        assert!(producer.has_synced() && consumer.has_synced());
+        assert_eq!(poll(waiting), Poll::Ready(true));
+    }
+}
+
+#[test]
+fn dfq_030_a_batch_that_is_dropped_unread_is_processed() {
+    let (mut producer, mut consumer) = atomic();
+    producer.replace(objects(&["a@1"]), version("1")).unwrap();
+    let reader = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let _popped = consumer.try_pop().unwrap();
+        panic!("could not apply it");
+    }));
+    assert!(reader.is_err());
+    assert!(consumer.has_synced() && consumer.try_pop().is_none());
+}
+
+#[test]
+fn without_a_consumer_nothing_is_kept() {
+    let (mut producer, consumer) = atomic();
+    producer.replace(objects(&["a@1"]), version("1")).unwrap();
+    for number in 0..BACKLOG_LIMIT {
+        producer.add(object(&format!("a{number}@1"))).unwrap();
+    }
+    consumer.close();
+    let other = producer.clone();
+    let mut waiting = pin!(other.wait_for_sync());
+    assert!(poll(waiting.as_mut()).is_pending());
+    drop(consumer);
+    assert_eq!(poll(waiting), Poll::Ready(false));
+    assert!(poll(pin!(producer.room())).is_ready());
+    assert!(producer.is_empty() && !producer.has_synced());
+    let error = producer.add(object("a@2")).unwrap_err();
+    assert!(error.to_string().contains("things"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pop_that_is_given_up_loses_nothing() {
+    let (mut producer, mut consumer) = atomic();
+    {
+        let mut waiting = pin!(consumer.pop());
+        assert!(poll(waiting.as_mut()).is_pending());
+        producer.add(object("a@1")).unwrap();
+    }
+    assert_eq!(consumer.pop().await.map(said).unwrap(), ["Added a@1"]);
+}
+
+#[test]
+fn a_reflector_can_write_to_it() {
+    let store = Store::of(&["a@1"]);
+    let (mut producer, mut consumer) = feed("things", OrderedQueue::new(Mode::Atomic), store.clone());
+    let writer: &mut dyn ReflectorStore = &mut producer;
+    assert_eq!(writer.known(&ObjectKey::cluster("a")).unwrap().resource_version(), "1");
+    writer.update(object("a@2")).unwrap();
+    writer.bookmark(&version("3"));
+    writer.resync(Instant::now()).unwrap();
+    writer.flush().unwrap();
+    let mut all = Vec::new();
+    while let Some(popped) = consumer.try_pop() {
+        all.extend(popped.deltas().iter().map(text));
+        store.apply(popped);
+    }
+    assert_eq!(all, ["Updated a@2", "Bookmark 3", "SyncAll"]);
+    assert_eq!(store.texts(), ["a@2"]);
+}
+
+#[test]
+fn dfq_031_slow_is_more_than_a_tenth_of_a_second_with_more_than_ten_waiting() {
+    let millis = Duration::from_millis;
+    assert!(is_slow(11, 1, millis(101)));
+    assert!(!is_slow(10, 1, millis(101)));
+    assert!(!is_slow(11, 1, millis(100)));
+}
+
+#[test]
+fn rfq_032_a_batch_may_take_longer_up_to_a_second() {
+    let millis = Duration::from_millis;
+    assert!(!is_slow(11, 5, millis(500)));
+    assert!(is_slow(11, 5, millis(501)));
+    assert!(!is_slow(11, 1000, millis(1000)));
+    assert!(is_slow(11, usize::MAX, millis(1001)));
+}
+
+#[test]
+fn dfq_032_a_feed_is_known_by_its_name() {
+    let (producer, consumer) = feed("DeltaFIFO *v1.Pod", DeltaFifo::new(), NothingKnown);
+    for said in [format!("{producer:?}"), format!("{consumer:?}")] {
+        assert!(said.contains("DeltaFIFO *v1.Pod"), "{said}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn rfq_033_a_writer_that_cannot_wait_is_paced() {
+    let (producer, mut consumer) = atomic();
+    let mut writer = producer.clone();
+    let written = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let count = Arc::clone(&written);
+    let work = tokio::spawn(async move {
+        let write = async {
+            for number in 0..5000 {
+                writer.add(object(&format!("a{number}@1"))).unwrap();
+                count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                tokio::task::yield_now().await;
+            }
+            "done"
+        };
+        producer.paced(write).await
+    });
+    let mut popped = 0;
+    while let Some(batch) = consumer.pop().await {
+        // Whoever reads is slow: all others have had their turn, many times over.
+        for _ in 0..6000 {
+            tokio::task::yield_now().await;
+        }
+        popped += batch.deltas().len();
+        assert!(written.load(std::sync::atomic::Ordering::Relaxed) <= popped + BACKLOG_LIMIT);
+    }
+    assert_eq!((popped, work.await.unwrap()), (5000, "done"));
+}

@@ -1,0 +1,148 @@
+//! [`Fifo`]: the last state of each object.
+
+use std::collections::{HashMap, VecDeque};
+
+use evenkeel_core::{ObjectKey, ResourceVersion, Untyped};
+
+use super::population::Population;
+use super::{BACKLOG_LIMIT, Batch, Delta, DeltaQueue, KnownObjects, ROOM_KEPT, emptied};
+use crate::{Deleted, Object};
+
+/// The last state of each object, objects in the order in which they were first heard of.
+///
+/// - An object that is queued already keeps its place and takes its new state. It comes out as a [`Delta::Updated`],
+///   whatever it was pushed as.
+/// - What is deleted no longer comes out, and neither does the deletion. One that comes back before its turn has the place
+///   it had.
+/// - A list takes the place of all that is queued. Nobody is told what it has not.
+/// - Resyncs and bookmarks do nothing; the store is not asked.
+///
+/// This is for those to whom only the last state matters, and who find out for themselves what is gone.
+#[derive(Debug, Default)]
+pub struct Fifo {
+    /// Every key here is in `order`, once, and the other way round. Those that were deleted wait for their turn with
+    /// nothing, so that deleting costs no search.
+    objects: HashMap<ObjectKey, Option<Object>>,
+    /// The first is never one that was deleted.
+    order: VecDeque<ObjectKey>,
+    present: usize,
+    population: Population,
+    spare: Vec<Delta>,
+}
+
+impl Fifo {
+    /// An empty queue.
+    pub fn new() -> Self {
+        Fifo::default()
+    }
+
+    fn put(&mut self, object: Object) {
+        match self.objects.get_mut(object.key()) {
+            Some(place) => {
+                self.present += usize::from(place.is_none());
+                *place = Some(object);
+            }
+            None => {
+                self.present += 1;
+                self.order.push_back(object.key().clone());
+                self.objects.insert(object.key().clone(), Some(object));
+            }
+        }
+    }
+
+    /// The next in line: an object, or the place of one that was deleted; `None` at the end.
+    fn next(&mut self) -> Option<Option<Object>> {
+        let key = self.order.pop_front()?;
+        self.population.popped(1);
+        let object = self.objects.remove(&key)?;
+        self.present -= usize::from(object.is_some());
+        Some(object)
+    }
+
+    /// Sees to it that the first in line is there.
+    fn skip_deleted(&mut self) {
+        while let Some(key) = self.order.front() {
+            if self.objects.get(key).is_some_and(Option::is_some) {
+                return;
+            }
+            self.next();
+            self.population.processed(1);
+        }
+        if self.order.capacity() > ROOM_KEPT {
+            self.order.shrink_to(BACKLOG_LIMIT);
+            self.objects.shrink_to(BACKLOG_LIMIT);
+        }
+    }
+}
+
+impl DeltaQueue for Fifo {
+    fn add(&mut self, object: Object) {
+        self.population.event();
+        self.put(object);
+    }
+
+    fn update(&mut self, object: Object) {
+        self.population.event();
+        self.put(object);
+    }
+
+    fn delete(&mut self, deleted: Deleted<Untyped>, _: &dyn KnownObjects) {
+        self.population.event();
+        if self.objects.get_mut(deleted.key()).and_then(Option::take).is_some() {
+            self.present -= 1;
+            self.skip_deleted();
+        }
+    }
+
+    fn replace(&mut self, objects: Vec<Object>, _: ResourceVersion, _: &dyn KnownObjects) {
+        self.objects.clear();
+        self.order.clear();
+        self.present = 0;
+        for object in objects {
+            self.put(object);
+        }
+        self.population.list_instead(self.order.len());
+    }
+
+    fn resync(&mut self, _: &dyn KnownObjects) {}
+
+    fn bookmark(&mut self, _: ResourceVersion) {}
+
+    fn pop(&mut self, limit: usize) -> Option<Batch> {
+        let (initial, end) = self.population.next(limit, self.order.len());
+        if end == 0 {
+            return None;
+        }
+        let mut deltas = std::mem::take(&mut self.spare);
+        for _ in 0..end {
+            deltas.extend(self.next().flatten().map(Delta::Updated));
+        }
+        self.skip_deleted();
+        Some(Batch { deltas, initial, count: end })
+    }
+
+    fn processed(&mut self, count: usize) {
+        self.population.processed(count);
+    }
+
+    fn recycle(&mut self, deltas: Vec<Delta>) {
+        self.spare = emptied(deltas);
+    }
+
+    fn has_synced(&self) -> bool {
+        self.population.is_done()
+    }
+
+    fn asks_for_known(&self) -> bool {
+        false
+    }
+
+    /// How many objects are queued.
+    fn len(&self) -> usize {
+        self.present
+    }
+}
+
+#[cfg(test)]
+#[path = "fifo_tests.rs"]
+mod tests;

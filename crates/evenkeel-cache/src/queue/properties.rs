@@ -1,0 +1,266 @@
+//! What comes out of the queues, against what went in.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use evenkeel_core::{ObjectKey, ResourceInfo};
+use proptest::collection::{btree_set, vec};
+use proptest::prelude::*;
+
+use super::testing::{Known, version};
+use super::{Consumer, Delta, DeltaFifo, DeltaQueue, Fifo, KnownObjects, Mode, OrderedQueue, Producer, feed};
+use crate::reflector::ReflectorStore;
+use crate::{Deleted, Object};
+
+#[derive(Clone, Debug)]
+enum Op {
+    Put(u8),
+    Delete(u8),
+    List(Vec<u8>),
+    Resync,
+    Bookmark,
+    Pop(usize),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        12 => (0..4u8).prop_map(Op::Put),
+        5 => (0..4u8).prop_map(Op::Delete),
+        2 => btree_set(0..4u8, 0..4).prop_map(|names| Op::List(names.into_iter().collect())),
+        1 => Just(Op::Resync),
+        1 => Just(Op::Bookmark),
+        4 => prop_oneof![Just(1usize), Just(3), Just(1000)].prop_map(Op::Pop),
+    ]
+}
+
+/// What a server would have, and tells: an object that comes back has a new uid.
+#[derive(Default)]
+struct Server {
+    info: Option<Arc<ResourceInfo>>,
+    objects: BTreeMap<u8, (u64, Object)>,
+    clock: u64,
+}
+
+impl Server {
+    fn put(&mut self, name: u8) -> (bool, Object) {
+        self.clock += 1;
+        let before = self.objects.get(&name).map(|(uid, _)| *uid);
+        let uid = before.unwrap_or(self.clock);
+        let info = self.info.get_or_insert_with(|| Arc::new(ResourceInfo::new("", "v1", "Thing", "things", false)));
+        let metadata = format!(r#""name":"k{name}","uid":"{uid}","resourceVersion":"{}""#, self.clock);
+        let object = Object::from_json(info, format!(r#"{{"metadata":{{{metadata}}}}}"#)).unwrap();
+        self.objects.insert(name, (uid, object.clone()));
+        (before.is_none(), object)
+    }
+
+    /// The object that goes, or one that nobody knows.
+    fn delete(&mut self, name: u8) -> Object {
+        let gone = self.objects.remove(&name);
+        gone.map_or_else(|| Server::default().put(name).1, |(_, object)| object)
+    }
+
+    fn list(&mut self, names: &[u8]) -> Vec<Object> {
+        self.objects.retain(|name, _| names.contains(name));
+        names.iter().map(|name| self.put(*name).1).collect()
+    }
+
+    fn texts(&self) -> Vec<String> {
+        let at = |(_, object): &(u64, Object)| format!("{}@{}", object.key(), object.resource_version());
+        self.objects.values().map(at).collect()
+    }
+}
+
+/// Applies deltas, and sees to it that no object takes the place of another without a deletion between them.
+fn apply(store: &mut Known, deltas: impl IntoIterator<Item = Delta>) {
+    for delta in deltas {
+        if let (false, Some(object)) = (delta.is_deleted(), delta.object()) {
+            let before = store.get(object.key());
+            assert!(before.is_none_or(|before| before.uid() == object.uid()), "{object:?} without a deletion");
+        }
+        store.apply(delta);
+    }
+}
+
+fn push(op: &Op, server: &mut Server, queue: &mut dyn DeltaQueue, store: &Known) {
+    match op {
+        Op::Put(name) => match server.put(*name) {
+            (true, object) => queue.add(object),
+            (false, object) => queue.update(object),
+        },
+        Op::Delete(name) => queue.delete(server.delete(*name).into(), store),
+        Op::List(names) => {
+            let list = server.list(names);
+            queue.replace(list, version("1"), store);
+        }
+        Op::Resync => queue.resync(store),
+        Op::Bookmark => queue.bookmark(version("1")),
+        Op::Pop(_) => {}
+    }
+}
+
+/// The store in the end, and what the server has.
+fn run(mut queue: impl DeltaQueue, ops: &[Op]) -> (Vec<String>, Vec<String>) {
+    let (mut server, mut store) = (Server::default(), Known::default());
+    let mut synced = false;
+    for op in ops.iter().chain([&Op::Pop(1000)]) {
+        push(op, &mut server, &mut queue, &store);
+        if let Op::Pop(limit) = op {
+            while let Some(batch) = queue.pop(*limit) {
+                apply(&mut store, batch.deltas);
+                queue.processed(batch.count);
+                if *limit < 1000 {
+                    break;
+                }
+            }
+        }
+        assert!(queue.has_synced() || !synced, "synced no more");
+        synced = queue.has_synced();
+    }
+    assert!(queue.is_empty());
+    assert!(synced || !ops.iter().any(|op| matches!(op, Op::Put(_) | Op::Delete(_) | Op::List(_))));
+    (store.texts(), server.texts())
+}
+
+#[derive(Clone, Default)]
+struct Shared(Arc<Mutex<Known>>);
+
+impl KnownObjects for Shared {
+    fn get(&self, key: &ObjectKey) -> Option<Object> {
+        self.0.lock().unwrap().get(key)
+    }
+
+    fn keys(&self) -> Vec<ObjectKey> {
+        self.0.lock().unwrap().keys()
+    }
+}
+
+fn write(op: &Op, server: &mut Server, producer: &mut Producer) {
+    match op {
+        Op::Put(name) => match server.put(*name) {
+            (true, object) => producer.add(object).unwrap(),
+            (false, object) => producer.update(object).unwrap(),
+        },
+        Op::Delete(name) => producer.delete(server.delete(*name)).unwrap(),
+        Op::List(names) => producer.replace(server.list(names), version("1")).unwrap(),
+        Op::Resync => producer.resync(tokio::time::Instant::now()).unwrap(),
+        Op::Bookmark => producer.bookmark(&version("1")),
+        Op::Pop(_) => {}
+    }
+}
+
+/// Writes while a batch is being processed, which reaches the store only afterwards.
+fn run_feed(
+    store: &Shared,
+    (mut producer, mut consumer): (Producer, Consumer),
+    rounds: &[Vec<Op>],
+) -> (Vec<String>, Vec<String>) {
+    let mut server = Server::default();
+    for ops in rounds {
+        let popped = consumer.try_pop();
+        ops.iter().for_each(|op| write(op, &mut server, &mut producer));
+        if let Some(mut popped) = popped {
+            apply(&mut store.0.lock().unwrap(), popped.drain());
+        }
+    }
+    while let Some(mut popped) = consumer.try_pop() {
+        apply(&mut store.0.lock().unwrap(), popped.drain());
+    }
+    (store.0.lock().unwrap().texts(), server.texts())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn the_store_behind_a_delta_fifo_ends_as_the_server(ops in vec(op(), 0..200)) {
+        let (store, server) = run(DeltaFifo::new(), &ops);
+        prop_assert_eq!(store, server);
+    }
+
+    #[test]
+    fn the_store_behind_a_delta_fifo_that_lags_ends_as_the_server(
+        ops in vec(op().prop_filter("no pop", |op| !matches!(op, Op::Pop(_))), 200..600),
+    ) {
+        let (store, server) = run(DeltaFifo::new(), &ops);
+        prop_assert_eq!(store, server);
+    }
+
+    #[test]
+    fn the_store_behind_an_atomic_queue_ends_as_the_server(ops in vec(op(), 0..200)) {
+        let (store, server) = run(OrderedQueue::new(Mode::Atomic), &ops);
+        prop_assert_eq!(store, server);
+    }
+
+    #[test]
+    fn the_store_behind_a_per_item_queue_ends_as_the_server(ops in vec(op(), 0..200)) {
+        let (store, server) = run(OrderedQueue::new(Mode::PerItem), &ops);
+        prop_assert_eq!(store, server);
+    }
+
+    #[test]
+    fn writing_while_a_batch_is_processed_changes_nothing_in_the_end(rounds in vec(vec(op(), 0..8), 0..40)) {
+        let store = Shared::default();
+        let (seen, server) = run_feed(&store, feed("a", DeltaFifo::new(), store.clone()), &rounds);
+        prop_assert_eq!(seen, server);
+        for mode in [Mode::Atomic, Mode::PerItem] {
+            let store = Shared::default();
+            let (seen, server) = run_feed(&store, feed("a", OrderedQueue::new(mode), store.clone()), &rounds);
+            prop_assert_eq!(seen, server);
+        }
+    }
+
+    #[test]
+    fn every_event_comes_out_of_an_ordered_queue_in_its_place(ops in vec(op(), 0..200)) {
+        let (mut server, mut queue) = (Server::default(), OrderedQueue::new(Mode::Atomic));
+        let (mut pushed, mut popped) = (Vec::new(), Vec::new());
+        let record = |delta: &Delta| (delta.is_deleted(), delta.object().map(|object| object.resource_version().to_owned()));
+        for op in ops.iter().chain([&Op::Pop(1000), &Op::Pop(usize::MAX)]) {
+            match op {
+                Op::Put(name) => {
+                    let (_, object) = server.put(*name);
+                    pushed.push((false, Some(object.resource_version().to_owned())));
+                    queue.update(object);
+                }
+                Op::Delete(name) => {
+                    let object = server.delete(*name);
+                    pushed.push((true, Some(object.resource_version().to_owned())));
+                    queue.delete(Deleted::Observed(object), &Known::default());
+                }
+                Op::Pop(limit) => while let Some(batch) = queue.pop(*limit) {
+                    let mut keys: Vec<_> = batch.deltas.iter().filter_map(Delta::key).collect();
+                    keys.sort();
+                    keys.dedup();
+                    prop_assert_eq!(keys.len(), batch.deltas.len());
+                    prop_assert!(batch.deltas.len() <= *limit);
+                    popped.extend(batch.deltas.iter().map(record));
+                },
+                Op::List(_) | Op::Resync | Op::Bookmark => {}
+            }
+        }
+        prop_assert_eq!(pushed, popped);
+    }
+
+    #[test]
+    fn a_fifo_hands_out_the_last_state_of_what_is_there(ops in vec(op(), 0..200)) {
+        let (mut server, mut queue) = (Server::default(), Fifo::new());
+        let mut seen: BTreeMap<String, String> = BTreeMap::new();
+        for op in ops.iter().chain([&Op::Pop(1000)]) {
+            push(op, &mut server, &mut queue, &Known::default());
+            if let Op::Pop(limit) = op {
+                let before = queue.len();
+                while let Some(batch) = queue.pop(*limit) {
+                    for object in batch.deltas.iter().filter_map(Delta::object) {
+                        seen.insert(object.key().to_string(), object.resource_version().to_owned());
+                    }
+                    queue.processed(batch.count);
+                }
+                prop_assert!(queue.is_empty() && before <= 4);
+            }
+        }
+        for (_, object) in server.objects.values() {
+            prop_assert_eq!(seen.get(object.key().as_str()).map(String::as_str), Some(object.resource_version()));
+        }
+        let heard = |op: &Op| matches!(op, Op::Put(_) | Op::Delete(_) | Op::List(_));
+        prop_assert_eq!(queue.has_synced(), ops.iter().any(heard));
+    }
+}
