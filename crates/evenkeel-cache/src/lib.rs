@@ -14,6 +14,8 @@
 //! - [`queue`]: what lies between reflector and store: `DeltaFifo`, keyed, and
 //!   `OrderedQueue`, in the order of the watch.
 //! - [`store`]: [`Indexer`], the objects by key and by any number of indexes.
+//! - [`transform`]: what makes objects lighter before they are stored.
+//! - [`wait`]: waiting for several informers at once.
 //! - [`testing`]: stand-ins for a source and a store, for tests.
 //! - [`handler`]: [`Handler`], who is told what happens, and ready-made ones.
 //!
@@ -38,6 +40,8 @@ pub mod reflector;
 pub mod source;
 pub mod store;
 pub mod testing;
+pub mod transform;
+pub mod wait;
 
 pub use evenkeel_core::{Obj, ObjectKey, ResourceInfo, ResourceVersion};
 pub use event::{Deleted, Event};
