@@ -14,6 +14,9 @@
 //! - [`queue`]: what lies between reflector and store: `DeltaFifo`, keyed, and
 //!   `OrderedQueue`, in the order of the watch.
 //! - [`store`]: [`Indexer`], the objects by key and by any number of indexes.
+//! - [`mutation_cache`]: one's own writes on top of an indexer; [`ttl_store`]: objects that are forgotten after a while.
+//! - [`transform`]: what makes objects lighter before they are stored.
+//! - [`wait`]: waiting for several informers at once.
 //! - [`testing`]: stand-ins for a source and a store, for tests.
 //! - [`handler`]: [`Handler`], who is told what happens, and ready-made ones.
 //! - [`tools`]: small things for those who build on the others.
@@ -23,6 +26,16 @@
 //! - What a handler is told is in the store already, or something newer is.
 //! - Each handler is told about each object in order, and never twice at the same time; a slow handler holds up nobody.
 //! - A read never waits for the network, and never sees half of a write.
+//! - What is stored is shared by all readers and cannot be changed by any of them, so nothing has to watch out for it:
+//!
+//!   ```compile_fail,E0594
+//!   # use evenkeel_cache::Indexer;
+//!   # use k8s_openapi::api::core::v1::Pod;
+//!   let pods = Indexer::<Pod>::new([]);
+//!   if let Some(pod) = pods.get("ns/web-0") {
+//!       pod.typed().unwrap().metadata.name = None; // a shared value cannot be assigned to
+//!   }
+//!   ```
 //! - The cores (queues, store, the reflector's course, resync arithmetic) know no clock, no runtime and no I/O.
 //!
 //! # What it deliberately does not do
@@ -36,12 +49,16 @@ pub mod event;
 pub mod handler;
 pub mod informer;
 pub mod metrics;
+pub mod mutation_cache;
 pub mod queue;
 pub mod reflector;
 pub mod source;
 pub mod store;
 pub mod testing;
 pub mod tools;
+pub mod transform;
+pub mod ttl_store;
+pub mod wait;
 
 pub use evenkeel_core::{Obj, ObjectKey, ResourceInfo, ResourceVersion};
 pub use event::{Deleted, Event};

@@ -41,6 +41,13 @@ impl<K> Indexer<K> {
         Ok(found.into_iter().map(Obj::cast).collect())
     }
 
+    /// Whether an index would find this object, stored or not, under a value.
+    pub(crate) fn is_found_under(&self, name: &str, value: &str, object: &Obj<K>) -> Result<bool, IndexError> {
+        let values = self.table.values_of(name, object.as_kind());
+        let values = values.ok_or_else(|| IndexError::Unknown { name: name.into() })?;
+        Ok(values.iter().any(|own| **own == *value))
+    }
+
     /// The version that the store has reached.
     pub fn resource_version(&self) -> ResourceVersion {
         self.table.version()

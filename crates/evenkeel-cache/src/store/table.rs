@@ -85,6 +85,11 @@ impl Table {
         Ok(())
     }
 
+    /// The values that an index has for an object, stored or not.
+    pub(crate) fn values_of(&self, name: &str, object: &Object) -> Option<Vec<Box<str>>> {
+        self.read().indexes.iter().find(|index| index.name() == name).map(|index| index.values(object))
+    }
+
     pub(crate) fn version(&self) -> ResourceVersion {
         self.read().version.clone()
     }

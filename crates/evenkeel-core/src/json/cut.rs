@@ -24,7 +24,7 @@ const MAX_PATHS: usize = Active::BITS as usize;
 /// # drop(heavy);
 /// # Ok::<(), evenkeel_core::json::PathError>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct JsonPaths {
     paths: Vec<Box<[Step]>>,
 }

@@ -1,0 +1,184 @@
+//! Ready-made transforms: what makes objects lighter, or otherwise different, before they are stored.
+//!
+//! A transform is any `Fn(Object) -> Result<Object, BoxError> + Send + Sync`. It runs once for every state of an object,
+//! before store and handlers see it, and must leave the object's name, uid and resource version as they are. Those here
+//! are values to be handed to an informer, or to be called by a transform of your own:
+//!
+//! ```
+//! use evenkeel_cache::source::BoxError;
+//! use evenkeel_cache::{Object, transform};
+//!
+//! let lighter = transform::drop_paths(["metadata.managedFields", "status"])?;
+//! let plainer = transform::drop_annotations([transform::LAST_APPLIED])?;
+//! let both = move |object: Object| -> Result<Object, BoxError> { plainer(lighter(object)?) };
+//! # fn check(_: impl Fn(Object) -> Result<Object, BoxError> + Send + Sync + 'static) {}
+//! # check(both);
+//! # Ok::<(), evenkeel_core::json::PathError>(())
+//! ```
+//!
+//! Dropping and keeping work on the JSON as it came: no object is decoded for it, what stays is copied once, and an object
+//! that has nothing to drop is handed on as it is.
+
+use std::sync::Arc;
+
+use evenkeel_core::Obj;
+use evenkeel_core::json::{JsonPaths, PathError};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::Object;
+use crate::source::BoxError;
+
+/// The annotation in which `kubectl apply` keeps all that it was given.
+pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// What an object cannot be without: its kind, and what it is known by.
+const IDENTITY: [&str; 6] =
+    ["apiVersion", "kind", "metadata.name", "metadata.namespace", "metadata.uid", "metadata.resourceVersion"];
+
+/// Drops `metadata.managedFields`, which are often half of an object and of no use to a controller.
+pub fn drop_managed_fields() -> impl Fn(Object) -> Result<Object, BoxError> + Clone + Send + Sync + 'static {
+    without(JsonPaths::new(["metadata.managedFields"]).unwrap_or_default())
+}
+
+/// Drops these annotations, such as [`LAST_APPLIED`].
+pub fn drop_annotations(
+    names: impl IntoIterator<Item = impl AsRef<str>>,
+) -> Result<impl Fn(Object) -> Result<Object, BoxError> + Clone + Send + Sync + 'static, PathError> {
+    drop_paths(names.into_iter().map(|name| format!("metadata.annotations[{}]", name.as_ref())))
+}
+
+/// Drops whatever these [paths](JsonPaths) lead to, such as `spec.containers[*].env`.
+///
+/// A path that leads to what an object cannot be without, such as its name, makes every object an error.
+pub fn drop_paths(
+    paths: impl IntoIterator<Item = impl AsRef<str>>,
+) -> Result<impl Fn(Object) -> Result<Object, BoxError> + Clone + Send + Sync + 'static, PathError> {
+    JsonPaths::new(paths).map(without)
+}
+
+/// Keeps nothing but what these [paths](JsonPaths) lead to, and what every object needs: its kind and API version, name and
+/// namespace, uid and resource version. Labels, finalizers and owners stay only if they are asked for.
+pub fn keep_paths<P: Into<String>>(
+    paths: impl IntoIterator<Item = P>,
+) -> Result<impl Fn(Object) -> Result<Object, BoxError> + Clone + Send + Sync + 'static, PathError> {
+    let all = paths.into_iter().map(Into::into).chain(IDENTITY.map(String::from));
+    let paths = JsonPaths::new(all)?;
+    Ok(move |object: Object| Ok(object.only(&paths)?))
+}
+
+fn without(paths: JsonPaths) -> impl Fn(Object) -> Result<Object, BoxError> + Clone + Send + Sync + 'static {
+    move |object: Object| Ok(object.without(&paths)?)
+}
+
+/// Changes objects as Rust values.
+///
+/// This decodes every object, and encodes it again, which costs many times what dropping a path does. What `K` has no
+/// field for is lost. An object that does not fit `K` is an error.
+///
+/// ```
+/// use evenkeel_cache::transform;
+/// use k8s_openapi::api::core::v1::Pod;
+///
+/// let anonymous = transform::edit(|pod: &mut Pod| {
+///     for container in pod.spec.iter_mut().flat_map(|spec| &mut spec.containers) {
+///         container.env = None;
+///     }
+/// });
+/// # drop(anonymous);
+/// ```
+pub fn edit<K>(
+    change: impl Fn(&mut K) + Send + Sync + 'static,
+) -> impl Fn(Object) -> Result<Object, BoxError> + Send + Sync + 'static
+where
+    K: Clone + Serialize + DeserializeOwned + Send + Sync + 'static,
+{
+    move |object: Object| {
+        let value = object.as_kind::<K>().typed()?;
+        let info = Arc::clone(object.resource());
+        // With the object goes what it remembers of the value, so that this is mostly the only one who has it.
+        drop(object);
+        let mut value = Arc::unwrap_or_clone(value);
+        change(&mut value);
+        Ok(Obj::from_value(&info, &value)?.cast())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_core::{DecodeError, ResourceInfo};
+    use k8s_openapi::api::core::v1::Pod;
+
+    use super::*;
+
+    fn pod() -> Object {
+        let json = format!(
+            r#"{{"kind":"Pod","apiVersion":"v1",
+            "metadata":{{"name":"a","namespace":"ns","uid":"u","resourceVersion":"7","generation":3,"labels":{{"app":"web"}},
+            "annotations":{{"{LAST_APPLIED}":"{{}}","other":"stays"}},"managedFields":[{{"manager":"m"}}]}},
+            "spec":{{"nodeName":"n1","containers":[{{"name":"c","env":[{{"name":"E","value":"e"}}]}}]}}}}"#
+        );
+        Obj::from_json(&Arc::new(ResourceInfo::of::<Pod>()), json).unwrap()
+    }
+
+    #[test]
+    fn managed_fields_are_dropped() {
+        let lighter = drop_managed_fields()(pod()).unwrap();
+        assert!(lighter.path("metadata.managedFields").is_none());
+        assert_eq!(lighter.path("spec.nodeName").unwrap().text(), "n1");
+    }
+
+    #[test]
+    fn annotations_are_dropped_by_name() {
+        let plainer = drop_annotations([LAST_APPLIED]).unwrap()(pod()).unwrap();
+        assert_eq!(plainer.annotation(LAST_APPLIED), None);
+        assert_eq!(plainer.annotation("other").as_deref(), Some("stays"));
+        assert!(drop_annotations(["a]b"]).is_err(), "no annotation is called that");
+    }
+
+    #[test]
+    fn paths_are_dropped() {
+        let lighter = drop_paths(["spec.containers[*].env", "metadata.labels"]).unwrap()(pod()).unwrap();
+        assert!(lighter.path("spec.containers[0].env").is_none());
+        assert!(lighter.path("spec.containers[0].name").is_some());
+        assert_eq!(lighter.label("app"), None);
+        let nameless = drop_paths(["metadata.name"]).unwrap()(pod()).unwrap_err();
+        assert!(matches!(nameless.downcast_ref(), Some(DecodeError::NoName { .. })), "{nameless}");
+    }
+
+    #[test]
+    fn only_some_paths_are_kept_and_the_identity() {
+        let rest = keep_paths(["spec.nodeName"]).unwrap()(pod()).unwrap();
+        assert_eq!((rest.kind(), rest.api_version(), rest.key().as_str()), ("Pod", "v1", "ns/a"));
+        assert_eq!((rest.uid(), rest.resource_version(), rest.generation()), ("u", "7", None));
+        assert_eq!(rest.path("spec").unwrap().json(), r#"{"nodeName":"n1"}"#);
+    }
+
+    #[test]
+    fn objects_are_edited_as_values() {
+        let edited = edit(|pod: &mut Pod| {
+            pod.metadata.labels = None;
+            pod.spec.as_mut().unwrap().node_name = Some("n2".into());
+        });
+        let pod = edited(pod()).unwrap();
+        assert_eq!((pod.kind(), pod.label("app"), pod.resource_version()), ("Pod", None, "7"));
+        assert_eq!(pod.path("spec.nodeName").unwrap().text(), "n2");
+        let misfit = Obj::from_json(pod.resource(), r#"{"metadata":{"name":"x"},"spec":3}"#).unwrap();
+        assert!(matches!(edited(misfit).unwrap_err().downcast_ref(), Some(DecodeError::Typed { .. })));
+    }
+
+    #[test]
+    fn a_value_that_is_edited_is_not_copied_first() {
+        #[derive(serde::Serialize, serde::Deserialize)]
+        struct Single(serde_json::Value);
+        impl Clone for Single {
+            fn clone(&self) -> Self {
+                panic!("copied")
+            }
+        }
+        let info = Arc::new(ResourceInfo::of::<Pod>());
+        let object = Obj::from_json(&info, r#"{"metadata":{"name":"x"}}"#).unwrap();
+        let edited = edit(|value: &mut Single| value.0["metadata"]["name"] = "y".into())(object).unwrap();
+        assert_eq!(edited.key().as_str(), "y");
+    }
+}
