@@ -266,6 +266,11 @@ impl Error {
         self.status().is_some_and(Status::is_namespace_terminating)
     }
 
+    /// Only one item of a list, or one event of a watch, cannot be read: the others still come.
+    pub fn is_about_one_item(&self) -> bool {
+        matches!(self, Error::Stream { source, .. } if !source.is_fatal())
+    }
+
     /// The answer was not an API server's own: a proxy or a load balancer spoke, and its code is all there is to go by.
     pub fn is_unexpected_server_error(&self) -> bool {
         self.status().is_some_and(|status| status.has_cause(UNEXPECTED_SERVER_RESPONSE))

@@ -73,7 +73,7 @@ pub use config::Config;
 pub use error::{CallName, Error};
 pub use paging::Pager;
 pub use reference::ToReference;
-pub use rest::{Answer, ByteStream, Lines, List, Path, Query, Request, WatchEnd, WatchStream};
+pub use rest::{Answer, ByteStream, Lines, List, ListStream, Path, Query, Request, WatchEnd, WatchStream};
 pub use retry::{Backoff, DEFAULT_BACKOFF, DEFAULT_RETRY, Retry, RetryError, retry, retry_on_conflict};
 pub use secret::Secret;
 pub use wait::{Interrupted, is_interrupted, wait_for};

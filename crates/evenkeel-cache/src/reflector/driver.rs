@@ -159,7 +159,6 @@ impl Driver {
     }
 
     /// Takes objects of a list until it is over or somebody else should have a turn.
-    #[expect(clippy::type_complexity, reason = "the end of a page, seen by one caller")]
     fn poll_items(
         &mut self,
         items: &mut dyn ListItems,
@@ -382,10 +381,20 @@ impl Driver {
             Ok(WatchEvent::Modified(object)) => self.change(Change::Modified, object, gathering, store),
             Ok(WatchEvent::Deleted(object)) => self.change(Change::Deleted, object, gathering, store),
             Err(SourceError::Unreadable(error @ StreamError::Object { .. })) => {
-                if let (Some(gathering), Some(known)) = (gathering, key_of(&error).and_then(|key| store.known(key))) {
-                    gathering.put(known);
+                match (gathering, key_of(&error)) {
+                    // Of an object that nothing is known of, nothing is known to be right either.
+                    (None, None) => {
+                        self.count_unreadable();
+                        return Err(Over::Failed(SourceError::Unreadable(error)));
+                    }
+                    (None, Some(_)) => self.course.unreadable(Instant::now()),
+                    (Some(gathering), Some(key)) => {
+                        if let Some(known) = store.known(key) {
+                            gathering.put(known);
+                        }
+                    }
+                    (Some(_), None) => {}
                 }
-                self.course.unreadable(Instant::now());
                 self.unreadable(error);
                 Ok(())
             }
@@ -484,9 +493,14 @@ impl Driver {
     }
 
     #[cold]
-    fn unreadable(&mut self, error: StreamError) {
+    fn count_unreadable(&self) {
         self.metrics.decode_failures.increment(1);
         self.status.change(|report| report.decode_failures += 1);
+    }
+
+    #[cold]
+    fn unreadable(&mut self, error: StreamError) {
+        self.count_unreadable();
         self.failed(ReflectorError::Unreadable(error), Next::GoOn);
     }
 

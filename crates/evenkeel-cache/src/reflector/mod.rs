@@ -57,8 +57,9 @@ use crate::source::ListerWatcher;
 ///
 /// An object that cannot be read, or that the transform refuses, stays in the store as it was last known, and is left out if
 /// it was not: deleting something that is there would be worse than showing it as it was. All other objects are not
-/// affected. Since what cannot be read may have been a deletion, an event that cannot be read leads to a new round a little
-/// later, at most once in ten minutes. Objects that say they are of another kind are left out.
+/// affected. Since what cannot be read may have been a deletion, an event that cannot be read leads to a new round half a
+/// minute later, at most once in ten minutes; if not even the name can be read, the watch is given up and a new round begins
+/// after the usual wait. Objects that say they are of another kind are left out.
 ///
 /// ```no_run
 /// # use std::sync::Arc;

@@ -3,6 +3,9 @@
 //! A source is asked for two things, a list and a watch, and says what became of it in its own words: [`SourceError`]. It
 //! knows which objects it is about (which namespace, which selectors); the reflector knows from which version on.
 
+#[cfg(feature = "client")]
+mod client;
+
 use std::error::Error as StdError;
 use std::future::Future;
 use std::pin::Pin;
@@ -12,6 +15,9 @@ use std::time::Duration;
 use evenkeel_core::{ResourceVersion, Status, StreamError, Untyped, WatchEvent};
 
 use crate::Object;
+
+#[cfg(feature = "client")]
+pub use client::ApiSource;
 
 /// A future in a box.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

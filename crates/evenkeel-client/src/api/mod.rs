@@ -10,7 +10,7 @@ use kube_core::Resource;
 
 use crate::client::Client;
 use crate::error::Error;
-use crate::rest::{List, Path, Request, RequestError, WatchStream};
+use crate::rest::{List, ListStream, Path, Request, RequestError, WatchStream};
 
 mod call;
 mod create_or_update;
@@ -160,6 +160,11 @@ impl<K, S: Scope> Api<K, S> {
         Api { client, info: Arc::clone(&self.info), scope, form: Form::Metadata, kind: PhantomData }
     }
 
+    /// Whether only the metadata of the objects is asked for.
+    pub fn is_metadata_only(&self) -> bool {
+        self.form == Form::Metadata
+    }
+
     /// What is known of the kind.
     pub fn resource(&self) -> &Arc<ResourceInfo> {
         &self.info
@@ -175,8 +180,36 @@ impl<K, S: Scope> Api<K, S> {
     /// The list is decoded while it comes in. For more objects than should be in memory at once, or in one answer, go
     /// through it page by page with [`pages`](Self::pages).
     pub async fn list(&self, params: &ListParams) -> Result<List<K>, Error> {
-        let request = self.client.request(Method::GET, self.collection());
-        params.add_to(self.accept(request, ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1")).list(&self.info).await
+        params.add_to(self.accept_list(self.client.request(Method::GET, self.collection()))).list(&self.info).await
+    }
+
+    /// Reads the objects that are there, all of them or a page, and hands them out one by one as they come in.
+    ///
+    /// This is for lists that should not be in memory as a whole, and for readers that would rather miss an object which
+    /// cannot be read than all the others.
+    ///
+    /// ```
+    /// # async fn example(client: evenkeel_client::Client) -> Result<(), evenkeel_client::Error> {
+    /// use evenkeel_client::ListParams;
+    /// use k8s_openapi::api::core::v1::Pod;
+    ///
+    /// let mut pods = client.api::<Pod>().list_stream(&ListParams::default()).await?;
+    /// while let Some(pod) = pods.next().await {
+    ///     match pod {
+    ///         Ok(pod) => println!("{}", pod.key()),
+    ///         Err(error) if error.is_about_one_item() => eprintln!("passed over: {error}"),
+    ///         Err(error) => return Err(error),
+    ///     }
+    /// }
+    /// println!("as of version {:?}", pods.meta().map(|meta| &meta.resource_version));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn list_stream(&self, params: &ListParams) -> Result<ListStream<K>, Error> {
+        params
+            .add_to(self.accept_list(self.client.request(Method::GET, self.collection())))
+            .list_stream(&self.info)
+            .await
     }
 
     /// Watches what happens to the objects.
@@ -198,6 +231,10 @@ impl<K, S: Scope> Api<K, S> {
             Some(namespace) if !namespace.is_empty() => path.namespace(namespace),
             _ => path,
         }
+    }
+
+    fn accept_list(&self, request: Request) -> Request {
+        self.accept(request, ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1")
     }
 
     fn accept_one(&self, request: Request) -> Request {

@@ -7,8 +7,8 @@
 //! `Request`. Sending it begins an exchange: wait for the client's [`RateLimiter`], send, look at what came back, and
 //! perhaps wait and send again. What is repeated and when, what is followed and what is held back are decisions of state
 //! machines that read no clock and open no connection; the exchange only carries them out. The head of the last answer
-//! goes to a reader, which knows its media type and its limits and makes an [`Answer`], a [`List`], a [`WatchStream`] or
-//! a [`ByteStream`] of it, or an error. All of it is [measured](metrics) and traced, with a span `evenkeel.request` per
+//! goes to a reader, which knows its media type and its limits and makes an [`Answer`], a [`List`], a [`ListStream`], a
+//! [`WatchStream`] or a [`ByteStream`] of it, or an error. All of it is [measured](metrics) and traced, with a span `evenkeel.request` per
 //! call at the level of debugging.
 
 mod answer;
@@ -17,6 +17,7 @@ mod error;
 mod exchange;
 mod failure;
 mod lines;
+mod list_stream;
 mod media;
 pub mod metrics;
 mod path;
@@ -40,6 +41,7 @@ mod warnings;
 pub use answer::Answer;
 pub use error::RequestError;
 pub use lines::Lines;
+pub use list_stream::ListStream;
 pub(crate) use media::Codecs;
 pub use path::Path;
 pub use query::{Query, QueryValue};

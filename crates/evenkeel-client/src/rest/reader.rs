@@ -8,6 +8,7 @@ use http::{Response, response};
 
 use super::answer::Answer;
 use super::failure::{Target, nonsense, refusal};
+use super::list_stream::ListStream;
 use super::media::{Codecs, MediaError};
 use super::reading::Reading;
 use super::stream::{ByteStream, List, WatchStream};
@@ -75,6 +76,18 @@ impl Reader<'_> {
         }
         let meta = decoder.finish().map_err(unreadable)?;
         Ok((List { items, meta }, received))
+    }
+
+    /// Begins to read a list whose items are handed out as they come in.
+    pub(super) async fn list_stream<K>(
+        self,
+        info: &Arc<ResourceInfo>,
+        response: Response<Body>,
+    ) -> Result<ListStream<K>, Error> {
+        let (head, body) = self.success(response).await?;
+        let codec = self.codec(&head, self.codecs.of_answer(&head.headers))?;
+        let decoder = ListDecoder::with_codec(codec, Arc::clone(info)).max_item_bytes(self.limits.frame);
+        Ok(ListStream::new(self.call, self.host, decoder, body, self.limits.list))
     }
 
     /// Begins to read a watch.

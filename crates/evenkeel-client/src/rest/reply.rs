@@ -29,6 +29,7 @@ impl Deadline {
 }
 
 /// The time that is left to read an answer.
+#[derive(Debug)]
 pub(crate) struct TimeLeft {
     pub(crate) call: CallName,
     pub(crate) deadline: Option<Deadline>,

@@ -19,10 +19,11 @@ use super::answer::Answer;
 use super::error::RequestError;
 use super::exchange::{Exchange, Payload, Progress};
 use super::failure::Target;
+use super::list_stream::ListStream;
 use super::path::Path;
 use super::query::{Query, QueryValue};
 use super::reader::Reader;
-use super::reply::Reply;
+use super::reply::{Reply, TimeLeft, after};
 use super::retry::{Retries, Terminal};
 use super::stream::{ByteStream, List, WatchStream};
 use super::template::UrlTemplate;
@@ -221,6 +222,25 @@ impl Request {
             Ok(list)
         })
         .await
+    }
+
+    /// Sends the request and hands out the items of the list that it is answered with, as they come in. The time that the
+    /// request has is for all of them.
+    pub async fn list_stream<K>(&self, info: &Arc<ResourceInfo>) -> Result<ListStream<K>, Error> {
+        let (asked, span) = (Instant::now(), self.span());
+        let opening = async {
+            let Reply { response, mut time } = self.exchange(Terminal::Call, &span).await?;
+            let opening = TimeLeft { call: time.call.clone(), deadline: time.deadline, previous: None };
+            match opening.read(self.reader().list_stream(info, response)).await {
+                Ok(stream) => Ok(stream.paced(time, self.client.metrics().clone(), asked)),
+                Err(error) => Err(after(error, time.previous.take())),
+            }
+        };
+        let result = opening.instrument(span.clone()).await;
+        if result.is_err() {
+            self.client.metrics().call(self.call.method(), asked.elapsed());
+        }
+        result
     }
 
     /// Sends the request and hands out the answer's bytes as they come, for as long as they come.

@@ -132,9 +132,15 @@ impl<K> WatchStream<K> {
         self.end.as_ref()
     }
 
+    /// How the watch ended, once it has, to keep. Afterwards [`end`](Self::end) knows nothing of it; that the watch is over
+    /// does not change.
+    pub fn take_end(&mut self) -> Option<WatchEnd> {
+        self.end.take()
+    }
+
     /// Ends the watch: the request is given up at once, and no more events come. Does nothing to a watch that has ended.
     pub fn stop(&mut self) {
-        if self.end.is_none() {
+        if self.decoder.is_some() {
             self.over(WatchEnd::Stopped);
         }
     }
@@ -183,7 +189,7 @@ impl<K> Stream for WatchStream<K> {
 
 impl<K> FusedStream for WatchStream<K> {
     fn is_terminated(&self) -> bool {
-        self.end.is_some()
+        self.decoder.is_none()
     }
 }
 

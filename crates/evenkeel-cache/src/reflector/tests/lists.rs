@@ -1,1 +1,421 @@
-//! x
+//! Lists: from which version, in which pages, and what becomes of their objects.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use evenkeel_core::{Reason, Status};
+
+use crate::reflector::testing::*;
+use crate::reflector::{Backoff, Next, OnTransformError, Phase, Reflector};
+use crate::source::{ListPart, SourceError};
+
+fn ms(milliseconds: u64) -> Duration {
+    Duration::from_millis(milliseconds)
+}
+
+fn gone() -> Status {
+    Status::expired("too old resource version")
+}
+
+fn lists(desk: &Desk) -> Vec<(String, String, u32)> {
+    let list = |entry| match entry {
+        Entry::List(version, token, limit) => Some((version, token, limit)),
+        _ => None,
+    };
+    desk.diary.requests().into_iter().filter_map(list).collect()
+}
+
+fn asked(version: &str, token: &str, limit: u32) -> (String, String, u32) {
+    (version.into(), token.into(), limit)
+}
+
+#[tokio::test(start_paused = true)]
+async fn ref_001_a_reflector_without_a_name_is_called_after_its_resource() {
+    let named = |builder: fn(crate::reflector::ReflectorBuilder) -> crate::reflector::ReflectorBuilder| {
+        builder(Reflector::builder(Arc::new(Script::default()), pods())).build().name().to_owned()
+    };
+    assert_eq!(named(|builder| builder), "pods");
+    assert_eq!(named(|builder| builder.name("mine")), "mine");
+}
+
+#[tokio::test(start_paused = true)]
+async fn ref_002_objects_that_do_not_say_what_they_are_are_what_was_asked_for() {
+    let silent = pod("a", "1");
+    let outspoken = pod_from(r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"b","resourceVersion":"2"}}"#);
+    let other = pod_from(r#"{"kind":"Pod","apiVersion":"v2","metadata":{"name":"c","resourceVersion":"3"}}"#);
+    let parts = [silent, outspoken, other].into_iter().map(|object| Ok(ListPart::Object(object)));
+    let parts = parts.chain([end("9", "")]).collect();
+    let desk = Desk::listing(Script::default().list(ListAnswer::Parts(parts)).watch(open(vec![])));
+    desk.settle().await;
+    assert_eq!(desk.store.stored(), ["a@1", "b@2"]);
+    assert_eq!(desk.errors(), ["expected v1 Pod, but c is v2 Pod"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ref_026_listed_objects_of_another_kind_are_left_out() {
+    let stranger = || pod_from(r#"{"kind":"Node","apiVersion":"v1","metadata":{"name":"n","resourceVersion":"3"}}"#);
+    let parts = vec![Ok(ListPart::Object(stranger())), Ok(ListPart::Object(pod("a", "1"))), end("9", "")];
+    let desk = Desk::listing(Script::default().list(ListAnswer::Parts(parts)).watch(open(vec![])));
+    desk.settle().await;
+    assert_eq!(desk.store.stored(), ["a@1"]);
+    assert_eq!(desk.nexts(), [Next::GoOn]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ref_026_the_metadata_of_an_object_may_stand_for_it_if_it_was_asked_for() {
+    let partial = || {
+        pod_from(
+            r#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1",
+                "metadata":{"name":"a","resourceVersion":"1"}}"#,
+        )
+    };
+    let script = || {
+        let parts = vec![Ok(ListPart::Object(partial())), end("9", "")];
+        Script::default().list(ListAnswer::Parts(parts)).watch(open(vec![]))
+    };
+    let desk = Desk::listing(script().metadata_only());
+    desk.settle().await;
+    assert_eq!(desk.store.stored(), ["a@1"]);
+    let desk = Desk::listing(script());
+    desk.settle().await;
+    assert!(desk.store.stored().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn ref_006_a_failure_is_told_and_waited_for_and_the_first_try_is_at_once() {
+    let script = Script::default()
+        .list(refuse_list(Status::failure(500, Reason::INTERNAL_ERROR, "broken")))
+        .list(list(&[("a", "1")], "10"))
+        .watch(open(vec![]));
+    let desk = Desk::listing(script);
+    desk.settle().await;
+    assert_eq!(desk.errors(), ["failed to list: broken"]);
+    assert!(matches!(desk.status.phase(), Phase::Waiting { until } if until == desk.start + ms(800)));
+    desk.pass(ms(1000)).await;
+    let times = desk.diary.request_times(desk.start);
+    assert_eq!(times[..2], [ms(0), ms(800)]);
+    assert_eq!(desk.store.stored(), ["a@1"]);
+    assert_eq!(desk.status.phase(), Phase::Watching);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ref_011_the_waits_are_those_that_were_asked_for() {
+    let mut script = Script::default();
+    for _ in 0..5 {
+        script = script.list(refuse_list(Status::failure(503, Reason::SERVICE_UNAVAILABLE, "not yet")));
+    }
+    let script = script.list(list(&[], "10")).watch(open(vec![]));
+    let curve = Backoff { initial: ms(10), factor: 2.0, cap: ms(100), jitter: 0.0, ..Backoff::default() };
+    let desk = Desk::with(script, |builder| builder.watch_list(false).backoff(curve));
+    desk.pass(ms(1000)).await;
+    let times = desk.diary.request_times(desk.start);
+    assert_eq!(times[5], ms(250), "five failures");
+    assert_eq!(desk.status.last_sync_resource_version(), "10");
+}
+
+#[tokio::test(start_paused = true)]
+async fn ref_012_a_reflector_waits_in_the_time_that_it_is_given() {
+    let script = Script::default().list(refuse_list(gone())).list(refuse_list(gone())).list(list(&[], "1"));
+    let desk = Desk::listing(script);
+    desk.pass(ms(900)).await;
+    assert_eq!(desk.diary.request_times(desk.start)[2], ms(800), "virtual time is all the time there is");
+}
+
+#[tokio::test(start_paused = true)]
+async fn ref_013_what_is_not_run_asks_for_nothing() {
+    let script = Script::default().list(list(&[], "10"));
+    let diary = script.diary.clone();
+    let mut reflector = Reflector::builder(Arc::new(script), pods()).build();
+    let mut store = Notes::default();
+    drop(reflector.run(&mut store));
+    assert!(diary.requests().is_empty());
+    assert_eq!(reflector.status().phase(), Phase::Idle);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ref_015_a_panic_surfaces_where_the_reflector_is_run() {
+    let script = Script::default().list(list(&[("a", "1")], "10"));
+    let mut reflector = Reflector::builder(Arc::new(script), pods())
+        .watch_list(false)
+        .transform(|_| panic!("a broken transform"))
+        .build();
+    let task = tokio::spawn(async move {
+        reflector.run(&mut Notes::default()).await;
+    });
+    assert!(task.await.unwrap_err().is_panic());
+}
+
+#[tokio::test(start_paused = true)]
+async fn ref_016_the_first_list_takes_what_is_at_hand_and_the_next_is_not_older_than_the_last_event() {
+    let script = Script::default()
+        .list(list(&[], "10"))
+        .watch(open(vec![added("a", "12"), error(gone())]))
+        .list(list(&[("a", "12")], "15"))
+        .watch(open(vec![]));
+    let desk = Desk::listing(script);
+    desk.pass(ms(2000)).await;
+    assert_eq!(lists(&desk), [asked("0", "", 500), asked("12", "", 0)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ref_017_pages_are_asked_for_where_they_help() {
+    let relisted = || {
+        Script::default().list(list(&[], "10")).watch(refuse_watch(gone())).list(list(&[], "11")).watch(open(vec![]))
+    };
+    let desk = Desk::listing(relisted());
+    desk.pass(ms(2000)).await;
+    assert_eq!(lists(&desk), [asked("0", "", 500), asked("10", "", 0)]);
+    let desk = Desk::with(relisted(), |builder| builder.watch_list(false).page_size(7));
+    desk.pass(ms(2000)).await;
+    assert_eq!(lists(&desk), [asked("0", "", 7), asked("10", "", 7)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ref_018_a_server_that_hands_out_what_is_at_hand_in_pages_is_asked_for_pages() {
+    let script = Script::default()
+        .list(page(&[("a", "1")], "10", "more"))
+        .list(page(&[("b", "2")], "10", ""))
+        .watch(refuse_watch(gone()))
+        .list(list(&[], "11"))
+        .watch(refuse_watch(gone()))
+        .list(list(&[], "12"))
+        .watch(open(vec![]));
+    let desk = Desk::listing(script);
+    desk.pass(ms(10_000)).await;
+    assert_eq!(lists(&desk), [asked("0", "", 500), asked("", "more", 500), asked("10", "", 500), asked("11", "", 500)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ref_019_the_newest_is_asked_for_once_and_then_there_is_a_wait() {
+    let script = Script::default()
+        .list(list(&[], "10"))
+        .watch(refuse_watch(gone()))
+        .list(refuse_list(gone()))
+        .list(refuse_list(gone()));
+    let desk = Desk::listing(script);
+    desk.pass(ms(1000)).await;
+    assert_eq!(lists(&desk).len(), 3, "0, 10 and the newest");
+    desk.pass(ms(2000)).await;
+    assert_eq!(lists(&desk)[3], asked("", "", 500), "the next round goes for the newest, after a wait");
+}
+
+#[tokio::test(start_paused = true)]
+async fn ref_020_a_timeout_is_not_a_version_that_is_too_large() {
+    let script = Script::default()
+        .list(list(&[], "10"))
+        .watch(refuse_watch(gone()))
+        .list(refuse_list(Status::failure(504, Reason::TIMEOUT, "took too long")));
+    let desk = Desk::listing(script);
+    desk.pass(ms(3000)).await;
+    assert_eq!(lists(&desk), [asked("0", "", 500), asked("10", "", 0), asked("10", "", 0)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ref_021_the_newest_is_asked_for_in_pages() {
+    let script = Script::default()
+        .list(list(&[], "10"))
+        .watch(refuse_watch(gone()))
+        .list(refuse_list(gone()))
+        .list(list(&[], "12"));
+    let desk = Desk::listing(script);
+    desk.pass(ms(1000)).await;
+    assert_eq!(lists(&desk), [asked("0", "", 500), asked("10", "", 0), asked("", "", 500)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ref_022_a_list_that_worked_makes_the_version_good_again() {
+    let script = Script::default()
+        .list(list(&[], "10"))
+        .watch(refuse_watch(gone()))
+        .list(refuse_list(gone()))
+        .list(list(&[], "12"))
+        .watch(refuse_watch(gone()))
+        .list(list(&[], "13"));
+    let desk = Desk::listing(script);
+    desk.pass(ms(10_000)).await;
+    assert_eq!(lists(&desk)[3], asked("12", "", 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn ref_025_a_store_that_refuses_leaves_the_version_as_it_was() {
+    let script = Script::default().list(list(&[("a", "1")], "10")).list(list(&[("a", "1")], "11")).watch(open(vec![]));
+    let store = Notes::default();
+    store.failing.lock().unwrap().push("replace");
+    let desk = Desk::on(script, store, |builder| builder.watch_list(false));
+    desk.settle().await;
+    assert_eq!(desk.status.last_sync_resource_version(), "");
+    assert_eq!(desk.errors(), ["failed to write: replace fails"]);
+    desk.pass(ms(1000)).await;
+    assert_eq!(lists(&desk), [asked("0", "", 500), asked("0", "", 500)]);
+    assert_eq!(desk.status.last_sync_resource_version(), "11");
+}
+
+#[tokio::test(start_paused = true)]
+async fn ref_027_a_list_is_given_up_with_the_reflector() {
+    let mut desk = Desk::listing(Script::default().list(ListAnswer::Hang));
+    desk.settle().await;
+    assert_eq!(desk.status.phase(), Phase::Listing);
+    desk.stop().await;
+    assert_eq!(desk.status.phase(), Phase::Idle);
+    assert!(desk.diary.writes().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn pag_001_pages_are_of_five_hundred_unless_said_otherwise() {
+    let desk = Desk::listing(Script::default().list(list(&[], "1")));
+    desk.settle().await;
+    assert_eq!(lists(&desk), [asked("0", "", 500)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn pag_002_later_pages_have_a_token_and_no_version() {
+    let script = Script::default()
+        .list(page(&[("a", "1")], "10", "t1"))
+        .list(page(&[("b", "2")], "11", "t2"))
+        .list(page(&[("c", "3")], "12", ""))
+        .watch(open(vec![]));
+    let desk = Desk::listing(script);
+    desk.settle().await;
+    assert_eq!(lists(&desk), [asked("0", "", 500), asked("", "t1", 500), asked("", "t2", 500)]);
+    let all = vec!["a@1".to_owned(), "b@2".into(), "c@3".into()];
+    assert_eq!(desk.diary.writes(), [Entry::Replace(all, "10".into())], "one write, at the first page's version");
+}
+
+#[tokio::test(start_paused = true)]
+async fn pag_003_the_version_of_a_list_is_that_of_its_first_page() {
+    let script = Script::default().list(page(&[], "10", "t1")).list(page(&[], "99", "")).watch(open(vec![]));
+    let desk = Desk::listing(script);
+    desk.settle().await;
+    assert_eq!(desk.status.last_sync_resource_version(), "10");
+}
+
+#[tokio::test(start_paused = true)]
+async fn pag_004_only_an_expired_token_leads_to_a_list_without_pages() {
+    let script = Script::default()
+        .list(page(&[("a", "1")], "10", "t1"))
+        .list(refuse_list(Status::failure(500, Reason::INTERNAL_ERROR, "broken")))
+        .list(list(&[("a", "1")], "11"))
+        .watch(open(vec![]));
+    let desk = Desk::listing(script);
+    desk.pass(ms(1000)).await;
+    assert_eq!(lists(&desk), [asked("0", "", 500), asked("", "t1", 500), asked("0", "", 500)]);
+    assert_eq!(desk.store.stored(), ["a@1"], "what came of the first try is not in it twice");
+}
+
+#[tokio::test(start_paused = true)]
+async fn pag_005_a_stored_object_keeps_nothing_else_in_memory() {
+    let whole = bytes::Bytes::from(format!(r#"{{"metadata":{{"name":"a"}}}}{}"#, " ".repeat(10_000)));
+    let slice = crate::Object::from_json(&pods(), whole.slice(..25)).unwrap();
+    let parts = vec![Ok(ListPart::Object(slice)), end("9", "")];
+    let script = Script::default().list(ListAnswer::Parts(parts)).watch(open(vec![]));
+    let desk = Desk::with(script, |builder| builder.watch_list(false).transform(Ok));
+    desk.settle().await;
+    let stored = desk.store.objects.lock().unwrap()[0].clone();
+    assert!(!whole.as_ptr_range().contains(&stored.raw().as_ptr()), "not even if a transform handed it through");
+}
+
+#[tokio::test(start_paused = true)]
+async fn pages_that_go_round_in_circles_are_given_up() {
+    let script = Script::default().list(page(&[], "10", "t1")).list(page(&[], "10", "t1")).list(list(&[], "10"));
+    let desk = Desk::listing(script);
+    desk.pass(ms(1000)).await;
+    assert_eq!(desk.errors(), ["the list does not come to an end: a page is followed by itself"]);
+    assert_eq!(lists(&desk)[2], asked("0", "", 500));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_has_not_changed_is_the_one_that_is_stored() {
+    let script = Script::default()
+        .list(list(&[("a", "1"), ("b", "2")], "10"))
+        .watch(refuse_watch(gone()))
+        .list(list(&[("a", "1"), ("b", "3")], "11"))
+        .watch(open(vec![]));
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&calls);
+    let desk = Desk::with(script, |builder| {
+        builder.watch_list(false).transform(move |object| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            Ok(object)
+        })
+    });
+    desk.settle().await;
+    let before = desk.store.objects.lock().unwrap()[0].clone();
+    desk.pass(ms(1000)).await;
+    let after = desk.store.objects.lock().unwrap()[0].clone();
+    assert!(std::ptr::eq(before.header(), after.header()), "the very same");
+    assert_eq!(calls.load(Ordering::Relaxed), 3, "a and b, and then b again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_cannot_be_read_stays_as_it_was() {
+    let second = vec![
+        Ok(ListPart::Unreadable(unreadable("a"))),
+        Ok(ListPart::Unreadable(unreadable("unknown"))),
+        Ok(ListPart::Object(pod("b", "2"))),
+        end("11", ""),
+    ];
+    let script = Script::default()
+        .list(list(&[("a", "1")], "10"))
+        .watch(refuse_watch(gone()))
+        .list(ListAnswer::Parts(second))
+        .watch(open(vec![]));
+    let desk = Desk::listing(script);
+    desk.pass(ms(1000)).await;
+    assert_eq!(desk.store.stored(), ["a@1", "b@2"]);
+    let report = desk.status.report();
+    assert_eq!((report.decode_failures, report.failures), (2, 3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn ctl_027_an_object_may_be_kept_as_it_came() {
+    let script = Script::default().list(list(&[("x", "1")], "10")).watch(open(vec![modified("x", "11")]));
+    let desk = Desk::with(script, |builder| {
+        builder.watch_list(false).transform(|_| Err("no".into())).on_transform_error(OnTransformError::KeepRaw)
+    });
+    desk.settle().await;
+    assert_eq!(desk.store.stored(), ["x@11"]);
+    assert_eq!(desk.errors().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ctl_027_a_transform_must_not_make_another_object_of_it() {
+    let desk = Desk::with(Script::default().list(list(&[("x", "1")], "10")).watch(open(vec![])), |builder| {
+        builder.watch_list(false).transform(|_| Ok(pod("y", "1")))
+    });
+    desk.settle().await;
+    assert!(desk.store.stored().is_empty());
+    assert_eq!(desk.errors(), ["the transform changed the key of ns/x to ns/y"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ref_055_a_handler_hears_of_a_failure_before_the_wait() {
+    let script = Script::default().list(ListAnswer::Refuse(SourceError::Connection("lost".into())));
+    let desk = Desk::listing(script);
+    desk.settle().await;
+    assert_eq!(desk.nexts(), [Next::Relist { after: ms(800) }]);
+    assert_eq!(desk.diary.requests().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_says_how_long_to_wait_is_waited_for() {
+    let mut busy = too_many();
+    busy.details = Some(evenkeel_core::StatusDetails { retry_after_seconds: 20, ..Default::default() });
+    let script = Script::default().list(refuse_list(busy)).list(list(&[], "10"));
+    let desk = Desk::listing(script);
+    desk.pass(ms(30_000)).await;
+    assert_eq!(desk.diary.request_times(desk.start)[1], ms(20_000));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reflector_that_is_run_again_goes_on_from_where_it_was() {
+    let script = Script::default().list(list(&[], "10")).watch(open(vec![added("a", "12")])).list(list(&[], "13"));
+    let diary = script.diary.clone();
+    let mut reflector = Reflector::builder(Arc::new(script), pods()).watch_list(false).build();
+    let mut store = Notes::default();
+    for _ in 0..2 {
+        let _ = tokio::time::timeout(ms(100), reflector.run(&mut store)).await;
+    }
+    let list = |version: &str, limit| Entry::List(version.into(), String::new(), limit);
+    assert_eq!(diary.requests()[..3], [list("0", 500), Entry::Watch("10".into()), list("12", 0)]);
+}

@@ -1,0 +1,197 @@
+//! A client as a source: [`ApiSource`].
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use evenkeel_client::api::scope::Scope;
+use evenkeel_client::transport::TransportFault;
+use evenkeel_client::{Api, Error, ListParams, ListStream, WatchEnd, WatchParams, WatchStream};
+use evenkeel_core::{Obj, ResourceInfo, StreamError, Untyped, WatchEvent};
+use futures_core::Stream;
+
+use super::{BoxFuture, ListItems, ListPart, ListRequest, ListerWatcher, SourceError, WatchEvents, WatchRequest};
+
+/// The objects of an [`Api`], or those of them that selectors choose.
+///
+/// Each request is made anew from what is said here: nothing of one is left over for the next. An `Api` of
+/// [metadata](Api::metadata) works as well; what comes then are objects of which nothing but the metadata is there.
+///
+/// ```
+/// # fn example(client: &evenkeel_client::Client) {
+/// use std::sync::Arc;
+/// use evenkeel_cache::reflector::Reflector;
+/// use evenkeel_cache::source::ApiSource;
+/// use k8s_openapi::api::core::v1::Pod;
+///
+/// let source = ApiSource::new(client.api::<Pod>()).labels("app=web").fields("spec.nodeName=n1");
+/// let pods = Arc::clone(source.resource());
+/// let reflector = Reflector::builder(Arc::new(source), pods).build();
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct ApiSource<K, S: Scope> {
+    api: Api<K, S>,
+    labels: String,
+    fields: String,
+    supports_watch_list: bool,
+}
+
+impl<K, S: Scope> ApiSource<K, S> {
+    /// All objects of the API.
+    pub fn new(api: Api<K, S>) -> Self {
+        ApiSource { api, labels: String::new(), fields: String::new(), supports_watch_list: true }
+    }
+
+    /// Only objects whose labels match; see [`ListParams::labels`].
+    pub fn labels(mut self, selector: impl ToString) -> Self {
+        self.labels = selector.to_string();
+        self
+    }
+
+    /// Only objects whose fields match; see [`ListParams::fields`].
+    pub fn fields(mut self, selector: impl ToString) -> Self {
+        self.fields = selector.to_string();
+        self
+    }
+
+    /// Says that the server cannot begin a watch with all objects, so that it is not asked to. Without this it is asked, and
+    /// its refusal costs a request each time.
+    pub fn without_watch_list(mut self) -> Self {
+        self.supports_watch_list = false;
+        self
+    }
+
+    /// What is known of the kind.
+    pub fn resource(&self) -> &Arc<ResourceInfo> {
+        self.api.resource()
+    }
+
+    fn list_params(&self, request: ListRequest) -> ListParams {
+        let mut params = ListParams::default().labels(&self.labels).fields(&self.fields).limit(request.limit);
+        params.continue_token = request.continue_token;
+        params.resource_version = request.resource_version;
+        // Without a match, a version means one that is not older. Servers that know no better refuse to be told.
+        if request.is_exact {
+            params = params.clone().exactly_at(params.resource_version);
+        }
+        params
+    }
+
+    fn watch_params(&self, request: WatchRequest) -> WatchParams {
+        let params = WatchParams::from_version(request.resource_version)
+            .labels(&self.labels)
+            .fields(&self.fields)
+            .timeout(request.timeout);
+        if request.initial_events { params.initial_events() } else { params }
+    }
+}
+
+impl<K, S: Scope> From<Api<K, S>> for ApiSource<K, S> {
+    fn from(api: Api<K, S>) -> Self {
+        ApiSource::new(api)
+    }
+}
+
+impl<K: 'static, S: Scope> ListerWatcher for ApiSource<K, S> {
+    fn list(&self, request: ListRequest) -> BoxFuture<'_, Result<Box<dyn ListItems>, SourceError>> {
+        let params = self.list_params(request);
+        Box::pin(async move {
+            let stream = self.api.list_stream(&params).await?;
+            Ok(Box::new(Items(stream)) as Box<dyn ListItems>)
+        })
+    }
+
+    fn watch(&self, request: WatchRequest) -> BoxFuture<'_, Result<Box<dyn WatchEvents>, SourceError>> {
+        let params = self.watch_params(request);
+        Box::pin(async move {
+            let stream = self.api.watch(&params).await?;
+            Ok(Box::new(Events(stream)) as Box<dyn WatchEvents>)
+        })
+    }
+
+    fn supports_watch_list(&self) -> bool {
+        self.supports_watch_list
+    }
+
+    fn is_metadata_only(&self) -> bool {
+        self.api.is_metadata_only()
+    }
+}
+
+struct Items<K>(ListStream<K>);
+
+impl<K> ListItems for Items<K> {
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<ListPart, SourceError>> {
+        Poll::Ready(match ready!(Pin::new(&mut self.0).poll_next(context)) {
+            Some(Ok(object)) => Ok(ListPart::Object(object.cast())),
+            Some(Err(error)) => match SourceError::from(error) {
+                SourceError::Unreadable(error) => Ok(ListPart::Unreadable(error)),
+                error => Err(error),
+            },
+            None => match self.0.meta() {
+                Some(meta) => Ok(ListPart::End {
+                    resource_version: meta.resource_version.clone(),
+                    continue_token: meta.continue_token.clone(),
+                }),
+                None => Err(SourceError::Garbled(StreamError::GivenUp)),
+            },
+        })
+    }
+}
+
+struct Events<K>(WatchStream<K>);
+
+impl<K> WatchEvents for Events<K> {
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<WatchEvent<Untyped>, SourceError>>> {
+        match ready!(Pin::new(&mut self.0).poll_next(context)) {
+            Some(Ok(event)) => Poll::Ready(Some(Ok(cast(event)))),
+            Some(Err(error)) => Poll::Ready(Some(Err(error.into()))),
+            None => Poll::Ready(self.0.take_end().and_then(end).map(Err)),
+        }
+    }
+}
+
+/// What the end of a watch means; nothing if it was an orderly one.
+fn end(end: WatchEnd) -> Option<SourceError> {
+    match end {
+        WatchEnd::Truncated(error) | WatchEnd::Garbled(error) => Some(SourceError::Garbled(error)),
+        WatchEnd::Lost(error) | WatchEnd::TimedOut(error) => Some(SourceError::Connection(error.into())),
+        _ => None,
+    }
+}
+
+fn cast<K>(event: WatchEvent<K>) -> WatchEvent<Untyped> {
+    match event {
+        WatchEvent::Added(object) => WatchEvent::Added(Obj::cast(object)),
+        WatchEvent::Modified(object) => WatchEvent::Modified(Obj::cast(object)),
+        WatchEvent::Deleted(object) => WatchEvent::Deleted(Obj::cast(object)),
+        WatchEvent::Bookmark { resource_version, initial_events_end } => {
+            WatchEvent::Bookmark { resource_version, initial_events_end }
+        }
+        WatchEvent::Error(status) => WatchEvent::Error(status),
+    }
+}
+
+impl From<Error> for SourceError {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Api { status, .. } => SourceError::Status(status),
+            Error::Transport { ref source, .. } => match source.fault() {
+                TransportFault::Refused | TransportFault::Resolve => SourceError::ConnectionRefused(error.into()),
+                TransportFault::Tls | TransportFault::Credentials | TransportFault::Protocol => {
+                    SourceError::Other(error.into())
+                }
+                _ => SourceError::Connection(error.into()),
+            },
+            Error::Timeout { .. } | Error::RateLimited { .. } => SourceError::Connection(error.into()),
+            Error::Stream { source, .. } if source.is_fatal() => SourceError::Garbled(source),
+            Error::Stream { source, .. } => SourceError::Unreadable(source),
+            error => SourceError::Other(error.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "client_tests.rs"]
+mod tests;
