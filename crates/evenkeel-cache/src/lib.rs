@@ -38,7 +38,7 @@ pub mod store;
 pub use evenkeel_core::{Obj, ObjectKey, ResourceInfo, ResourceVersion};
 pub use event::{Deleted, Event};
 pub use source::ListerWatcher;
-pub use store::{Index, Indexer};
+pub use store::{Index, Indexer, Snapshot};
 
 use evenkeel_core::Untyped;
 
