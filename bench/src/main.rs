@@ -12,6 +12,7 @@ mod peer;
 mod pods;
 mod report;
 mod start;
+mod store;
 mod watch;
 
 use clap::Parser;
@@ -19,7 +20,7 @@ use clap::Parser;
 /// Measures the embedded API server and the decoders.
 #[derive(Debug, Parser)]
 struct Options {
-    /// The case to run: start, memory, crd, creates, large, watch, decode, peer, or all of them.
+    /// The case to run: start, memory, crd, creates, large, watch, decode, peer, store, or all of them.
     #[arg(default_value = "all")]
     case: String,
     /// How many pods the large cases store.
@@ -33,13 +34,15 @@ struct Options {
     starts: usize,
     #[command(flatten)]
     peer: peer::Peer,
+    #[command(flatten)]
+    store: store::Store,
 }
 
 /// Whatever ends a case early.
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// The cases, in the order in which they run. Each has a process of its own, so that none inherits another's memory.
-const CASES: &[&str] = &["start", "memory", "crd", "creates", "large", "watch", "decode", "peer"];
+const CASES: &[&str] = &["start", "memory", "crd", "creates", "large", "watch", "decode", "peer", "store"];
 
 fn main() -> Result<(), Failure> {
     let options = Options::parse();
@@ -65,6 +68,7 @@ fn main() -> Result<(), Failure> {
             "watch" => watch::fan_out(options.watchers).await,
             "decode" => decode::lists(options.pods).await,
             "peer" => peer::compare(&options.peer).await,
+            "store" => store::store(&options.store),
             other => Err(format!("there is no case {other:?}; there are all, {}", CASES.join(", ")).into()),
         }
     })

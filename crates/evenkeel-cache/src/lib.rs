@@ -65,7 +65,7 @@ pub use event::{Deleted, Event};
 pub use handler::{Delivery, Filter, Handler, HandlerFuncs, HandlerOptions, OnPanic};
 pub use informer::{Registration, SharedInformer, Subscription};
 pub use source::ListerWatcher;
-pub use store::{Index, Indexer};
+pub use store::{Index, Indexer, Snapshot};
 
 use evenkeel_core::Untyped;
 

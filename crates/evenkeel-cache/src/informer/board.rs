@@ -1,6 +1,7 @@
 //! Who is to be told: the listeners of an informer, and when each is due for a resync.
 
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use evenkeel_core::Untyped;
@@ -13,6 +14,9 @@ use crate::{Event, Object};
 /// The listeners of an informer.
 pub(super) struct Board {
     check: Check,
+    /// The check period that the driver knows of, and who to wake when it is another.
+    known_period: Duration,
+    driver: Option<Waker>,
     seats: Vec<Seat>,
 }
 
@@ -86,7 +90,7 @@ impl News {
 
 impl Board {
     pub(super) fn new(resync: Duration) -> Self {
-        Board { check: Check::new(resync), seats: Vec::new() }
+        Board { check: Check::new(resync), known_period: resync, driver: None, seats: Vec::new() }
     }
 
     /// Takes a listener in, who has been told of everything up to this state of the store.
@@ -104,6 +108,7 @@ impl Board {
             for seat in &mut self.seats {
                 seat.schedule.derive(self.check.period(), now);
             }
+            self.driver.take().into_iter().for_each(Waker::wake);
         }
         self.seats.push(Seat { listener, schedule, syncing: true, joined, waiting });
     }
@@ -131,8 +136,20 @@ impl Board {
     }
 
     /// How often to look for resyncs; zero for never.
-    pub(super) fn check_period(&self) -> Duration {
-        self.check.period()
+    pub(super) fn check_period(&mut self) -> Duration {
+        self.known_period = self.check.period();
+        self.known_period
+    }
+
+    /// How often to look for resyncs, if that is not what the driver knows.
+    pub(super) fn poll_check_period(&mut self, context: &Context<'_>) -> Poll<Duration> {
+        if self.known_period != self.check.period() {
+            return Poll::Ready(self.check_period());
+        }
+        if !self.driver.as_ref().is_some_and(|driver| driver.will_wake(context.waker())) {
+            self.driver = Some(context.waker().clone());
+        }
+        Poll::Pending
     }
 
     /// The period that a listener gets; zero for never.

@@ -242,6 +242,7 @@ impl Core {
     pub(super) fn ended(&self) {
         self.life.send_modify(|life| life.phase = Phase::Stopped);
         self.queued.store(0, Ordering::Relaxed);
+        self.table.stop_waiting();
         let order = *self.order.borrow();
         self.dismiss(order);
     }

@@ -89,7 +89,7 @@ impl<K> SharedInformer<K> {
     /// # Errors
     /// If there is an index of that name; none is added then.
     pub fn add_indexes(&self, indexes: impl IntoIterator<Item = Index<K>>) -> Result<(), IndexError> {
-        self.core().table.add_indexes(indexes.into_iter().map(Index::cast).collect())
+        self.indexer().add_indexes(indexes)
     }
 
     /// Begins, in a task of the runtime that this is called in. Does nothing if it has begun already, but for a warning.

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+use std::time::Duration;
 
 use evenkeel_core::{ObjectKey, ResourceVersion};
 use tokio::time::Instant;
@@ -185,6 +187,10 @@ impl ReflectorStore for Processor {
         Ok(())
     }
 
+    fn poll_resync_period(&mut self, context: &mut Context<'_>) -> Poll<Duration> {
+        self.core.board().poll_check_period(context)
+    }
+
     fn bookmark(&mut self, version: &ResourceVersion) {
         self.queue.bookmark(version.clone());
     }
@@ -205,6 +211,6 @@ impl KnownObjects for Table {
     }
 
     fn keys(&self) -> Vec<ObjectKey> {
-        self.list().into_iter().map(|object| object.key().clone()).collect()
+        Table::keys(self)
     }
 }

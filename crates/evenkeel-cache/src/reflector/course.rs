@@ -329,8 +329,7 @@ impl Course {
         self.stage = Stage::Watch;
         self.delays.well(now);
         self.relist_at = None;
-        let period = self.settings.resync_period;
-        self.resync_at = (!period.is_zero()).then(|| now.checked_add(period)).flatten();
+        self.set_resync_period(self.settings.resync_period, now);
         if let Some(watch) = &mut self.watch {
             watch.complain_at = None;
         }
@@ -580,6 +579,13 @@ impl Course {
             return Due::StillSyncing { silence };
         }
         Due::Nothing
+    }
+
+    /// The resync period is another one, from now on.
+    pub(super) fn set_resync_period(&mut self, period: Duration, now: Instant) {
+        self.settings.resync_period = period;
+        let counts = matches!(self.stage, Stage::Watch) && !period.is_zero();
+        self.resync_at = counts.then(|| now.checked_add(period)).flatten();
     }
 
     /// A resync is over.

@@ -457,6 +457,9 @@ impl Driver {
 
     /// Does what is due, and says if that ends the watch.
     fn poll_due(&mut self, timer: &mut Timer, store: &mut dyn ReflectorStore, context: &mut Context<'_>) -> Poll<Over> {
+        while let Poll::Ready(period) = store.poll_resync_period(context) {
+            self.course.set_resync_period(period, Instant::now());
+        }
         loop {
             ready!(timer.poll(self.course.wake_at(), context));
             let now = Instant::now();

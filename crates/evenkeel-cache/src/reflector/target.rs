@@ -1,5 +1,8 @@
 //! What a reflector writes to: [`ReflectorStore`].
 
+use std::task::{Context, Poll};
+use std::time::Duration;
+
 use evenkeel_core::{ObjectKey, ResourceVersion};
 use tokio::time::Instant;
 
@@ -25,6 +28,12 @@ pub trait ReflectorStore: Send {
 
     /// The resync period is over.
     fn resync(&mut self, now: Instant) -> Result<(), StoreError>;
+
+    /// Whether the resync period is another one than before, and which. Who is asked has the task woken when it changes.
+    fn poll_resync_period(&mut self, context: &mut Context<'_>) -> Poll<Duration> {
+        let _ = context;
+        Poll::Pending
+    }
 
     /// Nothing has happened up to this version.
     fn bookmark(&mut self, version: &ResourceVersion) {

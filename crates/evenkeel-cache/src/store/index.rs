@@ -3,52 +3,161 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use evenkeel_core::{Obj, Untyped};
+use serde::de::DeserializeOwned;
 
+use super::values::Values;
 use crate::Object;
 
-type Values = Arc<dyn Fn(&Object) -> Vec<Box<str>> + Send + Sync>;
+/// The name of the index that every informer has.
+pub const NAMESPACE_INDEX: &str = "namespace";
+
+type Function = Arc<dyn Fn(&Object, &mut Values) + Send + Sync>;
 
 /// A way to find objects of kind `K` by something other than their key: a name, and a function from an object to the
 /// values that it is found under, of which there may be none, one or many.
+///
+/// The function is called once for each object that is written, before the write, and by the thread that writes; no lock
+/// is held meanwhile. It should depend on the object alone: what it says is remembered for as long as the object is
+/// stored. If it panics, so does the write, and nothing is written.
+///
+/// ```
+/// use evenkeel_cache::{Index, Indexer};
+/// use k8s_openapi::api::core::v1::Pod;
+///
+/// let pods: Indexer<Pod> = Indexer::new([
+///     Index::namespace(),
+///     Index::label("app"),
+///     Index::controller("controller"),
+///     Index::by_path("node", "spec.nodeName"),
+///     Index::by("image", |pod: &Pod| {
+///         let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+///         containers.filter_map(|container| container.image.clone()).collect::<Vec<_>>()
+///     }),
+/// ]);
+/// assert!(pods.by_index("node", "node-1")?.is_empty());
+/// # Ok::<(), evenkeel_cache::store::IndexError>(())
+/// ```
 pub struct Index<K> {
     name: Arc<str>,
-    values: Values,
+    function: Function,
     kind: PhantomData<fn() -> K>,
 }
 
-impl<K: 'static> Index<K> {
-    /// An index by whatever this function says of an object.
-    pub fn by_object<V>(name: &str, values: impl Fn(&Obj<K>) -> V + Send + Sync + 'static) -> Self
-    where
-        V: IntoIterator,
-        V::Item: Into<Box<str>>,
-    {
-        let values = move |object: &Object| values(object.as_kind()).into_iter().map(Into::into).collect();
-        Index { name: name.into(), values: Arc::new(values), kind: PhantomData }
-    }
-}
-
 impl<K> Index<K> {
+    fn new(name: &str, function: impl Fn(&Object, &mut Values) + Send + Sync + 'static) -> Self {
+        Index { name: name.into(), function: Arc::new(function), kind: PhantomData }
+    }
+
+    /// An index by the value at a path such as `spec.nodeName`, read from the payload without decoding it. Strings are
+    /// found under their text, anything else under its JSON. An object without the value, or with null there, is found
+    /// under nothing; one where it is the empty string is found under that.
+    pub fn by_path(name: &str, path: &str) -> Self {
+        let path: Box<str> = path.into();
+        Self::new(name, move |object, values| {
+            if let Some(value) = object.path(&path) {
+                values.push(&value.text());
+            }
+        })
+    }
+
+    /// The index [`NAMESPACE_INDEX`], by namespace: one value for each object, empty for objects that live in none.
+    pub fn namespace() -> Self {
+        Self::new(NAMESPACE_INDEX, |object, values| values.push(object.key().namespace().unwrap_or_default()))
+    }
+
+    /// An index by the value of a label, under the label's name. Objects without the label are found under nothing.
+    pub fn label(label: &str) -> Self {
+        let key: Box<str> = label.into();
+        Self::new(label, move |object, values| {
+            if let Some(value) = object.label(&key) {
+                values.push(value);
+            }
+        })
+    }
+
+    /// An index by the uids of all owners.
+    pub fn owner(name: &str) -> Self {
+        Self::new(name, |object, values| object.owner_references().for_each(|owner| values.push(owner.uid)))
+    }
+
+    /// An index by the uid of the owner that controls the object; others are found under nothing.
+    pub fn controller(name: &str) -> Self {
+        Self::new(name, |object, values| {
+            if let Some(owner) = object.controller() {
+                values.push(owner.uid);
+            }
+        })
+    }
+
     /// The name it is asked by.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    pub(crate) fn values(&self, object: &Object) -> Vec<Box<str>> {
-        (self.values)(object)
+    pub(super) fn shared_name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    pub(super) fn evaluate(&self, object: &Object, values: &mut Values) {
+        (self.function)(object, values);
     }
 
     pub(crate) fn cast<L>(self) -> Index<L> {
-        Index { name: self.name, values: self.values, kind: PhantomData }
+        Index { name: self.name, function: self.function, kind: PhantomData }
+    }
+}
+
+impl<K: 'static> Index<K> {
+    /// An index by whatever this function says of an object's header, or of its bytes.
+    pub fn by_object<V>(name: &str, values: impl Fn(&Obj<K>) -> V + Send + Sync + 'static) -> Self
+    where
+        V: IntoIterator,
+        V::Item: AsRef<str>,
+    {
+        Self::new(name, move |object, found| {
+            values(object.as_kind()).into_iter().for_each(|value| found.push(value.as_ref()));
+        })
+    }
+}
+
+impl<K: DeserializeOwned + Send + Sync + 'static> Index<K> {
+    /// An index by whatever this function says of the decoded object.
+    ///
+    /// Every object that is written is decoded for it, which costs far more than [`by_path`](Self::by_path). An object
+    /// that does not fit `K` is stored like any other but found under nothing; how many there are is for
+    /// [`Indexer::misfits`](super::Indexer::misfits) to say, and the first of them is logged.
+    pub fn by<V>(name: &str, values: impl Fn(&K) -> V + Send + Sync + 'static) -> Self
+    where
+        V: IntoIterator,
+        V::Item: AsRef<str>,
+    {
+        let warned = AtomicBool::new(false);
+        let own_name: Box<str> = name.into();
+        Self::new(name, move |object, found| match object.as_kind::<K>().typed() {
+            Ok(value) => values(&value).into_iter().for_each(|value| found.push(value.as_ref())),
+            Err(error) => {
+                found.misfit();
+                if !warned.swap(true, Ordering::Relaxed) {
+                    tracing::warn!(index = &*own_name, %error, "an object cannot be indexed, and others may follow");
+                }
+            }
+        })
     }
 }
 
 impl Index<Untyped> {
     /// The index that every informer has, under the name `namespace`: the namespace, empty for objects that live in none.
     pub fn by_namespace() -> Self {
-        Index::by_object("namespace", |object| [object.key().namespace().unwrap_or_default().to_owned()])
+        Self::namespace()
+    }
+}
+
+impl<K> Clone for Index<K> {
+    fn clone(&self) -> Self {
+        Index { name: Arc::clone(&self.name), function: Arc::clone(&self.function), kind: PhantomData }
     }
 }
 

@@ -1,18 +1,54 @@
-//! What all indexers are made of.
+//! [`Table`]: what all indexers are made of.
+//!
+//! # How reads and writes meet
+//!
+//! Readers take no lock: they load the version of the store that is published, and look at it for as long as they like.
+//! Writers take turns. Each prepares a version that nobody sees and publishes it with one swap of a pointer, so that a
+//! reader finds all of a transaction or none of it, and never waits.
+//!
+//! The version to prepare is the one that was published before the present one, brought up to date by repeating the
+//! steps of the last transaction. Readers have usually left it by then, so that nothing is copied; if some have not, the
+//! present version is cloned, which shares all pages, and pages are copied as they are written. After a large change
+//! (the first list, or a list after a long time away) the previous version is let go at once, so that what it held is not
+//! held twice.
 
-use std::collections::HashMap;
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use arc_swap::ArcSwap;
 use evenkeel_core::{ObjectKey, ResourceVersion, Untyped};
 
-use super::index::Index;
+use super::edit::{Edit, Ledger, Step};
+use super::index::{Index, IndexError};
+use super::state::State;
+use super::values::Values;
+use super::waiters::{StoreStopped, Waiters};
 use crate::{Deleted, Object};
+
+/// Changes of more objects than this are not repeated on the previous version.
+const LARGE: usize = 4096;
 
 /// One write of a transaction.
 #[derive(Debug)]
 pub(crate) enum Write {
     Put(Object),
     Remove(Deleted<Untyped>),
+}
+
+impl Write {
+    fn object(&self) -> Option<&Object> {
+        match self {
+            Write::Put(object) => Some(object),
+            Write::Remove(_) => None,
+        }
+    }
+
+    /// The version that the store has seen with it, if it has seen one.
+    fn version(&self) -> Option<&str> {
+        match self {
+            Write::Put(object) | Write::Remove(Deleted::Observed(object)) => Some(object.resource_version()),
+            Write::Remove(Deleted::Missed { .. }) => None,
+        }
+    }
 }
 
 /// What a replacement did.
@@ -27,117 +63,328 @@ pub(crate) struct Replaced {
 /// What all indexers are made of.
 #[derive(Debug)]
 pub(crate) struct Table {
-    state: RwLock<State>,
+    published: ArcSwap<State>,
+    writer: Mutex<Writer>,
+    waiters: Waiters,
 }
 
 #[derive(Debug)]
-struct State {
-    objects: HashMap<ObjectKey, Object>,
-    version: ResourceVersion,
-    indexes: Vec<Index<Untyped>>,
-    commits: u64,
+struct Writer {
+    ledger: Ledger,
+    /// What was published before, and lacks the steps in the log.
+    previous: Option<Arc<State>>,
+    log: Vec<Step>,
 }
 
 impl Table {
-    pub(crate) fn new(indexes: Vec<Index<Untyped>>) -> Self {
-        let state = State { objects: HashMap::new(), version: ResourceVersion::new(""), indexes, commits: 0 };
-        Table { state: RwLock::new(state) }
+    /// An empty one. Of indexes with the same name the last counts.
+    pub(crate) fn new(mut indexes: Vec<Index<Untyped>>) -> Self {
+        let names: Vec<Arc<str>> = indexes.iter().map(|index| Arc::clone(index.shared_name())).collect();
+        let mut place = 0;
+        indexes.retain(|index| {
+            place += 1;
+            !names[place..].contains(index.shared_name())
+        });
+        let writer = Writer { ledger: Ledger::new(indexes.len()), previous: None, log: Vec::new() };
+        Table {
+            published: ArcSwap::from_pointee(State::new(indexes.into())),
+            writer: Mutex::new(writer),
+            waiters: Waiters::default(),
+        }
+    }
+
+    /// The present state, which later writes do not change.
+    pub(super) fn snapshot(&self) -> Arc<State> {
+        self.published.load_full()
     }
 
     pub(crate) fn get(&self, key: &str) -> Option<Object> {
-        self.read().objects.get(key).cloned()
+        self.published.load().get(key).cloned()
     }
 
-    pub(crate) fn list(&self) -> Vec<Object> {
-        self.read().objects.values().cloned().collect()
-    }
-
-    pub(crate) fn by_index(&self, name: &str, value: &str) -> Option<Vec<Object>> {
-        let state = self.read();
-        let index = state.indexes.iter().find(|index| index.name() == name)?;
-        let found = |object: &&Object| index.values(object).iter().any(|own| **own == *value);
-        Some(state.objects.values().filter(found).cloned().collect())
-    }
-
-    /// How often the objects have changed.
-    pub(crate) fn commits(&self) -> u64 {
-        self.read().commits
-    }
-
-    /// All objects, and how often they had changed by then.
-    pub(crate) fn commits_and_objects(&self) -> (u64, Vec<Object>) {
-        let state = self.read();
-        (state.commits, state.objects.values().cloned().collect())
+    pub(crate) fn contains(&self, key: &str) -> bool {
+        self.published.load().get(key).is_some()
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.read().objects.len()
+        self.published.load().facts.objects
     }
 
-    pub(crate) fn add_indexes(&self, indexes: Vec<Index<Untyped>>) -> Result<(), super::IndexError> {
-        let mut state = self.write();
-        for index in &indexes {
-            if state.indexes.iter().any(|other| other.name() == index.name()) {
-                return Err(super::IndexError::Conflict { name: index.name().into() });
-            }
-        }
-        state.indexes.extend(indexes);
-        Ok(())
+    pub(crate) fn payload_bytes(&self) -> usize {
+        self.published.load().facts.payload_bytes
     }
 
-    /// The values that an index has for an object, stored or not.
-    pub(crate) fn values_of(&self, name: &str, object: &Object) -> Option<Vec<Box<str>>> {
-        self.read().indexes.iter().find(|index| index.name() == name).map(|index| index.values(object))
+    pub(crate) fn list(&self) -> Vec<Object> {
+        let state = self.snapshot();
+        let mut objects = Vec::with_capacity(state.facts.objects);
+        objects.extend(state.iter().cloned());
+        objects
+    }
+
+    pub(crate) fn keys(&self) -> Vec<ObjectKey> {
+        self.snapshot().iter().map(|object| object.key().clone()).collect()
+    }
+
+    pub(crate) fn by_index(&self, name: &str, value: &str) -> Option<Vec<Object>> {
+        let state = self.snapshot();
+        let slots = state.slots_by_index(name, value)?;
+        Some(slots.iter().filter_map(|slot| state.object(*slot)).cloned().collect())
+    }
+
+    /// How often objects have been written.
+    pub(crate) fn commits(&self) -> u64 {
+        self.published.load().facts.commits
+    }
+
+    /// All objects, and how often objects had been written by then.
+    pub(crate) fn commits_and_objects(&self) -> (u64, Vec<Object>) {
+        let state = self.snapshot();
+        (state.facts.commits, state.iter().cloned().collect())
     }
 
     pub(crate) fn version(&self) -> ResourceVersion {
-        self.read().version.clone()
+        self.published.load().facts.version.clone()
     }
 
     /// Applies writes in order, all at once; answers with what was there before each of them.
     pub(crate) fn transaction(&self, writes: Vec<Write>) -> Vec<Option<Object>> {
-        let mut state = self.write();
-        state.commits += 1;
-        let mut previous = Vec::with_capacity(writes.len());
-        for write in writes {
-            match write {
-                Write::Put(object) => {
-                    state.version = object.version();
-                    previous.push(state.objects.insert(object.key().clone(), object));
-                }
-                Write::Remove(deleted) => {
-                    if let Deleted::Observed(object) = &deleted {
-                        state.version = object.version();
-                    }
-                    previous.push(state.objects.remove(deleted.key()));
-                }
-            }
+        if writes.is_empty() {
+            return Vec::new();
         }
+        let (mut writer, values) =
+            self.evaluated(|definitions| Values::of(writes.iter().filter_map(Write::object), definitions));
+        let mut previous = Vec::with_capacity(writes.len());
+        let opaque = self.publish(&mut writer, writes.len() > LARGE, |edit| {
+            edit.state.facts.commits += 1;
+            let opaque = edit.state.facts.saw(writes.iter().filter_map(Write::version));
+            let width = edit.state.indexes.len();
+            let mut cell = 0;
+            for write in writes {
+                previous.push(match write {
+                    Write::Put(object) => {
+                        cell += width;
+                        edit.put(object, &values, cell - width)
+                    }
+                    Write::Remove(deleted) => edit.remove(deleted.key().as_str()),
+                });
+            }
+            opaque
+        });
+        drop(writer);
+        self.waiters.reached(|| self.version(), &opaque);
         previous
     }
 
+    /// Makes these all the objects there are. Of objects with the same key the last counts.
     pub(crate) fn replace(&self, objects: &[Object], version: ResourceVersion) -> Replaced {
-        let mut state = self.write();
-        state.commits += 1;
-        let mut before = std::mem::take(&mut state.objects);
+        let (mut writer, survey, values) = self.surveyed(objects);
+        let changes = survey.gone.len() + survey.stored.iter().filter(|stored| !**stored).count();
+        let mut gone = Vec::with_capacity(survey.gone.len());
         let mut previous = Vec::with_capacity(objects.len());
-        for object in objects {
-            previous.push(before.remove(object.key()));
-            state.objects.insert(object.key().clone(), object.clone());
+        self.publish(&mut writer, changes > LARGE, |edit| {
+            edit.state.facts.commits += 1;
+            for object in &survey.gone {
+                gone.extend(edit.remove(object.key().as_str()));
+            }
+            edit.state.reserve(changes);
+            let width = edit.state.indexes.len();
+            let mut cell = 0;
+            for (object, stored) in objects.iter().zip(&survey.stored) {
+                if *stored {
+                    previous.push(Some(object.clone()));
+                    continue;
+                }
+                previous.push(edit.put(object.clone(), &values, cell));
+                cell += width;
+            }
+            edit.state.facts.version = version;
+        });
+        drop(writer);
+        self.waiters.reached(|| self.version(), &[]);
+        Replaced { gone, previous }
+    }
+
+    /// The values of those objects that are not stored already, and the turn to write. A list after a short time away
+    /// brings few others, and what the indexes say of the rest is known.
+    fn surveyed(&self, objects: &[Object]) -> (MutexGuard<'_, Writer>, Survey, Values) {
+        let state = self.snapshot();
+        let survey = Survey::new(&state, objects);
+        if !survey.repeated {
+            let new = objects.iter().zip(&survey.stored).filter(|(_, stored)| !**stored);
+            let values = Values::of(new.map(|(object, _)| object), &state.definitions);
+            let writer = self.lock();
+            if Arc::ptr_eq(&state, &self.published.load()) {
+                return (writer, survey, values);
+            }
         }
-        state.version = version;
-        Replaced { gone: before.into_values().collect(), previous }
+        // Another writer was quicker, or a key occurs twice: all values are found out, whatever is stored.
+        drop(state);
+        let (writer, values) = self.evaluated(|definitions| Values::of(objects, definitions));
+        let mut survey = Survey::new(&self.published.load(), objects);
+        survey.stored.fill(false);
+        (writer, survey, values)
     }
 
+    /// Nothing has happened up to this version.
     pub(crate) fn bookmark(&self, version: &ResourceVersion) {
-        self.write().version = version.clone();
+        let mut writer = self.lock();
+        let opaque = self.publish(&mut writer, false, |edit| edit.state.facts.saw([version.as_str()].into_iter()));
+        drop(writer);
+        self.waiters.reached(|| self.version(), &opaque);
     }
 
-    fn read(&self) -> std::sync::RwLockReadGuard<'_, State> {
-        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    /// Adds indexes of all objects, present and future; all of them, or none if a name is taken.
+    pub(crate) fn add_indexes(&self, added: &[Index<Untyped>]) -> Result<(), IndexError> {
+        let mut values = Values::default();
+        // For each slot what was last seen in it, and which cell has its values. Objects that others write meanwhile are
+        // looked at in the next round; each is shorter than the one before.
+        let mut seen: Vec<Option<(Object, usize)>> = Vec::new();
+        let mut cells = 0;
+        loop {
+            let state = self.snapshot();
+            let names = state.definitions.iter().chain(added).map(Index::name);
+            for (place, index) in added.iter().enumerate() {
+                if names.clone().take(state.definitions.len() + place).any(|name| name == index.name()) {
+                    return Err(IndexError::Conflict { name: index.name().into() });
+                }
+            }
+            let mut now = Vec::with_capacity(seen.len());
+            for (slot, object) in state.occupied() {
+                let known =
+                    seen.get(slot as usize).and_then(Option::as_ref).filter(|(known, _)| is_same(known, object));
+                let cell = known.map_or(cells, |(_, cell)| *cell);
+                if cell == cells {
+                    values.add(object, added);
+                    cells += added.len();
+                }
+                now.resize(slot as usize, None);
+                now.push(Some((object.clone(), cell)));
+            }
+            seen = now;
+            let mut writer = self.lock();
+            if !Arc::ptr_eq(&state, &self.published.load()) {
+                continue;
+            }
+            let definitions = state.definitions.iter().chain(added).cloned().collect();
+            drop(state);
+            self.publish(&mut writer, true, |edit| {
+                for (place, index) in added.iter().enumerate() {
+                    let slots = (0..).zip(&seen).filter_map(|(slot, seen)| Some((slot, seen.as_ref()?.1 + place)));
+                    edit.add_index(index, slots, &values);
+                }
+                edit.state.definitions = definitions;
+            });
+            return Ok(());
+        }
     }
 
-    fn write(&self) -> std::sync::RwLockWriteGuard<'_, State> {
-        self.state.write().unwrap_or_else(PoisonError::into_inner)
+    /// Waits until the store has reached this version.
+    pub(crate) async fn at_least(&self, version: &ResourceVersion) -> Result<(), StoreStopped> {
+        self.waiters.wait(version, || self.version()).await
     }
+
+    /// Nothing more will be written: those who wait for a version are told so, now and from now on.
+    pub(crate) fn stop_waiting(&self) {
+        self.waiters.stop();
+    }
+
+    /// What index functions say, and the turn to write. They are called without a lock, and again if indexes were added
+    /// meanwhile.
+    fn evaluated<T>(&self, evaluate: impl Fn(&[Index<Untyped>]) -> T) -> (MutexGuard<'_, Writer>, T) {
+        loop {
+            let definitions = Arc::clone(&self.published.load().definitions);
+            let values = evaluate(&definitions);
+            let writer = self.lock();
+            if Arc::ptr_eq(&definitions, &self.published.load().definitions) {
+                return (writer, values);
+            }
+        }
+    }
+
+    /// Makes a change and lets readers see it.
+    fn publish<T>(&self, writer: &mut Writer, large: bool, change: impl FnOnce(&mut Edit<'_>) -> T) -> T {
+        let mut next = writer.next(&self.published, large);
+        let log = (!large).then_some(&mut writer.log);
+        // Nobody else has it, so that this does not copy.
+        let state = Arc::make_mut(&mut next);
+        let answer = change(&mut Edit { state, ledger: &mut writer.ledger, log });
+        let previous = self.published.swap(next);
+        if !large {
+            writer.keep(previous);
+        }
+        answer
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Writer> {
+        // No code of users runs under the lock, so nothing is left half done.
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[cfg(test)]
+    pub(super) fn waiting(&self) -> usize {
+        self.waiters.count()
+    }
+}
+
+impl Writer {
+    /// A version like the one that is published, which nobody sees.
+    fn next(&mut self, published: &ArcSwap<State>, large: bool) -> Arc<State> {
+        let previous = self.previous.take();
+        if let Some(mut previous) = previous.filter(|_| !large)
+            && let Some(state) = Arc::get_mut(&mut previous)
+        {
+            self.log.drain(..).for_each(|step| step.repeat(state));
+            state.facts = published.load().facts.clone();
+            return previous;
+        }
+        self.log.clear();
+        Arc::new(State::clone(&published.load()))
+    }
+
+    /// Keeps what was published before, for the next transaction. If no reader has it, it is brought up to date at once,
+    /// so that nothing is kept in memory that has gone from the store; otherwise that happens with the next transaction.
+    fn keep(&mut self, mut previous: Arc<State>) {
+        if let Some(state) = Arc::get_mut(&mut previous) {
+            self.log.drain(..).for_each(|step| step.repeat(state));
+        }
+        self.previous = Some(previous);
+    }
+}
+
+/// How a list differs from what is stored.
+struct Survey {
+    /// For each object of the list, whether it is stored already: the very object, not one like it.
+    stored: Vec<bool>,
+    /// What the list does not have.
+    gone: Vec<Object>,
+    /// Whether the list has a stored key more than once.
+    repeated: bool,
+}
+
+impl Survey {
+    fn new(state: &State, objects: &[Object]) -> Self {
+        let mut listed = Vec::new();
+        let mut stored = Vec::with_capacity(objects.len());
+        let mut repeated = false;
+        for object in objects {
+            let key = object.key().as_str();
+            let slot = state.find(state.hash(key), key);
+            stored.push(slot.and_then(|slot| state.object(slot)).is_some_and(|known| is_same(known, object)));
+            if let Some(slot) = slot {
+                let slot = slot as usize;
+                if listed.len() <= slot {
+                    listed.resize(slot + 1, false);
+                }
+                repeated |= std::mem::replace(&mut listed[slot], true);
+            }
+        }
+        let missing = |slot: u32| !listed.get(slot as usize).copied().unwrap_or_default();
+        let gone = state.occupied().filter(|(slot, _)| missing(*slot)).map(|(_, object)| object.clone()).collect();
+        Survey { stored, gone, repeated }
+    }
+}
+
+/// Whether these are one object, not two that are alike.
+fn is_same(one: &Object, other: &Object) -> bool {
+    std::ptr::eq(one.header(), other.header())
 }

@@ -1,0 +1,144 @@
+//! What the informer's store costs; `bench/go/store` does the same to client-go's, and `bench/store.sh` runs both.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use clap::Args;
+use evenkeel_cache::{Index, Indexer, Obj, ResourceInfo, ResourceVersion};
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::json;
+
+use crate::{Failure, pods, report};
+
+const NAMESPACES: usize = 50;
+const NODES: usize = 500;
+/// Each figure is the median of so many.
+const SLICES: usize = 5;
+
+/// The store's case.
+#[derive(Debug, Args)]
+pub(crate) struct Store {
+    /// How many objects the store case stores.
+    #[arg(long, default_value_t = 50_000)]
+    objects: usize,
+    /// How many threads its parallel cases have.
+    #[arg(long, default_value_t = 2)]
+    threads: usize,
+}
+
+/// The nth pod in one of its states.
+fn pod(info: &Arc<ResourceInfo>, number: usize, revision: usize) -> Result<Obj<Pod>, Failure> {
+    let mut pod = pods::pod(number);
+    pod["metadata"]["namespace"] = namespace(number % NAMESPACES).into();
+    pod["metadata"]["resourceVersion"] = revision.to_string().into();
+    pod["metadata"]["uid"] = format!("8c5a1a2e-0000-4000-9000-{number:012}").into();
+    Ok(Obj::from_json(info, serde_json::to_vec(&pod)?)?)
+}
+
+fn namespace(number: usize) -> String {
+    format!("team-{number:02}")
+}
+
+/// xorshift64*, as on the other side.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % limit
+    }
+}
+
+/// Runs the work on so many threads, several times over, and prints the median.
+fn measure(name: &str, threads: usize, operations: usize, work: impl Fn(&mut Random, usize) -> usize + Sync) {
+    let mut samples = Vec::with_capacity(SLICES);
+    for slice in 0..SLICES {
+        let begin = Instant::now();
+        std::thread::scope(|scope| {
+            for thread in 0..threads {
+                let work = &work;
+                scope.spawn(move || {
+                    let mut random = Random(88_172_645_463_325_252 + (thread + slice * 1000) as u64);
+                    assert_ne!(work(&mut random, operations), 0, "nothing was found");
+                });
+            }
+        });
+        samples.push(begin.elapsed().as_nanos() as f64 / (operations * threads) as f64);
+    }
+    samples.sort_by(f64::total_cmp);
+    print(name, threads, "ns_per_op", samples[SLICES / 2]);
+}
+
+fn print(name: &str, threads: usize, unit: &str, figure: f64) {
+    println!("{}", json!({"case": name, "threads": threads, unit: figure}));
+}
+
+pub(crate) fn store(options: &Store) -> Result<(), Failure> {
+    let count = options.objects;
+    let info = Arc::new(ResourceInfo::of::<Pod>());
+    let old = (0..count).map(|number| pod(&info, number, number + 1)).collect::<Result<Vec<_>, _>>()?;
+    let new = (0..count).map(|number| pod(&info, number, count + number + 1)).collect::<Result<Vec<_>, _>>()?;
+    let keys: Vec<String> = old.iter().map(|pod| pod.key().to_string()).collect();
+    let version = ResourceVersion::new("1");
+
+    let before = report::resident();
+    let store = Indexer::new([Index::namespace(), Index::by_path("node", "spec.nodeName")]);
+    store.replace(old.iter().cloned(), version.clone());
+    print("memory", 1, "bytes_per_object", (report::resident() - before) as f64 / count as f64);
+
+    for threads in if options.threads > 1 { vec![1, options.threads] } else { vec![1] } {
+        measure("get", threads, 1_000_000, |random, operations| {
+            (0..operations).filter(|_| store.get(&keys[random.below(count)]).is_some()).count()
+        });
+        let snapshot = store.snapshot();
+        measure("snapshot_get", threads, 1_000_000, |random, operations| {
+            (0..operations).filter(|_| snapshot.get(&keys[random.below(count)]).is_some()).count()
+        });
+        drop(snapshot);
+        let namespaces: Vec<String> = (0..NAMESPACES).map(namespace).collect();
+        let nodes: Vec<String> = (0..NODES).map(|number| format!("node-{number:03}")).collect();
+        let found = |index: &str, value: &str| store.by_index(index, value).map_or(0, |found| found.len());
+        measure("by_index_1000", threads, 1_000, |random, operations| {
+            (0..operations).map(|_| found("namespace", &namespaces[random.below(NAMESPACES)])).sum()
+        });
+        measure("by_index_100", threads, 10_000, |random, operations| {
+            (0..operations).map(|_| found("node", &nodes[random.below(NODES)])).sum()
+        });
+        measure("by_index_visit", threads, 10_000, |random, operations| {
+            let visit = |value: &str| {
+                let snapshot = store.snapshot();
+                snapshot.by_index("node", value).map_or(0, |found| found.map(std::hint::black_box).count())
+            };
+            (0..operations).map(|_| visit(&nodes[random.below(NODES)])).sum()
+        });
+        measure("list", threads, 50, |_, operations| (0..operations).map(|_| store.list().len()).sum());
+        measure("visit_all", threads, 50, |_, operations| {
+            (0..operations).map(|_| store.snapshot().iter().map(std::hint::black_box).count()).sum()
+        });
+        for share in [1, 10] {
+            measure(&format!("mixed_{share}_percent_writes"), threads, 500_000, |random, operations| {
+                let step = |number: usize, write: bool| match write {
+                    true => store.put(new[number].clone()).is_some(),
+                    false => store.get(&keys[number]).is_some(),
+                };
+                (0..operations).filter(|_| step(random.below(count), random.below(100) < share)).count()
+            });
+        }
+    }
+    let sets = [&old, &new];
+    measure("put", 1, 200_000, |random, operations| {
+        (0..operations).filter(|turn| store.put(sets[turn % 2][random.below(count)].clone()).is_some()).count()
+    });
+    store.replace(new.iter().cloned(), version.clone());
+    measure("replace_all_new", 1, 4, |_, operations| {
+        (0..operations).for_each(|turn| store.replace(sets[turn % 2].iter().cloned(), version.clone()));
+        operations
+    });
+    measure("replace_all_known", 1, 4, |_, operations| {
+        (0..operations).for_each(|_| store.replace(new.iter().cloned(), version.clone()));
+        operations
+    });
+    Ok(())
+}

@@ -1,0 +1,291 @@
+//! [`Edit`]: changes to a version of the store that nobody else sees yet, and [`Ledger`], what writers know besides.
+
+use std::sync::Arc;
+
+use evenkeel_core::{ResourceVersion, Untyped};
+
+use super::index::Index;
+use super::state::{Facts, IndexState, State};
+use super::values::{Cell, Values};
+use crate::Object;
+
+/// One small change to a [`State`], so that it can be made to another that was the same before.
+#[derive(Debug)]
+pub(super) enum Step {
+    Set { slot: u32, object: Option<Object> },
+    Link { hash: u32, slot: u32 },
+    Unlink { hash: u32, slot: u32 },
+    Begin { index: usize, id: u32, hash: u32, text: Arc<str>, slot: u32 },
+    End { index: usize, id: u32, hash: u32 },
+    Enter { index: usize, id: u32, slot: u32 },
+    Leave { index: usize, id: u32, place: u32 },
+    Misfits { index: usize, count: usize },
+}
+
+impl Step {
+    pub(super) fn repeat(self, state: &mut State) {
+        match self {
+            Step::Set { slot, object } => {
+                state.set(slot, object);
+            }
+            Step::Link { hash, slot } => state.link(hash, slot),
+            Step::Unlink { hash, slot } => state.unlink(hash, slot),
+            Step::Begin { index, id, hash, text, slot } => state.indexes[index].begin(id, hash, text, slot),
+            Step::End { index, id, hash } => state.indexes[index].end(id, hash),
+            Step::Enter { index, id, slot } => state.indexes[index].enter(id, slot),
+            Step::Leave { index, id, place } => {
+                state.indexes[index].leave(id, place);
+            }
+            Step::Misfits { index, count } => state.indexes[index].misfits = count,
+        }
+    }
+}
+
+/// What writers know and readers need not.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    free_slots: Vec<u32>,
+    slots: u32,
+    indexes: Vec<IndexLedger>,
+    /// Room to put together the values of one object.
+    scratch: Vec<(u32, u32)>,
+}
+
+#[derive(Debug, Default)]
+struct IndexLedger {
+    /// By slot.
+    held: Vec<Held>,
+    free_ids: Vec<u32>,
+    ids: u32,
+}
+
+/// The values that an index gave for an object when it was written: for each its number, and the object's place there.
+#[derive(Clone, Debug, Default)]
+enum Held {
+    #[default]
+    Nothing,
+    One((u32, u32)),
+    Many(Box<[(u32, u32)]>),
+    Misfit,
+}
+
+impl Held {
+    fn as_slice(&self) -> &[(u32, u32)] {
+        match self {
+            Held::Nothing | Held::Misfit => &[],
+            Held::One(one) => std::slice::from_ref(one),
+            Held::Many(all) => all,
+        }
+    }
+
+    fn moved(&mut self, id: u32, to: u32) {
+        match self {
+            Held::One((own, place)) if *own == id => *place = to,
+            Held::Many(all) => all.iter_mut().filter(|(own, _)| *own == id).for_each(|(_, place)| *place = to),
+            _ => {}
+        }
+    }
+}
+
+impl Ledger {
+    pub(super) fn new(indexes: usize) -> Self {
+        Ledger { indexes: (0..indexes).map(|_| IndexLedger::default()).collect(), ..Ledger::default() }
+    }
+}
+
+/// Changes to a version of the store that nobody else sees yet.
+pub(super) struct Edit<'a> {
+    pub(super) state: &'a mut State,
+    pub(super) ledger: &'a mut Ledger,
+    /// The steps that were made, unless nobody wants to repeat them.
+    pub(super) log: Option<&'a mut Vec<Step>>,
+}
+
+impl Edit<'_> {
+    /// Stores an object, whose values are those in the cells from this one on; answers with what was there before.
+    pub(super) fn put(&mut self, object: Object, values: &Values, cell: usize) -> Option<Object> {
+        let hash = self.state.hash(object.key().as_str());
+        let known = self.state.find(hash, object.key().as_str());
+        let slot = known.unwrap_or_else(|| self.ledger.free_slots.pop().unwrap_or_else(|| self.ledger.next_slot()));
+        let bytes = object.raw().len();
+        self.note(|| Step::Set { slot, object: Some(object.clone()) });
+        let before = self.state.set(slot, Some(object));
+        let facts = &mut self.state.facts;
+        facts.payload_bytes += bytes;
+        match &before {
+            Some(before) => facts.payload_bytes -= before.raw().len(),
+            None => {
+                facts.objects += 1;
+                self.state.link(hash, slot);
+                self.note(|| Step::Link { hash, slot });
+            }
+        }
+        for index in 0..self.state.indexes.len() {
+            self.file(index, slot, Some(values.cell(cell + index)));
+        }
+        before
+    }
+
+    /// Removes an object; answers with what was there.
+    pub(super) fn remove(&mut self, key: &str) -> Option<Object> {
+        let hash = self.state.hash(key);
+        let slot = self.state.find(hash, key)?;
+        for index in 0..self.state.indexes.len() {
+            self.file(index, slot, None);
+        }
+        self.state.unlink(hash, slot);
+        self.note(|| Step::Unlink { hash, slot });
+        self.note(|| Step::Set { slot, object: None });
+        self.ledger.free_slots.push(slot);
+        let gone = self.state.set(slot, None)?;
+        self.state.facts.objects -= 1;
+        self.state.facts.payload_bytes -= gone.raw().len();
+        Some(gone)
+    }
+
+    /// Adds an index; the values are those of the objects in the slots.
+    pub(super) fn add_index(
+        &mut self,
+        definition: &Index<Untyped>,
+        slots: impl Iterator<Item = (u32, usize)>,
+        values: &Values,
+    ) {
+        let index = self.state.indexes.len();
+        self.state.indexes.push(IndexState::new(definition));
+        self.ledger.indexes.push(IndexLedger::default());
+        for (slot, cell) in slots {
+            self.file(index, slot, Some(values.cell(cell)));
+        }
+    }
+
+    fn note(&mut self, step: impl FnOnce() -> Step) {
+        if let Some(log) = &mut self.log {
+            log.push(step());
+        }
+    }
+
+    /// Brings one index up to date for what is in a slot now; without values, nothing is.
+    fn file(&mut self, index: usize, slot: u32, cell: Option<Cell<'_>>) {
+        let held = self.ledger.held(index, slot);
+        let only = cell.and_then(|cell| cell.only());
+        if let (Held::One((id, _)), Some(only)) = (&*held, only)
+            && self.state.indexes[index].text(*id) == Some(only)
+        {
+            return;
+        }
+        let held = std::mem::take(held);
+        let misfit = cell.is_some_and(|cell| cell.misfit);
+        self.count_misfits(index, matches!(held, Held::Misfit), misfit);
+
+        // What comes is entered before what goes, so that a value that does both stays.
+        let before = held.as_slice();
+        let mut now = std::mem::take(&mut self.ledger.scratch);
+        for text in cell.into_iter().flat_map(|cell| cell.iter()) {
+            let hash = self.state.hash(text);
+            match self.state.indexes[index].find(hash, text) {
+                Some(id) if now.iter().any(|(own, _)| *own == id) => {}
+                Some(id) => match before.iter().find(|(own, _)| *own == id) {
+                    Some(kept) => now.push(*kept),
+                    None => now.push((id, self.enter(index, id, slot))),
+                },
+                None => now.push((self.begin(index, hash, text, slot), 0)),
+            }
+        }
+        *self.ledger.held(index, slot) = match &*now {
+            [] if misfit => Held::Misfit,
+            [] => Held::Nothing,
+            [one] => Held::One(*one),
+            all => Held::Many(all.into()),
+        };
+        for (id, place) in before.iter().filter(|(id, _)| !now.iter().any(|(own, _)| own == id)) {
+            self.leave(index, *id, *place);
+        }
+        now.clear();
+        self.ledger.scratch = now;
+    }
+
+    fn count_misfits(&mut self, index: usize, before: bool, now: bool) {
+        if before != now {
+            let misfits = &mut self.state.indexes[index].misfits;
+            *misfits = if now { *misfits + 1 } else { *misfits - 1 };
+            let count = *misfits;
+            self.note(|| Step::Misfits { index, count });
+        }
+    }
+
+    fn begin(&mut self, index: usize, hash: u32, text: &str, slot: u32) -> u32 {
+        let ledger = &mut self.ledger.indexes[index];
+        let id = ledger.free_ids.pop().unwrap_or_else(|| {
+            ledger.ids += 1;
+            ledger.ids - 1
+        });
+        let text: Arc<str> = text.into();
+        self.note(|| Step::Begin { index, id, hash, text: Arc::clone(&text), slot });
+        self.state.indexes[index].begin(id, hash, text, slot);
+        id
+    }
+
+    fn enter(&mut self, index: usize, id: u32, slot: u32) -> u32 {
+        let place = self.state.indexes[index].count(id) as u32;
+        self.state.indexes[index].enter(id, slot);
+        self.note(|| Step::Enter { index, id, slot });
+        place
+    }
+
+    fn leave(&mut self, index: usize, id: u32, place: u32) {
+        if self.state.indexes[index].count(id) > 1 {
+            self.note(|| Step::Leave { index, id, place });
+            if let Some(moved) = self.state.indexes[index].leave(id, place) {
+                self.ledger.held(index, moved).moved(id, place);
+            }
+            return;
+        }
+        let hash = self.state.indexes[index].text(id).map(|text| self.state.hash(text));
+        if let Some(hash) = hash {
+            self.note(|| Step::End { index, id, hash });
+            self.state.indexes[index].end(id, hash);
+            self.ledger.indexes[index].free_ids.push(id);
+        }
+    }
+}
+
+impl Ledger {
+    fn next_slot(&mut self) -> u32 {
+        self.slots += 1;
+        self.slots - 1
+    }
+
+    fn held(&mut self, index: usize, slot: u32) -> &mut Held {
+        let held = &mut self.indexes[index].held;
+        if held.len() <= slot as usize {
+            held.resize(slot as usize + 1, Held::Nothing);
+        }
+        &mut held[slot as usize]
+    }
+}
+
+impl Facts {
+    /// Takes note of versions that were seen: a newer one counts, an older one does not, and of two that cannot be
+    /// compared the later counts. No version says nothing. Answers with those that cannot be compared.
+    pub(super) fn saw<'a>(&mut self, versions: impl Iterator<Item = &'a str>) -> Vec<ResourceVersion> {
+        let mut opaque = Vec::new();
+        let mut newest = self.version.as_str();
+        for version in versions.filter(|version| !version.is_empty()) {
+            if !is_number(version) {
+                opaque.push(ResourceVersion::new(version));
+            } else if is_number(newest) && (version.len(), version) <= (newest.len(), newest) {
+                continue;
+            }
+            newest = version;
+        }
+        if newest != self.version.as_str() {
+            self.version = ResourceVersion::new(newest);
+        }
+        opaque
+    }
+}
+
+/// Whether [`ResourceVersion::compare`] can compare it: the same question, without making a version of every text.
+fn is_number(version: &str) -> bool {
+    !version.starts_with('0') && !version.is_empty() && version.bytes().all(|byte| byte.is_ascii_digit())
+}

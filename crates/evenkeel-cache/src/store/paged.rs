@@ -1,0 +1,201 @@
+//! Growing arrays in pages, which two versions of the store share until one of them changes: [`Paged`] and [`HashTable`].
+//!
+//! Cloning either costs one reference count per page. A write to a page that nobody else has is made in place; any other
+//! page is copied first.
+
+use std::sync::Arc;
+
+/// An array in pages of `PAGE` places. Places that were never written hold the default.
+#[derive(Clone, Debug)]
+pub(super) struct Paged<T, const PAGE: usize> {
+    pages: Vec<Arc<[T]>>,
+}
+
+impl<T: Clone + Default, const PAGE: usize> Paged<T, PAGE> {
+    pub(super) fn new() -> Self {
+        Paged { pages: Vec::new() }
+    }
+
+    pub(super) fn get(&self, place: u32) -> Option<&T> {
+        self.pages.get(place as usize / PAGE)?.get(place as usize % PAGE)
+    }
+
+    /// The place, to be written; there are as many as anybody asks for.
+    pub(super) fn place(&mut self, place: u32) -> &mut T {
+        let page = place as usize / PAGE;
+        while self.pages.len() <= page {
+            self.pages.push((0..PAGE).map(|_| T::default()).collect());
+        }
+        &mut Arc::make_mut(&mut self.pages[page])[place as usize % PAGE]
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &T> + Clone + use<'_, T, PAGE> {
+        self.pages.iter().flat_map(|page| page.iter())
+    }
+}
+
+/// Numbers by hash, with linear probing. The hash is kept beside the number, so that nothing else is looked at before it
+/// matches, and nothing at all when the table grows.
+#[derive(Clone, Debug)]
+pub(super) struct HashTable {
+    /// The hash in the upper half, the number plus one in the lower; zero is an empty place.
+    places: Vec<Arc<[u64]>>,
+    mask: u32,
+    used: u32,
+}
+
+/// Places per page: 4 KiB, which is copied in less time than a cache miss or two take.
+const PLACES: usize = 512;
+const SMALLEST: usize = 16;
+
+impl HashTable {
+    pub(super) fn new() -> Self {
+        Self::with_places(SMALLEST)
+    }
+
+    fn with_places(count: usize) -> Self {
+        let page: Arc<[u64]> = (0..count.min(PLACES)).map(|_| 0).collect();
+        // All pages start as the same empty one.
+        let places = vec![page; count.div_ceil(PLACES)];
+        HashTable { places, mask: (count - 1) as u32, used: 0 }
+    }
+
+    fn at(&self, place: u32) -> u64 {
+        let place = place as usize;
+        self.places[place / PLACES][place % PLACES]
+    }
+
+    fn set(&mut self, place: u32, entry: u64) {
+        let place = place as usize;
+        Arc::make_mut(&mut self.places[place / PLACES])[place % PLACES] = entry;
+    }
+
+    /// The number under this hash that is the right one.
+    #[inline]
+    pub(super) fn find(&self, hash: u32, mut is_right: impl FnMut(u32) -> bool) -> Option<u32> {
+        let mut place = hash & self.mask;
+        loop {
+            let entry = self.at(place);
+            if entry == 0 {
+                return None;
+            }
+            if (entry >> 32) as u32 == hash && is_right(number(entry)) {
+                return Some(number(entry));
+            }
+            place = (place + 1) & self.mask;
+        }
+    }
+
+    /// Enters a number that is not there.
+    pub(super) fn insert(&mut self, hash: u32, number: u32) {
+        self.reserve(1);
+        self.used += 1;
+        self.put((u64::from(hash) << 32) | (u64::from(number) + 1));
+    }
+
+    fn put(&mut self, entry: u64) {
+        let mut place = (entry >> 32) as u32 & self.mask;
+        while self.at(place) != 0 {
+            place = (place + 1) & self.mask;
+        }
+        self.set(place, entry);
+    }
+
+    /// Makes room for so many more.
+    pub(super) fn reserve(&mut self, more: usize) {
+        let needed = self.used as usize + more;
+        let mut count = self.mask as usize + 1;
+        if needed <= count / 4 * 3 {
+            return;
+        }
+        while needed > count / 4 * 3 {
+            count *= 2;
+        }
+        let mut larger = Self::with_places(count);
+        for page in &self.places {
+            page.iter().filter(|entry| **entry != 0).for_each(|entry| larger.put(*entry));
+        }
+        larger.used = self.used;
+        *self = larger;
+    }
+
+    /// Takes a number out, and moves those behind it that would no longer be found.
+    pub(super) fn remove(&mut self, hash: u32, gone: u32) {
+        let mut hole = hash & self.mask;
+        loop {
+            let entry = self.at(hole);
+            if entry == 0 {
+                return;
+            }
+            if (entry >> 32) as u32 == hash && number(entry) == gone {
+                break;
+            }
+            hole = (hole + 1) & self.mask;
+        }
+        self.used -= 1;
+        let mut place = hole;
+        loop {
+            place = (place + 1) & self.mask;
+            let entry = self.at(place);
+            if entry == 0 {
+                break;
+            }
+            let home = (entry >> 32) as u32 & self.mask;
+            let from_home = place.wrapping_sub(home) & self.mask;
+            let from_hole = place.wrapping_sub(hole) & self.mask;
+            if from_home >= from_hole {
+                self.set(hole, entry);
+                hole = place;
+            }
+        }
+        self.set(hole, 0);
+    }
+}
+
+fn number(entry: u64) -> u32 {
+    (entry as u32).wrapping_sub(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn a_hash_table_finds_what_is_in_it_and_nothing_else() {
+        let mut table = HashTable::new();
+        let mut inside = HashSet::new();
+        // Few hashes and many numbers: long runs, which wrap around the end.
+        let hash = |number: u32| (number % 7).wrapping_mul(0x9e37_79b9) | 0xc;
+        for step in 0..4_000_u32 {
+            let number = step.wrapping_mul(2_654_435_761) % 600;
+            if inside.remove(&number) {
+                table.remove(hash(number), number);
+            } else {
+                inside.insert(number);
+                table.insert(hash(number), number);
+            }
+        }
+        for number in 0..600 {
+            let found = table.find(hash(number), |found| found == number).is_some();
+            assert_eq!(found, inside.contains(&number), "{number}");
+        }
+        assert_eq!(table.used as usize, inside.len());
+        for number in inside {
+            table.remove(hash(number), number);
+        }
+        assert!(table.places.iter().all(|page| page.iter().all(|entry| *entry == 0)));
+    }
+
+    #[test]
+    fn a_clone_does_not_see_later_writes() {
+        let mut numbers = Paged::<u32, 4>::new();
+        (0..10).for_each(|place| *numbers.place(place) = place);
+        let before = numbers.clone();
+        *numbers.place(5) = 99;
+        assert_eq!((before.get(5), numbers.get(5)), (Some(&5), Some(&99)));
+        assert!(Arc::ptr_eq(&before.pages[0], &numbers.pages[0]), "what was not written is shared");
+        assert_eq!(numbers.get(12), None);
+    }
+}

@@ -1,0 +1,122 @@
+//! [`Snapshot`]: the store as it was at one moment.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use evenkeel_core::{Obj, ResourceVersion};
+
+use super::index::IndexError;
+use super::state::State;
+
+/// The objects of an [`Indexer`](super::Indexer) as they were at one moment.
+///
+/// - Taking one costs a reference count, whatever the number of objects, and takes no lock.
+/// - All its answers are from the same state, in which no transaction is half done. Later writes do not show in it.
+/// - It answers with references; looking at objects counts nothing. Clone those that are to outlive it.
+/// - It keeps in memory what it shows, also what has gone from the store since, and each write that follows copies a
+///   little of what the two share. Take one for as long as it is looked at, and then another.
+///
+/// ```
+/// use evenkeel_cache::{Index, Indexer};
+/// use k8s_openapi::api::core::v1::Pod;
+///
+/// let pods: Indexer<Pod> = Indexer::new([Index::by_path("node", "spec.nodeName")]);
+/// let snapshot = pods.snapshot();
+/// let there = snapshot.by_index("node", "node-1")?;
+/// println!("{} of {} pods, as of {}", there.len(), snapshot.len(), snapshot.resource_version());
+/// # Ok::<(), evenkeel_cache::store::IndexError>(())
+/// ```
+pub struct Snapshot<K> {
+    state: Arc<State>,
+    kind: PhantomData<fn() -> K>,
+}
+
+impl<K> Snapshot<K> {
+    pub(super) fn of(state: Arc<State>) -> Self {
+        Snapshot { state, kind: PhantomData }
+    }
+
+    /// The object with this key.
+    pub fn get(&self, key: impl AsRef<str>) -> Option<&Obj<K>> {
+        self.state.get(key.as_ref()).map(Obj::as_kind)
+    }
+
+    /// All objects, in no particular order, but in the same one each time.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Obj<K>> + use<'_, K> {
+        Counted { left: self.len(), objects: self.state.iter().map(Obj::as_kind) }
+    }
+
+    /// How many objects there are.
+    pub fn len(&self) -> usize {
+        self.state.facts.objects
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The objects that an index finds under a value, in no particular order; none if no object has it.
+    pub fn by_index(
+        &self,
+        name: &str,
+        value: &str,
+    ) -> Result<impl ExactSizeIterator<Item = &Obj<K>> + use<'_, K>, IndexError> {
+        let slots = self.state.slots_by_index(name, value).ok_or_else(|| IndexError::Unknown { name: name.into() })?;
+        let objects = slots.iter().filter_map(|slot| self.state.object(*slot)).map(Obj::as_kind);
+        Ok(Counted { left: slots.len(), objects })
+    }
+
+    /// The values that an index finds objects under, in no particular order; none if there is no such index.
+    pub fn index_values(&self, name: &str) -> impl Iterator<Item = &str> + use<'_, K> {
+        self.state.index(name).into_iter().flat_map(|index| index.texts())
+    }
+
+    /// The version that the store had reached.
+    pub fn resource_version(&self) -> &ResourceVersion {
+        &self.state.facts.version
+    }
+}
+
+impl<K> Clone for Snapshot<K> {
+    fn clone(&self) -> Self {
+        Self::of(Arc::clone(&self.state))
+    }
+}
+
+impl<K> fmt::Debug for Snapshot<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Snapshot")
+            .field("len", &self.len())
+            .field("resource_version", self.resource_version())
+            .finish_non_exhaustive()
+    }
+}
+
+/// An iterator that knows how many are to come.
+struct Counted<I> {
+    left: usize,
+    objects: I,
+}
+
+impl<I: Iterator> Iterator for Counted<I> {
+    type Item = I::Item;
+
+    fn next(&mut self) -> Option<I::Item> {
+        let object = self.objects.next()?;
+        self.left -= 1;
+        Some(object)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+
+    fn fold<B, F: FnMut(B, I::Item) -> B>(self, first: B, each: F) -> B {
+        // Going through pages in one loop is what the inner iterator is good at.
+        self.objects.fold(first, each)
+    }
+}
+
+impl<I: Iterator> ExactSizeIterator for Counted<I> {}

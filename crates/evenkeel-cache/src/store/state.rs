@@ -1,0 +1,218 @@
+//! [`State`]: one version of the store, as readers see it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use evenkeel_core::{ResourceVersion, Untyped};
+use rapidhash::v3::{RapidSecrets, rapidhash_v3_seeded};
+
+use super::index::Index;
+use super::paged::{HashTable, Paged};
+use crate::Object;
+
+/// Objects per page. Copying a page counts a reference for each of its objects, so pages are small.
+const OBJECTS: usize = 64;
+const VALUES: usize = 32;
+
+/// One version of the store. Once published it is not changed as long as anybody can see it.
+///
+/// Objects lie in numbered slots. A key is looked up in a hash table of slot numbers, and compared with the one in the
+/// object; an index is a hash table of value numbers, and each value lists its slots. So no key is stored twice, and
+/// whoever asks an index hashes one value, not one key for each object found.
+#[derive(Clone)]
+pub(super) struct State {
+    secrets: Arc<RapidSecrets>,
+    keys: HashTable,
+    slots: Paged<Option<Object>, OBJECTS>,
+    pub(super) indexes: Vec<IndexState>,
+    /// What the indexes were made from.
+    pub(super) definitions: Arc<[Index<Untyped>]>,
+    pub(super) facts: Facts,
+}
+
+/// What is known of all objects together.
+#[derive(Clone, Debug)]
+pub(super) struct Facts {
+    pub(super) version: ResourceVersion,
+    pub(super) objects: usize,
+    pub(super) payload_bytes: usize,
+    /// How often objects have been written.
+    pub(super) commits: u64,
+}
+
+/// One index, as readers see it.
+#[derive(Clone, Debug)]
+pub(super) struct IndexState {
+    name: Arc<str>,
+    table: HashTable,
+    values: Paged<Option<Value>, VALUES>,
+    pub(super) distinct: usize,
+    pub(super) misfits: usize,
+}
+
+#[derive(Clone, Debug)]
+struct Value {
+    text: Arc<str>,
+    slots: Slots,
+}
+
+/// The slots of the objects that have a value, in no particular order.
+#[derive(Clone, Debug)]
+enum Slots {
+    One(u32),
+    Many(Arc<Vec<u32>>),
+}
+
+impl Slots {
+    fn as_slice(&self) -> &[u32] {
+        match self {
+            Slots::One(slot) => std::slice::from_ref(slot),
+            Slots::Many(slots) => slots,
+        }
+    }
+}
+
+impl State {
+    pub(super) fn new(definitions: Arc<[Index<Untyped>]>) -> Self {
+        // The standard library's keys are random, and differ from one to the next.
+        let seed = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0_u8);
+        let facts = Facts { version: ResourceVersion::new(""), objects: 0, payload_bytes: 0, commits: 0 };
+        State {
+            secrets: Arc::new(RapidSecrets::seed(seed)),
+            keys: HashTable::new(),
+            slots: Paged::new(),
+            indexes: definitions.iter().map(IndexState::new).collect(),
+            definitions,
+            facts,
+        }
+    }
+
+    pub(super) fn hash(&self, text: &str) -> u32 {
+        (rapidhash_v3_seeded(text.as_bytes(), &self.secrets) >> 32) as u32
+    }
+
+    pub(super) fn find(&self, hash: u32, key: &str) -> Option<u32> {
+        self.keys.find(hash, |slot| self.object(slot).is_some_and(|object| object.key().as_str() == key))
+    }
+
+    pub(super) fn get(&self, key: &str) -> Option<&Object> {
+        let mut found = None;
+        self.keys.find(self.hash(key), |slot| {
+            found = self.object(slot).filter(|object| object.key().as_str() == key);
+            found.is_some()
+        });
+        found
+    }
+
+    pub(super) fn object(&self, slot: u32) -> Option<&Object> {
+        self.slots.get(slot)?.as_ref()
+    }
+
+    /// The objects in the order of their slots.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Object> + Clone + use<'_> {
+        self.slots.iter().flatten()
+    }
+
+    /// The objects with their slots.
+    pub(super) fn occupied(&self) -> impl Iterator<Item = (u32, &Object)> {
+        (0..).zip(self.slots.iter()).filter_map(|(slot, object)| Some((slot, object.as_ref()?)))
+    }
+
+    pub(super) fn index(&self, name: &str) -> Option<&IndexState> {
+        self.indexes.iter().find(|index| &*index.name == name)
+    }
+
+    /// The slots of the objects that an index finds under a value; `None` if there is no such index.
+    pub(super) fn slots_by_index(&self, name: &str, value: &str) -> Option<&[u32]> {
+        let index = self.index(name)?;
+        let found = index.find(self.hash(value), value).and_then(|id| index.value(id));
+        Some(found.map_or(&[], |value| value.slots.as_slice()))
+    }
+
+    pub(super) fn reserve(&mut self, objects: usize) {
+        self.keys.reserve(objects);
+    }
+
+    /// Puts an object into a slot, or empties it; answers with what was there.
+    pub(super) fn set(&mut self, slot: u32, object: Option<Object>) -> Option<Object> {
+        std::mem::replace(self.slots.place(slot), object)
+    }
+
+    pub(super) fn link(&mut self, hash: u32, slot: u32) {
+        self.keys.insert(hash, slot);
+    }
+
+    pub(super) fn unlink(&mut self, hash: u32, slot: u32) {
+        self.keys.remove(hash, slot);
+    }
+}
+
+impl IndexState {
+    pub(super) fn new(definition: &Index<Untyped>) -> Self {
+        let name = Arc::clone(definition.shared_name());
+        IndexState { name, table: HashTable::new(), values: Paged::new(), distinct: 0, misfits: 0 }
+    }
+
+    pub(super) fn find(&self, hash: u32, text: &str) -> Option<u32> {
+        self.table.find(hash, |id| self.text(id) == Some(text))
+    }
+
+    fn value(&self, id: u32) -> Option<&Value> {
+        self.values.get(id)?.as_ref()
+    }
+
+    pub(super) fn text(&self, id: u32) -> Option<&str> {
+        self.value(id).map(|value| &*value.text)
+    }
+
+    /// All values, in no particular order.
+    pub(super) fn texts(&self) -> impl Iterator<Item = &str> {
+        self.values.iter().flatten().map(|value| &*value.text)
+    }
+
+    /// A value that no object had, and the first that has it.
+    pub(super) fn begin(&mut self, id: u32, hash: u32, text: Arc<str>, slot: u32) {
+        self.table.insert(hash, id);
+        *self.values.place(id) = Some(Value { text, slots: Slots::One(slot) });
+        self.distinct += 1;
+    }
+
+    /// The last object that had the value is leaving.
+    pub(super) fn end(&mut self, id: u32, hash: u32) {
+        self.table.remove(hash, id);
+        *self.values.place(id) = None;
+        self.distinct -= 1;
+    }
+
+    /// How many objects have the value.
+    pub(super) fn count(&self, id: u32) -> usize {
+        self.value(id).map_or(0, |value| value.slots.as_slice().len())
+    }
+
+    /// One more object has the value. Its place among the others is the last.
+    pub(super) fn enter(&mut self, id: u32, slot: u32) {
+        if let Some(value) = self.values.place(id) {
+            match &mut value.slots {
+                Slots::One(first) => value.slots = Slots::Many(Arc::new(vec![*first, slot])),
+                Slots::Many(slots) => Arc::make_mut(slots).push(slot),
+            }
+        }
+    }
+
+    /// The object at this place no longer has the value, and others do. The last of them takes the place.
+    pub(super) fn leave(&mut self, id: u32, place: u32) -> Option<u32> {
+        let Some(Value { slots: Slots::Many(slots), .. }) = self.values.place(id) else { return None };
+        let slots = Arc::make_mut(slots);
+        slots.swap_remove(place as usize);
+        slots.get(place as usize).copied()
+    }
+}
+
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("State")
+            .field("facts", &self.facts)
+            .field("definitions", &self.definitions)
+            .finish_non_exhaustive()
+    }
+}
