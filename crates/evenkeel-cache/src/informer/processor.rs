@@ -10,13 +10,10 @@ use tokio::time::Instant;
 
 use super::board::{Audience, News};
 use super::core::Core;
-use crate::queue::{Batch, Delta, DeltaQueue, KnownObjects};
+use crate::queue::{BATCH_LIMIT, Batch, Delta, DeltaQueue, KnownObjects};
 use crate::reflector::{ReflectorStore, StoreError};
 use crate::store::{Table, Write};
 use crate::{Deleted, Event, Object};
-
-/// How many deltas are applied in one go.
-const BATCH: usize = 1000;
 
 /// What the reflector of an informer writes to: the queue, and behind it the store and the listeners.
 ///
@@ -36,7 +33,7 @@ impl Processor {
     /// Applies everything that is queued.
     fn process(&mut self, audience: &Audience) {
         self.core.queued.store(self.queue.len(), Ordering::Relaxed);
-        while let Some(batch) = self.queue.pop(BATCH) {
+        while let Some(batch) = self.queue.pop(BATCH_LIMIT) {
             let count = batch.count;
             self.apply(batch, audience);
             self.queue.processed(count);
@@ -55,9 +52,9 @@ impl Processor {
     }
 
     fn apply(&mut self, batch: Batch, audience: &Audience) {
-        let Batch { deltas, initial, .. } = batch;
+        let Batch { mut deltas, initial, .. } = batch;
         let mut changes = Vec::with_capacity(deltas.len());
-        for delta in deltas {
+        for delta in deltas.drain(..) {
             match delta {
                 Delta::Added(object) | Delta::Updated(object) => changes.push(Change::Watched(object)),
                 Delta::Replaced(object) => changes.push(Change::Listed(object)),
@@ -78,6 +75,7 @@ impl Processor {
             }
         }
         self.commit(changes, initial, audience);
+        self.queue.recycle(deltas);
     }
 
     /// Writes changes to the store in one step, then tells of them.
