@@ -15,3 +15,6 @@ pub use indexer::{Indexer, Transaction};
 pub use snapshot::Snapshot;
 pub(crate) use table::{Table, Write};
 pub use waiters::StoreStopped;
+
+#[cfg(test)]
+mod tests;

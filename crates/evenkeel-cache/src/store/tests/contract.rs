@@ -1,0 +1,201 @@
+//! Keys and the store without its indexes.
+
+use evenkeel_core::ObjectKey;
+use k8s_openapi::api::core::v1::ConfigMap;
+
+use super::{all, object, told, untyped, version};
+use crate::Deleted;
+use crate::store::table::Table;
+use crate::store::{Index, Indexer};
+
+fn store() -> Indexer<ConfigMap> {
+    Indexer::new([])
+}
+
+fn missed(key: &str) -> Deleted<ConfigMap> {
+    Deleted::Missed { key: key.parse().unwrap(), last_known: None }
+}
+
+#[test]
+fn key_002_a_key_alone_is_enough_to_ask_and_to_remove() {
+    let store = store();
+    store.put(object("ns/a", "1", ""));
+    let key: ObjectKey = "ns/a".parse().unwrap();
+    assert!(store.get(&key).is_some());
+    assert!(store.remove(&key).is_some());
+    assert!(store.is_empty());
+}
+
+#[test]
+fn key_007_a_tombstone_is_removed_by_the_key_it_says() {
+    let store = store();
+    store.put(object("ns/a", "1", ""));
+    store.put(object("ns/b", "1", ""));
+    // What was last known is of no account, whatever it is called.
+    let last_known = Some(object("ns/b", "1", ""));
+    store.delete(Deleted::Missed { key: "ns/a".parse().unwrap(), last_known });
+    assert_eq!(all(&store), ["ns/b@1"]);
+    store.delete(Deleted::Observed(object("ns/b", "2", "")));
+    assert!(store.is_empty());
+}
+
+#[test]
+fn key_011_a_deletion_has_the_key_of_its_tombstone_or_of_its_object() {
+    assert_eq!(missed("ns/a").key().as_str(), "ns/a");
+    assert_eq!(Deleted::Observed(object("ns/b", "1", "")).key().as_str(), "ns/b");
+    let both = Deleted::Missed { key: "ns/a".parse().unwrap(), last_known: Some(object("ns/b", "1", "")) };
+    assert_eq!((both.key().namespace(), both.key().name()), (Some("ns"), "a"));
+}
+
+#[test]
+fn sto_001_everything_that_a_store_does() {
+    let store = store();
+    store.put(object("ns/a", "1", ""));
+    store.put(object("b", "2", ""));
+    assert_eq!(store.get("ns/a").unwrap().resource_version(), "1");
+    assert_eq!((store.len(), store.contains("b"), store.contains("c")), (2, true, false));
+    let mut keys = store.keys();
+    keys.sort();
+    assert_eq!(keys.iter().map(ObjectKey::as_str).collect::<Vec<_>>(), ["b", "ns/a"]);
+    store.remove(&ObjectKey::cluster("b"));
+    assert_eq!(all(&store), ["ns/a@1"]);
+    store.replace([object("c", "3", "")], version("4"));
+    assert_eq!((all(&store), store.resource_version()), (vec!["c@3".to_owned()], version("4")));
+    store.bookmark(&version("9"));
+    assert_eq!(store.resource_version(), version("9"));
+}
+
+#[test]
+fn sto_002_putting_inserts_or_replaces() {
+    let store = store();
+    assert!(store.put(object("ns/a", "1", "")).is_none());
+    let before = store.put(object("ns/a", "2", "")).unwrap();
+    assert_eq!(before.resource_version(), "1");
+    assert_eq!(all(&store), ["ns/a@2"]);
+}
+
+#[test]
+fn sto_003_deleting_what_is_not_there_is_no_error() {
+    let store = store();
+    store.put(object("ns/a", "1", ""));
+    assert!(store.delete(missed("ns/b")).is_none());
+    assert!(store.delete(Deleted::Observed(object("ns/c", "2", ""))).is_none());
+    assert_eq!(all(&store), ["ns/a@1"]);
+}
+
+#[test]
+fn sto_005_absence_is_an_answer() {
+    let store = store();
+    assert!(store.get("ns/a").is_none());
+    store.put(object("ns/a", "1", ""));
+    // The key of another state of the object finds it.
+    assert_eq!(store.get(object("ns/a", "7", "").key()).unwrap().resource_version(), "1");
+}
+
+#[test]
+fn sto_006_lists_are_snapshots_of_what_is_stored() {
+    let store = store();
+    let stored = object("ns/a", "1", "");
+    store.put(stored.clone());
+    let list = store.list();
+    store.put(object("ns/b", "2", ""));
+    store.remove(stored.key());
+    assert_eq!(told(list.clone()), ["ns/a@1"]);
+    assert!(std::ptr::eq(list[0].header(), stored.header()), "the very object that was put");
+}
+
+#[test]
+fn sto_007_after_a_replacement_there_is_nothing_but_the_list() {
+    let store = store();
+    store.put(object("ns/a", "1", ""));
+    store.put(object("ns/b", "2", ""));
+    store.replace([object("ns/b", "3", ""), object("ns/c", "4", ""), object("ns/c", "5", "")], version("6"));
+    assert_eq!(all(&store), ["ns/b@3", "ns/c@5"]);
+}
+
+#[test]
+fn sto_007_of_a_stored_object_and_another_with_its_key_the_last_counts() {
+    let store = store();
+    let stored = object("ns/a", "1", "");
+    store.put(stored.clone());
+    store.replace([object("ns/a", "2", ""), stored.clone()], version("3"));
+    assert_eq!(all(&store), ["ns/a@1"]);
+    store.replace([stored, object("ns/a", "2", "")], version("4"));
+    assert_eq!(all(&store), ["ns/a@2"]);
+}
+
+#[test]
+fn sto_007_a_replacement_says_what_was_there_and_what_is_gone() {
+    let table = Table::new(vec![Index::namespace()]);
+    let (kept, changed) = (untyped("ns/a", "1", ""), untyped("ns/b", "2", ""));
+    let put = |object: &crate::Object| crate::store::Write::Put(object.clone());
+    table.transaction(vec![put(&kept), put(&changed), put(&untyped("ns/c", "3", ""))]);
+    let list = [untyped("ns/d", "6", ""), untyped("ns/b", "5", ""), kept];
+    let replaced = table.replace(&list, version("7"));
+    let before: Vec<Option<String>> =
+        replaced.previous.iter().map(|object| object.as_ref().map(|object| object.resource_version().into())).collect();
+    assert_eq!(before, [None, Some("2".to_owned()), Some("1".to_owned())]);
+    assert_eq!(told(replaced.gone), ["ns/c@3"]);
+}
+
+#[test]
+fn sto_009_a_snapshot_is_one_state_for_all_questions() {
+    let store: Indexer<ConfigMap> = Indexer::new([Index::namespace()]);
+    store.put(object("ns/a", "1", ""));
+    store.put(object("ns/b", "2", ""));
+    let snapshot = store.snapshot();
+    store.put(object("ns/a", "3", ""));
+    store.remove(&"ns/b".parse().unwrap());
+    store.put(object("ns/c", "4", ""));
+    assert_eq!((snapshot.len(), snapshot.is_empty()), (2, false));
+    assert_eq!(snapshot.resource_version(), &version("2"));
+    assert_eq!(told(snapshot.iter().cloned()), ["ns/a@1", "ns/b@2"]);
+    assert_eq!(told(snapshot.by_index("namespace", "ns").unwrap().cloned()), ["ns/a@1", "ns/b@2"]);
+    assert_eq!(snapshot.get("ns/b").map(|object| object.resource_version()), Some("2"));
+    assert_eq!(all(&store), ["ns/a@3", "ns/c@4"]);
+    assert_eq!((snapshot.iter().len(), snapshot.by_index("namespace", "no").unwrap().len()), (2, 0));
+}
+
+#[test]
+fn sto_010_what_is_handed_out_is_shared_and_cannot_be_changed() {
+    let store = store();
+    store.put(object("ns/a", "1", "before"));
+    let mut mine = (*store.get("ns/a").unwrap().typed().unwrap()).clone();
+    mine.data.get_or_insert_default().insert("group".into(), "after".into());
+    assert_eq!(store.get("ns/a").unwrap().path("data.group").unwrap().text(), "before");
+}
+
+#[test]
+fn sto_013_indexes_that_are_added_later_are_not_added_to_what_the_store_was_made_from() {
+    let indexes = [Index::namespace()];
+    let (one, other): (Indexer<ConfigMap>, Indexer<ConfigMap>) =
+        (Indexer::new(indexes.clone()), Indexer::new(indexes.clone()));
+    one.add_indexes([Index::label("app")]).unwrap();
+    assert_eq!((one.index_names().len(), other.index_names().len(), indexes.len()), (2, 1, 1));
+}
+
+#[test]
+fn the_size_is_that_of_the_payloads() {
+    let store = store();
+    let (small, large) = (object("ns/a", "1", "x"), object("ns/a", "2", &"x".repeat(1000)));
+    let other = object("ns/b", "3", "");
+    store.put(small);
+    store.put(large.clone());
+    store.put(other.clone());
+    assert_eq!(store.payload_bytes(), large.raw().len() + other.raw().len());
+    store.remove(large.key());
+    assert_eq!(store.payload_bytes(), other.raw().len());
+    store.replace([], version("4"));
+    assert_eq!((store.payload_bytes(), store.len()), (0, 0));
+}
+
+#[test]
+fn what_has_gone_from_the_store_is_not_kept_by_it() {
+    let table = Table::new(vec![Index::namespace()]);
+    let gone = untyped("ns/a", "1", "");
+    let bytes = gone.raw().clone();
+    table.transaction(vec![crate::store::Write::Put(gone)]);
+    assert!(!bytes.is_unique());
+    table.transaction(vec![crate::store::Write::Put(untyped("ns/a", "2", ""))]);
+    assert!(bytes.is_unique(), "neither the version that is published nor the one before it has the object");
+}
