@@ -131,11 +131,11 @@ async fn dfq_029_one_can_push_while_a_batch_is_processed() {
 
 #[test]
 fn dfq_029_what_is_being_processed_counts_as_known() {
-    for atomic in [false, true] {
+    for keyed in [true, false] {
         let store = Store::of(&["old@1"]);
-        let (mut producer, mut consumer) = match atomic {
-            false => feed("things", DeltaFifo::new(), store.clone()),
-            true => feed("things", OrderedQueue::new(Mode::PerItem), store.clone()),
+        let (mut producer, mut consumer) = match keyed {
+            true => feed("things", DeltaFifo::new(), store.clone()),
+            false => feed("things", OrderedQueue::new(Mode::PerItem), store.clone()),
         };
         producer.add(object("new@2")).unwrap();
         producer.delete(object("old@3")).unwrap();
