@@ -6,6 +6,8 @@ use std::time::Duration;
 use super::*;
 use crate::queue::testing::{Known, object, objects, text, version};
 use crate::queue::{DeltaFifo, Fifo, Mode, NothingKnown, OrderedQueue};
+use crate::reflector::Reflector;
+use crate::testing::FakeSource;
 
 fn atomic() -> (Producer, Consumer) {
     feed("things", OrderedQueue::new(Mode::Atomic), NothingKnown)
@@ -129,11 +131,11 @@ async fn dfq_029_one_can_push_while_a_batch_is_processed() {
 
 #[test]
 fn dfq_029_what_is_being_processed_counts_as_known() {
-    for atomic in [false, true] {
+    for keyed in [true, false] {
         let store = Store::of(&["old@1"]);
-        let (mut producer, mut consumer) = match atomic {
-            false => feed("things", DeltaFifo::new(), store.clone()),
-            true => feed("things", OrderedQueue::new(Mode::PerItem), store.clone()),
+        let (mut producer, mut consumer) = match keyed {
+            true => feed("things", DeltaFifo::new(), store.clone()),
+            false => feed("things", OrderedQueue::new(Mode::PerItem), store.clone()),
         };
         producer.add(object("new@2")).unwrap();
         producer.delete(object("old@3")).unwrap();
@@ -379,4 +381,59 @@ async fn rfq_033_a_writer_that_cannot_wait_is_paced() {
         assert!(written.load(std::sync::atomic::Ordering::Relaxed) <= popped + BACKLOG_LIMIT);
     }
     assert_eq!((popped, work.await.unwrap()), (5000, "done"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reflector_and_a_consumer_of_ones_own() {
+    let info = Arc::clone(object("a@1").resource());
+    let source = FakeSource::new(Arc::clone(&info));
+    let first = source.add(object("a@1")).unwrap();
+    let store = Store::default();
+    let (producer, mut consumer) = feed("things", OrderedQueue::new(Mode::PerItem), store.clone());
+    let mut reflector = Reflector::builder(Arc::new(source.clone()), info).build();
+    let mut writer = producer.clone();
+    let running = tokio::spawn(async move { producer.paced(reflector.run(&mut writer)).await });
+
+    let popped = consumer.pop().await.unwrap();
+    assert!(popped.is_initial());
+    store.apply(popped);
+    assert_eq!(store.texts(), [format!("a@{}", first.resource_version())]);
+    let second = source.add(object("b@1")).unwrap();
+    source.delete(object("a@1")).unwrap();
+    while !store.texts().iter().eq([&format!("b@{}", second.resource_version())]) {
+        let popped = consumer.pop().await.unwrap();
+        assert!(!popped.is_initial());
+        store.apply(popped);
+    }
+    // Its producers go with the reflector.
+    running.abort();
+    assert!(running.await.unwrap_err().is_cancelled());
+    while let Some(popped) = consumer.pop().await {
+        store.apply(popped);
+    }
+    assert!(consumer.has_synced());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn many_producers_lose_nothing_and_nobody_sleeps_for_ever() {
+    let (producer, mut consumer) = atomic();
+    for name in ["a", "b", "c", "d"] {
+        let mut producer = producer.clone();
+        tokio::spawn(async move {
+            for number in 0..3000 {
+                producer.room().await;
+                producer.update(object(&format!("{name}@{}", number + 1))).unwrap();
+            }
+        });
+    }
+    drop(producer);
+    let mut reached: HashMap<ObjectKey, u32> = HashMap::new();
+    while let Some(popped) = consumer.pop().await {
+        for object in popped.deltas().iter().filter_map(Delta::object) {
+            let reached = reached.entry(object.key().clone()).or_default();
+            *reached += 1;
+            assert_eq!(object.resource_version(), reached.to_string());
+        }
+    }
+    assert_eq!(reached.into_values().collect::<Vec<_>>(), [3000; 4]);
 }
