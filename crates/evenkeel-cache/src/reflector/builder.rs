@@ -166,6 +166,7 @@ impl ReflectorBuilder {
                 status: ReflectorStatus::default(),
                 random: fastrand::f64,
                 check_consistency: self.check_consistency,
+                checking: None,
                 listed: Vec::new(),
                 list_began: None,
             },

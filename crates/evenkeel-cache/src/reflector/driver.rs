@@ -11,6 +11,7 @@ use evenkeel_core::{ResourceVersion, StreamError, Untyped, WatchEvent};
 use tokio::task::yield_now;
 use tokio::time::{Instant, Sleep, sleep_until};
 
+use super::consistency::{self, Check};
 use super::course::{Course, Due, Ending, Page, Step, VerdictKind};
 use super::failure::{ErrorHandler, Failure, Next, ReflectorError};
 use super::gathering::Gathering;
@@ -36,6 +37,7 @@ pub(super) struct Driver {
     pub(super) metrics: ReflectorMetrics,
     pub(super) random: fn() -> f64,
     pub(super) check_consistency: bool,
+    pub(super) checking: Option<Check>,
     /// What has come of the list that is under way.
     pub(super) listed: Vec<Object>,
     pub(super) list_began: Option<Instant>,
@@ -72,6 +74,7 @@ impl Driver {
         self.course.restart();
         self.listed = Vec::new();
         self.list_began = None;
+        self.checking = None;
         loop {
             match self.course.step(Instant::now(), (self.random)()) {
                 Step::Wait(until) => self.wait(until, store).await,
@@ -239,7 +242,7 @@ impl Driver {
     /// Watches until that is over.
     async fn watch(&mut self, request: WatchRequest, store: &mut dyn ReflectorStore) {
         let asked = Instant::now();
-        let mut gathering = request.initial_events.then(Gathering::default);
+        let mut gathering = request.initial_events.then(|| Gathering::new(self.check_consistency));
         self.metrics.watches.increment(1);
         self.status.change(|report| {
             report.watches += 1;
@@ -346,6 +349,14 @@ impl Driver {
                 result = Poll::Ready(Turn::Over(Over::Unusable(ReflectorError::Store(error))));
             }
         }
+        if let Some(check) = &mut self.checking
+            && let Poll::Ready(found) = check.as_mut().poll(context)
+        {
+            self.checking = None;
+            if let Some(inconsistent) = found {
+                self.failed(inconsistent, Next::GoOn);
+            }
+        }
         match result {
             Poll::Pending => self.poll_due(timer, store, context).map(Turn::Over),
             ready => ready,
@@ -361,11 +372,14 @@ impl Driver {
         match event {
             Ok(WatchEvent::Bookmark { resource_version, initial_events_end }) => {
                 match gathering.take_if(|_| initial_events_end) {
-                    Some(gathered) => {
+                    Some(mut gathered) => {
+                        let states = gathered.take_states();
                         let objects = gathered.into_objects();
                         self.course.bookmark(resource_version.as_str(), Instant::now());
                         self.replace(objects, &resource_version, store).map_err(Over::Unusable)?;
                         self.status.change(|report| report.is_watch_list_unavailable = false);
+                        self.checking = states
+                            .and_then(|states| consistency::check(Arc::clone(&self.source), resource_version, states));
                     }
                     None => {
                         self.course.bookmark(resource_version.as_str(), Instant::now());
@@ -417,6 +431,7 @@ impl Driver {
         // The version is the server's, whatever a transform leaves of it.
         self.course.event(object.resource_version(), change == Change::Added);
         let Some(gathering) = gathering else { return self.write(change, object, store) };
+        gathering.note(&object, change == Change::Deleted);
         match change {
             Change::Deleted => gathering.remove(object.key()),
             Change::Added | Change::Modified => {

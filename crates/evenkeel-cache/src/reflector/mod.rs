@@ -5,6 +5,7 @@
 
 mod backoff;
 mod builder;
+mod consistency;
 mod course;
 mod driver;
 mod failure;

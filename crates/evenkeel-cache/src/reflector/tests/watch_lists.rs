@@ -1,1 +1,339 @@
-//! x
+//! Watches that begin with all objects.
+
+use std::time::Duration;
+
+use evenkeel_core::{Reason, Status};
+
+use crate::reflector::testing::*;
+use crate::reflector::{Next, Phase};
+use crate::source::SourceError;
+
+fn ms(milliseconds: u64) -> Duration {
+    Duration::from_millis(milliseconds)
+}
+
+fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn gone() -> Status {
+    Status::expired("too old resource version")
+}
+
+fn stream(version: &str) -> Entry {
+    Entry::WatchList(version.into())
+}
+
+fn first_list() -> Entry {
+    Entry::List("0".into(), String::new(), 500)
+}
+
+/// A stream that has all there is, which is nothing, and then fails.
+fn synced_then(version: &str, end: Event) -> WatchAnswer {
+    open(vec![all(version), end])
+}
+
+#[tokio::test(start_paused = true)]
+async fn ref_004_a_source_that_cannot_stream_is_not_asked_to() {
+    let desk = Desk::streaming(Script::default().no_watch_list().list(list(&[], "1")));
+    desk.settle().await;
+    assert_eq!(desk.diary.requests()[0], first_list());
+    let desk = Desk::listing(Script::default().list(list(&[], "1")));
+    desk.settle().await;
+    assert_eq!(desk.diary.requests()[0], first_list(), "nor one that nobody wants to stream");
+    let desk = Desk::streaming(Script::default());
+    desk.settle().await;
+    assert_eq!(desk.diary.requests(), [stream("")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn wls_001_the_newest_is_asked_for_and_later_what_is_not_older_than_the_last() {
+    let script = Script::default().watch(synced_then("10", error(gone()))).watch(open(vec![all("11")]));
+    let desk = Desk::streaming(script);
+    desk.pass(secs(1)).await;
+    assert_eq!(desk.diary.requests(), [stream(""), stream("10")]);
+    assert_eq!(*desk.timeouts.lock().unwrap(), [secs(300); 2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn wls_002_all_objects_have_come_when_the_bookmark_says_so() {
+    let script = Script::default();
+    let events = script.live();
+    let desk = Desk::streaming(script);
+    events.send(added("a", "1")).unwrap();
+    events.send(bookmark("2")).unwrap();
+    desk.settle().await;
+    assert!(desk.diary.writes().is_empty());
+    assert_eq!(desk.status.phase(), Phase::Listing);
+    events.send(all("3")).unwrap();
+    desk.settle().await;
+    assert_eq!(desk.diary.writes(), [Entry::Replace(vec!["a@1".into()], "3".into())]);
+    assert_eq!(desk.status.phase(), Phase::Watching);
+}
+
+#[tokio::test(start_paused = true)]
+async fn wls_003_changes_before_that_are_part_of_it() {
+    let events = vec![
+        added("a", "1"),
+        added("b", "2"),
+        added("c", "3"),
+        modified("a", "4"),
+        deleted("b", "5"),
+        added("b", "6"),
+        deleted("c", "7"),
+        all("7"),
+    ];
+    let desk = Desk::streaming(Script::default().watch(open(events)));
+    desk.settle().await;
+    assert_eq!(desk.store.stored(), ["a@4", "b@6"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn wls_004_the_same_stream_goes_on_as_the_watch() {
+    let desk = Desk::streaming(Script::default().watch(open(vec![added("a", "1"), all("2"), modified("a", "3")])));
+    desk.settle().await;
+    assert_eq!(desk.diary.writes(), [Entry::Replace(vec!["a@1".into()], "2".into()), Entry::Update("a@3".into())]);
+    assert_eq!(desk.diary.requests(), [stream("")]);
+    assert_eq!(desk.status.last_sync_resource_version(), "3");
+}
+
+#[tokio::test(start_paused = true)]
+async fn wls_005_the_version_is_that_of_the_bookmark() {
+    let script = Script::default().watch(open(vec![added("a", "8"), modified("a", "9"), all("5")]));
+    let desk = Desk::streaming(script);
+    desk.settle().await;
+    assert_eq!(desk.status.last_sync_resource_version(), "5");
+}
+
+#[tokio::test(start_paused = true)]
+async fn wls_006_objects_stay_in_the_order_in_which_they_came() {
+    let events = vec![added("c", "1"), added("a", "2"), added("b", "3"), modified("c", "4"), all("4")];
+    let desk = Desk::streaming(Script::default().watch(open(events)));
+    desk.settle().await;
+    let order = vec!["c@4".into(), "a@2".into(), "b@3".into()];
+    assert_eq!(desk.diary.writes(), [Entry::Replace(order, "4".into())]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn wls_007_nothing_is_written_before_all_have_come() {
+    let mut desk = Desk::streaming(Script::default().watch(open(vec![added("a", "1"), added("b", "2")])));
+    desk.pass(secs(100)).await;
+    desk.stop().await;
+    assert!(desk.diary.writes().is_empty() && desk.store.stored().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn wls_008_a_server_that_is_busy_or_away_is_asked_again_after_a_wait() {
+    let script = Script::default()
+        .watch(refuse_watch(too_many()))
+        .watch(WatchAnswer::Refuse(SourceError::ConnectionRefused("nobody".into())))
+        .watch(open(vec![added("old", "1"), error(too_many())]))
+        .watch(open(vec![added("a", "2"), all("2")]));
+    let desk = Desk::streaming(script);
+    desk.pass(secs(30)).await;
+    assert_eq!(desk.diary.requests(), [stream(""), stream(""), stream(""), stream("")]);
+    assert_eq!(desk.store.stored(), ["a@2"], "what came before is forgotten");
+    let waits = [ms(800), ms(1600), ms(3200)].map(|after| Next::Relist { after });
+    assert_eq!(desk.nexts(), waits);
+}
+
+#[tokio::test(start_paused = true)]
+async fn wls_009_the_wait_can_be_cut_short() {
+    let mut desk = Desk::streaming(Script::default().watch(refuse_watch(too_many())));
+    desk.settle().await;
+    assert!(matches!(desk.status.phase(), Phase::Waiting { .. }));
+    desk.stop().await;
+    assert_eq!(desk.status.phase(), Phase::Idle);
+    assert!(desk.start.elapsed() < ms(800));
+}
+
+#[tokio::test(start_paused = true)]
+async fn wls_010_a_version_that_is_too_old_is_replaced_at_once_but_only_the_first_time() {
+    let script = Script::default()
+        .watch(synced_then("10", error(gone())))
+        .watch(refuse_watch(gone()))
+        .watch(refuse_watch(gone()))
+        .watch(open(vec![error(gone())]))
+        .watch(open(vec![all("12")]));
+    let desk = Desk::streaming(script);
+    desk.pass(secs(60)).await;
+    let requests = desk.diary.requests();
+    assert_eq!(requests, [stream(""), stream("10"), stream(""), stream(""), stream("")]);
+    let times = desk.diary.request_times(desk.start);
+    assert_eq!(times[2] - times[1], ms(0));
+    assert!(times[3] - times[2] >= ms(1600) && times[4] - times[3] >= ms(3200), "then it is waited for");
+}
+
+#[tokio::test(start_paused = true)]
+async fn wls_011_a_stream_that_ends_too_early_is_not_asked_for_as_fast_as_it_ends() {
+    let script = Script::default()
+        .watch(closed(vec![added("gone", "1")], ms(1)))
+        .watch(closed(vec![], secs(2)))
+        .watch(open(vec![all("9")]));
+    let desk = Desk::streaming(script);
+    desk.pass(secs(60)).await;
+    let times = desk.diary.request_times(desk.start);
+    assert_eq!(times, [ms(0), ms(801), ms(801) + secs(2) + ms(1600)]);
+    assert!(desk.store.stored().is_empty(), "what came before is forgotten");
+    assert_eq!(desk.errors(), ["the watch ended before all objects had come"; 2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn wls_011_a_server_that_never_says_that_these_were_all_is_listed() {
+    let mut script = Script::default();
+    for _ in 0..3 {
+        script = script.watch(closed(vec![added("a", "1")], secs(300)));
+    }
+    let desk = Desk::streaming(script.list(list(&[("a", "1")], "5")).watch(open(vec![])));
+    desk.pass(secs(1000)).await;
+    let requests = desk.diary.requests();
+    assert_eq!(requests, [stream(""), stream(""), stream(""), first_list(), Entry::Watch("5".into())]);
+    assert_eq!(desk.store.stored(), ["a@1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn wls_012_whatever_else_goes_wrong_leads_to_a_list_at_once() {
+    let ends = [
+        refuse_watch(Status::failure(422, Reason::INVALID, "sendInitialEvents is forbidden")),
+        refuse_watch(Status::failure(403, Reason::FORBIDDEN, "no")),
+        closed(vec![], ms(1)),
+        open(vec![added("a", "1"), error(Status::internal("broken"))]),
+        WatchAnswer::Refuse(SourceError::Connection("lost".into())),
+    ];
+    for end in ends {
+        let script = Script::default().watch(end).list(list(&[("b", "2")], "2")).watch(open(vec![]));
+        let desk = Desk::streaming(script);
+        desk.pass(ms(100)).await;
+        assert_eq!(desk.diary.requests()[..2], [stream(""), first_list()]);
+        assert_eq!(desk.store.stored(), ["b@2"]);
+        assert_eq!(desk.nexts(), [Next::Relist { after: Duration::ZERO }], "and it is told");
+        assert!(desk.status.report().is_watch_list_unavailable);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn wls_013_a_stream_is_tried_again_with_each_round() {
+    let script = Script::default()
+        .watch(refuse_watch(Status::failure(422, Reason::INVALID, "no")))
+        .list(refuse_list(Status::failure(503, Reason::SERVICE_UNAVAILABLE, "not yet")))
+        .watch(open(vec![all("1")]));
+    let desk = Desk::streaming(script);
+    desk.pass(secs(1)).await;
+    assert_eq!(desk.diary.requests(), [stream(""), first_list(), stream("")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn wls_014_a_stream_that_ends_after_that_is_followed_by_a_watch() {
+    let script = Script::default().watch(closed(vec![all("5"), added("a", "6")], ms(10))).watch(open(vec![]));
+    let desk = Desk::streaming(script);
+    desk.settle().await;
+    desk.pass(secs(1)).await;
+    assert_eq!(desk.diary.requests(), [stream(""), Entry::Watch("6".into())]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn wls_015_an_object_whose_state_is_known_is_not_transformed_again() {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    let script = Script::default()
+        .watch(open(vec![added("a", "1"), added("b", "2"), all("2"), error(gone())]))
+        .watch(open(vec![added("a", "1"), added("b", "3"), all("3")]));
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&calls);
+    let desk = Desk::with(script, |builder| {
+        builder.transform(move |object| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            Ok(object)
+        })
+    });
+    desk.pass(secs(1)).await;
+    assert_eq!(desk.store.stored(), ["a@1", "b@3"]);
+    assert_eq!(calls.load(Ordering::Relaxed), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn wls_016_silence_before_all_have_come_ends_nothing() {
+    let script = Script::default();
+    let events = script.live();
+    let desk = Desk::streaming(script);
+    desk.pass(secs(250)).await;
+    assert_eq!(desk.diary.requests().len(), 1);
+    assert!(desk.errors().is_empty());
+    events.send(all("1")).unwrap();
+    desk.settle().await;
+    assert_eq!(desk.status.last_sync_resource_version(), "1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_cannot_be_read_does_not_keep_the_others_out() {
+    let unreadable = || Err(SourceError::Unreadable(unreadable("x")));
+    let script = Script::default().watch(open(vec![unreadable(), added("a", "1"), all("2")]));
+    let desk = Desk::streaming(script);
+    desk.settle().await;
+    assert_eq!(desk.store.stored(), ["a@1"]);
+    assert_eq!(desk.nexts(), [Next::GoOn]);
+}
+
+fn checked(listed: ListAnswer) -> Desk {
+    let events = vec![added("a", "1"), added("b", "2"), modified("a", "3"), all("3"), added("later", "4")];
+    let script = Script::default().watch(open(events)).list(listed);
+    Desk::with(script, |builder| {
+        builder.check_consistency(true).transform(|object| match object.key().name() {
+            "b" => Err("left out".into()),
+            _ => Ok(object),
+        })
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn cdt_001_what_was_streamed_is_compared_with_a_list_of_just_that_version() {
+    let desk = checked(list(&[("b", "2"), ("a", "3")], "3"));
+    desk.settle().await;
+    assert_eq!(desk.diary.requests(), [stream(""), Entry::List("3".into(), String::new(), 0)]);
+    assert_eq!(*desk.exact.lock().unwrap(), [true]);
+    assert_eq!(desk.errors(), ["failed to transform ns/b: left out"], "nothing but that is wrong");
+    assert_eq!(desk.store.stored(), ["a@3", "later@4"], "the watch goes on meanwhile");
+}
+
+#[tokio::test(start_paused = true)]
+async fn cdt_002_a_difference_is_told() {
+    let desk = checked(list(&[("a", "1"), ("c", "2"), ("d", "2")], "3"));
+    desk.settle().await;
+    assert_eq!(
+        desk.errors().last().unwrap(),
+        "the streamed objects are not those of the list at version 3: 2 missing, 1 too many, 1 in another state"
+    );
+    assert_eq!(desk.nexts().last(), Some(&Next::GoOn));
+}
+
+#[tokio::test(start_paused = true)]
+async fn cdt_002_a_list_that_fails_is_asked_for_again_until_it_cannot_be_had() {
+    let events = vec![added("a", "1"), all("3")];
+    let script = Script::default()
+        .watch(open(events))
+        .list(refuse_list(Status::internal("broken")))
+        .list(refuse_list(gone()))
+        .list(list(&[], "3"));
+    let desk = Desk::with(script, |builder| builder.check_consistency(true));
+    desk.pass(secs(10)).await;
+    assert_eq!(desk.diary.request_times(desk.start), [ms(0), ms(0), secs(1)]);
+    assert!(desk.errors().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn cdt_002_a_version_that_is_none_is_not_compared() {
+    let script = Script::default().watch(open(vec![added("a", "1"), all("0")]));
+    let desk = Desk::with(script, |builder| builder.check_consistency(true));
+    desk.pass(secs(10)).await;
+    assert_eq!(desk.diary.requests(), [stream("")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn cdt_003_the_list_to_compare_with_is_never_a_part_of_one() {
+    let desk = Desk::with(
+        Script::default().watch(open(vec![added("a", "1"), all("3")])).list(list(&[("a", "1")], "3")),
+        |builder| builder.check_consistency(true).page_size(1),
+    );
+    desk.settle().await;
+    assert_eq!(desk.diary.requests()[1], Entry::List("3".into(), String::new(), 0));
+}

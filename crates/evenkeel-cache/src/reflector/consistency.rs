@@ -1,0 +1,69 @@
+//! Whether what a watch began with is what a list of the same version has.
+
+use std::collections::HashMap;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel_core::{ObjectKey, ResourceVersion};
+use tokio::time::sleep;
+
+use super::failure::ReflectorError;
+use crate::Object;
+use crate::source::{ListPart, ListRequest, ListerWatcher, SourceError};
+
+/// How long to wait after a list that failed.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Objects and their states, as they came: uid and version.
+pub(super) type States = HashMap<ObjectKey, (String, String)>;
+
+/// A check that is under way: what is wrong, if something is.
+pub(super) type Check = Pin<Box<dyn Future<Output = Option<ReflectorError>> + Send>>;
+
+pub(super) fn state_of(object: &Object) -> (String, String) {
+    (object.uid().to_owned(), object.resource_version().to_owned())
+}
+
+/// Compares what was streamed with a list of just the same version. A list that fails is asked for again until it works, or
+/// until the version is too old to be listed: then nothing can be said.
+pub(super) fn check(source: Arc<dyn ListerWatcher>, version: ResourceVersion, streamed: States) -> Option<Check> {
+    if matches!(version.as_str(), "" | "0") {
+        return None;
+    }
+    Some(Box::pin(async move {
+        loop {
+            match list(&*source, version.as_str()).await {
+                Ok(listed) => return compare(version.as_str(), &streamed, &listed),
+                Err(error) if error.is_expired() => return None,
+                Err(_) => sleep(PAUSE).await,
+            }
+        }
+    }))
+}
+
+async fn list(source: &dyn ListerWatcher, version: &str) -> Result<States, SourceError> {
+    let request = ListRequest { is_exact: true, ..ListRequest::not_older_than(version) };
+    let mut items = source.list(request).await?;
+    let mut states = States::new();
+    loop {
+        match poll_fn(|context| items.poll_next(context)).await? {
+            ListPart::Object(object) => {
+                states.insert(object.key().clone(), state_of(&object));
+            }
+            ListPart::Unreadable(_) => {}
+            ListPart::End { .. } => return Ok(states),
+        }
+    }
+}
+
+fn compare(version: &str, streamed: &States, listed: &States) -> Option<ReflectorError> {
+    let missing = listed.keys().filter(|key| !streamed.contains_key(*key)).count();
+    let extra = streamed.keys().filter(|key| !listed.contains_key(*key)).count();
+    let differs =
+        |(key, state): &(&ObjectKey, &(String, String))| listed.get(*key).is_some_and(|listed| listed != *state);
+    let other = streamed.iter().filter(differs).count();
+    let is_same = missing + extra + other == 0;
+    (!is_same).then(|| ReflectorError::Inconsistent { version: version.to_owned(), missing, extra, other })
+}
