@@ -104,14 +104,29 @@ impl JsonPaths {
         })
     }
 
-    /// The text after the cut; `None` if nothing had to be cut.
+    /// The text after the cut; `None` if nothing had to be cut. The text is that of an object whose header has been read.
     pub(crate) fn cut(&self, text: &str, cut: Cut) -> Result<Option<Vec<u8>>, JsonError> {
         let mut knife = Knife { paths: self, cut, text, gone: Vec::new() };
         let all = Active::MAX.checked_shr((MAX_PATHS - self.paths.len()) as u32).unwrap_or(0);
         let mut scanner = Scanner::of_str(text);
+        // The usual case. There is only one metadata, and what stands behind it need not be looked at.
+        if cut == Cut::These && self.stay_in("metadata") {
+            let mut inside = scanner.clone();
+            if inside.find_member("metadata")? && inside.shape()? == Shape::Object {
+                knife.value(&mut inside, all, 1)?;
+                return Ok(knife.rest());
+            }
+        }
         knife.value(&mut scanner, all, 0)?;
-        scanner.end()?;
         Ok(knife.rest())
+    }
+
+    /// Whether all paths lead to something inside of this member.
+    fn stay_in(&self, name: &str) -> bool {
+        self.paths.iter().all(|steps| match &**steps {
+            [Step::Member(first) | Step::Bracketed(first, _), _, ..] => **first == *name,
+            _ => false,
+        })
     }
 }
 
@@ -196,7 +211,7 @@ impl<'a> Knife<'a> {
         }
         match inside {
             Some(paths) => self.value(scanner, paths, depth + 1)?,
-            None => drop(scanner.skip()?),
+            None => scanner.skip_checked()?,
         }
         let end = scanner.offset();
         if goes {

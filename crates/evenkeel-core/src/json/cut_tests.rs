@@ -39,6 +39,19 @@ fn only_what_is_asked_for_stays() {
 }
 
 #[test]
+fn what_stays_in_the_metadata_is_found_wherever_that_stands() {
+    let paths = ["metadata.x", "[metadata].y[0]"];
+    for (text, rest) in [
+        (r#"{"metadata":{"x":1,"a":2},"x":3}"#, r#"{"metadata":{"a":2},"x":3}"#),
+        (r#"{"a":{"metadata":{"x":1}},"metadata":{"y":[1,2]}}"#, r#"{"a":{"metadata":{"x":1}},"metadata":{"y":[2]}}"#),
+        (r#"{"metadata":null,"metadata":{"x":1}}"#, r#"{"metadata":null,"metadata":{}}"#),
+    ] {
+        assert_eq!(cut(text, &paths, Cut::These).as_deref(), Some(rest));
+    }
+    assert_eq!(cut(r#"{"a":1}"#, &paths, Cut::These), None);
+}
+
+#[test]
 fn paths_that_make_no_sense_are_refused() {
     for odd in ["", "a..b", ".a", "a[", "a[0]b"] {
         assert_eq!(JsonPaths::new([odd]).unwrap_err(), PathError::Malformed { path: odd.into() });
@@ -95,7 +108,7 @@ fn json() -> impl Strategy<Value = Value> {
             prop::collection::btree_map("[abc,\"]", inner, 0..5).prop_map(|map| json!(map)),
         ]
     });
-    prop::collection::btree_map("[abc]", value, 0..4).prop_map(|map| json!(map))
+    prop::collection::btree_map("[abc]|metadata", value, 0..4).prop_map(|map| json!(map))
 }
 
 fn path() -> impl Strategy<Value = String> {
@@ -105,7 +118,11 @@ fn path() -> impl Strategy<Value = String> {
         (0..4).prop_map(|index| format!("[{index}]")),
         Just("[,]".to_owned()),
     ];
-    prop::collection::vec(step, 1..5).prop_map(|steps| steps.concat().trim_start_matches('.').to_owned())
+    let steps = prop::collection::vec(step, 1..5);
+    (any::<bool>(), steps).prop_map(|(inside, steps)| {
+        let start = if inside { "metadata" } else { "" };
+        format!("{start}{}", steps.concat()).trim_start_matches('.').to_owned()
+    })
 }
 
 proptest! {
