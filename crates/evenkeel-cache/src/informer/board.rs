@@ -153,7 +153,6 @@ impl Board {
     }
 
     /// The period that a listener gets; zero for never.
-    #[cfg(test)]
     pub(super) fn period_of(&self, listener: &Arc<Listener>) -> Option<Duration> {
         self.seats.iter().find(|seat| Arc::ptr_eq(&seat.listener, listener)).map(|seat| seat.schedule.period())
     }

@@ -89,9 +89,7 @@ impl<K: 'static> InformerBuilder<K> {
         transform: impl Fn(Obj<K>) -> Result<Obj<K>, E> + Send + Sync + 'static,
     ) -> Self {
         self.reflector(|reflector| {
-            reflector.transform(move |object: Obj<Untyped>| {
-                transform(object.cast()).map(Obj::cast).map_err(Into::into)
-            })
+            reflector.transform(move |object: Obj<Untyped>| transform(object.cast()).map(Obj::cast).map_err(Into::into))
         })
     }
 

@@ -292,7 +292,12 @@ impl Core {
             store_resource_version: self.table.version().as_str().to_owned(),
             queued: self.queued.load(Ordering::Relaxed),
             reflector: self.reflector.get().map(ReflectorStatus::report).unwrap_or_default(),
-            handlers: self.board().seats().iter().map(|seat| (seat.listener.name.clone(), seat.listener.lag())).collect(),
+            handlers: self
+                .board()
+                .seats()
+                .iter()
+                .map(|seat| (seat.listener.name.clone(), seat.listener.lag()))
+                .collect(),
         }
     }
 }

@@ -218,12 +218,7 @@ impl<K: 'static> SharedInformer<K> {
         Ok(Subscription::new(Arc::clone(&self.user), listener))
     }
 
-    fn join(
-        &self,
-        listener: &Arc<Listener>,
-        options: &HandlerOptions,
-        runner: Option<Runner>,
-    ) -> Result<(), Stopped> {
+    fn join(&self, listener: &Arc<Listener>, options: &HandlerOptions, runner: Option<Runner>) -> Result<(), Stopped> {
         if self.core().join(&self.user, listener, options.resync, runner) {
             return Ok(());
         }

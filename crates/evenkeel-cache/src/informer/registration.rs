@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use super::core::Core;
 use super::listener::{Lag, Listener, Told};
@@ -56,6 +57,12 @@ impl Registration {
             Ok(Told::All) => Ok(()),
             _ => Err(Stopped::new(&self.core.name, "the handler was not told of everything")),
         }
+    }
+
+    /// How often the handler is told of all objects again, changed or not, which may be less often than it asked for; zero
+    /// for never, and for a handler that was removed.
+    pub fn resync_period(&self) -> Duration {
+        self.core.board().period_of(&self.listener).unwrap_or_default()
     }
 
     /// How far the handler is behind.

@@ -12,9 +12,7 @@ pub(super) fn pods() -> Arc<ResourceInfo> {
 
 /// A pod of this name and version.
 pub(super) fn object(name: &str, version: u64) -> Object {
-    let json = format!(
-        r#"{{"metadata":{{"name":"{name}","uid":"uid-{name}","resourceVersion":"{version}"}}}}"#
-    );
+    let json = format!(r#"{{"metadata":{{"name":"{name}","uid":"uid-{name}","resourceVersion":"{version}"}}}}"#);
     Obj::from_json(&pods(), json).unwrap()
 }
 

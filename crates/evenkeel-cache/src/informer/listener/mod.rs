@@ -13,8 +13,8 @@ use tokio::time::Instant;
 
 use self::latest::{Item, Latest};
 pub(crate) use self::task::{Callback, run, run_blocking};
-use crate::handler::{Delivery, OnPanic};
 use crate::Event;
+use crate::handler::{Delivery, OnPanic};
 
 /// How far a handler is behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

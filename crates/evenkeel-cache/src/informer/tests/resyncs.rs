@@ -46,3 +46,18 @@ async fn rsy_010_a_look_that_finds_nobody_due_does_nothing() {
     assert_eq!(informer.core().table.commits(), commits, "the store was not written");
     assert_eq!(source.requests().len(), 2, "the server was not asked");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_registration_says_how_often_it_is_told_again() {
+    let informer = builder(&source()).resync(Duration::from_secs(60)).build();
+    let often =
+        informer.add_handler(Recorder::default().with(HandlerOptions::new().resync(Duration::from_secs(5)))).unwrap();
+    let default = informer.add_handler(Recorder::default()).unwrap();
+    assert_eq!((often.resync_period(), default.resync_period()), (Duration::from_secs(5), Duration::from_secs(60)));
+    informer.start();
+    let late =
+        informer.add_handler(Recorder::default().with(HandlerOptions::new().resync(Duration::from_secs(2)))).unwrap();
+    assert_eq!(late.resync_period(), Duration::from_secs(5));
+    late.remove();
+    assert_eq!(late.resync_period(), Duration::ZERO);
+}

@@ -140,8 +140,7 @@ async fn inf_033_each_look_decides_anew_who_is_due() {
     let source = source();
     source.add(pod("a")).unwrap();
     let informer = builder(&source).resync(SECOND).build();
-    let (second, third) =
-        (with_handler(&informer, SECOND * 2).await, with_handler(&informer, SECOND * 3).await);
+    let (second, third) = (with_handler(&informer, SECOND * 2).await, with_handler(&informer, SECOND * 3).await);
     informer.start();
     second.heard(1).await;
     third.heard(1).await;
