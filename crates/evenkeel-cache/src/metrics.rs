@@ -16,7 +16,20 @@
 //! | [`DECODE_FAILURES`] | `name` | objects and events that could not be read |
 //! | [`LAST_HEARD`] | `name` | when the server was last heard, in seconds since 1970: how stale the copy may be |
 //!
-//! `name` is the reflector's.
+//! `name` is the reflector's, which is the informer's. Informers have these too, each with the labels `name`, `group`,
+//! `version` and `resource`, and those of handlers with `handler` besides:
+//!
+//! | name | what |
+//! |---|---|
+//! | [`QUEUED_ITEMS`] | deltas that wait to be applied |
+//! | [`PROCESSING_LATENCY`] | seconds that it took to apply a batch of them and to hand out the notifications |
+//! | [`STORE_RESOURCE_VERSION`] | the version that the store has reached, its last fifteen digits |
+//! | [`STORE_OBJECTS`], [`STORE_BYTES`] | objects in the store, and the bytes of their payloads |
+//! | [`HANDLER_PENDING`] | notifications that a handler has yet to hear |
+//! | [`HANDLER_LAG`] | seconds that the oldest of them has been waiting |
+//! | [`HANDLER_PANICS`] | calls of a handler that panicked |
+//!
+//! The recorder has to be there before the informer is made.
 
 use std::sync::Once;
 use std::time::Duration;
@@ -24,6 +37,11 @@ use std::time::Duration;
 use ::metrics::{
     Counter, Gauge, Histogram, SharedString, Unit, counter, describe_counter, describe_gauge, describe_histogram,
     gauge, histogram,
+};
+
+pub use crate::informer::metrics::{
+    HANDLER_LAG, HANDLER_PANICS, HANDLER_PENDING, LATENCY_BUCKETS, PROCESSING_LATENCY, QUEUED_ITEMS, STORE_BYTES,
+    STORE_OBJECTS, STORE_RESOURCE_VERSION,
 };
 
 /// Counts lists.
@@ -52,6 +70,7 @@ pub const LAST_HEARD: &str = "reflector_last_heard_timestamp_seconds";
 /// Tells the recorder what the metrics mean. The first reflector of the process does this by itself; call it if the
 /// recorder was installed later.
 pub fn describe() {
+    crate::informer::metrics::describe();
     describe_counter!(LISTS, Unit::Count, "Lists begun, by reflector.");
     describe_histogram!(LIST_DURATION, Unit::Seconds, "Time until all objects of a list were there.");
     describe_histogram!(ITEMS_PER_LIST, Unit::Count, "Objects per list.");

@@ -9,6 +9,7 @@ use evenkeel_core::{Obj, ResourceInfo, Untyped};
 use super::SharedInformer;
 use super::board::Board;
 use super::core::{Core, Engine, Order, TaskGuard, User};
+use super::metrics::Identity;
 use super::processor::Processor;
 use crate::queue::{DeltaFifo, DeltaQueue, Mode, OrderedQueue};
 use crate::reflector::{Backoff, Failure, OnTransformError, Reflector, ReflectorBuilder};
@@ -57,7 +58,8 @@ impl<K> SharedInformer<K> {
 }
 
 impl<K: 'static> InformerBuilder<K> {
-    /// What the informer is called in logs and metrics; the plural of its kind unless said.
+    /// What the informer is called in logs and metrics; the plural of its kind unless said. If another informer of the same
+    /// name and kind lives, metrics have a number behind the name.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
@@ -134,9 +136,10 @@ impl<K: 'static> InformerBuilder<K> {
             QueueKind::Keyed => Box::new(DeltaFifo::new()),
         };
         let table = Arc::new(Table::new(self.indexes));
-        let reflector = self.reflector.name(name.clone());
+        let identity = Identity::new(&name, &self.info);
+        let reflector = self.reflector.name(identity.name());
         let engine = Engine { reflector, queue };
-        let core = Core::new(name, self.info, table, Board::new(self.resync), engine);
+        let core = Core::new(name, identity, self.info, table, Board::new(self.resync), engine);
         SharedInformer { user: Arc::new(User(Arc::new(core))), kind: PhantomData }
     }
 }

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use super::board::{Board, Runner};
 use super::listener::{self, Listener};
+use super::metrics::Identity;
 use super::status::InformerStatus;
 use crate::Event;
 use crate::queue::DeltaQueue;
@@ -19,6 +20,7 @@ use crate::store::Table;
 /// What all handles of one informer share.
 pub(super) struct Core {
     pub(super) name: String,
+    pub(super) identity: Identity,
     pub(super) info: Arc<ResourceInfo>,
     pub(super) table: Arc<Table>,
     board: Mutex<Board>,
@@ -95,8 +97,16 @@ impl Drop for HandlerGuard {
 }
 
 impl Core {
-    pub(super) fn new(name: String, info: Arc<ResourceInfo>, table: Arc<Table>, board: Board, engine: Engine) -> Self {
+    pub(super) fn new(
+        name: String,
+        identity: Identity,
+        info: Arc<ResourceInfo>,
+        table: Arc<Table>,
+        board: Board,
+        engine: Engine,
+    ) -> Self {
         Core {
+            identity,
             name,
             info,
             table,

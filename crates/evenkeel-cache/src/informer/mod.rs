@@ -4,6 +4,7 @@ mod board;
 mod builder;
 mod core;
 mod listener;
+pub(crate) mod metrics;
 mod processor;
 mod registration;
 mod resync;
@@ -14,6 +15,7 @@ mod testing;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -23,8 +25,11 @@ use evenkeel_core::{ResourceInfo, ResourceVersion};
 use self::board::Runner;
 use self::core::{Core, Order, Phase, User};
 use self::listener::{Callback, Listener};
+use self::metrics::HandlerMetrics;
 use crate::handler::{Handler, HandlerOptions};
+use crate::source::BoxFuture;
 use crate::store::{Index, IndexError};
+use crate::wait::DoneChecker;
 use crate::{Event, Indexer};
 
 pub use self::builder::{InformerBuilder, QueueKind};
@@ -200,7 +205,7 @@ impl<K: 'static> SharedInformer<K> {
     /// If the informer has ended: the handler was not added.
     pub fn add_handler(&self, mut handler: impl Handler<K>) -> Result<Registration, Stopped> {
         let options = handler.options();
-        let listener = Arc::new(Listener::new(handler.name().into_owned(), options.delivery, options.on_panic));
+        let listener = self.listener(handler.name().into_owned(), &options);
         let callback: Callback = Box::new(move |event: Event<evenkeel_core::Untyped>| handler.handle(event.cast()));
         self.join(&listener, &options, Some(Runner { callback, blocking: options.blocking }))?;
         Ok(Registration::new(self.core(), &listener))
@@ -213,9 +218,14 @@ impl<K: 'static> SharedInformer<K> {
     /// If the informer has ended.
     pub fn subscribe(&self, options: HandlerOptions) -> Result<Subscription<K>, Stopped> {
         let name = options.name.clone().unwrap_or("subscription".into()).into_owned();
-        let listener = Arc::new(Listener::new(name, options.delivery, options.on_panic));
+        let listener = self.listener(name, &options);
         self.join(&listener, &options, None)?;
         Ok(Subscription::new(Arc::clone(&self.user), listener))
+    }
+
+    fn listener(&self, name: String, options: &HandlerOptions) -> Arc<Listener> {
+        let metrics = HandlerMetrics::new(&self.core().identity, &name);
+        Arc::new(Listener::new(name, options.delivery, options.on_panic, metrics))
     }
 
     fn join(&self, listener: &Arc<Listener>, options: &HandlerOptions, runner: Option<Runner>) -> Result<(), Stopped> {
@@ -232,6 +242,25 @@ struct EndOnDrop<'a>(&'a Core);
 impl Drop for EndOnDrop<'_> {
     fn drop(&mut self) {
         self.0.stop(Order::Stop);
+    }
+}
+
+impl<K> DoneChecker for SharedInformer<K> {
+    fn name(&self) -> Cow<'_, str> {
+        format!("informer {}", self.name()).into()
+    }
+
+    fn is_done(&self) -> bool {
+        self.has_synced()
+    }
+
+    fn done(&self) -> BoxFuture<'static, ()> {
+        let mut lives = self.core().lives();
+        Box::pin(async move {
+            if lives.wait_for(|life| life.synced).await.is_err() {
+                std::future::pending().await
+            }
+        })
     }
 }
 

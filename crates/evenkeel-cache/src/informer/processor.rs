@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use super::board::{Audience, News};
 use super::core::Core;
+use super::metrics::InformerMetrics;
 use crate::queue::{BATCH_LIMIT, Batch, Delta, DeltaQueue, KnownObjects};
 use crate::reflector::{ReflectorStore, StoreError};
 use crate::store::{Table, Write};
@@ -23,25 +24,38 @@ pub(super) struct Processor {
     core: Arc<Core>,
     queue: Box<dyn DeltaQueue>,
     synced: bool,
+    metrics: InformerMetrics,
 }
 
 impl Processor {
     pub(super) fn new(core: Arc<Core>, queue: Box<dyn DeltaQueue>) -> Self {
-        Processor { core, queue, synced: false }
+        let metrics = InformerMetrics::new(&core.identity);
+        Processor { core, queue, synced: false, metrics }
     }
 
     /// Applies everything that is queued.
     fn process(&mut self, audience: &Audience) {
-        self.core.queued.store(self.queue.len(), Ordering::Relaxed);
+        self.note_queued();
+        if self.queue.is_empty() {
+            // A list without objects may leave nothing to apply.
+            self.note_synced();
+            return;
+        }
         while let Some(batch) = self.queue.pop(BATCH_LIMIT) {
-            let count = batch.count;
+            let (count, began) = (batch.count, Instant::now());
             self.apply(batch, audience);
             self.queue.processed(count);
             self.note_synced();
+            self.note_queued();
+            self.metrics.processed(began.elapsed());
         }
-        // A list without objects may leave nothing to apply.
-        self.note_synced();
-        self.core.queued.store(0, Ordering::Relaxed);
+        let table = &self.core.table;
+        self.metrics.stored(table.version().as_str(), table.len(), table.payload_bytes());
+    }
+
+    fn note_queued(&self) {
+        self.core.queued.store(self.queue.len(), Ordering::Relaxed);
+        self.metrics.queued(self.queue.len());
     }
 
     fn note_synced(&mut self) {

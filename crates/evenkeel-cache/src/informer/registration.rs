@@ -1,5 +1,6 @@
 //! [`Registration`]: a handler's place in an informer.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -7,6 +8,8 @@ use std::time::Duration;
 
 use super::core::Core;
 use super::listener::{Lag, Listener, Told};
+use crate::source::BoxFuture;
+use crate::wait::DoneChecker;
 
 /// A handler's place in an informer. Dropping this changes nothing: the handler stays until it is
 /// [removed](Self::remove), or the informer ends.
@@ -98,6 +101,25 @@ impl Registration {
     pub async fn shutdown(&self) {
         self.remove();
         self.listener.dropped().await;
+    }
+}
+
+impl DoneChecker for Registration {
+    fn name(&self) -> Cow<'_, str> {
+        format!("informer {} + handler {}", self.core.name, self.listener.name).into()
+    }
+
+    fn is_done(&self) -> bool {
+        self.has_synced()
+    }
+
+    fn done(&self) -> BoxFuture<'static, ()> {
+        let mut told = self.listener.told();
+        Box::pin(async move {
+            if told.wait_for(|told| *told == Told::All).await.is_err() {
+                std::future::pending().await
+            }
+        })
     }
 }
 

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use self::latest::{Item, Latest};
 pub(crate) use self::task::{Callback, run, run_blocking};
+use super::metrics::HandlerMetrics;
 use crate::Event;
 use crate::handler::{Delivery, OnPanic};
 
@@ -62,6 +63,7 @@ pub(crate) struct Listener {
     alive: watch::Sender<bool>,
     pub(crate) panics: AtomicU64,
     pub(crate) delivered: AtomicU64,
+    metrics: HandlerMetrics,
 }
 
 #[derive(Debug)]
@@ -95,7 +97,7 @@ mod permit {
 }
 
 impl Listener {
-    pub(crate) fn new(name: String, delivery: Delivery, on_panic: OnPanic) -> Self {
+    pub(crate) fn new(name: String, delivery: Delivery, on_panic: OnPanic, metrics: HandlerMetrics) -> Self {
         let waiting = match delivery {
             Delivery::Every => Waiting::Every(VecDeque::new()),
             Delivery::Latest => Waiting::Latest(Latest::default(), None),
@@ -111,6 +113,7 @@ impl Listener {
             alive: watch::Sender::new(false),
             panics: AtomicU64::new(0),
             delivered: AtomicU64::new(0),
+            metrics,
         }
     }
 
@@ -138,8 +141,21 @@ impl Listener {
                 self.pending.fetch_sub(before, Ordering::Relaxed);
             }
         }
+        self.measure(&inbox, now);
         drop(inbox);
         self.wake.notify_one();
+    }
+
+    /// Shows how far the handler is behind.
+    fn measure(&self, inbox: &Inbox, now: Instant) {
+        let Lag { pending, since } = self.lag_of(inbox);
+        self.metrics.behind(pending, since.map(|since| now.saturating_duration_since(since)).unwrap_or_default());
+    }
+
+    /// A call has panicked.
+    fn panicked(&self) {
+        self.panics.fetch_add(1, Ordering::Relaxed);
+        self.metrics.panicked();
     }
 
     /// What has been handed in so far is all that there was in the beginning.
@@ -163,15 +179,22 @@ impl Listener {
                     return None;
                 }
                 if let Some(work) = inbox.take() {
+                    self.measure(&inbox, Instant::now());
                     return Some(work);
                 }
                 inbox.since = None;
+                self.measure(&inbox, Instant::now());
                 if inbox.ending == Ending::Drain {
                     return None;
                 }
             }
             woken.await;
         }
+    }
+
+    /// How many notifications the handler has yet to hear, the one that it is being told included.
+    fn pending(&self) -> usize {
+        self.pending.load(Ordering::Relaxed)
     }
 
     /// Asks to make one call. If this is true, [`end_call`](Self::end_call) has to follow; if not, no call may be made any
@@ -247,12 +270,15 @@ impl Listener {
     }
 
     pub(crate) fn lag(&self) -> Lag {
-        let inbox = self.inbox();
+        self.lag_of(&self.inbox())
+    }
+
+    fn lag_of(&self, inbox: &Inbox) -> Lag {
         let waiting = match &inbox.waiting {
             Waiting::Every(queue) => queue.front().map(|(since, _)| *since),
             Waiting::Latest(latest, since) => since.filter(|_| latest.len() > 0),
         };
-        let pending = self.pending.load(Ordering::Relaxed);
+        let pending = self.pending();
         Lag { pending, since: inbox.since.or(waiting).filter(|_| pending > 0) }
     }
 

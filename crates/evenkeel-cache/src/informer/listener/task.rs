@@ -3,13 +3,19 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use evenkeel_core::Untyped;
+use tokio::time::Instant;
 
 use super::{Listener, Told, Work};
 use crate::Event;
 use crate::handler::OnPanic;
+
+/// How many notifications a handler may have yet to hear before it matters how long one takes.
+const BACKLOG: usize = 1024;
+/// What is a long time for a call.
+const SLOW: Duration = Duration::from_millis(100);
 
 /// A handler that does not know of what kind its objects are.
 pub(crate) type Callback = Box<dyn FnMut(Event<Untyped>) + Send>;
@@ -56,11 +62,17 @@ fn call(listener: &Listener, callback: &mut Callback, event: Event<Untyped>) -> 
         return false;
     }
     let key = event.key().clone();
+    // Only of a handler that is far behind it matters how long it takes.
+    let began = (listener.pending() > BACKLOG).then(Instant::now);
     // A handler that panicked is called again only if its owner says that it can bear it.
     let outcome = catch_unwind(AssertUnwindSafe(|| callback(event)));
     let mut more = listener.end_call();
+    if let Some(took) = began.map(|began| began.elapsed()).filter(|took| *took > SLOW) {
+        let (handler, pending) = (&*listener.name, listener.pending());
+        tracing::warn!(handler, %key, ?took, pending, "a handler is slow and far behind");
+    }
     if let Err(panic) = outcome {
-        listener.panics.fetch_add(1, Ordering::Relaxed);
+        listener.panicked();
         let message = message(&*panic);
         match listener.on_panic {
             OnPanic::Continue => {

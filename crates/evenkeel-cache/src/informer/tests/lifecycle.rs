@@ -3,6 +3,7 @@
 use super::*;
 use crate::Index;
 use crate::informer::Phase;
+use crate::wait::DoneChecker;
 
 #[tokio::test(start_paused = true)]
 async fn inf_001_created_started_stopped_and_never_again() {
@@ -133,6 +134,8 @@ async fn inf_008_informer_and_handler_have_names() {
     assert_eq!(registration.name(), "keys");
     let unnamed = informer.add_handler(Recorder::default()).unwrap();
     assert!(unnamed.name().ends_with("Recorder"), "{}", unnamed.name());
+    assert_eq!(DoneChecker::name(&informer), "informer my pods");
+    assert_eq!(DoneChecker::name(&registration), "informer my pods + handler keys");
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,11 +2,13 @@
 
 mod handlers;
 mod lifecycle;
+mod measured;
 mod panics;
 mod processing;
 mod removal;
 mod resyncs;
 mod stalled;
+mod transforms;
 mod updates;
 
 use std::sync::{Arc, Mutex};

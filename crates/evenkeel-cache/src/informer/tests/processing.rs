@@ -233,3 +233,159 @@ async fn the_keyed_queue_keeps_gone_and_back_apart_on_the_watch() {
     recorder.heard(3).await;
     assert_eq!(recorder.take(), ["initial a@1", "delete a@2", "add a@3"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn ctl_002_what_was_not_applied_when_it_ended_is_not_applied() {
+    let source = source();
+    let (informer, recorder) = running(&source, HandlerOptions::new()).await;
+    source.add(pod("a")).unwrap();
+    informer.stop();
+    informer.ended().await;
+    assert_eq!((stored(&informer).len(), recorder.log().len()), (0, 0));
+    assert_eq!(informer.status().queued, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ctl_007_the_last_error_handler_is_the_one() {
+    let source = source();
+    source.fail_next_list(evenkeel_core::Status::failure(403, evenkeel_core::Reason::FORBIDDEN, "no"));
+    let (first, second): (Arc<Mutex<u32>>, Arc<Mutex<u32>>) = Default::default();
+    let count = |counter: &Arc<Mutex<u32>>| {
+        let counter = Arc::clone(counter);
+        move |_: &crate::reflector::Failure| *counter.lock().unwrap() += 1
+    };
+    let informer = builder(&source).on_error(count(&first)).on_error(count(&second)).build();
+    informer.start();
+    informer.synced().await.unwrap();
+    assert_eq!((*first.lock().unwrap(), *second.lock().unwrap()), (0, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn ctl_010_the_store_is_written_before_a_handler_is_called() {
+    let source = source();
+    let informer = builder(&source).build();
+    let (indexer, found) = (informer.indexer(), Arc::new(Mutex::new(Vec::new())));
+    let log = Arc::clone(&found);
+    let registration = informer
+        .add_handler(move |event: Event<Untyped>| log.lock().unwrap().push(indexer.get(event.key()).is_some()))
+        .unwrap();
+    source.add(pod("a")).unwrap();
+    informer.start();
+    registration.synced().await.unwrap();
+    assert_eq!(*found.lock().unwrap(), [true]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ctl_013_a_replacement_tells_what_is_gone_first_then_the_list_in_order() {
+    let source = source();
+    for name in ["a", "b", "c"] {
+        source.add(pod(name)).unwrap();
+    }
+    let (_informer, recorder) = running(&source, HandlerOptions::new()).await;
+    recorder.take();
+    source.delete_without_event(pod("b")).unwrap();
+    source.modify_without_event(pod("c")).unwrap();
+    source.add_without_event(pod("d")).unwrap();
+    source.reset_watch();
+    recorder.heard(7).await;
+    assert_eq!(recorder.take(), ["missed b@2", "update a@1->1", "update c@3->5", "add d@6"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ctl_014_while_a_list_is_told_the_store_has_all_of_it() {
+    for (kind, complete) in [(QueueKind::Ordered, true), (QueueKind::OrderedPerItem, true)] {
+        let source = source();
+        let informer = builder(&source).queue(kind).build();
+        (0..10).for_each(|i| drop(source.add(pod(&format!("p{i}"))).unwrap()));
+        let (indexer, sizes) = (informer.indexer(), Arc::new(Mutex::new(Vec::new())));
+        let log = Arc::clone(&sizes);
+        let registration =
+            informer.add_handler(move |_: Event<Untyped>| log.lock().unwrap().push(indexer.list().len())).unwrap();
+        informer.start();
+        registration.synced().await.unwrap();
+        assert_eq!(sizes.lock().unwrap().iter().all(|size| *size == 10), complete, "{kind:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn ctl_016_what_came_for_one_object_is_applied_oldest_first() {
+    use evenkeel_core::WatchEvent;
+    let source = source();
+    let informer = builder(&source).queue(QueueKind::Keyed).build();
+    let recorder = Recorder::default();
+    informer.add_handler(recorder.clone()).unwrap();
+    informer.start();
+    informer.synced().await.unwrap();
+    for event in [
+        WatchEvent::Added(object("a", 1)),
+        WatchEvent::Added(object("b", 2)),
+        WatchEvent::Modified(object("a", 3)),
+        WatchEvent::Deleted(object("a", 4)),
+        WatchEvent::Added(object("a", 5)),
+    ] {
+        source.send(event);
+    }
+    recorder.heard(5).await;
+    assert_eq!(recorder.take(), ["add a@1", "update a@1->3", "delete a@4", "add a@5", "add b@2"]);
+    assert_eq!(stored(&informer), ["a@5", "b@2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ctl_017_events_that_come_together_are_one_step_of_the_store() {
+    let source = source();
+    let (informer, recorder) = running(&source, HandlerOptions::new()).await;
+    let before = informer.core().table.commits();
+    (0..20).for_each(|i| drop(source.add(pod(&format!("p{i}"))).unwrap()));
+    recorder.heard(20).await;
+    assert_eq!(informer.core().table.commits(), before + 1);
+    let expected: Vec<String> = (0..20).map(|i| format!("add p{i}@{}", i + 1)).collect();
+    assert_eq!(recorder.take(), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ctl_022_a_panic_of_a_function_of_the_informer_comes_out_of_run() {
+    let source = source();
+    source.add(pod("a")).unwrap();
+    let index = crate::Index::by_object("broken", |_: &Object| -> Vec<String> { panic!("not this one") });
+    let informer = builder(&source).index(index).build();
+    let handle = informer.clone();
+    let outcome = tokio::spawn(async move { handle.run().await }).await.unwrap_err();
+    assert_eq!(outcome.into_panic().downcast_ref::<&str>(), Some(&"not this one"));
+    assert!(informer.is_stopped());
+    assert!(informer.indexer().list().is_empty(), "nothing is half written");
+}
+
+#[tokio::test(start_paused = true)]
+async fn prc_010_a_handler_has_synced_after_its_first_calls_not_after_they_were_queued() {
+    let source = source();
+    (0..3).for_each(|i| drop(source.add(pod(&format!("p{i}"))).unwrap()));
+    let informer = builder(&source).build();
+    let mut events = informer.subscribe(HandlerOptions::new()).unwrap();
+    informer.start();
+    informer.synced().await.unwrap();
+    for _ in 0..3 {
+        assert!(!events.registration().has_synced());
+        events.next().await.unwrap();
+    }
+    assert!(!events.registration().has_synced(), "the third may still be looked at");
+    source.add(pod("more")).unwrap();
+    events.next().await.unwrap();
+    assert!(events.registration().has_synced());
+}
+
+#[tokio::test(start_paused = true)]
+async fn prc_011_a_handler_that_joins_while_it_starts_is_told_everything_before_it_has_synced() {
+    for rounds in 0..20 {
+        let source = source();
+        (0..3).for_each(|i| drop(source.add(pod(&format!("p{i}"))).unwrap()));
+        let informer = builder(&source).build();
+        informer.start();
+        for _ in 0..rounds {
+            tokio::task::yield_now().await;
+        }
+        let recorder = Recorder::default();
+        let registration = informer.add_handler(recorder.clone()).unwrap();
+        registration.synced().await.unwrap();
+        assert_eq!(recorder.take_sorted(), ["initial p0@1", "initial p1@2", "initial p2@3"], "{rounds}");
+    }
+}

@@ -1,0 +1,89 @@
+//! What informers count and time.
+
+use std::collections::BTreeMap;
+
+use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
+
+use super::*;
+
+/// What the metrics of the informer of this name say since the last time, whatever their other labels are.
+fn values(metrics: &Snapshotter, informer: &str) -> BTreeMap<String, f64> {
+    let is_named = |label: &::metrics::Label| label.key() == "name" && label.value() == informer;
+    let all = metrics.snapshot().into_vec().into_iter().filter(|(key, ..)| key.key().labels().any(is_named));
+    all.map(|(key, _, _, value)| {
+        let value = match value {
+            DebugValue::Counter(count) => count as f64,
+            DebugValue::Gauge(value) => value.into_inner(),
+            DebugValue::Histogram(values) => values.len() as f64,
+        };
+        (key.key().name().to_owned(), value)
+    })
+    .collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn met_005_queue_processing_and_store_are_measured() {
+    let recorder = DebuggingRecorder::new();
+    let metrics = recorder.snapshotter();
+    let _local = ::metrics::set_default_local_recorder(&recorder);
+    let source = source();
+    source.add(pod("a")).unwrap();
+    let informer = builder(&source).name("met-005").build();
+    informer.start();
+    informer.synced().await.unwrap();
+    source.add(pod("b")).unwrap();
+    settle().await;
+    let now = values(&metrics, "met-005");
+    assert_eq!(now["informer_queued_items"], 0.0);
+    assert_eq!(now["informer_store_resource_version"], 2.0);
+    assert_eq!(now["informer_store_objects"], 2.0);
+    assert!(now["informer_store_payload_bytes"] > 100.0);
+    assert_eq!(now["informer_processing_latency_seconds"], 2.0);
+    assert_eq!(now["reflector_lists_total"], 1.0);
+    assert_eq!(now["reflector_last_resource_version"], 2.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn met_004_every_informer_is_measured_whatever_it_is_called() {
+    let recorder = DebuggingRecorder::new();
+    let metrics = recorder.snapshotter();
+    let _local = ::metrics::set_default_local_recorder(&recorder);
+    let (first, second) = (source(), source());
+    second.add(pod("a")).unwrap();
+    let informers = [&first, &second].map(|source| builder(source).name("met-004").build());
+    for informer in &informers {
+        informer.start();
+        informer.synced().await.unwrap();
+    }
+    settle().await;
+    assert_eq!(values(&metrics, "met-004-2")["informer_store_resource_version"], 1.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_handlers_have_yet_to_hear_is_measured() {
+    let recorder = DebuggingRecorder::new();
+    let metrics = recorder.snapshotter();
+    let _local = ::metrics::set_default_local_recorder(&recorder);
+    let source = source();
+    (0..3).for_each(|i| drop(source.add(pod(&format!("p{i}"))).unwrap()));
+    let informer = builder(&source).name("lagging").build();
+    let mut events = informer.subscribe(HandlerOptions::new().name("slow")).unwrap();
+    informer.start();
+    informer.synced().await.unwrap();
+    assert_eq!(values(&metrics, "lagging")["informer_handler_pending_notifications"], 3.0);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    source.add(pod("late")).unwrap();
+    settle().await;
+    let behind = values(&metrics, "lagging");
+    assert_eq!(behind["informer_handler_pending_notifications"], 4.0);
+    assert!(behind["informer_handler_lag_seconds"] >= 5.0);
+    for _ in 0..4 {
+        events.next().await.unwrap();
+    }
+    drop(events);
+    let handler = |_: Event<Untyped>| panic!("as told");
+    informer.add_handler(handler.with(HandlerOptions::new().name("slow"))).unwrap().synced().await.unwrap();
+    let now = values(&metrics, "lagging");
+    assert_eq!(now["informer_handler_panics_total"], 4.0);
+    assert_eq!((now["informer_handler_pending_notifications"], now["informer_handler_lag_seconds"]), (0.0, 0.0));
+}

@@ -1,0 +1,104 @@
+//! What transforms make of objects is all that anybody sees.
+
+use std::convert::Infallible;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::*;
+
+/// Gives each object the label `seen`, and counts how often it did.
+fn counting(calls: &Arc<AtomicUsize>) -> impl Fn(Object) -> Result<Object, Infallible> + Send + Sync + use<> {
+    let calls = Arc::clone(calls);
+    move |object| {
+        calls.fetch_add(1, Ordering::Relaxed);
+        let json = String::from_utf8_lossy(object.raw()).replace(r#""name":"#, r#""labels":{"seen":"yes"},"name":"#);
+        Ok(Obj::from_json(object.resource(), json).unwrap())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn ctl_024_handlers_and_store_see_only_what_was_transformed() {
+    let source = source();
+    source.add(pod("a")).unwrap();
+    let calls = Arc::default();
+    let informer = builder(&source).transform(counting(&calls)).build();
+    let seen: Arc<Mutex<Vec<bool>>> = Arc::default();
+    let log = Arc::clone(&seen);
+    let heard = watch::Sender::new(0);
+    let mut count = heard.subscribe();
+    informer
+        .add_handler(move |event: Event<Untyped>| {
+            let is_marked = |object: &Object| object.label("seen") == Some("yes");
+            let old = match &event {
+                Event::Update { old, .. } => is_marked(old),
+                _ => true,
+            };
+            log.lock().unwrap().push(old && event.object().is_some_and(is_marked));
+            heard.send_modify(|heard| *heard += 1);
+        })
+        .unwrap();
+    informer.start();
+    informer.synced().await.unwrap();
+    source.modify(pod("a")).unwrap();
+    source.delete(pod("a")).unwrap();
+    count.wait_for(|heard| *heard == 3).await.unwrap();
+    assert_eq!(*seen.lock().unwrap(), [true, true, true]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ctl_025_a_resync_transforms_nothing_again() {
+    let source = source();
+    source.add(pod("a")).unwrap();
+    let calls = Arc::default();
+    let informer = builder(&source).transform(counting(&calls)).resync(Duration::from_secs(1)).build();
+    let recorder = Recorder::default();
+    informer.add_handler(recorder.clone()).unwrap();
+    informer.start();
+    recorder.heard(5).await;
+    assert_eq!(calls.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_relist_transforms_only_what_has_changed() {
+    let source = source();
+    source.add(pod("a")).unwrap();
+    source.add(pod("b")).unwrap();
+    let calls = Arc::default();
+    let informer = builder(&source).transform(counting(&calls)).build();
+    let recorder = Recorder::default();
+    informer.add_handler(recorder.clone()).unwrap();
+    informer.start();
+    recorder.heard(2).await;
+    let before = informer.indexer().get("a").unwrap();
+    source.modify_without_event(pod("b")).unwrap();
+    source.reset_watch();
+    recorder.heard(4).await;
+    assert_eq!(calls.load(Ordering::Relaxed), 3);
+    let after = informer.indexer().get("a").unwrap();
+    assert_eq!(before.raw().as_ptr(), after.raw().as_ptr(), "it is the same object, not another one like it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn hc_27_a_transform_cannot_change_which_object_it_is() {
+    for kind in [super::super::QueueKind::Ordered, super::super::QueueKind::Keyed] {
+        let source = source();
+        source.add(pod("pod1")).unwrap();
+        let failures: Arc<Mutex<Vec<String>>> = Arc::default();
+        let log = Arc::clone(&failures);
+        let informer = builder(&source)
+            .queue(kind)
+            .transform(|object: Object| -> Result<Object, Infallible> {
+                let json = String::from_utf8_lossy(object.raw()).replace("\"pod1\"", "\"POD1\"");
+                Ok(Obj::from_json(object.resource(), json).unwrap())
+            })
+            .on_error(move |failure| log.lock().unwrap().push(failure.error.to_string()))
+            .build();
+        let recorder = Recorder::default();
+        informer.add_handler(recorder.clone()).unwrap();
+        informer.start();
+        informer.synced().await.unwrap();
+        source.reset_watch();
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        assert!(recorder.log().is_empty() && informer.indexer().list().is_empty());
+        assert_eq!(failures.lock().unwrap()[0], "the transform changed the key of pod1 to POD1");
+    }
+}
