@@ -55,8 +55,30 @@ enum Turn {
 enum Over {
     Closed,
     Failed(SourceError),
-    Dead(ReflectorError),
-    Unusable(ReflectorError),
+    Halted(Halt),
+}
+
+/// Why the reflector ends a watch by itself.
+struct Halt {
+    error: ReflectorError,
+    /// The watch seems to be dead, but what it said is sound.
+    is_dead: bool,
+}
+
+impl Halt {
+    fn dead(error: ReflectorError) -> Self {
+        Halt { error, is_dead: true }
+    }
+
+    fn unusable(error: ReflectorError) -> Self {
+        Halt { error, is_dead: false }
+    }
+}
+
+impl From<Halt> for Over {
+    fn from(halt: Halt) -> Self {
+        Over::Halted(halt)
+    }
 }
 
 /// Says that the reflector is idle when its future is dropped.
@@ -93,14 +115,9 @@ impl Driver {
             if wait.as_mut().poll(context).is_ready() {
                 return Poll::Ready(());
             }
-            match ready!(self.poll_due(&mut timer, store, context)) {
-                Over::Closed => {}
-                Over::Failed(source) => self.failed(ReflectorError::Stream(source), Next::GoOn),
-                Over::Dead(error) | Over::Unusable(error) => {
-                    let next = self.course.list_unusable(Instant::now(), (self.random)());
-                    self.failed(error, next);
-                }
-            }
+            let halt = ready!(self.poll_due(&mut timer, store, context));
+            let next = self.course.list_unusable(Instant::now(), (self.random)());
+            self.failed(halt.error, next);
             Poll::Ready(())
         })
         .await;
@@ -262,7 +279,7 @@ impl Driver {
         drop(opening);
         let mut events = 0;
         let over = match opened {
-            Err(over) => over,
+            Err(halt) => halt.into(),
             Ok(Err(error)) => return self.refused(error, asked),
             Ok(Ok(mut stream)) => {
                 self.course.watch_opened(Instant::now());
@@ -293,8 +310,8 @@ impl Driver {
         let ending = match &over {
             Over::Closed => Ending::Closed,
             Over::Failed(error) => Ending::Failed(error),
-            Over::Dead(_) => Ending::Dead,
-            Over::Unusable(_) => Ending::Unusable,
+            Over::Halted(Halt { is_dead: true, .. }) => Ending::Dead,
+            Over::Halted(Halt { is_dead: false, .. }) => Ending::Unusable,
         };
         let verdict = self.course.watch_ended(ending, Instant::now(), (self.random)());
         if verdict.kind == VerdictKind::Short {
@@ -303,7 +320,7 @@ impl Driver {
         }
         let error = match (over, verdict.kind) {
             (Over::Failed(error), _) => ReflectorError::Stream(error),
-            (Over::Dead(error) | Over::Unusable(error), _) => error,
+            (Over::Halted(halt), _) => halt.error,
             (Over::Closed, VerdictKind::Short) => ReflectorError::VeryShortWatch,
             (Over::Closed, VerdictKind::Hasty) => ReflectorError::HastyWatch,
             (Over::Closed, VerdictKind::Early) => ReflectorError::EndedBeforeSync,
@@ -346,7 +363,7 @@ impl Driver {
             self.course.heard(now);
             self.heard(now);
             if let Err(error) = store.flush() {
-                result = Poll::Ready(Turn::Over(Over::Unusable(ReflectorError::Store(error))));
+                result = Poll::Ready(Turn::Over(Halt::unusable(ReflectorError::Store(error)).into()));
             }
         }
         if let Some(check) = &mut self.checking
@@ -358,7 +375,7 @@ impl Driver {
             }
         }
         match result {
-            Poll::Pending => self.poll_due(timer, store, context).map(Turn::Over),
+            Poll::Pending => self.poll_due(timer, store, context).map(|halt| Turn::Over(halt.into())),
             ready => ready,
         }
     }
@@ -376,7 +393,7 @@ impl Driver {
                         let states = gathered.take_states();
                         let objects = gathered.into_objects();
                         self.course.bookmark(resource_version.as_str(), Instant::now());
-                        self.replace(objects, &resource_version, store).map_err(Over::Unusable)?;
+                        self.replace(objects, &resource_version, store).map_err(Halt::unusable)?;
                         self.status.change(|report| report.is_watch_list_unavailable = false);
                         self.checking = states
                             .and_then(|states| consistency::check(Arc::clone(&self.source), resource_version, states));
@@ -435,7 +452,7 @@ impl Driver {
         match change {
             Change::Deleted => gathering.remove(object.key()),
             Change::Added | Change::Modified => {
-                if let Some(object) = self.take_listed(object, store).map_err(Over::Unusable)? {
+                if let Some(object) = self.take_listed(object, store).map_err(Halt::unusable)? {
                     gathering.put(object);
                 }
             }
@@ -460,18 +477,18 @@ impl Driver {
                     None => return Ok(()),
                 }
             }
-            Taken::Fail(error) => return Err(Over::Unusable(error)),
+            Taken::Fail(error) => return Err(Halt::unusable(error).into()),
         };
         match change {
             Change::Added => store.add(object),
             Change::Modified => store.update(object),
             Change::Deleted => store.delete(object),
         }
-        .map_err(|error| Over::Unusable(ReflectorError::Store(error)))
+        .map_err(|error| Halt::unusable(ReflectorError::Store(error)).into())
     }
 
     /// Does what is due, and says if that ends the watch.
-    fn poll_due(&mut self, timer: &mut Timer, store: &mut dyn ReflectorStore, context: &mut Context<'_>) -> Poll<Over> {
+    fn poll_due(&mut self, timer: &mut Timer, store: &mut dyn ReflectorStore, context: &mut Context<'_>) -> Poll<Halt> {
         loop {
             ready!(timer.poll(self.course.wake_at(), context));
             let now = Instant::now();
@@ -479,13 +496,13 @@ impl Driver {
                 Due::Nothing => {}
                 Due::Resync => {
                     if let Err(error) = store.resync(now).and_then(|()| store.flush()) {
-                        return Poll::Ready(Over::Unusable(ReflectorError::Store(error)));
+                        return Poll::Ready(Halt::unusable(ReflectorError::Store(error)));
                     }
                     self.course.resynced(Instant::now());
                 }
-                Due::Overdue { timeout } => return Poll::Ready(Over::Dead(ReflectorError::Overdue { timeout })),
-                Due::Silent { silence } => return Poll::Ready(Over::Dead(ReflectorError::Silent { silence })),
-                Due::Relist => return Poll::Ready(Over::Unusable(ReflectorError::PerhapsGone)),
+                Due::Overdue { timeout } => return Poll::Ready(Halt::dead(ReflectorError::Overdue { timeout })),
+                Due::Silent { silence } => return Poll::Ready(Halt::dead(ReflectorError::Silent { silence })),
+                Due::Relist => return Poll::Ready(Halt::unusable(ReflectorError::PerhapsGone)),
                 Due::StillSyncing { silence } => {
                     let (reflector, kind) = (&*self.name, self.intake.resource.kind());
                     tracing::warn!(reflector, kind, ?silence, "the watch has not said yet that all objects have come");
