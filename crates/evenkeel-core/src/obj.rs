@@ -214,6 +214,16 @@ impl<K> Obj<K> {
     }
 }
 
+impl<K> Obj<K> {
+    /// The same object in a payload of its own, like [`detached`](Self::detached), for those who have no use for the
+    /// original: if nobody else holds it, only the payload is copied.
+    pub fn into_detached(mut self) -> Self {
+        let Some(inner) = Arc::get_mut(&mut self.inner) else { return self.detached() };
+        inner.payload = inner.payload.detached();
+        self
+    }
+}
+
 impl<K: Serialize> Obj<K> {
     /// The object that this value stands for. It costs writing the value as JSON and reading its header back. A value
     /// that has no name is refused.

@@ -146,6 +146,14 @@ fn detached_objects_have_a_payload_of_their_own() {
     let own = obj.detached();
     assert_ne!(own.raw().as_ptr(), chunk.as_ptr());
     assert_eq!((own.raw(), own.key()), (obj.raw(), obj.key()));
+    let header: *const Header = obj.header();
+    let shared = obj.clone().into_detached();
+    assert!(!std::ptr::eq(shared.header(), header), "somebody else holds the original, which never changes");
+    assert_eq!(obj.raw().as_ptr(), chunk.as_ptr());
+    let moved = obj.into_detached();
+    assert!(std::ptr::eq(moved.header(), header), "nobody does, so only the payload is copied");
+    assert_ne!(moved.raw().as_ptr(), chunk.as_ptr());
+    assert_eq!(moved.raw(), own.raw());
 }
 
 #[test]

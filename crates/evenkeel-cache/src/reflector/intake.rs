@@ -88,27 +88,26 @@ impl Intake {
 
     /// Takes an object that has changed, which has been [checked](Self::check).
     pub(super) fn changed(&self, object: Object) -> Taken {
-        let Some(transform) = &self.transform else { return Taken::Object(object.detached()) };
-        match apply(transform, &object) {
-            Ok(transformed) => Taken::Object(transformed),
-            Err(error) => match self.on_transform_error {
-                OnTransformError::Skip => Taken::Stale(error),
-                OnTransformError::KeepRaw => Taken::Raw(object.detached(), error),
-                OnTransformError::Fail => Taken::Fail(error),
-            },
+        let Some(transform) = &self.transform else { return Taken::Object(object.into_detached()) };
+        let raw = (self.on_transform_error == OnTransformError::KeepRaw).then(|| object.clone());
+        match (apply(transform, object), raw) {
+            (Ok(transformed), _) => Taken::Object(transformed),
+            (Err(error), Some(raw)) => Taken::Raw(raw.into_detached(), error),
+            (Err(error), None) if self.on_transform_error == OnTransformError::Fail => Taken::Fail(error),
+            (Err(error), None) => Taken::Stale(error),
         }
     }
 }
 
-fn apply(transform: &Transform, object: &Object) -> Result<Object, ReflectorError> {
-    let key = object.key();
-    let transformed =
-        transform(object.clone()).map_err(|source| ReflectorError::Transform { key: key.clone(), source })?;
-    if transformed.key() != key {
-        let became = transformed.key().clone();
-        return Err(ReflectorError::TransformChangedKey { key: key.clone(), became });
+fn apply(transform: &Transform, object: Object) -> Result<Object, ReflectorError> {
+    let (key, came) = (object.key().clone(), object.raw().as_ptr_range());
+    let transformed = match transform(object) {
+        Ok(transformed) => transformed,
+        Err(source) => return Err(ReflectorError::Transform { key, source }),
+    };
+    if *transformed.key() != key {
+        return Err(ReflectorError::TransformChangedKey { key, became: transformed.key().clone() });
     }
     // What the transform has made is in memory of its own; what it has left alone is not.
-    let is_part = object.raw().as_ptr_range().contains(&transformed.raw().as_ptr());
-    Ok(if is_part { transformed.detached() } else { transformed })
+    Ok(if came.contains(&transformed.raw().as_ptr()) { transformed.into_detached() } else { transformed })
 }

@@ -15,7 +15,7 @@ mod pulse;
 mod status;
 mod target;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 mod window;

@@ -154,11 +154,11 @@ pub(crate) fn refuse_watch(status: Status) -> WatchAnswer {
 
 /// What happened, and when.
 #[derive(Clone, Default)]
-pub(crate) struct Diary(Arc<Mutex<Vec<(Option<Instant>, Entry)>>>);
+pub(crate) struct Diary(Arc<Mutex<Vec<(Instant, Entry)>>>);
 
 impl Diary {
     fn note(&self, entry: Entry) {
-        self.0.lock().unwrap().push((Some(Instant::now()), entry));
+        self.0.lock().unwrap().push((Instant::now(), entry));
     }
 
     pub(crate) fn entries(&self) -> Vec<Entry> {
@@ -175,7 +175,7 @@ impl Diary {
     pub(crate) fn request_times(&self, start: Instant) -> Vec<Duration> {
         let entries = self.0.lock().unwrap();
         let is_request = |entry: &Entry| matches!(entry, Entry::List(..) | Entry::Watch(_) | Entry::WatchList(_));
-        entries.iter().filter(|(_, entry)| is_request(entry)).map(|(at, _)| at.unwrap() - start).collect()
+        entries.iter().filter(|(_, entry)| is_request(entry)).map(|(at, _)| *at - start).collect()
     }
 
     /// What was written, without flushes.
@@ -474,4 +474,51 @@ impl Drop for Desk {
     fn drop(&mut self) {
         self.task.abort();
     }
+}
+
+/// What is logged, as `LEVEL message`, while the guard lives.
+#[derive(Clone, Default)]
+pub(crate) struct Logs(Arc<Mutex<Vec<String>>>);
+
+impl Logs {
+    pub(crate) fn listen() -> (Self, tracing::subscriber::DefaultGuard) {
+        let logs = Logs::default();
+        (logs.clone(), tracing::subscriber::set_default(logs))
+    }
+
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+impl tracing::Subscriber for Logs {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        metadata.target().starts_with("evenkeel_cache")
+    }
+
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        struct Message(String);
+        impl tracing::field::Visit for Message {
+            fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
+                if field.name() == "message" {
+                    self.0 = format!("{value:?}");
+                }
+            }
+        }
+        let mut message = Message(String::new());
+        event.record(&mut message);
+        self.0.lock().unwrap().push(format!("{} {}", event.metadata().level(), message.0));
+    }
+
+    fn enter(&self, _: &tracing::span::Id) {}
+
+    fn exit(&self, _: &tracing::span::Id) {}
 }

@@ -24,7 +24,9 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Lists and watches the objects of one kind.
 ///
-/// A future, a list or a watch that is dropped must end the request behind it: that is how the reflector cancels.
+/// A future, a list or a watch that is dropped must end the request behind it: that is how the reflector cancels. A list is
+/// waited for as long as it takes, so one that may hang must have an end of its own, as those of a client have. A watch that
+/// hangs is noticed.
 pub trait ListerWatcher: Send + Sync + 'static {
     /// Asks for the objects that are there, or a page of them.
     fn list(&self, request: ListRequest) -> BoxFuture<'_, Result<Box<dyn ListItems>, SourceError>>;

@@ -1,16 +1,11 @@
 //! The hard cases of the contract.
 
-use std::time::Duration;
-
 use evenkeel_core::{Reason, Status, StatusCause, StatusDetails};
 
+use super::{gone, ms};
 use crate::reflector::testing::*;
 use crate::reflector::{Next, OnTransformError};
 use crate::source::SourceError;
-
-fn ms(milliseconds: u64) -> Duration {
-    Duration::from_millis(milliseconds)
-}
 
 fn lists(desk: &Desk) -> Vec<String> {
     let version = |entry| match entry {
@@ -18,10 +13,6 @@ fn lists(desk: &Desk) -> Vec<String> {
         _ => None,
     };
     desk.diary.requests().into_iter().filter_map(version).collect()
-}
-
-fn gone() -> Status {
-    Status::expired("too old resource version")
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,22 +1,13 @@
 //! Lists: from which version, in which pages, and what becomes of their objects.
 
+use evenkeel_core::{Reason, Status};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
-use evenkeel_core::{Reason, Status};
-
+use super::{gone, ms};
 use crate::reflector::testing::*;
 use crate::reflector::{Backoff, Next, OnTransformError, Phase, Reflector};
 use crate::source::{ListPart, SourceError};
-
-fn ms(milliseconds: u64) -> Duration {
-    Duration::from_millis(milliseconds)
-}
-
-fn gone() -> Status {
-    Status::expired("too old resource version")
-}
 
 fn lists(desk: &Desk) -> Vec<(String, String, u32)> {
     let list = |entry| match entry {

@@ -1,6 +1,49 @@
-//! The reflector on a desk: a source that follows a script, in virtual time.
+//! The reflector on a desk: a source that follows a script, in virtual time; and against the embedded server.
 
+mod courses;
+#[cfg(feature = "client")]
+mod end_to_end;
+mod events;
 mod hard_cases;
 mod lists;
+mod meanwhile;
+mod measured;
 mod watch_lists;
 mod watches;
+
+use std::time::Duration;
+
+use evenkeel_core::Status;
+
+use crate::reflector::testing::*;
+
+fn ms(milliseconds: u64) -> Duration {
+    Duration::from_millis(milliseconds)
+}
+
+fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn gone() -> Status {
+    Status::expired("too old resource version")
+}
+
+/// A list at version 10, to be watched from there.
+fn listed_at_ten() -> Script {
+    Script::default().list(list(&[("a", "1")], "10"))
+}
+
+/// From which versions watches were asked for.
+fn watches_of(desk: &Desk) -> Vec<String> {
+    let version = |entry| match entry {
+        Entry::Watch(version) => Some(version),
+        _ => None,
+    };
+    desk.diary.requests().into_iter().filter_map(version).collect()
+}
+
+/// How many lists were asked for.
+fn lists_of(desk: &Desk) -> usize {
+    desk.diary.count(|entry| matches!(entry, Entry::List(..)))
+}

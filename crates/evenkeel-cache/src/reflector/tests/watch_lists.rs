@@ -4,21 +4,10 @@ use std::time::Duration;
 
 use evenkeel_core::{Reason, Status};
 
+use super::{gone, ms, secs};
 use crate::reflector::testing::*;
 use crate::reflector::{Next, Phase};
 use crate::source::SourceError;
-
-fn ms(milliseconds: u64) -> Duration {
-    Duration::from_millis(milliseconds)
-}
-
-fn secs(seconds: u64) -> Duration {
-    Duration::from_secs(seconds)
-}
-
-fn gone() -> Status {
-    Status::expired("too old resource version")
-}
 
 fn stream(version: &str) -> Entry {
     Entry::WatchList(version.into())
@@ -262,6 +251,37 @@ async fn wls_016_silence_before_all_have_come_ends_nothing() {
     events.send(all("1")).unwrap();
     desk.settle().await;
     assert_eq!(desk.status.last_sync_resource_version(), "1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn wls_016_silence_before_all_have_come_is_complained_of_every_ten_seconds() {
+    let (logs, _guard) = Logs::listen();
+    let script = Script::default();
+    let events = script.live();
+    let desk = Desk::streaming(script);
+    desk.pass(secs(25)).await;
+    let complaint = "WARN the watch has not said yet that all objects have come";
+    assert_eq!(logs.lines(), [complaint; 2]);
+    events.send(added("a", "1")).unwrap();
+    desk.pass(secs(9)).await;
+    assert_eq!(logs.lines().len(), 2, "something has come nine seconds ago");
+    desk.pass(secs(2)).await;
+    assert_eq!(logs.lines().len(), 3);
+    events.send(all("1")).unwrap();
+    desk.pass(secs(100)).await;
+    assert_eq!(logs.lines().iter().filter(|line| *line == complaint).count(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ref_028_what_took_long_is_told() {
+    let (logs, _guard) = Logs::listen();
+    let script = Script::default();
+    let events = script.live();
+    let desk = Desk::streaming(script);
+    desk.pass(secs(12)).await;
+    events.send(all("1")).unwrap();
+    desk.settle().await;
+    assert!(logs.lines().contains(&"INFO it took long to list all objects".to_owned()), "{:?}", logs.lines());
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,9 +5,11 @@
 //! When that cannot be, a new round begins. Whoever drives the course asks for the next [`Step`], does it, and tells what
 //! came of it.
 
+mod endings;
+
 use std::time::Duration;
 
-use evenkeel_core::{ResourceVersion, Status, StreamError};
+use evenkeel_core::{ResourceVersion, Status};
 use tokio::time::Instant;
 
 use super::backoff::{Backoff, Delays};
@@ -15,20 +17,16 @@ use super::failure::Next;
 use super::pulse::Pulse;
 use super::window::RetryWindow;
 use crate::source::{ListRequest, SourceError, WatchRequest};
+pub(super) use endings::{Ending, VerdictKind};
 
 /// How many objects are asked for at once if nobody says otherwise.
 const PAGE: u32 = 500;
 /// The shortest time that the server is asked to keep a watch open.
 pub(super) const MIN_WATCH_TIMEOUT: Duration = Duration::from_secs(300);
-/// A watch that ends sooner than this, and says nothing, was no watch.
-const SHORT: Duration = Duration::from_secs(1);
 /// How much later than it was to end a watch may end before it counts as dead.
 const GRACE: Duration = Duration::from_secs(30);
 /// After how long without an internal error the next one is the first of its kind.
 const CALM: Duration = Duration::from_secs(60);
-/// How many watches of a round may end before all objects have come, before a list is made instead: a server that does not
-/// know what is asked of it never says that these were all.
-const WATCH_LIST_TRIES: u32 = 3;
 /// Objects that could not be read make the reflector list again, but no more often than this.
 const RELIST_INTERVAL: Duration = Duration::from_secs(600);
 /// How long a server is believed that asks to be left alone.
@@ -67,41 +65,6 @@ pub(super) enum Page {
     Last(ResourceVersion),
     /// The pages go round in circles.
     Endless,
-}
-
-/// How a watch ended.
-#[derive(Debug)]
-pub(super) enum Ending<'a> {
-    /// The server ended it, in an orderly way.
-    Closed,
-    /// It could not be had.
-    Refused(&'a SourceError),
-    /// It was there, and failed.
-    Failed(&'a SourceError),
-    /// It was not ended when it should have been, or was silent for too long.
-    Dead,
-    /// What it said could not be written, or what is written may be wrong.
-    Unusable,
-}
-
-/// What to do after a watch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Verdict {
-    pub(super) next: Next,
-    pub(super) kind: VerdictKind,
-}
-
-/// What to think of the end of a watch, beside what it said itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum VerdictKind {
-    /// Nothing special.
-    Usual,
-    /// It was no watch.
-    Short,
-    /// It was short, like the one before.
-    Hasty,
-    /// It ended before all objects had come.
-    Early,
 }
 
 /// What is due.
@@ -412,113 +375,6 @@ impl Course {
         }
     }
 
-    /// The watch has ended.
-    pub(super) fn watch_ended(&mut self, ending: Ending<'_>, now: Instant, random: f64) -> Verdict {
-        let Some(watch) = self.watch.take() else {
-            return usual(self.relist(None, now, random));
-        };
-        self.pulse.pause();
-        let is_quick = now.saturating_duration_since(watch.asked) < SHORT;
-        match self.stage {
-            Stage::Watch => self.after_watch(ending, is_quick, watch.events > 0, now, random),
-            _ => self.after_watch_list(ending, is_quick && watch.events == 0, now, random),
-        }
-    }
-
-    fn after_watch(
-        &mut self,
-        ending: Ending<'_>,
-        is_quick: bool,
-        has_events: bool,
-        now: Instant,
-        random: f64,
-    ) -> Verdict {
-        match ending {
-            Ending::Refused(error) | Ending::Failed(error)
-                if error.status().is_some_and(Status::is_too_many_requests) =>
-            {
-                usual(self.watch_again(Some(error), now, random))
-            }
-            Ending::Refused(error @ SourceError::ConnectionRefused(_)) => {
-                usual(self.watch_again(Some(error), now, random))
-            }
-            Ending::Failed(error) if error.status().is_some_and(Status::is_internal_error) => {
-                self.internal_errors.failed(now);
-                if self.internal_errors.may_retry(now) {
-                    return usual(self.watch_again(Some(error), now, random));
-                }
-                usual(self.relist(Some(error), now, random))
-            }
-            Ending::Dead => {
-                self.pulse.forget();
-                usual(Next::Watch { after: Duration::ZERO })
-            }
-            Ending::Closed => self.after_close(is_quick, has_events, now, random),
-            Ending::Failed(error) if is_connection_lost(error) => self.after_close(is_quick, has_events, now, random),
-            Ending::Refused(error) | Ending::Failed(error) => usual(self.relist(Some(error), now, random)),
-            Ending::Unusable => {
-                if self.relist_at.is_some_and(|at| at <= now) {
-                    self.relisted = Some(now);
-                    self.stage = Stage::Begin;
-                    return usual(Next::Relist { after: Duration::ZERO });
-                }
-                usual(self.relist(None, now, random))
-            }
-        }
-    }
-
-    /// Watches end, and the next one begins where the last one ended.
-    fn after_close(&mut self, is_quick: bool, has_events: bool, now: Instant, random: f64) -> Verdict {
-        if !is_quick {
-            self.hasty = 0;
-            return usual(Next::Watch { after: Duration::ZERO });
-        }
-        if !has_events {
-            return Verdict { next: self.relist(None, now, random), kind: VerdictKind::Short };
-        }
-        self.hasty += 1;
-        if self.hasty == 1 {
-            return usual(Next::Watch { after: Duration::ZERO });
-        }
-        // One that says a little and ends, again and again, must not be asked as fast as it ends.
-        Verdict { next: self.watch_again(None, now, random), kind: VerdictKind::Hasty }
-    }
-
-    fn after_watch_list(&mut self, ending: Ending<'_>, is_short: bool, now: Instant, random: f64) -> Verdict {
-        let is_over = match ending {
-            Ending::Closed | Ending::Dead => true,
-            Ending::Failed(error) => is_connection_lost(error),
-            Ending::Refused(_) | Ending::Unusable => false,
-        };
-        if is_over && !is_short {
-            self.round.early += 1;
-            let next = if self.round.early < WATCH_LIST_TRIES {
-                self.wait(None, now, random, |after| Next::Relist { after })
-            } else {
-                self.list_instead()
-            };
-            return Verdict { next, kind: VerdictKind::Early };
-        }
-        match ending {
-            Ending::Refused(error) | Ending::Failed(error) => {
-                let is_busy = error.status().is_some_and(Status::is_too_many_requests);
-                if is_busy || matches!(error, SourceError::ConnectionRefused(_)) {
-                    return usual(self.wait(Some(error), now, random, |after| Next::Relist { after }));
-                }
-                if is_version_unavailable(error) {
-                    self.is_version_unavailable = true;
-                    if !std::mem::replace(&mut self.round.has_expired, true) {
-                        return usual(Next::Relist { after: Duration::ZERO });
-                    }
-                    return usual(self.wait(Some(error), now, random, |after| Next::Relist { after }));
-                }
-                usual(self.list_instead())
-            }
-            Ending::Unusable => usual(self.relist(None, now, random)),
-            Ending::Closed | Ending::Dead => Verdict { next: self.list_instead(), kind: VerdictKind::Short },
-        }
-    }
-
     /// Whether a list is made because a watch would not begin with all objects.
     pub(super) fn is_listing_instead(&self) -> bool {
         self.settings.watch_list && matches!(self.stage, Stage::List(_))
@@ -594,10 +450,6 @@ impl Course {
     }
 }
 
-fn usual(next: Next) -> Verdict {
-    Verdict { next, kind: VerdictKind::Usual }
-}
-
 /// The server cannot serve the version that was asked for: it is too old, or not there yet.
 fn is_version_unavailable(error: &SourceError) -> bool {
     error.is_expired() || error.status().is_some_and(is_too_large)
@@ -608,14 +460,4 @@ fn is_too_large(status: &Status) -> bool {
     const WORDS: &str = "Too large resource version";
     let said = || status.details.iter().flat_map(|details| &details.causes).any(|cause| cause.message == WORDS);
     status.has_cause("ResourceVersionTooLarge") || (status.is_timeout() && (said() || status.message.contains(WORDS)))
-}
-
-/// The connection is gone, and what was heard of the watch is sound.
-fn is_connection_lost(error: &SourceError) -> bool {
-    matches!(
-        error,
-        SourceError::Connection(_)
-            | SourceError::ConnectionRefused(_)
-            | SourceError::Garbled(StreamError::Truncated { .. })
-    )
 }

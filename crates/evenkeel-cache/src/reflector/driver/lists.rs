@@ -1,0 +1,156 @@
+//! Lists, page by page and object by object.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use evenkeel_core::ResourceVersion;
+use tokio::task::yield_now;
+use tokio::time::Instant;
+
+use super::{Driver, TURN, key_of};
+use crate::Object;
+use crate::reflector::course::Page;
+use crate::reflector::failure::{Next, ReflectorError};
+use crate::reflector::intake::Taken;
+use crate::reflector::status::Phase;
+use crate::reflector::target::ReflectorStore;
+use crate::source::{ListItems, ListPart, ListRequest};
+
+/// A list that takes longer than this is told of.
+const LONG: Duration = Duration::from_secs(10);
+
+impl Driver {
+    /// Asks for a page, and writes all of them if it is the last.
+    pub(super) async fn list(&mut self, request: ListRequest, store: &mut dyn ReflectorStore) {
+        if request.continue_token.is_empty() {
+            self.begin_list();
+            self.listed.clear();
+        }
+        let outcome = self.page(request, store).await;
+        let now = Instant::now();
+        let (error, next) = match outcome {
+            Ok((version, token)) => match self.course.page(version, token) {
+                Page::More => return self.heard(now),
+                Page::Last(version) => {
+                    let objects = std::mem::take(&mut self.listed);
+                    match self.replace(objects, &version, store) {
+                        Ok(()) => return,
+                        Err(error) => (error, self.course.list_unusable(Instant::now(), (self.random)())),
+                    }
+                }
+                Page::Endless => (ReflectorError::EndlessList, self.course.list_unusable(now, (self.random)())),
+            },
+            Err(ReflectorError::List(source)) => {
+                let next = self.course.list_failed(&source, now, (self.random)());
+                (ReflectorError::List(source), next)
+            }
+            Err(error) => (error, self.course.list_unusable(now, (self.random)())),
+        };
+        self.listed = Vec::new();
+        self.failed(error, next);
+    }
+
+    pub(super) fn begin_list(&mut self) {
+        self.metrics.lists.increment(1);
+        self.list_began = Some(Instant::now());
+        self.status.change(|report| {
+            report.lists += 1;
+            report.phase = Phase::Listing;
+        });
+    }
+
+    /// Reads a page, object by object.
+    async fn page(
+        &mut self,
+        request: ListRequest,
+        store: &mut dyn ReflectorStore,
+    ) -> Result<(ResourceVersion, String), ReflectorError> {
+        let source = Arc::clone(&self.source);
+        let mut items = source.list(request).await.map_err(ReflectorError::List)?;
+        loop {
+            match poll_fn(|context| self.poll_items(&mut *items, store, context)).await? {
+                Some(end) => return Ok(end),
+                None => yield_now().await,
+            }
+        }
+    }
+
+    /// Takes objects of a list until it is over or somebody else should have a turn.
+    fn poll_items(
+        &mut self,
+        items: &mut dyn ListItems,
+        store: &mut dyn ReflectorStore,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Option<(ResourceVersion, String)>, ReflectorError>> {
+        for _ in 0..TURN {
+            match ready!(items.poll_next(context)) {
+                Ok(ListPart::Object(object)) => {
+                    if let Some(object) = self.take_listed(object, store)? {
+                        self.listed.push(object);
+                    }
+                }
+                Ok(ListPart::Unreadable(error)) => {
+                    let known = key_of(&error).and_then(|key| store.known(key));
+                    self.listed.extend(known);
+                    self.unreadable(error);
+                }
+                Ok(ListPart::End { resource_version, continue_token }) => {
+                    return Poll::Ready(Ok(Some((resource_version, continue_token))));
+                }
+                Err(error) => return Poll::Ready(Err(ReflectorError::List(error))),
+            }
+        }
+        Poll::Ready(Ok(None))
+    }
+
+    /// The object as it is to be stored; `None` if it is left out.
+    pub(super) fn take_listed(
+        &mut self,
+        object: Object,
+        store: &mut dyn ReflectorStore,
+    ) -> Result<Option<Object>, ReflectorError> {
+        let key = object.key().clone();
+        match self.intake.listed(object, |key| store.known(key)) {
+            Taken::Object(object) => Ok(Some(object)),
+            Taken::Raw(object, error) => {
+                self.failed(error, Next::GoOn);
+                Ok(Some(object))
+            }
+            Taken::Stale(error) => {
+                self.failed(error, Next::GoOn);
+                Ok(store.known(&key))
+            }
+            Taken::Stranger(error) => {
+                self.failed(error, Next::GoOn);
+                Ok(None)
+            }
+            Taken::Fail(error) => Err(error),
+        }
+    }
+
+    /// Writes all objects.
+    pub(super) fn replace(
+        &mut self,
+        objects: Vec<Object>,
+        version: &ResourceVersion,
+        store: &mut dyn ReflectorStore,
+    ) -> Result<(), ReflectorError> {
+        let count = objects.len();
+        store.replace(objects, version.clone()).map_err(ReflectorError::Store)?;
+        let now = Instant::now();
+        self.course.synced(version, now);
+        let took = self.list_began.take().map_or(Duration::ZERO, |began| now.saturating_duration_since(began));
+        self.metrics.listed(count, took);
+        if took > LONG {
+            tracing::info!(reflector = &*self.name, count, ?took, "it took long to list all objects");
+        }
+        self.status.change(|report| {
+            report.syncs += 1;
+            report.phase = Phase::Watching;
+        });
+        self.heard(now);
+        store.flush().map_err(ReflectorError::Store)
+    }
+}

@@ -1,0 +1,208 @@
+//! [`Driver`]: lists, watches and writes as the [`Course`] says.
+
+mod lists;
+mod watches;
+
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use evenkeel_core::{ObjectKey, StreamError};
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use super::consistency::Check;
+use super::course::{Course, Due, Step};
+use super::failure::{ErrorHandler, Failure, Next, ReflectorError};
+use super::intake::Intake;
+use super::status::{LastError, Phase, ReflectorStatus};
+use super::target::ReflectorStore;
+use crate::Object;
+use crate::metrics::ReflectorMetrics;
+use crate::source::ListerWatcher;
+
+/// How many events or objects are taken in a row before others get their turn.
+const TURN: usize = 1000;
+pub(super) struct Driver {
+    pub(super) source: Arc<dyn ListerWatcher>,
+    pub(super) name: Arc<str>,
+    pub(super) intake: Intake,
+    pub(super) course: Course,
+    pub(super) on_error: ErrorHandler,
+    pub(super) status: ReflectorStatus,
+    pub(super) metrics: ReflectorMetrics,
+    pub(super) random: fn() -> f64,
+    pub(super) check_consistency: bool,
+    pub(super) checking: Option<Check>,
+    /// What has come of the list that is under way.
+    pub(super) listed: Vec<Object>,
+    pub(super) list_began: Option<Instant>,
+}
+
+/// Why the reflector ends a watch by itself.
+struct Halt {
+    error: ReflectorError,
+    /// The watch seems to be dead, but what it said is sound.
+    is_dead: bool,
+}
+
+impl Halt {
+    fn dead(error: ReflectorError) -> Self {
+        Halt { error, is_dead: true }
+    }
+
+    fn unusable(error: ReflectorError) -> Self {
+        Halt { error, is_dead: false }
+    }
+}
+
+/// Says that the reflector is idle when its future is dropped.
+struct Idle(ReflectorStatus);
+
+impl Drop for Idle {
+    fn drop(&mut self) {
+        self.0.change(|report| report.phase = Phase::Idle);
+    }
+}
+
+impl Driver {
+    pub(super) async fn run(&mut self, store: &mut dyn ReflectorStore) -> Infallible {
+        let _idle = Idle(self.status.clone());
+        self.course.restart();
+        self.listed = Vec::new();
+        self.list_began = None;
+        self.checking = None;
+        loop {
+            match self.course.step(Instant::now(), (self.random)()) {
+                Step::Wait(until) => self.wait(until, store).await,
+                Step::List(request) => self.list(request, store).await,
+                Step::Watch(request) => self.watch(request, store).await,
+            }
+        }
+    }
+
+    /// Waits, and resyncs meanwhile if that is due.
+    async fn wait(&mut self, until: Instant, store: &mut dyn ReflectorStore) {
+        self.status.change(|report| report.phase = Phase::Waiting { until });
+        let mut timer = Timer::default();
+        let mut wait = Box::pin(sleep_until(until));
+        poll_fn(|context| {
+            if wait.as_mut().poll(context).is_ready() {
+                return Poll::Ready(());
+            }
+            let halt = ready!(self.poll_due(&mut timer, store, context));
+            let next = self.course.list_unusable(Instant::now(), (self.random)());
+            self.failed(halt.error, next);
+            Poll::Ready(())
+        })
+        .await;
+    }
+
+    /// Does what is due, and says if that ends the watch.
+    fn poll_due(&mut self, timer: &mut Timer, store: &mut dyn ReflectorStore, context: &mut Context<'_>) -> Poll<Halt> {
+        while let Poll::Ready(period) = store.poll_resync_period(context) {
+            self.course.set_resync_period(period, Instant::now());
+        }
+        loop {
+            ready!(timer.poll(self.course.wake_at(), context));
+            let now = Instant::now();
+            match self.course.due(now) {
+                Due::Nothing => {}
+                Due::Resync => {
+                    if let Err(error) = store.resync(now).and_then(|()| store.flush()) {
+                        return Poll::Ready(Halt::unusable(ReflectorError::Store(error)));
+                    }
+                    self.course.resynced(Instant::now());
+                }
+                Due::Overdue { timeout } => return Poll::Ready(Halt::dead(ReflectorError::Overdue { timeout })),
+                Due::Silent { silence } => return Poll::Ready(Halt::dead(ReflectorError::Silent { silence })),
+                Due::Relist => return Poll::Ready(Halt::unusable(ReflectorError::PerhapsGone)),
+                Due::StillSyncing { silence } => {
+                    let (reflector, kind) = (&*self.name, self.intake.resource.kind());
+                    tracing::warn!(reflector, kind, ?silence, "the watch has not said yet that all objects have come");
+                }
+            }
+        }
+    }
+
+    /// The server was heard.
+    fn heard(&mut self, now: Instant) {
+        let version = self.course.version();
+        self.metrics.heard(version);
+        self.status.change(|report| {
+            report.last_heard = Some(now);
+            if report.last_sync_resource_version != version {
+                report.last_sync_resource_version.clear();
+                report.last_sync_resource_version.push_str(version);
+            }
+        });
+    }
+
+    #[cold]
+    fn count_unreadable(&self) {
+        self.metrics.decode_failures.increment(1);
+        self.status.change(|report| report.decode_failures += 1);
+    }
+
+    #[cold]
+    fn unreadable(&mut self, error: StreamError) {
+        self.count_unreadable();
+        self.failed(ReflectorError::Unreadable(error), Next::GoOn);
+    }
+
+    /// Tells what went wrong, and what is next.
+    #[cold]
+    fn failed(&mut self, error: ReflectorError, next: Next) {
+        if let Next::Relist { .. } = next {
+            self.metrics.relists.increment(1);
+        }
+        let (is_instead, message) = (self.course.is_listing_instead(), error.to_string());
+        let mut phase = Phase::Idle;
+        self.status.change(|report| {
+            phase = report.phase;
+            report.failures += 1;
+            report.last_error = Some(LastError { message, at: Instant::now() });
+            report.is_watch_list_unavailable |= is_instead;
+        });
+        let failure = Failure {
+            reflector: Arc::clone(&self.name),
+            resource: Arc::clone(&self.intake.resource),
+            phase,
+            error,
+            next,
+            attempt: self.course.failures(),
+        };
+        (self.on_error)(&failure);
+    }
+}
+
+/// Which object could not be read, if that can be told.
+fn key_of(error: &StreamError) -> Option<&ObjectKey> {
+    match error {
+        StreamError::Object { key, .. } => key.as_ref(),
+        _ => None,
+    }
+}
+
+/// A timer that is only set anew when it must go off earlier.
+#[derive(Default)]
+struct Timer {
+    sleep: Option<Pin<Box<Sleep>>>,
+}
+
+impl Timer {
+    /// Ready at this time, or earlier. Never if there is none.
+    fn poll(&mut self, at: Option<Instant>, context: &mut Context<'_>) -> Poll<()> {
+        let Some(at) = at else { return Poll::Pending };
+        match &mut self.sleep {
+            None => self.sleep = Some(Box::pin(sleep_until(at))),
+            Some(sleep) if sleep.deadline() > at || sleep.is_elapsed() => sleep.as_mut().reset(at),
+            Some(_) => {}
+        }
+        match &mut self.sleep {
+            Some(sleep) => sleep.as_mut().poll(context),
+            None => Poll::Pending,
+        }
+    }
+}

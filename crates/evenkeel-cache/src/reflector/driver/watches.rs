@@ -1,0 +1,286 @@
+//! Watches, event by event.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use evenkeel_core::{StreamError, Untyped, WatchEvent};
+use tokio::task::yield_now;
+use tokio::time::Instant;
+
+use super::{Driver, Halt, TURN, Timer, key_of};
+use crate::Object;
+use crate::reflector::consistency;
+use crate::reflector::course::{Ending, VerdictKind};
+use crate::reflector::failure::{Next, ReflectorError};
+use crate::reflector::gathering::Gathering;
+use crate::reflector::intake::Taken;
+use crate::reflector::status::Phase;
+use crate::reflector::target::ReflectorStore;
+use crate::source::{SourceError, WatchEvents, WatchRequest};
+
+/// What became of a stretch of a watch.
+enum Turn {
+    /// More is at hand.
+    More,
+    /// It is over.
+    Over(Over),
+}
+
+/// Why a watch is over.
+enum Over {
+    Closed,
+    Failed(SourceError),
+    Halted(Halt),
+}
+
+impl From<Halt> for Over {
+    fn from(halt: Halt) -> Self {
+        Over::Halted(halt)
+    }
+}
+
+/// What has become of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Change {
+    Added,
+    Modified,
+    Deleted,
+}
+
+impl Driver {
+    /// Watches until that is over.
+    pub(super) async fn watch(&mut self, request: WatchRequest, store: &mut dyn ReflectorStore) {
+        let asked = Instant::now();
+        let mut gathering = request.initial_events.then(|| Gathering::new(self.check_consistency));
+        self.metrics.watches.increment(1);
+        self.status.change(|report| {
+            report.watches += 1;
+            report.phase = if gathering.is_some() { Phase::Listing } else { Phase::Watching };
+        });
+        if gathering.is_some() {
+            self.begin_list();
+        }
+        let mut timer = Timer::default();
+        let source = Arc::clone(&self.source);
+        let mut opening = source.watch(request);
+        let opened = poll_fn(|context| match opening.as_mut().poll(context) {
+            Poll::Ready(opened) => Poll::Ready(Ok(opened)),
+            Poll::Pending => self.poll_due(&mut timer, store, context).map(Err),
+        })
+        .await;
+        drop(opening);
+        let mut events = 0;
+        let over = match opened {
+            Err(halt) => halt.into(),
+            Ok(Err(error)) => return self.refused(error, asked),
+            Ok(Ok(mut stream)) => {
+                self.course.watch_opened(Instant::now());
+                loop {
+                    let turn = poll_fn(|context| {
+                        self.poll_events(&mut *stream, &mut timer, &mut gathering, &mut events, store, context)
+                    });
+                    match turn.await {
+                        Turn::More => yield_now().await,
+                        Turn::Over(over) => break over,
+                    }
+                }
+            }
+        };
+        self.metrics.watched(events, asked.elapsed());
+        self.over(over);
+    }
+
+    /// The watch could not be had.
+    fn refused(&mut self, error: SourceError, asked: Instant) {
+        self.metrics.watched(0, asked.elapsed());
+        let verdict = self.course.watch_ended(Ending::Refused(&error), Instant::now(), (self.random)());
+        self.failed(ReflectorError::Watch(error), verdict.next);
+    }
+
+    /// The watch has ended.
+    fn over(&mut self, over: Over) {
+        let ending = match &over {
+            Over::Closed => Ending::Closed,
+            Over::Failed(error) => Ending::Failed(error),
+            Over::Halted(Halt { is_dead: true, .. }) => Ending::Dead,
+            Over::Halted(Halt { is_dead: false, .. }) => Ending::Unusable,
+        };
+        let verdict = self.course.watch_ended(ending, Instant::now(), (self.random)());
+        if verdict.kind == VerdictKind::Short {
+            self.metrics.short_watches.increment(1);
+            self.status.change(|report| report.short_watches += 1);
+        }
+        let error = match (over, verdict.kind) {
+            (Over::Failed(error), _) => ReflectorError::Stream(error),
+            (Over::Halted(halt), _) => halt.error,
+            (Over::Closed, VerdictKind::Short) => ReflectorError::VeryShortWatch,
+            (Over::Closed, VerdictKind::Hasty) => ReflectorError::HastyWatch,
+            (Over::Closed, VerdictKind::Early) => ReflectorError::EndedBeforeSync,
+            (Over::Closed, VerdictKind::Usual) => {
+                tracing::trace!(reflector = &*self.name, version = self.course.version(), "the watch ended");
+                return;
+            }
+        };
+        self.failed(error, verdict.next);
+    }
+
+    /// Takes events until none is at hand, the watch is over or somebody else should have a turn.
+    fn poll_events(
+        &mut self,
+        stream: &mut dyn WatchEvents,
+        timer: &mut Timer,
+        gathering: &mut Option<Gathering>,
+        events: &mut u64,
+        store: &mut dyn ReflectorStore,
+        context: &mut Context<'_>,
+    ) -> Poll<Turn> {
+        let mut taken = 0;
+        let mut result = loop {
+            if taken == TURN {
+                break Poll::Ready(Turn::More);
+            }
+            let event = match stream.poll_next(context) {
+                Poll::Pending => break Poll::Pending,
+                Poll::Ready(None) => break Poll::Ready(Turn::Over(Over::Closed)),
+                Poll::Ready(Some(event)) => event,
+            };
+            taken += 1;
+            if let Err(over) = self.event(event, gathering, store) {
+                break Poll::Ready(Turn::Over(over));
+            }
+        };
+        if taken > 0 {
+            *events += taken as u64;
+            let now = Instant::now();
+            self.course.heard(now);
+            self.heard(now);
+            if let Err(error) = store.flush() {
+                result = Poll::Ready(Turn::Over(Halt::unusable(ReflectorError::Store(error)).into()));
+            }
+        }
+        if let Some(check) = &mut self.checking
+            && let Poll::Ready(found) = check.as_mut().poll(context)
+        {
+            self.checking = None;
+            if let Some(inconsistent) = found {
+                self.failed(inconsistent, Next::GoOn);
+            }
+        }
+        match result {
+            // Even if there is always more at hand, what is due is done.
+            Poll::Pending | Poll::Ready(Turn::More) => match self.poll_due(timer, store, context) {
+                Poll::Ready(halt) => Poll::Ready(Turn::Over(halt.into())),
+                Poll::Pending => result,
+            },
+            over => over,
+        }
+    }
+
+    fn event(
+        &mut self,
+        event: Result<WatchEvent<Untyped>, SourceError>,
+        gathering: &mut Option<Gathering>,
+        store: &mut dyn ReflectorStore,
+    ) -> Result<(), Over> {
+        match event {
+            Ok(WatchEvent::Bookmark { resource_version, initial_events_end }) => {
+                match gathering.take_if(|_| initial_events_end) {
+                    Some(mut gathered) => {
+                        let states = gathered.take_states();
+                        let objects = gathered.into_objects();
+                        self.course.bookmark(resource_version.as_str(), Instant::now());
+                        self.replace(objects, &resource_version, store).map_err(Halt::unusable)?;
+                        self.status.change(|report| report.is_watch_list_unavailable = false);
+                        self.checking = states
+                            .and_then(|states| consistency::check(Arc::clone(&self.source), resource_version, states));
+                    }
+                    None => {
+                        self.course.bookmark(resource_version.as_str(), Instant::now());
+                        if gathering.is_none() && !resource_version.as_str().is_empty() {
+                            store.bookmark(&resource_version);
+                        }
+                    }
+                }
+                Ok(())
+            }
+            Ok(WatchEvent::Error(status)) => Err(Over::Failed(SourceError::Status(status))),
+            Ok(WatchEvent::Added(object)) => self.change(Change::Added, object, gathering, store),
+            Ok(WatchEvent::Modified(object)) => self.change(Change::Modified, object, gathering, store),
+            Ok(WatchEvent::Deleted(object)) => self.change(Change::Deleted, object, gathering, store),
+            Err(SourceError::Unreadable(error @ StreamError::Object { .. })) => {
+                match (gathering, key_of(&error)) {
+                    // Of an object that nothing is known of, nothing is known to be right either.
+                    (None, None) => {
+                        self.count_unreadable();
+                        return Err(Over::Failed(SourceError::Unreadable(error)));
+                    }
+                    (None, Some(_)) => self.course.unreadable(Instant::now()),
+                    (Some(gathering), Some(key)) => {
+                        if let Some(known) = store.known(key) {
+                            gathering.put(known);
+                        }
+                    }
+                    (Some(_), None) => {}
+                }
+                self.unreadable(error);
+                Ok(())
+            }
+            Err(error) => Err(Over::Failed(error)),
+        }
+    }
+
+    /// An object has come, has changed or is gone.
+    fn change(
+        &mut self,
+        change: Change,
+        object: Object,
+        gathering: &mut Option<Gathering>,
+        store: &mut dyn ReflectorStore,
+    ) -> Result<(), Over> {
+        if let Err(stranger) = self.intake.check(&object) {
+            self.failed(stranger, Next::GoOn);
+            return Ok(());
+        }
+        // The version is the server's, whatever a transform leaves of it.
+        self.course.event(object.resource_version(), change == Change::Added);
+        let Some(gathering) = gathering else { return self.write(change, object, store) };
+        gathering.note(&object, change == Change::Deleted);
+        match change {
+            Change::Deleted => gathering.remove(object.key()),
+            Change::Added | Change::Modified => {
+                if let Some(object) = self.take_listed(object, store).map_err(Halt::unusable)? {
+                    gathering.put(object);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what a watch says of an object.
+    fn write(&mut self, change: Change, object: Object, store: &mut dyn ReflectorStore) -> Result<(), Over> {
+        let key = (change == Change::Deleted).then(|| object.key().clone());
+        let object = match self.intake.changed(object) {
+            Taken::Object(object) => object,
+            Taken::Raw(object, error) => {
+                self.failed(error, Next::GoOn);
+                object
+            }
+            Taken::Stale(error) | Taken::Stranger(error) => {
+                self.failed(error, Next::GoOn);
+                // What is gone is gone, whatever its last state was. If it never was here, nobody needs to know.
+                match key.and_then(|key| store.known(&key)) {
+                    Some(known) => known,
+                    None => return Ok(()),
+                }
+            }
+            Taken::Fail(error) => return Err(Halt::unusable(error).into()),
+        };
+        match change {
+            Change::Added => store.add(object),
+            Change::Modified => store.update(object),
+            Change::Deleted => store.delete(object),
+        }
+        .map_err(|error| Halt::unusable(ReflectorError::Store(error)).into())
+    }
+}

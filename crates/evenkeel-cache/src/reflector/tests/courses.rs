@@ -1,0 +1,158 @@
+//! The course by itself: no source, no store, no clock.
+
+use std::time::Duration;
+
+use evenkeel_core::{ResourceVersion, Status};
+use proptest::prelude::*;
+use tokio::time::Instant;
+
+use crate::reflector::backoff::Backoff;
+use crate::reflector::course::{Course, Ending, Page, Settings, Step};
+use crate::reflector::failure::Next;
+use crate::source::SourceError;
+
+fn settings() -> Settings {
+    Settings {
+        resync_period: Duration::ZERO,
+        page_size: 0,
+        watch_list: false,
+        min_watch_timeout: Duration::ZERO,
+        backoff: Backoff::default(),
+        internal_error_retry: Duration::ZERO,
+        silence: None,
+    }
+}
+
+/// A course that has listed at version 10.
+fn listed(settings: Settings, now: Instant) -> Course {
+    let mut course = Course::new(settings);
+    assert!(matches!(course.step(now, 0.0), Step::List(_)));
+    let version = ResourceVersion::new("10");
+    assert_eq!(course.page(version.clone(), String::new()), Page::Last(version.clone()));
+    course.synced(&version, now);
+    course
+}
+
+fn timeout(min: u64, random: f64) -> u64 {
+    let now = Instant::now();
+    let mut course = listed(Settings { min_watch_timeout: Duration::from_secs(min), ..settings() }, now);
+    match course.step(now, random) {
+        Step::Watch(request) => request.timeout.as_secs(),
+        step => panic!("{step:?}"),
+    }
+}
+
+proptest! {
+    #[test]
+    fn ref_029_timeouts_are_spread_over_five_to_ten_minutes(random in 0.0..1.0f64) {
+        prop_assert!((300..600).contains(&timeout(0, random)));
+    }
+
+    #[test]
+    fn ref_030_longer_timeouts_are_spread_over_once_to_twice_as_long(min in 301u64..10_000, random in 0.0..1.0f64) {
+        prop_assert!((min..2 * min).contains(&timeout(min, random)));
+    }
+
+    /// Whatever happens, there is always something to do next, and nothing that has failed twice in a row is done again
+    /// without a wait.
+    #[test]
+    fn nothing_is_ever_hot(happenings in proptest::collection::vec(0..8u8, 1..200), watch_list: bool) {
+        let mut now = Instant::now();
+        let mut course = Course::new(Settings { watch_list, ..settings() });
+        let (mut requests, start) = (0u32, now);
+        for happening in happenings {
+            let happened = |course: &mut Course, ending: Ending<'_>| {
+                course.watch_ended(ending, now, 0.0);
+            };
+            let error = SourceError::from(match happening % 4 {
+                0 => Status::expired("old"),
+                1 => Status::internal("broken"),
+                2 => Status::failure(429, evenkeel_core::Reason::TOO_MANY_REQUESTS, "busy"),
+                _ => Status::failure(422, evenkeel_core::Reason::INVALID, "no"),
+            });
+            match course.step(now, 0.0) {
+                Step::Wait(until) => {
+                    prop_assert!(until > now);
+                    now = until;
+                }
+                Step::List(_) => {
+                    requests += 1;
+                    if happening < 4 {
+                        course.list_failed(&error, now, 0.0);
+                    } else {
+                        let version = ResourceVersion::new("10");
+                        if let Page::Last(version) = course.page(version, String::new()) {
+                            course.synced(&version, now);
+                        }
+                    }
+                }
+                Step::Watch(request) => {
+                    requests += 1;
+                    course.watch_opened(now);
+                    match happening {
+                        0..4 => happened(&mut course, Ending::Failed(&error)),
+                        4 => happened(&mut course, Ending::Closed),
+                        5 => happened(&mut course, Ending::Refused(&error)),
+                        6 => {
+                            course.event("11", true);
+                            happened(&mut course, Ending::Closed);
+                        }
+                        _ => {
+                            if request.initial_events {
+                                course.synced(&ResourceVersion::new("12"), now);
+                            }
+                            happened(&mut course, Ending::Unusable);
+                        }
+                    }
+                }
+            }
+        }
+        // A round has at most a stream that has expired, one that is refused, a list that has expired, its newest, a
+        // watch, and one that said a little; then there is a wait, of 0.8 s and more.
+        let waits = (now - start).as_secs_f64() / 0.8;
+        prop_assert!(f64::from(requests) <= 8.0 * (waits + 1.0), "{requests} requests in {:?}", now - start);
+    }
+}
+
+#[test]
+fn ref_030_five_minutes_or_less_are_five_minutes() {
+    assert_eq!((timeout(0, 0.0), timeout(300, 0.0), timeout(299, 0.0), timeout(301, 0.0)), (300, 300, 300, 301));
+}
+
+#[test]
+fn ref_048_additions_move_the_version_only_of_a_watch_that_began_at_one() {
+    let now = Instant::now();
+    let mut course = listed(settings(), now);
+    course.step(now, 0.0);
+    course.event("7", true);
+    assert_eq!(course.version(), "7");
+
+    let mut course = listed(settings(), now);
+    course.synced(&ResourceVersion::new("0"), now);
+    course.step(now, 0.0);
+    course.event("7", true);
+    assert_eq!(course.version(), "0");
+    course.event("9", false);
+    course.event("8", true);
+    assert_eq!(course.version(), "8", "after anything else has happened additions count");
+}
+
+#[test]
+fn an_event_without_a_version_does_not_move_it() {
+    let now = Instant::now();
+    let mut course = listed(settings(), now);
+    course.step(now, 0.0);
+    course.event("", false);
+    assert_eq!(course.version(), "10");
+}
+
+#[test]
+fn a_server_cannot_ask_to_be_left_alone_for_ever() {
+    let now = Instant::now();
+    let mut course = Course::new(settings());
+    course.step(now, 0.0);
+    let mut busy = Status::failure(429, evenkeel_core::Reason::TOO_MANY_REQUESTS, "busy");
+    busy.details = Some(evenkeel_core::StatusDetails { retry_after_seconds: 1_000_000, ..Default::default() });
+    let next = course.list_failed(&busy.into(), now, 0.0);
+    assert_eq!(next, Next::Relist { after: Duration::from_secs(300) });
+}

@@ -1,0 +1,166 @@
+//! What happens while nothing comes, and while too much does: resyncs, and watches that are dead.
+
+use std::time::Duration;
+
+use super::{gone, listed_at_ten, lists_of, secs, watches_of};
+use crate::reflector::testing::*;
+use crate::reflector::{Backoff, Next, Phase};
+use crate::source::SourceError;
+
+fn resyncs(desk: &Desk) -> usize {
+    desk.diary.count(|entry| *entry == Entry::Resync)
+}
+
+#[tokio::test(start_paused = true)]
+async fn ref_050_resyncs_come_period_by_period_and_never_without_one() {
+    let script = || listed_at_ten().watch(open(vec![]));
+    let desk = Desk::with(script(), |builder| builder.watch_list(false).resync_period(secs(10)));
+    desk.pass(secs(35)).await;
+    assert_eq!(resyncs(&desk), 3);
+    let desk = Desk::listing(script());
+    desk.pass(secs(3600)).await;
+    assert_eq!(resyncs(&desk), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ref_051_resyncs_belong_to_watching() {
+    let script = listed_at_ten().watch(refuse_watch(too_many())).watch(WatchAnswer::Hang);
+    let curve = Backoff { initial: secs(15), ..Backoff::default() };
+    let desk = Desk::with(script, |builder| builder.watch_list(false).resync_period(secs(10)).backoff(curve));
+    desk.pass(secs(14)).await;
+    assert_eq!(resyncs(&desk), 1, "while it waits to watch again");
+    desk.pass(secs(11)).await;
+    assert_eq!(resyncs(&desk), 2, "while a watch is being opened");
+
+    let script = listed_at_ten().watch(refuse_watch(gone())).list(list(&[], "11")).watch(open(vec![]));
+    let desk = Desk::with(script, |builder| builder.watch_list(false).resync_period(secs(10)).backoff(curve));
+    desk.pass(secs(24)).await;
+    assert_eq!(resyncs(&desk), 0, "not while it waits for a list, and from there the period begins anew");
+    desk.pass(secs(2)).await;
+    assert_eq!(resyncs(&desk), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ref_052_a_resync_asks_the_server_for_nothing() {
+    let desk =
+        Desk::with(listed_at_ten().watch(open(vec![])), |builder| builder.watch_list(false).resync_period(secs(10)));
+    desk.pass(secs(95)).await;
+    assert_eq!((resyncs(&desk), desk.diary.requests().len()), (9, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn ref_053_a_resync_that_fails_leads_to_a_list_and_is_told() {
+    let script = listed_at_ten().watch(open(vec![])).list(list(&[], "11")).watch(open(vec![]));
+    let store = Notes::default();
+    store.failing.lock().unwrap().push("resync");
+    let desk = Desk::on(script, store, |builder| builder.watch_list(false).resync_period(secs(10)));
+    desk.pass(secs(12)).await;
+    assert_eq!(lists_of(&desk), 2);
+    assert_eq!(desk.errors(), ["failed to write: resync fails"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_the_server_does_not_end_is_ended() {
+    let desk = Desk::listing(listed_at_ten().watch(open(vec![added("b", "11")])).watch(open(vec![])));
+    desk.pass(secs(329)).await;
+    assert_eq!(watches_of(&desk).len(), 1);
+    desk.pass(secs(2)).await;
+    assert_eq!((lists_of(&desk), watches_of(&desk)), (1, vec!["10".to_owned(), "11".into()]));
+    assert_eq!(desk.nexts(), [Next::Watch { after: Duration::ZERO }]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_hangs_before_it_begins_is_given_up_in_time() {
+    let desk = Desk::listing(listed_at_ten().watch(WatchAnswer::Hang).watch(open(vec![])));
+    desk.pass(secs(331)).await;
+    assert_eq!((lists_of(&desk), watches_of(&desk).len()), (1, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_whose_bookmarks_stay_away_is_dead() {
+    let beats = || {
+        let beat = |version: &str| (secs(20), bookmark(version));
+        WatchAnswer::Events(vec![beat("11"), beat("12"), beat("13")], Then::Open)
+    };
+    let how = |silence| {
+        move |builder: crate::reflector::ReflectorBuilder| {
+            builder.watch_list(false).silence(silence).min_watch_timeout(secs(3600))
+        }
+    };
+    let desk = Desk::with(listed_at_ten().watch(beats()).watch(open(vec![])), how(Some(secs(100))));
+    desk.pass(secs(159)).await;
+    assert_eq!(watches_of(&desk).len(), 1);
+    desk.pass(secs(2)).await;
+    assert_eq!((lists_of(&desk), watches_of(&desk)), (1, vec!["10".to_owned(), "13".into()]));
+    assert_eq!(desk.errors(), ["nothing was heard of the watch for 100s"]);
+    desk.pass(secs(1000)).await;
+    assert_eq!(watches_of(&desk).len(), 2, "the next one has sent no bookmarks, so its silence says nothing");
+
+    let desk = Desk::with(listed_at_ten().watch(beats()), how(None));
+    desk.pass(secs(3000)).await;
+    assert_eq!(watches_of(&desk).len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_status_tells_what_it_does_and_when_it_last_heard() {
+    let script = listed_at_ten();
+    let events = script.live();
+    let desk = Desk::listing(script);
+    desk.settle().await;
+    assert_eq!(desk.status.phase(), Phase::Watching);
+    let heard = desk.status.report().last_heard.unwrap();
+    desk.pass(secs(60)).await;
+    assert_eq!(desk.status.report().last_heard, Some(heard), "nothing came");
+    events.send(bookmark("12")).unwrap();
+    desk.settle().await;
+    let report = desk.status.report();
+    assert!(report.last_heard.unwrap() >= heard + secs(60));
+    assert_eq!((report.lists, report.watches, report.syncs, report.failures), (1, 1, 1, 0));
+}
+
+struct Flood;
+
+impl crate::ListerWatcher for Flood {
+    fn list(
+        &self,
+        _: crate::source::ListRequest,
+    ) -> crate::source::BoxFuture<'_, Result<Box<dyn crate::source::ListItems>, SourceError>> {
+        Box::pin(async { Err(SourceError::Other("it has only watches".into())) })
+    }
+
+    fn watch(
+        &self,
+        _: crate::source::WatchRequest,
+    ) -> crate::source::BoxFuture<'_, Result<Box<dyn crate::source::WatchEvents>, SourceError>> {
+        Box::pin(async { Ok(Box::new(Water(false)) as Box<dyn crate::source::WatchEvents>) })
+    }
+}
+
+struct Water(bool);
+
+impl crate::source::WatchEvents for Water {
+    fn poll_next(&mut self, _: &mut std::task::Context<'_>) -> std::task::Poll<Option<Event>> {
+        let has_begun = std::mem::replace(&mut self.0, true);
+        std::task::Poll::Ready(Some(if has_begun { bookmark("2") } else { all("1") }))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn ref_050_a_flood_of_events_does_not_keep_resyncs_away_nor_anybody_else() {
+    let mut reflector =
+        crate::reflector::Reflector::builder(std::sync::Arc::new(Flood), pods()).resync_period(secs(10)).build();
+    let store = Notes::default();
+    let mut target = store.clone();
+    let task = tokio::spawn(async move {
+        reflector.run(&mut target).await;
+    });
+    for _ in 0..5 {
+        tokio::task::yield_now().await;
+    }
+    tokio::time::advance(secs(11)).await;
+    for _ in 0..5 {
+        tokio::task::yield_now().await;
+    }
+    task.abort();
+    assert_eq!(store.diary.count(|entry| *entry == Entry::Resync), 1);
+}
