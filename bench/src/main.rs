@@ -7,6 +7,7 @@
 
 mod client;
 mod decode;
+mod informer;
 mod load;
 mod peer;
 mod pods;
@@ -19,7 +20,8 @@ use clap::Parser;
 /// Measures the embedded API server and the decoders.
 #[derive(Debug, Parser)]
 struct Options {
-    /// The case to run: start, memory, crd, creates, large, watch, decode, peer, or all of them.
+    /// The case to run: start, memory, crd, creates, large, watch, decode, peer, or all of these; or informer, which builds
+    /// and runs client-go's and kube-rs' informers beside ours.
     #[arg(default_value = "all")]
     case: String,
     /// How many pods the large cases store.
@@ -33,6 +35,8 @@ struct Options {
     starts: usize,
     #[command(flatten)]
     peer: peer::Peer,
+    #[command(flatten)]
+    informer: informer::Options,
 }
 
 /// Whatever ends a case early.
@@ -65,7 +69,11 @@ fn main() -> Result<(), Failure> {
             "watch" => watch::fan_out(options.watchers).await,
             "decode" => decode::lists(options.pods).await,
             "peer" => peer::compare(&options.peer).await,
-            other => Err(format!("there is no case {other:?}; there are all, {}", CASES.join(", ")).into()),
+            "informer" => informer::compare(&options.informer).await,
+            // The processes of that case.
+            "informer-server" => informer::serve(&options.informer).await,
+            "informer-stand-in" => informer::stand_in(&options.informer).await,
+            other => Err(format!("there is no case {other:?}; there are all, informer, {}", CASES.join(", ")).into()),
         }
     })
 }
