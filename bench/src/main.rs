@@ -7,6 +7,7 @@
 
 mod client;
 mod decode;
+mod informer;
 mod load;
 mod peer;
 mod pods;
@@ -20,7 +21,8 @@ use clap::Parser;
 /// Measures the embedded API server and the decoders.
 #[derive(Debug, Parser)]
 struct Options {
-    /// The case to run: start, memory, crd, creates, large, watch, decode, peer, store, or all of them.
+    /// The case to run: start, memory, crd, creates, large, watch, decode, peer, store, or all of these; or informer, which
+    /// builds and runs client-go's and kube-rs' informers beside ours.
     #[arg(default_value = "all")]
     case: String,
     /// How many pods the large cases store.
@@ -36,6 +38,8 @@ struct Options {
     peer: peer::Peer,
     #[command(flatten)]
     store: store::Store,
+    #[command(flatten)]
+    informer: informer::Options,
 }
 
 /// Whatever ends a case early.
@@ -69,7 +73,11 @@ fn main() -> Result<(), Failure> {
             "decode" => decode::lists(options.pods).await,
             "peer" => peer::compare(&options.peer).await,
             "store" => store::store(&options.store),
-            other => Err(format!("there is no case {other:?}; there are all, {}", CASES.join(", ")).into()),
+            "informer" => informer::compare(&options.informer).await,
+            // The processes of that case.
+            "informer-server" => informer::serve(&options.informer).await,
+            "informer-stand-in" => informer::stand_in(&options.informer).await,
+            other => Err(format!("there is no case {other:?}; there are all, informer, {}", CASES.join(", ")).into()),
         }
     })
 }
