@@ -149,7 +149,9 @@ async fn play_all<C: play::Client>(
         let (scenario, client, turns) = (Arc::clone(scenario), client(scenario), Arc::clone(&turns));
         playing.spawn(async move {
             let _turn = turns.acquire_owned().await;
+            let t = std::time::Instant::now();
             let transcript = play::play(&scenario, client).await;
+            if t.elapsed().as_secs() > 8 { eprintln!("{} {:?}", scenario.name, t.elapsed()); }
             (scenario.name.clone(), transcript)
         });
     }

@@ -122,6 +122,10 @@ impl<I: Informer> Play<'_, I> {
             Step::Cut => self.stage.faults().cut_connections(),
             Step::Outage => {
                 self.stage.faults().refuse_connections(true);
+                // A client must not get hold of a connection that nobody will serve.
+                while self.stage.accepts().await {
+                    tokio::time::sleep(LOOK_AGAIN).await;
+                }
                 self.stage.faults().cut_connections();
                 self.until_watchers(|watchers| watchers == 0).await;
             }

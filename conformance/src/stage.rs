@@ -88,6 +88,12 @@ impl Stage {
         self.server.faults()
     }
 
+    /// Whether somebody listens at the server's address.
+    pub(crate) async fn accepts(&self) -> bool {
+        let address = self.url().trim_start_matches("http://");
+        tokio::net::TcpStream::connect(address).await.is_ok()
+    }
+
     /// How many watches are open.
     pub(crate) fn watchers(&self) -> usize {
         self.server.stats().watchers
