@@ -129,7 +129,9 @@ pub(crate) enum Call {
         old: Option<Seen>,
     },
     /// The watch error handler was called.
-    Error { reason: String },
+    Error {
+        reason: String,
+    },
 }
 
 impl Call {

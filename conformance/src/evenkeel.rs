@@ -158,7 +158,8 @@ fn build(options: &Options, journal: &Arc<Journal>) -> Result<SharedInformer<Uns
         .resync(Duration::from_millis(options.resync_ms))
         .watch_list(options.watch_list)
         .on_error(move |failure: &ReflectorFailure| {
-            errors.push(Notification { handler: "errors".into(), call: Call::Error { reason: reason(&failure.error) } });
+            errors
+                .push(Notification { handler: "errors".into(), call: Call::Error { reason: reason(&failure.error) } });
         });
     builder = match options.transform.as_str() {
         "" => builder,
@@ -187,7 +188,9 @@ fn count(object: Obj<Unstructured>) -> Result<Obj<Unstructured>, Failure> {
 /// What the server said, if it was the server.
 fn reason(error: &ReflectorError) -> String {
     let source = match error {
-        ReflectorError::List(source) | ReflectorError::Watch(source) | ReflectorError::Stream(source) => source.status(),
+        ReflectorError::List(source) | ReflectorError::Watch(source) | ReflectorError::Stream(source) => {
+            source.status()
+        }
         _ => None,
     };
     let reason = source.map(|status| status.reason.to_string()).unwrap_or_default();

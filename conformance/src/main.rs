@@ -75,18 +75,19 @@ async fn run(arguments: Arguments) -> Result<bool, Failure> {
     let scenarios: Vec<Arc<Scenario>> =
         scenario::read_all(&folder.join("scenarios"))?.into_iter().filter(wanted).map(Arc::new).collect();
 
-    let live = match &arguments.client_go {
-        Some(program) => {
-            let program = go::Program::start(program)?;
-            Some(play_all(&scenarios, move |_| program.clone()).await)
+    let program = arguments.client_go.as_deref().map(go::Program::start).transpose()?;
+    let client_go = async {
+        match program {
+            Some(program) => Some(play_all(&scenarios, program).await),
+            None => None,
         }
-        None => None,
     };
     if arguments.record {
-        return record(&recording, live.unwrap_or_default(), arguments.only.is_some(), arguments.show);
+        let live = client_go.await.unwrap_or_default();
+        return record(&recording, live, arguments.only.is_some(), arguments.show);
     }
     let recorded: BTreeMap<String, Transcript> = serde_json::from_str(&std::fs::read_to_string(&recording)?)?;
-    let ours = play_all(&scenarios, |_| evenkeel::InProcess).await;
+    let (live, ours) = tokio::join!(client_go, play_all(&scenarios, evenkeel::InProcess));
 
     let mut out = io::stdout().lock();
     let mut failed = 0;
@@ -138,20 +139,15 @@ async fn run(arguments: Arguments) -> Result<bool, Failure> {
 
 type Transcripts = BTreeMap<String, Result<Transcript, Failure>>;
 
-/// Plays all scenarios, each with a client that `client` makes for it.
-async fn play_all<C: play::Client>(
-    scenarios: &[Arc<Scenario>],
-    client: impl Fn(&Scenario) -> C,
-) -> Transcripts {
+/// Plays all scenarios with a client.
+async fn play_all<C: play::Client>(scenarios: &[Arc<Scenario>], client: C) -> Transcripts {
     let turns = Arc::new(Semaphore::new(SIDE_BY_SIDE));
     let mut playing = JoinSet::new();
     for scenario in scenarios {
-        let (scenario, client, turns) = (Arc::clone(scenario), client(scenario), Arc::clone(&turns));
+        let (scenario, client, turns) = (Arc::clone(scenario), client.clone(), Arc::clone(&turns));
         playing.spawn(async move {
             let _turn = turns.acquire_owned().await;
-            let t = std::time::Instant::now();
             let transcript = play::play(&scenario, client).await;
-            if t.elapsed().as_secs() > 8 { eprintln!("{} {:?}", scenario.name, t.elapsed()); }
             (scenario.name.clone(), transcript)
         });
     }

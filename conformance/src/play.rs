@@ -22,7 +22,7 @@ const MANY: usize = 50;
 const ERRORS: &str = "errors";
 
 /// Somebody who has informers.
-pub(crate) trait Client: Send + 'static {
+pub(crate) trait Client: Clone + Send + 'static {
     /// What an informer is.
     type Informer: Informer;
 
@@ -254,9 +254,7 @@ impl<I: Informer> Play<'_, I> {
         let (name, command) = match query.clone() {
             Query::List => ("list".to_owned(), Command::List),
             Query::Get(name) => (format!("get {name}"), Command::Get { key: full_key(&name) }),
-            Query::ByIndex(index, value) => {
-                (format!("by-index {index} {value}"), Command::ByIndex { index, value })
-            }
+            Query::ByIndex(index, value) => (format!("by-index {index} {value}"), Command::ByIndex { index, value }),
             Query::IndexKeys(index, value) => {
                 (format!("index-keys {index} {value}"), Command::IndexKeys { index, value })
             }

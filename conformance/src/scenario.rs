@@ -118,7 +118,8 @@ impl Scenario {
 
 /// Reads the scenarios of all files in a folder, in the order of their names, each in all its modes.
 pub(crate) fn read_all(folder: &Path) -> Result<Vec<Scenario>, Failure> {
-    let mut files: Vec<_> = std::fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>()?;
+    let mut files: Vec<_> =
+        std::fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>()?;
     files.retain(|path| path.extension().is_some_and(|extension| extension == "yaml"));
     files.sort();
     let mut scenarios: Vec<Scenario> = Vec::new();

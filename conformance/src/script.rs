@@ -36,9 +36,17 @@ pub(crate) enum Step {
     Hold(String),
     Release(String),
     /// An index by the value of a label is added.
-    Index { name: String, label: String },
+    Index {
+        name: String,
+        label: String,
+    },
     /// Waits until a handler has been told something so many times.
-    Wait { handler: String, times: usize, what: What, name: String },
+    Wait {
+        handler: String,
+        times: usize,
+        what: What,
+        name: String,
+    },
     /// Waits until the cache holds what the server holds.
     Cache,
     /// Waits until handlers have been told everything that has happened.
@@ -46,11 +54,17 @@ pub(crate) enum Step {
     /// Waits until the server has an open watch.
     Watching,
     /// Waits until the client has made so many requests.
-    Requests { times: usize, verb: String },
+    Requests {
+        times: usize,
+        verb: String,
+    },
     /// Some time passes, in which nothing should happen. For what cannot be waited for.
     Pause(u64),
     /// A step for one of the clients only.
-    Only { client: String, step: Box<Step> },
+    Only {
+        client: String,
+        step: Box<Step>,
+    },
     /// The cache is asked something, and the answer compared.
     Query(Query),
 }
@@ -113,7 +127,10 @@ pub(crate) enum Query {
 /// Reads a script.
 pub(crate) fn parse(text: &str) -> Result<Vec<Step>, String> {
     let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
-    lines.filter(|line| !line.is_empty()).map(|line| step(line).ok_or_else(|| format!("not a step: {line:?}"))).collect()
+    lines
+        .filter(|line| !line.is_empty())
+        .map(|line| step(line).ok_or_else(|| format!("not a step: {line:?}")))
+        .collect()
 }
 
 fn step(line: &str) -> Option<Step> {

@@ -285,7 +285,9 @@ impl Stage {
                     return None;
                 }
                 let query: HashMap<String, String> = form_urlencoded::parse(query.as_bytes()).into_owned().collect();
-                Some(Request::read(&query, record.status.map(|status| status.as_u16()), |version| self.version(version)))
+                Some(Request::read(&query, record.status.map(|status| status.as_u16()), |version| {
+                    self.version(version)
+                }))
             })
             .collect()
     }

@@ -20,7 +20,8 @@ pub(crate) fn compare(scenario: &Scenario, client_go: &Transcript, evenkeel: &Tr
         ] {
             if expected != found {
                 let (expected, found) = (say(expected), say(found));
-                complaints.push(format!("{section}: not as {line} has it of {who}\n  listed: {expected}\n  said:   {found}"));
+                complaints
+                    .push(format!("{section}: not as {line} has it of {who}\n  listed: {expected}\n  said:   {found}"));
             }
         }
     }
