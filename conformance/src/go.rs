@@ -1,0 +1,166 @@
+//! client-go: a program that hosts its informers, and takes orders on its standard input.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{Child, ChildStdout, Command as Process};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::Failure;
+use crate::command::{Answer, Command, Notification};
+use crate::journal::Journal;
+use crate::play::{Client, Informer};
+
+/// The running program. Clones are the same one; it ends when the last is dropped.
+#[derive(Clone)]
+pub(crate) struct Program {
+    shared: Arc<Shared>,
+    orders: mpsc::UnboundedSender<String>,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    last: u64,
+    /// Who waits for which answer.
+    waiting: HashMap<u64, oneshot::Sender<Result<Answer, String>>>,
+    journals: HashMap<String, Arc<Journal>>,
+    ended: bool,
+}
+
+#[derive(Serialize)]
+struct Order<'a> {
+    seq: u64,
+    informer: &'a str,
+    #[serde(flatten)]
+    command: &'a Command,
+}
+
+/// A line of what the program says.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Line {
+    Answer {
+        seq: u64,
+        #[serde(default)]
+        error: Option<String>,
+        #[serde(default)]
+        result: Option<Answer>,
+    },
+    Notification {
+        informer: String,
+        #[serde(flatten)]
+        notification: Notification,
+    },
+}
+
+impl Program {
+    pub(crate) fn start(path: &Path) -> Result<Self, Failure> {
+        let mut child = Process::new(path)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(|error| format!("cannot start {}: {error}", path.display()))?;
+        let (Some(mut stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err("the Go program has no pipes".into());
+        };
+        let (orders, mut to_write) = mpsc::unbounded_channel::<String>();
+        let shared = Arc::new(Shared::default());
+        tokio::spawn(async move {
+            // Ends with the last clone, and ends the program with it.
+            while let Some(line) = to_write.recv().await {
+                if stdin.write_all(line.as_bytes()).await.is_err() {
+                    return;
+                }
+            }
+        });
+        tokio::spawn(listen(child, stdout, Arc::clone(&shared)));
+        Ok(Program { shared, orders })
+    }
+}
+
+async fn listen(mut child: Child, stdout: ChildStdout, shared: Arc<Shared>) {
+    let mut lines = BufReader::new(stdout).lines();
+    while let Ok(Some(text)) = lines.next_line().await {
+        match serde_json::from_str(&text) {
+            Ok(Line::Answer { seq, error, result }) => {
+                let waiting = shared.lock().waiting.remove(&seq);
+                if let Some(waiting) = waiting {
+                    let answer = error.map_or(Ok(result.unwrap_or(Answer::Nothing(()))), Err);
+                    // Whoever asked may have given up.
+                    let _ = waiting.send(answer);
+                }
+            }
+            Ok(Line::Notification { informer, notification }) => {
+                let journal = shared.lock().journals.get(&informer).cloned();
+                if let Some(journal) = journal {
+                    journal.push(notification);
+                }
+            }
+            Err(_) => break,
+        }
+    }
+    let mut state = shared.lock();
+    state.ended = true;
+    state.waiting.clear();
+    drop(state);
+    let _ = child.start_kill();
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One informer of the program.
+pub(crate) struct GoInformer {
+    program: Program,
+    name: String,
+    journal: Arc<Journal>,
+}
+
+impl Client for Program {
+    type Informer = GoInformer;
+
+    const NAME: &str = "client-go";
+
+    fn informer(&self, scenario: &str) -> GoInformer {
+        let journal = Arc::new(Journal::default());
+        self.shared.lock().journals.insert(scenario.to_owned(), Arc::clone(&journal));
+        GoInformer { program: self.clone(), name: scenario.to_owned(), journal }
+    }
+}
+
+impl Informer for GoInformer {
+    async fn ask(&mut self, command: Command) -> Result<Result<Answer, String>, Failure> {
+        let (answer, answered) = oneshot::channel();
+        let seq = {
+            let mut state = self.program.shared.lock();
+            if state.ended {
+                return Err("the Go program has ended".into());
+            }
+            state.last += 1;
+            let seq = state.last;
+            state.waiting.insert(seq, answer);
+            seq
+        };
+        let mut line = serde_json::to_string(&Order { seq, informer: &self.name, command: &command })?;
+        line.push('\n');
+        self.program.orders.send(line)?;
+        Ok(answered.await.map_err(|_| "the Go program has ended")?)
+    }
+
+    fn journal(&self) -> &Journal {
+        &self.journal
+    }
+}
