@@ -13,6 +13,8 @@ mod subscription;
 mod testing;
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "client")]
+mod weak;
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -32,6 +34,8 @@ pub use self::listener::Lag;
 pub use self::registration::{Registration, Stopped};
 pub use self::status::InformerStatus;
 pub use self::subscription::Subscription;
+#[cfg(feature = "client")]
+pub(crate) use self::weak::WeakInformer;
 
 /// A copy of what the API server has of one kind, kept up to date, for any number of handlers.
 ///
