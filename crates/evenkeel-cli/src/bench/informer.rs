@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use evenkeel_cache::reflector::Next;
 use evenkeel_cache::source::ApiSource;
 use evenkeel_cache::{Event, Handler, SharedInformer};
 use k8s_openapi::api::core::v1::Pod;
@@ -89,8 +90,12 @@ pub(crate) async fn run(arguments: Arguments) -> Outcome {
     let source = ApiSource::new(client.api::<Pod>());
     let info = Arc::clone(source.resource());
     let informer: SharedInformer<Pod> = SharedInformer::builder(source, &info)
-        // One is enough to know, and before the storm a failure is the end of it.
-        .on_error(move |trouble| drop(failures.try_send(trouble.to_string())))
+        // Before the storm a failure is the end of it, unless there is another way to get the same.
+        .on_error(move |trouble| {
+            if trouble.next != (Next::Relist { after: Duration::ZERO }) {
+                drop(failures.try_send(trouble.to_string()));
+            }
+        })
         .build();
     let heard = Arc::new(AtomicU64::new(0));
     let (done, last) = oneshot::channel();

@@ -1,7 +1,9 @@
 //! What this process has used, as Linux tells it.
 
 use std::fs;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use crate::Failure;
 

@@ -60,11 +60,14 @@ impl Lines {
             // Texts, numbers and truth values can always be written.
             return serde_json::to_string(line).unwrap_or_default();
         }
-        let row = |event: &str, key: &str, versions: &str| format!("{event:<8}{key:<1$}  {versions}", "", self.width);
+        let width = self.width;
+        let row = |event: &str, key: &str, versions: &str| format!("{event:<8}{key:<width$}  {versions}");
         match line {
             Line::Add { initial: true, key, resource_version } => row("initial", key, resource_version),
             Line::Add { initial: false, key, resource_version } => row("add", key, resource_version),
-            Line::Update { key, old_resource_version, resource_version } if old_resource_version == resource_version => {
+            Line::Update { key, old_resource_version, resource_version }
+                if old_resource_version == resource_version =>
+            {
                 row("update", key, &format!("{resource_version} (unchanged)"))
             }
             Line::Update { key, old_resource_version, resource_version } => {

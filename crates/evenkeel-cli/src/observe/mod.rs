@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use clap::ValueEnum;
-use evenkeel_cache::reflector::Failure as Trouble;
+use evenkeel_cache::reflector::{Failure as Trouble, Next, Phase};
 use evenkeel_cache::source::{ApiSource, BoxError};
 use evenkeel_cache::{Event, HandlerOptions, SharedInformer};
 use evenkeel_client::discovery::{DiscoveryError, ResourceQuery, RestMapper};
@@ -18,10 +18,10 @@ use tokio::sync::mpsc;
 
 use self::line::Lines;
 use self::progress::Progress;
+use crate::Outcome;
 use crate::connect::{Connection, Wire};
 use crate::output::{self, Output};
 use crate::signals::Signals;
-use crate::{Failure, Outcome};
 
 /// How many failures wait to be told. They come with growing pauses in between.
 const TROUBLES: usize = 16;
@@ -89,7 +89,7 @@ async fn observe(arguments: Arguments, output: Output) -> Outcome {
     let mut builder = SharedInformer::<Unstructured>::builder(source, &info)
         .resync(arguments.resync.unwrap_or_default())
         // If nobody reads them, those that are told say enough.
-        .on_error(move |trouble| drop(failures.try_send((describe(trouble), is_final(trouble)))));
+        .on_error(move |trouble| Told::of(trouble).into_iter().for_each(|told| drop(failures.try_send(told))));
     let received = Arc::new(AtomicUsize::new(0));
     let mut progress = Progress::new(info.plural());
     if progress.is_shown() {
@@ -109,12 +109,12 @@ async fn observe(arguments: Arguments, output: Output) -> Outcome {
     loop {
         tokio::select! {
             biased;
-            Some((trouble, is_final)) = troubles.recv() => {
-                if is_final && !informer.has_synced() {
-                    return Err(trouble.into());
+            Some(told) = troubles.recv() => {
+                if told.is_refusal && !informer.has_synced() {
+                    return Err(told.text.into());
                 }
                 progress.clear();
-                eprintln!("evenkeel: {trouble}");
+                eprintln!("evenkeel: {}", told.text);
             }
             event = events.next() => {
                 let Some(event) = event else { return Err("the informer has ended".into()) };
@@ -151,39 +151,32 @@ async fn resolve(client: &Client, resource: &str) -> Result<Arc<ResourceInfo>, D
     }
 }
 
-fn describe(trouble: &Trouble) -> String {
-    if is_final(trouble) { format!("{}: {}", trouble.reflector, trouble.error) } else { trouble.to_string() }
+/// What is told of a failure.
+struct Told {
+    text: String,
+    /// Nothing is known yet, and trying again helps nobody: the server has understood, and says no.
+    is_refusal: bool,
 }
 
-/// Whether trying again helps nobody, if it has never worked: the server has understood, and says no.
-fn is_final(trouble: &Trouble) -> bool {
-    let status = trouble.error.source_error().and_then(|error| error.status());
-    status.is_some_and(|status| {
-        status.is_forbidden()
-            || status.is_unauthorized()
-            || status.is_not_found()
-            || status.is_method_not_supported()
-            || status.is_bad_request()
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn failure_text(error: &Failure) -> String {
-        error.to_string()
-    }
-
-    #[test]
-    fn protobuf_is_refused_and_says_so() {
-        #[derive(Debug, clap::Parser)]
-        struct Line {
-            #[command(flatten)]
-            connection: Connection,
+impl Told {
+    /// Nothing, if the next attempt is another way to get the same, and follows at once.
+    fn of(trouble: &Trouble) -> Option<Self> {
+        let is_first = trouble.phase == Phase::Listing;
+        if is_first && trouble.next == (Next::Relist { after: Duration::ZERO }) {
+            return None;
         }
-        let line = <Line as clap::Parser>::parse_from(["evenkeel"]);
-        let error = line.connection.client(None, Wire::Protobuf).unwrap_err();
-        assert_eq!(failure_text(&error), "--wire protobuf is not built yet; objects are sent as JSON");
+        let status = trouble.error.source_error().and_then(|error| error.status());
+        let is_refusal = status.is_some_and(|status| {
+            status.is_forbidden()
+                || status.is_unauthorized()
+                || status.is_not_found()
+                || status.is_method_not_supported()
+                || status.is_bad_request()
+        });
+        let text = match is_refusal {
+            true => format!("{}: {}", trouble.reflector, trouble.error),
+            false => trouble.to_string(),
+        };
+        Some(Told { text, is_refusal })
     }
 }
