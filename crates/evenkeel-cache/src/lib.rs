@@ -14,6 +14,8 @@
 //! - [`queue`]: what lies between reflector and store: `DeltaFifo`, keyed, and
 //!   `OrderedQueue`, in the order of the watch.
 //! - [`store`]: [`Indexer`], the objects by key and by any number of indexes.
+//! - [`lister`]: [`Lister`], reads of what an informer has.
+//! - `factory`: `InformerFactory`, one informer for each kind, with the feature `client`.
 //! - [`mutation_cache`]: one's own writes on top of an indexer; [`ttl_store`]: objects that are forgotten after a while.
 //! - [`transform`]: what makes objects lighter before they are stored.
 //! - [`wait`]: waiting for several informers at once.
@@ -46,8 +48,11 @@
 #![forbid(unsafe_code)]
 
 pub mod event;
+#[cfg(feature = "client")]
+pub mod factory;
 pub mod handler;
 pub mod informer;
+pub mod lister;
 pub mod metrics;
 pub mod mutation_cache;
 pub mod queue;
@@ -62,8 +67,11 @@ pub mod wait;
 
 pub use evenkeel_core::{Obj, ObjectKey, ResourceInfo, ResourceVersion};
 pub use event::{Deleted, Event};
+#[cfg(feature = "client")]
+pub use factory::InformerFactory;
 pub use handler::{Delivery, Filter, Handler, HandlerFuncs, HandlerOptions, OnPanic};
 pub use informer::{Registration, SharedInformer, Subscription};
+pub use lister::{Lister, NamespaceLister};
 pub use source::ListerWatcher;
 pub use store::{Index, Indexer, Snapshot};
 

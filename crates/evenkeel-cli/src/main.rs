@@ -2,7 +2,11 @@
 #![forbid(unsafe_code)]
 
 mod apiserver;
+mod bench;
+mod connect;
 mod demo;
+mod observe;
+mod output;
 mod signals;
 
 use std::error::Error;
@@ -11,7 +15,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Kubernetes without a cluster: an API server that runs anywhere, and a demo of it.
+/// Kubernetes without a cluster: an API server that runs anywhere, and an informer to look at it or at any other.
 #[derive(Debug, Parser)]
 #[command(name = "evenkeel", version)]
 struct Arguments {
@@ -25,19 +29,27 @@ enum Command {
     Demo(demo::Arguments),
     /// Run the embedded API server for kubectl and other clients
     Apiserver(apiserver::Arguments),
+    /// Show what an informer is told: every object, and everything that happens to it
+    Observe(observe::Arguments),
+    /// Measure the pieces, and print the figures as JSON
+    Bench(bench::Arguments),
 }
 
 /// The exit code of a program whose output nobody reads any more: 128 and the number of SIGPIPE.
 const BROKEN_PIPE: u8 = 141;
 
 /// Errors end here and only need to be told.
-type Outcome = Result<(), Box<dyn Error + Send + Sync>>;
+type Failure = Box<dyn Error + Send + Sync>;
+
+type Outcome = Result<(), Failure>;
 
 #[tokio::main]
 async fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Demo(arguments) => demo::run(arguments).await,
         Command::Apiserver(arguments) => apiserver::run(arguments).await,
+        Command::Observe(arguments) => observe::run(arguments).await,
+        Command::Bench(arguments) => bench::run(arguments).await,
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

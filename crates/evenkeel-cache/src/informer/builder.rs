@@ -127,6 +127,13 @@ impl<K: 'static> InformerBuilder<K> {
         self
     }
 
+    /// The same, for objects that are decoded as `L`.
+    #[cfg(feature = "client")]
+    pub(crate) fn cast<L>(self) -> InformerBuilder<L> {
+        let Self { info, name, resync, queue, indexes, reflector, kind: PhantomData } = self;
+        InformerBuilder { info, name, resync, queue, indexes, reflector, kind: PhantomData }
+    }
+
     /// The informer. It does nothing before it is [started](SharedInformer::start).
     pub fn build(self) -> SharedInformer<K> {
         let name = self.name.unwrap_or_else(|| self.info.plural().to_owned());

@@ -14,6 +14,8 @@ mod subscription;
 mod testing;
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "client")]
+mod weak;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -37,6 +39,8 @@ pub use self::listener::Lag;
 pub use self::registration::{Registration, Stopped};
 pub use self::status::InformerStatus;
 pub use self::subscription::Subscription;
+#[cfg(feature = "client")]
+pub(crate) use self::weak::WeakInformer;
 
 /// A copy of what the API server has of one kind, kept up to date, for any number of handlers.
 ///

@@ -1,0 +1,161 @@
+//! Listers, over stores and over informers of a source in memory.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use evenkeel_core::{LabelSelector, Status, Untyped};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use serde_json::json;
+
+use super::*;
+use crate::store::{Table, Write};
+use crate::testing::FakeSource;
+use crate::{Index, Object};
+
+fn object(info: &Arc<ResourceInfo>, namespace: &str, name: &str, app: &str) -> Object {
+    let json = json!({"metadata": {"namespace": namespace, "name": name, "labels": {"app": app}}});
+    Obj::from_json(info, serde_json::to_vec(&json).unwrap()).unwrap()
+}
+
+/// Three pods in two namespaces, found by these indexes.
+fn pods<K>(indexes: Vec<Index<Untyped>>) -> Lister<K> {
+    let info = Arc::new(ResourceInfo::of::<Pod>());
+    let table = Arc::new(Table::new(indexes));
+    let pods = [("ns", "a", "web"), ("ns", "b", "db"), ("other", "a", "web")];
+    table.transaction(pods.map(|(namespace, name, app)| Write::Put(object(&info, namespace, name, app))).into());
+    Lister::over(&Indexer::over(table), &info)
+}
+
+fn indexed<K>() -> Lister<K> {
+    pods(vec![Index::by_namespace()])
+}
+
+fn selector(text: &str) -> LabelSelector {
+    LabelSelector::parse(text).unwrap()
+}
+
+fn keys<K>(objects: &[Obj<K>]) -> BTreeSet<&str> {
+    objects.iter().map(|object| object.key().as_str()).collect()
+}
+
+#[test]
+fn lst_001_labels_choose_and_no_selector_is_everything() {
+    let lister = indexed::<Pod>();
+    assert_eq!(keys(&lister.list_all()), BTreeSet::from(["ns/a", "ns/b", "other/a"]));
+    assert_eq!(keys(&lister.list(&LabelSelector::everything())), BTreeSet::from(["ns/a", "ns/b", "other/a"]));
+    assert_eq!(keys(&lister.list(&selector("app=web"))), BTreeSet::from(["ns/a", "other/a"]));
+    assert_eq!(keys(&lister.list(&selector("app notin (web),app"))), BTreeSet::from(["ns/b"]));
+}
+
+#[test]
+fn lst_003_a_namespace_is_listed_by_its_index_or_without_one() {
+    for lister in [indexed::<Pod>(), pods(Vec::new())] {
+        let here = lister.namespace("ns").unwrap();
+        assert_eq!(keys(&here.list_all()), BTreeSet::from(["ns/a", "ns/b"]));
+        assert_eq!(keys(&here.list(&selector("app=web"))), BTreeSet::from(["ns/a"]));
+        assert!(lister.namespace("nowhere").unwrap().list_all().is_empty());
+    }
+}
+
+#[test]
+fn lst_004_a_name_in_a_namespace_is_found_or_said_to_be_missing() {
+    let lister = indexed::<Pod>();
+    let here = lister.namespace("ns").unwrap();
+    assert_eq!(here.get("b").unwrap().key().as_str(), "ns/b");
+    assert_eq!(here.require("b").unwrap().key().as_str(), "ns/b");
+    assert!(here.get("c").is_none());
+    let missing = here.require("c").unwrap_err();
+    assert_eq!(missing.key.as_str(), "ns/c");
+    assert_eq!(missing.resource.plural(), "pods");
+    let status = Status::from(missing);
+    assert!(status.is_not_found());
+    let details = status.details.unwrap();
+    assert_eq!((details.kind.as_str(), details.name.as_str()), ("pods", "c"));
+}
+
+#[test]
+fn lst_005_without_a_namespace_the_name_is_the_whole_key() {
+    let lister = indexed::<Pod>();
+    assert_eq!(lister.get("other/a").unwrap().key().namespace(), Some("other"));
+    assert_eq!(lister.get(lister.get("ns/a").unwrap().key()).unwrap().key().as_str(), "ns/a");
+    assert!(lister.get("a").is_none());
+    assert_eq!(lister.require("a").unwrap_err().to_string(), "pods \"a\" not found");
+
+    let info = Arc::new(ResourceInfo::of::<Node>());
+    let table = Arc::new(Table::new(vec![Index::by_namespace()]));
+    table.transaction(vec![Write::Put(object(&info, "", "n1", "x"))]);
+    let nodes: Lister<Node> = Lister::over(&Indexer::over(table), &info);
+    assert_eq!(nodes.get("n1").unwrap().key().as_str(), "n1");
+    assert_eq!(nodes.require("n2").unwrap_err().key.name(), "n2");
+}
+
+#[test]
+fn lst_006_no_namespace_is_no_place_to_look() {
+    let error = indexed::<Pod>().namespace("").unwrap_err();
+    assert!(error.to_string().starts_with("no namespace is given in which to look for pods"), "{error}");
+}
+
+#[test]
+fn lst_007_what_is_listed_is_shared_and_nothing_is_an_empty_list() {
+    let lister = indexed::<Pod>();
+    assert!(lister.list(&selector("app=none")).is_empty());
+    let (first, second) = (lister.get("ns/a").unwrap(), lister.namespace("ns").unwrap().list(&selector("app=web")));
+    assert!(std::ptr::eq(first.header(), second[0].header()), "both are the object in the store");
+}
+
+#[tokio::test(start_paused = true)]
+async fn lst_008_reads_show_what_there_is_and_ask_nobody() {
+    let source = FakeSource::new(Arc::new(ResourceInfo::of::<Pod>()));
+    source.add(object(source.resource(), "ns", "a", "web")).unwrap();
+    let informer: SharedInformer<Pod> = SharedInformer::builder(source.clone(), source.resource()).build();
+    let lister = informer.lister();
+    assert!(lister.list_all().is_empty() && lister.get("ns/a").is_none(), "it has not begun");
+    assert!(source.requests().is_empty());
+    informer.start();
+    informer.synced().await.unwrap();
+    let requests = source.requests().len();
+    assert_eq!(keys(&lister.list_all()), BTreeSet::from(["ns/a"]));
+    assert_eq!(keys(&lister.namespace("ns").unwrap().list_all()), BTreeSet::from(["ns/a"]));
+    assert_eq!(source.requests().len(), requests);
+}
+
+#[test]
+fn lst_009_one_lister_is_for_all_kinds() {
+    fn names<K>(lister: &Lister<K>) -> usize {
+        lister.require("ns/missing").unwrap_err();
+        lister.list_all().len()
+    }
+    assert_eq!(names(&indexed::<Pod>()), 3);
+    assert_eq!(names(&indexed::<Untyped>()), 3);
+    assert_eq!(names(&indexed::<serde_json::Value>()), 3);
+}
+
+#[test]
+fn fac_014_what_is_missing_is_spelled_as_the_server_does() {
+    let info = Arc::new(ResourceInfo::of::<Deployment>());
+    let typed: Lister<Deployment> = Lister::over(&Indexer::new([]), &info);
+    let dynamic: Lister<serde_json::Value> = Lister::over(&Indexer::new([]), &info);
+    let spelled = "deployments.apps \"web\" not found";
+    assert_eq!(typed.require("ns/web").unwrap_err().to_string(), spelled);
+    assert_eq!(dynamic.namespace("ns").unwrap().require("web").unwrap_err().to_string(), spelled);
+    assert_eq!(Status::from(typed.require("ns/web").unwrap_err()).message, spelled);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lister_keeps_its_informer_running() {
+    let source = FakeSource::new(Arc::new(ResourceInfo::of::<Pod>()));
+    let informer: SharedInformer<Pod> = SharedInformer::builder(source.clone(), source.resource()).build();
+    informer.start();
+    let here = informer.lister().namespace("ns").unwrap();
+    informer.synced().await.unwrap();
+    let store = informer.indexer();
+    drop(informer);
+    source.add(object(source.resource(), "ns", "a", "web")).unwrap();
+    tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    assert!(here.get("a").is_some());
+    drop(here);
+    source.add(object(source.resource(), "ns", "b", "web")).unwrap();
+    tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    assert!(store.get("ns/a").is_some() && store.get("ns/b").is_none(), "nobody listens any more");
+}

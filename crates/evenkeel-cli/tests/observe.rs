@@ -1,0 +1,289 @@
+//! `evenkeel observe` and `evenkeel bench informer`, as a user meets them: the binary, and a server on the network.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
+
+use evenkeel_apiserver::{Action, ApiServer, Rule};
+use evenkeel_client::{Client, Patch};
+use evenkeel_core::Status;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
+use serde_json::{Value, json};
+
+/// The binary, in a home without a kubeconfig.
+fn evenkeel(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_evenkeel"));
+    command.args(arguments).env("HOME", "/nonexistent").env_remove("KUBECONFIG").stdin(Stdio::null());
+    command
+}
+
+/// Runs it to its end, away from the runtime that the server runs on.
+async fn output(arguments: &[&str]) -> (Option<i32>, String, String) {
+    let mut command = evenkeel(arguments);
+    let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+/// The binary at work. Ends it if the test fails.
+struct Running {
+    child: Child,
+    lines: Option<BufReader<ChildStdout>>,
+    errors: Option<BufReader<ChildStderr>>,
+}
+
+impl Running {
+    fn start(arguments: &[&str]) -> Self {
+        let mut child = evenkeel(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let lines = child.stdout.take().map(BufReader::new);
+        let errors = child.stderr.take().map(BufReader::new);
+        Running { child, lines, errors }
+    }
+
+    /// The next so many lines.
+    async fn lines(&mut self, count: usize) -> Vec<String> {
+        let mut reader = self.lines.take().unwrap();
+        let (reader, lines) = tokio::task::spawn_blocking(move || {
+            let lines = (0..count).map(|_| next_line(&mut reader)).collect();
+            (reader, lines)
+        })
+        .await
+        .unwrap();
+        self.lines = Some(reader);
+        lines
+    }
+
+    async fn json(&mut self, count: usize) -> Vec<Value> {
+        self.lines(count).await.iter().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// The next line on the standard error.
+    async fn error(&mut self) -> String {
+        let mut reader = self.errors.take().unwrap();
+        let (reader, line) = tokio::task::spawn_blocking(move || {
+            let line = next_line(&mut reader);
+            (reader, line)
+        })
+        .await
+        .unwrap();
+        self.errors = Some(reader);
+        line
+    }
+
+    /// Presses Ctrl-C; answers with the exit code and with what was said since.
+    #[cfg(unix)]
+    async fn interrupt(mut self) -> (Option<i32>, String, String) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+        tokio::task::spawn_blocking(move || {
+            let (mut rest, mut errors) = (String::new(), String::new());
+            self.lines.take().unwrap().read_to_string(&mut rest).unwrap();
+            self.errors.take().unwrap().read_to_string(&mut errors).unwrap();
+            (self.child.wait().unwrap().code(), rest, errors)
+        })
+        .await
+        .unwrap()
+    }
+}
+
+fn next_line(reader: &mut impl BufRead) -> String {
+    let mut line = String::new();
+    assert_ne!(reader.read_line(&mut line).unwrap(), 0, "it ended");
+    line.trim_end_matches('\n').to_owned()
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+async fn create(client: &Client, namespace: &str, name: &str, app: &str) -> String {
+    let map = json!({"metadata": {"name": name, "labels": {"app": app}}, "data": {"k": "v"}});
+    let maps = client.api::<ConfigMap>().namespace(namespace);
+    let made = maps.create(&serde_json::from_value(map).unwrap()).await.unwrap();
+    made.resource_version().to_owned()
+}
+
+async fn change(client: &Client, name: &str) -> String {
+    let patch = Patch::merge(&json!({"data": {"k": "w"}}));
+    let changed = client.api::<ConfigMap>().namespace("default").patch(name, &patch).await.unwrap();
+    changed.resource_version().to_owned()
+}
+
+async fn server() -> (ApiServer, Client) {
+    let server = ApiServer::start().await.unwrap();
+    let client = server.client();
+    let other = serde_json::from_value(json!({"metadata": {"name": "other"}})).unwrap();
+    client.api::<Namespace>().create(&other).await.unwrap();
+    (server, client)
+}
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn everything_that_happens_is_a_line_of_json() {
+    let (server, client) = server().await;
+    let a = create(&client, "default", "a", "web").await;
+    create(&client, "default", "b", "db").await;
+    create(&client, "other", "c", "web").await;
+    let mut observe = Running::start(&["observe", "cm", "-l", "app=web", "-o", "json", "--server", server.url()]);
+    let lines = observe.lines(2).await;
+    assert_eq!(
+        lines,
+        [
+            format!(r#"{{"event":"add","initial":true,"key":"default/a","resourceVersion":"{a}"}}"#),
+            r#"{"event":"synced","objects":1}"#.to_owned(),
+        ]
+    );
+    let d = create(&client, "default", "d", "web").await;
+    let changed = change(&client, "a").await;
+    client.api::<ConfigMap>().namespace("default").delete("d").await.unwrap();
+    let events = observe.json(3).await;
+    assert_eq!(events[0], json!({"event": "add", "initial": false, "key": "default/d", "resourceVersion": d}));
+    let update = json!({"event": "update", "key": "default/a", "oldResourceVersion": a, "resourceVersion": changed});
+    assert_eq!(events[1], update);
+    assert_eq!((&events[2]["event"], &events[2]["finalStateUnknown"]), (&json!("delete"), &json!(false)));
+    assert_eq!(events[2]["key"], "default/d");
+    assert_eq!(observe.interrupt().await, (Some(0), String::new(), String::new()));
+}
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn all_namespaces_are_told_to_people_in_columns() {
+    let (server, client) = server().await;
+    let a = create(&client, "default", "a", "web").await;
+    let c = create(&client, "other", "c", "web").await;
+    let arguments = ["observe", "configmaps", "-A", "-l", "app", "--server", server.url()];
+    let mut observe = Running::start(&arguments);
+    let mut lines = observe.lines(3).await;
+    assert_eq!(lines.pop().unwrap(), "synced  2 objects");
+    lines.sort();
+    let row = |key: &str, version: &str| format!("initial {key:<24}  {version}");
+    assert_eq!(lines, [row("default/a", &a), row("other/c", &c)]);
+    let changed = change(&client, "a").await;
+    assert_eq!(observe.lines(1).await, [format!("update  {:<24}  {a} -> {changed}", "default/a")]);
+    assert_eq!(observe.interrupt().await, (Some(0), String::new(), String::new()));
+
+    let arguments = ["observe", "configmaps/v1", "-n", "other", "--field-selector", "metadata.name=c", "--server"];
+    let mut observe = Running::start(&[&arguments[..], &[server.url()]].concat());
+    assert_eq!(observe.lines(2).await, [row("other/c", &c), "synced  1 object".to_owned()]);
+}
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_resync_tells_of_everything_again() {
+    let (server, client) = server().await;
+    let a = create(&client, "default", "a", "web").await;
+    let arguments = ["observe", "cm", "-l", "app", "--resync", "1s", "-o", "json", "--server", server.url()];
+    let mut observe = Running::start(&arguments);
+    let lines = observe.json(3).await;
+    assert_eq!(lines[2], json!({"event": "update", "key": "default/a", "oldResourceVersion": a, "resourceVersion": a}));
+}
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_that_fails_is_told_and_goes_on() {
+    let (server, client) = server().await;
+    let a = create(&client, "default", "a", "web").await;
+    let mut observe = Running::start(&["observe", "cm", "-l", "app", "-o", "json", "--server", server.url()]);
+    observe.lines(2).await;
+    server.faults().fail_next(1, 500, None);
+    server.faults().cut_connections();
+    let told = observe.error().await;
+    assert!(told.starts_with("evenkeel: configmaps (v1 ConfigMap): "), "{told}");
+    let changed = change(&client, "a").await;
+    let update = json!({"event": "update", "key": "default/a", "oldResourceVersion": a, "resourceVersion": changed});
+    assert_eq!(observe.json(1).await, [update], "nothing was lost meanwhile");
+    let (code, _, _) = observe.interrupt().await;
+    assert_eq!(code, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_done_is_one_line() {
+    let (server, _client) = server().await;
+    let url = server.url();
+    let (code, out, errors) = output(&["observe", "widgets", "--server", url]).await;
+    assert_eq!((code, out.as_str(), errors.as_str()), (Some(1), "", "evenkeel: the server has no resource widgets\n"));
+    let (code, _, errors) = output(&["observe", "pods", "--wire", "protobuf", "--server", url]).await;
+    assert_eq!((code, errors.lines().count()), (Some(1), 1));
+    assert!(errors.contains("--wire protobuf is not built yet"), "{errors}");
+    let (code, _, errors) = output(&["observe", "pods"]).await;
+    assert_eq!((code, errors.lines().count()), (Some(1), 1), "{errors}");
+    for wrong in [["-l", "=x"], ["--field-selector", "x"], ["--resync", "soon"], ["-o", "yaml"], ["--wire", "cbor"]] {
+        let (code, _, errors) = output(&["observe", "pods", wrong[0], wrong[1]]).await;
+        assert_eq!(code, Some(2), "{wrong:?}");
+        assert!(errors.contains(wrong[1]), "{errors}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_may_not_look_is_told_so() {
+    let (server, _client) = server().await;
+    let no = Status::forbidden("", "pods", "", "you may not look");
+    server.faults().add(Rule::new(Action::Status(Box::new(no))).resource("pods"));
+    let (code, out, errors) = output(&["observe", "pods", "--server", server.url()]).await;
+    assert_eq!((code, out.as_str(), errors.lines().count()), (Some(1), "", 1), "{errors}");
+    assert!(errors.starts_with("evenkeel: pods: failed to list: "), "{errors}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_server_is_one_line() {
+    let url = {
+        let server = ApiServer::start().await.unwrap();
+        server.url().to_owned()
+    };
+    let (code, out, errors) = output(&["observe", "pods", "--server", &url]).await;
+    assert_eq!((code, out.as_str(), errors.lines().count()), (Some(1), "", 1), "{errors}");
+    let (code, out, errors) = output(&["bench", "informer", "--server", &url]).await;
+    assert_eq!((code, out.as_str(), errors.lines().count()), (Some(1), "", 1), "{errors}");
+}
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_who_goes_away_ends_it_quietly() {
+    let (server, client) = server().await;
+    create(&client, "default", "a", "web").await;
+    let mut observe = Running::start(&["observe", "cm", "-l", "app", "-o", "json", "--server", server.url()]);
+    observe.lines(2).await;
+    drop(observe.lines.take());
+    change(&client, "a").await;
+    let (code, errors) = tokio::task::spawn_blocking(move || {
+        let mut errors = String::new();
+        observe.errors.take().unwrap().read_to_string(&mut errors).unwrap();
+        (observe.child.wait().unwrap().code(), errors)
+    })
+    .await
+    .unwrap();
+    assert_eq!((code, errors.as_str()), (Some(141), ""));
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bench_of_an_informer_prints_its_figures() {
+    let (server, client) = server().await;
+    let pods = client.api::<Pod>().namespace("default");
+    for name in ["a", "b", "c"] {
+        let pod = json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+        pods.create(&serde_json::from_value(pod).unwrap()).await.unwrap();
+    }
+    let arguments = ["bench", "informer", "--server", server.url(), "--objects", "3", "--updates", "10"];
+    let mut bench = Running::start(&arguments);
+    assert_eq!(bench.error().await, "synced 3 objects, waiting for 10 updates");
+    for number in 0..10 {
+        let patch = Patch::merge(&json!({"metadata": {"labels": {"n": number.to_string()}}}));
+        pods.patch("a", &patch).await.unwrap();
+    }
+    let figures = bench.json(1).await.remove(0);
+    assert_eq!((&figures["objects"], &figures["updates"]), (&json!(3), &json!(10)));
+    for figure in ["sync_wall_s", "storm_wall_s", "events_per_s"] {
+        assert!(figures[figure].as_f64().is_some_and(|figure| figure > 0.0), "{figure}: {figures}");
+    }
+    for figure in ["sync_cpu_s", "storm_cpu_s"] {
+        assert!(figures[figure].as_f64().is_some(), "{figure}: {figures}");
+    }
+    let memory = |figure: &str| figures[figure].as_u64().unwrap();
+    assert!(memory("rss_peak_kb") >= memory("rss_steady_kb") && memory("rss_steady_kb") > 0, "{figures}");
+
+    let (code, out, errors) = output(&["bench", "informer", "--server", server.url(), "--objects", "4"]).await;
+    assert_eq!((code, out.as_str(), errors.as_str()), (Some(1), "", "evenkeel: synced 3 objects instead of 4\n"));
+}
