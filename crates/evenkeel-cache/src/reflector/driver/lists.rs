@@ -72,7 +72,10 @@ impl Driver {
         loop {
             match poll_fn(|context| self.poll_items(&mut *items, store, context)).await? {
                 Some(end) => return Ok(end),
-                None => yield_now().await,
+                None => {
+                    self.heard(Instant::now());
+                    yield_now().await;
+                }
             }
         }
     }
