@@ -26,7 +26,6 @@ impl Driver {
     pub(super) async fn list(&mut self, request: ListRequest, store: &mut dyn ReflectorStore) {
         if request.continue_token.is_empty() {
             self.begin_list();
-            self.listed.clear();
         }
         let outcome = self.page(request, store).await;
         let now = Instant::now();
