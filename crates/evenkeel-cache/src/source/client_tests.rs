@@ -91,6 +91,12 @@ async fn lwa_012_a_request_that_fails_says_why() {
     server.faults().fail_next(1, 403, None);
     let error = source.watch(WatchRequest::from_version("0", Duration::from_secs(300))).await.err().unwrap();
     assert!(error.status().is_some_and(|status| status.is_forbidden()), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn lwa_010_a_watch_that_could_not_be_had_is_an_error_and_no_watch_without_events() {
+    let server = server().await;
+    let source = ApiSource::new(server.client().api::<ConfigMap>().namespace("default"));
     server.faults().add(Rule::new(Action::Drop));
     let lost = source.watch(WatchRequest::from_version("0", Duration::from_secs(300))).await.err().unwrap();
     assert!(matches!(lost, SourceError::Connection(_)), "{lost:?}");
