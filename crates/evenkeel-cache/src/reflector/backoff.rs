@@ -36,6 +36,9 @@ impl Default for Backoff {
     }
 }
 
+/// No wait is shorter than this, whatever the curve: others must get their turn.
+const SHORTEST: Duration = Duration::from_millis(1);
+
 /// Where a reflector stands in its [`Backoff`].
 #[derive(Debug)]
 pub(super) struct Delays {
@@ -68,7 +71,7 @@ impl Delays {
         self.failures = self.failures.saturating_add(1);
         let wait = self.base.saturating_add(scale(self.base, (self.curve.jitter * random).max(0.0)));
         self.base = scale(self.base, self.curve.factor).clamp(self.base.min(self.curve.cap), self.curve.cap);
-        wait
+        wait.max(SHORTEST)
     }
 
     /// How many failures there have been in a row.
@@ -132,6 +135,12 @@ mod tests {
         let mut delays = Delays::new(Backoff { jitter: 0.0, ..Backoff::default() });
         let first = delays.failed(Instant::now(), 0.0);
         assert!(delays.failed(Instant::now(), 0.0) > first);
+    }
+
+    #[test]
+    fn no_curve_is_without_waits() {
+        let mut delays = Delays::new(Backoff { initial: Duration::ZERO, ..Backoff::default() });
+        assert_eq!(delays.failed(Instant::now(), 0.0), SHORTEST);
     }
 
     #[test]

@@ -106,7 +106,7 @@ impl ReflectorBuilder {
     }
 
     /// The shortest silence after which a watch may count as dead, and is asked for again from where it was; three minutes
-    /// unless said otherwise. `None` if silence shall never count.
+    /// unless said otherwise, and ten seconds at least. `None` if silence shall never count.
     ///
     /// Only the silence of a server that sends bookmarks counts, and only when it has lasted four times as long as its
     /// bookmarks are usually apart. In any case, a watch that the server does not end half a minute after it was to end it

@@ -6,6 +6,8 @@ use tokio::time::Instant;
 
 /// How many times the usual gap between bookmarks a watch may be silent.
 const PATIENCE: u32 = 4;
+/// No silence is so short that it says something.
+const SHORTEST: Duration = Duration::from_secs(10);
 
 /// Learns from bookmarks how often the server speaks when it has nothing to say.
 ///
@@ -23,7 +25,7 @@ pub(super) struct Pulse {
 
 impl Pulse {
     pub(super) fn new(shortest: Option<Duration>) -> Self {
-        Pulse { shortest, last: None, gap: None }
+        Pulse { shortest: shortest.map(|silence| silence.max(SHORTEST)), last: None, gap: None }
     }
 
     /// A bookmark has come.
@@ -77,6 +79,15 @@ mod tests {
         assert_eq!(pulse.longest_silence(), Some(secs(400)), "a long one is believed at once");
         pulse.forget();
         assert_eq!(pulse.longest_silence(), None);
+    }
+
+    #[test]
+    fn a_moment_is_no_silence() {
+        let start = Instant::now();
+        let mut pulse = Pulse::new(Some(Duration::ZERO));
+        pulse.beat(start);
+        pulse.beat(start);
+        assert_eq!(pulse.longest_silence(), Some(secs(10)));
     }
 
     #[test]

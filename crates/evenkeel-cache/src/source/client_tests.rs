@@ -4,6 +4,7 @@ use std::future::poll_fn;
 use std::time::Duration;
 
 use evenkeel_apiserver::{Action, ApiServer, Rule, WatchAction};
+use evenkeel_client::transport::TransportError;
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
 
@@ -90,6 +91,12 @@ async fn lwa_012_a_request_that_fails_says_why() {
     server.faults().fail_next(1, 403, None);
     let error = source.watch(WatchRequest::from_version("0", Duration::from_secs(300))).await.err().unwrap();
     assert!(error.status().is_some_and(|status| status.is_forbidden()), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn lwa_010_a_watch_that_could_not_be_had_is_an_error_and_no_watch_without_events() {
+    let server = server().await;
+    let source = ApiSource::new(server.client().api::<ConfigMap>().namespace("default"));
     server.faults().add(Rule::new(Action::Drop));
     let lost = source.watch(WatchRequest::from_version("0", Duration::from_secs(300))).await.err().unwrap();
     assert!(matches!(lost, SourceError::Connection(_)), "{lost:?}");
@@ -164,4 +171,25 @@ async fn ref_024_a_table_is_no_list() {
     decoder.push(scene.into());
     let error = decoder.next_item().and_then(|_| decoder.finish().map(|_| ())).unwrap_err();
     assert!(error.is_fatal(), "so the list fails, and is not taken for an empty one: {error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_happened_to_a_connection_decides_what_the_source_says() {
+    let server = server().await;
+    let missing = server.client().api::<ConfigMap>().namespace("default").get("missing").await.unwrap_err();
+    let Error::Api { call, .. } = missing else { panic!("the server answered") };
+    let said = |fault| {
+        let source = TransportError::bare(fault, "api.test");
+        SourceError::from(Error::Transport { call: call.clone(), source, previous: None })
+    };
+    assert!(matches!(said(TransportFault::Refused), SourceError::ConnectionRefused(_)));
+    assert!(matches!(said(TransportFault::Resolve), SourceError::ConnectionRefused(_)), "nobody is there");
+    for fault in [TransportFault::Reset, TransportFault::Closed, TransportFault::Http2Lost, TransportFault::Timeout] {
+        assert!(matches!(said(fault), SourceError::Connection(_)), "{fault:?}");
+    }
+    assert!(matches!(said(TransportFault::Tls), SourceError::Other(_)), "which will not pass by itself");
+    let late = Error::Timeout { call: call.clone(), limit: Duration::from_secs(30), previous: None };
+    assert!(matches!(SourceError::from(late), SourceError::Connection(_)));
+    let endless = Error::TooLarge { call, limit: 1 };
+    assert!(matches!(SourceError::from(endless), SourceError::Other(_)));
 }

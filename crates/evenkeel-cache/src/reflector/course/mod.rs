@@ -291,7 +291,6 @@ impl Course {
         self.is_version_unavailable = false;
         self.stage = Stage::Watch;
         self.delays.well(now);
-        self.relist_at = None;
         self.set_resync_period(self.settings.resync_period, now);
         if let Some(watch) = &mut self.watch {
             watch.complain_at = None;

@@ -26,7 +26,6 @@ impl Driver {
     pub(super) async fn list(&mut self, request: ListRequest, store: &mut dyn ReflectorStore) {
         if request.continue_token.is_empty() {
             self.begin_list();
-            self.listed.clear();
         }
         let outcome = self.page(request, store).await;
         let now = Instant::now();
@@ -72,7 +71,10 @@ impl Driver {
         loop {
             match poll_fn(|context| self.poll_items(&mut *items, store, context)).await? {
                 Some(end) => return Ok(end),
-                None => yield_now().await,
+                None => {
+                    self.heard(Instant::now());
+                    yield_now().await;
+                }
             }
         }
     }

@@ -156,3 +156,51 @@ fn a_server_cannot_ask_to_be_left_alone_for_ever() {
     let next = course.list_failed(&busy.into(), now, 0.0);
     assert_eq!(next, Next::Relist { after: Duration::from_secs(300) });
 }
+
+/// Asks for a watch and tells how it ended.
+fn watched(course: &mut Course, now: Instant, ending: Ending<'_>) -> Next {
+    assert!(matches!(course.step(now, 0.0), Step::Watch(_)));
+    course.event("11", true);
+    course.watch_ended(ending, now, 0.0).next
+}
+
+/// Waits for the next round, and lists.
+fn relist(course: &mut Course, now: &mut Instant) {
+    if let Step::Wait(until) = course.step(*now, 0.0) {
+        *now = until;
+    }
+    assert!(matches!(course.step(*now, 0.0), Step::List(_)));
+    let version = ResourceVersion::new("12");
+    course.page(version.clone(), String::new());
+    course.synced(&version, *now);
+}
+
+#[test]
+fn rty_004_each_round_has_a_window_of_its_own() {
+    let mut now = Instant::now();
+    let mut course = listed(Settings { internal_error_retry: Duration::from_secs(1), ..settings() }, now);
+    let broken = SourceError::from(Status::internal("broken"));
+    assert!(matches!(watched(&mut course, now, Ending::Failed(&broken)), Next::Watch { .. }));
+    now += Duration::from_secs(1);
+    let gone = SourceError::from(Status::expired("old"));
+    assert!(matches!(watched(&mut course, now, Ending::Failed(&gone)), Next::Relist { .. }));
+    relist(&mut course, &mut now);
+    let next = watched(&mut course, now, Ending::Failed(&broken));
+    assert!(
+        matches!(next, Next::Watch { .. }),
+        "more than a second after the first, but not in the same round: {next:?}"
+    );
+}
+
+#[test]
+fn a_new_round_is_in_no_haste_yet() {
+    let mut now = Instant::now();
+    let mut course = listed(settings(), now);
+    let at_once = Next::Watch { after: Duration::ZERO };
+    assert_eq!(watched(&mut course, now, Ending::Closed), at_once);
+    assert_ne!(watched(&mut course, now, Ending::Closed), at_once);
+    now += Duration::from_secs(1);
+    assert!(matches!(watched(&mut course, now, Ending::Unusable), Next::Relist { .. }));
+    relist(&mut course, &mut now);
+    assert_eq!(watched(&mut course, now, Ending::Closed), at_once);
+}

@@ -178,6 +178,22 @@ async fn ref_018_a_server_that_hands_out_what_is_at_hand_in_pages_is_asked_for_p
 }
 
 #[tokio::test(start_paused = true)]
+async fn ref_018_pages_of_the_newest_say_nothing_of_what_is_at_hand() {
+    let script = Script::default()
+        .list(list(&[], "10"))
+        .watch(refuse_watch(gone()))
+        .list(refuse_list(gone()))
+        .list(page(&[("a", "1")], "11", "more"))
+        .list(page(&[("b", "2")], "11", ""))
+        .watch(refuse_watch(gone()))
+        .list(list(&[], "12"))
+        .watch(open(vec![]));
+    let desk = Desk::listing(script);
+    desk.pass(ms(10_000)).await;
+    assert_eq!(lists(&desk)[4], asked("11", "", 0));
+}
+
+#[tokio::test(start_paused = true)]
 async fn ref_019_the_newest_is_asked_for_once_and_then_there_is_a_wait() {
     let script = Script::default()
         .list(list(&[], "10"))

@@ -168,6 +168,18 @@ async fn wls_011_a_stream_that_ends_too_early_is_not_asked_for_as_fast_as_it_end
 }
 
 #[tokio::test(start_paused = true)]
+async fn wls_010_each_round_has_its_own_first_time() {
+    let round = |script: Script, version: &str| {
+        script.watch(refuse_watch(gone())).watch(open(vec![all(version), error(gone())]))
+    };
+    let script = Script::default().watch(synced_then("10", error(gone())));
+    let desk = Desk::streaming(round(round(script, "11"), "12"));
+    desk.pass(secs(60)).await;
+    let times = desk.diary.request_times(desk.start);
+    assert_eq!((times[2] - times[1], times[4] - times[3]), (ms(0), ms(0)));
+}
+
+#[tokio::test(start_paused = true)]
 async fn wls_011_a_server_that_never_says_that_these_were_all_is_listed() {
     let mut script = Script::default();
     for _ in 0..3 {
@@ -218,6 +230,19 @@ async fn wls_014_a_stream_that_ends_after_that_is_followed_by_a_watch() {
     desk.settle().await;
     desk.pass(secs(1)).await;
     assert_eq!(desk.diary.requests(), [stream(""), Entry::Watch("6".into())]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ref_009_a_stream_that_has_said_all_is_a_watch_that_works() {
+    let script = Script::default()
+        .watch(refuse_watch(too_many()))
+        .watch(refuse_watch(too_many()))
+        .watch(closed(vec![all("5")], secs(121)))
+        .watch(refuse_watch(too_many()))
+        .watch(open(vec![]));
+    let desk = Desk::streaming(script);
+    desk.pass(secs(200)).await;
+    assert_eq!(desk.nexts()[2], Next::Watch { after: ms(800) });
 }
 
 #[tokio::test(start_paused = true)]
