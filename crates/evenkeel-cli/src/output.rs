@@ -12,8 +12,8 @@ const WAITING: usize = 1024;
 /// How long the last lines may take when the program ends.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Where lines are put. Cheap to clone; the thread ends when the last clone is gone.
-#[derive(Clone, Debug)]
+/// Where lines are put. When it is dropped, the thread writes what waits and ends.
+#[derive(Debug)]
 pub(crate) struct Output(mpsc::Sender<String>);
 
 /// How the writing goes.

@@ -187,7 +187,8 @@ async fn a_watch_that_fails_is_told_and_goes_on() {
     let a = create(&client, "default", "a", "web").await;
     let mut observe = Running::start(&["observe", "cm", "-l", "app", "-o", "json", "--server", server.url()]);
     observe.lines(2).await;
-    server.faults().fail_next(1, 500, None);
+    let failure = Action::Status(Box::new(Status::internal("out of order")));
+    server.faults().add(Rule::new(failure).resource("configmaps").watches(true).times(1));
     server.faults().cut_connections();
     let told = observe.error().await;
     assert!(told.starts_with("evenkeel: configmaps (v1 ConfigMap): "), "{told}");

@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
-use tokio::time::{Interval, MissedTickBehavior, interval};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
 /// How often it is drawn.
 const FRAME: Duration = Duration::from_millis(100);
@@ -22,7 +22,8 @@ pub(super) struct Progress {
 impl Progress {
     pub(super) fn new(what: &str) -> Self {
         let frames = io::stderr().is_terminal().then(|| {
-            let mut frames = interval(FRAME);
+            // What takes no time needs no line.
+            let mut frames = interval_at(Instant::now() + FRAME, FRAME);
             frames.set_missed_tick_behavior(MissedTickBehavior::Skip);
             frames
         });
