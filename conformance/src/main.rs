@@ -13,6 +13,7 @@ mod evenkeel;
 mod go;
 mod journal;
 mod play;
+mod random;
 mod scenario;
 mod script;
 mod stage;
@@ -51,6 +52,12 @@ struct Arguments {
     /// Write what client-go says into the recording, instead of comparing
     #[arg(long, requires = "client_go")]
     record: bool,
+    /// Make up so many scenarios besides
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "client_go", conflicts_with = "record")]
+    random: u64,
+    /// What they are made from
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
     /// Print every transcript
     #[arg(long)]
     show: bool,
@@ -72,8 +79,9 @@ async fn run(arguments: Arguments) -> Result<bool, Failure> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     let recording = folder.join("recorded.json");
     let wanted = |scenario: &Scenario| arguments.only.as_ref().is_none_or(|only| scenario.name.contains(only.as_str()));
-    let scenarios: Vec<Arc<Scenario>> =
-        scenario::read_all(&folder.join("scenarios"))?.into_iter().filter(wanted).map(Arc::new).collect();
+    let written = scenario::read_all(&folder.join("scenarios"))?;
+    let made_up = random::scenarios(arguments.seed, arguments.random)?;
+    let scenarios: Vec<Arc<Scenario>> = written.into_iter().chain(made_up).filter(wanted).map(Arc::new).collect();
 
     let program = arguments.client_go.as_deref().map(go::Program::start).transpose()?;
     let client_go = async {
@@ -94,7 +102,7 @@ async fn run(arguments: Arguments) -> Result<bool, Failure> {
     for scenario in &scenarios {
         let mut complaints = Vec::new();
         let mut theirs = recorded.get(&scenario.name);
-        if theirs.is_none() {
+        if theirs.is_none() && !scenario.is_made_up {
             complaints.push("client-go has not been recorded; run with --record".to_owned());
         }
         match live.as_ref().and_then(|live| live.get(&scenario.name)) {

@@ -119,7 +119,14 @@ impl<I: Informer> Play<'_, I> {
             Step::Unfault => self.stage.faults().clear(),
             Step::Compact => self.stage.faults().compact_now(),
             Step::ResetHistory => self.stage.faults().reset_history(),
-            Step::Cut => self.stage.faults().cut_connections(),
+            Step::Cut => {
+                let accepted = self.stage.accepted();
+                self.stage.faults().cut_connections();
+                // The client is back: from here on nothing comes over a connection that is about to break.
+                while self.stage.accepted() == accepted || self.stage.watchers() == 0 {
+                    tokio::time::sleep(LOOK_AGAIN).await;
+                }
+            }
             Step::Outage => {
                 self.stage.faults().refuse_connections(true);
                 // A client must not get hold of a connection that nobody will serve.

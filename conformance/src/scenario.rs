@@ -15,6 +15,9 @@ use crate::script::{self, Step};
 pub(crate) struct Scenario {
     /// Its name, of which there is only one.
     pub(crate) name: String,
+    /// Whether nobody wrote it, so that it is not recorded.
+    #[serde(skip)]
+    pub(crate) is_made_up: bool,
     /// What it shows. For readers.
     #[serde(rename = "about")]
     _about: String,
@@ -105,6 +108,24 @@ pub(crate) struct Difference {
 }
 
 impl Scenario {
+    /// A scenario that was made up, in which nothing may differ.
+    pub(crate) fn made_up(name: &str, watch_list: bool, script: &str) -> Result<Self, String> {
+        let scenario = Scenario {
+            name: name.into(),
+            is_made_up: true,
+            _about: String::new(),
+            _lines: Vec::new(),
+            informer: Options::default(),
+            modes: Vec::new(),
+            history: None,
+            marker: Marker::default(),
+            compare: Compare::default(),
+            steps: script::parse(script)?,
+            differences: Vec::new(),
+        };
+        Ok(scenario.in_mode(if watch_list { Mode::WatchList } else { Mode::List }))
+    }
+
     /// The scenario in one of its modes.
     fn in_mode(&self, mode: Mode) -> Self {
         let mut scenario = self.clone();

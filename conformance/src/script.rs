@@ -17,7 +17,7 @@ pub(crate) enum Step {
     /// The server forgets all history; or, besides, ends all watches.
     Compact,
     ResetHistory,
-    /// The server breaks all connections.
+    /// The server breaks all connections, and the client, which watches, comes back.
     Cut,
     /// The server breaks all connections and accepts none, until `recover`.
     Outage,

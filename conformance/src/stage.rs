@@ -94,6 +94,11 @@ impl Stage {
         tokio::net::TcpStream::connect(address).await.is_ok()
     }
 
+    /// How many connections there have been.
+    pub(crate) fn accepted(&self) -> u64 {
+        self.server.connections().accepted
+    }
+
     /// How many watches are open.
     pub(crate) fn watchers(&self) -> usize {
         self.server.stats().watchers

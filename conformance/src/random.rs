@@ -1,0 +1,144 @@
+//! Scenarios that nobody thought of.
+
+use std::fmt::Write;
+
+use crate::Failure;
+use crate::scenario::Scenario;
+
+/// Makes up so many scenarios. The same seed makes the same ones.
+pub(crate) fn scenarios(seed: u64, count: u64) -> Result<Vec<Scenario>, Failure> {
+    (0..count)
+        .map(|number| {
+            let seed = seed.wrapping_mul(1_000_003).wrapping_add(number);
+            let text = Author::new(seed).write();
+            let name = format!("random-{seed}");
+            Scenario::made_up(&name, number % 2 == 0, &text)
+                .map_err(|error| format!("{name} makes no sense: {error}\n{text}").into())
+        })
+        .collect()
+}
+
+/// Writes a script, and remembers what is so at each point of it.
+struct Author {
+    dice: fastrand::Rng,
+    script: String,
+    alive: Vec<&'static str>,
+    handlers: Vec<String>,
+    handlers_made: usize,
+    outages: usize,
+}
+
+/// Each outage doubles the time that clients wait, twice.
+const MOST_OUTAGES: usize = 2;
+
+const NAMES: [&str; 6] = ["a", "b", "c", "d", "other/a", "other/b"];
+const LABELS: [&str; 3] = ["app=web", "app=db", "app=-"];
+
+impl Author {
+    fn new(seed: u64) -> Self {
+        Author {
+            dice: fastrand::Rng::with_seed(seed),
+            script: String::new(),
+            alive: Vec::new(),
+            handlers: Vec::new(),
+            handlers_made: 0,
+            outages: 0,
+        }
+    }
+
+    fn write(mut self) -> String {
+        self.say("index app app");
+        self.changes(6);
+        self.add_handler();
+        self.say("start");
+        self.say("synced");
+        for _ in 0..self.dice.usize(3..6) {
+            self.changes(6);
+            match self.dice.u8(0..9) {
+                0..=2 if self.outages < MOST_OUTAGES => self.outage(true),
+                3 if self.outages < MOST_OUTAGES => self.outage(false),
+                4 => {
+                    self.say("barrier");
+                    self.say("cut");
+                }
+                5 => {
+                    // What it is told as initial, and what as change, must not be a matter of speed.
+                    self.say("barrier");
+                    self.add_handler();
+                }
+                6 => self.remove_handler(),
+                7 => {
+                    let events = self.dice.u8(1..4);
+                    self.say(&format!("fault drop-watch:events={events},times=1"));
+                    // After so many events there is a new watch. One more, and it has had an event.
+                    for _ in 0..=events {
+                        self.say("barrier");
+                    }
+                }
+                _ => {
+                    self.say("barrier");
+                    self.say("query index-keys app web");
+                    self.say("query index-values app");
+                }
+            }
+            self.changes(3);
+            self.say("barrier");
+        }
+        self.say("query index-keys app web");
+        self.say("query index-keys app db");
+        self.script
+    }
+
+    fn say(&mut self, step: &str) {
+        // Writing to a string cannot fail.
+        let _ = writeln!(self.script, "{step}");
+    }
+
+    fn changes(&mut self, most: usize) {
+        for _ in 0..self.dice.usize(0..=most) {
+            let name = NAMES[self.dice.usize(..NAMES.len())];
+            let label = LABELS[self.dice.usize(..LABELS.len())];
+            if !self.alive.contains(&name) {
+                self.alive.push(name);
+                let label = label.strip_suffix('-').map_or(label, |_| "");
+                self.say(&format!("create {name} {label}"));
+            } else if self.dice.u8(0..3) > 0 {
+                self.say(&format!("update {name} {label}"));
+            } else {
+                self.alive.retain(|other| *other != name);
+                self.say(&format!("delete {name}"));
+            }
+        }
+    }
+
+    /// The server is away, and things change. Whether it remembers them, or not.
+    fn outage(&mut self, forgets: bool) {
+        self.outages += 1;
+        self.say("barrier");
+        self.say("outage");
+        self.changes(8);
+        if self.dice.bool() {
+            self.add_handler();
+        }
+        if forgets {
+            self.say("compact");
+        }
+        self.say("recover");
+    }
+
+    fn add_handler(&mut self) {
+        self.handlers_made += 1;
+        let name = format!("h{}", self.handlers_made);
+        self.say(&format!("handler {name}"));
+        self.handlers.push(name);
+    }
+
+    fn remove_handler(&mut self) {
+        if self.handlers.len() > 1 {
+            let handler = self.handlers.swap_remove(self.dice.usize(..self.handlers.len()));
+            // What has happened before is told before.
+            self.say("barrier");
+            self.say(&format!("remove {handler}"));
+        }
+    }
+}
