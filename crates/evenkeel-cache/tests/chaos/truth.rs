@@ -1,0 +1,84 @@
+//! [`Truth`]: what really happened at the server, as those know who did it.
+
+use std::collections::{HashMap, HashSet};
+
+use evenkeel_cache::{Obj, ObjectKey};
+use k8s_openapi::api::core::v1::ConfigMap;
+
+/// An object of the population.
+pub(crate) type Map = Obj<ConfigMap>;
+
+/// What really happened.
+#[derive(Debug, Default)]
+pub(crate) struct Truth {
+    states: HashMap<(ObjectKey, u64), Map>,
+    /// The uids that were deleted, or left the selection.
+    gone: HashSet<String>,
+    /// The uids that left the selection.
+    left: HashSet<String>,
+    backups: u32,
+}
+
+impl Truth {
+    /// The server had this state.
+    pub(crate) fn state(&mut self, object: &Map) {
+        self.states.insert((object.key().clone(), version(object)), object.clone());
+    }
+
+    /// The object of this uid was deleted.
+    pub(crate) fn deleted(&mut self, uid: &str) {
+        self.gone.insert(uid.to_owned());
+    }
+
+    /// The object of this uid may have left the selection, to come back or not.
+    pub(crate) fn left(&mut self, uid: &str) {
+        self.gone.insert(uid.to_owned());
+        self.left.insert(uid.to_owned());
+    }
+
+    /// The server is about to go back to a backup: whatever was written may go, or come back.
+    pub(crate) fn backup(&mut self) {
+        self.backups += 1;
+        let uids: HashSet<String> = self.states.values().map(|object| object.uid().to_owned()).collect();
+        self.left.extend(self.gone.iter().cloned());
+        self.left.extend(uids.iter().cloned());
+        self.gone.extend(uids);
+    }
+
+    /// How many times the server went back to a backup.
+    pub(crate) fn backups(&self) -> u32 {
+        self.backups
+    }
+
+    pub(crate) fn has_gone(&self, uid: &str) -> bool {
+        self.gone.contains(uid)
+    }
+
+    pub(crate) fn has_left(&self, uid: &str) -> bool {
+        self.left.contains(uid)
+    }
+
+    /// Whether the server had this state.
+    pub(crate) fn check_state(&self, object: &Map) -> Result<(), String> {
+        let version = version(object);
+        let Some(state) = self.states.get(&(object.key().clone(), version)) else {
+            return Err(format!("never was at {version}"));
+        };
+        if state.uid() != object.uid() || contents(state) != contents(object) {
+            return Err(format!("was {} at {version}, not {}", contents(state), contents(object)));
+        }
+        Ok(())
+    }
+}
+
+/// The version of an object as the number that it is here.
+pub(crate) fn version(object: &Map) -> u64 {
+    object.resource_version().parse().unwrap_or_default()
+}
+
+/// What is in an object, as far as it is ever changed.
+pub(crate) fn contents(object: &Map) -> String {
+    let text = |path: &str| object.path(path).map(|value| value.text().into_owned()).unwrap_or_default();
+    let labels: Vec<String> = object.labels().map(|(key, value)| format!("{key}={value}")).collect();
+    format!("{} [{}]", text("data.n"), labels.join(","))
+}

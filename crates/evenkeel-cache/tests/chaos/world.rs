@@ -1,0 +1,160 @@
+//! The population, and those who change it.
+
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+use evenkeel_apiserver::{ApiServer, Snapshot};
+use evenkeel_cache::ObjectKey;
+use evenkeel_client::{Client, Deleted, Error, ListParams, Patch};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use serde_json::json;
+use tokio::time::sleep;
+
+use crate::truth::{Map, Truth};
+
+/// How many objects there are.
+const OBJECTS: usize = 10_000;
+const NAMESPACES: [&str; 4] = ["chaos-0", "chaos-1", "chaos-2", "chaos-3"];
+/// How many of the names are written to most of the time.
+const HOT: usize = 40;
+/// How many values the label `shard` has.
+const SHARDS: usize = 8;
+/// Of what is selected, the label `pick` says so.
+pub(crate) const SELECTOR: &str = "pick=yes";
+
+/// Ten thousand objects, made once for all seeds.
+pub(crate) struct Population {
+    pub(crate) snapshot: Snapshot,
+    /// The version at which it was complete.
+    pub(crate) revision: u64,
+}
+
+/// The population. Servers that begin with it share its objects.
+pub(crate) fn population() -> &'static Population {
+    static POPULATION: OnceLock<Population> = OnceLock::new();
+    POPULATION.get_or_init(|| {
+        // On a thread of its own, as the one who asks may be in a runtime already.
+        let made = std::thread::spawn(|| {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(populate())
+        });
+        made.join().unwrap()
+    })
+}
+
+async fn populate() -> Population {
+    let server = ApiServer::builder().in_process_only().start().await.unwrap();
+    let client = server.client();
+    for name in NAMESPACES {
+        let namespace = json!({"metadata": {"name": name}});
+        client.api::<Namespace>().create(&serde_json::from_value(namespace).unwrap()).await.unwrap();
+    }
+    let mut random = fastrand::Rng::with_seed(0);
+    for index in 0..OBJECTS {
+        let key = key(index);
+        let namespace = client.api::<ConfigMap>().namespace(key.namespace().unwrap_or_default());
+        namespace.create(&map(&key, "0", &mut random)).await.unwrap();
+    }
+    let population = Population { snapshot: server.snapshot(), revision: server.stats().revision };
+    server.shutdown().await;
+    population
+}
+
+fn key(index: usize) -> ObjectKey {
+    ObjectKey::namespaced(NAMESPACES[index % NAMESPACES.len()], &format!("map-{index}"))
+}
+
+fn map(key: &ObjectKey, n: &str, random: &mut fastrand::Rng) -> ConfigMap {
+    let labels = json!({"shard": random.usize(..SHARDS).to_string(), "pick": pick(random)});
+    let value = json!({
+        "metadata": {"name": key.name(), "namespace": key.namespace(), "labels": labels},
+        "data": {"n": n, "ballast": "sand"},
+    });
+    serde_json::from_value(value).unwrap()
+}
+
+fn pick(random: &mut fastrand::Rng) -> &'static str {
+    // Most are selected, so that a selection is not much less than all.
+    if random.u8(..10) < 8 { "yes" } else { "no" }
+}
+
+/// Creates, changes and deletes; whatever it does, it tells the truth of it.
+pub(crate) struct Writer {
+    pub(crate) client: Client,
+    pub(crate) name: usize,
+    pub(crate) random: fastrand::Rng,
+    pub(crate) truth: Arc<Mutex<Truth>>,
+}
+
+impl Writer {
+    /// Writes so many times, at its own pace.
+    pub(crate) async fn write(mut self, writes: usize) {
+        for number in 0..writes {
+            // Now and then many writes come at once.
+            if self.random.u8(..4) > 0 {
+                sleep(Duration::from_millis(self.random.u64(..3000))).await;
+            }
+            let index =
+                if self.random.u8(..10) < 7 { self.random.usize(..HOT) } else { self.random.usize(..OBJECTS + 50) };
+            let text = format!("{}-{number}", self.name);
+            // Others write to the same names: what they have done is no failure.
+            match self.write_one(&key(index), &text).await {
+                Ok(()) => {}
+                Err(error) => assert!(error.is_not_found() || error.is_already_exists(), "{error}"),
+            }
+        }
+    }
+
+    async fn write_one(&mut self, key: &ObjectKey, text: &str) -> Result<(), Error> {
+        let maps = self.client.api::<ConfigMap>().namespace(key.namespace().unwrap_or_default());
+        match self.random.u8(..100) {
+            0..40 => {
+                let patch = Patch::merge(&json!({"data": {"n": text}}));
+                let changed = maps.patch(key.name(), &patch).await?;
+                self.truth.lock().unwrap().state(&changed);
+            }
+            40..60 => {
+                let labels = json!({"shard": self.random.usize(..SHARDS).to_string(), "pick": pick(&mut self.random)});
+                let patch = Patch::merge(&json!({"metadata": {"labels": labels}, "data": {"n": text}}));
+                let changed = maps.patch(key.name(), &patch).await?;
+                let mut truth = self.truth.lock().unwrap();
+                truth.state(&changed);
+                if labels["pick"] == "no" {
+                    truth.left(changed.uid());
+                }
+            }
+            60..75 => {
+                let created = maps.create(&map(key, text, &mut self.random)).await?;
+                self.truth.lock().unwrap().state(&created);
+            }
+            other => {
+                let deleted = maps.delete(key.name()).await?;
+                let Deleted::Gone(status) = deleted else { panic!("nothing holds {key}") };
+                let uid = status.details.as_ref().map(|details| details.uid.clone()).unwrap_or_default();
+                assert!(!uid.is_empty(), "the answer to a deletion says what was deleted: {status:?}");
+                self.truth.lock().unwrap().deleted(&uid);
+                if other < 90 {
+                    let created = maps.create(&map(key, text, &mut self.random)).await?;
+                    self.truth.lock().unwrap().state(&created);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// One more object, which is selected: who knows of it knows everything.
+    pub(crate) async fn last(mut self) -> Map {
+        let key = ObjectKey::namespaced(NAMESPACES[0], "the-last");
+        let mut last = map(&key, "last", &mut self.random);
+        last.metadata.labels.get_or_insert_default().insert("pick".into(), "yes".into());
+        let created = self.client.api::<ConfigMap>().namespace(NAMESPACES[0]).create(&last).await.unwrap();
+        self.truth.lock().unwrap().state(&created);
+        created
+    }
+}
+
+/// What the server has.
+pub(crate) async fn listed(client: &Client, selector: &str) -> Vec<Map> {
+    let params = ListParams::default().labels(selector);
+    client.api::<ConfigMap>().list(&params).await.unwrap().into_iter().collect()
+}
