@@ -1,6 +1,7 @@
 //! What the informer's store costs; `bench/go/store` does the same to client-go's, and `bench/store.sh` runs both.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use clap::Args;
@@ -51,24 +52,38 @@ impl Random {
     }
 }
 
-/// Runs the work on so many threads, several times over, and prints the median.
+/// Runs the work on so many threads, several times over, and prints the medians: of the time that passed, and of the
+/// processor time that the threads took, which says more on a machine that has other things to do.
 fn measure(name: &str, threads: usize, operations: usize, work: impl Fn(&mut Random, usize) -> usize + Sync) {
-    let mut samples = Vec::with_capacity(SLICES);
+    let (mut wall, mut cpu) = (Vec::with_capacity(SLICES), Vec::with_capacity(SLICES));
     for slice in 0..SLICES {
         let begin = Instant::now();
+        let taken = AtomicU64::new(0);
         std::thread::scope(|scope| {
             for thread in 0..threads {
-                let work = &work;
+                let (work, taken) = (&work, &taken);
                 scope.spawn(move || {
                     let mut random = Random(88_172_645_463_325_252 + (thread + slice * 1000) as u64);
+                    let before = processor_time();
                     assert_ne!(work(&mut random, operations), 0, "nothing was found");
+                    taken.fetch_add(processor_time() - before, Ordering::Relaxed);
                 });
             }
         });
-        samples.push(begin.elapsed().as_nanos() as f64 / (operations * threads) as f64);
+        let all = (operations * threads) as f64;
+        wall.push(begin.elapsed().as_nanos() as f64 / all);
+        cpu.push(taken.into_inner() as f64 / all);
     }
-    samples.sort_by(f64::total_cmp);
-    print(name, threads, "ns_per_op", samples[SLICES / 2]);
+    wall.sort_by(f64::total_cmp);
+    cpu.sort_by(f64::total_cmp);
+    let (wall, cpu) = (wall[SLICES / 2], cpu[SLICES / 2]);
+    println!("{}", json!({"case": name, "threads": threads, "ns_per_op": wall, "cpu_ns_per_op": cpu}));
+}
+
+/// How long this thread has had a processor, in nanoseconds.
+fn processor_time() -> u64 {
+    let statistics = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    statistics.split(' ').next().and_then(|first| first.parse().ok()).unwrap_or(0)
 }
 
 fn print(name: &str, threads: usize, unit: &str, figure: f64) {
