@@ -36,7 +36,8 @@ pub(crate) struct Options {
     /// How often each program runs.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// Whose informers: evenkeel, client-go, kube-rs, kube-rs-streaming.
+    /// Whose informers: evenkeel, client-go, kube-rs; and, the way that is not their default, client-go-list (lists, then
+    /// watches) and kube-rs-streaming (has the list streamed by the watch).
     #[arg(long, value_delimiter = ',', default_value = "evenkeel,client-go,kube-rs")]
     programs: Vec<String>,
     /// Where the server is: given to the programs by the benchmark itself.

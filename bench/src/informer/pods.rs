@@ -83,7 +83,7 @@ impl Workload {
         let release = format!("{}.{}.{}", dice.u32(0..5), dice.u32(0..40), dice.u32(0..12));
         let mut environment = ENVIRONMENT.to_vec();
         dice.shuffle(&mut environment);
-        environment.truncate(dice.usize(3..=ENVIRONMENT.len()));
+        environment.truncate(dice.usize(1..=4));
         Workload {
             namespace: format!("{team}-{}", one(&mut dice, STAGES)),
             hash: letters(&mut dice, 10),
@@ -175,7 +175,7 @@ impl Pods {
             uid: pod_uid,
             version: version.to_string(),
             access,
-            node: format!("ip-10-{node_high}-{node_low}-{}.{}.compute.internal", 16 + node % 7, workload.region),
+            node: format!("ip-10-{node_high}-{node_low}-{}.{}.internal", 16 + node % 7, workload.region),
             host_ip: format!("10.{node_high}.{node_low}.{}", 16 + node % 7),
             ip,
             created: time(created),
@@ -295,7 +295,7 @@ fn time(seconds: i64) -> String {
 
 const METADATA: &str = r#""metadata":{"name":"<name>","generateName":"<app>-<hash>-","namespace":"<namespace>","uid":"<uid>",
     "resourceVersion":"<version>","generation":1,"creationTimestamp":"<created>",
-    "labels":{"app.kubernetes.io/name":"<app>","app.kubernetes.io/version":"<release>","pod-template-hash":"<hash>",
+    "labels":{"app":"<app>","app.kubernetes.io/version":"<release>","pod-template-hash":"<hash>",
         "team":"<team>"},
     "annotations":{"checksum/config":"<checksum>","prometheus.io/port":"9090","prometheus.io/scrape":"true"},
     "ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"<app>-<hash>","uid":"<owner-uid>",
@@ -306,7 +306,7 @@ const METADATA: &str = r#""metadata":{"name":"<name>","generateName":"<app>-<has
             "f:metadata":{
                 "f:annotations":{".":{},"f:checksum/config":{},"f:prometheus.io/port":{},"f:prometheus.io/scrape":{}},
                 "f:generateName":{},
-                "f:labels":{".":{},"f:app.kubernetes.io/name":{},"f:pod-template-hash":{},"f:team":{}},
+                "f:labels":{".":{},"f:app":{},"f:pod-template-hash":{},"f:team":{}},
                 "f:ownerReferences":{".":{},"k:{\"uid\":\"<owner-uid>\"}":{}}},
             "f:spec":{
                 "f:containers":{"k:{\"name\":\"<app>\"}":{".":{},
@@ -396,3 +396,55 @@ const STATUS: &str = r#""status":{"phase":"Running",
             "imageID":"sha256:59afe19c2a4ba0ae3aa5b6f0a2a4c7d0d7a5b7d6a4f2e9c8b1d3f5a7092b4d6e",
             "containerID":"containerd://<sidecar-id>","started":true}],
     "qosClass":"Burstable"}"#;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use k8s_openapi::api::core::v1::Pod;
+
+    use super::*;
+
+    fn pod(write: impl FnOnce(&mut String)) -> (usize, Pod) {
+        let mut text = String::from("{");
+        write(&mut text);
+        text.push('}');
+        (text.len(), serde_json::from_str(&text).unwrap())
+    }
+
+    #[test]
+    fn pods_are_many_and_of_the_usual_size() {
+        let pods = Pods::new(2_000);
+        let (mut keys, mut bytes) = (HashSet::new(), 0);
+        for number in 0..pods.len() {
+            let (length, pod) = pod(|out| pods.write(out, number));
+            keys.insert((pod.metadata.namespace, pod.metadata.name, pod.metadata.uid));
+            bytes += length;
+        }
+        assert_eq!(keys.len(), pods.len());
+        let mean = bytes / pods.len();
+        assert!((5_700..6_000).contains(&mean), "{mean} bytes");
+    }
+
+    #[test]
+    fn updates_hit_every_pod_in_turn_with_rising_versions() {
+        let pods = Pods::new(50);
+        let mut keys = HashSet::new();
+        for update in 0..100 {
+            let (_, pod) = pod(|out| pods.write_update(out, update));
+            assert_eq!(pod.metadata.resource_version, Some((pods.list_version() + 1 + update).to_string()));
+            keys.insert(pod.metadata.uid);
+            assert_eq!(keys.len(), pods.len().min(update + 1));
+        }
+    }
+
+    #[test]
+    fn an_update_changes_the_status_and_not_the_pod() {
+        let pods = Pods::new(1);
+        let (_, before) = pod(|out| pods.write(out, 0));
+        let (_, after) = pod(|out| pods.write_update(out, 0));
+        assert_eq!(before.metadata.uid, after.metadata.uid);
+        assert_eq!(before.spec, after.spec);
+        assert_ne!(before.status, after.status);
+    }
+}

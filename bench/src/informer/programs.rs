@@ -13,16 +13,17 @@ pub(crate) struct Program {
     pub(crate) name: String,
     executable: PathBuf,
     arguments: &'static [&'static str],
+    environment: &'static [(&'static str, &'static str)],
 }
 
 impl Program {
     fn new(name: &str, executable: PathBuf, arguments: &'static [&'static str]) -> Self {
-        Program { name: name.to_owned(), executable, arguments }
+        Program { name: name.to_owned(), executable, arguments, environment: &[] }
     }
 
     pub(crate) fn command(&self, server: &str, objects: usize, updates: usize) -> Command {
         let mut command = Command::new(&self.executable);
-        command.args(self.arguments).args(["--server", server]);
+        command.envs(self.environment.iter().copied()).args(self.arguments).args(["--server", server]);
         command.args(["--objects", &objects.to_string(), "--updates", &updates.to_string()]);
         command
     }
@@ -35,7 +36,10 @@ pub(crate) fn build(names: &[String]) -> Result<Vec<Program>, Failure> {
     for name in names {
         match name.as_str() {
             "evenkeel" => programs.push(ours(bench)?),
-            "client-go" => programs.extend(client_go(bench)?),
+            "client-go" => programs.extend(client_go(bench, name, &[])?),
+            "client-go-list" => {
+                programs.extend(client_go(bench, name, &[("KUBE_FEATURE_WatchListClient", "false")])?);
+            }
             "kube-rs" | "kube-rs-streaming" => {
                 let executable = cargo_build(&bench.join("peers"), &["--bin", "informer"])?;
                 let streaming: &[&str] = if name == "kube-rs" { &[] } else { &["--streaming-lists"] };
@@ -59,7 +63,11 @@ fn ours(bench: &Path) -> Result<Program, Failure> {
     Ok(Program::new("stand-in", std::env::current_exe()?, &["informer-stand-in"]))
 }
 
-fn client_go(bench: &Path) -> Result<Option<Program>, Failure> {
+fn client_go(
+    bench: &Path,
+    name: &str,
+    environment: &'static [(&'static str, &'static str)],
+) -> Result<Option<Program>, Failure> {
     if Command::new("go").arg("version").stdout(Stdio::null()).status().is_err() {
         eprintln!("there is no Go here: client-go is left out");
         return Ok(None);
@@ -70,7 +78,7 @@ fn client_go(bench: &Path) -> Result<Option<Program>, Failure> {
     if !build.status()?.success() {
         return Err("client-go's program does not build".into());
     }
-    Ok(Some(Program::new("client-go", executable, &[])))
+    Ok(Some(Program { environment, ..Program::new(name, executable, &[]) }))
 }
 
 /// Builds something for release and tells where the executable is.

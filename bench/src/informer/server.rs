@@ -226,55 +226,58 @@ struct Watch {
 /// The client has gone away.
 struct Gone;
 
+/// What happens to a watch that waits.
+enum Next {
+    Do(Command),
+    Bookmark,
+    End,
+}
+
 impl Watch {
     async fn run(self, mut commands: broadcast::Receiver<Command>) {
+        // There is nobody to tell that the client has gone away.
+        let _ = self.serve(&mut commands).await;
+    }
+
+    async fn serve(&self, commands: &mut broadcast::Receiver<Command>) -> Result<(), Gone> {
         let mut version = self.server.pods.list_version();
-        if self.initial && self.send_initial(version).await.is_err() {
-            return;
+        if self.initial {
+            self.send_all(&self.server.added, self.server.added.len()).await?;
+            self.send(bookmark_at(version, true)).await?;
         }
         loop {
-            let bookmark = tokio::time::sleep(BOOKMARKS);
-            let end = async {
-                match self.end {
-                    Some(end) => tokio::time::sleep_until(end).await,
-                    None => std::future::pending().await,
-                }
-            };
             self.server.waiting.fetch_add(1, Ordering::AcqRel);
-            let command = tokio::select! {
-                command = commands.recv() => command.ok(),
-                () = self.events.closed() => None,
-                () = end => None,
-                () = bookmark => {
-                    self.server.waiting.fetch_sub(1, Ordering::AcqRel);
-                    if self.bookmarks && self.send(bookmark_at(version, false)).await.is_err() {
-                        return;
-                    }
-                    continue;
-                }
-            };
+            let next = self.next(commands).await;
             self.server.waiting.fetch_sub(1, Ordering::AcqRel);
-            match command {
-                None => return,
-                Some(Command::Relist) => {
-                    let expired =
-                        json!({"type": "ERROR", "object": status("too old resource version", "Expired", 410)});
-                    let _ = self.send(format!("{expired}\n").into()).await;
-                    return;
-                }
-                Some(Command::Storm(updates, count)) => {
-                    if self.send_all(&updates, count).await.is_err() {
-                        return;
-                    }
+            match next {
+                Next::Do(Command::Storm(updates, count)) => {
+                    self.send_all(&updates, count).await?;
                     version = version.max(self.server.pods.list_version() + count);
                 }
+                Next::Do(Command::Relist) => {
+                    let expired = status("too old resource version", "Expired", 410);
+                    return self.send(line("ERROR", &expired)).await;
+                }
+                Next::Bookmark if self.bookmarks => self.send(bookmark_at(version, false)).await?,
+                Next::Bookmark => {}
+                Next::End => return Ok(()),
             }
         }
     }
 
-    async fn send_initial(&self, version: usize) -> Result<(), Gone> {
-        self.send_all(&self.server.added, self.server.added.len()).await?;
-        self.send(bookmark_at(version, true)).await
+    async fn next(&self, commands: &mut broadcast::Receiver<Command>) -> Next {
+        let end = async {
+            match self.end {
+                Some(end) => tokio::time::sleep_until(end).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            command = commands.recv() => command.map_or(Next::End, Next::Do),
+            () = self.events.closed() => Next::End,
+            () = end => Next::End,
+            () = tokio::time::sleep(BOOKMARKS) => Next::Bookmark,
+        }
     }
 
     /// Each event is a frame of its own, as API servers send them.
@@ -306,7 +309,12 @@ fn bookmark_at(version: usize, end_of_initial: bool) -> Bytes {
     let pod = json!({
         "kind": "Pod", "apiVersion": "v1", "metadata": metadata, "spec": {"containers": null}, "status": {}
     });
-    format!("{}\n", json!({"type": "BOOKMARK", "object": pod})).into()
+    line("BOOKMARK", &pod)
+}
+
+/// An event as API servers write it: what it is comes first.
+fn line(kind: &str, object: &Value) -> Bytes {
+    format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n").into()
 }
 
 fn status(message: &str, reason: &str, code: u16) -> Value {
