@@ -27,9 +27,6 @@ use crate::{Deleted, Object};
 /// Changes of more objects than this are not repeated on the previous version.
 const LARGE: usize = 4096;
 
-/// How many objects are looked at before they are cloned.
-const AHEAD: usize = 16;
-
 /// One write of a transaction.
 #[derive(Debug)]
 pub(crate) enum Write {
@@ -119,7 +116,9 @@ impl Table {
 
     pub(crate) fn list(&self) -> Vec<Object> {
         let state = self.snapshot();
-        clone_all(state.iter(), state.facts.objects)
+        let mut objects = Vec::with_capacity(state.facts.objects);
+        objects.extend(state.iter().cloned());
+        objects
     }
 
     pub(crate) fn keys(&self) -> Vec<ObjectKey> {
@@ -129,7 +128,9 @@ impl Table {
     pub(crate) fn by_index(&self, name: &str, value: &str) -> Option<Vec<Object>> {
         let state = self.snapshot();
         let slots = state.slots_by_index(name, value)?;
-        Some(clone_all(slots.iter().filter_map(|slot| state.object(*slot)), slots.len()))
+        let mut objects = Vec::with_capacity(slots.len());
+        objects.extend(slots.iter().filter_map(|slot| state.object(*slot)).cloned());
+        Some(objects)
     }
 
     /// How often objects have been written.
@@ -350,23 +351,6 @@ impl Writer {
         }
         self.previous = Some(previous);
     }
-}
-
-/// Clones objects that lie all over the memory.
-///
-/// A reference count can only be waited for, one after the other, while plain reads overlap: so each object is looked at
-/// a little before it is counted.
-fn clone_all<'a>(objects: impl Iterator<Item = &'a Object> + Clone, count: usize) -> Vec<Object> {
-    let mut ahead = objects.clone();
-    let mut look = || ahead.next().map_or(0, |object| object.key().as_str().len());
-    let mut seen = (0..AHEAD).map(|_| look()).sum::<usize>();
-    let mut all = Vec::with_capacity(count);
-    all.extend(objects.map(|object| {
-        seen = seen.wrapping_add(look());
-        object.clone()
-    }));
-    std::hint::black_box(seen);
-    all
 }
 
 /// How a list differs from what is stored.
