@@ -37,7 +37,7 @@ struct Options {
     #[command(flatten)]
     peer: peer::Peer,
     #[command(flatten)]
-    store: store::Store,
+    store: store::Options,
     #[command(flatten)]
     informer: informer::Options,
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use clap::Args;
-use evenkeel_cache::{Index, Indexer, Obj, ResourceInfo, ResourceVersion};
+use evenkeel_cache::{Index, Obj, ResourceInfo, ResourceVersion, Store};
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 
@@ -18,7 +18,7 @@ const SLICES: usize = 5;
 
 /// The store's case.
 #[derive(Debug, Args)]
-pub(crate) struct Store {
+pub(crate) struct Options {
     /// How many objects the store case stores.
     #[arg(long, default_value_t = 50_000)]
     objects: usize,
@@ -90,7 +90,7 @@ fn print(name: &str, threads: usize, unit: &str, figure: f64) {
     println!("{}", json!({"case": name, "threads": threads, unit: figure}));
 }
 
-pub(crate) fn store(options: &Store) -> Result<(), Failure> {
+pub(crate) fn store(options: &Options) -> Result<(), Failure> {
     let count = options.objects;
     let info = Arc::new(ResourceInfo::of::<Pod>());
     let old = (0..count).map(|number| pod(&info, number, number + 1)).collect::<Result<Vec<_>, _>>()?;
@@ -99,7 +99,7 @@ pub(crate) fn store(options: &Store) -> Result<(), Failure> {
     let version = ResourceVersion::new("1");
 
     let before = report::resident();
-    let store = Indexer::new([Index::namespace(), Index::by_path("node", "spec.nodeName")]);
+    let store = Store::new([Index::namespace(), Index::by_path("node", "spec.nodeName")]);
     store.replace(old.iter().cloned(), version.clone());
     print("memory", 1, "bytes_per_object", (report::resident() - before) as f64 / count as f64);
 

@@ -13,7 +13,7 @@
 //! - [`reflector`]: lists, watches, survives everything that happens to a watch, and writes what it hears.
 //! - [`queue`]: what lies between reflector and store: `DeltaFifo`, keyed, and
 //!   `OrderedQueue`, in the order of the watch.
-//! - [`store`]: [`Indexer`], the objects by key and by any number of indexes.
+//! - [`store`]: [`Indexer`], the objects by key and by any number of indexes, and [`Store`], which can be written too.
 //! - [`lister`]: [`Lister`], reads of what an informer has.
 //! - `factory`: `InformerFactory`, one informer for each kind, with the feature `client`.
 //! - [`mutation_cache`]: one's own writes on top of an indexer; [`ttl_store`]: objects that are forgotten after a while.
@@ -31,9 +31,9 @@
 //! - What is stored is shared by all readers and cannot be changed by any of them, so nothing has to watch out for it:
 //!
 //!   ```compile_fail,E0594
-//!   # use evenkeel_cache::Indexer;
+//!   # use evenkeel_cache::Store;
 //!   # use k8s_openapi::api::core::v1::Pod;
-//!   let pods = Indexer::<Pod>::new([]);
+//!   let pods = Store::<Pod>::new([]);
 //!   if let Some(pod) = pods.get("ns/web-0") {
 //!       pod.typed().unwrap().metadata.name = None; // a shared value cannot be assigned to
 //!   }
@@ -73,7 +73,7 @@ pub use handler::{Delivery, Filter, Handler, HandlerFuncs, HandlerOptions, OnPan
 pub use informer::{Registration, SharedInformer, Subscription};
 pub use lister::{Lister, NamespaceLister};
 pub use source::ListerWatcher;
-pub use store::{Index, Indexer, Snapshot};
+pub use store::{Index, Indexer, Snapshot, Store};
 
 use evenkeel_core::Untyped;
 

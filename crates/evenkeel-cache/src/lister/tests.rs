@@ -134,8 +134,8 @@ fn lst_009_one_lister_is_for_all_kinds() {
 #[test]
 fn fac_014_what_is_missing_is_spelled_as_the_server_does() {
     let info = Arc::new(ResourceInfo::of::<Deployment>());
-    let typed: Lister<Deployment> = Lister::over(&Indexer::new([]), &info);
-    let dynamic: Lister<serde_json::Value> = Lister::over(&Indexer::new([]), &info);
+    let typed: Lister<Deployment> = Lister::over(&crate::Store::new([]), &info);
+    let dynamic: Lister<serde_json::Value> = Lister::over(&crate::Store::new([]), &info);
     let spelled = "deployments.apps \"web\" not found";
     assert_eq!(typed.require("ns/web").unwrap_err().to_string(), spelled);
     assert_eq!(dynamic.namespace("ns").unwrap().require("web").unwrap_err().to_string(), spelled);

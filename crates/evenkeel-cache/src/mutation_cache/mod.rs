@@ -34,11 +34,11 @@ const TTL: Duration = Duration::from_secs(5 * 60);
 ///
 /// ```
 /// use evenkeel_cache::mutation_cache::MutationCache;
-/// use evenkeel_cache::{Indexer, Obj, ResourceInfo};
+/// use evenkeel_cache::{Obj, ResourceInfo, Store};
 /// use k8s_openapi::api::core::v1::Pod;
 ///
-/// let stored = Indexer::<Pod>::new([]);
-/// let pods = MutationCache::new(stored).including_adds();
+/// let stored = Store::<Pod>::new([]);
+/// let pods = MutationCache::new(stored.indexer()).including_adds();
 /// let json = r#"{"metadata": {"name": "a", "resourceVersion": "7"}}"#;
 /// pods.mutation(Obj::from_json(&ResourceInfo::of::<Pod>().into(), json)?);
 /// assert_eq!(pods.get("a").unwrap().resource_version(), "7");

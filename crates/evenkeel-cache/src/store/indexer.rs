@@ -9,46 +9,31 @@ use evenkeel_core::{Obj, ObjectKey, ResourceVersion};
 
 use super::index::{Index, IndexError};
 use super::snapshot::Snapshot;
-use super::table::{Table, Write};
+use super::table::Table;
 use super::values::Values;
 use super::waiters::StoreStopped;
-use crate::Deleted;
 
-/// The objects of one kind, by key and by any number of indexes. Cheap to clone; clones share the objects.
+/// The objects of one kind, by key and by any number of indexes, to be read. Cheap to clone; clones share the objects.
 ///
-/// - Objects are told apart by namespace and name alone, and never change: to change one is to put another.
+/// - Objects are told apart by namespace and name alone, and never change.
 /// - Reads take no lock and never wait, whatever is being written. Each sees one state, with all of a transaction or
 ///   nothing of it; [`snapshot`](Self::snapshot) answers several questions from one state, and by reference.
-/// - Writers take turns. What they write is seen by every read that begins after they return.
-/// - An informer's indexer is written by the informer. Whatever else is written to it lasts until the informer hears of
-///   the object.
-/// - The store keeps room for as many objects as it ever held, about 100 bytes for each; objects themselves go when they
-///   are replaced or removed, at the latest with the next write, unless somebody still has them.
+/// - Who writes has the [`Store`](super::Store) behind it: an informer keeps its own to itself.
 ///
 /// ```
-/// use std::sync::Arc;
-/// use evenkeel_cache::{Index, Indexer, Obj, ResourceInfo};
-/// use k8s_openapi::api::core::v1::Pod;
-///
-/// let info = Arc::new(ResourceInfo::of::<Pod>());
-/// let pod = r#"{"metadata": {"namespace": "ns", "name": "web-0", "resourceVersion": "7"}, "spec": {"nodeName": "n1"}}"#;
-/// let pods: Indexer<Pod> = Indexer::new([Index::by_path("node", "spec.nodeName")]);
-/// pods.put(Obj::from_json(&info, pod)?);
-/// assert_eq!(pods.by_index("node", "n1")?[0].key().as_str(), "ns/web-0");
-/// assert_eq!(pods.resource_version().as_str(), "7");
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # fn example(pods: evenkeel_cache::Indexer<k8s_openapi::api::core::v1::Pod>) -> Result<(), evenkeel_cache::store::IndexError> {
+/// for pod in pods.by_index("node", "n1")? {
+///     println!("{} {:?}", pod.key(), pod.path("status.phase"));
+/// }
+/// # Ok(())
+/// # }
 /// ```
 pub struct Indexer<K> {
-    table: Arc<Table>,
+    pub(super) table: Arc<Table>,
     kind: PhantomData<fn() -> K>,
 }
 
 impl<K> Indexer<K> {
-    /// An empty one with these indexes. Of indexes with the same name the last counts.
-    pub fn new(indexes: impl IntoIterator<Item = Index<K>>) -> Self {
-        Self::over(Arc::new(Table::new(indexes.into_iter().map(Index::cast).collect())))
-    }
-
     pub(crate) fn over(table: Arc<Table>) -> Self {
         Indexer { table, kind: PhantomData }
     }
@@ -171,89 +156,8 @@ impl<K> Indexer<K> {
     }
 }
 
-/// Writes.
-impl<K> Indexer<K> {
-    /// Stores an object, whether its key is known or not; answers with what was there before. This is client-go's `Add`
-    /// and its `Update`.
-    pub fn put(&self, object: Obj<K>) -> Option<Obj<K>> {
-        self.write(Write::Put(object.cast()))
-    }
-
-    /// Removes the object with this key, if there is one, and answers with it. The store's version stays.
-    pub fn remove(&self, key: &ObjectKey) -> Option<Obj<K>> {
-        self.delete(Deleted::Missed { key: key.clone(), last_known: None })
-    }
-
-    /// Removes an object that is gone, and answers with what was stored. If its deletion was seen, the store has reached
-    /// the version of that.
-    pub fn delete(&self, deleted: Deleted<K>) -> Option<Obj<K>> {
-        self.write(Write::Remove(deleted.cast()))
-    }
-
-    /// Makes these all the objects there are, and this the version of the store. Of objects with the same key the last
-    /// counts. Readers are not held up while it is prepared.
-    pub fn replace(&self, objects: impl IntoIterator<Item = Obj<K>>, version: ResourceVersion) {
-        let objects: Vec<_> = objects.into_iter().map(Obj::cast).collect();
-        self.table.replace(&objects, version);
-    }
-
-    /// Nothing has happened up to this version.
-    pub fn bookmark(&self, version: &ResourceVersion) {
-        self.table.bookmark(version);
-    }
-
-    /// Makes several writes at once, in order: readers see none of them or all. Answers with what was there before each.
-    ///
-    /// The function only says what to write. Nothing is written before it returns, or if it panics.
-    ///
-    /// ```
-    /// # use evenkeel_cache::{Indexer, Obj, ObjectKey};
-    /// # use k8s_openapi::api::core::v1::Pod;
-    /// # fn example(pods: Indexer<Pod>, new: Obj<Pod>) {
-    /// let before = pods.transaction(|tx| {
-    ///     tx.put(new);
-    ///     tx.remove(&ObjectKey::namespaced("ns", "old"));
-    /// });
-    /// assert_eq!(before.len(), 2);
-    /// # }
-    /// ```
-    pub fn transaction(&self, write: impl FnOnce(&mut Transaction<K>)) -> Vec<Option<Obj<K>>> {
-        let mut transaction = Transaction { writes: Vec::new(), kind: PhantomData };
-        write(&mut transaction);
-        self.table.transaction(transaction.writes).into_iter().map(|object| object.map(Obj::cast)).collect()
-    }
-
-    fn write(&self, write: Write) -> Option<Obj<K>> {
-        self.table.transaction(vec![write]).pop().flatten().map(Obj::cast)
-    }
-}
-
 fn unknown(name: &str) -> IndexError {
     IndexError::Unknown { name: name.into() }
-}
-
-/// The writes of one [`Indexer::transaction`].
-#[derive(Debug)]
-pub struct Transaction<K> {
-    writes: Vec<Write>,
-    kind: PhantomData<fn() -> K>,
-}
-
-impl<K> Transaction<K> {
-    /// Stores an object, whether its key is known or not.
-    pub fn put(&mut self, object: Obj<K>) {
-        self.writes.push(Write::Put(object.cast()));
-    }
-
-    /// Removes the object with this key, if there is one.
-    pub fn remove(&mut self, key: &ObjectKey) {
-        self.delete(Deleted::Missed { key: key.clone(), last_known: None });
-    }
-
-    /// Removes an object that is gone.
-    pub fn delete(&mut self, deleted: Deleted<K>) {
-        self.writes.push(Write::Remove(deleted.cast()));
-    }
 }
 
 impl<K> Clone for Indexer<K> {

@@ -1,8 +1,9 @@
-//! The objects themselves: [`Indexer`].
+//! The objects themselves: [`Indexer`] to read them, [`Store`] to write them too.
 
 mod edit;
 mod index;
 mod indexer;
+mod owned;
 mod paged;
 mod snapshot;
 mod state;
@@ -11,7 +12,8 @@ mod values;
 mod waiters;
 
 pub use index::{Index, IndexError, NAMESPACE_INDEX};
-pub use indexer::{Indexer, Transaction};
+pub use indexer::Indexer;
+pub use owned::{Store, Transaction};
 pub use snapshot::Snapshot;
 pub(crate) use table::{Table, Write};
 pub use waiters::StoreStopped;

@@ -6,10 +6,10 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use super::{all, object, told, untyped, version};
 use crate::Deleted;
 use crate::store::table::Table;
-use crate::store::{Index, Indexer};
+use crate::store::{Index, Store};
 
-fn store() -> Indexer<ConfigMap> {
-    Indexer::new([])
+fn store() -> Store<ConfigMap> {
+    Store::new([])
 }
 
 fn missed(key: &str) -> Deleted<ConfigMap> {
@@ -140,7 +140,7 @@ fn sto_007_a_replacement_says_what_was_there_and_what_is_gone() {
 
 #[test]
 fn sto_009_a_snapshot_is_one_state_for_all_questions() {
-    let store: Indexer<ConfigMap> = Indexer::new([Index::namespace()]);
+    let store: Store<ConfigMap> = Store::new([Index::namespace()]);
     store.put(object("ns/a", "1", ""));
     store.put(object("ns/b", "2", ""));
     let snapshot = store.snapshot();
@@ -168,8 +168,7 @@ fn sto_010_what_is_handed_out_is_shared_and_cannot_be_changed() {
 #[test]
 fn sto_013_indexes_that_are_added_later_are_not_added_to_what_the_store_was_made_from() {
     let indexes = [Index::namespace()];
-    let (one, other): (Indexer<ConfigMap>, Indexer<ConfigMap>) =
-        (Indexer::new(indexes.clone()), Indexer::new(indexes.clone()));
+    let (one, other): (Store<ConfigMap>, Store<ConfigMap>) = (Store::new(indexes.clone()), Store::new(indexes.clone()));
     one.add_indexes([Index::label("app")]).unwrap();
     assert_eq!((one.index_names().len(), other.index_names().len(), indexes.len()), (2, 1, 1));
 }

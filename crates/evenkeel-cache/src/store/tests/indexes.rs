@@ -8,7 +8,7 @@ use evenkeel_core::{Obj, ResourceInfo};
 use k8s_openapi::api::core::v1::ConfigMap;
 
 use super::{all, group, object, told, version};
-use crate::store::{Index, IndexError, Indexer, NAMESPACE_INDEX};
+use crate::store::{Index, IndexError, NAMESPACE_INDEX, Store};
 
 fn by_group() -> Index<ConfigMap> {
     Index::by_path("group", "data.group")
@@ -22,11 +22,11 @@ fn by_letter() -> Index<ConfigMap> {
     })
 }
 
-fn letter(store: &Indexer<ConfigMap>, value: &str) -> Vec<String> {
+fn letter(store: &Store<ConfigMap>, value: &str) -> Vec<String> {
     told(store.by_index("letter", value).unwrap())
 }
 
-fn values(store: &Indexer<ConfigMap>, name: &str) -> Vec<String> {
+fn values(store: &Store<ConfigMap>, name: &str) -> Vec<String> {
     let mut values = store.index_values(name);
     values.sort();
     values
@@ -38,7 +38,7 @@ fn unknown(name: &str) -> IndexError {
 
 #[test]
 fn idx_001_names_values_and_keys_are_three_things() {
-    let store = Indexer::new([by_group(), Index::namespace()]);
+    let store = Store::new([by_group(), Index::namespace()]);
     store.put(object("group/namespace", "1", "group/namespace"));
     assert_eq!(group(&store, "group/namespace"), ["group/namespace@1"]);
     assert_eq!(told(store.by_index(NAMESPACE_INDEX, "group").unwrap()), ["group/namespace@1"]);
@@ -47,7 +47,7 @@ fn idx_001_names_values_and_keys_are_three_things() {
 
 #[test]
 fn idx_002_no_value_one_or_many() {
-    let store = Indexer::new([by_letter()]);
+    let store = Store::new([by_letter()]);
     for (key, text) in [("none", ""), ("one", "a"), ("many", "abc"), ("twice", "aa")] {
         store.put(object(key, "1", text));
     }
@@ -60,7 +60,7 @@ fn idx_002_no_value_one_or_many() {
 
 #[test]
 fn idx_003_an_update_moves_the_object_to_its_new_values() {
-    let store = Indexer::new([by_group(), by_letter()]);
+    let store = Store::new([by_group(), by_letter()]);
     store.put(object("x", "1", "ab"));
     store.put(object("y", "1", "ab"));
     store.put(object("x", "2", "bc"));
@@ -72,7 +72,7 @@ fn idx_003_an_update_moves_the_object_to_its_new_values() {
 
 #[test]
 fn idx_004_an_insert_adds_and_a_removal_takes_away() {
-    let store = Indexer::new([by_group()]);
+    let store = Store::new([by_group()]);
     store.put(object("x", "1", "a"));
     store.put(object("y", "1", "a"));
     assert_eq!(group(&store, "a"), ["x@1", "y@1"]);
@@ -82,7 +82,7 @@ fn idx_004_an_insert_adds_and_a_removal_takes_away() {
 
 #[test]
 fn idx_005_a_value_goes_with_its_last_object() {
-    let store = Indexer::new([by_group()]);
+    let store = Store::new([by_group()]);
     store.put(object("x", "1", "a"));
     store.put(object("y", "1", "a"));
     store.put(object("z", "1", "b"));
@@ -97,7 +97,7 @@ fn idx_005_a_value_goes_with_its_last_object() {
 
 #[test]
 fn idx_006_an_unknown_value_is_empty_and_an_unknown_index_an_error() {
-    let store = Indexer::new([by_group()]);
+    let store = Store::new([by_group()]);
     store.put(object("x", "1", "a"));
     assert!(group(&store, "b").is_empty());
     assert_eq!(store.by_index("nope", "a").unwrap_err(), unknown("nope"));
@@ -107,7 +107,7 @@ fn idx_006_an_unknown_value_is_empty_and_an_unknown_index_an_error() {
 
 #[test]
 fn idx_007_the_keys_under_a_value_ascend() {
-    let store = Indexer::new([by_group()]);
+    let store = Store::new([by_group()]);
     for key in ["c", "ns/a", "a", "b"] {
         store.put(object(key, "1", "a"));
     }
@@ -119,7 +119,7 @@ fn idx_007_the_keys_under_a_value_ascend() {
 
 #[test]
 fn idx_008_objects_that_share_a_value_each_once() {
-    let store = Indexer::new([by_letter()]);
+    let store = Store::new([by_letter()]);
     for (key, text) in [("x", "ab"), ("y", "bc"), ("z", "d")] {
         store.put(object(key, "1", text));
     }
@@ -130,7 +130,7 @@ fn idx_008_objects_that_share_a_value_each_once() {
 
 #[test]
 fn idx_009_the_values_of_an_unknown_index_are_none() {
-    let store = Indexer::new([by_group()]);
+    let store = Store::new([by_group()]);
     store.put(object("x", "1", "a"));
     store.put(object("y", "1", "b"));
     assert_eq!(values(&store, "group"), ["a", "b"]);
@@ -139,7 +139,7 @@ fn idx_009_the_values_of_an_unknown_index_are_none() {
 
 #[test]
 fn idx_010_an_index_that_comes_later_has_what_was_there_before() {
-    let store = Indexer::new([Index::namespace()]);
+    let store = Store::new([Index::namespace()]);
     for (key, text) in [("ns/x", "a"), ("ns/y", "b"), ("ns/z", "a")] {
         store.put(object(key, "1", text));
     }
@@ -156,7 +156,7 @@ fn idx_010_an_index_that_comes_later_has_what_was_there_before() {
 
 #[test]
 fn idx_010_objects_that_are_written_while_an_index_is_made_are_in_it() {
-    let store = Indexer::new([]);
+    let store = Store::new([]);
     store.put(object("x", "1", "a"));
     store.put(object("gone", "1", "a"));
     let (calls, other) = (Arc::new(AtomicUsize::new(0)), store.clone());
@@ -178,7 +178,7 @@ fn idx_010_objects_that_are_written_while_an_index_is_made_are_in_it() {
 
 #[test]
 fn idx_011_a_name_that_is_taken_adds_nothing() {
-    let store = Indexer::new([by_group()]);
+    let store = Store::new([by_group()]);
     store.put(object("x", "1", "a"));
     let conflict = store.add_indexes([by_letter(), by_group()]).unwrap_err();
     assert_eq!(conflict, IndexError::Conflict { name: "group".into() });
@@ -191,7 +191,7 @@ fn idx_011_a_name_that_is_taken_adds_nothing() {
 
 #[test]
 fn idx_012_a_store_without_indexes_can_get_some() {
-    let store = Indexer::new([]);
+    let store = Store::new([]);
     store.add_indexes([by_group()]).unwrap();
     store.put(object("x", "1", "a"));
     assert_eq!(group(&store, "a"), ["x@1"]);
@@ -205,10 +205,10 @@ fn idx_013_a_function_that_panics_leaves_the_store_as_it_was() {
             [object.resource_version().to_owned()]
         })
     };
-    let store = Indexer::new([by_group(), picky("picky")]);
+    let store = Store::new([by_group(), picky("picky")]);
     store.put(object("x", "1", "a"));
     for attempt in [
-        Box::new(|store: &Indexer<ConfigMap>| drop(store.put(object("x", "13", "b")))) as Box<dyn Fn(&Indexer<_>)>,
+        Box::new(|store: &Store<ConfigMap>| drop(store.put(object("x", "13", "b")))) as Box<dyn Fn(&Store<_>)>,
         Box::new(|store| store.replace([object("y", "2", "b"), object("x", "13", "b")], version("14"))),
         Box::new(|store| {
             store.transaction(|tx| {
@@ -221,7 +221,7 @@ fn idx_013_a_function_that_panics_leaves_the_store_as_it_was() {
         assert_eq!((all(&store), group(&store, "b")), (vec!["x@1".to_owned()], vec![]));
         assert_eq!(store.resource_version(), version("1"));
     }
-    let plain = Indexer::new([by_group()]);
+    let plain = Store::new([by_group()]);
     plain.put(object("x", "13", "a"));
     assert!(catch_unwind(AssertUnwindSafe(|| plain.add_indexes([picky("other")]))).is_err());
     assert_eq!(plain.index_names(), ["group"]);
@@ -231,7 +231,7 @@ fn idx_013_a_function_that_panics_leaves_the_store_as_it_was() {
 
 #[test]
 fn idx_013_an_object_that_does_not_decode_is_found_under_nothing_and_counted() {
-    let store = Indexer::new([by_letter(), Index::namespace()]);
+    let store = Store::new([by_letter(), Index::namespace()]);
     let odd = |version: &str| {
         let json = format!(
             r#"{{"metadata": {{"namespace": "ns", "name": "odd", "resourceVersion": "{version}"}}, "data": 7}}"#
@@ -261,7 +261,7 @@ fn idx_014_values_are_remembered_not_found_out_again() {
     let fickle = Index::by_object("fickle", move |_: &Obj<ConfigMap>| {
         [format!("answer-{}", counted.fetch_add(1, Ordering::Relaxed))]
     });
-    let store = Indexer::new([fickle]);
+    let store = Store::new([fickle]);
     store.put(object("x", "1", ""));
     store.put(object("x", "2", ""));
     assert_eq!(turn.load(Ordering::Relaxed), 2, "asked once for each object");
@@ -272,7 +272,7 @@ fn idx_014_values_are_remembered_not_found_out_again() {
 
 #[test]
 fn idx_015_a_replacement_leaves_no_value_of_what_is_gone() {
-    let store = Indexer::new([by_group()]);
+    let store = Store::new([by_group()]);
     let kept = object("kept", "1", "a");
     store.put(kept.clone());
     store.put(object("moved", "2", "a"));
@@ -284,7 +284,7 @@ fn idx_015_a_replacement_leaves_no_value_of_what_is_gone() {
 
 #[test]
 fn idx_016_the_names_of_the_indexes_are_a_copy() {
-    let store: Indexer<ConfigMap> = Indexer::new([Index::namespace()]);
+    let store: Store<ConfigMap> = Store::new([Index::namespace()]);
     let names = store.index_names();
     store.add_indexes([by_group()]).unwrap();
     assert_eq!((names.len(), store.index_names()), (1, vec!["namespace".to_owned(), "group".to_owned()]));
@@ -292,7 +292,7 @@ fn idx_016_the_names_of_the_indexes_are_a_copy() {
 
 #[test]
 fn idx_017_the_namespace_is_one_value_and_empty_without_one() {
-    let store = Indexer::new([Index::namespace()]);
+    let store = Store::new([Index::namespace()]);
     store.put(object("ns/x", "1", ""));
     store.put(object("y", "1", ""));
     assert_eq!(values(&store, NAMESPACE_INDEX), ["", "ns"]);
@@ -301,7 +301,7 @@ fn idx_017_the_namespace_is_one_value_and_empty_without_one() {
 
 #[test]
 fn idx_018_removing_by_key_does_not_move_the_version() {
-    let store = Indexer::new([by_group()]);
+    let store = Store::new([by_group()]);
     store.put(object("x", "5", "a"));
     store.remove(&"x".parse().unwrap());
     assert!(store.is_empty() && group(&store, "a").is_empty());
@@ -310,8 +310,8 @@ fn idx_018_removing_by_key_does_not_move_the_version() {
 
 #[test]
 fn idx_019_an_index_is_of_the_kind_of_its_store() {
-    let store: Indexer<ConfigMap> =
-        Indexer::new([Index::by("immutable", |map: &ConfigMap| map.immutable.map(|value| value.to_string()))]);
+    let store: Store<ConfigMap> =
+        Store::new([Index::by("immutable", |map: &ConfigMap| map.immutable.map(|value| value.to_string()))]);
     let json = r#"{"metadata": {"name": "x", "resourceVersion": "1"}, "immutable": true}"#;
     store.put(Obj::from_json(&Arc::new(ResourceInfo::of::<ConfigMap>()), json).unwrap());
     store.put(object("y", "2", ""));
@@ -322,8 +322,8 @@ fn idx_019_an_index_is_of_the_kind_of_its_store() {
 
 #[test]
 fn the_indexes_that_come_ready_made() {
-    let store: Indexer<ConfigMap> =
-        Indexer::new([Index::label("app"), Index::owner("owner"), Index::controller("controller")]);
+    let store: Store<ConfigMap> =
+        Store::new([Index::label("app"), Index::owner("owner"), Index::controller("controller")]);
     let json = r#"{"metadata": {"name": "x", "resourceVersion": "1", "labels": {"app": "web"}, "ownerReferences": [
         {"apiVersion": "v1", "kind": "A", "name": "a", "uid": "u-a"},
         {"apiVersion": "v1", "kind": "B", "name": "b", "uid": "u-b", "controller": true}]}}"#;
@@ -336,7 +336,7 @@ fn the_indexes_that_come_ready_made() {
 
 #[test]
 fn of_two_indexes_with_one_name_the_last_counts() {
-    let store = Indexer::new([Index::by_path("group", "metadata.name"), Index::namespace(), by_group()]);
+    let store = Store::new([Index::by_path("group", "metadata.name"), Index::namespace(), by_group()]);
     store.put(object("ns/x", "1", "a"));
     assert_eq!(store.index_names(), ["namespace", "group"]);
     assert_eq!(values(&store, "group"), ["a"]);

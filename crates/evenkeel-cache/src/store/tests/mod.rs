@@ -12,7 +12,7 @@ use evenkeel_core::{Obj, ResourceInfo, ResourceVersion, Untyped};
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
 
-use super::Indexer;
+use super::Store;
 use crate::Object;
 
 /// A config map whose data has a `group`, by which tests index.
@@ -41,11 +41,11 @@ fn told<K>(objects: impl IntoIterator<Item = Obj<K>>) -> Vec<String> {
     all
 }
 
-fn all<K>(store: &Indexer<K>) -> Vec<String> {
+fn all<K>(store: &Store<K>) -> Vec<String> {
     told(store.list())
 }
 
 /// A group of objects, as their index by group says.
-fn group(store: &Indexer<ConfigMap>, value: &str) -> Vec<String> {
+fn group(store: &Store<ConfigMap>, value: &str) -> Vec<String> {
     told(store.by_index("group", value).unwrap())
 }

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use proptest::prelude::*;
 
 use super::{object, told, version};
-use crate::store::{Index, Indexer, Snapshot};
+use crate::store::{Index, Snapshot, Store};
 use crate::{Deleted, Obj};
 
 #[derive(Clone, Debug)]
@@ -139,7 +139,7 @@ fn write(action: Action, model: &mut Model) -> Result<Obj<ConfigMap>, Deleted<Co
     }
 }
 
-fn act(action: Action, model: &mut Model, store: &Indexer<ConfigMap>) {
+fn act(action: Action, model: &mut Model, store: &Store<ConfigMap>) {
     match action {
         Action::Transaction(actions) => {
             let mut expected = Vec::new();
@@ -196,7 +196,7 @@ proptest! {
         first in prop::collection::btree_set(0..4_u8, 0..3),
         actions in prop::collection::vec(action(), 1..60),
     ) {
-        let store = Indexer::new(first.iter().map(|number| index(*number)));
+        let store = Store::new(first.iter().map(|number| index(*number)));
         let indexes = first.iter().map(|number| INDEXES[*number as usize]).collect();
         let mut model = Model { indexes, ..Model::default() };
         let mut kept: Vec<(Model, Snapshot<ConfigMap>)> = Vec::new();

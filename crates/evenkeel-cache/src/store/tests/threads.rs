@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 
 use super::{object, version};
 use crate::Obj;
-use crate::store::{Index, Indexer, Snapshot};
+use crate::store::{Index, Snapshot, Store};
 
 const PAIRS: usize = 20;
 
@@ -40,7 +40,7 @@ fn check(seen: &Snapshot<ConfigMap>) {
 
 #[test]
 fn txn_001_readers_see_all_of_a_transaction_or_none() {
-    let store: Indexer<ConfigMap> = Indexer::new([Index::namespace(), Index::by_path("group", "data.group")]);
+    let store: Store<ConfigMap> = Store::new([Index::namespace(), Index::by_path("group", "data.group")]);
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for _ in 0..3 {

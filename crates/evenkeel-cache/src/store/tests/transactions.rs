@@ -10,10 +10,10 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use super::{all, object, untyped, version};
 use crate::Deleted;
 use crate::store::table::{Table, Write};
-use crate::store::{Index, Indexer, StoreStopped};
+use crate::store::{Index, Store, StoreStopped};
 
-fn store() -> Indexer<ConfigMap> {
-    Indexer::new([Index::namespace()])
+fn store() -> Store<ConfigMap> {
+    Store::new([Index::namespace()])
 }
 
 fn missed(key: &str) -> Deleted<ConfigMap> {
@@ -142,7 +142,7 @@ fn a_version_that_is_reached_is_not_waited_for() {
 
 #[tokio::test]
 async fn whoever_waits_is_woken_by_whatever_brings_the_version() {
-    type Bring = fn(&Indexer<ConfigMap>);
+    type Bring = fn(&Store<ConfigMap>);
     let ways: [Bring; 4] = [
         |store| drop(store.put(object("x", "12", ""))),
         |store| drop(store.delete(Deleted::Observed(object("x", "13", "")))),
