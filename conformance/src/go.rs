@@ -58,7 +58,7 @@ enum Line {
     Notification {
         informer: String,
         #[serde(flatten)]
-        notification: Notification,
+        notification: Box<Notification>,
     },
 }
 
@@ -103,7 +103,7 @@ async fn listen(mut child: Child, stdout: ChildStdout, shared: Arc<Shared>) {
             Ok(Line::Notification { informer, notification }) => {
                 let journal = shared.lock().journals.get(&informer).cloned();
                 if let Some(journal) = journal {
-                    journal.push(notification);
+                    journal.push(*notification);
                 }
             }
             Err(_) => break,

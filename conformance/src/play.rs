@@ -13,7 +13,7 @@ use crate::stage::{MARKER, Stage};
 use crate::transcript::Transcript;
 
 /// A wait that lasts longer than this will last for ever.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 /// How often something is looked at that tells nobody when it changes.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 /// More objects than this are only counted.
