@@ -1,4 +1,5 @@
 //! `evenkeel observe` and `evenkeel bench informer`, as a user meets them: the binary, and a server on the network.
+#![allow(clippy::unwrap_used, reason = "in a test a panic is a finding")]
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};

@@ -7,9 +7,10 @@ mod tests;
 use std::fmt;
 use std::sync::Arc;
 
-use evenkeel_core::{LabelSelector, Obj, ResourceInfo};
+use evenkeel_core::{LabelSelector, Obj, ResourceInfo, ResourceVersion};
 
 pub use self::error::{EmptyNamespace, NotFound};
+use crate::store::{NAMESPACE_INDEX, StoreStopped};
 use crate::{Indexer, SharedInformer};
 
 /// Reads the objects of one kind from the store of an informer.
@@ -26,7 +27,7 @@ use crate::{Indexer, SharedInformer};
 ///
 /// - That reads are complete before the informer [has synced](SharedInformer::has_synced): they show what there is by then,
 ///   which may be nothing.
-/// - That reads are as new as what the server has. `at_least` waits until they are as new as a write that
+/// - That reads are as new as what the server has. [`at_least`](Self::at_least) waits until they are as new as a write that
 ///   the server has answered.
 /// - Any order of what is listed.
 ///
@@ -43,6 +44,7 @@ use crate::{Indexer, SharedInformer};
 /// if let Some(pod) = here.get("web-0") {
 ///     println!("{} of {} run on {:?}", web.len(), here.list_all().len(), pod.path("spec.nodeName"));
 /// }
+/// let mine = lister.at_least(&written).await?.require("default/web-1")?;
 /// # Ok(())
 /// # }
 /// ```
@@ -95,7 +97,7 @@ impl<K> Lister<K> {
     /// The objects whose labels match, in no particular order. See [`LabelSelector::everything`] and
     /// [`list_all`](Self::list_all) for all of them.
     pub fn list(&self, selector: &LabelSelector) -> Vec<Obj<K>> {
-        matching(self.indexer.list().iter(), selector)
+        matching(self.indexer.snapshot().iter(), selector)
     }
 
     /// All objects, in no particular order.
@@ -112,6 +114,18 @@ impl<K> Lister<K> {
             return Err(EmptyNamespace::new(&self.info));
         }
         Ok(NamespaceLister { lister: self.clone(), namespace: namespace.into() })
+    }
+
+    /// Waits until reads are at least as new as this version, which a write of an object of this kind was answered with, and
+    /// gives them. The empty version and `0` stand for any.
+    ///
+    /// There is no limit of time; put one around it. The future may be dropped.
+    ///
+    /// # Errors
+    /// If the informer has stopped, so that the store will not become that new.
+    pub async fn at_least(&self, version: &ResourceVersion) -> Result<&Self, StoreStopped> {
+        self.indexer.at_least(version).await?;
+        Ok(self)
     }
 }
 
@@ -136,13 +150,14 @@ impl<K> NamespaceLister<K> {
 
     /// The objects of the namespace whose labels match, in no particular order.
     pub fn list(&self, selector: &LabelSelector) -> Vec<Obj<K>> {
-        match self.lister.indexer.by_index("namespace", &self.namespace) {
-            Ok(objects) => matching(objects.iter(), selector),
+        let snapshot = self.lister.indexer.snapshot();
+        match snapshot.by_index(NAMESPACE_INDEX, &self.namespace) {
+            Ok(objects) => matching(objects, selector),
             Err(missing) => {
                 // Every informer has this index; a store that somebody made need not.
                 tracing::warn!(kind = self.lister.info.kind(), error = %missing, "listing a namespace the slow way");
                 let is_here = |object: &&Obj<K>| object.key().namespace() == Some(&self.namespace);
-                matching(self.lister.indexer.list().iter().filter(is_here), selector)
+                matching(snapshot.iter().filter(is_here), selector)
             }
         }
     }
@@ -150,6 +165,15 @@ impl<K> NamespaceLister<K> {
     /// All objects of the namespace, in no particular order.
     pub fn list_all(&self) -> Vec<Obj<K>> {
         self.list(&LabelSelector::everything())
+    }
+
+    /// Waits until reads are at least as new as this version, and gives them; see [`Lister::at_least`].
+    ///
+    /// # Errors
+    /// If the informer has stopped.
+    pub async fn at_least(&self, version: &ResourceVersion) -> Result<&Self, StoreStopped> {
+        self.lister.at_least(version).await?;
+        Ok(self)
     }
 
     fn key(&self, name: &str) -> String {

@@ -9,7 +9,6 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use serde_json::json;
 
 use super::*;
-use crate::store::{Table, Write};
 use crate::testing::FakeSource;
 use crate::{Index, Object};
 
@@ -19,16 +18,17 @@ fn object(info: &Arc<ResourceInfo>, namespace: &str, name: &str, app: &str) -> O
 }
 
 /// Three pods in two namespaces, found by these indexes.
-fn pods<K>(indexes: Vec<Index<Untyped>>) -> Lister<K> {
+fn pods<K>(indexes: impl IntoIterator<Item = Index<K>>) -> Lister<K> {
     let info = Arc::new(ResourceInfo::of::<Pod>());
-    let table = Arc::new(Table::new(indexes));
-    let pods = [("ns", "a", "web"), ("ns", "b", "db"), ("other", "a", "web")];
-    table.transaction(pods.map(|(namespace, name, app)| Write::Put(object(&info, namespace, name, app))).into());
-    Lister::over(&Indexer::over(table), &info)
+    let store = Indexer::new(indexes);
+    for (namespace, name, app) in [("ns", "a", "web"), ("ns", "b", "db"), ("other", "a", "web")] {
+        store.put(object(&info, namespace, name, app).cast());
+    }
+    Lister::over(&store, &info)
 }
 
-fn indexed<K>() -> Lister<K> {
-    pods(vec![Index::by_namespace()])
+fn indexed<K: 'static>() -> Lister<K> {
+    pods([Index::by_namespace().cast()])
 }
 
 fn selector(text: &str) -> LabelSelector {
@@ -50,7 +50,7 @@ fn lst_001_labels_choose_and_no_selector_is_everything() {
 
 #[test]
 fn lst_003_a_namespace_is_listed_by_its_index_or_without_one() {
-    for lister in [indexed::<Pod>(), pods(Vec::new())] {
+    for lister in [indexed::<Pod>(), pods([])] {
         let here = lister.namespace("ns").unwrap();
         assert_eq!(keys(&here.list_all()), BTreeSet::from(["ns/a", "ns/b"]));
         assert_eq!(keys(&here.list(&selector("app=web"))), BTreeSet::from(["ns/a"]));
@@ -83,9 +83,9 @@ fn lst_005_without_a_namespace_the_name_is_the_whole_key() {
     assert_eq!(lister.require("a").unwrap_err().to_string(), "pods \"a\" not found");
 
     let info = Arc::new(ResourceInfo::of::<Node>());
-    let table = Arc::new(Table::new(vec![Index::by_namespace()]));
-    table.transaction(vec![Write::Put(object(&info, "", "n1", "x"))]);
-    let nodes: Lister<Node> = Lister::over(&Indexer::over(table), &info);
+    let store = Indexer::<Node>::new([Index::by_namespace().cast()]);
+    store.put(object(&info, "", "n1", "x").cast());
+    let nodes = Lister::over(&store, &info);
     assert_eq!(nodes.get("n1").unwrap().key().as_str(), "n1");
     assert_eq!(nodes.require("n2").unwrap_err().key.name(), "n2");
 }
@@ -158,4 +158,38 @@ async fn a_lister_keeps_its_informer_running() {
     source.add(object(source.resource(), "ns", "b", "web")).unwrap();
     tokio::time::sleep(std::time::Duration::from_millis(1)).await;
     assert!(store.get("ns/a").is_some() && store.get("ns/b").is_none(), "nobody listens any more");
+}
+
+#[tokio::test(start_paused = true)]
+async fn reads_can_wait_for_ones_own_writes() {
+    let source = FakeSource::new(Arc::new(ResourceInfo::of::<Pod>()));
+    let informer: SharedInformer<Pod> = SharedInformer::builder(source.clone(), source.resource()).build();
+    let lister = informer.lister();
+    informer.start();
+    let written = source.add(object(source.resource(), "ns", "a", "web")).unwrap().version();
+    let read = lister.at_least(&written).await.unwrap().require("ns/a").unwrap();
+    assert_eq!(read.version(), written);
+
+    let written = source.add(object(source.resource(), "ns", "b", "web")).unwrap().version();
+    let here = lister.namespace("ns").unwrap();
+    assert!(here.get("b").is_none(), "nothing has run since");
+    assert_eq!(here.at_least(&written).await.unwrap().list_all().len(), 2);
+    assert!(lister.at_least(&ResourceVersion::new("")).await.is_ok(), "any version will do");
+}
+
+#[tokio::test(start_paused = true)]
+async fn reads_that_will_never_be_new_enough_fail() {
+    let source = FakeSource::new(Arc::new(ResourceInfo::of::<Pod>()));
+    let informer: SharedInformer<Pod> = SharedInformer::builder(source.clone(), source.resource()).build();
+    informer.start();
+    informer.synced().await.unwrap();
+    let (lister, future) = (informer.lister(), ResourceVersion::new("999999"));
+    let waiting = tokio::spawn({
+        let (lister, future) = (lister.clone(), future.clone());
+        async move { lister.at_least(&future).await.map(drop) }
+    });
+    tokio::task::yield_now().await;
+    informer.stop();
+    assert_eq!(waiting.await.unwrap().unwrap_err().version, future);
+    assert!(lister.at_least(&future).await.is_err(), "nor is it waited for afterwards");
 }

@@ -112,7 +112,7 @@ pub(crate) async fn run(arguments: Arguments) -> Outcome {
     let (sync_wall_s, sync_cpu_s) = Moment::now()?.since(&begin);
     let program = concat!("evenkeel ", env!("CARGO_PKG_VERSION"));
     let mut figures = Figures { program, sync_wall_s, sync_cpu_s, ..Figures::default() };
-    figures.objects = informer.indexer().list().len();
+    figures.objects = informer.indexer().len();
     if arguments.objects != 0 && figures.objects != arguments.objects {
         return Err(format!("synced {} objects instead of {}", figures.objects, arguments.objects).into());
     }

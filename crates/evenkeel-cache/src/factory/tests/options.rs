@@ -182,3 +182,16 @@ async fn fac_015_every_handle_is_the_same_informer() {
     assert_eq!(indexer.by_index("app", "web").unwrap()[0].typed().unwrap().data.as_ref().unwrap()["k"], "v");
     assert!(pods.indexer().by_index("app", "web").is_err(), "another kind is another informer");
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_the_client_has_written_can_be_read_back() {
+    let (_server, client) = server().await;
+    let informers = factory(&client);
+    let maps = informers.lister::<ConfigMap>();
+    informers.start();
+    informers.wait_for_sync().await.unwrap();
+    let patch = evenkeel_client::Patch::merge(&json!({"data": {"k": "mine"}}));
+    let written = client.api::<ConfigMap>().namespace("default").patch("a", &patch).await.unwrap();
+    let read = maps.at_least(&written.version()).await.unwrap().require(written.key()).unwrap();
+    assert_eq!(read.typed().unwrap().data.as_ref().unwrap()["k"], "mine");
+}
