@@ -91,9 +91,9 @@ fn cargo_build(directory: &Path, what: &[&str]) -> Result<PathBuf, Failure> {
         return Err(format!("{} {} does not build", directory.display(), what.join(" ")).into());
     }
     let messages = String::from_utf8_lossy(&output.stdout);
-    let executables = messages.lines().filter_map(|line| {
+    let mut executables = messages.lines().filter_map(|line| {
         let message: Value = serde_json::from_str(line).ok()?;
         Some(PathBuf::from(message["executable"].as_str()?))
     });
-    executables.last().ok_or_else(|| "cargo has built nothing that runs".into())
+    executables.next_back().ok_or_else(|| "cargo has built nothing that runs".into())
 }
