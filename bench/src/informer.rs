@@ -7,7 +7,9 @@
 //! one line of JSON: `objects`, `sync_wall_s`, `sync_cpu_s`, `rss_peak_kb` (until the quiet seconds were over),
 //! `rss_steady_kb` (then), `updates`, `storm_wall_s` and `storm_cpu_s` (from the first update to the last) and
 //! `events_per_s`. Programs know nothing of what is done to them: between syncing and updates the server ends their watch
-//! with 410, and how far memory rises while they list anew is seen from outside.
+//! with 410, and how far memory rises while they list anew is seen from outside. A relist repeats objects, so only new
+//! versions count as updates. client-go's adds `rss_gc_kb`: what is left at the very end, when its collector was made to
+//! give back all it can.
 //!
 //! The programs take turns for several rounds, with the server in a process of its own. Ratios are taken within a round,
 //! so that whatever else the machine does touches both sides.

@@ -172,7 +172,7 @@ func main() {
 		result.Updates = *updates
 		result.EventsPerS = float64(*updates) / result.StormWall
 	}
-	// What is left when the collector has been told to do its utmost, which programs do not do.
+	// What is left when the collector has been told to do its utmost. Programs do not do that, so it comes last.
 	runtime.GC()
 	debug.FreeOSMemory()
 	result.CollectedKB = memory("VmRSS")
