@@ -96,8 +96,11 @@ impl<K> SharedInformer<K> {
     /// Adds indexes; objects that are there already are found by them at once.
     ///
     /// # Errors
-    /// If there is an index of that name; none is added then.
+    /// If there is an index of that name, or if the informer has ended; none is added then.
     pub fn add_indexes(&self, indexes: impl IntoIterator<Item = Index<K>>) -> Result<(), IndexError> {
+        if self.is_stopped() {
+            return Err(IndexError::Stopped { informer: self.name().to_owned() });
+        }
         self.indexer().add_indexes(indexes)
     }
 

@@ -183,4 +183,10 @@ pub enum IndexError {
         /// The name.
         name: String,
     },
+    /// The informer has ended; nothing was added.
+    #[error("no index was added to informer {informer} because it has stopped already")]
+    Stopped {
+        /// The informer.
+        informer: String,
+    },
 }

@@ -185,6 +185,9 @@ async fn inf_013_indexes_can_be_added_while_it_runs() {
     source.modify(labelled("b", "x", "v")).unwrap();
     settle().await;
     assert_eq!(informer.indexer().by_index("label", "x").unwrap().len(), 2);
+    informer.shutdown().await;
+    let error = informer.add_indexes([Index::by_path("late", "spec")]).unwrap_err();
+    assert!(error.to_string().ends_with("because it has stopped already"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]

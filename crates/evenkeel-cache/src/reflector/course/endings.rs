@@ -11,6 +11,8 @@ use crate::source::SourceError;
 
 /// A watch that ends sooner than this, and says nothing, was no watch.
 const SHORT: Duration = Duration::from_secs(1);
+/// The first pause between watches that bring something and end within that time; each one after it is twice as long.
+const HASTY: Duration = Duration::from_millis(10);
 /// How many watches of a round may end before all objects have come, before a list is made instead: a server that does not
 /// know what is asked of it never says that these were all.
 const WATCH_LIST_TRIES: u32 = 3;
@@ -119,8 +121,11 @@ impl Course {
         if self.hasty == 1 {
             return usual(Next::Watch { after: Duration::ZERO });
         }
-        // One that says a little and ends, again and again, must not be asked as fast as it ends.
-        Verdict { next: self.watch_again(None, now, random), kind: VerdictKind::Hasty }
+        // One that says a little and ends, again and again, must not be asked as fast as it ends. But it does bring news,
+        // so the pause stays far below what failures are waited for.
+        let after = HASTY.saturating_mul(1 << (self.hasty - 2).min(16)).min(SHORT);
+        self.due = now.checked_add(after);
+        Verdict { next: Next::Watch { after }, kind: VerdictKind::Hasty }
     }
 
     fn after_watch_list(&mut self, ending: Ending<'_>, is_short: bool, now: Instant, random: f64) -> Verdict {
