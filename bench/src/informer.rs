@@ -29,9 +29,9 @@ use crate::Failure;
 /// What is measured, and how often.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// How many pods the informers hold.
+    /// How many pods the informers hold, and the store of the case store.
     #[arg(long, default_value_t = 50_000)]
-    objects: usize,
+    pub(crate) objects: usize,
     /// How many updates they are sent.
     #[arg(long, default_value_t = 100_000)]
     updates: usize,

@@ -72,7 +72,7 @@ fn main() -> Result<(), Failure> {
             "watch" => watch::fan_out(options.watchers).await,
             "decode" => decode::lists(options.pods).await,
             "peer" => peer::compare(&options.peer).await,
-            "store" => store::store(&options.store),
+            "store" => store::store(&options.store, options.informer.objects),
             "informer" => informer::compare(&options.informer).await,
             // The processes of that case.
             "informer-server" => informer::serve(&options.informer).await,
