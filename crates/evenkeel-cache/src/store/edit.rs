@@ -1,45 +1,11 @@
 //! [`Edit`]: changes to a version of the store that nobody else sees yet, and [`Ledger`], what writers know besides.
 
-use std::sync::Arc;
-
 use evenkeel_core::{ResourceVersion, Untyped};
 
 use super::index::Index;
 use super::state::{Facts, IndexState, State};
 use super::values::{Cell, Values};
 use crate::Object;
-
-/// One small change to a [`State`], so that it can be made to another that was the same before.
-#[derive(Debug)]
-pub(super) enum Step {
-    Set { slot: u32, object: Option<Object> },
-    Link { hash: u32, slot: u32 },
-    Unlink { hash: u32, slot: u32 },
-    Begin { index: usize, id: u32, hash: u32, text: Arc<str>, slot: u32 },
-    End { index: usize, id: u32, hash: u32 },
-    Enter { index: usize, id: u32, slot: u32 },
-    Leave { index: usize, id: u32, place: u32 },
-    Misfits { index: usize, count: usize },
-}
-
-impl Step {
-    pub(super) fn repeat(self, state: &mut State) {
-        match self {
-            Step::Set { slot, object } => {
-                state.set(slot, object);
-            }
-            Step::Link { hash, slot } => state.link(hash, slot),
-            Step::Unlink { hash, slot } => state.unlink(hash, slot),
-            Step::Begin { index, id, hash, text, slot } => state.indexes[index].begin(id, hash, text, slot),
-            Step::End { index, id, hash } => state.indexes[index].end(id, hash),
-            Step::Enter { index, id, slot } => state.indexes[index].enter(id, slot),
-            Step::Leave { index, id, place } => {
-                state.indexes[index].leave(id, place);
-            }
-            Step::Misfits { index, count } => state.indexes[index].misfits = count,
-        }
-    }
-}
 
 /// What writers know and readers need not.
 #[derive(Debug, Default)]
@@ -97,8 +63,6 @@ impl Ledger {
 pub(super) struct Edit<'a> {
     pub(super) state: &'a mut State,
     pub(super) ledger: &'a mut Ledger,
-    /// The steps that were made, unless nobody wants to repeat them.
-    pub(super) log: Option<&'a mut Vec<Step>>,
 }
 
 impl Edit<'_> {
@@ -108,7 +72,6 @@ impl Edit<'_> {
         let known = self.state.find(hash, object.key().as_str());
         let slot = known.unwrap_or_else(|| self.ledger.free_slots.pop().unwrap_or_else(|| self.ledger.next_slot()));
         let bytes = object.raw().len();
-        self.note(|| Step::Set { slot, object: Some(object.clone()) });
         let before = self.state.set(slot, Some(object));
         let facts = &mut self.state.facts;
         facts.payload_bytes += bytes;
@@ -117,7 +80,6 @@ impl Edit<'_> {
             None => {
                 facts.objects += 1;
                 self.state.link(hash, slot);
-                self.note(|| Step::Link { hash, slot });
             }
         }
         for index in 0..self.state.indexes.len() {
@@ -134,8 +96,6 @@ impl Edit<'_> {
             self.file(index, slot, None);
         }
         self.state.unlink(hash, slot);
-        self.note(|| Step::Unlink { hash, slot });
-        self.note(|| Step::Set { slot, object: None });
         self.ledger.free_slots.push(slot);
         let gone = self.state.set(slot, None)?;
         self.state.facts.objects -= 1;
@@ -155,12 +115,6 @@ impl Edit<'_> {
         self.ledger.indexes.push(IndexLedger::default());
         for (slot, cell) in slots {
             self.file(index, slot, Some(values.cell(cell)));
-        }
-    }
-
-    fn note(&mut self, step: impl FnOnce() -> Step) {
-        if let Some(log) = &mut self.log {
-            log.push(step());
         }
     }
 
@@ -208,8 +162,6 @@ impl Edit<'_> {
         if before != now {
             let misfits = &mut self.state.indexes[index].misfits;
             *misfits = if now { *misfits + 1 } else { *misfits - 1 };
-            let count = *misfits;
-            self.note(|| Step::Misfits { index, count });
         }
     }
 
@@ -219,22 +171,18 @@ impl Edit<'_> {
             ledger.ids += 1;
             ledger.ids - 1
         });
-        let text: Arc<str> = text.into();
-        self.note(|| Step::Begin { index, id, hash, text: Arc::clone(&text), slot });
-        self.state.indexes[index].begin(id, hash, text, slot);
+        self.state.indexes[index].begin(id, hash, text.into(), slot);
         id
     }
 
     fn enter(&mut self, index: usize, id: u32, slot: u32) -> u32 {
         let place = self.state.indexes[index].count(id) as u32;
         self.state.indexes[index].enter(id, slot);
-        self.note(|| Step::Enter { index, id, slot });
         place
     }
 
     fn leave(&mut self, index: usize, id: u32, place: u32) {
         if self.state.indexes[index].count(id) > 1 {
-            self.note(|| Step::Leave { index, id, place });
             if let Some(moved) = self.state.indexes[index].leave(id, place) {
                 self.ledger.held(index, moved).moved(id, place);
             }
@@ -242,7 +190,6 @@ impl Edit<'_> {
         }
         let hash = self.state.indexes[index].text(id).map(|text| self.state.hash(text));
         if let Some(hash) = hash {
-            self.note(|| Step::End { index, id, hash });
             self.state.indexes[index].end(id, hash);
             self.ledger.indexes[index].free_ids.push(id);
         }

@@ -2,30 +2,33 @@
 //!
 //! # How reads and writes meet
 //!
-//! Readers take no lock: they load the version of the store that is published, and look at it for as long as they like.
-//! Writers take turns. Each prepares a version that nobody sees and publishes it with one swap of a pointer, so that a
-//! reader finds all of a transaction or none of it, and never waits.
+//! There is one lock, and it is held for as long as a look-up or a small write takes: what a write needs to know (what the
+//! index functions say, above all) is found out before. A large write, such as a list after a long time away, is prepared
+//! on a copy that shares all pages with the present state and copies those that it changes; readers only wait for the
+//! pointer to be exchanged.
 //!
-//! The version to prepare is the one that was published before the present one, brought up to date by repeating the
-//! steps of the last transaction. Readers have usually left it by then, so that nothing is copied; if some have not, the
-//! present version is cloned, which shares all pages, and pages are copied as they are written. After a large change
-//! (the first list, or a list after a long time away) the previous version is let go at once, so that what it held is not
-//! held twice.
+//! A [`Snapshot`](super::Snapshot) is a reference to the state. As long as somebody has one, the next write makes a copy of
+//! the state's roots, and of each page that it changes; without snapshots, writes change pages in place. So there is one
+//! copy of everything, and nothing that has gone from the store stays in memory.
+//!
+//! (Two copies that take turns, so that readers need no lock at all, were tried: they make reads by many threads a little
+//! cheaper, and everything else that happens between two writes twice as dear, as each write leaves the caches cold.)
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use arc_swap::ArcSwap;
 use evenkeel_core::{ObjectKey, ResourceVersion, Untyped};
 
-use super::edit::{Edit, Ledger, Step};
+use super::edit::{Edit, Ledger};
 use super::index::{Index, IndexError};
 use super::state::State;
 use super::values::Values;
 use super::waiters::{StoreStopped, Waiters};
 use crate::{Deleted, Object};
 
-/// Changes of more objects than this are not repeated on the previous version.
+/// Changes of more objects than this are prepared on a copy, so that nobody waits for them.
 const LARGE: usize = 4096;
+/// More objects than this are not collected under the lock.
+const MANY: usize = 4096;
 
 /// One write of a transaction.
 #[derive(Debug)]
@@ -63,17 +66,11 @@ pub(crate) struct Replaced {
 /// What all indexers are made of.
 #[derive(Debug)]
 pub(crate) struct Table {
-    published: ArcSwap<State>,
-    writer: Mutex<Writer>,
+    /// The outer lock is only ever taken after the writers' turn.
+    published: RwLock<Arc<State>>,
+    /// Writers take turns.
+    writer: Mutex<Ledger>,
     waiters: Waiters,
-}
-
-#[derive(Debug)]
-struct Writer {
-    ledger: Ledger,
-    /// What was published before, and lacks the steps in the log.
-    previous: Option<Arc<State>>,
-    log: Vec<Step>,
 }
 
 impl Table {
@@ -85,33 +82,33 @@ impl Table {
             place += 1;
             !names[place..].contains(index.shared_name())
         });
-        let writer = Writer { ledger: Ledger::new(indexes.len()), previous: None, log: Vec::new() };
+        let ledger = Ledger::new(indexes.len());
         Table {
-            published: ArcSwap::from_pointee(State::new(indexes.into())),
-            writer: Mutex::new(writer),
+            published: RwLock::new(Arc::new(State::new(indexes.into()))),
+            writer: Mutex::new(ledger),
             waiters: Waiters::default(),
         }
     }
 
     /// The present state, which later writes do not change.
     pub(super) fn snapshot(&self) -> Arc<State> {
-        self.published.load_full()
+        Arc::clone(&self.read())
     }
 
     pub(crate) fn get(&self, key: &str) -> Option<Object> {
-        self.published.load().get(key).cloned()
+        self.read().get(key).cloned()
     }
 
     pub(crate) fn contains(&self, key: &str) -> bool {
-        self.published.load().get(key).is_some()
+        self.read().get(key).is_some()
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.published.load().facts.objects
+        self.read().facts.objects
     }
 
     pub(crate) fn payload_bytes(&self) -> usize {
-        self.published.load().facts.payload_bytes
+        self.read().facts.payload_bytes
     }
 
     pub(crate) fn list(&self) -> Vec<Object> {
@@ -126,16 +123,25 @@ impl Table {
     }
 
     pub(crate) fn by_index(&self, name: &str, value: &str) -> Option<Vec<Object>> {
+        let collect = |state: &State, slots: &[u32]| -> Vec<Object> {
+            let mut found = Vec::with_capacity(slots.len());
+            found.extend(slots.iter().filter_map(|slot| state.object(*slot)).cloned());
+            found
+        };
+        {
+            let state = self.read();
+            let slots = state.slots_by_index(name, value)?;
+            if slots.len() <= MANY {
+                return Some(collect(&state, slots));
+            }
+        }
         let state = self.snapshot();
-        let slots = state.slots_by_index(name, value)?;
-        let mut objects = Vec::with_capacity(slots.len());
-        objects.extend(slots.iter().filter_map(|slot| state.object(*slot)).cloned());
-        Some(objects)
+        Some(collect(&state, state.slots_by_index(name, value)?))
     }
 
     /// How often objects have been written.
     pub(crate) fn commits(&self) -> u64 {
-        self.published.load().facts.commits
+        self.read().facts.commits
     }
 
     /// All objects, and how often objects had been written by then.
@@ -145,7 +151,7 @@ impl Table {
     }
 
     pub(crate) fn version(&self) -> ResourceVersion {
-        self.published.load().facts.version.clone()
+        self.read().facts.version.clone()
     }
 
     /// Applies writes in order, all at once; answers with what was there before each of them.
@@ -208,21 +214,21 @@ impl Table {
 
     /// The values of those objects that are not stored already, and the turn to write. A list after a short time away
     /// brings few others, and what the indexes say of the rest is known.
-    fn surveyed(&self, objects: &[Object]) -> (MutexGuard<'_, Writer>, Survey, Values) {
+    fn surveyed(&self, objects: &[Object]) -> (MutexGuard<'_, Ledger>, Survey, Values) {
         let state = self.snapshot();
         let survey = Survey::new(&state, objects);
         if !survey.repeated {
             let new = objects.iter().zip(&survey.stored).filter(|(_, stored)| !**stored);
             let values = Values::of(new.map(|(object, _)| object), &state.definitions);
             let writer = self.lock();
-            if Arc::ptr_eq(&state, &self.published.load()) {
+            if Arc::ptr_eq(&state, &self.read()) {
                 return (writer, survey, values);
             }
         }
         // Another writer was quicker, or a key occurs twice: all values are found out, whatever is stored.
         drop(state);
         let (writer, values) = self.evaluated(|definitions| Values::of(objects, definitions));
-        let mut survey = Survey::new(&self.published.load(), objects);
+        let mut survey = Survey::new(&self.read(), objects);
         survey.stored.fill(false);
         (writer, survey, values)
     }
@@ -264,7 +270,7 @@ impl Table {
             }
             seen = now;
             let mut writer = self.lock();
-            if !Arc::ptr_eq(&state, &self.published.load()) {
+            if !Arc::ptr_eq(&state, &self.read()) {
                 continue;
             }
             let definitions = state.definitions.iter().chain(added).cloned().collect();
@@ -292,32 +298,41 @@ impl Table {
 
     /// What index functions say, and the turn to write. They are called without a lock, and again if indexes were added
     /// meanwhile.
-    fn evaluated<T>(&self, evaluate: impl Fn(&[Index<Untyped>]) -> T) -> (MutexGuard<'_, Writer>, T) {
+    fn evaluated<T>(&self, evaluate: impl Fn(&[Index<Untyped>]) -> T) -> (MutexGuard<'_, Ledger>, T) {
         loop {
-            let definitions = Arc::clone(&self.published.load().definitions);
+            let definitions = Arc::clone(&self.read().definitions);
             let values = evaluate(&definitions);
             let writer = self.lock();
-            if Arc::ptr_eq(&definitions, &self.published.load().definitions) {
+            if Arc::ptr_eq(&definitions, &self.read().definitions) {
                 return (writer, values);
             }
         }
     }
 
-    /// Makes a change and lets readers see it.
-    fn publish<T>(&self, writer: &mut Writer, large: bool, change: impl FnOnce(&mut Edit<'_>) -> T) -> T {
-        let mut next = writer.next(&self.published, large);
-        let log = (!large).then_some(&mut writer.log);
-        // Nobody else has it, so that this does not copy.
-        let state = Arc::make_mut(&mut next);
-        let answer = change(&mut Edit { state, ledger: &mut writer.ledger, log });
-        let previous = self.published.swap(next);
+    /// Makes a change, which readers see when it is complete.
+    fn publish<T>(&self, ledger: &mut Ledger, large: bool, change: impl FnOnce(&mut Edit<'_>) -> T) -> T {
         if !large {
-            writer.keep(previous);
+            let mut published = self.write();
+            return change(&mut Edit { state: Arc::make_mut(&mut published), ledger });
         }
+        let mut next = Arc::clone(&self.read());
+        let answer = change(&mut Edit { state: Arc::make_mut(&mut next), ledger });
+        let previous = std::mem::replace(&mut *self.write(), next);
+        // Not under the lock: there may be much to let go of.
+        drop(previous);
         answer
     }
 
-    fn lock(&self) -> MutexGuard<'_, Writer> {
+    fn read(&self) -> RwLockReadGuard<'_, Arc<State>> {
+        // No code of users runs under the locks, so nothing is left half done.
+        self.published.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Arc<State>> {
+        self.published.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Ledger> {
         // No code of users runs under the lock, so nothing is left half done.
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -325,31 +340,6 @@ impl Table {
     #[cfg(test)]
     pub(super) fn waiting(&self) -> usize {
         self.waiters.count()
-    }
-}
-
-impl Writer {
-    /// A version like the one that is published, which nobody sees.
-    fn next(&mut self, published: &ArcSwap<State>, large: bool) -> Arc<State> {
-        let previous = self.previous.take();
-        if let Some(mut previous) = previous.filter(|_| !large)
-            && let Some(state) = Arc::get_mut(&mut previous)
-        {
-            self.log.drain(..).for_each(|step| step.repeat(state));
-            state.facts = published.load().facts.clone();
-            return previous;
-        }
-        self.log.clear();
-        Arc::new(State::clone(&published.load()))
-    }
-
-    /// Keeps what was published before, for the next transaction. If no reader has it, it is brought up to date at once,
-    /// so that nothing is kept in memory that has gone from the store; otherwise that happens with the next transaction.
-    fn keep(&mut self, mut previous: Arc<State>) {
-        if let Some(state) = Arc::get_mut(&mut previous) {
-            self.log.drain(..).for_each(|step| step.repeat(state));
-        }
-        self.previous = Some(previous);
     }
 }
 
