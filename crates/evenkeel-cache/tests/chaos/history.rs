@@ -11,7 +11,7 @@
 //!   an event that came twice. This holds across relists too: a list is never older than what is known. Only a server that
 //!   was put back to a backup takes versions back, once for each time.
 //! - An `Update` from one uid to another is a deletion and a creation that were not seen, because a list came in between or
-//!   because the handler hears only the latest.
+//!   because the handler hears only the latest; it is newer.
 //! - A deletion that was seen is of the uid that was told last, unless the handler hears only the latest. One that was
 //!   missed comes with what was told last, or for who hears only the latest with something newer.
 //! - An uid that was told to be gone comes back only if it left the selection of the informer and entered it again.
@@ -122,6 +122,7 @@ impl History {
     }
 
     fn update(&mut self, known: &mut Known, old: &Map, new: &Map) {
+        let mut is_another = false;
         match &known.told {
             None => self.complain(new.key(), format!("was updated to {}, but not known", state(new))),
             Some(told) if !self.is_known_as(told, old) => {
@@ -130,17 +131,14 @@ impl History {
             }
             Some(told) if told.uid() != new.uid() => {
                 self.swaps += 1;
-                if version(new) <= version(told) {
-                    let text = format!("became another one at {}, which is not newer than {}", state(new), state(told));
-                    self.complain(new.key(), text);
-                }
+                is_another = true;
             }
             Some(told) if version(new) == version(told) && !is_same(told, new) => {
                 self.complain(new.key(), format!("has two states at {}", state(new)));
             }
             Some(_) => {}
         }
-        known.advance(new, false);
+        known.advance(new, is_another);
         self.tell(known, new);
     }
 

@@ -15,6 +15,7 @@ use evenkeel_client::config::ServerUrl;
 use evenkeel_client::{Client, ClientBuilder, Config};
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::runtime::Handle;
+use tokio::sync::RwLock;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
@@ -25,8 +26,8 @@ use crate::weather::{AGENT, Misfortune};
 use crate::world::{SELECTOR, Writer, listed, population};
 
 const WRITERS: usize = 4;
-const WRITES: usize = 60;
-const STRIKES: usize = 9;
+const WRITES: usize = 100;
+const STRIKES: usize = 12;
 /// How many events the server remembers: too few for a long outage.
 const REMEMBERED: usize = 64;
 /// How long, in virtual time, all may take to be well once nothing goes wrong any more.
@@ -51,12 +52,12 @@ impl Scene {
         Scene {
             seed,
             queue: [QueueKind::Ordered, QueueKind::OrderedPerItem, QueueKind::Keyed][(seed % 3) as usize],
-            watch_list: seed / 3 % 2 == 0,
+            watch_list: (seed / 3).is_multiple_of(2),
             transforms: seed / 6 % 2 == 1,
             selects: seed / 12 % 2 == 1,
-            page_size: if seed % 5 == 0 { 3000 } else { 0 },
+            page_size: if seed.is_multiple_of(5) { 3000 } else { 0 },
             resyncs: seed % 10 == 7,
-            late: if seed / 2 % 2 == 0 { Delivery::Every } else { Delivery::Latest },
+            late: if (seed / 2).is_multiple_of(2) { Delivery::Every } else { Delivery::Latest },
             goes_back: seed % 8 == 5,
         }
     }
@@ -180,15 +181,23 @@ pub(crate) async fn run(scene: Scene) -> Tally {
 
     // Everything goes wrong while everybody writes.
     let truth = Arc::new(Mutex::new(Truth::default()));
+    let gate = Arc::new(RwLock::new(()));
     let mut busy = JoinSet::new();
     let misfortune = Misfortune {
         server: Arc::clone(&server),
         net: net.clone(),
         random: random.fork(),
         truth: Arc::clone(&truth),
+        gate: Arc::clone(&gate),
         backup: None,
     };
-    let mut writer = |name| Writer { client: server.client(), name, random: random.fork(), truth: Arc::clone(&truth) };
+    let mut writer = |name| Writer {
+        client: server.client(),
+        name,
+        random: random.fork(),
+        truth: Arc::clone(&truth),
+        gate: Arc::clone(&gate),
+    };
     for name in 0..WRITERS {
         busy.spawn(writer(name).write(WRITES));
     }
@@ -238,7 +247,6 @@ pub(crate) async fn run(scene: Scene) -> Tally {
         cuts: net.cuts(),
         ..Tally::default()
     };
-    let truth = truth.lock().unwrap();
     {
         let late = witnesses.last().unwrap().history.lock().unwrap();
         if was_synced && scene.late == Delivery::Every {
@@ -262,6 +270,7 @@ pub(crate) async fn run(scene: Scene) -> Tally {
     assert_eq!(Handle::current().metrics().num_alive_tasks(), tasks_before, "a task is left");
 
     // Now that the truth is known.
+    let truth = std::mem::take(&mut *truth.lock().unwrap());
     witnesses.push(removed);
     for Witness { registration, history } in witnesses {
         drop(registration);
@@ -271,7 +280,6 @@ pub(crate) async fn run(scene: Scene) -> Tally {
         assert!(history.swaps == 0 || tally.syncs > 1 || history.is_folding(), "no list, but another uid");
         assert_eq!(history.verdict(&truth), [""; 0]);
     }
-    drop(truth);
     if let Ok(server) = Arc::try_unwrap(server) {
         server.shutdown().await;
     } else {
