@@ -218,9 +218,12 @@ pub(crate) async fn run(scene: Scene) -> Tally {
     let name = if scene.late == Delivery::Latest { "late latest" } else { "late" };
     witnesses.push(listen(&informer, name, HandlerOptions::new(), base));
 
-    while let Some(done) = busy.join_next().await {
-        done.unwrap();
-    }
+    let busy = async {
+        while let Some(done) = busy.join_next().await {
+            done.unwrap();
+        }
+    };
+    assert!(timeout(PATIENCE, busy).await.is_ok(), "somebody does not come to an end");
 
     // All is well from now on: soon everybody knows everything.
     let last = last.last().await;
@@ -257,10 +260,13 @@ pub(crate) async fn run(scene: Scene) -> Tally {
     assert!(!removed.registration.is_active());
 
     // Nothing is left.
-    informer.shutdown().await;
-    while let Some(done) = readers.join_next().await {
-        done.unwrap();
-    }
+    let ended = timeout(PATIENCE, async {
+        informer.shutdown().await;
+        while let Some(done) = readers.join_next().await {
+            done.unwrap();
+        }
+    });
+    assert!(ended.await.is_ok(), "it does not end: {:#?}", informer.status());
     assert!(informer.is_stopped());
     drop(informer);
     for _ in 0..10 {
