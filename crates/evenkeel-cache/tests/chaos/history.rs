@@ -21,7 +21,7 @@
 //! What can only be judged when all is known, that each state was one that the server had and that what was told to be gone
 //! did go, is judged at the end: see [`History::verdict`].
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{HashMap, HashSet};
 
 use evenkeel_cache::{Deleted, Delivery, Event, ObjectKey};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -97,13 +97,22 @@ impl History {
         if self.closed {
             self.complain(event.key(), "was told of after the handler was removed".into());
         }
-        let mut known = self.known.remove(event.key()).unwrap_or_default();
+        // Taken out for as long as it is looked at; the place is kept.
+        let mut known = match self.known.get_mut(event.key()) {
+            Some(known) => std::mem::take(known),
+            None => Known::default(),
+        };
         match event {
             Event::Add { object, initial } => self.add(&mut known, object, *initial, synced),
             Event::Update { old, new } => self.update(&mut known, old, new),
             Event::Delete(deleted) => self.delete(&mut known, deleted),
         }
-        self.known.insert(event.key().clone(), known);
+        match self.known.get_mut(event.key()) {
+            Some(place) => *place = known,
+            None => {
+                self.known.insert(event.key().clone(), known);
+            }
+        }
     }
 
     fn add(&mut self, known: &mut Known, object: &Map, initial: bool, synced: bool) {
@@ -198,9 +207,28 @@ impl History {
         }
     }
 
-    /// What the handler believes to exist.
-    pub(crate) fn believed(&self) -> BTreeMap<&ObjectKey, &Map> {
-        self.known.iter().filter_map(|(key, known)| Some((key, known.told.as_ref()?))).collect()
+    /// How what the handler believes to exist differs from what does exist; nothing if it does not.
+    pub(crate) fn difference(&self, existing: &[Map]) -> Vec<String> {
+        let mut difference = Vec::new();
+        let mut right = 0;
+        for object in existing {
+            match self.known.get(object.key()).and_then(|known| known.told.as_ref()) {
+                Some(told) if told.is_same_state_as(object) => right += 1,
+                Some(told) => {
+                    right += 1;
+                    difference.push(format!("{} is at {}, not at {}", object.key(), state(object), state(told)));
+                }
+                None => difference.push(format!("{} is at {}, but not known", object.key(), state(object))),
+            }
+        }
+        let known = self.known.iter().filter(|(_, known)| known.told.is_some());
+        if known.clone().count() != right {
+            let existing: HashSet<&ObjectKey> = existing.iter().map(|object| object.key()).collect();
+            let ghosts = known.filter(|(key, _)| !existing.contains(key));
+            difference.extend(ghosts.map(|(key, _)| format!("{key} is gone, but believed in")));
+        }
+        difference.truncate(COMPLAINTS);
+        difference
     }
 
     /// Whether the handler hears only the latest.

@@ -164,7 +164,10 @@ fn contents_are_compared() {
 #[test]
 fn what_is_believed_is_what_was_told_and_not_taken_back() {
     let history = tell(Every, "add u@1, update u@1 u@2");
-    let believed: Vec<String> = history.believed().values().map(|map| map.resource_version().to_owned()).collect();
-    assert_eq!(believed, ["2"]);
-    assert!(tell(Every, "add u@1, missed u@1").believed().is_empty());
+    assert_eq!(history.difference(&[state("u@2")]), [""; 0]);
+    assert_eq!(history.difference(&[state("u@3")]), ["ns/a is at u@3, not at u@2"], "an update was lost");
+    assert_eq!(history.difference(&[]), ["ns/a is gone, but believed in"], "a deletion was lost");
+    let history = tell(Every, "add u@1, missed u@1");
+    assert_eq!(history.difference(&[]), [""; 0]);
+    assert_eq!(history.difference(&[state("v@5")]), ["ns/a is at v@5, but not known"], "a creation was lost");
 }
