@@ -35,8 +35,9 @@ pub enum Delivery {
     #[default]
     Every,
     /// At most one notification per object: from what the handler was told last to what is so now. Changes in between are
-    /// folded; an object that came and went meanwhile is not told of; no deletion is lost of an object that the handler was
-    /// told of. What a handler has yet to hear is bounded by the number of objects that exist and of those it was told of.
+    /// folded; an object that came and went meanwhile is not told of; one that went and came back is an update, perhaps to
+    /// another uid, from the last state that the server had of it; no deletion is lost of an object that the handler was told
+    /// of. What a handler has yet to hear is bounded by the number of objects that exist and of those it was told of.
     Latest,
 }
 

@@ -11,7 +11,7 @@
 //!   an event that came twice. This holds across relists too: a list is never older than what is known. Only a server that
 //!   was put back to a backup takes versions back, once for each time.
 //! - An `Update` from one uid to another is a deletion and a creation that were not seen, because a list came in between or
-//!   because the handler hears only the latest.
+//!   because the handler hears only the latest; it is newer.
 //! - A deletion that was seen is of the uid that was told last, unless the handler hears only the latest. One that was
 //!   missed comes with what was told last, or for who hears only the latest with something newer.
 //! - An uid that was told to be gone comes back only if it left the selection of the informer and entered it again.
@@ -21,7 +21,7 @@
 //! What can only be judged when all is known, that each state was one that the server had and that what was told to be gone
 //! did go, is judged at the end: see [`History::verdict`].
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{HashMap, HashSet};
 
 use evenkeel_cache::{Deleted, Delivery, Event, ObjectKey};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -97,13 +97,22 @@ impl History {
         if self.closed {
             self.complain(event.key(), "was told of after the handler was removed".into());
         }
-        let mut known = self.known.remove(event.key()).unwrap_or_default();
+        // Taken out for as long as it is looked at; the place is kept.
+        let mut known = match self.known.get_mut(event.key()) {
+            Some(known) => std::mem::take(known),
+            None => Known::default(),
+        };
         match event {
             Event::Add { object, initial } => self.add(&mut known, object, *initial, synced),
             Event::Update { old, new } => self.update(&mut known, old, new),
             Event::Delete(deleted) => self.delete(&mut known, deleted),
         }
-        self.known.insert(event.key().clone(), known);
+        match self.known.get_mut(event.key()) {
+            Some(place) => *place = known,
+            None => {
+                self.known.insert(event.key().clone(), known);
+            }
+        }
     }
 
     fn add(&mut self, known: &mut Known, object: &Map, initial: bool, synced: bool) {
@@ -122,6 +131,7 @@ impl History {
     }
 
     fn update(&mut self, known: &mut Known, old: &Map, new: &Map) {
+        let mut is_another = false;
         match &known.told {
             None => self.complain(new.key(), format!("was updated to {}, but not known", state(new))),
             Some(told) if !self.is_known_as(told, old) => {
@@ -130,17 +140,14 @@ impl History {
             }
             Some(told) if told.uid() != new.uid() => {
                 self.swaps += 1;
-                if version(new) <= version(told) {
-                    let text = format!("became another one at {}, which is not newer than {}", state(new), state(told));
-                    self.complain(new.key(), text);
-                }
+                is_another = true;
             }
             Some(told) if version(new) == version(told) && !is_same(told, new) => {
                 self.complain(new.key(), format!("has two states at {}", state(new)));
             }
             Some(_) => {}
         }
-        known.advance(new, false);
+        known.advance(new, is_another);
         self.tell(known, new);
     }
 
@@ -200,9 +207,28 @@ impl History {
         }
     }
 
-    /// What the handler believes to exist.
-    pub(crate) fn believed(&self) -> BTreeMap<&ObjectKey, &Map> {
-        self.known.iter().filter_map(|(key, known)| Some((key, known.told.as_ref()?))).collect()
+    /// How what the handler believes to exist differs from what does exist; nothing if it does not.
+    pub(crate) fn difference(&self, existing: &[Map]) -> Vec<String> {
+        let mut difference = Vec::new();
+        let mut right = 0;
+        for object in existing {
+            match self.known.get(object.key()).and_then(|known| known.told.as_ref()) {
+                Some(told) if told.is_same_state_as(object) => right += 1,
+                Some(told) => {
+                    right += 1;
+                    difference.push(format!("{} is at {}, not at {}", object.key(), state(object), state(told)));
+                }
+                None => difference.push(format!("{} is at {}, but not known", object.key(), state(object))),
+            }
+        }
+        let known = self.known.iter().filter(|(_, known)| known.told.is_some());
+        if known.clone().count() != right {
+            let existing: HashSet<&ObjectKey> = existing.iter().map(|object| object.key()).collect();
+            let ghosts = known.filter(|(key, _)| !existing.contains(key));
+            difference.extend(ghosts.map(|(key, _)| format!("{key} is gone, but believed in")));
+        }
+        difference.truncate(COMPLAINTS);
+        difference
     }
 
     /// Whether the handler hears only the latest.

@@ -1,1 +1,173 @@
+//! That the checker notices what must not be, and nothing else.
 
+use std::sync::Arc;
+
+use evenkeel_cache::Delivery::{Every, Latest};
+use evenkeel_cache::{Deleted, Delivery, Event, Obj, ResourceInfo};
+use k8s_openapi::api::core::v1::ConfigMap;
+use serde_json::json;
+
+use crate::history::History;
+use crate::truth::{Map, Truth};
+
+/// An object with this uid, version and contents.
+fn map(uid: &str, version: u64, n: &str) -> Map {
+    let info = Arc::new(ResourceInfo::of::<ConfigMap>());
+    let version = version.to_string();
+    let value = json!({
+        "metadata": {"namespace": "ns", "name": "a", "uid": uid, "resourceVersion": version},
+        "data": {"n": n},
+    });
+    Obj::from_json(&info, value.to_string()).unwrap()
+}
+
+fn state(text: &str) -> Map {
+    let (uid, version) = text.split_once('@').unwrap();
+    map(uid, version.parse().unwrap(), "n")
+}
+
+/// Reads events from text: `add u@1`, `initial u@1`, `update u@1 u@2`, `delete u@3`, `missed u@2`, `synced`, `removed`.
+fn tell(delivery: Delivery, story: &str) -> History {
+    let mut history = History::new("handler", delivery, 0);
+    let mut synced = false;
+    for line in story.split(',').map(str::trim) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let event = match words[..] {
+            ["add", object] => Event::Add { object: state(object), initial: false },
+            ["initial", object] => Event::Add { object: state(object), initial: true },
+            ["update", old, new] => Event::Update { old: state(old), new: state(new) },
+            ["delete", object] => Event::Delete(Deleted::Observed(state(object))),
+            ["missed", object] => {
+                let object = state(object);
+                Event::Delete(Deleted::Missed { key: object.key().clone(), last_known: Some(object) })
+            }
+            ["synced"] => {
+                synced = true;
+                continue;
+            }
+            ["removed"] => {
+                history.close();
+                continue;
+            }
+            _ => panic!("{line}"),
+        };
+        history.hear(&event, synced);
+    }
+    history
+}
+
+/// What the server did in most of the stories: it had all these states, and all these went.
+fn truth() -> Truth {
+    let mut truth = Truth::default();
+    for text in ["u@1", "u@2", "u@3", "v@5", "v@6"] {
+        truth.state(&state(text));
+    }
+    truth.deleted("u");
+    truth.deleted("v");
+    truth
+}
+
+fn verdict(delivery: Delivery, story: &str) -> String {
+    tell(delivery, story).verdict(&truth()).join("; ")
+}
+
+#[test]
+fn what_can_be_is_not_complained_of() {
+    for story in [
+        "initial u@1, synced, update u@1 u@2, update u@2 u@2, delete u@4, add v@5",
+        "add u@1, missed u@1, add v@5, update v@5 v@6",
+        "add u@1, update u@1 u@3, delete u@4, add v@5, delete v@7",
+        "add u@2, update u@2 v@5",
+        "add u@1, removed",
+    ] {
+        assert_eq!(verdict(Every, story), "", "{story}");
+        assert_eq!(verdict(Latest, story), "", "{story}");
+    }
+    for story in [
+        "add u@1, update u@4 v@5", // went and came back
+        "add u@1, delete v@7",     // went, came back and went
+        "add u@1, missed v@6",
+        "add u@1, missed u@3",
+    ] {
+        assert_eq!(verdict(Latest, story), "", "{story}");
+        assert_ne!(verdict(Every, story), "", "{story}");
+    }
+}
+
+#[test]
+fn what_cannot_be_is_complained_of() {
+    for (story, complaint) in [
+        ("add u@1, add u@2", "was added at u@2, but known at u@1"),
+        ("update u@1 u@2", "not known"),
+        ("delete u@4", "was deleted, but not known"),
+        ("missed u@1", "was deleted, but not known"),
+        ("add u@1, delete u@4, delete u@4", "was deleted, but not known"),
+        ("add u@1, delete u@4, update u@1 u@2", "not known"),
+        ("add u@2, update u@1 u@3", "was updated from u@1, but was known at u@2"),
+        ("add u@1, update v@5 v@6", "was updated from v@5, but was known at u@1"),
+        ("add u@2, update u@2 u@1", "went back in versions"),
+        ("add u@2, missed u@2, add u@1", "went back in versions"),
+        ("add u@3, delete u@3", "went back in versions"),
+        ("add v@6, update v@6 u@2", "went back in versions"),
+        ("add u@1, delete v@7", "was deleted as v@7, but known as u@1"),
+        ("add u@2, missed u@1", "was missed at u@1, but known at u@2"),
+        ("synced, initial u@1", "is initial"),
+        ("add u@1, removed, update u@1 u@2", "after the handler was removed"),
+        ("add u@4", "never was at 4"),
+        ("add v@1", "not n"),
+        ("add u@1, delete u@2, add u@3", "and came back"),
+    ] {
+        let verdict = verdict(Every, story);
+        assert!(verdict.contains(complaint), "{story}: {verdict}");
+    }
+}
+
+#[test]
+fn what_never_went_cannot_be_told_to_be_gone() {
+    let mut truth = Truth::default();
+    truth.state(&state("u@1"));
+    for story in ["add u@1, delete u@4", "add u@1, missed u@1"] {
+        let verdict = tell(Every, story).verdict(&truth);
+        assert!(verdict[0].contains("but never went"), "{verdict:?}");
+    }
+    truth.left("u");
+    truth.state(&state("u@5"));
+    assert_eq!(tell(Every, "add u@1, delete u@4, add u@5").verdict(&truth), [""; 0], "it left the selection");
+}
+
+#[test]
+fn versions_go_back_only_with_a_backup() {
+    let story = "add u@3, update u@3 u@1";
+    let mut truth = truth();
+    assert!(tell(Every, story).verdict(&truth)[0].contains("went back"));
+    truth.backup();
+    assert_eq!(tell(Every, story).verdict(&truth), [""; 0]);
+    let again = "add u@3, update u@3 u@1, update u@1 u@3, update u@3 u@1";
+    assert!(tell(Every, again).verdict(&truth)[0].contains("more than 1 times"));
+}
+
+#[test]
+fn contents_are_compared() {
+    let mut history = History::new("handler", Every, 0);
+    history.hear(&Event::Add { object: map("u", 1, "n"), initial: false }, false);
+    history.hear(&Event::Update { old: map("u", 1, "n"), new: map("u", 1, "other") }, false);
+    assert!(history.complaints()[0].contains("has two states"), "{:?}", history.complaints());
+    let mut history = History::new("handler", Latest, 0);
+    history.hear(&Event::Add { object: map("u", 1, "n"), initial: false }, false);
+    history.hear(&Event::Update { old: map("u", 4, "other"), new: map("v", 5, "n") }, false);
+    assert!(history.complaints()[0].contains("was updated from u@4"), "{:?}", history.complaints());
+    let mut history = History::new("handler", Every, 0);
+    history.hear(&Event::Add { object: map("u", 1, "other"), initial: false }, false);
+    assert!(history.verdict(&truth())[0].contains("at 1, not other"));
+}
+
+#[test]
+fn what_is_believed_is_what_was_told_and_not_taken_back() {
+    let history = tell(Every, "add u@1, update u@1 u@2");
+    assert_eq!(history.difference(&[state("u@2")]), [""; 0]);
+    assert_eq!(history.difference(&[state("u@3")]), ["ns/a is at u@3, not at u@2"], "an update was lost");
+    assert_eq!(history.difference(&[]), ["ns/a is gone, but believed in"], "a deletion was lost");
+    let history = tell(Every, "add u@1, missed u@1");
+    assert_eq!(history.difference(&[]), [""; 0]);
+    assert_eq!(history.difference(&[state("v@5")]), ["ns/a is at v@5, but not known"], "a creation was lost");
+}

@@ -3,7 +3,7 @@
 //! that can be (see [`history`]), with no deletion lost.
 //!
 //! There are a hundred seeds. `EVENKEEL_CHAOS_SEED=17` runs one of them alone and says what happened;
-//! `EVENKEEL_CHAOS_SEEDS=1000` runs more. A seed decides all that is decided here; how tasks take turns is decided by tokio in
+//! `EVENKEEL_CHAOS_SEEDS=1000` runs more, `EVENKEEL_CHAOS_OBJECTS=500` with fewer objects. A seed decides all that is decided here; how tasks take turns is decided by tokio in
 //! virtual time, and is the same each time but for the order of hash tables.
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "a test may panic and talk")]
 

@@ -19,7 +19,7 @@ pub(crate) struct Net(Arc<Shared>);
 
 struct Shared {
     state: Mutex<State>,
-    /// How many bodies were cut.
+    /// How many answers were cut.
     cuts: AtomicU64,
 }
 
@@ -68,24 +68,43 @@ impl Net {
     }
 
     /// What becomes of the next answer.
-    fn fate(&self, is_watch: bool) -> Fate {
+    fn fate(&self, answer: Answer) -> Fate {
         let mut state = self.0.state.lock().unwrap();
         let epoch = state.epoch;
         let mut fate = Fate { epoch, cut: None, pieces: None };
         if state.weather == Weather::Stormy {
             let random = &mut state.random;
-            if random.u8(..100) < if is_watch { 50 } else { 25 } {
-                // As likely among the first bytes as among the first megabytes.
-                let largest = 1 << random.u32(1..23);
+            let (chance, bits) = if answer == Answer::Changes { (80, 1..13) } else { (30, 1..23) };
+            if random.u8(..100) < chance {
+                // As likely among the first bytes as among the last of those that there may be.
+                let largest = 1 << random.u32(bits);
                 let bytes = random.u64(0..largest);
                 fate.cut = Some(Cut { after: bytes, is_orderly: random.bool() });
-                self.0.cuts.fetch_add(1, Ordering::Relaxed);
             }
             if random.u8(..100) < 30 {
                 fate.pieces = Some((fastrand::Rng::with_seed(random.u64(..)), 1 << random.u32(4..15)));
             }
         }
         fate
+    }
+}
+
+/// What an answer consists of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    /// All objects, perhaps with what happens to them afterwards.
+    Everything,
+    /// What happens to them.
+    Changes,
+}
+
+impl Answer {
+    fn to(request: &Request<Body>) -> Self {
+        let asks_for = |text: &str| request.uri().query().is_some_and(|query| query.contains(text));
+        match asks_for("watch=") && !asks_for("sendInitialEvents=") {
+            true => Answer::Changes,
+            false => Answer::Everything,
+        }
     }
 }
 
@@ -129,13 +148,13 @@ impl Service<Request<Body>> for Line {
     }
 
     fn call(&mut self, request: Request<Body>) -> ResponseFuture {
-        let is_watch = request.uri().query().is_some_and(|query| query.contains("watch="));
+        let kind = Answer::to(&request);
         let (net, answer) = (self.net.clone(), self.inner.call(request));
         Box::pin(async move {
             if net.0.state.lock().unwrap().weather == Weather::Refusing {
                 return Err(io::Error::from(io::ErrorKind::ConnectionRefused).into());
             }
-            let fate = net.fate(is_watch);
+            let fate = net.fate(kind);
             let epoch = fate.epoch;
             let answer = answer.await?;
             if net.0.state.lock().unwrap().epoch != epoch {
@@ -175,6 +194,7 @@ impl http_body::Body for Torn {
         if let Some(Cut { after, is_orderly }) = this.fate.cut
             && this.passed >= after
         {
+            this.net.0.cuts.fetch_add(1, Ordering::Relaxed);
             return if is_orderly { Poll::Ready(None) } else { reset() };
         }
         while this.rest.is_empty() {

@@ -8,6 +8,7 @@ use evenkeel_client::Patch;
 use evenkeel_core::{Reason, Status, StatusDetails};
 use k8s_openapi::api::core::v1::Namespace;
 use serde_json::json;
+use tokio::sync::RwLock;
 use tokio::time::sleep;
 
 use crate::net::{Net, Weather};
@@ -22,6 +23,8 @@ pub(crate) struct Misfortune {
     pub(crate) net: Net,
     pub(crate) random: fastrand::Rng,
     pub(crate) truth: Arc<Mutex<Truth>>,
+    /// Has those who write pause.
+    pub(crate) gate: Arc<RwLock<()>>,
     /// What the server goes back to, once.
     pub(crate) backup: Option<Snapshot>,
 }
@@ -33,6 +36,9 @@ impl Misfortune {
         for time in 0..times {
             let weather = if self.random.u8(..10) < 7 { Weather::Stormy } else { Weather::Calm };
             self.net.set(weather);
+            if self.random.bool() {
+                self.net.lose_connections();
+            }
             sleep(Duration::from_millis(self.random.u64(100..20_000))).await;
             match self.backup.take_if(|_| time == backup_at) {
                 Some(backup) => self.go_back(&backup).await,
@@ -102,7 +108,7 @@ impl Misfortune {
             1 => self.server.faults().reset_history(),
             _ => {}
         }
-        self.net.set(Weather::Calm);
+        self.net.set(if self.random.bool() { Weather::Stormy } else { Weather::Calm });
     }
 
     /// The server goes back to a backup. Its operator does as one has to: nobody is let in before versions are beyond all
@@ -110,6 +116,8 @@ impl Misfortune {
     async fn go_back(&mut self, backup: &Snapshot) {
         self.net.set(Weather::Refusing);
         self.net.lose_connections();
+        let gate = Arc::clone(&self.gate);
+        let _closed = gate.write().await;
         let reached = self.server.stats().revision;
         self.truth.lock().unwrap().backup();
         self.server.restore(backup);

@@ -8,12 +8,14 @@ use evenkeel_cache::ObjectKey;
 use evenkeel_client::{Client, Deleted, Error, ListParams, Patch};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use serde_json::json;
+use tokio::sync::RwLock;
 use tokio::time::sleep;
 
+use crate::number;
 use crate::truth::{Map, Truth};
 
-/// How many objects there are.
-const OBJECTS: usize = 10_000;
+/// How many objects there are, unless the environment says otherwise.
+const OBJECTS: u64 = 10_000;
 const NAMESPACES: [&str; 4] = ["chaos-0", "chaos-1", "chaos-2", "chaos-3"];
 /// How many of the names are written to most of the time.
 const HOT: usize = 40;
@@ -25,6 +27,7 @@ pub(crate) const SELECTOR: &str = "pick=yes";
 /// Ten thousand objects, made once for all seeds.
 pub(crate) struct Population {
     pub(crate) snapshot: Snapshot,
+    objects: usize,
     /// The version at which it was complete.
     pub(crate) revision: u64,
 }
@@ -50,12 +53,13 @@ async fn populate() -> Population {
         client.api::<Namespace>().create(&serde_json::from_value(namespace).unwrap()).await.unwrap();
     }
     let mut random = fastrand::Rng::with_seed(0);
-    for index in 0..OBJECTS {
+    let objects = number("EVENKEEL_CHAOS_OBJECTS").unwrap_or(OBJECTS) as usize;
+    for index in 0..objects {
         let key = key(index);
         let namespace = client.api::<ConfigMap>().namespace(key.namespace().unwrap_or_default());
         namespace.create(&map(&key, "0", &mut random)).await.unwrap();
     }
-    let population = Population { snapshot: server.snapshot(), revision: server.stats().revision };
+    let population = Population { snapshot: server.snapshot(), objects, revision: server.stats().revision };
     server.shutdown().await;
     population
 }
@@ -84,6 +88,8 @@ pub(crate) struct Writer {
     pub(crate) name: usize,
     pub(crate) random: fastrand::Rng,
     pub(crate) truth: Arc<Mutex<Truth>>,
+    /// Held while it writes, so that others can have it pause.
+    pub(crate) gate: Arc<RwLock<()>>,
 }
 
 impl Writer {
@@ -94,10 +100,15 @@ impl Writer {
             if self.random.u8(..4) > 0 {
                 sleep(Duration::from_millis(self.random.u64(..3000))).await;
             }
-            let index =
-                if self.random.u8(..10) < 7 { self.random.usize(..HOT) } else { self.random.usize(..OBJECTS + 50) };
+            let index = if self.random.u8(..10) < 7 {
+                self.random.usize(..HOT)
+            } else {
+                self.random.usize(..population().objects + 50)
+            };
             let text = format!("{}-{number}", self.name);
             // Others write to the same names: what they have done is no failure.
+            let gate = Arc::clone(&self.gate);
+            let _open = gate.read().await;
             match self.write_one(&key(index), &text).await {
                 Ok(()) => {}
                 Err(error) => assert!(error.is_not_found() || error.is_already_exists(), "{error}"),
