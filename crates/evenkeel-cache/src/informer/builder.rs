@@ -50,7 +50,7 @@ impl<K> SharedInformer<K> {
             name: None,
             resync: Duration::ZERO,
             queue: QueueKind::default(),
-            indexes: vec![Index::by_namespace()],
+            indexes: vec![Index::namespace()],
             reflector: Reflector::builder(Arc::new(source), Arc::clone(info)),
             kind: PhantomData,
         }

@@ -20,7 +20,7 @@ fn object(info: &Arc<ResourceInfo>, namespace: &str, name: &str, app: &str) -> O
 /// Three pods in two namespaces, found by these indexes.
 fn pods<K>(indexes: impl IntoIterator<Item = Index<K>>) -> Lister<K> {
     let info = Arc::new(ResourceInfo::of::<Pod>());
-    let store = Indexer::new(indexes);
+    let store = crate::Store::new(indexes);
     for (namespace, name, app) in [("ns", "a", "web"), ("ns", "b", "db"), ("other", "a", "web")] {
         store.put(object(&info, namespace, name, app).cast());
     }
@@ -28,7 +28,7 @@ fn pods<K>(indexes: impl IntoIterator<Item = Index<K>>) -> Lister<K> {
 }
 
 fn indexed<K: 'static>() -> Lister<K> {
-    pods([Index::by_namespace().cast()])
+    pods([Index::namespace()])
 }
 
 fn selector(text: &str) -> LabelSelector {
@@ -83,7 +83,7 @@ fn lst_005_without_a_namespace_the_name_is_the_whole_key() {
     assert_eq!(lister.require("a").unwrap_err().to_string(), "pods \"a\" not found");
 
     let info = Arc::new(ResourceInfo::of::<Node>());
-    let store = Indexer::<Node>::new([Index::by_namespace().cast()]);
+    let store = crate::Store::<Node>::new([Index::namespace()]);
     store.put(object(&info, "", "n1", "x").cast());
     let nodes = Lister::over(&store, &info);
     assert_eq!(nodes.get("n1").unwrap().key().as_str(), "n1");

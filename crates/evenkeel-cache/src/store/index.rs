@@ -148,13 +148,6 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Index<K> {
     }
 }
 
-impl Index<Untyped> {
-    /// The index that every informer has, under the name `namespace`: the namespace, empty for objects that live in none.
-    pub fn by_namespace() -> Self {
-        Self::namespace()
-    }
-}
-
 impl<K> Clone for Index<K> {
     fn clone(&self) -> Self {
         Index { name: Arc::clone(&self.name), function: Arc::clone(&self.function), kind: PhantomData }

@@ -16,7 +16,7 @@ use super::waiters::StoreStopped;
 /// The objects of one kind, by key and by any number of indexes, to be read. Cheap to clone; clones share the objects.
 ///
 /// - Objects are told apart by namespace and name alone, and never change.
-/// - Reads take no lock and never wait, whatever is being written. Each sees one state, with all of a transaction or
+/// - Reads wait for no more than a small write: large ones are prepared aside. Each sees one state, with all of a transaction or
 ///   nothing of it; [`snapshot`](Self::snapshot) answers several questions from one state, and by reference.
 /// - Who writes has the [`Store`](super::Store) behind it: an informer keeps its own to itself.
 ///

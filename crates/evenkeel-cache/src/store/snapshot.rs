@@ -11,7 +11,7 @@ use super::state::State;
 
 /// The objects of an [`Indexer`](super::Indexer) as they were at one moment.
 ///
-/// - Taking one costs a reference count, whatever the number of objects, and takes no lock.
+/// - Taking one costs a reference count, whatever the number of objects.
 /// - All its answers are from the same state, in which no transaction is half done. Later writes do not show in it.
 /// - It answers with references; looking at objects counts nothing. Clone those that are to outlive it.
 /// - It keeps in memory what it shows, also what has gone from the store since, and each write that follows copies a
