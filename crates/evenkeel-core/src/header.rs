@@ -11,7 +11,7 @@ use crate::version::ResourceVersion;
 /// The identity and the bookkeeping of an object: everything of its metadata that the machinery itself looks at.
 ///
 /// A header is read straight from the JSON; the payload, annotations and managed fields are checked and skipped, never
-/// built. It is made for hundreds of thousands: all texts of one header share one allocation, and the key another.
+/// built. It is made for hundreds of thousands: all texts of one header share one allocation, and the key needs none unless it is long.
 ///
 /// ```
 /// use evenkeel_core::Header;
@@ -23,7 +23,9 @@ use crate::version::ResourceVersion;
 /// assert_eq!(header.label("app"), Some("web"));
 /// # Ok::<(), evenkeel_core::DecodeError>(())
 /// ```
+// The order of the fields is that of the memory: looking up an object touches its reference count and its key.
 #[derive(Clone)]
+#[repr(C)]
 pub struct Header {
     key: ObjectKey,
     /// Every other text, end to end; the spans point into it.

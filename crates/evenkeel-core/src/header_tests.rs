@@ -90,8 +90,8 @@ fn debug_shows_no_labels() {
 #[test]
 fn a_header_is_small() {
     let size = size_of::<Header>();
-    assert!(size <= 152, "{size} bytes");
-    assert_eq!(size_of::<ObjectKey>(), 16);
+    // 48 of them are the key, which needs no memory elsewhere unless it is long.
+    assert!(size <= 176, "{size} bytes");
 }
 
 #[test]

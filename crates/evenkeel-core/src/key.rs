@@ -3,14 +3,17 @@
 //! Identity in every store, queue and index is this pair and nothing else; uids and kinds play no part in it.
 
 use std::borrow::Borrow;
+use std::cmp::Ordering;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 use std::sync::Arc;
 
 /// The name of an object and the namespace it lives in, if it lives in one.
 ///
-/// A key is one shared string: cloning it costs a reference count, and a `HashMap<ObjectKey, _>` or
-/// `BTreeMap<ObjectKey, _>` can be asked with a `&str` in the `namespace/name` form. Keys compare bytewise by that form.
+/// A key of up to 46 bytes, as most are, is held in place; a longer one is a shared string. Cloning never allocates, and a
+/// `HashMap<ObjectKey, _>` or `BTreeMap<ObjectKey, _>` can be asked with a `&str` in the `namespace/name` form. Keys compare
+/// bytewise by that form.
 ///
 /// ```
 /// use evenkeel_core::ObjectKey;
@@ -21,8 +24,49 @@ use std::sync::Arc;
 /// assert_eq!("default/web-0".parse(), Ok(key));
 /// assert_eq!(ObjectKey::cluster("node-1").namespace(), None);
 /// ```
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ObjectKey(Arc<str>);
+#[derive(Clone)]
+pub struct ObjectKey(Text);
+
+/// How many bytes are held in place: what makes a key 48 bytes long.
+const INLINE: usize = 46;
+
+/// Stores find objects by comparing keys, so most keys lie in the object itself and not at the end of another pointer.
+#[derive(Clone)]
+enum Text {
+    Inline { length: u8, bytes: [u8; INLINE] },
+    Shared(Arc<str>),
+}
+
+impl Text {
+    /// The text of these pieces, one after the other.
+    fn of(pieces: [&str; 3]) -> Self {
+        let length: usize = pieces.iter().map(|piece| piece.len()).sum();
+        let mut bytes = [0; INLINE];
+        let Some(mut rest) = bytes.get_mut(..length) else { return Text::Shared(pieces.concat().into()) };
+        for piece in pieces {
+            let (place, behind) = rest.split_at_mut(piece.len());
+            place.copy_from_slice(piece.as_bytes());
+            rest = behind;
+        }
+        // There are at most 46.
+        Text::Inline { length: length as u8, bytes }
+    }
+
+    fn as_str(&self) -> &str {
+        match self {
+            // They were a text when they came, so the check never fails; it is cheaper than another cache line.
+            Text::Inline { length, bytes } => std::str::from_utf8(&bytes[..usize::from(*length)]).unwrap_or_default(),
+            Text::Shared(text) => text,
+        }
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        match self {
+            Text::Inline { length, bytes } => &bytes[..usize::from(*length)],
+            Text::Shared(text) => text.as_bytes(),
+        }
+    }
+}
 
 impl ObjectKey {
     /// The key of `name` in `namespace`. No namespace and an empty one are the same thing.
@@ -41,55 +85,84 @@ impl ObjectKey {
         if namespace.is_empty() {
             return Self::cluster(name);
         }
-        let mut text = String::with_capacity(namespace.len() + 1 + name.len());
-        text.push_str(namespace);
-        text.push('/');
-        text.push_str(name);
-        ObjectKey(text.into())
+        ObjectKey(Text::of([namespace, "/", name]))
     }
 
     /// The key of an object that lives in no namespace.
     pub fn cluster(name: &str) -> Self {
-        ObjectKey(name.into())
+        ObjectKey(Text::of([name, "", ""]))
     }
 
     /// The namespace, or `None` for an object of the cluster itself.
     pub fn namespace(&self) -> Option<&str> {
-        self.0.split_once('/').map(|(namespace, _)| namespace)
+        self.as_str().split_once('/').map(|(namespace, _)| namespace)
     }
 
     /// The name.
     pub fn name(&self) -> &str {
-        self.0.split_once('/').map_or(&*self.0, |(_, name)| name)
+        let text = self.as_str();
+        text.split_once('/').map_or(text, |(_, name)| name)
     }
 
     /// The key as text: `namespace/name`, or `name` alone.
     pub fn as_str(&self) -> &str {
-        &self.0
+        self.0.as_str()
+    }
+
+    /// The bytes of the text.
+    pub fn as_bytes(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+}
+
+impl PartialEq for ObjectKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_bytes() == other.as_bytes()
+    }
+}
+
+impl Eq for ObjectKey {}
+
+impl PartialOrd for ObjectKey {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for ObjectKey {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.as_bytes().cmp(other.as_bytes())
+    }
+}
+
+impl Hash for ObjectKey {
+    /// As the text does, so that maps can be asked with one.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_str().hash(state);
     }
 }
 
 impl Borrow<str> for ObjectKey {
     fn borrow(&self) -> &str {
-        &self.0
+        self.as_str()
     }
 }
 
 impl AsRef<str> for ObjectKey {
     fn as_ref(&self) -> &str {
-        &self.0
+        self.as_str()
     }
 }
 
 impl fmt::Display for ObjectKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.0)
+        f.pad(self.as_str())
     }
 }
 
 impl fmt::Debug for ObjectKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&*self.0, f)
+        fmt::Debug::fmt(self.as_str(), f)
     }
 }
 
@@ -161,6 +234,22 @@ mod tests {
     fn key_012_a_name_with_a_slash_is_cut_at_the_first_one() {
         let key = ObjectKey::namespaced("a", "b/c");
         assert_eq!((key.namespace(), key.name()), (Some("a"), "b/c"));
+    }
+
+    #[test]
+    fn short_and_long_keys_are_alike() {
+        for length in [0, 1, INLINE - 3, INLINE - 2, INLINE, 300] {
+            let name = "é".repeat(length / 2) + &"x".repeat(length % 2);
+            let key = ObjectKey::namespaced("n", &name);
+            assert_eq!((key.as_str(), key.namespace(), key.name()), (&*format!("n/{name}"), Some("n"), &*name));
+            assert_eq!(key.as_bytes(), key.as_str().as_bytes());
+            assert_eq!(matches!(key.0, Text::Inline { .. }), name.len() + 2 <= INLINE);
+            assert_eq!(key.clone(), key);
+        }
+        assert_eq!(size_of::<ObjectKey>(), 48);
+        let mut sorted = [ObjectKey::cluster(&"b".repeat(60)), ObjectKey::cluster("c"), ObjectKey::cluster("a")];
+        sorted.sort();
+        assert_eq!(sorted.map(|key| key.name().len()), [1, 60, 1]);
     }
 
     #[test]

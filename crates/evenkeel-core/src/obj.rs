@@ -60,6 +60,8 @@ pub struct Obj<K> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Untyped {}
 
+// The order of the fields is that of the memory: looking up an object touches its reference count and its key.
+#[repr(C)]
 struct Inner {
     header: Header,
     payload: Payload,
