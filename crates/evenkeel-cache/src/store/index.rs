@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use evenkeel_core::{Obj, Untyped};
+use evenkeel_core::Obj;
 use serde::de::DeserializeOwned;
 
 use super::values::Values;

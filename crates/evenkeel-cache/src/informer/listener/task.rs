@@ -63,11 +63,11 @@ fn call(listener: &Listener, callback: &mut Callback, event: Event<Untyped>) -> 
     }
     let key = event.key().clone();
     // Only of a handler that is far behind it matters how long it takes.
-    let began = (listener.pending() > BACKLOG).then(Instant::now);
+    let began = is_far_behind(listener.pending()).then(Instant::now);
     // A handler that panicked is called again only if its owner says that it can bear it.
     let outcome = catch_unwind(AssertUnwindSafe(|| callback(event)));
     let mut more = listener.end_call();
-    if let Some(took) = began.map(|began| began.elapsed()).filter(|took| *took > SLOW) {
+    if let Some(took) = began.map(|began| began.elapsed()).filter(|took| is_slow(*took)) {
         let (handler, pending) = (&*listener.name, listener.pending());
         tracing::warn!(handler, %key, ?took, pending, "a handler is slow and far behind");
     }
@@ -88,10 +88,36 @@ fn call(listener: &Listener, callback: &mut Callback, event: Event<Untyped>) -> 
     more
 }
 
+fn is_far_behind(pending: usize) -> bool {
+    pending > BACKLOG
+}
+
+fn is_slow(call: Duration) -> bool {
+    call > SLOW
+}
+
 fn message(panic: &(dyn Any + Send)) -> &str {
     panic
         .downcast_ref::<&str>()
         .copied()
         .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("no message")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prc_004_a_handler_is_told_of_in_the_log_when_it_is_slow_and_far_behind() {
+        assert!(!is_far_behind(1024) && is_far_behind(1025));
+        assert!(!is_slow(Duration::from_millis(100)) && is_slow(Duration::from_millis(101)));
+    }
+
+    #[test]
+    fn the_message_of_a_panic_is_found() {
+        assert_eq!(message(&"text"), "text");
+        assert_eq!(message(&String::from("made up")), "made up");
+        assert_eq!(message(&7), "no message");
+    }
 }
