@@ -103,6 +103,10 @@ pub(crate) fn store(options: &Options, count: usize) -> Result<(), Failure> {
         measure("get", threads, 1_000_000, |random, operations| {
             (0..operations).filter(|_| store.get(&keys[random.below(count)]).is_some()).count()
         });
+        measure("get_and_read", threads, 1_000_000, |random, operations| {
+            let read = |pod: &Obj<Pod>| pod.resource_version().as_bytes().first().copied();
+            (0..operations).filter(|_| store.get(&keys[random.below(count)]).as_ref().and_then(read).is_some()).count()
+        });
         let snapshot = store.snapshot();
         measure("snapshot_get", threads, 1_000_000, |random, operations| {
             (0..operations).filter(|_| snapshot.get(&keys[random.below(count)]).is_some()).count()

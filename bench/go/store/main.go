@@ -159,6 +159,15 @@ func main() {
 			}
 			return found
 		})
+		measure("get_and_read", threads, 1_000_000, func(_ int, random *random, operations int) (found int) {
+			for range operations {
+				object, ok, _ := store.GetByKey(keys[random.below(*count)])
+				if ok && object.(*corev1.Pod).ResourceVersion[0] != 0 {
+					found++
+				}
+			}
+			return found
+		})
 		values := make([]string, namespaces)
 		for number := range values {
 			values[number] = namespace(number)

@@ -171,3 +171,35 @@ async fn inf_026_each_handler_hears_in_order() {
     recorder.heard(199).await;
     assert_eq!(recorder.log(), expected);
 }
+
+/// The same with threads that really run at the same time, so that handlers join between a commit and its telling.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn inf_016_nothing_is_lost_or_doubled_when_handlers_join_from_other_threads() {
+    const PODS: usize = 2000;
+    let source = source().with_buffer(PODS);
+    let (informer, _) = running(&source, HandlerOptions::new()).await;
+    let writer = tokio::task::spawn_blocking(move || {
+        for number in 0..PODS {
+            source.add(pod(&format!("p{number}"))).unwrap();
+        }
+        source
+    });
+    let mut recorders = Vec::new();
+    while !writer.is_finished() || recorders.len() < 20 {
+        let recorder = Recorder::default();
+        informer.add_handler(recorder.clone()).unwrap();
+        recorders.push(recorder);
+        if recorders.len() > 200 {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+    let _source = writer.await.unwrap();
+    for recorder in recorders {
+        recorder.heard(PODS).await;
+        let mut keys: Vec<String> = recorder.log().iter().map(|line| line.split(' ').nth(1).unwrap().into()).collect();
+        keys.sort();
+        keys.dedup();
+        assert_eq!((keys.len(), recorder.log().len()), (PODS, PODS));
+    }
+}
