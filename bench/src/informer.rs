@@ -19,7 +19,6 @@ mod pods;
 mod programs;
 mod round;
 mod server;
-mod stand_in;
 mod table;
 
 use serde_json::json;
@@ -42,9 +41,6 @@ pub(crate) struct Options {
     /// watches) and kube-rs-streaming (has the list streamed by the watch).
     #[arg(long, value_delimiter = ',', default_value = "evenkeel,client-go,kube-rs")]
     programs: Vec<String>,
-    /// Where the server is: given to the programs by the benchmark itself.
-    #[arg(long, hide = true, default_value = "")]
-    server: String,
 }
 
 /// Runs everything and prints the table.
@@ -72,7 +68,3 @@ pub(crate) async fn serve(options: &Options) -> Result<(), Failure> {
     server::serve(options.objects).await
 }
 
-/// The process that stands in for evenkeel's informer.
-pub(crate) async fn stand_in(options: &Options) -> Result<(), Failure> {
-    stand_in::run(&options.server, options.objects, options.updates).await
-}

@@ -74,9 +74,8 @@ fn main() -> Result<(), Failure> {
             "peer" => peer::compare(&options.peer).await,
             "store" => store::store(&options.store, options.informer.objects),
             "informer" => informer::compare(&options.informer).await,
-            // The processes of that case.
+            // A process of that case.
             "informer-server" => informer::serve(&options.informer).await,
-            "informer-stand-in" => informer::stand_in(&options.informer).await,
             other => Err(format!("there is no case {other:?}; there are all, informer, {}", CASES.join(", ")).into()),
         }
     })
