@@ -488,6 +488,6 @@ fn hc_27_a_relist_of_renamed_objects_deletes_nothing() {
 }
 
 #[test]
-fn a_delta_is_small() {
-    assert!(size_of::<Delta>() <= 48, "{}", size_of::<Delta>());
+fn a_delta_is_a_cache_line() {
+    assert!(size_of::<Delta>() <= 64, "{}", size_of::<Delta>());
 }

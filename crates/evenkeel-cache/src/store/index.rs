@@ -24,10 +24,10 @@ type Function = Arc<dyn Fn(&Object, &mut Values) + Send + Sync>;
 /// stored. If it panics, so does the write, and nothing is written.
 ///
 /// ```
-/// use evenkeel_cache::{Index, Indexer};
+/// use evenkeel_cache::{Index, Store};
 /// use k8s_openapi::api::core::v1::Pod;
 ///
-/// let pods: Indexer<Pod> = Indexer::new([
+/// let pods: Store<Pod> = Store::new([
 ///     Index::namespace(),
 ///     Index::label("app"),
 ///     Index::controller("controller"),

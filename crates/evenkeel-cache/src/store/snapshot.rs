@@ -18,10 +18,10 @@ use super::state::State;
 ///   little of what the two share. Take one for as long as it is looked at, and then another.
 ///
 /// ```
-/// use evenkeel_cache::{Index, Indexer};
+/// use evenkeel_cache::{Index, Store};
 /// use k8s_openapi::api::core::v1::Pod;
 ///
-/// let pods: Indexer<Pod> = Indexer::new([Index::by_path("node", "spec.nodeName")]);
+/// let pods: Store<Pod> = Store::new([Index::by_path("node", "spec.nodeName")]);
 /// let snapshot = pods.snapshot();
 /// let there = snapshot.by_index("node", "node-1")?;
 /// println!("{} of {} pods, as of {}", there.len(), snapshot.len(), snapshot.resource_version());
