@@ -3,6 +3,16 @@
 use super::*;
 use crate::informer::QueueKind;
 
+/// A running informer of this source with this queue, and a recorder that has been told of everything.
+async fn with_queue(source: &FakeSource, kind: QueueKind) -> (Informer, Recorder) {
+    let informer = builder(source).queue(kind).build();
+    let recorder = Recorder::default();
+    let registration = informer.add_handler(recorder.clone()).unwrap();
+    informer.start();
+    registration.synced().await.unwrap();
+    (informer, recorder)
+}
+
 #[tokio::test(start_paused = true)]
 async fn hc_11_a_list_replaces_everything_in_one_step() {
     let source = source();
@@ -43,12 +53,7 @@ async fn hc_16_an_empty_list_is_a_list() {
         let source = source();
         source.add(pod("a")).unwrap();
         source.delete(pod("a")).unwrap();
-        let informer = builder(&source).queue(kind).build();
-        let recorder = Recorder::default();
-        let registration = informer.add_handler(recorder.clone()).unwrap();
-        informer.start();
-        informer.synced().await.unwrap();
-        registration.synced().await.unwrap();
+        let (informer, recorder) = with_queue(&source, kind).await;
         assert!(recorder.log().is_empty());
         if kind == QueueKind::Ordered {
             assert_eq!(informer.indexer().resource_version().as_str(), "2");
@@ -62,11 +67,7 @@ async fn all_queues_tell_the_same_story() {
         let source = source();
         source.add(pod("a")).unwrap();
         source.add(pod("b")).unwrap();
-        let informer = builder(&source).queue(kind).build();
-        let recorder = Recorder::default();
-        let registration = informer.add_handler(recorder.clone()).unwrap();
-        informer.start();
-        registration.synced().await.unwrap();
+        let (informer, recorder) = with_queue(&source, kind).await;
         assert_eq!(recorder.take_sorted(), ["initial a@1", "initial b@2"]);
         source.modify(pod("a")).unwrap();
         settle().await;
@@ -101,11 +102,7 @@ async fn ctl_009_of_what_was_never_there_nobody_hears_that_it_is_gone() {
     for kind in [QueueKind::Ordered, QueueKind::OrderedPerItem, QueueKind::Keyed] {
         let source = source();
         source.add(pod("a")).unwrap();
-        let informer = builder(&source).queue(kind).build();
-        let recorder = Recorder::default();
-        informer.add_handler(recorder.clone()).unwrap();
-        informer.start();
-        informer.synced().await.unwrap();
+        let (_informer, recorder) = with_queue(&source, kind).await;
         source.send(WatchEvent::Deleted(object("nobody", 7)));
         source.delete(pod("a")).unwrap();
         recorder.heard(2).await;
@@ -181,12 +178,7 @@ async fn ctl_026_a_relist_after_missed_changes_tells_what_changed_and_what_is_ne
     for kind in [QueueKind::Ordered, QueueKind::OrderedPerItem, QueueKind::Keyed] {
         let source = source();
         source.add(pod("a")).unwrap();
-        let informer = builder(&source).queue(kind).build();
-        let recorder = Recorder::default();
-        informer.add_handler(recorder.clone()).unwrap();
-        informer.start();
-        informer.synced().await.unwrap();
-        settle().await;
+        let (_informer, recorder) = with_queue(&source, kind).await;
         recorder.take();
         source.modify_without_event(pod("a")).unwrap();
         source.add_without_event(pod("b")).unwrap();
@@ -223,11 +215,7 @@ async fn ctl_001_it_runs_until_it_is_stopped_and_both_halves_have_ended() {
 async fn the_keyed_queue_keeps_gone_and_back_apart_on_the_watch() {
     let source = source();
     source.add(labelled("a", "x", "A")).unwrap();
-    let informer = builder(&source).queue(QueueKind::Keyed).build();
-    let recorder = Recorder::default();
-    informer.add_handler(recorder.clone()).unwrap();
-    informer.start();
-    recorder.heard(1).await;
+    let (_informer, recorder) = with_queue(&source, QueueKind::Keyed).await;
     source.delete(labelled("a", "x", "A")).unwrap();
     source.add(labelled("a", "x", "B")).unwrap();
     recorder.heard(3).await;
@@ -311,11 +299,7 @@ async fn ctl_014_while_a_list_is_told_the_store_has_all_of_it() {
 async fn ctl_016_what_came_for_one_object_is_applied_oldest_first() {
     use evenkeel_core::WatchEvent;
     let source = source();
-    let informer = builder(&source).queue(QueueKind::Keyed).build();
-    let recorder = Recorder::default();
-    informer.add_handler(recorder.clone()).unwrap();
-    informer.start();
-    informer.synced().await.unwrap();
+    let (informer, recorder) = with_queue(&source, QueueKind::Keyed).await;
     for event in [
         WatchEvent::Added(object("a", 1)),
         WatchEvent::Added(object("b", 2)),
