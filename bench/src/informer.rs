@@ -67,4 +67,3 @@ pub(crate) async fn compare(options: &Options) -> Result<(), Failure> {
 pub(crate) async fn serve(options: &Options) -> Result<(), Failure> {
     server::serve(options.objects).await
 }
-
