@@ -14,7 +14,8 @@ pub enum Event<K> {
     },
     /// The object has changed, or may have: resyncs and relists tell of objects that have not.
     Update {
-        /// What the handler was told last.
+        /// What the handler was told last; or, for one that is told only of [the latest](crate::Delivery::Latest) and of an
+        /// object that went and came back, its last state before it went.
         old: Obj<K>,
         /// What it is now.
         new: Obj<K>,

@@ -18,7 +18,7 @@
 //! - `factory`: `InformerFactory`, one informer for each kind, with the feature `client`.
 //! - [`mutation_cache`]: one's own writes on top of an indexer; [`ttl_store`]: objects that are forgotten after a while.
 //! - [`transform`]: what makes objects lighter before they are stored.
-//! - [`wait`]: waiting for several informers at once.
+//! - [`wait`]: waiting for several informers at once; [`until`]: waiting for something to happen.
 //! - [`testing`]: stand-ins for a source and a store, for tests.
 //! - [`handler`]: [`Handler`], who is told what happens, and ready-made ones.
 //! - [`tools`]: small things for those who build on the others.
@@ -63,6 +63,7 @@ pub mod testing;
 pub mod tools;
 pub mod transform;
 pub mod ttl_store;
+pub mod until;
 pub mod wait;
 
 pub use evenkeel_core::{Obj, ObjectKey, ResourceInfo, ResourceVersion};
@@ -74,6 +75,8 @@ pub use informer::{Registration, SharedInformer, Subscription};
 pub use lister::{Lister, NamespaceLister};
 pub use source::ListerWatcher;
 pub use store::{Index, Indexer, Snapshot, Store};
+
+pub use until::Until;
 
 use evenkeel_core::Untyped;
 

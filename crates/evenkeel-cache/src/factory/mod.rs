@@ -147,7 +147,7 @@ impl InformerFactory {
     /// If one of them ends before. The error names those that have not synced, and why as far as it is known.
     pub async fn wait_for_sync(&self) -> Result<(), SyncError> {
         let mut informers = self.inner.registry.users();
-        informers.retain(SharedInformer::is_started);
+        informers.retain(|informer| informer.is_started() || informer.is_stopped());
         let mut waiting: Vec<BoxFuture<'_, _>> = Vec::new();
         for informer in &informers {
             waiting.push(Box::pin(informer.synced()));

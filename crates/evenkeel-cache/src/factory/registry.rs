@@ -80,7 +80,7 @@ impl Registry {
         let known = state.informers.get(key).and_then(Held::upgrade);
         let ended = matches!(state.phase, Phase::Ended);
         drop(state);
-        known.filter(|informer| ended || !informer.is_stopped())
+        known.filter(|informer| ended || informer.is_to_run())
     }
 
     /// Takes an informer in, unless somebody was faster: then that one's counts.
@@ -88,7 +88,7 @@ impl Registry {
         let mut state = self.lock();
         let ended = matches!(state.phase, Phase::Ended);
         let known = state.informers.get(&key).and_then(Held::upgrade);
-        let useful = known.as_ref().is_some_and(|informer| ended || !informer.is_stopped());
+        let useful = known.as_ref().is_some_and(|informer| ended || informer.is_to_run());
         if useful {
             drop(state);
             return known.unwrap_or(made);

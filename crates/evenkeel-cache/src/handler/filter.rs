@@ -5,7 +5,7 @@ use std::fmt;
 
 use evenkeel_core::Obj;
 
-use super::Handler;
+use super::{Handler, HandlerOptions};
 use crate::{Deleted, Event};
 
 /// Tells another handler of those objects only that a predicate accepts.
@@ -48,6 +48,10 @@ where
     P: FnMut(&Obj<K>) -> bool + Send + 'static,
     H: Handler<K>,
 {
+    fn options(&self) -> HandlerOptions {
+        self.handler.options()
+    }
+
     fn handle(&mut self, event: Event<K>) {
         let accepted = match event {
             Event::Add { ref object, .. } => (self.accepts)(object).then_some(event),

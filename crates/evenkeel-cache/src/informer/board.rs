@@ -113,11 +113,11 @@ impl Board {
         self.seats.push(Seat { listener, schedule, syncing: true, joined, waiting });
     }
 
-    /// Lets a listener go; answers whether it was here.
-    pub(super) fn leave(&mut self, listener: &Arc<Listener>) -> bool {
-        let before = self.seats.len();
-        self.seats.retain(|seat| !Arc::ptr_eq(&seat.listener, listener));
-        self.seats.len() != before
+    /// Lets a listener go. What is handed back may be a handler, whose end is no business of the board's.
+    #[must_use]
+    pub(super) fn leave(&mut self, listener: &Arc<Listener>) -> Option<Seat> {
+        let place = self.seats.iter().position(|seat| Arc::ptr_eq(&seat.listener, listener))?;
+        Some(self.seats.remove(place))
     }
 
     pub(super) fn clear(&mut self) -> Vec<Seat> {
@@ -154,7 +154,8 @@ impl Board {
 
     /// The period that a listener gets; zero for never.
     pub(super) fn period_of(&self, listener: &Arc<Listener>) -> Option<Duration> {
-        self.seats.iter().find(|seat| Arc::ptr_eq(&seat.listener, listener)).map(|seat| seat.schedule.period())
+        let seat = self.seats.iter().find(|seat| Arc::ptr_eq(&seat.listener, listener))?;
+        (!seat.listener.is_revoked()).then(|| seat.schedule.period())
     }
 
     /// Looks who is due for a resync; answers whether anybody is.
@@ -189,6 +190,11 @@ impl Board {
                 Audience::Due => {}
             }
         }
+    }
+
+    /// Shows how far everybody is behind.
+    pub(super) fn measure(&self, now: Instant) {
+        self.seats.iter().for_each(|seat| seat.listener.measure_now(now));
     }
 
     /// Tells everybody that the first list is complete.

@@ -14,7 +14,7 @@ use super::processor::Processor;
 use crate::queue::{DeltaFifo, DeltaQueue, Mode, OrderedQueue};
 use crate::reflector::{Backoff, Failure, OnTransformError, Reflector, ReflectorBuilder};
 use crate::source::{BoxError, ListerWatcher};
-use crate::store::{Index, Table};
+use crate::store::{Index, NAMESPACE_INDEX, Table};
 
 /// Which queue lies between reflector and store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,10 +23,11 @@ pub enum QueueKind {
     /// Everything in the order in which it came; a list replaces the contents of the store in one step.
     #[default]
     Ordered,
-    /// Everything in the order in which it came; a list is applied object by object.
+    /// Everything in the order in which it came; a list is applied object by object. Versions of lists and bookmarks do not
+    /// reach the store, so that [`at_least`](crate::Indexer::at_least) may wait until an object of that version comes.
     OrderedPerItem,
     /// By object: what came for one object while others were being applied is applied together. This is client-go's
-    /// `DeltaFIFO`, which its informers used before 1.36.
+    /// `DeltaFIFO`, which its informers used before 1.36. Versions of lists and bookmarks do not reach the store here either.
     Keyed,
 }
 
@@ -50,7 +51,7 @@ impl<K> SharedInformer<K> {
             name: None,
             resync: Duration::ZERO,
             queue: QueueKind::default(),
-            indexes: vec![Index::namespace()],
+            indexes: Vec::new(),
             reflector: Reflector::builder(Arc::new(source), Arc::clone(info)),
             kind: PhantomData,
         }
@@ -142,7 +143,16 @@ impl<K: 'static> InformerBuilder<K> {
             QueueKind::OrderedPerItem => Box::new(OrderedQueue::new(Mode::PerItem)),
             QueueKind::Keyed => Box::new(DeltaFifo::new()),
         };
-        let table = Arc::new(Table::new(self.indexes));
+        let mut indexes = self.indexes;
+        if indexes.iter().any(|index| index.name() == NAMESPACE_INDEX) {
+            tracing::warn!(
+                informer = name,
+                "every informer has an index {NAMESPACE_INDEX:?}; the one that was given is left out"
+            );
+        }
+        // Of indexes with the same name the last counts, and listers count on this one.
+        indexes.push(Index::namespace());
+        let table = Arc::new(Table::new(indexes));
         let identity = Identity::new(&name, &self.info);
         let reflector = self.reflector.name(identity.name());
         let engine = Engine { reflector, queue };
@@ -152,10 +162,8 @@ impl<K: 'static> InformerBuilder<K> {
 }
 
 /// Runs the reflector until the informer is to end.
-pub(super) async fn drive(core: Arc<Core>, guard: TaskGuard) {
-    // Last of all, whatever happens: the guard goes when nothing else is left.
-    let _guard = guard;
-    let _end = Ended(Arc::clone(&core));
+pub(super) async fn drive(ended: Ended) {
+    let core = Arc::clone(&ended.core);
     let Some(Engine { reflector, queue }) = core.take_engine() else { return };
     let mut reflector = reflector.resync_period(core.board().check_period()).build();
     core.watch_reflector(reflector.status());
@@ -168,11 +176,18 @@ pub(super) async fn drive(core: Arc<Core>, guard: TaskGuard) {
     }
 }
 
-/// Says that the driver has ended, also if it panicked.
-struct Ended(Arc<Core>);
+/// Says that the driver has ended, also if it panicked, and if it was dropped before it could begin.
+pub(super) struct Ended {
+    pub(super) core: Arc<Core>,
+    pub(super) _task: TaskGuard,
+}
 
 impl Drop for Ended {
     fn drop(&mut self) {
-        self.0.ended();
+        if std::thread::panicking() {
+            let informer = self.core.name.as_str();
+            tracing::error!(informer, "an index, a transform or an error handler panicked; the informer has ended");
+        }
+        self.core.ended();
     }
 }

@@ -31,6 +31,8 @@ pub(super) struct Core {
     runtime: OnceLock<Handle>,
     /// How many deltas wait to be applied.
     pub(super) queued: AtomicUsize,
+    /// How many streams there have been.
+    pub(super) subscriptions: AtomicUsize,
     engine: Mutex<Option<Engine>>,
     reflector: OnceLock<ReflectorStatus>,
 }
@@ -116,6 +118,7 @@ impl Core {
             tasks: watch::Sender::new(0),
             runtime: OnceLock::new(),
             queued: AtomicUsize::new(0),
+            subscriptions: AtomicUsize::new(0),
             engine: Mutex::new(Some(engine)),
             reflector: OnceLock::new(),
         }
@@ -137,6 +140,16 @@ impl Core {
         self.order.subscribe()
     }
 
+    /// Whether it has ever run.
+    pub(super) fn has_begun(&self) -> bool {
+        self.runtime.get().is_some()
+    }
+
+    /// Whether it runs, or may yet be started: nobody has ended it.
+    pub(super) fn is_to_run(&self) -> bool {
+        *self.order.borrow() == Order::Run && self.life().phase != Phase::Stopped
+    }
+
     /// Begins, unless somebody has begun already. Handlers are started; the driver is for the caller.
     pub(super) fn begin(self: &Arc<Self>, user: &Arc<User>, runtime: &Handle) -> Option<TaskGuard> {
         let mut board = self.board();
@@ -151,9 +164,8 @@ impl Core {
             return None;
         }
         let _ = self.runtime.set(runtime.clone());
-        let runners = board.start();
-        drop(board);
-        for (listener, runner) in runners {
+        // Under the lock, so that whoever ends it meanwhile waits for these tasks too.
+        for (listener, runner) in board.start() {
             self.spawn(user, listener, runner);
         }
         Some(self.task())
@@ -174,7 +186,7 @@ impl Core {
             let handle = runtime.clone();
             runtime.spawn_blocking(move || {
                 let _guard = guard;
-                listener::run_blocking(listener, callback, &handle);
+                listener::run_blocking(&listener, callback, &handle);
             });
         } else {
             runtime.spawn(async move {
@@ -195,7 +207,7 @@ impl Core {
         let now = Instant::now();
         let mut board = self.board();
         let life = self.life();
-        if life.phase == Phase::Stopped || *self.order.borrow() != Order::Run {
+        if !self.is_to_run() {
             return false;
         }
         // What is committed after this is told to the listener by the driver, as it has its seat when the board is next
@@ -210,7 +222,6 @@ impl Core {
             _ => (None, runner),
         };
         board.join(Arc::clone(listener), resync, commit, waiting, now);
-        drop(board);
         if let Some(runner) = runner {
             self.spawn(user, Arc::clone(listener), runner);
         }
@@ -220,8 +231,10 @@ impl Core {
     /// Lets a listener go. A call that is being made runs to its end; no other begins once this has returned.
     pub(super) fn leave(&self, listener: &Arc<Listener>) {
         listener.revoke();
-        let left = self.board().leave(listener);
-        tracing::debug!(informer = self.name, handler = listener.name, left, "a handler is removed");
+        let seat = self.board().leave(listener);
+        // Not under the lock: the handler may be in it, and who knows what its end leads to.
+        drop(seat);
+        tracing::debug!(informer = self.name, handler = listener.name, "a handler is removed");
     }
 
     /// All of the first list is in the store.
@@ -240,20 +253,26 @@ impl Core {
             }
             further
         });
-        // Before it runs there is no driver to end it.
         if self.life().phase == Phase::Created {
+            // Before it runs there is no driver to end it.
             self.ended();
-        } else if order == Order::Stop && self.life().phase == Phase::Stopped {
+        } else if order == Order::Stop {
+            // Whatever the driver is at: nothing more is told.
             self.dismiss(order);
         }
     }
 
     /// The driver has ended: nothing more comes.
     pub(super) fn ended(&self) {
-        self.life.send_modify(|life| life.phase = Phase::Stopped);
+        let mut began = false;
+        self.life.send_modify(|life| {
+            began = life.phase != Phase::Created;
+            life.phase = Phase::Stopped;
+        });
         self.queued.store(0, Ordering::Relaxed);
         self.table.stop_waiting();
-        let order = *self.order.borrow();
+        // What has not begun has nothing to tell.
+        let order = if began { *self.order.borrow() } else { Order::Stop };
         self.dismiss(order);
     }
 
@@ -295,7 +314,7 @@ impl Core {
         let life = self.life();
         InformerStatus {
             name: self.name.clone(),
-            is_started: life.phase != Phase::Created,
+            is_started: self.has_begun(),
             is_stopped: life.phase == Phase::Stopped,
             has_synced: life.synced,
             objects: self.table.len(),
@@ -306,6 +325,7 @@ impl Core {
                 .board()
                 .seats()
                 .iter()
+                .filter(|seat| !seat.listener.is_revoked())
                 .map(|seat| (seat.listener.name.clone(), seat.listener.lag()))
                 .collect(),
         }

@@ -127,6 +127,15 @@ impl InformerMetrics {
     }
 }
 
+impl Drop for InformerMetrics {
+    /// An informer that has ended has nothing to show.
+    fn drop(&mut self) {
+        for gauge in [&self.queued, &self.objects, &self.bytes] {
+            gauge.set(0.0);
+        }
+    }
+}
+
 /// The last fifteen digits of a version, as a number; 0 for the empty one, and `None` for what is not a number.
 fn last_digits(version: &str) -> Option<u64> {
     if version.is_empty() {

@@ -21,10 +21,12 @@ use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use evenkeel_core::{ResourceInfo, ResourceVersion};
 
 use self::board::Runner;
+use self::builder::Ended;
 use self::core::{Core, Order, Phase, User};
 use self::listener::{Callback, Listener};
 use self::metrics::HandlerMetrics;
@@ -75,6 +77,10 @@ pub struct SharedInformer<K> {
 impl<K> SharedInformer<K> {
     fn core(&self) -> &Arc<Core> {
         &self.user.0
+    }
+
+    pub(crate) fn stopped(&self, what: &'static str) -> Stopped {
+        Stopped::new(self.name(), what)
     }
 
     /// What the informer is called in logs and metrics.
@@ -135,10 +141,10 @@ impl<K> SharedInformer<K> {
     fn launch(&self) -> Option<tokio::task::JoinHandle<()>> {
         let runtime = tokio::runtime::Handle::current();
         let Some(guard) = self.core().begin(&self.user, &runtime) else {
-            tracing::warn!(informer = self.name(), "the informer has begun already; it does so only once");
+            tracing::warn!(informer = self.name(), "the informer has begun or ended already; it begins only once");
             return None;
         };
-        Some(runtime.spawn(builder::drive(Arc::clone(self.core()), guard)))
+        Some(runtime.spawn(builder::drive(Ended { core: Arc::clone(self.core()), _task: guard })))
     }
 
     /// Ends it. Calls of handlers that are being made run to their ends; nothing more is told. Returns at once;
@@ -165,7 +171,7 @@ impl<K> SharedInformer<K> {
 
     /// Whether it has begun.
     pub fn is_started(&self) -> bool {
-        self.core().life().phase != Phase::Created
+        self.core().has_begun()
     }
 
     /// Whether it has ended: nothing more comes.
@@ -212,7 +218,8 @@ impl<K: 'static> SharedInformer<K> {
     /// If the informer has ended: the handler was not added.
     pub fn add_handler(&self, mut handler: impl Handler<K>) -> Result<Registration, Stopped> {
         let options = handler.options();
-        let listener = self.listener(handler.name().into_owned(), &options);
+        let name = options.name.clone().unwrap_or_else(|| handler.name().into_owned().into()).into_owned();
+        let listener = self.listener(name, &options);
         let callback: Callback = Box::new(move |event: Event<evenkeel_core::Untyped>| handler.handle(event.cast()));
         self.join(&listener, &options, Some(Runner { callback, blocking: options.blocking }))?;
         Ok(Registration::new(self.core(), &listener))
@@ -224,7 +231,8 @@ impl<K: 'static> SharedInformer<K> {
     /// # Errors
     /// If the informer has ended.
     pub fn subscribe(&self, options: HandlerOptions) -> Result<Subscription<K>, Stopped> {
-        let name = options.name.clone().unwrap_or("subscription".into()).into_owned();
+        let number = self.core().subscriptions.fetch_add(1, Ordering::Relaxed) + 1;
+        let name = options.name.clone().unwrap_or_else(|| format!("subscription-{number}").into()).into_owned();
         let listener = self.listener(name, &options);
         self.join(&listener, &options, None)?;
         Ok(Subscription::new(Arc::clone(&self.user), listener))

@@ -51,6 +51,7 @@ impl Processor {
         }
         let table = &self.core.table;
         self.metrics.stored(table.version().as_str(), table.len(), table.payload_bytes());
+        self.core.board().measure(Instant::now());
     }
 
     fn note_queued(&self) {

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::core::Core;
@@ -15,7 +15,9 @@ use crate::wait::DoneChecker;
 /// [removed](Self::remove), or the informer ends.
 #[derive(Clone)]
 pub struct Registration {
-    core: Arc<Core>,
+    informer: String,
+    /// Not to keep the objects.
+    core: Weak<Core>,
     listener: Arc<Listener>,
 }
 
@@ -35,7 +37,7 @@ impl Stopped {
 
 impl Registration {
     pub(super) fn new(core: &Arc<Core>, listener: &Arc<Listener>) -> Self {
-        Registration { core: Arc::clone(core), listener: Arc::clone(listener) }
+        Registration { informer: core.name.clone(), core: Arc::downgrade(core), listener: Arc::clone(listener) }
     }
 
     /// The handler's name, as logs and metrics have it.
@@ -58,14 +60,14 @@ impl Registration {
         let outcome = told.wait_for(|told| *told != Told::NotYet).await.map(|told| *told);
         match outcome {
             Ok(Told::All) => Ok(()),
-            _ => Err(Stopped::new(&self.core.name, "the handler was not told of everything")),
+            _ => Err(Stopped::new(&self.informer, "the handler was not told of everything")),
         }
     }
 
     /// How often the handler is told of all objects again, changed or not, which may be less often than it asked for; zero
     /// for never, and for a handler that was removed.
     pub fn resync_period(&self) -> Duration {
-        self.core.board().period_of(&self.listener).unwrap_or_default()
+        self.core.upgrade().and_then(|core| core.board().period_of(&self.listener)).unwrap_or_default()
     }
 
     /// How far the handler is behind.
@@ -92,7 +94,10 @@ impl Registration {
     /// handler has not been told it will not be told. Doing this again does nothing. It may be called from the handler
     /// itself.
     pub fn remove(&self) {
-        self.core.leave(&self.listener);
+        match self.core.upgrade() {
+            Some(core) => core.leave(&self.listener),
+            None => self.listener.revoke(),
+        }
     }
 
     /// Removes the handler, and waits until a call that is being made has returned and the handler was dropped.
@@ -106,7 +111,7 @@ impl Registration {
 
 impl DoneChecker for Registration {
     fn name(&self) -> Cow<'_, str> {
-        format!("informer {} + handler {}", self.core.name, self.listener.name).into()
+        format!("informer {} + handler {}", self.informer, self.listener.name).into()
     }
 
     fn is_done(&self) -> bool {
@@ -126,7 +131,7 @@ impl DoneChecker for Registration {
 impl fmt::Debug for Registration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Registration")
-            .field("informer", &self.core.name)
+            .field("informer", &self.informer)
             .field("handler", &self.listener.name)
             .field("has_synced", &self.has_synced())
             .field("lag", &self.lag())

@@ -23,7 +23,8 @@ pub(crate) struct Schedule {
     requested: Duration,
     /// What it gets: zero for never.
     period: Duration,
-    next: Instant,
+    /// `None` for never: not in this world's time.
+    next: Option<Instant>,
 }
 
 impl Check {
@@ -65,7 +66,7 @@ impl Check {
                 );
             }
         }
-        let mut schedule = Schedule { requested, period: Duration::ZERO, next: now };
+        let mut schedule = Schedule { requested, period: Duration::ZERO, next: None };
         schedule.derive(self.period, now);
         schedule
     }
@@ -78,7 +79,7 @@ impl Schedule {
             (false, false) => self.requested.max(check),
             _ => Duration::ZERO,
         };
-        self.next = now + self.period;
+        self.next = now.checked_add(self.period);
     }
 
     /// What the handler gets; zero for never.
@@ -88,9 +89,9 @@ impl Schedule {
 
     /// Whether the handler is due. If it is, it is due again after its period.
     pub(crate) fn is_due(&mut self, now: Instant) -> bool {
-        let due = !self.period.is_zero() && now >= self.next;
+        let due = !self.period.is_zero() && self.next.is_some_and(|next| now >= next);
         if due {
-            self.next = now + self.period;
+            self.next = now.checked_add(self.period);
         }
         due
     }
@@ -149,6 +150,13 @@ mod tests {
         assert_eq!(informer.periods(), [secs(60), Duration::ZERO]);
         let later = informer.now + secs(3600);
         assert!(!informer.schedules[1].is_due(later));
+    }
+
+    #[test]
+    fn no_period_is_too_long() {
+        let mut informer = Informer::new(secs(1));
+        informer.add(Duration::MAX);
+        assert!(!informer.schedules[0].is_due(informer.now + secs(1_000_000)));
     }
 
     #[test]

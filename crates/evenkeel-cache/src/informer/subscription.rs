@@ -4,7 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use futures_core::Stream;
 
@@ -25,14 +25,19 @@ pub struct Subscription<K> {
     /// Whether an event was handed out that is not known to be done with.
     calling: bool,
     waiting: Option<Waiting>,
+    /// How many events in a row were there at once.
+    streak: u32,
     kind: PhantomData<fn() -> K>,
 }
+
+/// How many events in a row are handed out before others get their turn.
+const STREAK: u32 = 128;
 
 type Waiting = Pin<Box<dyn Future<Output = Option<Work>> + Send>>;
 
 impl<K> Subscription<K> {
     pub(super) fn new(user: Arc<User>, listener: Arc<Listener>) -> Self {
-        Subscription { user, listener, batch: None, calling: false, waiting: None, kind: PhantomData }
+        Subscription { user, listener, batch: None, calling: false, waiting: None, streak: 0, kind: PhantomData }
     }
 
     /// The next event; `None` when the informer has ended. May be dropped and called again: no event is lost.
@@ -64,6 +69,12 @@ impl<K> Stream for Subscription<K> {
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Event<K>>> {
         let this = &mut *self;
         this.finish();
+        this.streak += 1;
+        if this.streak > STREAK {
+            this.streak = 0;
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         loop {
             if let Some((batch, next)) = &mut this.batch {
                 if let Some(event) = batch.get(*next).cloned() {
@@ -76,14 +87,17 @@ impl<K> Stream for Subscription<K> {
                 let listener = Arc::clone(&this.listener);
                 Box::pin(async move { listener.next().await })
             });
-            let work = ready!(waiting.as_mut().poll(context));
+            let Poll::Ready(work) = waiting.as_mut().poll(context) else {
+                this.streak = 0;
+                return Poll::Pending;
+            };
             this.waiting = None;
             match work {
                 Some(Work::Batch(batch)) => this.batch = Some((batch, 0)),
                 Some(Work::One(event)) => return Poll::Ready(this.hand_out(event)),
                 Some(Work::Synced) => this.listener.tell(Told::All),
                 None => {
-                    this.listener.tell(Told::Never);
+                    this.listener.revoke();
                     return Poll::Ready(None);
                 }
             }

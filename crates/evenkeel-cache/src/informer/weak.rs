@@ -24,6 +24,11 @@ impl<K> SharedInformer<K> {
         SharedInformer { user: self.user, kind: PhantomData }
     }
 
+    /// Whether it runs, or may yet be started: nobody has ended it.
+    pub(crate) fn is_to_run(&self) -> bool {
+        self.core().is_to_run()
+    }
+
     /// Begins to end it in an orderly way: what [`shutdown`](Self::shutdown) waits for.
     pub(crate) fn drain(&self) {
         self.core().stop(Order::Drain);

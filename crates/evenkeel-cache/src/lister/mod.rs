@@ -20,7 +20,7 @@ use crate::{Indexer, SharedInformer};
 ///
 /// # What may be assumed
 ///
-/// - No read waits, and none makes a request.
+/// - No read waits for more than a small write, and none makes a request.
 /// - Objects that are read are shared with everybody and never change.
 ///
 /// # What is not promised

@@ -59,6 +59,17 @@ impl Fifo {
         Some(object)
     }
 
+    /// Keeps the line from growing with objects that come and go behind one that stays. Those of the first list keep their
+    /// places, as they are counted.
+    fn tidy(&mut self) {
+        if !self.population.is_done() || self.order.len() <= 2 * self.present + 16 {
+            return;
+        }
+        self.objects.retain(|_, object| object.is_some());
+        let objects = &self.objects;
+        self.order.retain(|key| objects.contains_key(key));
+    }
+
     /// Sees to it that the first in line is there.
     fn skip_deleted(&mut self) {
         while let Some(key) = self.order.front() {
@@ -91,6 +102,7 @@ impl DeltaQueue for Fifo {
         if self.objects.get_mut(deleted.key()).and_then(Option::take).is_some() {
             self.present -= 1;
             self.skip_deleted();
+            self.tidy();
         }
     }
 

@@ -18,7 +18,7 @@ use crate::Deleted;
 /// - Writers take turns. What they write is seen by every read that begins after they return.
 /// - To change an object is to put another in its place.
 /// - The store keeps room for as many objects as it ever held, about 100 bytes for each; objects themselves go when they
-///   are replaced or removed, at the latest with the next write, unless somebody still has them.
+///   are replaced or removed, unless somebody still has them.
 ///
 /// ```
 /// use std::sync::Arc;

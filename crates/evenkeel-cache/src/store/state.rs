@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use evenkeel_core::{ObjectKey, ResourceVersion, Untyped};
+use evenkeel_core::{ResourceVersion, Untyped};
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_seeded};
 
 use super::index::Index;
@@ -23,19 +23,11 @@ const VALUES: usize = 32;
 pub(super) struct State {
     secrets: Arc<RapidSecrets>,
     keys: HashTable,
-    slots: Paged<Option<Slot>, OBJECTS>,
+    slots: Paged<Option<Object>, OBJECTS>,
     pub(super) indexes: Vec<IndexState>,
     /// What the indexes were made from.
     pub(super) definitions: Arc<[Index<Untyped>]>,
     pub(super) facts: Facts,
-}
-
-/// An object, and the key that it has: with both at hand, a look-up waits for the text of the key and for the object at
-/// the same time, not for one after the other.
-#[derive(Clone)]
-struct Slot {
-    key: ObjectKey,
-    object: Object,
 }
 
 /// What is known of all objects together.
@@ -100,34 +92,30 @@ impl State {
     }
 
     pub(super) fn find(&self, hash: u32, key: &str) -> Option<u32> {
-        self.keys.find(hash, |slot| self.slot(slot).is_some_and(|slot| slot.key.as_str() == key))
+        self.keys.find(hash, |slot| self.object(slot).is_some_and(|object| is_named(object, key)))
     }
 
     pub(super) fn get(&self, key: &str) -> Option<&Object> {
         let mut found = None;
         self.keys.find(self.hash(key), |slot| {
-            found = self.slot(slot).filter(|slot| slot.key.as_str() == key);
+            found = self.object(slot).filter(|object| is_named(object, key));
             found.is_some()
         });
-        found.map(|slot| &slot.object)
-    }
-
-    fn slot(&self, slot: u32) -> Option<&Slot> {
-        self.slots.get(slot)?.as_ref()
+        found
     }
 
     pub(super) fn object(&self, slot: u32) -> Option<&Object> {
-        self.slot(slot).map(|slot| &slot.object)
+        self.slots.get(slot)?.as_ref()
     }
 
     /// The objects in the order of their slots.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Object> + Clone + use<'_> {
-        self.slots.iter().flatten().map(|slot| &slot.object)
+        self.slots.iter().flatten()
     }
 
     /// The objects with their slots.
     pub(super) fn occupied(&self) -> impl Iterator<Item = (u32, &Object)> {
-        (0..).zip(self.slots.iter()).filter_map(|(slot, object)| Some((slot, &object.as_ref()?.object)))
+        (0..).zip(self.slots.iter()).filter_map(|(slot, object)| Some((slot, object.as_ref()?)))
     }
 
     pub(super) fn index(&self, name: &str) -> Option<&IndexState> {
@@ -147,15 +135,7 @@ impl State {
 
     /// Puts an object into a slot, or empties it; answers with what was there.
     pub(super) fn set(&mut self, slot: u32, object: Option<Object>) -> Option<Object> {
-        let place = self.slots.place(slot);
-        match (place.as_mut(), object) {
-            // The key stays.
-            (Some(slot), Some(object)) => Some(std::mem::replace(&mut slot.object, object)),
-            (_, object) => {
-                let after = object.map(|object| Slot { key: object.key().clone(), object });
-                std::mem::replace(place, after).map(|before| before.object)
-            }
-        }
+        std::mem::replace(self.slots.place(slot), object)
     }
 
     pub(super) fn link(&mut self, hash: u32, slot: u32) {
@@ -165,6 +145,11 @@ impl State {
     pub(super) fn unlink(&mut self, hash: u32, slot: u32) {
         self.keys.remove(hash, slot);
     }
+}
+
+/// Whether the object has this key.
+fn is_named(object: &Object, key: &str) -> bool {
+    object.key().as_bytes() == key.as_bytes()
 }
 
 impl IndexState {

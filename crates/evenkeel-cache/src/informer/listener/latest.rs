@@ -3,6 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use evenkeel_core::{ObjectKey, Untyped};
+use tokio::time::Instant;
 
 use crate::{Deleted, Event, Object};
 
@@ -32,6 +33,8 @@ struct News {
     now: Now,
     /// Which entry of the line is ours.
     ticket: u64,
+    /// When there first was something to tell.
+    since: Instant,
 }
 
 #[derive(Debug)]
@@ -43,7 +46,7 @@ enum Now {
 /// What comes out.
 #[derive(Debug)]
 pub(super) enum Item {
-    Event(Event<Untyped>),
+    Event(Event<Untyped>, Instant),
     Synced,
 }
 
@@ -58,25 +61,35 @@ impl Latest {
         self.order.push_back(Entry::Synced);
     }
 
-    pub(super) fn push(&mut self, event: Event<Untyped>) {
+    /// When there first was something to tell of the object that is next.
+    pub(super) fn since(&self) -> Option<Instant> {
+        self.order.iter().find_map(|entry| match entry {
+            Entry::Object(key, ticket) => {
+                self.news.get(key).filter(|news| news.ticket == *ticket).map(|news| news.since)
+            }
+            Entry::Synced => None,
+        })
+    }
+
+    pub(super) fn push(&mut self, event: Event<Untyped>, now: Instant) {
         match event {
-            Event::Add { object, initial } => self.there(None, object, initial),
-            Event::Update { old, new } => self.there(Some(old), new, false),
-            Event::Delete(deleted) => self.gone(deleted),
+            Event::Add { object, initial } => self.there(None, object, initial, now),
+            Event::Update { old, new } => self.there(Some(old), new, false, now),
+            Event::Delete(deleted) => self.gone(deleted, now),
         }
     }
 
-    fn there(&mut self, seen: Option<Object>, object: Object, initial: bool) {
+    fn there(&mut self, seen: Option<Object>, object: Object, initial: bool, now: Instant) {
         if let Some(news) = self.news.get_mut(object.key()) {
             let initial = initial || matches!(news.now, Now::There { initial: true, .. });
             news.now = Now::There { object, initial };
             return;
         }
         let key = object.key().clone();
-        self.enqueue(key, seen, Now::There { object, initial });
+        self.enqueue(key, seen, Now::There { object, initial }, now);
     }
 
-    fn gone(&mut self, deleted: Deleted<Untyped>) {
+    fn gone(&mut self, deleted: Deleted<Untyped>, now: Instant) {
         match self.news.get_mut(deleted.key()) {
             Some(news) if news.seen.is_some() => news.now = Now::Gone(deleted),
             Some(_) => {
@@ -86,15 +99,15 @@ impl Latest {
             }
             None => {
                 let seen = deleted.object().cloned();
-                self.enqueue(deleted.key().clone(), seen, Now::Gone(deleted));
+                self.enqueue(deleted.key().clone(), seen, Now::Gone(deleted), now);
             }
         }
     }
 
-    fn enqueue(&mut self, key: ObjectKey, seen: Option<Object>, now: Now) {
+    fn enqueue(&mut self, key: ObjectKey, seen: Option<Object>, now: Now, since: Instant) {
         self.ticket += 1;
         self.order.push_back(Entry::Object(key.clone(), self.ticket));
-        self.news.insert(key, News { seen, now, ticket: self.ticket });
+        self.news.insert(key, News { seen, now, ticket: self.ticket, since });
     }
 
     pub(super) fn pop(&mut self) -> Option<Item> {
@@ -107,12 +120,13 @@ impl Latest {
                 self.stale -= 1;
                 continue;
             }
-            let Some(News { seen, now, .. }) = self.news.remove(&key) else { continue };
-            return Some(Item::Event(match (seen, now) {
+            let Some(News { seen, now, since, .. }) = self.news.remove(&key) else { continue };
+            let event = match (seen, now) {
                 (None, Now::There { object, initial }) => Event::Add { object, initial },
                 (Some(old), Now::There { object, .. }) => Event::Update { old, new: object },
                 (_, Now::Gone(deleted)) => Event::Delete(deleted),
-            }));
+            };
+            return Some(Item::Event(event, since));
         }
     }
 
@@ -138,7 +152,7 @@ mod tests {
     fn drain(latest: &mut Latest) -> Vec<String> {
         std::iter::from_fn(|| latest.pop())
             .map(|item| match item {
-                Item::Event(event) => tell(&event),
+                Item::Event(event, _) => tell(&event),
                 Item::Synced => "synced".to_owned(),
             })
             .collect()
@@ -160,7 +174,7 @@ mod tests {
     fn changes_of_one_object_are_told_as_one_and_keep_their_place() {
         let mut latest = Latest::default();
         for event in [add("a", 1), update("b", 2, 3), update("a", 1, 4), update("b", 3, 5), delete("c", 6)] {
-            latest.push(event);
+            latest.push(event, Instant::now());
         }
         assert_eq!(latest.len(), 3);
         assert_eq!(drain(&mut latest), ["add a@4", "update b@2->5", "delete c@6"]);
@@ -169,35 +183,35 @@ mod tests {
     #[test]
     fn what_came_and_went_unseen_is_not_told() {
         let mut latest = Latest::default();
-        latest.push(add("a", 1));
-        latest.push(delete("a", 2));
+        latest.push(add("a", 1), Instant::now());
+        latest.push(delete("a", 2), Instant::now());
         assert!(drain(&mut latest).is_empty());
-        latest.push(delete("b", 3));
-        latest.push(add("b", 4));
+        latest.push(delete("b", 3), Instant::now());
+        latest.push(add("b", 4), Instant::now());
         assert_eq!(drain(&mut latest), ["update b@3->4"], "gone and back: it was seen before");
-        latest.push(update("b", 4, 5));
-        latest.push(delete("b", 6));
+        latest.push(update("b", 4, 5), Instant::now());
+        latest.push(delete("b", 6), Instant::now());
         assert_eq!(drain(&mut latest), ["delete b@6"], "no delete is lost of what was seen");
     }
 
     #[test]
     fn the_mark_stays_behind_what_was_there_before_it() {
         let mut latest = Latest::default();
-        latest.push(Event::Add { object: object("a", 1), initial: true });
+        latest.push(Event::Add { object: object("a", 1), initial: true }, Instant::now());
         latest.push_synced();
-        latest.push(update("a", 1, 2));
-        latest.push(add("b", 3));
+        latest.push(update("a", 1, 2), Instant::now());
+        latest.push(add("b", 3), Instant::now());
         assert_eq!(drain(&mut latest), ["initial a@2", "synced", "add b@3"]);
     }
 
     #[test]
     fn the_line_does_not_grow_with_what_comes_and_goes() {
         let mut latest = Latest::default();
-        latest.push(add("stays", 1));
+        latest.push(add("stays", 1), Instant::now());
         for round in 0..10_000 {
             let name = format!("pod-{round}");
-            latest.push(add(&name, round));
-            latest.push(delete(&name, round));
+            latest.push(add(&name, round), Instant::now());
+            latest.push(delete(&name, round), Instant::now());
         }
         assert_eq!(latest.len(), 1);
         assert!(latest.order.len() < 64, "{}", latest.order.len());
@@ -207,10 +221,10 @@ mod tests {
     #[test]
     fn a_name_that_is_used_again_takes_its_new_place() {
         let mut latest = Latest::default();
-        latest.push(add("a", 1));
-        latest.push(add("b", 2));
-        latest.push(delete("a", 3));
-        latest.push(add("a", 4));
+        latest.push(add("a", 1), Instant::now());
+        latest.push(add("b", 2), Instant::now());
+        latest.push(delete("a", 3), Instant::now());
+        latest.push(add("a", 4), Instant::now());
         assert_eq!(drain(&mut latest), ["add b@2", "add a@4"]);
         assert_eq!((latest.stale, latest.order.len()), (0, 0));
     }

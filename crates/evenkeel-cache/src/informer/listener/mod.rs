@@ -6,6 +6,7 @@ mod task;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use evenkeel_core::Untyped;
 use tokio::sync::{Notify, watch};
@@ -37,6 +38,24 @@ pub(crate) enum Work {
     One(Event<Untyped>),
     /// All that there was in the beginning has been told.
     Synced,
+}
+
+impl Work {
+    /// What is to be told.
+    pub(crate) fn events(&self) -> &[Event<Untyped>] {
+        match self {
+            Work::Batch(batch) => batch,
+            Work::One(event) => std::slice::from_ref(event),
+            Work::Synced => &[],
+        }
+    }
+
+    /// All of it has been told.
+    pub(crate) fn done(&self, listener: &Listener) {
+        if matches!(self, Work::Synced) {
+            listener.tell(Told::All);
+        }
+    }
 }
 
 /// Whether a handler has been told of all that there was in the beginning.
@@ -77,7 +96,7 @@ struct Inbox {
 #[derive(Debug)]
 enum Waiting {
     Every(VecDeque<(Instant, Work)>),
-    Latest(Latest, Option<Instant>),
+    Latest(Latest),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,7 +119,7 @@ impl Listener {
     pub(crate) fn new(name: String, delivery: Delivery, on_panic: OnPanic, metrics: HandlerMetrics) -> Self {
         let waiting = match delivery {
             Delivery::Every => Waiting::Every(VecDeque::new()),
-            Delivery::Latest => Waiting::Latest(Latest::default(), None),
+            Delivery::Latest => Waiting::Latest(Latest::default()),
         };
         Listener {
             name,
@@ -131,10 +150,9 @@ impl Listener {
                 queue.push_back((now, Work::Batch(Arc::clone(batch))));
                 self.pending.fetch_add(batch.len(), Ordering::Relaxed);
             }
-            Waiting::Latest(latest, since) => {
+            Waiting::Latest(latest) => {
                 let before = latest.len();
-                batch.iter().for_each(|event| latest.push(event.clone()));
-                since.get_or_insert(now);
+                batch.iter().for_each(|event| latest.push(event.clone(), now));
                 let after = latest.len();
                 // Folding may leave fewer than there were.
                 self.pending.fetch_add(after, Ordering::Relaxed);
@@ -147,6 +165,10 @@ impl Listener {
     }
 
     /// Shows how far the handler is behind.
+    pub(crate) fn measure_now(&self, now: Instant) {
+        self.measure(&self.inbox(), now);
+    }
+
     fn measure(&self, inbox: &Inbox, now: Instant) {
         let Lag { pending, since } = self.lag_of(inbox);
         self.metrics.behind(pending, since.map(|since| now.saturating_duration_since(since)).unwrap_or_default());
@@ -163,7 +185,7 @@ impl Listener {
         let mut inbox = self.inbox();
         match &mut inbox.waiting {
             Waiting::Every(queue) => queue.push_back((now, Work::Synced)),
-            Waiting::Latest(latest, _) => latest.push_synced(),
+            Waiting::Latest(latest) => latest.push_synced(),
         }
         drop(inbox);
         self.wake.notify_one();
@@ -205,7 +227,8 @@ impl Listener {
 
     /// The call has returned. Answers whether more may follow.
     pub(crate) fn end_call(&self) -> bool {
-        self.pending.fetch_sub(1, Ordering::Relaxed);
+        // Nothing is pending any more if it was revoked meanwhile.
+        let _ = self.pending.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |pending| pending.checked_sub(1));
         self.delivered.fetch_add(1, Ordering::Relaxed);
         self.permit.compare_exchange(permit::CALLING, permit::IDLE, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
@@ -229,6 +252,7 @@ impl Listener {
         inbox.since = None;
         drop(inbox);
         self.pending.store(0, Ordering::Relaxed);
+        self.metrics.behind(0, Duration::ZERO);
         // Not under the lock: there may be many objects in it.
         drop(discarded);
         self.tell(Told::Never);
@@ -276,7 +300,7 @@ impl Listener {
     fn lag_of(&self, inbox: &Inbox) -> Lag {
         let waiting = match &inbox.waiting {
             Waiting::Every(queue) => queue.front().map(|(since, _)| *since),
-            Waiting::Latest(latest, since) => since.filter(|_| latest.len() > 0),
+            Waiting::Latest(latest) => latest.since(),
         };
         let pending = self.pending();
         Lag { pending, since: inbox.since.or(waiting).filter(|_| pending > 0) }
@@ -295,17 +319,13 @@ impl Inbox {
                 self.since = Some(since);
                 Some(work)
             }
-            Waiting::Latest(latest, since) => {
-                let work = match latest.pop()? {
-                    Item::Event(event) => Work::One(event),
-                    Item::Synced => Work::Synced,
-                };
-                self.since = *since;
-                if latest.len() == 0 {
-                    *since = None;
+            Waiting::Latest(latest) => Some(match latest.pop()? {
+                Item::Event(event, since) => {
+                    self.since = Some(since);
+                    Work::One(event)
                 }
-                Some(work)
-            }
+                Item::Synced => Work::Synced,
+            }),
         }
     }
 }

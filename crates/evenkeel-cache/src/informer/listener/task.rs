@@ -8,7 +8,7 @@ use std::time::Duration;
 use evenkeel_core::Untyped;
 use tokio::time::Instant;
 
-use super::{Listener, Told, Work};
+use super::Listener;
 use crate::Event;
 use crate::handler::OnPanic;
 
@@ -22,38 +22,29 @@ pub(crate) type Callback = Box<dyn FnMut(Event<Untyped>) + Send>;
 
 /// Tells the handler until there is nothing more to tell. The runtime is let go every now and then, however much there is.
 pub(crate) async fn run(listener: Arc<Listener>, mut callback: Callback) {
-    while let Some(work) = listener.next().await {
-        let more = match work {
-            Work::Batch(batch) => {
-                let mut more = true;
-                for event in batch.iter() {
-                    more = more && call(&listener, &mut callback, event.clone());
-                    if !more {
-                        break;
-                    }
-                    tokio::task::coop::consume_budget().await;
-                }
-                more
+    'listening: while let Some(work) = listener.next().await {
+        for event in work.events() {
+            if !call(&listener, &mut callback, event.clone()) {
+                break 'listening;
             }
-            Work::One(event) => {
-                tokio::task::coop::consume_budget().await;
-                call(&listener, &mut callback, event)
-            }
-            Work::Synced => {
-                listener.tell(Told::All);
-                true
-            }
-        };
-        if !more {
-            break;
+            tokio::task::coop::consume_budget().await;
         }
+        work.done(&listener);
     }
-    listener.tell(Told::Never);
+    listener.revoke();
 }
 
-/// The same on a thread that may be blocked.
-pub(crate) fn run_blocking(listener: Arc<Listener>, callback: Callback, runtime: &tokio::runtime::Handle) {
-    runtime.block_on(run(listener, callback));
+/// The same on a thread that may be blocked. The runtime is entered only to wait, so that the handler may do so too.
+pub(crate) fn run_blocking(listener: &Listener, mut callback: Callback, runtime: &tokio::runtime::Handle) {
+    'listening: while let Some(work) = runtime.block_on(listener.next()) {
+        for event in work.events() {
+            if !call(listener, &mut callback, event.clone()) {
+                break 'listening;
+            }
+        }
+        work.done(listener);
+    }
+    listener.revoke();
 }
 
 /// Makes one call, if it may be made; answers whether more may follow.

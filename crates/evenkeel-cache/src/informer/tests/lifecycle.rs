@@ -305,3 +305,56 @@ async fn shutdown_tells_handlers_what_waits_and_stop_does_not() {
         assert_eq!(recorder.log().len(), expected);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_never_began_ends_without_telling() {
+    let informer = builder(&source()).build();
+    let registration = informer.add_handler(Recorder::default()).unwrap();
+    informer.shutdown().await;
+    assert!(registration.synced().await.is_err());
+    assert!(!registration.is_active() && !informer.is_started() && informer.is_stopped());
+    assert!(informer.add_handler(Recorder::default()).is_err());
+}
+
+#[test]
+fn a_runtime_that_ends_takes_its_informers_along() {
+    let informer = builder(&source()).build();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let registration = runtime.block_on(async {
+        informer.start();
+        informer.add_handler(Recorder::default().with(HandlerOptions::new().may_block())).unwrap()
+    });
+    drop(runtime);
+    let other = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    other.block_on(async {
+        assert!(informer.synced().await.is_err());
+        assert!(registration.synced().await.is_err());
+        informer.ended().await;
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_may_block_may_wait_for_the_runtime() {
+    let source = source();
+    source.add(pod("a")).unwrap();
+    let informer = builder(&source).build();
+    let (sender, mut receiver) = tokio::sync::mpsc::channel(1);
+    let handler = move |event: Event<Untyped>| sender.blocking_send(tell(&event)).unwrap();
+    let registration = informer.add_handler(handler.with(HandlerOptions::new().may_block())).unwrap();
+    informer.start();
+    assert_eq!(receiver.recv().await.as_deref(), Some("initial a@1"));
+    registration.synced().await.unwrap();
+    assert_eq!(registration.panics(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_told_after_stop_has_returned() {
+    let source = source().with_buffer(1000);
+    let (informer, recorder) = running(&source, HandlerOptions::new()).await;
+    (0..500).for_each(|i| drop(source.add(pod(&format!("p{i}"))).unwrap()));
+    tokio::task::yield_now().await;
+    informer.stop();
+    let told = recorder.log().len();
+    informer.ended().await;
+    assert_eq!(recorder.log().len(), told);
+}

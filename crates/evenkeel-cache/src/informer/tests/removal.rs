@@ -142,3 +142,38 @@ async fn prc_008_what_waits_can_be_told_before_the_end() {
     assert_eq!(recorder.log().len(), 11);
     assert!(registration.has_synced());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_may_have_its_own_informer_and_be_removed_before_the_start() {
+    let informer = builder(&source()).build();
+    let own = informer.clone();
+    let registration = informer.add_handler(move |_: Event<Untyped>| drop(own.clone())).unwrap();
+    drop(informer);
+    registration.remove();
+    assert!(registration.synced().await.is_err(), "the last user went with the handler");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_removes_itself_has_nothing_pending() {
+    let source = source();
+    (0..3).for_each(|i| drop(source.add(pod(&format!("p{i}"))).unwrap()));
+    let informer = builder(&source).build();
+    let own: Arc<Mutex<Option<super::super::Registration>>> = Arc::default();
+    let slot = Arc::clone(&own);
+    let registration =
+        informer.add_handler(move |_: Event<Untyped>| slot.lock().unwrap().as_ref().unwrap().remove()).unwrap();
+    *own.lock().unwrap() = Some(registration.clone());
+    informer.start();
+    informer.synced().await.unwrap();
+    settle().await;
+    assert!(!registration.is_active());
+    assert_eq!((registration.lag().pending, registration.delivered()), (0, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_filter_leaves_the_handler_its_options() {
+    let informer = builder(&source()).build();
+    let inner = Recorder::default().with(HandlerOptions::new().name("inner").resync(Duration::from_secs(7)));
+    let registration = informer.add_handler(crate::Filter::new(|_: &Object| true, inner)).unwrap();
+    assert_eq!((registration.name(), registration.resync_period()), ("inner", Duration::from_secs(7)));
+}

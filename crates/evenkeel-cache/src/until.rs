@@ -1,0 +1,118 @@
+//! [`Until`]: waiting for something to happen to objects, through outages of any length.
+
+use std::fmt;
+
+use crate::handler::HandlerOptions;
+use crate::informer::{SharedInformer, Stopped, Subscription};
+use crate::{Event, Indexer};
+
+/// Waits for something to happen, with an informer, so that nothing is missed however long the server is away. This is
+/// client-go's `UntilWithSync`. For a single object [`wait_for`](https://docs.rs/evenkeel-client) is lighter.
+///
+/// Conditions are met one after the other; each is asked first about the event that met the one before it, then about what
+/// follows. Objects that are there in the beginning come as additions.
+///
+/// ```
+/// # async fn example(informer: evenkeel_cache::SharedInformer<k8s_openapi::api::core::v1::Pod>) -> Result<(), Box<dyn std::error::Error>> {
+/// use evenkeel_cache::{Event, Until};
+///
+/// let event = Until::new(informer)
+///     .condition(|event| Ok::<_, std::convert::Infallible>(matches!(event, Event::Delete(gone) if gone.key().name() == "web-0")))
+///     .run()
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "nothing happens before `run` is awaited"]
+pub struct Until<K, E> {
+    informer: SharedInformer<K>,
+    precondition: Option<Precondition<K, E>>,
+    conditions: Vec<Condition<K, E>>,
+}
+
+type Precondition<K, E> = Box<dyn FnOnce(&Indexer<K>) -> Result<bool, E> + Send>;
+type Condition<K, E> = Box<dyn FnMut(&Event<K>) -> Result<bool, E> + Send>;
+
+/// Why it was given up.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum UntilError<E> {
+    /// A condition could not be told.
+    #[error("a condition failed: {0}")]
+    Condition(#[source] E),
+    /// The informer ended before; somebody else has a handle of it.
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
+}
+
+impl<K: 'static, E> Until<K, E> {
+    /// Waits with this informer, which has not been started yet. It is ended in the end.
+    pub fn new(informer: SharedInformer<K>) -> Self {
+        Until { informer, precondition: None, conditions: Vec::new() }
+    }
+
+    /// Waits until the informer has synced, and is done at once if this says so.
+    pub fn precondition(mut self, holds: impl FnOnce(&Indexer<K>) -> Result<bool, E> + Send + 'static) -> Self {
+        self.precondition = Some(Box::new(holds));
+        self
+    }
+
+    /// Waits until this holds, after all that were said before it.
+    pub fn condition(mut self, holds: impl FnMut(&Event<K>) -> Result<bool, E> + Send + 'static) -> Self {
+        self.conditions.push(Box::new(holds));
+        self
+    }
+
+    /// Waits. Answers with the event that met the last condition; `None` if there was nothing to wait for. When it returns,
+    /// nothing of the informer is left; when it is dropped, the informer ends. It waits for ever, so put a time limit around
+    /// it.
+    pub async fn run(self) -> Result<Option<Event<K>>, UntilError<E>> {
+        let Until { informer, precondition, conditions } = self;
+        let mut events = informer.subscribe(HandlerOptions::new().name("until"))?;
+        informer.start();
+        let outcome = met(&informer, &mut events, precondition, conditions).await;
+        drop(events);
+        informer.stop();
+        informer.ended().await;
+        outcome
+    }
+}
+
+async fn met<K: 'static, E>(
+    informer: &SharedInformer<K>,
+    events: &mut Subscription<K>,
+    precondition: Option<Precondition<K, E>>,
+    conditions: Vec<Condition<K, E>>,
+) -> Result<Option<Event<K>>, UntilError<E>> {
+    if let Some(holds) = precondition {
+        informer.synced().await?;
+        if holds(&informer.indexer()).map_err(UntilError::Condition)? {
+            return Ok(None);
+        }
+    }
+    let mut last: Option<Event<K>> = None;
+    for mut holds in conditions {
+        loop {
+            if let Some(event) = &last
+                && holds(event).map_err(UntilError::Condition)?
+            {
+                break;
+            }
+            last = Some(events.next().await.ok_or_else(|| informer.stopped("what was waited for did not happen"))?);
+        }
+    }
+    Ok(last)
+}
+
+impl<K, E> fmt::Debug for Until<K, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Until")
+            .field("informer", &self.informer)
+            .field("conditions", &self.conditions.len())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+#[path = "until_tests.rs"]
+mod tests;
