@@ -43,7 +43,7 @@ pub enum DecodeError {
         /// The kind of the object.
         kind: Box<str>,
         /// Its key.
-        key: ObjectKey,
+        key: Box<ObjectKey>,
         /// The path of the value that does not fit, such as `spec.replicas`; empty for the object as a whole.
         path: Box<str>,
         /// Why it does not fit.

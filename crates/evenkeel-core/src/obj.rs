@@ -316,7 +316,7 @@ impl Inner {
     fn misfit(&self, json: &[u8], error: &serde_json::Error) -> DecodeError {
         DecodeError::Typed {
             kind: self.kind().into(),
-            key: self.header.key().clone(),
+            key: Box::new(self.header.key().clone()),
             path: path_at(json, offset_of(json, error)).into(),
             source: Misfit::new(error),
         }

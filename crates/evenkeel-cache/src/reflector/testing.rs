@@ -65,7 +65,7 @@ pub(crate) fn unreadable(name: &str) -> StreamError {
     StreamError::Object {
         offset: 0,
         item: None,
-        key: Some(ObjectKey::new(Some("ns"), name)),
+        key: Some(Box::new(ObjectKey::new(Some("ns"), name))),
         source: DecodeError::NoName { kind: None },
     }
 }

@@ -51,7 +51,7 @@ pub enum StreamError {
         /// Which item of the list it is, counted from 0; `None` for an event.
         item: Option<usize>,
         /// The key of the object, as far as it can be made out.
-        key: Option<ObjectKey>,
+        key: Option<Box<ObjectKey>>,
         /// What is wrong with it.
         source: DecodeError,
     },
@@ -91,7 +91,7 @@ impl StreamError {
 /// Which object of a stream is at fault. Its place in the list is told by the path of a JSON error already.
 struct Subject<'a> {
     item: &'a Option<usize>,
-    key: &'a Option<ObjectKey>,
+    key: &'a Option<Box<ObjectKey>>,
     source: &'a DecodeError,
 }
 

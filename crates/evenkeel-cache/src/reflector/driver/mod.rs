@@ -180,7 +180,7 @@ impl Driver {
 /// Which object could not be read, if that can be told.
 fn key_of(error: &StreamError) -> Option<&ObjectKey> {
     match error {
-        StreamError::Object { key, .. } => key.as_ref(),
+        StreamError::Object { key, .. } => key.as_deref(),
         _ => None,
     }
 }

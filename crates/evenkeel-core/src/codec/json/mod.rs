@@ -76,14 +76,14 @@ impl Codec for Json {
 }
 
 /// The key of an object that cannot be read, as far as it can. `path` is where in the text the object stands.
-fn key_in(text: &[u8], path: &str) -> Option<ObjectKey> {
+fn key_in(text: &[u8], path: &str) -> Option<Box<ObjectKey>> {
     let text = std::str::from_utf8(text).ok()?;
     let member = |name| {
         let path = format!("{path}metadata.{name}");
         JsonValue::at_path(text, &path).and_then(|value| value.as_str())
     };
     let name = member("name").filter(|name| !name.is_empty())?;
-    Some(ObjectKey::new(member("namespace").as_deref(), &name))
+    Some(Box::new(ObjectKey::new(member("namespace").as_deref(), &name)))
 }
 
 #[cfg(test)]
