@@ -190,11 +190,16 @@ async fn a_shutdown_waits_for_those_that_nobody_uses_any_more() {
     let (_server, client) = server().await;
     let informers = InformerFactory::builder(&client).namespace("other").labels("app").build();
     let (release, gate) = std::sync::mpsc::channel();
-    let handler = HandlerFuncs::new().on_add(move |_: crate::Obj<ConfigMap>, _| gate.recv().unwrap());
+    let called = tokio::sync::watch::Sender::new(false);
+    let mut calls = called.subscribe();
+    let handler = HandlerFuncs::new().on_add(move |_: crate::Obj<ConfigMap>, _| {
+        called.send_replace(true);
+        gate.recv().unwrap();
+    });
     informers.start();
     let first = informers.of::<ConfigMap>();
     first.add_handler(handler.with(HandlerOptions::new().may_block())).unwrap();
-    first.synced().await.unwrap();
+    calls.wait_for(|called| *called).await.unwrap();
     first.stop();
     drop(first);
     let second = informers.of::<ConfigMap>();
