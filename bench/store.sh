@@ -3,6 +3,8 @@
 #
 #   bench/store.sh [ROUNDS] [arguments of both programs, such as --objects 50000 --threads 2]
 #
+# Needs Go for client-go's side and python3 for the table.
+#
 # A ratio is client-go's time over ours: above 1 we are faster. Times are medians of the rounds; the range is that of the
 # ratios of single rounds. "cpu" compares the processor time of the threads that ask, which other programs on the machine
 # disturb less; it leaves out what client-go's garbage collector does meanwhile.

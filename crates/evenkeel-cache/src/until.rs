@@ -7,7 +7,7 @@ use crate::informer::{SharedInformer, Stopped, Subscription};
 use crate::{Event, Indexer};
 
 /// Waits for something to happen, with an informer, so that nothing is missed however long the server is away. This is
-/// client-go's `UntilWithSync`. For a single object [`wait_for`](https://docs.rs/evenkeel-client) is lighter.
+/// client-go's `UntilWithSync`. For a single object evenkeel-client's `wait_for` is lighter.
 ///
 /// Conditions are met one after the other; each is asked first about the event that met the one before it, then about what
 /// follows. Objects that are there in the beginning come as additions.

@@ -116,11 +116,28 @@ fn decimal(text: &mut String, whole: u64, part: u32, unit: u32) {
     }
 }
 
+/// Multiplies without panicking: what is too long for a `Duration` is the longest one, what is no number changes nothing.
+pub fn scale(duration: Duration, factor: f64) -> Duration {
+    if factor.is_nan() {
+        return duration;
+    }
+    let seconds = duration.as_secs_f64() * factor;
+    Duration::try_from_secs_f64(seconds).unwrap_or(if seconds > 0.0 { Duration::MAX } else { Duration::ZERO })
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn no_factor_makes_a_time_panic() {
+        let second = Duration::from_secs(1);
+        assert_eq!(scale(second, 2.5), Duration::from_millis(2500));
+        assert_eq!(scale(second, f64::NAN), second);
+        assert_eq!((scale(second, 1e300), scale(second, -1.0)), (Duration::MAX, Duration::ZERO));
+    }
 
     #[test]
     fn what_go_reads_is_read() {

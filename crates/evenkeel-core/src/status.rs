@@ -285,6 +285,21 @@ impl Status {
         Status::failure(410, Reason::EXPIRED, message)
     }
 
+    /// The requested resource version is one that the server has not reached yet.
+    pub fn too_large_resource_version(wanted: u64, current: u64) -> Self {
+        let cause = StatusCause {
+            reason: "ResourceVersionTooLarge".into(),
+            message: "Too large resource version".into(),
+            field: String::new(),
+        };
+        let message = format!("Timeout: Too large resource version: {wanted}, current: {current}");
+        Status::failure(504, Reason::TIMEOUT, message).with_details(StatusDetails {
+            causes: vec![cause],
+            retry_after_seconds: 1,
+            ..StatusDetails::default()
+        })
+    }
+
     /// Whether this is a success.
     pub fn is_success(&self) -> bool {
         self.status == "Success"

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use evenkeel_core::{Reason, Status, StatusCause, StatusDetails};
+use evenkeel_core::Status;
 use serde_json::{Value, json};
 
 use super::Core;
@@ -140,28 +140,13 @@ impl Core {
         match unavailable {
             Unavailable::Compacted { .. } => Err(too_old(None)),
             Unavailable::Future { .. } if !waited => Ok(Outcome::AwaitRevision { revision: wanted, allotted: None }),
-            Unavailable::Future { current } => Err(too_large(wanted, current)),
+            Unavailable::Future { current } => Err(Status::too_large_resource_version(wanted, current)),
         }
     }
 }
 
 fn invalid_version(error: crate::field::FieldError) -> Status {
     Status::bad_request(format!("invalid resource version: {error}"))
-}
-
-/// ERR-12.
-pub(super) fn too_large(wanted: u64, current: u64) -> Status {
-    let cause = StatusCause {
-        reason: "ResourceVersionTooLarge".into(),
-        message: "Too large resource version".into(),
-        field: String::new(),
-    };
-    let message = format!("Timeout: Too large resource version: {wanted}, current: {current}");
-    Status::failure(504, Reason::TIMEOUT, message).with_details(StatusDetails {
-        causes: vec![cause],
-        retry_after_seconds: 1,
-        ..StatusDetails::default()
-    })
 }
 
 /// LST-8 and LST-9.

@@ -14,7 +14,6 @@ use serde_json::json;
 use super::Core;
 use super::filter::Filter;
 use super::options::ListOptions;
-use super::read::too_large;
 use super::timers::Timer;
 use super::view::{IncludeObject, View};
 use crate::exchange::{Body, Cut, FrameStream, Outcome};
@@ -71,7 +70,10 @@ impl Core {
                 return Ok(Outcome::AwaitRevision { revision: requested.unwrap_or_default(), allotted: None });
             }
             Err(Unavailable::Future { current }) => {
-                return Ok(Outcome::Reply(error_stream(&too_large(requested.unwrap_or_default(), current))));
+                return Ok(Outcome::Reply(error_stream(&Status::too_large_resource_version(
+                    requested.unwrap_or_default(),
+                    current,
+                ))));
             }
             Err(Unavailable::Compacted { floor }) => {
                 let message = format!("too old resource version: {} ({floor})", requested.unwrap_or_default());

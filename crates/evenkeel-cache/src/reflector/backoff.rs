@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use evenkeel_core::duration::scale;
 use tokio::time::Instant;
 
 /// How long the reflector waits after a failure: longer every time, up to a limit, and a little by chance so that many
@@ -78,15 +79,6 @@ impl Delays {
     pub(super) fn failures(&self) -> u32 {
         self.failures
     }
-}
-
-/// Multiplies without panicking: what is no time changes nothing, what is too long is the longest.
-fn scale(duration: Duration, factor: f64) -> Duration {
-    if factor.is_nan() {
-        return duration;
-    }
-    let seconds = duration.as_secs_f64() * factor;
-    Duration::try_from_secs_f64(seconds).unwrap_or(if seconds > 0.0 { Duration::MAX } else { Duration::ZERO })
 }
 
 #[cfg(test)]

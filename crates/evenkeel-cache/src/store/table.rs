@@ -25,10 +25,9 @@ use super::values::Values;
 use super::waiters::{StoreStopped, Waiters};
 use crate::{Deleted, Object};
 
-/// Changes of more objects than this are prepared on a copy, so that nobody waits for them.
+/// Changes of more objects than this are prepared on a copy, and more than this are not collected under the lock, so that
+/// nobody waits for it.
 const LARGE: usize = 4096;
-/// More objects than this are not collected under the lock.
-const MANY: usize = 4096;
 
 /// One write of a transaction.
 #[derive(Debug)]
@@ -66,7 +65,7 @@ pub(crate) struct Replaced {
 /// What all indexers are made of.
 #[derive(Debug)]
 pub(crate) struct Table {
-    /// The outer lock is only ever taken after the writers' turn.
+    /// Writers take it inside their turn, readers alone.
     published: RwLock<Arc<State>>,
     /// Writers take turns.
     writer: Mutex<Ledger>,
@@ -131,7 +130,7 @@ impl Table {
         {
             let state = self.read();
             let slots = state.slots_by_index(name, value)?;
-            if slots.len() <= MANY {
+            if slots.len() <= LARGE {
                 return Some(collect(&state, slots));
             }
         }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use evenkeel_core::codec::Change;
-use evenkeel_core::{ObjectKey, Reason, ResourceVersion, Status, StatusCause, StatusDetails, Untyped, WatchEvent};
+use evenkeel_core::{ObjectKey, ResourceVersion, Status, Untyped, WatchEvent};
 
 use crate::Object;
 use crate::source::WatchRequest;
@@ -66,14 +66,18 @@ impl Content {
         let text = &*request.resource_version;
         if request.initial_events && watch_list {
             let wanted = if text.is_empty() { 0 } else { parse(text)? };
-            return if wanted > self.version { Err(too_large(wanted, self.version)) } else { Ok(self.everything()) };
+            return if wanted > self.version {
+                Err(Status::too_large_resource_version(wanted, self.version))
+            } else {
+                Ok(self.everything())
+            };
         }
         let wanted = parse(text)?;
         if wanted == self.version {
             return Ok(VecDeque::new());
         }
         if wanted > self.version {
-            return Err(too_large(wanted, self.version));
+            return Err(Status::too_large_resource_version(wanted, self.version));
         }
         // A change is only known to be the next one after `wanted` if the one before it is known as well.
         match self.history.front() {
@@ -94,19 +98,4 @@ impl Content {
 
 fn parse(version: &str) -> Result<u64, Status> {
     version.parse().map_err(|_| Status::bad_request(format!("invalid resource version: {version:?}")))
-}
-
-/// As a real server says it.
-fn too_large(wanted: u64, current: u64) -> Status {
-    let cause = StatusCause {
-        reason: "ResourceVersionTooLarge".into(),
-        message: "Too large resource version".into(),
-        field: String::new(),
-    };
-    let message = format!("Timeout: Too large resource version: {wanted}, current: {current}");
-    Status::failure(504, Reason::TIMEOUT, message).with_details(StatusDetails {
-        causes: vec![cause],
-        retry_after_seconds: 1,
-        ..StatusDetails::default()
-    })
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use evenkeel_core::Status;
+use evenkeel_core::duration::scale;
 
 /// Waits that grow from attempt to attempt. A value, not a timer: it is given the dice and says how long to wait.
 ///
@@ -80,15 +81,6 @@ pub fn jitter(duration: Duration, factor: f64, random: f64) -> Duration {
 pub(crate) fn asked_by(status: &Status) -> Duration {
     const LONGEST: Duration = Duration::from_secs(300);
     status.retry_after().unwrap_or_default().min(LONGEST)
-}
-
-/// Multiplies without panicking: what is too long for a `Duration` is the longest one, what is no number changes nothing.
-fn scale(duration: Duration, factor: f64) -> Duration {
-    if factor.is_nan() {
-        return duration;
-    }
-    let seconds = duration.as_secs_f64() * factor;
-    Duration::try_from_secs_f64(seconds).unwrap_or(if seconds > 0.0 { Duration::MAX } else { Duration::ZERO })
 }
 
 #[cfg(test)]
