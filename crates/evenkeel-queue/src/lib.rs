@@ -1,5 +1,49 @@
 //! Work queues: what stands between the events of an informer and the workers of a controller.
+//!
+//! Handlers put keys in; workers take them out, one worker per key at any time, each key once however often it was added.
+//! Keys can be added for later, come back after a back-off that grows with each failure, and have priorities, which make some
+//! wait longer and none for ever.
+//!
+//! - [`WorkQueue`]: the queue. [`WorkQueue::next`] hands out an [`Item`], which says how it went.
+//! - [`limiter`]: how long a key waits that has failed.
+//! - [`metrics`]: what is reported, under client-go's names.
+//!
+//! Inside is a state machine that knows neither clock nor lock nor task (the private module `core`); around it are one lock and
+//! those who wait. This crate depends on no other of ours and can be used for anything that has keys.
 
+pub mod flow;
 pub mod limiter;
+pub mod metrics;
+pub mod parallel;
 
+mod builder;
+mod clock;
+mod core;
+mod drain;
+mod item;
+mod next;
+mod queue;
+mod shared;
+mod storage;
+mod sync;
+mod waiters;
+
+use std::fmt::Debug;
+use std::hash::Hash;
+
+pub use builder::Builder;
+pub use clock::{Clock, Sleep, TokioClock};
+pub use core::Pending;
+pub use drain::{Drain, Drained, Undrained};
+pub use item::Item;
 pub use limiter::RateLimiter;
+pub use next::Next;
+pub use queue::{Add, Delayed, LOW_PRIORITY, Stats, WorkQueue};
+pub use storage::{Storage, Ticket};
+
+/// What can be a key: anything that can be compared, hashed, cloned, sent to a worker and shown in a log.
+///
+/// A key is cloned once for each hand-out.
+pub trait Key: Clone + Eq + Hash + Debug + Send + Sync + 'static {}
+
+impl<K: Clone + Eq + Hash + Debug + Send + Sync + 'static> Key for K {}

@@ -1,0 +1,145 @@
+//! What may be chosen about a queue.
+
+use std::hash::BuildHasher;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use rapidhash::quality::RandomState;
+
+use crate::clock::{Clock, TokioClock};
+use crate::core::ready::Rules;
+use crate::core::{Pending, Settings, Tenant};
+use crate::limiter::{Exponential, RateLimiter};
+use crate::metrics::Metrics;
+use crate::shared::Shared;
+use crate::storage::Storage;
+use crate::{Key, WorkQueue};
+
+/// Makes a [`WorkQueue`]: see [`WorkQueue::builder`].
+#[must_use = "a builder does nothing until build is called"]
+pub struct Builder<K: Key> {
+    name: Option<Box<str>>,
+    limiter: Option<Box<dyn RateLimiter<K>>>,
+    clock: Option<Box<dyn Clock>>,
+    rules: Rules,
+    storage: Option<Box<dyn Storage<K>>>,
+    tenant: Option<Tenant<K>>,
+    pending: Pending,
+    memory: Option<Duration>,
+    retry_dropped: bool,
+}
+
+/// One of so many hand-outs goes to keys that would be passed over, unless told otherwise.
+const SHARE: NonZeroU32 = NonZeroU32::new(8).unwrap();
+
+/// How long keys wait after a failure, unless told otherwise.
+const BACK_OFF: Exponential = Exponential::new(Duration::from_millis(5), Duration::from_secs(1000));
+
+/// How long the failures of an idle key are remembered if the limiter does not say how long it makes keys wait.
+const MEMORY: Duration = Duration::from_secs(3600);
+
+impl<K: Key> Builder<K> {
+    pub(crate) fn new() -> Self {
+        Builder {
+            name: None,
+            limiter: None,
+            clock: None,
+            rules: Rules { share: Some(SHARE), ageing: None, fair: false },
+            storage: None,
+            tenant: None,
+            pending: Pending::default(),
+            memory: None,
+            retry_dropped: false,
+        }
+    }
+
+    /// What the queue is called in metrics and logs. A queue without a name reports no metrics.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into().into_boxed_str()).filter(|name| !name.is_empty());
+        self
+    }
+
+    /// How long keys wait after a failure: 5 ms after the first, twice as long after each further one, and at most 1,000 s,
+    /// unless told otherwise.
+    pub fn limiter(mut self, limiter: impl RateLimiter<K>) -> Self {
+        self.limiter = Some(Box::new(limiter));
+        self
+    }
+
+    /// Where the time comes from: tokio, unless told otherwise.
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.clock = Some(Box::new(clock));
+        self
+    }
+
+    /// What an add means of a key that is waiting for its time.
+    pub fn pending(mut self, pending: Pending) -> Self {
+        self.pending = pending;
+        self
+    }
+
+    /// While keys of a higher priority are handed out, one of `n` hand-outs goes to the key of a lower priority that has waited
+    /// longest: one of 8, unless told otherwise. With `None`, keys of a lower priority may wait for ever.
+    pub fn share(mut self, n: impl Into<Option<NonZeroU32>>) -> Self {
+        self.rules.share = n.into();
+        self
+    }
+
+    /// A key gains a point of priority each time it has waited for `step`. Off unless asked for: the share is enough for every
+    /// key to have its turn, while a large backlog that ages overtakes all that is new.
+    pub fn ageing(mut self, step: impl Into<Option<Duration>>) -> Self {
+        self.rules.ageing = step.into();
+        self
+    }
+
+    /// Tenants, such as namespaces, take turns: among keys of the same priority, one of each tenant is handed out before the
+    /// second one of any.
+    ///
+    /// The function is called under the queue's lock: it is quick and never calls the queue.
+    ///
+    /// ```
+    /// use evenkeel_queue::WorkQueue;
+    ///
+    /// let namespace = |key: &String| key.split('/').next().unwrap_or_default();
+    /// let queue = WorkQueue::<String>::builder().fair_by(namespace).build();
+    /// ```
+    pub fn fair_by(mut self, tenant: impl Fn(&K) -> &str + Send + Sync + 'static) -> Self {
+        let hasher = RandomState::default();
+        self.rules.fair = true;
+        self.tenant = Some(Box::new(move |key| hasher.hash_one(tenant(key))));
+        self
+    }
+
+    /// An order of one's own, in which priorities and tenants mean nothing.
+    pub fn storage(mut self, storage: impl Storage<K>) -> Self {
+        self.storage = Some(Box::new(storage));
+        self
+    }
+
+    /// How long the failures are remembered of a key that is neither added nor forgotten: twice the longest wait that the
+    /// limiter can ask for, unless told otherwise, or an hour if it does not know.
+    pub fn remember_failures(mut self, memory: Duration) -> Self {
+        self.memory = Some(memory);
+        self
+    }
+
+    /// Whether a key is tried again, after its back-off, if its [`Item`](crate::Item) is dropped without a word. If not, which
+    /// is the default, it is finished.
+    ///
+    /// For workers that may be cancelled in the middle of their work.
+    pub fn retry_dropped(mut self, retry: bool) -> Self {
+        self.retry_dropped = retry;
+        self
+    }
+
+    /// Makes the queue.
+    pub fn build(self) -> WorkQueue<K> {
+        let limiter = self.limiter.unwrap_or_else(|| Box::new(BACK_OFF));
+        let memory = self.memory.or(limiter.longest().map(|longest| longest.saturating_mul(2))).unwrap_or(MEMORY);
+        let settings =
+            Settings { rules: self.rules, storage: self.storage, tenant: self.tenant, pending: self.pending, memory };
+        let metrics = self.name.as_deref().map(Metrics::new);
+        let clock = self.clock.unwrap_or_else(|| Box::new(TokioClock));
+        WorkQueue::from(Shared::new(self.name, settings, limiter, clock, metrics, self.retry_dropped))
+    }
+}

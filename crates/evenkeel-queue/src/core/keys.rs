@@ -1,0 +1,287 @@
+//! Every key the queue knows, once, with what is known about it.
+//!
+//! A key that is queued, waiting, being processed, or remembered for its failures has one [`Entry`], and everything else
+//! speaks of it by the number of its slot. So a key is hashed once, compared once and stored once, whatever happens to it.
+//! For keys of 48 bytes an entry is one cache line.
+
+use std::hash::{BuildHasher, Hash};
+
+use hashbrown::HashTable;
+use rapidhash::quality::RandomState;
+
+use super::time::Time;
+
+/// The number of an entry.
+pub(crate) type Slot = u32;
+
+/// The number of no entry.
+pub(crate) const NONE: Slot = Slot::MAX;
+
+/// What is known about one key.
+pub(crate) struct Entry<K> {
+    /// None if the slot is free.
+    key: Option<K>,
+    word: u64,
+    /// The neighbours in the ring that the entry is in: one of the rings of those that wait, or the ring of the idle. In a free
+    /// slot, `next` is the next free one of the page.
+    next: Slot,
+    prev: Slot,
+}
+
+/// One of the facts about a key. Together with a time and a number they share a word of the entry.
+#[derive(Clone, Copy)]
+pub(crate) enum Flag {
+    /// It needs processing: it is in the order or, if it is being processed, will be when that ends.
+    Dirty = 1,
+    /// A worker has it.
+    Processing = 1 << 1,
+    /// It is in one of the rings of those that wait, to become dirty at its time.
+    Waiting = 1 << 2,
+    /// The time of the entry is the end of a back-off.
+    BackOff = 1 << 3,
+    /// Something else made that back-off end too soon.
+    Cut = 1 << 4,
+    /// The worker got it before its back-off was over.
+    Early = 1 << 5,
+}
+
+const FLAGS: u32 = 6;
+const FAILURE_BITS: u32 = 12;
+const MOST_FAILURES: u64 = (1 << FAILURE_BITS) - 1;
+const TIME_SHIFT: u32 = FLAGS + FAILURE_BITS;
+const _: () = assert!(TIME_SHIFT + Time::BITS == u64::BITS);
+
+impl<K> Entry<K> {
+    pub(crate) fn has(&self, flag: Flag) -> bool {
+        self.word & flag as u64 != 0
+    }
+
+    pub(crate) fn set(&mut self, flag: Flag) {
+        self.word |= flag as u64;
+    }
+
+    pub(crate) fn clear(&mut self, flag: Flag) {
+        self.word &= !(flag as u64);
+    }
+
+    /// The next one in the ring that the entry is in, if it is in one.
+    pub(crate) fn next(&self) -> Option<Slot> {
+        Some(self.next).filter(|next| *next != NONE)
+    }
+
+    /// Failures in a row, at most 4,095.
+    pub(crate) fn failures(&self) -> u32 {
+        ((self.word >> FLAGS) & MOST_FAILURES) as u32
+    }
+
+    pub(crate) fn set_failures(&mut self, failures: u32) {
+        let failures = u64::from(failures).min(MOST_FAILURES);
+        self.word = self.word & !(MOST_FAILURES << FLAGS) | failures << FLAGS;
+    }
+
+    /// When it has waited long enough; of an idle key, when its failures are forgotten.
+    pub(crate) fn time(&self) -> Time {
+        Time::from_micros(self.word >> TIME_SHIFT)
+    }
+
+    pub(crate) fn set_time(&mut self, time: Time) {
+        self.word = self.word & ((1 << TIME_SHIFT) - 1) | time.micros() << TIME_SHIFT;
+    }
+}
+
+const PAGE_BITS: u32 = 8;
+const PAGE: usize = 1 << PAGE_BITS;
+
+struct Page<K> {
+    /// Grows to its full size; an entry never moves to another page.
+    entries: Vec<Entry<K>>,
+    free: Slot,
+    used: u16,
+}
+
+impl<K> Page<K> {
+    const fn new() -> Self {
+        Page { entries: Vec::new(), free: NONE, used: 0 }
+    }
+}
+
+/// The entries, in pages that are given back when nothing is left in them, and the index that finds them by key.
+pub(crate) struct Keys<K> {
+    pages: Vec<Page<K>>,
+    /// Pages that have room, the last of them to be filled next.
+    roomy: Vec<u32>,
+    index: Index,
+    hasher: RandomState,
+    count: usize,
+}
+
+impl<K: Hash + Eq> Keys<K> {
+    pub(crate) fn new(hasher: RandomState) -> Self {
+        Keys { pages: Vec::new(), roomy: Vec::new(), index: Index::new(), hasher, count: 0 }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.count
+    }
+
+    pub(crate) fn find(&self, hash: u64, key: &K) -> Option<Slot> {
+        let is_it = |slot: &Slot| self.entry(*slot).key.as_ref() == Some(key);
+        self.index.segment(hash).find(hash, is_it).copied()
+    }
+
+    /// Makes an entry for a key that has none.
+    pub(crate) fn insert(&mut self, hash: u64, key: K) -> Slot {
+        let number = match self.roomy.last() {
+            Some(number) => *number,
+            None => {
+                let number = self.pages.len() as u32;
+                self.pages.push(Page::new());
+                self.roomy.push(number);
+                number
+            }
+        };
+        let page = &mut self.pages[number as usize];
+        let entry = Entry { key: Some(key), word: 0, next: NONE, prev: NONE };
+        let place = if page.free == NONE {
+            if page.entries.is_empty() {
+                page.entries.reserve_exact(PAGE);
+            }
+            page.entries.push(entry);
+            page.entries.len() - 1
+        } else {
+            let place = page.free as usize;
+            page.free = page.entries[place].next;
+            page.entries[place] = entry;
+            place
+        };
+        page.used += 1;
+        if usize::from(page.used) == PAGE {
+            self.roomy.pop();
+        }
+        self.count += 1;
+        let slot = number << PAGE_BITS | place as u32;
+        self.index.insert(hash, slot, |slot| hash_of(&self.pages, &self.hasher, slot));
+        slot
+    }
+
+    /// Forgets a key altogether.
+    pub(crate) fn remove(&mut self, slot: Slot) {
+        let hash = hash_of(&self.pages, &self.hasher, slot);
+        self.index.remove(hash, slot, |slot| hash_of(&self.pages, &self.hasher, slot));
+        self.count -= 1;
+        let number = slot >> PAGE_BITS;
+        let place = slot & (PAGE as u32 - 1);
+        let page = &mut self.pages[number as usize];
+        let entry = &mut page.entries[place as usize];
+        entry.key = None;
+        entry.next = page.free;
+        page.free = place;
+        if usize::from(page.used) == PAGE {
+            self.roomy.push(number);
+        }
+        page.used -= 1;
+        if page.used == 0 && (self.roomy.len() > 1 || self.count == 0) {
+            *page = Page::new();
+        }
+    }
+
+    pub(crate) fn key(&self, slot: Slot) -> Option<&K> {
+        self.entry(slot).key.as_ref()
+    }
+
+    pub(crate) fn entry(&self, slot: Slot) -> &Entry<K> {
+        entry(&self.pages, slot)
+    }
+
+    pub(crate) fn entry_mut(&mut self, slot: Slot) -> &mut Entry<K> {
+        &mut self.pages[(slot >> PAGE_BITS) as usize].entries[slot as usize % PAGE]
+    }
+
+    /// Puts the entry at the end of a ring, and answers with the ring's new head.
+    pub(crate) fn link(&mut self, head: Slot, slot: Slot) -> Slot {
+        if head == NONE {
+            let entry = self.entry_mut(slot);
+            (entry.next, entry.prev) = (slot, slot);
+            return slot;
+        }
+        let tail = std::mem::replace(&mut self.entry_mut(head).prev, slot);
+        self.entry_mut(tail).next = slot;
+        let entry = self.entry_mut(slot);
+        (entry.next, entry.prev) = (head, tail);
+        head
+    }
+
+    /// Takes the entry out of a ring, and answers with the ring's new head.
+    pub(crate) fn unlink(&mut self, head: Slot, slot: Slot) -> Slot {
+        let entry = self.entry_mut(slot);
+        let next = std::mem::replace(&mut entry.next, NONE);
+        let prev = std::mem::replace(&mut entry.prev, NONE);
+        if next == slot {
+            return NONE;
+        }
+        self.entry_mut(prev).next = next;
+        self.entry_mut(next).prev = prev;
+        if head == slot { next } else { head }
+    }
+}
+
+fn entry<K>(pages: &[Page<K>], slot: Slot) -> &Entry<K> {
+    &pages[(slot >> PAGE_BITS) as usize].entries[slot as usize % PAGE]
+}
+
+fn hash_of<K: Hash>(pages: &[Page<K>], hasher: &RandomState, slot: Slot) -> u64 {
+    entry(pages, slot).key.as_ref().map_or(0, |key| hasher.hash_one(key))
+}
+
+/// Finds slots by hash.
+///
+/// A table that grows has to move all that is in it, which takes long if it is large, and the queue waits meanwhile. So a
+/// large index is many tables, each of which grows on its own.
+struct Index {
+    segments: Vec<HashTable<Slot>>,
+}
+
+const SEGMENT_BITS: u32 = 10;
+/// How many slots are too many for one table.
+const LARGE: usize = 1 << 16;
+
+impl Index {
+    fn new() -> Self {
+        Index { segments: vec![HashTable::new()] }
+    }
+
+    /// The tables go by the bits in the middle of the hash; a table uses those at both ends.
+    fn number(&self, hash: u64) -> usize {
+        (hash >> 32) as usize & (self.segments.len() - 1)
+    }
+
+    fn segment(&self, hash: u64) -> &HashTable<Slot> {
+        &self.segments[self.number(hash)]
+    }
+
+    fn insert(&mut self, hash: u64, slot: Slot, hash_of: impl Fn(Slot) -> u64) {
+        if self.segments.len() == 1 && self.segments[0].len() >= LARGE {
+            let all = std::mem::take(&mut self.segments[0]);
+            self.segments.resize_with(1 << SEGMENT_BITS, HashTable::new);
+            for slot in all {
+                let hash = hash_of(slot);
+                let number = self.number(hash);
+                self.segments[number].insert_unique(hash, slot, |slot| hash_of(*slot));
+            }
+        }
+        let number = self.number(hash);
+        self.segments[number].insert_unique(hash, slot, |slot| hash_of(*slot));
+    }
+
+    fn remove(&mut self, hash: u64, slot: Slot, hash_of: impl Fn(Slot) -> u64) {
+        let number = self.number(hash);
+        let segment = &mut self.segments[number];
+        if let Ok(found) = segment.find_entry(hash, |candidate| *candidate == slot) {
+            found.remove();
+        }
+        // What a burst has left behind is given back, and not so soon that it would have to be asked for again.
+        if segment.capacity() > 64 && segment.len() < segment.capacity() / 8 {
+            segment.shrink_to(segment.len() * 2, |slot| hash_of(*slot));
+        }
+    }
+}

@@ -1,0 +1,546 @@
+//! The work queue as a state machine: no clock, no lock, no task.
+//!
+//! Whoever drives it says what time it is, never an earlier one than before, and hashes keys with the hasher it gave. What
+//! each call means for those who wait for keys is for the driver to see afterwards: [`Core::len`], [`Core::next_time`],
+//! [`Core::is_over`] and [`Core::is_drained`] cost nothing.
+
+pub(crate) mod keys;
+pub(crate) mod ready;
+pub(crate) mod time;
+pub(crate) mod waiting;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use rapidhash::quality::RandomState;
+
+use self::keys::{Flag, Keys, NONE, Slot};
+use self::ready::{Ready, Rules, Ticket};
+use self::time::Time;
+use self::waiting::Waiting;
+use crate::Key;
+use crate::storage::Storage;
+
+/// What an add of a key means that is waiting for its time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Pending {
+    /// The key is handed out now, and once more when its time has come. This is what client-go's delaying queue does.
+    #[default]
+    Keep,
+    /// The key is handed out now and no longer waits: the earliest time wins. And a key that is ready already does not begin to
+    /// wait. This is what controller-runtime's priority queue does.
+    Merge,
+}
+
+/// Whose a key is, as a number.
+pub(crate) type Tenant<K> = Box<dyn Fn(&K) -> u64 + Send + Sync>;
+
+/// What may be chosen.
+pub(crate) struct Settings<K> {
+    pub(crate) rules: Rules,
+    pub(crate) storage: Option<Box<dyn Storage<K>>>,
+    pub(crate) tenant: Option<Tenant<K>>,
+    pub(crate) pending: Pending,
+    /// The failures of a key are forgotten when it has been idle for so long.
+    pub(crate) memory: Duration,
+}
+
+/// What a worker is given.
+#[derive(Debug)]
+pub(crate) struct Taken<K> {
+    pub(crate) key: K,
+    pub(crate) slot: Slot,
+    pub(crate) run: Run,
+    pub(crate) priority: i32,
+    pub(crate) failures: u32,
+    /// How long the key was dirty.
+    pub(crate) waited: Duration,
+}
+
+/// The number of one hand-out among those that have not ended.
+pub(crate) type Run = u32;
+
+/// What became of a call to [`Core::take`].
+#[derive(Debug)]
+pub(crate) enum Next<K> {
+    Taken(Taken<K>),
+    /// There is nothing now.
+    Empty,
+    /// There is nothing and will be nothing.
+    Over,
+    /// So many keys have become due that it would take long. Call again.
+    Busy,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Running,
+    /// Nothing is added any more; `flush` if those who wait are handed out at once.
+    Draining {
+        flush: bool,
+    },
+    ShutDown,
+}
+
+/// A key that was added while it was being processed.
+struct Again {
+    since: Time,
+    priority: i32,
+}
+
+/// How much is done for keys that have become due before others get a turn with the queue.
+const EFFORT: usize = 1024;
+
+/// Beside each finished key, so many are forgotten whose failures are too long ago.
+const EXPIRIES: usize = 2;
+
+pub(crate) struct Core<K> {
+    keys: Keys<K>,
+    ready: Ready,
+    waiting: Waiting,
+    again: HashMap<Slot, Again>,
+    /// Keys of which nothing is known but that they failed: the ring of them, the first to be forgotten at its head.
+    idle: Slot,
+    /// Keys that have failures.
+    failing: usize,
+    /// When each hand-out that has not ended began.
+    runs: Vec<Option<Time>>,
+    free_runs: Vec<Run>,
+    /// How many keys are ready in a storage of the user's.
+    stored: usize,
+    phase: Phase,
+    settings: Settings<K>,
+    adds: u64,
+    retries: u64,
+}
+
+impl<K: Key> Core<K> {
+    pub(crate) fn new(settings: Settings<K>, hasher: RandomState) -> Self {
+        Core {
+            keys: Keys::new(hasher),
+            ready: Ready::new(settings.rules),
+            waiting: Waiting::new(),
+            again: HashMap::new(),
+            idle: NONE,
+            failing: 0,
+            runs: Vec::new(),
+            free_runs: Vec::new(),
+            stored: 0,
+            phase: Phase::Running,
+            settings,
+            adds: 0,
+            retries: 0,
+        }
+    }
+
+    /// How many keys could be handed out now. Those that have become due since the last [`take`](Self::take) or
+    /// [`advance`](Self::advance) are not among them.
+    pub(crate) fn len(&self) -> usize {
+        self.ready.len() + self.stored
+    }
+
+    /// How many keys need processing, also those that are being processed meanwhile.
+    pub(crate) fn depth(&self) -> usize {
+        self.len() + self.again.len()
+    }
+
+    /// The depth by priority.
+    pub(crate) fn depths(&self) -> impl Iterator<Item = (i32, usize)> {
+        let again = self.again.values().map(|again| (again.priority, 1));
+        self.ready.by_priority().chain(again).chain((self.stored > 0).then_some((0, self.stored)))
+    }
+
+    pub(crate) fn waiting(&self) -> usize {
+        if self.phase == Phase::Running || self.is_flushing() { self.waiting.len() } else { 0 }
+    }
+
+    pub(crate) fn processing(&self) -> usize {
+        self.runs.len() - self.free_runs.len()
+    }
+
+    /// How many keys have failed and not succeeded since.
+    pub(crate) fn failing(&self) -> usize {
+        self.failing
+    }
+
+    /// When those hand-outs began that have not ended.
+    pub(crate) fn runs(&self) -> impl Iterator<Item = Time> {
+        self.runs.iter().filter_map(|begin| *begin)
+    }
+
+    /// Since when the key that has been ready for longest has been dirty.
+    pub(crate) fn oldest(&self) -> Option<Time> {
+        self.ready.oldest()
+    }
+
+    /// How often a key has become dirty.
+    pub(crate) fn adds(&self) -> u64 {
+        self.adds
+    }
+
+    /// How often a key was added for later.
+    pub(crate) fn retries(&self) -> u64 {
+        self.retries
+    }
+
+    /// Whether calls need to know the time. If not, any time will do.
+    pub(crate) fn needs_time(&self) -> bool {
+        self.waiting.len() > 0 || self.failing > 0 || self.ready.needs_time()
+    }
+
+    /// When a key becomes due next.
+    pub(crate) fn next_time(&self) -> Option<Time> {
+        self.waiting.next_time().filter(|_| self.phase == Phase::Running)
+    }
+
+    pub(crate) fn is_running(&self) -> bool {
+        self.phase == Phase::Running
+    }
+
+    /// Whether nothing will be handed out any more.
+    pub(crate) fn is_over(&self) -> bool {
+        self.phase != Phase::Running && self.depth() == 0 && !(self.is_flushing() && self.waiting.len() > 0)
+    }
+
+    /// Whether, besides, nothing is being processed any more.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.is_over() && self.processing() == 0
+    }
+
+    pub(crate) fn is_shut_down(&self) -> bool {
+        self.phase == Phase::ShutDown
+    }
+
+    fn is_flushing(&self) -> bool {
+        self.phase == Phase::Draining { flush: true }
+    }
+
+    /// Adds a key, unless it is dirty.
+    pub(crate) fn add(&mut self, hash: u64, key: K, priority: i32, now: Time) {
+        if !self.is_running() {
+            return;
+        }
+        let Some(slot) = self.keys.find(hash, &key) else {
+            let slot = self.keys.insert(hash, key);
+            return self.make_dirty(slot, priority, now);
+        };
+        let entry = self.keys.entry(slot);
+        if entry.has(Flag::Dirty) {
+            return self.add_again(slot, priority, now);
+        }
+        let mut priority = priority;
+        if entry.has(Flag::Waiting) {
+            if self.settings.pending == Pending::Merge {
+                self.waiting.remove(&mut self.keys, slot);
+                self.keys.entry_mut(slot).clear(Flag::Waiting);
+                priority = priority.max(self.ready.reserved(slot));
+            }
+        } else {
+            self.recall(slot);
+        }
+        self.make_dirty(slot, priority, now);
+    }
+
+    /// Adds a key when it is `time`; `back_off` if that is because it failed.
+    pub(crate) fn add_at(&mut self, hash: u64, key: K, priority: i32, time: Time, back_off: bool, now: Time) {
+        if !self.is_running() {
+            return;
+        }
+        self.retries += 1;
+        if time <= now {
+            return self.add(hash, key, priority, now);
+        }
+        let slot = match self.keys.find(hash, &key) {
+            Some(slot) => slot,
+            None => self.keys.insert(hash, key),
+        };
+        let entry = self.keys.entry_mut(slot);
+        if entry.has(Flag::Waiting) {
+            self.ready.reserve(slot, priority, false);
+            return self.wait_less(slot, time, back_off, now);
+        }
+        if entry.has(Flag::Dirty) && self.settings.pending == Pending::Merge {
+            return self.add_again(slot, priority, now);
+        }
+        self.recall(slot);
+        let entry = self.keys.entry_mut(slot);
+        entry.set(Flag::Waiting);
+        entry.clear(Flag::Cut);
+        if back_off {
+            entry.set(Flag::BackOff);
+        } else {
+            entry.clear(Flag::BackOff);
+        }
+        self.waiting.insert(&mut self.keys, slot, time, now);
+        if !self.keys.entry(slot).has(Flag::Dirty) {
+            self.ready.reserve(slot, priority, true);
+        }
+    }
+
+    /// Hands out a key, if one is ready.
+    pub(crate) fn take(&mut self, now: Time) -> Next<K> {
+        let is_busy = self.advance(now);
+        while let Some((ticket, priority)) = self.pop(now) {
+            let entry = self.keys.entry_mut(ticket.slot);
+            // A storage of the user's could answer with a ticket that it has answered with before.
+            if !entry.has(Flag::Dirty) || entry.has(Flag::Processing) {
+                continue;
+            }
+            entry.clear(Flag::Dirty);
+            entry.set(Flag::Processing);
+            if entry.has(Flag::BackOff) {
+                if entry.has(Flag::Cut) || now < entry.time() {
+                    entry.set(Flag::Early);
+                }
+                if !entry.has(Flag::Waiting) {
+                    entry.clear(Flag::BackOff);
+                    entry.clear(Flag::Cut);
+                }
+            }
+            let failures = entry.failures();
+            let Some(key) = self.keys.key(ticket.slot).cloned() else { continue };
+            let run = self.free_runs.pop().unwrap_or_else(|| {
+                self.runs.push(None);
+                self.runs.len() as Run - 1
+            });
+            self.runs[run as usize] = Some(now);
+            let waited = now.since(ticket.since);
+            return Next::Taken(Taken { key, slot: ticket.slot, run, priority, failures, waited });
+        }
+        match is_busy {
+            true => Next::Busy,
+            false if self.is_over() => Next::Over,
+            false => Next::Empty,
+        }
+    }
+
+    /// Makes keys ready whose time has come. True if there are more of them.
+    pub(crate) fn advance(&mut self, now: Time) -> bool {
+        let until = match self.phase {
+            Phase::Running => now,
+            Phase::Draining { flush: true } => Time::LAST,
+            _ => return false,
+        };
+        if self.waiting.next_time().is_none_or(|time| time > until) {
+            return false;
+        }
+        let mut effort = EFFORT;
+        while let Some(slot) = self.waiting.pop_due(&mut self.keys, until, &mut effort) {
+            let entry = self.keys.entry_mut(slot);
+            entry.clear(Flag::Waiting);
+            if !entry.has(Flag::Cut) {
+                entry.clear(Flag::BackOff);
+            }
+            if !entry.has(Flag::Dirty) {
+                let since = entry.time().min(now);
+                let priority = self.ready.reserved(slot);
+                self.make_dirty(slot, priority, since);
+            }
+        }
+        self.waiting.next_time().is_some_and(|time| time <= until)
+    }
+
+    /// Counts a failure of a key and answers how many there were in a row.
+    ///
+    /// A failure does not count if the worker was given the key before the back-off for the last one was over: whoever added
+    /// the key meanwhile did not know of it, and it says nothing new.
+    pub(crate) fn fail(&mut self, hash: u64, key: &K, now: Time) -> u32 {
+        let slot = match self.keys.find(hash, key) {
+            Some(slot) => slot,
+            None => {
+                let slot = self.keys.insert(hash, key.clone());
+                self.remember(slot, now);
+                slot
+            }
+        };
+        let entry = self.keys.entry_mut(slot);
+        if !(entry.has(Flag::Processing) && entry.has(Flag::Early)) {
+            let failures = entry.failures();
+            entry.set_failures(failures.saturating_add(1));
+            self.failing += usize::from(failures == 0);
+        }
+        self.keys.entry(slot).failures().max(1)
+    }
+
+    /// The worker is done with its key. Answers how long it had it.
+    pub(crate) fn finish(&mut self, slot: Slot, run: Run, now: Time) -> Duration {
+        let entry = self.keys.entry_mut(slot);
+        if !entry.has(Flag::Processing) {
+            return Duration::ZERO;
+        }
+        entry.clear(Flag::Processing);
+        entry.clear(Flag::Early);
+        let begun = self.runs[run as usize].take();
+        self.free_runs.push(run);
+        match self.again.remove(&slot) {
+            Some(again) => self.push(slot, again.priority, again.since),
+            None => self.release(slot, now),
+        }
+        for _ in 0..EXPIRIES {
+            if self.idle == NONE || self.keys.entry(self.idle).time() > now {
+                break;
+            }
+            let slot = self.idle;
+            self.recall(slot);
+            self.remove(slot);
+        }
+        begun.map_or(Duration::ZERO, |begun| now.since(begun))
+    }
+
+    /// Failures of the key in a row.
+    pub(crate) fn failures(&self, hash: u64, key: &K) -> u32 {
+        self.keys.find(hash, key).map_or(0, |slot| self.keys.entry(slot).failures())
+    }
+
+    /// The key has no failures any more. It goes on waiting if it does.
+    pub(crate) fn forget(&mut self, hash: u64, key: &K) {
+        if let Some(slot) = self.keys.find(hash, key) {
+            self.forget_slot(slot);
+        }
+    }
+
+    pub(crate) fn forget_slot(&mut self, slot: Slot) {
+        let entry = self.keys.entry_mut(slot);
+        self.failing -= usize::from(entry.failures() > 0);
+        entry.set_failures(0);
+        entry.clear(Flag::BackOff);
+        entry.clear(Flag::Cut);
+        if self.is_idle(slot) {
+            self.recall(slot);
+            self.remove(slot);
+        }
+    }
+
+    /// Ends it: nothing is added any more, what is ready is still handed out, what waits is not.
+    pub(crate) fn shut_down(&mut self) {
+        self.phase = Phase::ShutDown;
+    }
+
+    /// Begins to end it, unless it has been ended; `flush` if what waits is to be handed out too.
+    pub(crate) fn drain(&mut self, flush: bool) {
+        if self.phase == Phase::Running {
+            self.phase = Phase::Draining { flush };
+        }
+    }
+
+    /// A dirty key was added.
+    fn add_again(&mut self, slot: Slot, priority: i32, now: Time) {
+        if let Some(again) = self.again.get_mut(&slot) {
+            again.priority = again.priority.max(priority);
+            return;
+        }
+        if let Some(storage) = &mut self.settings.storage {
+            if let Some(key) = self.keys.key(slot) {
+                storage.touch(key);
+            }
+            return;
+        }
+        let tenant = self.tenant(slot);
+        self.ready.raise(slot, priority, tenant, now);
+    }
+
+    fn make_dirty(&mut self, slot: Slot, priority: i32, since: Time) {
+        self.adds += 1;
+        let entry = self.keys.entry_mut(slot);
+        entry.set(Flag::Dirty);
+        if entry.has(Flag::Processing) {
+            self.again.insert(slot, Again { since, priority });
+        } else {
+            self.push(slot, priority, since);
+        }
+    }
+
+    fn push(&mut self, slot: Slot, priority: i32, since: Time) {
+        if let Some(storage) = &mut self.settings.storage {
+            if let Some(key) = self.keys.key(slot) {
+                self.stored += 1;
+                storage.push(key, Ticket { slot, stamp: 0, since });
+            }
+            return;
+        }
+        let tenant = self.tenant(slot);
+        self.ready.push(slot, priority, tenant, since);
+    }
+
+    fn pop(&mut self, now: Time) -> Option<(Ticket, i32)> {
+        let Some(storage) = &mut self.settings.storage else { return self.ready.pop(now) };
+        let ticket = storage.pop();
+        self.stored = if ticket.is_some() { self.stored.saturating_sub(1) } else { 0 };
+        Some((ticket?, 0))
+    }
+
+    fn tenant(&self, slot: Slot) -> u64 {
+        match (&self.settings.tenant, self.keys.key(slot)) {
+            (Some(tenant), Some(key)) => tenant(key),
+            _ => 0,
+        }
+    }
+
+    /// A key that waits is given another time.
+    fn wait_less(&mut self, slot: Slot, time: Time, back_off: bool, now: Time) {
+        let entry = self.keys.entry_mut(slot);
+        let had = entry.time();
+        if back_off {
+            // The earlier of two back-offs is over when it is over; one that something else ends is cut short.
+            if time <= had {
+                entry.clear(Flag::Cut);
+            } else if !entry.has(Flag::BackOff) {
+                entry.set(Flag::Cut);
+            }
+            entry.set(Flag::BackOff);
+        } else if time < had && entry.has(Flag::BackOff) {
+            entry.set(Flag::Cut);
+        }
+        if time < had {
+            self.waiting.remove(&mut self.keys, slot);
+            self.waiting.insert(&mut self.keys, slot, time, now);
+        }
+    }
+
+    /// Nobody has the key any more.
+    fn release(&mut self, slot: Slot, now: Time) {
+        let entry = self.keys.entry_mut(slot);
+        if entry.has(Flag::Waiting) {
+            return;
+        }
+        if entry.failures() == 0 {
+            return self.remove(slot);
+        }
+        self.remember(slot, now);
+    }
+
+    /// Puts a key that has nothing but failures among the idle.
+    fn remember(&mut self, slot: Slot, now: Time) {
+        let until = now.after(self.settings.memory);
+        let entry = self.keys.entry_mut(slot);
+        entry.clear(Flag::BackOff);
+        entry.clear(Flag::Cut);
+        entry.set_time(until);
+        self.idle = self.keys.link(self.idle, slot);
+    }
+
+    /// Takes a key from among the idle, if it is one.
+    fn recall(&mut self, slot: Slot) {
+        if self.is_idle(slot) {
+            self.idle = self.keys.unlink(self.idle, slot);
+        }
+    }
+
+    /// Whether the key is among the idle: it is in a ring, and not in one of those that wait.
+    fn is_idle(&self, slot: Slot) -> bool {
+        let entry = self.keys.entry(slot);
+        entry.next().is_some() && !entry.has(Flag::Waiting)
+    }
+
+    fn remove(&mut self, slot: Slot) {
+        self.failing -= usize::from(self.keys.entry(slot).failures() > 0);
+        self.keys.remove(slot);
+        if self.keys.len() == 0 {
+            self.ready.trim();
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! An end in good order.
+
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use thiserror::Error;
+
+use crate::Key;
+use crate::clock::Sleep;
+use crate::next::Unpark;
+use crate::shared::Shared;
+use crate::sync::{Arc, thread};
+use crate::waiters::WaiterId;
+
+/// How a queue is to be drained: see [`WorkQueue::drain`](crate::WorkQueue::drain).
+///
+/// The draining has begun when this exists. Await it, or call [`wait`](Self::wait), to know when it has ended.
+#[must_use = "awaiting it tells when the queue is empty"]
+pub struct Drain<K: Key> {
+    shared: Arc<Shared<K>>,
+    deadline: Option<Instant>,
+}
+
+/// A queue was not drained.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum Undrained {
+    /// It took longer than it was allowed to. The draining goes on.
+    #[error("the queue is not drained yet: {ready} keys are ready and {processing} are being processed")]
+    OutOfTime {
+        /// Keys that nobody has taken.
+        ready: usize,
+        /// Keys that workers have.
+        processing: usize,
+    },
+    /// The queue was shut down meanwhile, which does not wait for anything.
+    #[error(
+        "the queue was shut down before it was drained: {ready} keys are ready and {processing} are being processed"
+    )]
+    ShutDown {
+        /// Keys that nobody has taken.
+        ready: usize,
+        /// Keys that workers have.
+        processing: usize,
+    },
+}
+
+impl<K: Key> Drain<K> {
+    pub(crate) fn new(shared: Arc<Shared<K>>) -> Self {
+        Drain { shared, deadline: None }
+    }
+
+    /// Waits no longer than that.
+    pub fn within(mut self, limit: Duration) -> Self {
+        self.deadline = self.shared.clock.now().checked_add(limit);
+        self
+    }
+
+    /// Waits with the whole thread, for use without a runtime.
+    pub fn wait(self) -> Result<(), Undrained> {
+        let waker = Waker::from(std::sync::Arc::new(Unpark(thread::current())));
+        let mut id = None;
+        let drained = loop {
+            if let Some(drained) = self.shared.ask_drained(&mut id, &waker) {
+                break Some(drained);
+            }
+            match self.deadline.map(|deadline| deadline.saturating_duration_since(self.shared.clock.now())) {
+                None => thread::park(),
+                Some(Duration::ZERO) => break None,
+                Some(left) => thread::park_timeout(left),
+            }
+        };
+        self.shared.leave_drain(&mut id);
+        outcome(&self.shared, drained)
+    }
+}
+
+impl<K: Key> IntoFuture for Drain<K> {
+    type Output = Result<(), Undrained>;
+    type IntoFuture = Drained<K>;
+
+    fn into_future(self) -> Drained<K> {
+        let sleep = self.deadline.map(|deadline| self.shared.clock.sleep_until(deadline));
+        Drained { shared: self.shared, id: None, sleep }
+    }
+}
+
+/// The future of the end of a queue.
+#[must_use = "a future does nothing unless it is awaited"]
+pub struct Drained<K: Key> {
+    shared: Arc<Shared<K>>,
+    id: Option<WaiterId>,
+    sleep: Option<Sleep>,
+}
+
+impl<K: Key> Future for Drained<K> {
+    type Output = Result<(), Undrained>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        if let Some(drained) = this.shared.ask_drained(&mut this.id, context.waker()) {
+            return Poll::Ready(outcome(&this.shared, Some(drained)));
+        }
+        match &mut this.sleep {
+            Some(sleep) => sleep.as_mut().poll(context).map(|()| outcome(&this.shared, None)),
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl<K: Key> Drop for Drained<K> {
+    fn drop(&mut self) {
+        self.shared.leave_drain(&mut self.id);
+    }
+}
+
+fn outcome<K: Key>(shared: &Shared<K>, drained: Option<bool>) -> Result<(), Undrained> {
+    let (ready, processing) = shared.look(|state| (state.core.depth(), state.core.processing()));
+    match drained {
+        Some(true) => Ok(()),
+        Some(false) => Err(Undrained::ShutDown { ready, processing }),
+        None => Err(Undrained::OutOfTime { ready, processing }),
+    }
+}

@@ -1,0 +1,160 @@
+//! A key in the hands of a worker.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::Key;
+use crate::core::keys::Slot;
+use crate::core::time::Time;
+use crate::core::{Core, Run, Taken};
+use crate::shared::{BackOff, Shared};
+use crate::sync::{Arc, thread};
+
+/// A key that is being processed.
+///
+/// As long as the item lives, no other worker gets the same key; if the key is added meanwhile, it is handed out once more
+/// afterwards. The item says how it went: [`forget`](Self::forget) if well, [`retry`](Self::retry) if not. Dropped without
+/// a word, it is finished, and its failures so far are remembered. So whatever becomes of the worker, the key is never stuck.
+///
+/// A worker that panics while it holds an item has failed: the key is tried again after its back-off. What happens to an item
+/// that is dropped because the worker was cancelled is decided by
+/// [`Builder::retry_dropped`](crate::Builder::retry_dropped).
+///
+/// An item may be sent to another thread or task and be finished there.
+#[must_use = "an item that is dropped is finished"]
+pub struct Item<K: Key> {
+    shared: Arc<Shared<K>>,
+    key: K,
+    slot: Slot,
+    run: Run,
+    priority: i32,
+    failures: u32,
+    waited: Duration,
+    is_finished: bool,
+}
+
+impl<K: Key> Item<K> {
+    pub(crate) fn new(shared: &Arc<Shared<K>>, taken: Taken<K>) -> Self {
+        crate::metrics::watch(shared);
+        let Taken { key, slot, run, priority, failures, waited } = taken;
+        Item { shared: shared.clone(), key, slot, run, priority, failures, waited, is_finished: false }
+    }
+
+    /// What is to be processed.
+    pub fn key(&self) -> &K {
+        &self.key
+    }
+
+    /// How often the key has failed in a row before.
+    pub fn failures(&self) -> u32 {
+        self.failures
+    }
+
+    /// The priority it was handed out with.
+    pub fn priority(&self) -> i32 {
+        self.priority
+    }
+
+    /// How long the key was ready before it was handed out. Zero if the queue has no name and keeps no time.
+    pub fn waited(&self) -> Duration {
+        self.waited
+    }
+
+    /// It went well: the key has no failures any more.
+    pub fn forget(mut self) {
+        self.shared.limiter.forget(&self.key);
+        let slot = self.slot;
+        self.finish(false, |core, _| core.forget_slot(slot));
+    }
+
+    /// It did not go well: the key comes back after its back-off. The error is logged.
+    ///
+    /// The failure counts if the back-off for the last one was waited for. If the key was added in between for another reason
+    /// and failed again, the next back-off is not longer for that.
+    ///
+    /// While the queue is shutting down, the key does not come back.
+    pub fn retry(mut self, error: impl fmt::Display) {
+        let back_off = self.fail();
+        let queue = self.shared.name();
+        match back_off {
+            Some(BackOff { failures, wait }) => {
+                tracing::warn!(queue, key = ?self.key, failures, ?wait, %error, "failed, will be tried again");
+            }
+            None => tracing::warn!(queue, key = ?self.key, %error, "failed, and the queue is shutting down"),
+        }
+    }
+
+    /// The key comes back after so long. Its failures stay as they are.
+    pub fn retry_after(mut self, wait: Duration) {
+        self.come_back(wait, false);
+    }
+
+    /// It went well, and the key comes back after so long to be looked at again: it has no failures any more.
+    pub fn requeue_after(mut self, wait: Duration) {
+        self.shared.limiter.forget(&self.key);
+        self.come_back(wait, true);
+    }
+
+    fn come_back(&mut self, wait: Duration, forget: bool) {
+        let (hash, key, priority, slot) = (self.shared.hash(&self.key), self.key.clone(), self.priority, self.slot);
+        self.finish(true, |core, now| {
+            if forget {
+                core.forget_slot(slot);
+            }
+            core.add_at(hash, key, priority, now.after(wait), false, now);
+        });
+    }
+
+    /// The key comes back after its back-off. None if it does not, because the queue is shutting down.
+    fn fail(&mut self) -> Option<BackOff> {
+        let (hash, key, priority) = (self.shared.hash(&self.key), self.key.clone(), self.priority);
+        let back_off = self.shared.back_off(hash, &self.key);
+        self.finish(true, |core, now| {
+            if let Some(back_off) = back_off {
+                core.add_at(hash, key, priority, now.after(back_off.wait), true, now);
+            }
+        });
+        back_off
+    }
+
+    fn finish(&mut self, timed: bool, last: impl FnOnce(&mut Core<K>, Time)) {
+        self.is_finished = true;
+        let (slot, run) = (self.slot, self.run);
+        let took = self.shared.change(timed, |core, now| {
+            last(core, now);
+            core.finish(slot, run, now)
+        });
+        if let Some(metrics) = &self.shared.metrics {
+            metrics.finished(took);
+        }
+    }
+}
+
+impl<K: Key> Drop for Item<K> {
+    fn drop(&mut self) {
+        if self.is_finished {
+            return;
+        }
+        if thread::panicking() {
+            let back_off = self.fail();
+            let (queue, wait) = (self.shared.name(), back_off.map(|back_off| back_off.wait));
+            tracing::error!(queue, key = ?self.key, ?wait, "the worker panicked");
+        } else if self.shared.retry_dropped {
+            let back_off = self.fail();
+            let (queue, wait) = (self.shared.name(), back_off.map(|back_off| back_off.wait));
+            tracing::debug!(queue, key = ?self.key, ?wait, "the worker dropped its key");
+        } else {
+            self.finish(false, |_, _| {});
+        }
+    }
+}
+
+impl<K: Key> fmt::Debug for Item<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Item")
+            .field("key", &self.key)
+            .field("failures", &self.failures)
+            .field("priority", &self.priority)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,90 @@
+//! Waiting for a key.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Wake, Waker};
+
+use crate::clock::Sleep;
+use crate::core::time::Time;
+use crate::shared::{Asked, Shared};
+use crate::sync::{Arc, thread};
+use crate::waiters::WaiterId;
+use crate::{Item, Key};
+
+/// The future of the next key: see [`WorkQueue::next`](crate::WorkQueue::next).
+#[must_use = "a future does nothing unless it is awaited"]
+pub struct Next<'q, K: Key> {
+    shared: &'q Arc<Shared<K>>,
+    id: Option<WaiterId>,
+    sleep: Option<(Time, Sleep)>,
+}
+
+impl<'q, K: Key> Next<'q, K> {
+    pub(crate) fn new(shared: &'q Arc<Shared<K>>) -> Self {
+        Next { shared, id: None, sleep: None }
+    }
+}
+
+impl<K: Key> Future for Next<'_, K> {
+    type Output = Option<Item<K>>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        loop {
+            match this.shared.ask(&mut this.id, context.waker()) {
+                Asked::Got(taken) => return Poll::Ready(Some(Item::new(this.shared, taken))),
+                Asked::Over => return Poll::Ready(None),
+                Asked::Busy => {
+                    context.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                Asked::Wait(None) => {
+                    this.sleep = None;
+                    return Poll::Pending;
+                }
+                Asked::Wait(Some(time)) => {
+                    let (_, sleep) = match &mut this.sleep {
+                        Some(known) if known.0 == time => known,
+                        other => other.insert((time, this.shared.clock.sleep_until(this.shared.instant(time)))),
+                    };
+                    if sleep.as_mut().poll(context).is_pending() {
+                        return Poll::Pending;
+                    }
+                    this.sleep = None;
+                }
+            }
+        }
+    }
+}
+
+impl<K: Key> Drop for Next<'_, K> {
+    fn drop(&mut self) {
+        self.shared.leave(&mut self.id);
+    }
+}
+
+/// Waits for a key with the whole thread.
+pub(crate) fn next_blocking<K: Key>(shared: &Arc<Shared<K>>) -> Option<Item<K>> {
+    let waker = Waker::from(std::sync::Arc::new(Unpark(thread::current())));
+    let mut id = None;
+    loop {
+        match shared.ask(&mut id, &waker) {
+            Asked::Got(taken) => return Some(Item::new(shared, taken)),
+            Asked::Over => return None,
+            Asked::Busy => thread::yield_now(),
+            Asked::Wait(None) => thread::park(),
+            Asked::Wait(Some(time)) => {
+                thread::park_timeout(shared.instant(time).saturating_duration_since(shared.clock.now()));
+            }
+        }
+    }
+}
+
+/// Wakes a thread.
+pub(crate) struct Unpark(pub(crate) thread::Thread);
+
+impl Wake for Unpark {
+    fn wake(self: std::sync::Arc<Self>) {
+        self.0.unpark();
+    }
+}

@@ -1,0 +1,332 @@
+//! The handle of a queue.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::core::time::Time;
+use crate::drain::Drain;
+use crate::next::{Next, next_blocking};
+use crate::shared::Shared;
+use crate::sync::Arc;
+use crate::{Builder, Item, Key};
+
+/// A queue of keys that need processing.
+///
+/// # What holds
+/// - A key is in the queue once, however often it is added before it is handed out.
+/// - No two workers have the same key at the same time. A key that is added while a worker has it is handed out once more when
+///   that worker is done.
+/// - Keys are handed out in the order in which they were added, unless they have priorities or the queue was built otherwise.
+///   A key that is handed out again goes to the end.
+/// - A key that is added for later is handed out at that time or after it, never before. If it is added for later twice, the
+///   earlier time holds. Keys of the same time come in the order in which they were added.
+/// - Adding never waits, and no key is ever lost but by [`shut_down`](Self::shut_down).
+/// - No task runs for the queue, except while workers have keys, to report for how long. Workers that wait keep the time.
+///
+/// # What does not
+/// The number of keys is not limited: each is there once, so it is at most the number of objects. Nothing is promised about
+/// which of several waiting workers gets a key.
+///
+/// Handles are cheap to clone and all stand for the same queue. It lives as long as one of them, or an [`Item`].
+///
+/// ```
+/// use evenkeel_queue::WorkQueue;
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// # let sync = |key: &String| if key.starts_with("bad") { Err("no such thing") } else { Ok(()) };
+/// let queue = WorkQueue::rate_limited("foos");
+/// queue.add("default/good".to_owned());
+/// queue.shut_down();
+/// while let Some(item) = queue.next().await {
+///     match sync(item.key()) {
+///         Ok(()) => item.forget(),
+///         Err(error) => item.retry(error),
+///     }
+/// }
+/// # }
+/// ```
+pub struct WorkQueue<K: Key> {
+    shared: Arc<Shared<K>>,
+}
+
+/// How keys are added: see [`WorkQueue::add_all`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[must_use = "this only says how keys are added"]
+pub struct Add {
+    priority: i32,
+    after: Option<Duration>,
+    rate_limited: bool,
+}
+
+/// The priority of keys that can wait: those of the first list, and of a resync.
+pub const LOW_PRIORITY: i32 = -100;
+
+impl Add {
+    /// Now, with the default priority, which is 0.
+    pub const fn new() -> Self {
+        Add { priority: 0, after: None, rate_limited: false }
+    }
+
+    /// With this priority; higher is sooner. Of several priorities that a key was added with, the highest holds.
+    pub const fn priority(mut self, priority: i32) -> Self {
+        self.priority = priority;
+        self
+    }
+
+    /// After so long.
+    pub const fn after(mut self, wait: Duration) -> Self {
+        self.after = Some(wait);
+        self
+    }
+
+    /// After the back-off for one more failure; if [`after`](Self::after) is sooner, then.
+    pub const fn rate_limited(mut self) -> Self {
+        self.rate_limited = true;
+        self
+    }
+}
+
+/// What becomes of keys that wait for their time when a queue is drained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delayed {
+    /// They are dropped.
+    Discard,
+    /// They are handed out at once.
+    Flush,
+}
+
+/// What is in a queue: see [`WorkQueue::stats`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Keys that could be handed out now.
+    pub ready: usize,
+    /// Keys that need processing: those that are ready, and those that were added again while a worker has them.
+    pub depth: usize,
+    /// Keys that workers have.
+    pub processing: usize,
+    /// Keys that wait for their time.
+    pub waiting: usize,
+    /// Keys that have failed and not succeeded since.
+    pub failing: usize,
+    /// Times that a key came to need processing.
+    pub adds: u64,
+    /// Times that a key was added for later.
+    pub retries: u64,
+    /// How long the key has been ready that has been so for longest. None if there is none, or if the queue has no name.
+    pub oldest_ready: Option<Duration>,
+    /// How long the slowest worker has had its key. None if there is none, or if the queue has no name.
+    pub longest_running: Option<Duration>,
+}
+
+/// So many keys are added before others get a turn with the queue.
+const BATCH: usize = 256;
+
+impl<K: Key> WorkQueue<K> {
+    /// A queue without a name, and so without metrics.
+    #[expect(clippy::new_without_default, reason = "a queue is made to be shared, not as a part of something")]
+    pub fn new() -> Self {
+        Self::builder().build()
+    }
+
+    /// A queue that reports its metrics by this name, with a back-off for each key of 5 ms to 1,000 s.
+    pub fn rate_limited(name: impl Into<String>) -> Self {
+        Self::builder().name(name).build()
+    }
+
+    /// Begins a queue of which more is to be said.
+    pub fn builder() -> Builder<K> {
+        Builder::new()
+    }
+
+    /// What the queue is called, if it has a name.
+    pub fn name(&self) -> Option<&str> {
+        self.shared.name.as_deref()
+    }
+
+    /// Adds a key, to be handed out as soon as a worker is free.
+    ///
+    /// A key that is in the queue stays where it is. A queue that is shutting down takes no keys.
+    pub fn add(&self, key: K) {
+        let hash = self.shared.hash(&key);
+        self.shared.change(false, |core, now| core.add(hash, key, 0, now));
+    }
+
+    /// Adds a key, to be handed out after so long.
+    ///
+    /// If the key is waiting already, the earlier time holds. What [`add`](Self::add) means for a key that is waiting was
+    /// chosen by [`Builder::pending`].
+    pub fn add_after(&self, key: K, wait: Duration) {
+        let hash = self.shared.hash(&key);
+        self.shared.change(true, |core, now| core.add_at(hash, key, 0, now.after(wait), false, now));
+    }
+
+    /// Adds a key that has failed, to be handed out after its back-off.
+    ///
+    /// For failures outside of a worker. A worker has [`Item::retry`].
+    pub fn add_rate_limited(&self, key: K) {
+        let hash = self.shared.hash(&key);
+        if let Some(back_off) = self.shared.back_off(hash, &key) {
+            self.shared.change(true, |core, now| core.add_at(hash, key, 0, now.after(back_off.wait), true, now));
+        }
+    }
+
+    /// Adds keys in one go, in a way that is said once for all of them.
+    ///
+    /// ```
+    /// use evenkeel_queue::{Add, LOW_PRIORITY, WorkQueue};
+    ///
+    /// let queue = WorkQueue::new();
+    /// queue.add_all(["old", "older"], Add::new().priority(LOW_PRIORITY));
+    /// queue.add("new");
+    /// assert_eq!(queue.try_next().unwrap().key(), &"new");
+    /// ```
+    pub fn add_all(&self, keys: impl IntoIterator<Item = K>, how: Add) {
+        let mut keys = keys.into_iter().map(|key| (self.shared.hash(&key), key));
+        let Add { priority, after, rate_limited } = how;
+        loop {
+            // The iterator is asked without the lock, because it may be anything.
+            let batch: Vec<_> = keys
+                .by_ref()
+                .take(BATCH)
+                .filter_map(|(hash, key)| match rate_limited {
+                    false => Some((hash, key, after)),
+                    true => {
+                        let wait = self.shared.back_off(hash, &key)?.wait;
+                        let wait = after.filter(|after| !after.is_zero()).map_or(wait, |after| wait.min(after));
+                        Some((hash, key, Some(wait)))
+                    }
+                })
+                .collect();
+            if batch.is_empty() {
+                return;
+            }
+            self.shared.change(after.is_some() || rate_limited, |core, now| {
+                for (hash, key, wait) in batch {
+                    match wait {
+                        None => core.add(hash, key, priority, now),
+                        Some(wait) => core.add_at(hash, key, priority, now.after(wait), rate_limited, now),
+                    }
+                }
+            });
+        }
+    }
+
+    /// The next key. `None` if the queue is shutting down and there will be no more.
+    ///
+    /// Dropping the future loses nothing: a key that it could have got goes to somebody else.
+    ///
+    /// Keys that were added for later need a runtime of tokio to wake whoever waits here, unless the queue was built with another
+    /// clock.
+    pub fn next(&self) -> Next<'_, K> {
+        Next::new(&self.shared)
+    }
+
+    /// The next key, for a worker that is a thread. No runtime is needed.
+    pub fn next_blocking(&self) -> Option<Item<K>> {
+        next_blocking(&self.shared)
+    }
+
+    /// The next key, if there is one now.
+    pub fn try_next(&self) -> Option<Item<K>> {
+        Some(Item::new(&self.shared, self.shared.try_take()?))
+    }
+
+    /// How many keys could be handed out now. Those that wait for their time, and those that workers have, are not counted, even
+    /// if they were added again.
+    pub fn len(&self) -> usize {
+        self.stats().ready
+    }
+
+    /// Whether no key could be handed out now.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What is in the queue.
+    pub fn stats(&self) -> Stats {
+        // Those count as ready that have become due and that nobody has asked for.
+        while self.shared.change(false, |core, now| core.advance(now)) {}
+        let keeps_time = self.shared.metrics.is_some();
+        self.shared.look(|state| {
+            let core = &state.core;
+            let now = self.shared.time(core);
+            let age = |time: Time| now.since(time);
+            Stats {
+                ready: core.len(),
+                depth: core.depth(),
+                processing: core.processing(),
+                waiting: core.waiting(),
+                failing: core.failing(),
+                adds: core.adds(),
+                retries: core.retries(),
+                oldest_ready: core.oldest().map(age).filter(|_| keeps_time),
+                longest_running: core.runs().min().map(age).filter(|_| keeps_time),
+            }
+        })
+    }
+
+    /// How often the key has failed in a row.
+    pub fn failures(&self, key: &K) -> u32 {
+        let hash = self.shared.hash(key);
+        self.shared.look(|state| state.core.failures(hash, key))
+    }
+
+    /// Forgets the failures of a key. If it is in the queue, or waits, it stays there.
+    pub fn forget(&self, key: &K) {
+        self.shared.limiter.forget(key);
+        let hash = self.shared.hash(key);
+        self.shared.look(|state| state.core.forget(hash, key));
+    }
+
+    /// Ends the queue without waiting for anything.
+    ///
+    /// From now on nothing can be added, and keys that wait for their time are dropped. Keys that are ready are still handed
+    /// out, and so are those that were added again while a worker has them; then workers are told that there are no more.
+    /// Whoever waits for a [`drain`](Self::drain) waits no longer. A second call changes nothing.
+    pub fn shut_down(&self) {
+        self.shared.change(false, |core, _| core.shut_down());
+    }
+
+    /// Ends the queue and waits until everything is done: nothing can be added any more, and whatever is in the queue or with
+    /// a worker is waited for.
+    ///
+    /// It begins at the call. Any number of callers can wait.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use evenkeel_queue::{Delayed, WorkQueue};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// let queue = WorkQueue::<String>::new();
+    /// queue.drain(Delayed::Discard).within(Duration::from_secs(30)).await.expect("workers finish in time");
+    /// # }
+    /// ```
+    pub fn drain(&self, delayed: Delayed) -> Drain<K> {
+        self.shared.change(false, |core, _| core.drain(delayed == Delayed::Flush));
+        Drain::new(self.shared.clone())
+    }
+
+    /// Whether [`shut_down`](Self::shut_down) or [`drain`](Self::drain) has been called.
+    pub fn is_shutting_down(&self) -> bool {
+        self.shared.look(|state| !state.core.is_running())
+    }
+}
+
+impl<K: Key> From<Shared<K>> for WorkQueue<K> {
+    fn from(shared: Shared<K>) -> Self {
+        WorkQueue { shared: Arc::new(shared) }
+    }
+}
+
+impl<K: Key> Clone for WorkQueue<K> {
+    fn clone(&self) -> Self {
+        WorkQueue { shared: self.shared.clone() }
+    }
+}
+
+impl<K: Key> fmt::Debug for WorkQueue<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WorkQueue").field("name", &self.name()).finish_non_exhaustive()
+    }
+}
