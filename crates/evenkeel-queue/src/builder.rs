@@ -100,8 +100,9 @@ impl<K: Key> Builder<K> {
     /// ```
     /// use evenkeel_queue::WorkQueue;
     ///
-    /// let namespace = |key: &String| key.split('/').next().unwrap_or_default();
-    /// let queue = WorkQueue::<String>::builder().fair_by(namespace).build();
+    /// let queue = WorkQueue::<String>::builder()
+    ///     .fair_by(|key| key.split('/').next().unwrap_or_default())
+    ///     .build();
     /// ```
     pub fn fair_by(mut self, tenant: impl Fn(&K) -> &str + Send + Sync + 'static) -> Self {
         let hasher = RandomState::default();

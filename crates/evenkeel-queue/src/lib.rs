@@ -7,6 +7,7 @@
 //! - [`WorkQueue`]: the queue. [`WorkQueue::next`] hands out an [`Item`], which says how it went.
 //! - [`limiter`]: how long a key waits that has failed.
 //! - [`metrics`]: what is reported, under client-go's names.
+//! - [`flow`] and [`parallel`]: what client-go has beside its queues, a back-off by key and work done several at a time.
 //!
 //! Inside is a state machine that knows neither clock nor lock nor task (the private module `core`); around it are one lock and
 //! those who wait. This crate depends on no other of ours and can be used for anything that has keys.
@@ -35,9 +36,11 @@ pub use builder::Builder;
 pub use clock::{Clock, Sleep, TokioClock};
 pub use core::Pending;
 pub use drain::{Drain, Drained, Undrained};
+pub use flow::KeyedBackoff;
 pub use item::Item;
 pub use limiter::RateLimiter;
 pub use next::Next;
+pub use parallel::Parallel;
 pub use queue::{Add, Delayed, LOW_PRIORITY, Stats, WorkQueue};
 pub use storage::{Storage, Ticket};
 
