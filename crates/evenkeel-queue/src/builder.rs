@@ -38,6 +38,9 @@ const BACK_OFF: Exponential = Exponential::new(Duration::from_millis(5), Duratio
 /// How long the failures of an idle key are remembered if the limiter does not say how long it makes keys wait.
 const MEMORY: Duration = Duration::from_secs(3600);
 
+/// Failures are not forgotten before that, so that a limiter of short waits does not forget between one run and the next.
+const SHORTEST_MEMORY: Duration = Duration::from_secs(60);
+
 impl<K: Key> Builder<K> {
     pub(crate) fn new() -> Self {
         Builder {
@@ -117,8 +120,8 @@ impl<K: Key> Builder<K> {
         self
     }
 
-    /// How long the failures are remembered of a key that is neither added nor forgotten: twice the longest wait that the
-    /// limiter can ask for, unless told otherwise, or an hour if it does not know.
+    /// How long the failures are remembered of a key that is neither added nor forgotten. Unless told otherwise, that is twice
+    /// the longest wait that failures can lead to and at least a minute, or an hour if the limiter does not know.
     pub fn remember_failures(mut self, memory: Duration) -> Self {
         self.memory = Some(memory);
         self
@@ -136,7 +139,10 @@ impl<K: Key> Builder<K> {
     /// Makes the queue.
     pub fn build(self) -> WorkQueue<K> {
         let limiter = self.limiter.unwrap_or_else(|| Box::new(BACK_OFF));
-        let memory = self.memory.or(limiter.longest().map(|longest| longest.saturating_mul(2))).unwrap_or(MEMORY);
+        let memory = self.memory.unwrap_or_else(|| match limiter.longest() {
+            Some(longest) => longest.saturating_mul(2).max(SHORTEST_MEMORY),
+            None => MEMORY,
+        });
         let settings =
             Settings { rules: self.rules, storage: self.storage, tenant: self.tenant, pending: self.pending, memory };
         let metrics = self.name.as_deref().map(Metrics::new);

@@ -81,7 +81,6 @@ impl<K: Eq + Hash + Clone> KeyedBackoff<K> {
     /// Whether it had expired is judged by `event`; its time starts `now`. `random` is from 0 to 1.
     pub fn next(&mut self, key: &K, event: Instant, now: Instant, random: f64) -> Duration {
         let rule = Rule { max: self.max, expired: self.expired.as_deref() };
-        self.keys.sweep(|backoff| rule.has_expired(backoff, now));
         let share = self.jitter * random.clamp(0.0, 1.0);
         let first = self.initial.saturating_add(part(self.initial, share)).min(self.max);
         let mut known = true;
@@ -97,7 +96,10 @@ impl<K: Eq + Hash + Clone> KeyedBackoff<K> {
             };
             backoff.updated = now;
         }
-        backoff.time
+        let time = backoff.time;
+        // Not before: this key may have expired by now, but not at the time of its event.
+        self.keys.sweep(|backoff| rule.has_expired(backoff, now));
+        time
     }
 
     /// Whether `key` is `now` still to be left alone because of something at the time `event`. False if it is not known, or

@@ -70,6 +70,20 @@ fn rq_005_a_key_that_is_idle_for_twice_the_longest_wait_starts_anew() {
 }
 
 #[test]
+fn rq_005_a_key_that_was_idle_for_too_long_starts_anew_even_if_it_has_not_been_removed() {
+    let limiter = Counted::new(default_item_limiter());
+    let start = Instant::now();
+    (0..1000).for_each(|key| {
+        limiter.when(&key, start);
+    });
+    // No call sweeps more than a few of the thousand.
+    let later = start + 2001 * SECOND;
+    assert!((0..10).all(|key| limiter.when(&key, later) == MS));
+    assert!(limiter.len() > 900);
+    assert!((0..1000).all(|key| limiter.num_requeues(&key) == u32::from(key < 10)));
+}
+
+#[test]
 fn rq_005_keys_that_nobody_forgets_do_not_pile_up() {
     let limiter = Counted::new(default_item_limiter());
     let start = Instant::now();
