@@ -1,5 +1,7 @@
 //! Informers that fill queues, in virtual time.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
@@ -227,7 +229,7 @@ async fn work(queue: Queue, pods: Pods, log: Shared) {
         let fails = {
             let mut log = log.lock().unwrap();
             assert!(log.held.remove(item.key()));
-            // Every hundredth fails twice.
+            // One of a hundred fails twice.
             let failures = log.failures.entry(item.key().name().to_owned()).or_default();
             let fails = item.key().name().ends_with("50") && *failures < 2;
             *failures += u32::from(fails);
