@@ -162,7 +162,7 @@ async fn what_comes_and_goes_while_the_handler_is_busy_is_heard_of() {
     };
     let registration = pods.add_handler(Filter::new(gate, enqueue_key(&queue))).unwrap();
     pods.start();
-    pods.synced().await.unwrap();
+    source.watched(1).await;
     source.add(pod("gate")).unwrap();
     tokio::task::spawn_blocking(move || is_busy.recv().unwrap()).await.unwrap();
     source.add(pod("short-lived")).unwrap();
