@@ -1,0 +1,29 @@
+//! What controllers are made of: it stands on informers and work queues, and joins them.
+//!
+//! ```text
+//!  informer ──► enqueue_key    ─┐
+//!  informer ──► enqueue_owner  ─┼─► WorkQueue ──► workers
+//!  informer ──► enqueue_with   ─┘
+//! ```
+//!
+//! # What it is for
+//!
+//! - [`enqueue`]: handlers that put the keys of objects, of their owners, or of whatever else an object is about, into a
+//!   [`WorkQueue`](evenkeel_queue::WorkQueue).
+//!
+//! # What it promises
+//!
+//! - For everything that an informer tells, the keys that it is about are in the queue before the handler returns: nothing that
+//!   happens is folded away, and no key is skipped because something looks unimportant.
+//! - What is only news to the program (the first list) or to nobody (a resync) never makes a change wait.
+//! - No handler blocks, keeps an informer running by a handle of its own, or keeps a queue from ending.
+//!
+//! # What it does not do yet
+//!
+//! A builder of controllers, a manager, leader election, events, finalizers and health checks are not built yet.
+#![deny(missing_docs)]
+#![forbid(unsafe_code)]
+
+pub mod enqueue;
+
+pub use enqueue::{Enqueue, enqueue_key, enqueue_owner, enqueue_with};

@@ -1,0 +1,302 @@
+//! Informers that fill queues, in virtual time.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
+
+use evenkeel_cache::testing::FakeSource;
+use evenkeel_cache::{Filter, HandlerOptions, Obj, ObjectKey, Registration, SharedInformer};
+use evenkeel_queue::{Delayed, LOW_PRIORITY, WorkQueue};
+use evenkeel_runtime::{enqueue_key, enqueue_owner};
+use k8s_openapi::api::apps::v1::ReplicaSet;
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::{Value, json};
+
+type Queue = WorkQueue<ObjectKey>;
+type Pods = SharedInformer<Pod>;
+
+fn pod(name: &str) -> Value {
+    json!({"metadata": {"namespace": "ns", "name": name, "uid": name}})
+}
+
+fn owned(name: &str, owner: &str) -> Value {
+    json!({"metadata": {"namespace": "ns", "name": name, "uid": name, "ownerReferences": [
+        {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner, "uid": owner, "controller": true}]}})
+}
+
+fn source(pods: &[&str]) -> FakeSource {
+    let source = FakeSource::of::<Pod>();
+    for name in pods {
+        source.add(pod(name)).unwrap();
+    }
+    source
+}
+
+fn informer(source: &FakeSource) -> Pods {
+    Pods::builder(source.clone(), source.resource()).build()
+}
+
+/// Lets everything happen that can happen without time passing. (Virtual time passes only when all tasks wait.)
+async fn settle() {
+    tokio::time::sleep(Duration::from_millis(1)).await;
+}
+
+/// Everything that is in the queue, with its priority, by key.
+fn taken(queue: &Queue) -> Vec<(String, i32)> {
+    let items = std::iter::from_fn(|| queue.try_next());
+    let mut taken: Vec<_> = items.map(|item| (item.key().to_string(), item.priority())).collect();
+    taken.sort();
+    taken
+}
+
+fn all_at(priority: i32, keys: &[&str]) -> Vec<(String, i32)> {
+    keys.iter().map(|key| (format!("ns/{key}"), priority)).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn ask_10_the_event_says_what_belongs_to_the_first_list() {
+    let (source, queue) = (source(&["a", "b"]), Queue::new());
+    let pods = informer(&source);
+    let registration = pods.add_handler(enqueue_key(&queue)).unwrap();
+    pods.start();
+    registration.synced().await.unwrap();
+    assert_eq!(taken(&queue), all_at(LOW_PRIORITY, &["a", "b"]));
+    source.add(pod("c")).unwrap();
+    source.modify(pod("a")).unwrap();
+    settle().await;
+    assert_eq!(taken(&queue), all_at(0, &["a", "c"]), "however young or old an object is");
+
+    let late = Queue::new();
+    pods.add_handler(enqueue_key(&late)).unwrap().synced().await.unwrap();
+    assert_eq!(taken(&late), all_at(LOW_PRIORITY, &["a", "b", "c"]), "they were there before it was");
+    assert!(queue.is_empty(), "which is news to nobody else");
+}
+
+#[tokio::test(start_paused = true)]
+async fn ask_10_what_a_list_after_an_outage_finds_changed_is_not_part_of_the_first_list() {
+    let (source, queue) = (source(&["changed", "gone", "same"]), Queue::new());
+    let pods = informer(&source);
+    let options = HandlerOptions::new().resync(Duration::from_secs(3600));
+    pods.add_handler(enqueue_key(&queue).with(options)).unwrap();
+    pods.start();
+    settle().await;
+    assert_eq!(taken(&queue).len(), 3);
+    source.modify_without_event(pod("changed")).unwrap();
+    source.delete_without_event(pod("gone")).unwrap();
+    source.add_without_event(pod("new")).unwrap();
+    source.reset_watch();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let (low, live): (Vec<_>, Vec<_>) = taken(&queue).into_iter().partition(|(_, priority)| *priority != 0);
+    assert_eq!(live, all_at(0, &["changed", "gone", "new"]));
+    assert!(low.is_empty() || low == all_at(LOW_PRIORITY, &["same"]), "{low:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn inf_038_a_resync_is_of_low_priority_and_a_change_is_not() {
+    let (source, queue) = (source(&["a", "b"]), Queue::new());
+    let pods = informer(&source);
+    let options = HandlerOptions::new().resync(Duration::from_secs(30)).name("resyncs");
+    let registration = pods.add_handler(enqueue_key(&queue).with(options)).unwrap();
+    assert_eq!(registration.name(), "resyncs");
+    pods.start();
+    settle().await;
+    taken(&queue);
+    tokio::time::sleep(Duration::from_secs(31)).await;
+    assert_eq!(taken(&queue), all_at(LOW_PRIORITY, &["a", "b"]));
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    source.modify(pod("b")).unwrap();
+    settle().await;
+    let expected = [all_at(LOW_PRIORITY, &["a"]), all_at(0, &["b"])].concat();
+    assert_eq!(taken(&queue), expected, "a change of what was resynced takes the higher priority");
+}
+
+#[tokio::test(start_paused = true)]
+async fn ctl_009_a_worker_gets_the_key_of_what_is_gone_and_finds_nothing() {
+    let (source, queue) = (source(&["a"]), Queue::new());
+    let pods = informer(&source);
+    pods.add_handler(enqueue_key(&queue)).unwrap();
+    pods.start();
+    let reader = pods.lister();
+    let item = queue.next().await.unwrap();
+    assert!(reader.get(item.key()).is_some());
+    source.delete(pod("a")).unwrap();
+    settle().await;
+    assert!(queue.is_empty(), "a worker has it");
+    item.forget();
+    let item = queue.next().await.unwrap();
+    assert_eq!(item.key().as_str(), "ns/a");
+    assert!(reader.get(item.key()).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn co_012_every_owner_of_a_child_hears_that_it_is_no_longer_its_own() {
+    let (source, queue) = (source(&[]), Queue::new());
+    let pods = informer(&source);
+    pods.add_handler(enqueue_owner::<ReplicaSet>(&queue)).unwrap();
+    pods.start();
+    settle().await;
+    source.watched(1).await;
+    // All of it before the handler has its turn.
+    source.add(owned("child", "first")).unwrap();
+    source.modify(owned("child", "second")).unwrap();
+    source.modify(owned("child", "third")).unwrap();
+    settle().await;
+    assert_eq!(taken(&queue), all_at(0, &["first", "second", "third"]));
+}
+
+/// A worker that had the key for another reason may have seen the object.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_comes_and_goes_while_the_handler_is_busy_is_heard_of() {
+    let (source, queue) = (source(&[]), Queue::new());
+    let pods = informer(&source);
+    let (busy, is_busy) = mpsc::channel();
+    let (release, released) = mpsc::channel::<()>();
+    let gate = move |pod: &Obj<Pod>| {
+        if pod.key().name() == "gate" {
+            busy.send(()).unwrap();
+            released.recv().unwrap();
+        }
+        true
+    };
+    let registration = pods.add_handler(Filter::new(gate, enqueue_key(&queue))).unwrap();
+    pods.start();
+    source.watched(1).await;
+    source.add(pod("gate")).unwrap();
+    tokio::task::spawn_blocking(move || is_busy.recv().unwrap()).await.unwrap();
+    source.add(pod("short-lived")).unwrap();
+    let last = source.delete(pod("short-lived")).unwrap();
+    pods.lister().at_least(&last.version()).await.unwrap();
+    release.send(()).unwrap();
+    while registration.lag().pending > 0 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(taken(&queue), all_at(0, &["gate", "short-lived"]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_queue_ends_while_the_informer_that_fills_it_goes_on() {
+    let (source, queue) = (source(&["a"]), Queue::new());
+    let pods = informer(&source);
+    pods.add_handler(enqueue_key(&queue)).unwrap();
+    pods.start();
+    let item = queue.next().await.unwrap();
+    let drain = queue.drain(Delayed::Discard);
+    source.add(pod("b")).unwrap();
+    settle().await;
+    item.forget();
+    drain.await.unwrap();
+    assert!(queue.next().await.is_none());
+    assert!(!pods.is_stopped());
+    pods.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_informer_ends_while_the_queue_that_it_fills_goes_on() {
+    let (source, queue) = (source(&["a"]), Queue::new());
+    let pods = informer(&source);
+    let registration = pods.add_handler(enqueue_key(&queue)).unwrap();
+    pods.start();
+    registration.synced().await.unwrap();
+    pods.shutdown().await;
+    assert!(!registration.is_active());
+    assert_eq!(queue.next().await.unwrap().key().as_str(), "ns/a", "what it was told of is there");
+    queue.add(ObjectKey::namespaced("ns", "mine"));
+    assert_eq!(queue.next().await.unwrap().key().as_str(), "ns/mine");
+}
+
+/// What workers did, in the order in which they began.
+#[derive(Default)]
+struct Log {
+    /// Which key was handed out, and which version of the object there was then.
+    hand_outs: Vec<(String, Option<String>)>,
+    held: HashSet<ObjectKey>,
+    failures: BTreeMap<String, u32>,
+}
+
+type Shared = Arc<Mutex<Log>>;
+
+async fn work(queue: Queue, pods: Pods, log: Shared) {
+    while let Some(item) = queue.next().await {
+        let version = pods.indexer().get(item.key().as_str()).map(|pod| pod.resource_version().to_owned());
+        {
+            let mut log = log.lock().unwrap();
+            assert!(log.held.insert(item.key().clone()), "two workers have {}", item.key());
+            log.hand_outs.push((item.key().name().to_owned(), version));
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        let fails = {
+            let mut log = log.lock().unwrap();
+            assert!(log.held.remove(item.key()));
+            // One of a hundred fails twice.
+            let failures = log.failures.entry(item.key().name().to_owned()).or_default();
+            let fails = item.key().name().ends_with("50") && *failures < 2;
+            *failures += u32::from(fails);
+            fails
+        };
+        if fails {
+            item.retry("not yet");
+        } else {
+            item.forget();
+        }
+    }
+}
+
+async fn is_quiet(queue: &Queue, registration: &Registration) {
+    loop {
+        let stats = queue.stats();
+        if registration.lag().pending == 0 && stats.depth + stats.processing + stats.waiting == 0 {
+            return;
+        }
+        settle().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_is_worked_on_before_the_backlog_of_the_first_list_and_nothing_is_lost() {
+    const PODS: usize = 1000;
+    let names: Vec<String> = (0..PODS).map(|number| format!("pod-{number:04}")).collect();
+    let (source, queue) = (source(&names.iter().map(String::as_str).collect::<Vec<_>>()), Queue::rate_limited("pods"));
+    let pods = informer(&source);
+    let registration = pods.add_handler(enqueue_key(&queue)).unwrap();
+    pods.start();
+    registration.synced().await.unwrap();
+    assert_eq!(queue.len(), PODS);
+
+    let log = Shared::default();
+    let workers: Vec<_> = (0..4).map(|_| tokio::spawn(work(queue.clone(), pods.clone(), log.clone()))).collect();
+    while log.lock().unwrap().hand_outs.len() < 100 {
+        settle().await;
+    }
+    let handed_out: HashSet<String> = log.lock().unwrap().hand_outs.iter().map(|(name, _)| name.clone()).collect();
+    let last = names.iter().rfind(|name| !handed_out.contains(*name)).unwrap();
+    let gone = names.iter().find(|name| handed_out.contains(*name) && !name.ends_with("50")).unwrap();
+    let before = log.lock().unwrap().hand_outs.len();
+    let changed = source.modify(pod(last)).unwrap();
+    let born = source.add(pod("born-late")).unwrap();
+    source.delete(pod(gone)).unwrap();
+    settle().await;
+    assert!(queue.len() > 800, "there is a backlog");
+    is_quiet(&queue, &registration).await;
+    queue.drain(Delayed::Discard).await.unwrap();
+    for worker in workers {
+        worker.await.unwrap();
+    }
+
+    let log = std::mem::take(&mut *log.lock().unwrap());
+    let at = |name: &str, version: Option<&str>| {
+        let seen = |(key, was): &(String, Option<String>)| key == name && was.as_deref() == version;
+        log.hand_outs.iter().position(seen).unwrap_or_else(|| panic!("{name} at {version:?} was lost"))
+    };
+    // Each of the four workers may have begun something meanwhile, and one of eight hand-outs goes to the backlog.
+    assert!(at(last, Some(changed.resource_version())) < before + 12);
+    assert!(at("born-late", Some(born.resource_version())) < before + 12);
+    assert!(at(gone, None) < before + 12, "and so is what is gone");
+    for name in &names {
+        assert!(log.hand_outs.iter().any(|(key, _)| key == name), "{name} was lost");
+    }
+    assert!(log.failures.iter().all(|(name, failures)| *failures == if name.ends_with("50") { 2 } else { 0 }));
+    assert_eq!(log.hand_outs.len(), PODS + 1 + 1 + 20, "each once, one again, one born, ten tried three times");
+    pods.shutdown().await;
+}
