@@ -108,6 +108,9 @@ impl Waiting {
             self.reached = begin;
             if digit == 0 {
                 self.len -= 1;
+                if self.len == 0 {
+                    self.not_before = None;
+                }
                 return Some(self.take_head(keys, digit, ring));
             }
             self.spreading = std::mem::replace(&mut self.heads[digit][ring], NONE);
