@@ -192,9 +192,13 @@ impl<K: Key> Core<K> {
         self.waiting.len() > 0 || self.failing > 0 || self.ready.needs_time()
     }
 
-    /// When a key becomes due next.
+    /// When a key becomes due next. If those who wait are to be handed out at once, that is long ago.
     pub(crate) fn next_time(&self) -> Option<Time> {
-        self.waiting.next_time().filter(|_| self.phase == Phase::Running)
+        match self.phase {
+            Phase::Running => self.waiting.next_time(),
+            Phase::Draining { flush: true } => self.waiting.next_time().map(|_| Time::ZERO),
+            _ => None,
+        }
     }
 
     pub(crate) fn is_running(&self) -> bool {
