@@ -264,7 +264,7 @@ impl<K: Key> Core<K> {
         };
         let entry = self.keys.entry_mut(slot);
         if entry.has(Flag::Waiting) {
-            self.ready.reserve(slot, priority, false);
+            self.reserve(slot, priority, false, now);
             return self.wait_less(slot, time, back_off, now);
         }
         if entry.has(Flag::Dirty) && self.settings.pending == Pending::Merge {
@@ -280,9 +280,7 @@ impl<K: Key> Core<K> {
             entry.clear(Flag::BackOff);
         }
         self.waiting.insert(&mut self.keys, slot, time, now);
-        if !self.keys.entry(slot).has(Flag::Dirty) {
-            self.ready.reserve(slot, priority, true);
-        }
+        self.reserve(slot, priority, true, now);
     }
 
     /// Hands out a key, if one is ready.
@@ -339,9 +337,11 @@ impl<K: Key> Core<K> {
             if !entry.has(Flag::Cut) {
                 entry.clear(Flag::BackOff);
             }
-            if !entry.has(Flag::Dirty) {
-                let since = entry.time().min(now);
-                let priority = self.ready.reserved(slot);
+            let (is_dirty, since) = (entry.has(Flag::Dirty), entry.time().min(now));
+            let priority = self.ready.reserved(slot);
+            if is_dirty {
+                self.add_again(slot, priority, now);
+            } else {
                 self.make_dirty(slot, priority, since);
             }
         }
@@ -458,7 +458,21 @@ impl<K: Key> Core<K> {
         }
     }
 
+    /// Remembers what priority a waiting key is to have. If it is ready meanwhile, it has that already: there is one priority
+    /// of a key, and the highest holds.
+    fn reserve(&mut self, slot: Slot, priority: i32, is_first: bool, now: Time) {
+        let entry = self.keys.entry(slot);
+        if !entry.has(Flag::Dirty) || entry.has(Flag::Processing) {
+            self.ready.reserve(slot, priority, is_first);
+        } else if self.settings.storage.is_none() {
+            let tenant = self.tenant(slot);
+            self.ready.raise(slot, priority, tenant, now);
+        }
+    }
+
     fn push(&mut self, slot: Slot, priority: i32, since: Time) {
+        let is_waiting = self.keys.entry(slot).has(Flag::Waiting);
+        let priority = if is_waiting { priority.max(self.ready.reserved(slot)) } else { priority };
         if let Some(storage) = &mut self.settings.storage {
             if let Some(key) = self.keys.key(slot) {
                 self.stored += 1;
