@@ -268,6 +268,10 @@ impl<K: Key> Core<K> {
             return self.wait_less(slot, time, back_off, now);
         }
         if entry.has(Flag::Dirty) && self.settings.pending == Pending::Merge {
+            if back_off {
+                entry.set(Flag::BackOff);
+                entry.set(Flag::Cut);
+            }
             return self.add_again(slot, priority, now);
         }
         self.recall(slot);
