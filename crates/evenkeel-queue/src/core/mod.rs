@@ -277,11 +277,13 @@ impl<K: Key> Core<K> {
         self.recall(slot);
         let entry = self.keys.entry_mut(slot);
         entry.set(Flag::Waiting);
-        entry.clear(Flag::Cut);
         if back_off {
             entry.set(Flag::BackOff);
-        } else {
+            entry.clear(Flag::Cut);
+        } else if !entry.has(Flag::Dirty) {
+            // Of a key that is ready, these say that it is so too early.
             entry.clear(Flag::BackOff);
+            entry.clear(Flag::Cut);
         }
         self.waiting.insert(&mut self.keys, slot, time, now);
         self.reserve(slot, priority, true, now);
