@@ -419,6 +419,7 @@ impl<K: Key> Core<K> {
         entry.set_failures(0);
         entry.clear(Flag::BackOff);
         entry.clear(Flag::Cut);
+        entry.clear(Flag::Early);
         if self.is_idle(slot) {
             self.recall(slot);
             self.remove(slot);
