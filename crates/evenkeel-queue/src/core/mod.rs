@@ -244,7 +244,7 @@ impl<K: Key> Core<K> {
                 priority = priority.max(self.ready.reserved(slot));
             }
         } else {
-            self.recall(slot);
+            self.recall(slot, now);
         }
         self.make_dirty(slot, priority, now);
     }
@@ -274,7 +274,7 @@ impl<K: Key> Core<K> {
             }
             return self.add_again(slot, priority, now);
         }
-        self.recall(slot);
+        self.recall(slot, now);
         let entry = self.keys.entry_mut(slot);
         entry.set(Flag::Waiting);
         if back_off {
@@ -367,6 +367,10 @@ impl<K: Key> Core<K> {
                 slot
             }
         };
+        if self.is_idle(slot) {
+            self.recall(slot, now);
+            self.remember(slot, now);
+        }
         let entry = self.keys.entry_mut(slot);
         if !(entry.has(Flag::Processing) && entry.has(Flag::Early)) {
             let failures = entry.failures();
@@ -395,15 +399,17 @@ impl<K: Key> Core<K> {
                 break;
             }
             let slot = self.idle;
-            self.recall(slot);
+            self.recall(slot, now);
             self.remove(slot);
         }
         begun.map_or(Duration::ZERO, |begun| now.since(begun))
     }
 
     /// Failures of the key in a row.
-    pub(crate) fn failures(&self, hash: u64, key: &K) -> u32 {
-        self.keys.find(hash, key).map_or(0, |slot| self.keys.entry(slot).failures())
+    pub(crate) fn failures(&self, hash: u64, key: &K, now: Time) -> u32 {
+        let slot = self.keys.find(hash, key);
+        let slot = slot.filter(|slot| !self.is_idle(*slot) || now < self.keys.entry(*slot).time());
+        slot.map_or(0, |slot| self.keys.entry(slot).failures())
     }
 
     /// The key has no failures any more. It goes on waiting if it does.
@@ -421,7 +427,7 @@ impl<K: Key> Core<K> {
         entry.clear(Flag::Cut);
         entry.clear(Flag::Early);
         if self.is_idle(slot) {
-            self.recall(slot);
+            self.idle = self.keys.unlink(self.idle, slot);
             self.remove(slot);
         }
     }
@@ -548,10 +554,16 @@ impl<K: Key> Core<K> {
         self.idle = self.keys.link(self.idle, slot);
     }
 
-    /// Takes a key from among the idle, if it is one.
-    fn recall(&mut self, slot: Slot) {
-        if self.is_idle(slot) {
-            self.idle = self.keys.unlink(self.idle, slot);
+    /// Takes a key from among the idle, if it is one. It may be that its failures should have been forgotten by now.
+    fn recall(&mut self, slot: Slot, now: Time) {
+        if !self.is_idle(slot) {
+            return;
+        }
+        self.idle = self.keys.unlink(self.idle, slot);
+        let entry = self.keys.entry_mut(slot);
+        if entry.time() <= now {
+            self.failing -= usize::from(entry.failures() > 0);
+            entry.set_failures(0);
         }
     }
 
