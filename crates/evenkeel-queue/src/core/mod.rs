@@ -359,15 +359,9 @@ impl<K: Key> Core<K> {
     /// A failure does not count if the worker was given the key before the back-off for the last one was over: whoever added
     /// the key meanwhile did not know of it, and it says nothing new.
     pub(crate) fn fail(&mut self, hash: u64, key: &K, now: Time) -> u32 {
-        let slot = match self.keys.find(hash, key) {
-            Some(slot) => slot,
-            None => {
-                let slot = self.keys.insert(hash, key.clone());
-                self.remember(slot, now);
-                slot
-            }
-        };
-        if self.is_idle(slot) {
+        let known = self.keys.find(hash, key);
+        let slot = known.unwrap_or_else(|| self.keys.insert(hash, key.clone()));
+        if known.is_none() || self.is_idle(slot) {
             self.recall(slot, now);
             self.remember(slot, now);
         }
