@@ -79,7 +79,8 @@ impl<K> Entry<K> {
         self.word = self.word & !(MOST_FAILURES << FLAGS) | failures << FLAGS;
     }
 
-    /// When it has waited long enough; of an idle key, when its failures are forgotten.
+    /// When it has waited long enough; of an idle key, when its failures are forgotten; of a dirty one that does not wait and
+    /// was not held back, since when it has been so.
     pub(crate) fn time(&self) -> Time {
         Time::from_micros(self.word >> TIME_SHIFT)
     }

@@ -450,14 +450,26 @@ impl<K: Key> Core<K> {
             }
             return;
         }
+        self.raise(slot, priority, now);
+    }
+
+    /// Raises the priority of a key that is ready. It has been so since it became dirty; if that is not known any more, because
+    /// it waits beside that, then from now on.
+    fn raise(&mut self, slot: Slot, priority: i32, now: Time) {
         let tenant = self.tenant(slot);
-        self.ready.raise(slot, priority, tenant, now);
+        let entry = self.keys.entry(slot);
+        let is_known = !entry.has(Flag::Waiting) && !entry.has(Flag::BackOff);
+        let since = if is_known { entry.time().min(now) } else { now };
+        self.ready.raise(slot, priority, tenant, since);
     }
 
     fn make_dirty(&mut self, slot: Slot, priority: i32, since: Time) {
         self.adds += 1;
         let entry = self.keys.entry_mut(slot);
         entry.set(Flag::Dirty);
+        if !entry.has(Flag::Waiting) && !entry.has(Flag::BackOff) {
+            entry.set_time(since);
+        }
         if entry.has(Flag::Processing) {
             self.again.insert(slot, Again { since, priority });
         } else {
@@ -472,8 +484,7 @@ impl<K: Key> Core<K> {
         if !entry.has(Flag::Dirty) || entry.has(Flag::Processing) {
             self.ready.reserve(slot, priority, is_first);
         } else if self.settings.storage.is_none() {
-            let tenant = self.tenant(slot);
-            self.ready.raise(slot, priority, tenant, now);
+            self.raise(slot, priority, now);
         }
     }
 
