@@ -137,8 +137,8 @@ impl<K: Key> Core<K> {
         }
     }
 
-    /// How many keys could be handed out now. Those that have become due since the last [`take`](Self::take) or
-    /// [`advance`](Self::advance) are not among them.
+    /// How many keys could be handed out now. Those that have become due since the last call that was told the time are not
+    /// among them.
     pub(crate) fn len(&self) -> usize {
         self.ready.len() + self.stored
     }
@@ -228,6 +228,7 @@ impl<K: Key> Core<K> {
         if !self.is_running() {
             return;
         }
+        self.advance(now);
         let Some(slot) = self.keys.find(hash, &key) else {
             let slot = self.keys.insert(hash, key);
             return self.make_dirty(slot, priority, now);
@@ -258,6 +259,7 @@ impl<K: Key> Core<K> {
         if time <= now {
             return self.add(hash, key, priority, now);
         }
+        self.advance(now);
         let slot = match self.keys.find(hash, &key) {
             Some(slot) => slot,
             None => self.keys.insert(hash, key),
@@ -376,6 +378,7 @@ impl<K: Key> Core<K> {
 
     /// The worker is done with its key. Answers how long it had it.
     pub(crate) fn finish(&mut self, slot: Slot, run: Run, now: Time) -> Duration {
+        self.advance(now);
         let entry = self.keys.entry_mut(slot);
         if !entry.has(Flag::Processing) {
             return Duration::ZERO;
