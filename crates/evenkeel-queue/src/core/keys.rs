@@ -190,6 +190,12 @@ impl<K: Hash + Eq> Keys<K> {
         self.entry(slot).key.as_ref()
     }
 
+    /// Whether there is a key of that number.
+    pub(crate) fn holds(&self, slot: Slot) -> bool {
+        let page = self.pages.get((slot >> PAGE_BITS) as usize);
+        page.and_then(|page| page.entries.get(slot as usize % PAGE)).is_some_and(|entry| entry.key.is_some())
+    }
+
     pub(crate) fn entry(&self, slot: Slot) -> &Entry<K> {
         entry(&self.pages, slot)
     }

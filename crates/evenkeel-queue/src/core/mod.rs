@@ -295,8 +295,11 @@ impl<K: Key> Core<K> {
     pub(crate) fn take(&mut self, now: Time) -> Next<K> {
         let is_busy = self.advance(now);
         while let Some((ticket, priority)) = self.pop(now) {
-            let entry = self.keys.entry_mut(ticket.slot);
             // A storage of the user's could answer with a ticket that it has answered with before.
+            if !self.keys.holds(ticket.slot) {
+                continue;
+            }
+            let entry = self.keys.entry_mut(ticket.slot);
             if !entry.has(Flag::Dirty) || entry.has(Flag::Processing) {
                 continue;
             }
@@ -379,10 +382,10 @@ impl<K: Key> Core<K> {
     /// The worker is done with its key. Answers how long it had it.
     pub(crate) fn finish(&mut self, slot: Slot, run: Run, now: Time) -> Duration {
         self.advance(now);
-        let entry = self.keys.entry_mut(slot);
-        if !entry.has(Flag::Processing) {
+        if !self.keys.holds(slot) || !self.keys.entry(slot).has(Flag::Processing) {
             return Duration::ZERO;
         }
+        let entry = self.keys.entry_mut(slot);
         entry.clear(Flag::Processing);
         entry.clear(Flag::Early);
         let begun = self.runs[run as usize].take();
