@@ -98,6 +98,8 @@ struct Handles {
 /// What has been reported, by changes, because several queues may have one name.
 #[derive(Default)]
 pub(crate) struct Published {
+    /// Whether that was told to the later one of two recorders, which is told everything from the beginning.
+    is_later: bool,
     adds: u64,
     retries: u64,
     waiting: usize,
@@ -106,7 +108,6 @@ pub(crate) struct Published {
 
 struct Depth {
     gauge: Gauge,
-    recorder: usize,
     reported: usize,
     now: usize,
 }
@@ -132,6 +133,9 @@ impl Metrics {
     /// Reports what has changed.
     pub(crate) fn publish<K: Key>(&self, core: &Core<K>, published: &mut Published) {
         let handles = self.handles();
+        if self.later.get().is_some() != published.is_later {
+            *published = Published { is_later: true, ..Published::default() };
+        }
         let (adds, retries, waiting) = (core.adds(), core.retries(), core.waiting());
         if adds != published.adds {
             handles.adds.increment(adds - published.adds);
@@ -147,22 +151,17 @@ impl Metrics {
     }
 
     fn publish_depths<K: Key>(&self, core: &Core<K>, published: &mut Published) {
-        let recorder = recorder();
         for (priority, depth) in core.depths() {
             let labelled = published.depths.len();
             let known = published.depths.entry(priority).or_insert_with(|| Depth {
                 gauge: self.depth_gauge(priority, labelled),
-                recorder,
                 reported: 0,
                 now: 0,
             });
             known.now += depth;
         }
         let mut labelled = 0;
-        published.depths.retain(|priority, depth| {
-            if depth.recorder != recorder {
-                (depth.gauge, depth.recorder, depth.reported) = (self.depth_gauge(*priority, labelled), recorder, 0);
-            }
+        published.depths.retain(|_, depth| {
             labelled += 1;
             if depth.now != depth.reported {
                 depth.gauge.increment(depth.now as f64 - depth.reported as f64);
