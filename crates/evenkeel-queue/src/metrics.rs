@@ -220,20 +220,33 @@ pub(crate) fn watch<K: Key>(shared: &Arc<Shared<K>>) {
     }
     let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
     if !metrics.is_watched.swap(true, Ordering::AcqRel) {
-        runtime.spawn(watching(Arc::downgrade(shared)));
+        runtime.spawn(watching(Watch(Arc::downgrade(shared))));
     }
 }
 
-async fn watching<K: Key>(shared: Weak<Shared<K>>) {
+/// Says that nobody looks any more, should the runtime end in the middle of it.
+struct Watch<K: Key>(Weak<Shared<K>>);
+
+impl<K: Key> Drop for Watch<K> {
+    fn drop(&mut self) {
+        if let Some(metrics) = self.0.upgrade().as_ref().and_then(|shared| shared.metrics.as_ref()) {
+            metrics.is_watched.store(false, Ordering::Release);
+        }
+    }
+}
+
+async fn watching<K: Key>(mut watch: Watch<K>) {
     loop {
-        let Some(sleep) = shared.upgrade().and_then(|shared| {
+        let Some(sleep) = watch.0.upgrade().and_then(|shared| {
             let next = shared.clock.now().checked_add(PERIOD)?;
             Some(shared.clock.sleep_until(next))
         }) else {
             return;
         };
         sleep.await;
-        if !shared.upgrade().is_some_and(|shared| report_unfinished(&shared)) {
+        if !watch.0.upgrade().is_some_and(|shared| report_unfinished(&shared)) {
+            // That has been said already, and somebody else may have begun.
+            watch.0 = Weak::new();
             return;
         }
     }
