@@ -58,7 +58,12 @@ impl Waiting {
         }
         let time = time.max(Time::from_micros(self.reached));
         keys.entry_mut(slot).set_time(time);
-        self.put(keys, slot);
+        if self.spreading == NONE {
+            self.put(keys, slot);
+        } else {
+            // Behind keys of the same time that have yet to be put where they belong.
+            self.spreading = keys.link(self.spreading, slot);
+        }
         self.len += 1;
         if self.not_before.is_none_or(|known| time < known) {
             self.not_before = Some(time);
