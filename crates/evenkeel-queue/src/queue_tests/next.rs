@@ -248,9 +248,9 @@ async fn a_ready_key_goes_to_one_who_does_not_keep_the_time() {
 
 #[tokio::test(start_paused = true)]
 async fn exactly_as_many_due_keys_as_are_moved_at_once_leave_nobody_spinning() {
-    for many in [1022, 1023, 1024, 1025, 2048, 3000] {
+    for many in [681, 682, 683, 1024, 3000] {
         let queue = WorkQueue::new();
-        (0..many).for_each(|key: u32| queue.add_after(key, ms(1)));
+        (0..many).for_each(|key: u32| queue.add_after(key, ms(5)));
         for _ in 0..many {
             drop(queue.next().await);
         }
