@@ -249,13 +249,16 @@ async fn a_ready_key_goes_to_one_who_does_not_keep_the_time() {
 #[tokio::test(start_paused = true)]
 async fn exactly_as_many_due_keys_as_are_moved_at_once_leave_nobody_spinning() {
     for many in [681, 682, 683, 1024, 3000] {
-        let queue = WorkQueue::new();
+        let clock = CountingClock::default();
+        let queue = WorkQueue::builder().clock(clock.clone()).build();
         (0..many).for_each(|key: u32| queue.add_after(key, ms(5)));
         for _ in 0..many {
             drop(queue.next().await);
         }
+        let timers = clock.timers();
         let mut next = queue.next();
         assert!(poll(&mut next).is_pending());
+        assert_eq!(clock.timers(), timers, "nothing waits any more");
         queue.add(0);
         assert!(poll(&mut next).is_ready());
     }
