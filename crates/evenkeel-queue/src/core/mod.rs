@@ -61,6 +61,15 @@ pub(crate) struct Taken<K> {
     pub(crate) waited: Duration,
 }
 
+/// What is known of a failure.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Failed {
+    /// How many there were in a row.
+    pub(crate) failures: u32,
+    /// When the back-off is over that goes on because this failure came too early to count.
+    pub(crate) until: Option<Time>,
+}
+
 /// The number of one hand-out among those that have not ended.
 pub(crate) type Run = u32;
 
@@ -359,11 +368,11 @@ impl<K: Key> Core<K> {
         self.waiting.next_time().is_some_and(|time| time <= until)
     }
 
-    /// Counts a failure of a key and answers how many there were in a row.
+    /// Counts a failure of a key.
     ///
     /// A failure does not count if the worker was given the key before the back-off for the last one was over: whoever added
     /// the key meanwhile did not know of it, and it says nothing new.
-    pub(crate) fn fail(&mut self, hash: u64, key: &K, now: Time) -> u32 {
+    pub(crate) fn fail(&mut self, hash: u64, key: &K, now: Time) -> Failed {
         let known = self.keys.find(hash, key);
         let slot = known.unwrap_or_else(|| self.keys.insert(hash, key.clone()));
         if known.is_none() || self.is_idle(slot) {
@@ -371,12 +380,14 @@ impl<K: Key> Core<K> {
             self.remember(slot, now);
         }
         let entry = self.keys.entry_mut(slot);
-        if !(entry.has(Flag::Processing) && entry.has(Flag::Early)) {
+        let is_early = entry.has(Flag::Processing) && entry.has(Flag::Early);
+        if !is_early {
             let failures = entry.failures();
             entry.set_failures(failures.saturating_add(1));
             self.failing += usize::from(failures == 0);
         }
-        self.keys.entry(slot).failures().max(1)
+        let goes_on = is_early && entry.has(Flag::Waiting) && entry.has(Flag::BackOff) && !entry.has(Flag::Cut);
+        Failed { failures: entry.failures().max(1), until: Some(entry.time()).filter(|time| goes_on && *time > now) }
     }
 
     /// The worker is done with its key. Answers how long it had it.
