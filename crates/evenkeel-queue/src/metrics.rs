@@ -21,8 +21,8 @@
 //! there is no runtime, [`WorkQueue::stats`](crate::WorkQueue::stats) tells.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Once, OnceLock};
 use std::time::Duration;
 
 use ::metrics::{
@@ -61,7 +61,7 @@ const PERIOD: Duration = Duration::from_millis(500);
 /// So many priorities have a label of their own.
 const LABELS: usize = 25;
 
-/// Tells the recorder what the metrics mean. The first queue that reports anything does this by itself.
+/// Tells the recorder what the metrics mean. Queues that report anything do this by themselves.
 pub fn describe() {
     describe_gauge!(DEPTH, Unit::Count, "Keys that need processing.");
     describe_counter!(ADDS, Unit::Count, "Times that a key came to need processing.");
@@ -193,8 +193,7 @@ impl Metrics {
 
 impl Handles {
     fn new(name: &SharedString) -> Self {
-        static DESCRIBED: Once = Once::new();
-        DESCRIBED.call_once(describe);
+        describe();
         Handles {
             adds: counter!(ADDS, "name" => name.clone()),
             retries: counter!(RETRIES, "name" => name.clone()),
