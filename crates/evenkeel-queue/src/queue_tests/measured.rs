@@ -411,3 +411,15 @@ async fn several_queues_of_one_name_are_added_up() {
     queues[1].shut_down();
     assert_eq!((seen.sum(DEPTH, "name=same"), seen.sum(WAITING, "name=same")), (3.0, 1.0));
 }
+
+#[tokio::test(start_paused = true)]
+async fn wm_003_a_recorder_that_comes_later_is_told_what_the_metrics_mean() {
+    let queue = WorkQueue::rate_limited("described");
+    queue.add("a");
+    let recorder = DebuggingRecorder::new();
+    let _local = ::metrics::set_default_local_recorder(&recorder);
+    queue.add("b");
+    let told = recorder.snapshotter().snapshot().into_vec();
+    assert!(!told.is_empty());
+    assert!(told.iter().all(|(_, unit, description, _)| unit.is_some() && description.is_some()));
+}

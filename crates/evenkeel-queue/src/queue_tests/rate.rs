@@ -395,3 +395,21 @@ async fn ask_32_a_worker_that_adds_by_hand_is_treated_alike() {
     drop(next(&queue).await);
     assert_eq!(since.ms(), 64);
 }
+
+#[tokio::test(start_paused = true)]
+async fn ask_32_a_failure_that_does_not_count_takes_nothing_from_the_limiter() {
+    let asked = Asked::default();
+    let queue = WorkQueue::builder().limiter(asked.clone()).build();
+    queue.add("a");
+    next(&queue).await.0.retry("counts");
+    for _ in 0..10 {
+        queue.add("a");
+        queue.try_next().unwrap().retry("does not");
+    }
+    assert_eq!(asked.0.load(Ordering::SeqCst), 1);
+    assert_eq!(queue.stats().retries, 11, "it was added for later all the same");
+    let (item, waited) = next(&queue).await;
+    assert_eq!((item.failures(), waited), (1, 1));
+    item.retry("counts");
+    assert_eq!(asked.0.load(Ordering::SeqCst), 2);
+}
