@@ -117,7 +117,7 @@ impl<K: Key> Drop for Drained<K> {
 }
 
 fn outcome<K: Key>(shared: &Shared<K>, drained: Option<bool>) -> Result<(), Undrained> {
-    let (ready, processing) = shared.look(|state| (state.core.depth(), state.core.processing()));
+    let (ready, processing) = shared.look(|state| (state.core.depth() + state.core.waiting(), state.core.processing()));
     match drained {
         Some(true) => Ok(()),
         Some(false) => Err(Undrained::ShutDown { ready, processing }),

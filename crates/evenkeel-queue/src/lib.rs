@@ -29,6 +29,9 @@ mod storage;
 mod sync;
 mod waiters;
 
+#[cfg(test)]
+mod queue_tests;
+
 use std::fmt::Debug;
 use std::hash::Hash;
 

@@ -21,8 +21,8 @@
 //! there is no runtime, [`WorkQueue::stats`](crate::WorkQueue::stats) tells.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Once, OnceLock};
 use std::time::Duration;
 
 use ::metrics::{
@@ -61,7 +61,7 @@ const PERIOD: Duration = Duration::from_millis(500);
 /// So many priorities have a label of their own.
 const LABELS: usize = 25;
 
-/// Tells the recorder what the metrics mean. The first queue that reports anything does this by itself.
+/// Tells the recorder what the metrics mean. Queues that report anything do this by themselves.
 pub fn describe() {
     describe_gauge!(DEPTH, Unit::Count, "Keys that need processing.");
     describe_counter!(ADDS, Unit::Count, "Times that a key came to need processing.");
@@ -98,6 +98,8 @@ struct Handles {
 /// What has been reported, by changes, because several queues may have one name.
 #[derive(Default)]
 pub(crate) struct Published {
+    /// Whether that was told to the later one of two recorders, which is told everything from the beginning.
+    is_later: bool,
     adds: u64,
     retries: u64,
     waiting: usize,
@@ -106,7 +108,6 @@ pub(crate) struct Published {
 
 struct Depth {
     gauge: Gauge,
-    recorder: usize,
     reported: usize,
     now: usize,
 }
@@ -132,6 +133,9 @@ impl Metrics {
     /// Reports what has changed.
     pub(crate) fn publish<K: Key>(&self, core: &Core<K>, published: &mut Published) {
         let handles = self.handles();
+        if self.later.get().is_some() != published.is_later {
+            *published = Published { is_later: true, ..Published::default() };
+        }
         let (adds, retries, waiting) = (core.adds(), core.retries(), core.waiting());
         if adds != published.adds {
             handles.adds.increment(adds - published.adds);
@@ -147,22 +151,17 @@ impl Metrics {
     }
 
     fn publish_depths<K: Key>(&self, core: &Core<K>, published: &mut Published) {
-        let recorder = recorder();
         for (priority, depth) in core.depths() {
             let labelled = published.depths.len();
             let known = published.depths.entry(priority).or_insert_with(|| Depth {
                 gauge: self.depth_gauge(priority, labelled),
-                recorder,
                 reported: 0,
                 now: 0,
             });
             known.now += depth;
         }
         let mut labelled = 0;
-        published.depths.retain(|priority, depth| {
-            if depth.recorder != recorder {
-                (depth.gauge, depth.recorder, depth.reported) = (self.depth_gauge(*priority, labelled), recorder, 0);
-            }
+        published.depths.retain(|_, depth| {
             labelled += 1;
             if depth.now != depth.reported {
                 depth.gauge.increment(depth.now as f64 - depth.reported as f64);
@@ -194,8 +193,7 @@ impl Metrics {
 
 impl Handles {
     fn new(name: &SharedString) -> Self {
-        static DESCRIBED: Once = Once::new();
-        DESCRIBED.call_once(describe);
+        describe();
         Handles {
             adds: counter!(ADDS, "name" => name.clone()),
             retries: counter!(RETRIES, "name" => name.clone()),
@@ -221,20 +219,33 @@ pub(crate) fn watch<K: Key>(shared: &Arc<Shared<K>>) {
     }
     let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
     if !metrics.is_watched.swap(true, Ordering::AcqRel) {
-        runtime.spawn(watching(Arc::downgrade(shared)));
+        runtime.spawn(watching(Watch(Arc::downgrade(shared))));
     }
 }
 
-async fn watching<K: Key>(shared: Weak<Shared<K>>) {
+/// Says that nobody looks any more, should the runtime end in the middle of it.
+struct Watch<K: Key>(Weak<Shared<K>>);
+
+impl<K: Key> Drop for Watch<K> {
+    fn drop(&mut self) {
+        if let Some(metrics) = self.0.upgrade().as_ref().and_then(|shared| shared.metrics.as_ref()) {
+            metrics.is_watched.store(false, Ordering::Release);
+        }
+    }
+}
+
+async fn watching<K: Key>(mut watch: Watch<K>) {
     loop {
-        let Some(sleep) = shared.upgrade().and_then(|shared| {
+        let Some(sleep) = watch.0.upgrade().and_then(|shared| {
             let next = shared.clock.now().checked_add(PERIOD)?;
             Some(shared.clock.sleep_until(next))
         }) else {
             return;
         };
         sleep.await;
-        if !shared.upgrade().is_some_and(|shared| report_unfinished(&shared)) {
+        if !watch.0.upgrade().is_some_and(|shared| report_unfinished(&shared)) {
+            // That has been said already, and somebody else may have begun.
+            watch.0 = Weak::new();
             return;
         }
     }

@@ -269,7 +269,7 @@ impl<K: Key> WorkQueue<K> {
     /// How often the key has failed in a row.
     pub fn failures(&self, key: &K) -> u32 {
         let hash = self.shared.hash(key);
-        self.shared.look(|state| state.core.failures(hash, key))
+        self.shared.look(|state| state.core.failures(hash, key, self.shared.time(&state.core)))
     }
 
     /// Forgets the failures of a key. If it is in the queue, or waits, it stays there.

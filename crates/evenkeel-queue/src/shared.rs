@@ -10,7 +10,7 @@ use rapidhash::quality::RandomState;
 use crate::Key;
 use crate::clock::Clock;
 use crate::core::time::Time;
-use crate::core::{Core, Next, Settings, Taken};
+use crate::core::{Core, Failed, Next, Settings, Taken};
 use crate::limiter::RateLimiter;
 use crate::metrics::{Metrics, Published};
 use crate::sync::{Mutex, MutexGuard};
@@ -103,13 +103,18 @@ impl<K: Key> Shared<K> {
         result
     }
 
-    /// Counts a failure and asks the limiter, without the lock, how long to wait. None if the queue is shutting down.
+    /// Counts a failure and asks the limiter, without the lock, how long to wait, unless that is known from the last failure.
+    /// None if the queue is shutting down.
     pub(crate) fn back_off(&self, hash: u64, key: &K) -> Option<BackOff> {
-        let (failures, now) = self.look(|state| {
+        let (Failed { failures, until }, now) = self.look(|state| {
             let now = self.now();
             state.core.is_running().then(|| (state.core.fail(hash, key, now), now))
         })?;
-        Some(BackOff { failures, wait: self.limiter.when(key, failures, self.instant(now)) })
+        let wait = match until {
+            Some(until) => until.since(now),
+            None => self.limiter.when(key, failures, self.instant(now)),
+        };
+        Some(BackOff { failures, wait })
     }
 
     /// Asks for a key. Whoever has to wait keeps the number it is given, and gives it back when asking again.

@@ -79,7 +79,8 @@ impl<K> Entry<K> {
         self.word = self.word & !(MOST_FAILURES << FLAGS) | failures << FLAGS;
     }
 
-    /// When it has waited long enough; of an idle key, when its failures are forgotten.
+    /// When it has waited long enough; of an idle key, when its failures are forgotten; of a dirty one that does not wait and
+    /// was not held back, since when it has been so.
     pub(crate) fn time(&self) -> Time {
         Time::from_micros(self.word >> TIME_SHIFT)
     }
@@ -187,6 +188,12 @@ impl<K: Hash + Eq> Keys<K> {
 
     pub(crate) fn key(&self, slot: Slot) -> Option<&K> {
         self.entry(slot).key.as_ref()
+    }
+
+    /// Whether there is a key of that number.
+    pub(crate) fn holds(&self, slot: Slot) -> bool {
+        let page = self.pages.get((slot >> PAGE_BITS) as usize);
+        page.and_then(|page| page.entries.get(slot as usize % PAGE)).is_some_and(|entry| entry.key.is_some())
     }
 
     pub(crate) fn entry(&self, slot: Slot) -> &Entry<K> {

@@ -61,6 +61,15 @@ pub(crate) struct Taken<K> {
     pub(crate) waited: Duration,
 }
 
+/// What is known of a failure.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Failed {
+    /// How many there were in a row.
+    pub(crate) failures: u32,
+    /// When the back-off is over that goes on because this failure came too early to count.
+    pub(crate) until: Option<Time>,
+}
+
 /// The number of one hand-out among those that have not ended.
 pub(crate) type Run = u32;
 
@@ -137,8 +146,8 @@ impl<K: Key> Core<K> {
         }
     }
 
-    /// How many keys could be handed out now. Those that have become due since the last [`take`](Self::take) or
-    /// [`advance`](Self::advance) are not among them.
+    /// How many keys could be handed out now. Those that have become due since the last call that was told the time are not
+    /// among them.
     pub(crate) fn len(&self) -> usize {
         self.ready.len() + self.stored
     }
@@ -192,9 +201,13 @@ impl<K: Key> Core<K> {
         self.waiting.len() > 0 || self.failing > 0 || self.ready.needs_time()
     }
 
-    /// When a key becomes due next.
+    /// When a key becomes due next. If those who wait are to be handed out at once, that is long ago.
     pub(crate) fn next_time(&self) -> Option<Time> {
-        self.waiting.next_time().filter(|_| self.phase == Phase::Running)
+        match self.phase {
+            Phase::Running => self.waiting.next_time(),
+            Phase::Draining { flush: true } => self.waiting.next_time().map(|_| Time::ZERO),
+            _ => None,
+        }
     }
 
     pub(crate) fn is_running(&self) -> bool {
@@ -224,6 +237,7 @@ impl<K: Key> Core<K> {
         if !self.is_running() {
             return;
         }
+        self.advance(now);
         let Some(slot) = self.keys.find(hash, &key) else {
             let slot = self.keys.insert(hash, key);
             return self.make_dirty(slot, priority, now);
@@ -240,7 +254,7 @@ impl<K: Key> Core<K> {
                 priority = priority.max(self.ready.reserved(slot));
             }
         } else {
-            self.recall(slot);
+            self.recall(slot, now);
         }
         self.make_dirty(slot, priority, now);
     }
@@ -254,39 +268,47 @@ impl<K: Key> Core<K> {
         if time <= now {
             return self.add(hash, key, priority, now);
         }
+        self.advance(now);
         let slot = match self.keys.find(hash, &key) {
             Some(slot) => slot,
             None => self.keys.insert(hash, key),
         };
         let entry = self.keys.entry_mut(slot);
         if entry.has(Flag::Waiting) {
-            self.ready.reserve(slot, priority, false);
+            self.reserve(slot, priority, false, now);
             return self.wait_less(slot, time, back_off, now);
         }
         if entry.has(Flag::Dirty) && self.settings.pending == Pending::Merge {
+            if back_off {
+                entry.set(Flag::BackOff);
+                entry.set(Flag::Cut);
+            }
             return self.add_again(slot, priority, now);
         }
-        self.recall(slot);
+        self.recall(slot, now);
         let entry = self.keys.entry_mut(slot);
         entry.set(Flag::Waiting);
-        entry.clear(Flag::Cut);
         if back_off {
             entry.set(Flag::BackOff);
-        } else {
+            entry.clear(Flag::Cut);
+        } else if !entry.has(Flag::Dirty) {
+            // Of a key that is ready, these say that it is so too early.
             entry.clear(Flag::BackOff);
+            entry.clear(Flag::Cut);
         }
         self.waiting.insert(&mut self.keys, slot, time, now);
-        if !self.keys.entry(slot).has(Flag::Dirty) {
-            self.ready.reserve(slot, priority, true);
-        }
+        self.reserve(slot, priority, true, now);
     }
 
     /// Hands out a key, if one is ready.
     pub(crate) fn take(&mut self, now: Time) -> Next<K> {
         let is_busy = self.advance(now);
         while let Some((ticket, priority)) = self.pop(now) {
-            let entry = self.keys.entry_mut(ticket.slot);
             // A storage of the user's could answer with a ticket that it has answered with before.
+            if !self.keys.holds(ticket.slot) {
+                continue;
+            }
+            let entry = self.keys.entry_mut(ticket.slot);
             if !entry.has(Flag::Dirty) || entry.has(Flag::Processing) {
                 continue;
             }
@@ -335,43 +357,46 @@ impl<K: Key> Core<K> {
             if !entry.has(Flag::Cut) {
                 entry.clear(Flag::BackOff);
             }
-            if !entry.has(Flag::Dirty) {
-                let since = entry.time().min(now);
-                let priority = self.ready.reserved(slot);
+            let (is_dirty, since) = (entry.has(Flag::Dirty), entry.time().min(now));
+            let priority = self.ready.reserved(slot);
+            if is_dirty {
+                self.add_again(slot, priority, now);
+            } else {
                 self.make_dirty(slot, priority, since);
             }
         }
         self.waiting.next_time().is_some_and(|time| time <= until)
     }
 
-    /// Counts a failure of a key and answers how many there were in a row.
+    /// Counts a failure of a key.
     ///
     /// A failure does not count if the worker was given the key before the back-off for the last one was over: whoever added
     /// the key meanwhile did not know of it, and it says nothing new.
-    pub(crate) fn fail(&mut self, hash: u64, key: &K, now: Time) -> u32 {
-        let slot = match self.keys.find(hash, key) {
-            Some(slot) => slot,
-            None => {
-                let slot = self.keys.insert(hash, key.clone());
-                self.remember(slot, now);
-                slot
-            }
-        };
+    pub(crate) fn fail(&mut self, hash: u64, key: &K, now: Time) -> Failed {
+        let known = self.keys.find(hash, key);
+        let slot = known.unwrap_or_else(|| self.keys.insert(hash, key.clone()));
+        if known.is_none() || self.is_idle(slot) {
+            self.recall(slot, now);
+            self.remember(slot, now);
+        }
         let entry = self.keys.entry_mut(slot);
-        if !(entry.has(Flag::Processing) && entry.has(Flag::Early)) {
+        let is_early = entry.has(Flag::Processing) && entry.has(Flag::Early);
+        if !is_early {
             let failures = entry.failures();
             entry.set_failures(failures.saturating_add(1));
             self.failing += usize::from(failures == 0);
         }
-        self.keys.entry(slot).failures().max(1)
+        let goes_on = is_early && entry.has(Flag::Waiting) && entry.has(Flag::BackOff) && !entry.has(Flag::Cut);
+        Failed { failures: entry.failures().max(1), until: Some(entry.time()).filter(|time| goes_on && *time > now) }
     }
 
     /// The worker is done with its key. Answers how long it had it.
     pub(crate) fn finish(&mut self, slot: Slot, run: Run, now: Time) -> Duration {
-        let entry = self.keys.entry_mut(slot);
-        if !entry.has(Flag::Processing) {
+        self.advance(now);
+        if !self.keys.holds(slot) || !self.keys.entry(slot).has(Flag::Processing) {
             return Duration::ZERO;
         }
+        let entry = self.keys.entry_mut(slot);
         entry.clear(Flag::Processing);
         entry.clear(Flag::Early);
         let begun = self.runs[run as usize].take();
@@ -385,15 +410,17 @@ impl<K: Key> Core<K> {
                 break;
             }
             let slot = self.idle;
-            self.recall(slot);
+            self.recall(slot, now);
             self.remove(slot);
         }
         begun.map_or(Duration::ZERO, |begun| now.since(begun))
     }
 
     /// Failures of the key in a row.
-    pub(crate) fn failures(&self, hash: u64, key: &K) -> u32 {
-        self.keys.find(hash, key).map_or(0, |slot| self.keys.entry(slot).failures())
+    pub(crate) fn failures(&self, hash: u64, key: &K, now: Time) -> u32 {
+        let slot = self.keys.find(hash, key);
+        let slot = slot.filter(|slot| !self.is_idle(*slot) || now < self.keys.entry(*slot).time());
+        slot.map_or(0, |slot| self.keys.entry(slot).failures())
     }
 
     /// The key has no failures any more. It goes on waiting if it does.
@@ -409,8 +436,9 @@ impl<K: Key> Core<K> {
         entry.set_failures(0);
         entry.clear(Flag::BackOff);
         entry.clear(Flag::Cut);
+        entry.clear(Flag::Early);
         if self.is_idle(slot) {
-            self.recall(slot);
+            self.idle = self.keys.unlink(self.idle, slot);
             self.remove(slot);
         }
     }
@@ -439,14 +467,26 @@ impl<K: Key> Core<K> {
             }
             return;
         }
+        self.raise(slot, priority, now);
+    }
+
+    /// Raises the priority of a key that is ready. It has been so since it became dirty; if that is not known any more, because
+    /// it waits beside that, then from now on.
+    fn raise(&mut self, slot: Slot, priority: i32, now: Time) {
         let tenant = self.tenant(slot);
-        self.ready.raise(slot, priority, tenant, now);
+        let entry = self.keys.entry(slot);
+        let is_known = !entry.has(Flag::Waiting) && !entry.has(Flag::BackOff);
+        let since = if is_known { entry.time().min(now) } else { now };
+        self.ready.raise(slot, priority, tenant, since);
     }
 
     fn make_dirty(&mut self, slot: Slot, priority: i32, since: Time) {
         self.adds += 1;
         let entry = self.keys.entry_mut(slot);
         entry.set(Flag::Dirty);
+        if !entry.has(Flag::Waiting) && !entry.has(Flag::BackOff) {
+            entry.set_time(since);
+        }
         if entry.has(Flag::Processing) {
             self.again.insert(slot, Again { since, priority });
         } else {
@@ -454,7 +494,20 @@ impl<K: Key> Core<K> {
         }
     }
 
+    /// Remembers what priority a waiting key is to have. If it is ready meanwhile, it has that already: there is one priority
+    /// of a key, and the highest holds.
+    fn reserve(&mut self, slot: Slot, priority: i32, is_first: bool, now: Time) {
+        let entry = self.keys.entry(slot);
+        if !entry.has(Flag::Dirty) || entry.has(Flag::Processing) {
+            self.ready.reserve(slot, priority, is_first);
+        } else if self.settings.storage.is_none() {
+            self.raise(slot, priority, now);
+        }
+    }
+
     fn push(&mut self, slot: Slot, priority: i32, since: Time) {
+        let is_waiting = self.keys.entry(slot).has(Flag::Waiting);
+        let priority = if is_waiting { priority.max(self.ready.reserved(slot)) } else { priority };
         if let Some(storage) = &mut self.settings.storage {
             if let Some(key) = self.keys.key(slot) {
                 self.stored += 1;
@@ -523,10 +576,16 @@ impl<K: Key> Core<K> {
         self.idle = self.keys.link(self.idle, slot);
     }
 
-    /// Takes a key from among the idle, if it is one.
-    fn recall(&mut self, slot: Slot) {
-        if self.is_idle(slot) {
-            self.idle = self.keys.unlink(self.idle, slot);
+    /// Takes a key from among the idle, if it is one. It may be that its failures should have been forgotten by now.
+    fn recall(&mut self, slot: Slot, now: Time) {
+        if !self.is_idle(slot) {
+            return;
+        }
+        self.idle = self.keys.unlink(self.idle, slot);
+        let entry = self.keys.entry_mut(slot);
+        if entry.time() <= now {
+            self.failing -= usize::from(entry.failures() > 0);
+            entry.set_failures(0);
         }
     }
 

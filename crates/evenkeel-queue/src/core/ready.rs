@@ -85,7 +85,7 @@ impl Ready {
 
     /// Whether the order depends on what time it is.
     pub(crate) fn needs_time(&self) -> bool {
-        self.bands.len() > 1
+        self.bands.len() > 1 || self.rules.ageing.is_some()
     }
 
     pub(crate) fn push(&mut self, slot: Slot, priority: i32, tenant: u64, since: Time) {

@@ -58,7 +58,12 @@ impl Waiting {
         }
         let time = time.max(Time::from_micros(self.reached));
         keys.entry_mut(slot).set_time(time);
-        self.put(keys, slot);
+        if self.spreading == NONE {
+            self.put(keys, slot);
+        } else {
+            // Behind keys of the same time that have yet to be put where they belong.
+            self.spreading = keys.link(self.spreading, slot);
+        }
         self.len += 1;
         if self.not_before.is_none_or(|known| time < known) {
             self.not_before = Some(time);
@@ -108,6 +113,9 @@ impl Waiting {
             self.reached = begin;
             if digit == 0 {
                 self.len -= 1;
+                if self.len == 0 {
+                    self.not_before = None;
+                }
                 return Some(self.take_head(keys, digit, ring));
             }
             self.spreading = std::mem::replace(&mut self.heads[digit][ring], NONE);
