@@ -276,9 +276,7 @@ impl<K: Key> Core<K> {
             entry.clear(Flag::BackOff);
         }
         self.waiting.insert(&mut self.keys, slot, time, now);
-        if !self.keys.entry(slot).has(Flag::Dirty) {
-            self.ready.reserve(slot, priority, true);
-        }
+        self.ready.reserve(slot, priority, true);
     }
 
     /// Hands out a key, if one is ready.
@@ -335,9 +333,12 @@ impl<K: Key> Core<K> {
             if !entry.has(Flag::Cut) {
                 entry.clear(Flag::BackOff);
             }
-            if !entry.has(Flag::Dirty) {
-                let since = entry.time().min(now);
-                let priority = self.ready.reserved(slot);
+            let is_dirty = entry.has(Flag::Dirty);
+            let since = entry.time().min(now);
+            let priority = self.ready.reserved(slot);
+            if is_dirty {
+                self.add_again(slot, priority, since);
+            } else {
                 self.make_dirty(slot, priority, since);
             }
         }

@@ -55,7 +55,10 @@ struct Band {
 struct Place {
     /// How often the key of this slot was moved.
     stamp: u32,
+    /// What it has while it is ready.
     priority: i32,
+    /// What it is to have when it has waited. A key may be ready and wait for another time as well.
+    reserved: i32,
 }
 
 /// More bands than this are not kept if they are empty.
@@ -89,8 +92,10 @@ impl Ready {
     }
 
     pub(crate) fn push(&mut self, slot: Slot, priority: i32, tenant: u64, since: Time) {
-        self.reserve(slot, priority, true);
-        let stamp = self.places.get(slot as usize).map_or(0, |place| place.stamp);
+        let stamp = self.place(slot, priority).map_or(0, |place| {
+            place.priority = priority;
+            place.stamp
+        });
         let band = self.band(priority);
         band.len += 1;
         band.lane.push(Ticket { slot, stamp, since }, tenant);
@@ -99,12 +104,13 @@ impl Ready {
 
     /// Moves a key that is here to the end of a higher priority. False if that is not higher than the one it has.
     pub(crate) fn raise(&mut self, slot: Slot, priority: i32, tenant: u64, since: Time) -> bool {
-        let had = self.reserved(slot);
+        let had = self.places.get(slot as usize).map_or(0, |place| place.priority);
         if had >= priority {
             return false;
         }
-        let place = self.place(slot);
-        place.stamp = place.stamp.wrapping_add(1);
+        if let Some(place) = self.place(slot, priority) {
+            place.stamp = place.stamp.wrapping_add(1);
+        }
         self.push(slot, priority, tenant, since);
         self.len -= 1;
         if let Ok(at) = self.position(had) {
@@ -128,19 +134,16 @@ impl Ready {
         Some((ticket, priority))
     }
 
-    /// Remembers what priority a key is to have: the highest of those it was given.
+    /// Remembers what priority a key that waits is to have: the highest of those it was given.
     pub(crate) fn reserve(&mut self, slot: Slot, priority: i32, is_first: bool) {
-        // Most keys have the default priority, and nothing is remembered of them.
-        if priority == 0 && self.places.len() <= slot as usize {
-            return;
+        if let Some(place) = self.place(slot, priority) {
+            place.reserved = if is_first { priority } else { place.reserved.max(priority) };
         }
-        let place = self.place(slot);
-        place.priority = if is_first { priority } else { place.priority.max(priority) };
     }
 
     /// The priority that is remembered.
     pub(crate) fn reserved(&self, slot: Slot) -> i32 {
-        self.places.get(slot as usize).map_or(0, |place| place.priority)
+        self.places.get(slot as usize).map_or(0, |place| place.reserved)
     }
 
     /// Gives back what was needed for slots, when there are no keys. Then there are no tickets either, not even void ones.
@@ -150,12 +153,16 @@ impl Ready {
         }
     }
 
-    fn place(&mut self, slot: Slot) -> &mut Place {
+    /// Where to remember a priority. None if there is no need to: most keys have the default one.
+    fn place(&mut self, slot: Slot, priority: i32) -> Option<&mut Place> {
         let slot = slot as usize;
         if self.places.len() <= slot {
+            if priority == 0 {
+                return None;
+            }
             self.places.resize(slot + 1, Place::default());
         }
-        &mut self.places[slot]
+        self.places.get_mut(slot)
     }
 
     /// Which band is next.
