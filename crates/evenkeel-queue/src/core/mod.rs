@@ -240,7 +240,7 @@ impl<K: Key> Core<K> {
                 priority = priority.max(self.ready.reserved(slot));
             }
         } else {
-            self.recall(slot);
+            self.recall(slot, now);
         }
         self.make_dirty(slot, priority, now);
     }
@@ -266,7 +266,7 @@ impl<K: Key> Core<K> {
         if entry.has(Flag::Dirty) && self.settings.pending == Pending::Merge {
             return self.add_again(slot, priority, now);
         }
-        self.recall(slot);
+        self.recall(slot, now);
         let entry = self.keys.entry_mut(slot);
         entry.set(Flag::Waiting);
         entry.clear(Flag::Cut);
@@ -351,6 +351,11 @@ impl<K: Key> Core<K> {
     /// the key meanwhile did not know of it, and it says nothing new.
     pub(crate) fn fail(&mut self, hash: u64, key: &K, now: Time) -> u32 {
         let slot = match self.keys.find(hash, key) {
+            Some(slot) if self.is_idle(slot) => {
+                self.recall(slot, now);
+                self.remember(slot, now);
+                slot
+            }
             Some(slot) => slot,
             None => {
                 let slot = self.keys.insert(hash, key.clone());
@@ -386,7 +391,7 @@ impl<K: Key> Core<K> {
                 break;
             }
             let slot = self.idle;
-            self.recall(slot);
+            self.recall(slot, now);
             self.remove(slot);
         }
         begun.map_or(Duration::ZERO, |begun| now.since(begun))
@@ -411,7 +416,7 @@ impl<K: Key> Core<K> {
         entry.clear(Flag::BackOff);
         entry.clear(Flag::Cut);
         if self.is_idle(slot) {
-            self.recall(slot);
+            self.idle = self.keys.unlink(self.idle, slot);
             self.remove(slot);
         }
     }
@@ -524,10 +529,15 @@ impl<K: Key> Core<K> {
         self.idle = self.keys.link(self.idle, slot);
     }
 
-    /// Takes a key from among the idle, if it is one.
-    fn recall(&mut self, slot: Slot) {
+    /// Takes a key from among the idle, if it is one. What it has failed too long ago is forgotten.
+    fn recall(&mut self, slot: Slot, now: Time) {
         if self.is_idle(slot) {
             self.idle = self.keys.unlink(self.idle, slot);
+            let entry = self.keys.entry_mut(slot);
+            if entry.time() <= now {
+                self.failing -= usize::from(entry.failures() > 0);
+                entry.set_failures(0);
+            }
         }
     }
 
