@@ -264,6 +264,11 @@ impl<K: Key> Core<K> {
             return self.wait_less(slot, time, back_off, now);
         }
         if entry.has(Flag::Dirty) && self.settings.pending == Pending::Merge {
+            // It does not wait for its back-off, and then the next failure does not count.
+            if back_off && !(entry.has(Flag::BackOff) && entry.time() <= time) {
+                entry.set_time(time);
+                entry.set(Flag::BackOff);
+            }
             return self.add_again(slot, priority, now);
         }
         self.recall(slot, now);
