@@ -418,8 +418,9 @@ impl<K: Key> Core<K> {
         let entry = self.keys.entry_mut(slot);
         self.failing -= usize::from(entry.failures() > 0);
         entry.set_failures(0);
-        entry.clear(Flag::BackOff);
-        entry.clear(Flag::Cut);
+        for flag in [Flag::BackOff, Flag::Cut, Flag::Early] {
+            entry.clear(flag);
+        }
         if self.is_idle(slot) {
             self.idle = self.keys.unlink(self.idle, slot);
             self.remove(slot);
