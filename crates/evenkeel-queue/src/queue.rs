@@ -201,7 +201,7 @@ impl<K: Key> WorkQueue<K> {
             if batch.is_empty() {
                 return;
             }
-            self.shared.change(after.is_some() || rate_limited, |core, now| {
+            self.shared.change(after.is_some() || rate_limited || priority != 0, |core, now| {
                 for (hash, key, wait) in batch {
                     match wait {
                         None => core.add(hash, key, priority, now),

@@ -187,7 +187,7 @@ impl<K: Key> Core<K> {
         self.retries
     }
 
-    /// Whether calls need to know the time. If not, any time will do.
+    /// Whether calls need to know the time. If not, any time will do, but for calls that are about time or a priority.
     pub(crate) fn needs_time(&self) -> bool {
         self.waiting.len() > 0 || self.failing > 0 || self.ready.needs_time()
     }

@@ -86,9 +86,9 @@ impl Ready {
         self.bands.iter().filter_map(|band| Some(band.lane.front()?.since)).min()
     }
 
-    /// Whether the order depends on what time it is.
+    /// Whether the order depends on since when keys are ready, if they all have the default priority.
     pub(crate) fn needs_time(&self) -> bool {
-        self.bands.len() > 1
+        self.rules.ageing.is_some() || self.bands.len() > 1 || self.bands.iter().any(|band| band.priority != 0)
     }
 
     pub(crate) fn push(&mut self, slot: Slot, priority: i32, tenant: u64, since: Time) {
