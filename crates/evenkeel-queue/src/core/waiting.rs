@@ -58,7 +58,12 @@ impl Waiting {
         }
         let time = time.max(Time::from_micros(self.reached));
         keys.entry_mut(slot).set_time(time);
-        self.put(keys, slot);
+        if self.spreading == NONE {
+            self.put(keys, slot);
+        } else {
+            // Keys of the same time may be in there, and they were first.
+            self.spreading = keys.link(self.spreading, slot);
+        }
         self.len += 1;
         if self.not_before.is_none_or(|known| time < known) {
             self.not_before = Some(time);
@@ -108,6 +113,7 @@ impl Waiting {
             self.reached = begin;
             if digit == 0 {
                 self.len -= 1;
+                self.not_before = self.not_before.filter(|_| self.len > 0);
                 return Some(self.take_head(keys, digit, ring));
             }
             self.spreading = std::mem::replace(&mut self.heads[digit][ring], NONE);
