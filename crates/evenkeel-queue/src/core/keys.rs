@@ -285,3 +285,7 @@ impl Index {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "keys_tests.rs"]
+mod tests;

@@ -10,6 +10,8 @@ pub(crate) mod time;
 pub(crate) mod waiting;
 
 #[cfg(test)]
+mod model_tests;
+#[cfg(test)]
 mod tests;
 
 use std::collections::HashMap;

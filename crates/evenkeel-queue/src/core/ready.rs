@@ -358,3 +358,7 @@ impl Turns {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "ready_tests.rs"]
+mod tests;

@@ -172,3 +172,7 @@ impl Waiting {
         Time::from_micros(begin)
     }
 }
+
+#[cfg(test)]
+#[path = "waiting_tests.rs"]
+mod tests;
