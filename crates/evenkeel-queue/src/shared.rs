@@ -220,7 +220,7 @@ impl<K: Key> Shared<K> {
                 drainers.call_all(&mut wake);
             }
         } else {
-            waiters.call(core.len(), core.next_time(), &mut wake);
+            waiters.call(core.wanted(), core.next_time(), &mut wake);
             if core.is_shut_down() {
                 drainers.call_all(&mut wake);
             }

@@ -1,7 +1,7 @@
 //! The work queue as a state machine: no clock, no lock, no task.
 //!
 //! Whoever drives it says what time it is, never an earlier one than before, and hashes keys with the hasher it gave. What
-//! each call means for those who wait for keys is for the driver to see afterwards: [`Core::len`], [`Core::next_time`],
+//! each call means for those who wait for keys is for the driver to see afterwards: [`Core::wanted`], [`Core::next_time`],
 //! [`Core::is_over`] and [`Core::is_drained`] cost nothing.
 
 pub(crate) mod keys;
@@ -143,6 +143,11 @@ impl<K: Key> Core<K> {
     /// [`advance`](Self::advance) are not among them.
     pub(crate) fn len(&self) -> usize {
         self.ready.len() + self.stored
+    }
+
+    /// How many workers there is something for: with a flush, keys that wait become ready when somebody asks.
+    pub(crate) fn wanted(&self) -> usize {
+        self.len() + if self.is_flushing() { self.waiting.len() } else { 0 }
     }
 
     /// How many keys need processing, also those that are being processed meanwhile.
