@@ -2,17 +2,18 @@
 //!
 //! A wake-up that is lost leaves nobody to run, which is reported as a deadlock together with a schedule that leads to it.
 #![cfg(shuttle)]
+#![allow(clippy::unwrap_used, reason = "in a test a panic is a finding")]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::future::{Future, poll_fn};
+use std::future::{Future, IntoFuture, poll_fn};
 use std::pin::pin;
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
 use evenkeel_queue::limiter::Exponential;
-use evenkeel_queue::{Clock, Delayed, Item, Sleep, TokioClock, Undrained, WorkQueue};
+use evenkeel_queue::{Add, Clock, Delayed, Item, Sleep, TokioClock, Undrained, WorkQueue};
 use shuttle::rand::Rng;
-use shuttle::sync::{Arc, Mutex, mpsc};
+use shuttle::sync::{Arc, Barrier, Mutex, mpsc};
 use shuttle::{future, rand, thread};
 
 /// How many orders of each kind are tried out.
@@ -35,7 +36,7 @@ struct Pages {
     /// How often it had been when it was last handed out.
     seen: BTreeMap<u32, u32>,
     in_hand: BTreeSet<u32>,
-    runs: usize,
+    runs: Vec<u32>,
 }
 
 impl Book {
@@ -56,7 +57,7 @@ impl Book {
         assert!(pages.in_hand.insert(*item.key()), "two workers have {}", item.key());
         let added = pages.added.get(item.key()).copied().unwrap_or_default();
         pages.seen.insert(*item.key(), added);
-        pages.runs += 1;
+        pages.runs.push(*item.key());
     }
 
     /// How many runs there have been.
@@ -64,10 +65,14 @@ impl Book {
         let runs = {
             let mut pages = self.0.lock().unwrap();
             assert!(pages.in_hand.remove(item.key()));
-            pages.runs
+            pages.runs.len()
         };
         finish(item);
         runs
+    }
+
+    fn runs_of(&self, key: u32) -> usize {
+        self.0.lock().unwrap().runs.iter().filter(|run| **run == key).count()
     }
 
     /// Every key was handed out after it was last added.
@@ -155,26 +160,46 @@ fn blocking_worker(queue: &WorkQueue<u32>, book: &Book) -> thread::JoinHandle<()
 }
 
 fn worker(queue: &WorkQueue<u32>, book: &Book) -> future::JoinHandle<()> {
+    worker_until(usize::MAX, queue, book)
+}
+
+/// A worker that ends the queue if it has had the last of so many runs. To end it from outside would wake those whom a key
+/// should have woken.
+fn worker_until(last: usize, queue: &WorkQueue<u32>, book: &Book) -> future::JoinHandle<()> {
     let (queue, book) = (queue.clone(), book.clone());
     future::spawn(async move {
         while let Some(item) = queue.next().await {
-            book.work(item, Item::forget);
+            end_after(last, &queue, book.work(item, Item::forget));
         }
     })
 }
 
 /// A worker that leaves early, and works if it is given something before.
-fn impatient_worker(queue: &WorkQueue<u32>, book: &Book) -> future::JoinHandle<()> {
+fn impatient_worker_until(last: usize, queue: &WorkQueue<u32>, book: &Book) -> future::JoinHandle<()> {
     let (queue, book) = (queue.clone(), book.clone());
     future::spawn(async move {
-        for _ in 0..3 {
+        for _ in 0..2 {
             match next_if_soon(&queue).await {
-                Some(Some(item)) => _ = book.work(item, drop),
+                Some(Some(item)) => end_after(last, &queue, book.work(item, drop)),
                 Some(None) => return,
                 None => {}
             }
         }
     })
+}
+
+fn end_after(last: usize, queue: &WorkQueue<u32>, runs: usize) {
+    if runs == last {
+        queue.shut_down();
+    }
+}
+
+fn join_all(tasks: impl IntoIterator<Item = future::JoinHandle<()>>) {
+    future::block_on(async {
+        for task in tasks {
+            task.await.unwrap();
+        }
+    });
 }
 
 fn producer(queue: &WorkQueue<u32>, book: &Book, keys: &'static [u32]) -> thread::JoinHandle<()> {
@@ -196,7 +221,7 @@ fn wq_008_no_key_is_lost_and_none_is_with_two_workers() {
 }
 
 #[test]
-fn wq_028_keys_that_workers_add_again_are_handed_out_again() {
+fn wq_028_keys_that_workers_add_while_they_have_them_are_handed_out_again() {
     try_out(|| {
         let (queue, book) = (WorkQueue::new(), Book::default());
         let workers = [0, 1].map(|_| {
@@ -204,25 +229,16 @@ fn wq_028_keys_that_workers_add_again_are_handed_out_again() {
             thread::spawn(move || {
                 while let Some(item) = queue.next_blocking() {
                     book.take(&item);
-                    if *item.key() < 10 {
-                        book.add(*item.key() + 10, |key| queue.add(key));
-                        // Of itself it is handed out once more.
-                        let is_first = book.0.lock().unwrap().added[item.key()] == 1;
-                        if is_first {
-                            book.add(*item.key(), |key| queue.add(key));
-                        }
+                    if book.runs_of(*item.key()) == 1 {
+                        book.add(*item.key(), |key| queue.add(key));
                     }
-                    book.put_back(item, drop);
+                    end_after(4, &queue, book.put_back(item, drop));
                 }
             })
         });
-        producer(&queue, &book, &[0, 1]).join().unwrap();
-        // Workers may add until nothing is left to be done.
-        while queue.stats().depth + queue.stats().processing > 0 {
-            thread::yield_now();
-        }
-        queue.drain(Delayed::Discard).wait().unwrap();
+        let producing = producer(&queue, &book, &[0, 1]);
         workers.into_iter().for_each(|worker| worker.join().unwrap());
+        producing.join().unwrap();
         book.close(&queue);
     });
 }
@@ -232,19 +248,78 @@ fn a_worker_that_stops_waiting_takes_no_wake_up_with_it() {
     try_out(|| {
         let (queue, book) = (WorkQueue::new(), Book::default());
         let workers = [
-            worker(&queue, &book),
-            impatient_worker(&queue, &book),
-            worker(&queue, &book),
-            impatient_worker(&queue, &book),
+            impatient_worker_until(3, &queue, &book),
+            worker_until(3, &queue, &book),
+            impatient_worker_until(3, &queue, &book),
         ];
-        let adding = producer(&queue, &book, &[0, 1, 2, 0]);
-        adding.join().unwrap();
-        future::block_on(async {
-            queue.drain(Delayed::Discard).await.unwrap();
-            for worker in workers {
-                worker.await.unwrap();
-            }
+        let producing = producer(&queue, &book, &[0, 1, 2]);
+        join_all(workers);
+        producing.join().unwrap();
+        book.close(&queue);
+    });
+}
+
+#[test]
+fn each_key_finds_a_worker_while_others_are_busy() {
+    try_out(|| {
+        let queue = WorkQueue::new();
+        let all_have_one = Arc::new(Barrier::new(3));
+        let workers = [0, 1, 2].map(|_| {
+            let (queue, all_have_one) = (queue.clone(), all_have_one.clone());
+            thread::spawn(move || {
+                let item = queue.next_blocking();
+                all_have_one.wait();
+                drop(item);
+            })
         });
+        queue.add_all([0, 1], Add::new());
+        queue.add(2);
+        workers.into_iter().for_each(|worker| worker.join().unwrap());
+    });
+}
+
+#[test]
+fn keys_that_become_due_find_workers_while_others_are_busy() {
+    try_out(|| {
+        let clock = PretendClock::new();
+        let queue = timed_queue(&clock);
+        let all_have_one = Arc::new(Barrier::new(3));
+        let workers = [0, 1, 2].map(|_| {
+            let (queue, all_have_one) = (queue.clone(), all_have_one.clone());
+            future::spawn(async move {
+                let item = queue.next().await;
+                all_have_one.wait();
+                drop(item);
+            })
+        });
+        let producing = {
+            let (queue, clock) = (queue.clone(), clock.clone());
+            thread::spawn(move || {
+                // Two at once, and one that somebody has to keep the time for when the others are busy.
+                queue.add_all([0, 1], Add::new().after(TICK));
+                queue.add_after(2, 2 * TICK);
+                clock.pass(TICK);
+                clock.pass(TICK);
+            })
+        };
+        join_all(workers);
+        producing.join().unwrap();
+    });
+}
+
+#[test]
+fn a_key_is_due_at_its_time_though_another_was_to_come_first() {
+    try_out(|| {
+        let clock = PretendClock::new();
+        let (queue, book) = (timed_queue(&clock), Book::default());
+        let workers =
+            [worker_until(1, &queue, &book), impatient_worker_until(1, &queue, &book), worker_until(1, &queue, &book)];
+        queue.add_after(0, 10 * TICK);
+        book.add(1, |key| queue.add_after(key, 2 * TICK));
+        clock.pass(TICK);
+        clock.pass(TICK);
+        // No more time passes.
+        join_all(workers);
         book.close(&queue);
     });
 }
@@ -254,14 +329,11 @@ fn workers_that_are_threads_and_workers_that_are_tasks_share_the_work() {
     try_out(|| {
         let (queue, book) = (WorkQueue::new(), Book::default());
         let (task, thread) = (worker(&queue, &book), blocking_worker(&queue, &book));
-        let impatient = impatient_worker(&queue, &book);
+        let impatient = impatient_worker_until(usize::MAX, &queue, &book);
         producer(&queue, &book, &[0, 1, 2]).join().unwrap();
         queue.drain(Delayed::Discard).wait().unwrap();
         thread.join().unwrap();
-        future::block_on(async {
-            task.await.unwrap();
-            impatient.await.unwrap();
-        });
+        join_all([task, impatient]);
         book.close(&queue);
     });
 }
@@ -288,7 +360,7 @@ fn wq_024_all_who_wait_for_the_end_are_told() {
 }
 
 #[test]
-fn wq_023_shutting_down_releases_those_who_wait_for_the_end() {
+fn wq_022_shutting_down_releases_those_who_wait_for_the_end() {
     try_out(|| {
         let (queue, book) = (WorkQueue::new(), Book::default());
         queue.add(0);
@@ -397,21 +469,9 @@ fn somebody_always_keeps_the_time() {
     try_out(|| {
         let clock = PretendClock::new();
         let (queue, book) = (timed_queue(&clock), Book::default());
-        let workers: Vec<_> = (0..2)
-            .map(|_| {
-                let (queue, book) = (queue.clone(), book.clone());
-                future::spawn(async move {
-                    while let Some(item) = queue.next().await {
-                        let runs = book.work(item, Item::forget);
-                        if runs == 3 {
-                            queue.shut_down();
-                        }
-                    }
-                })
-            })
-            .chain([impatient(&queue, &book, 3)])
-            .collect();
-        let producer = {
+        let workers =
+            [worker_until(3, &queue, &book), impatient_worker_until(3, &queue, &book), worker_until(3, &queue, &book)];
+        let producing = {
             let (queue, book) = (queue.clone(), book.clone());
             thread::spawn(move || {
                 book.add(0, |key| queue.add_after(key, 3 * TICK));
@@ -421,30 +481,12 @@ fn somebody_always_keeps_the_time() {
         };
         clock.pass(TICK);
         clock.pass(TICK);
-        producer.join().unwrap();
+        producing.join().unwrap();
         // Nothing else happens any more but that time passes.
-        clock.pass(10 * TICK);
-        future::block_on(async {
-            for worker in workers {
-                worker.await.unwrap();
-            }
-        });
+        clock.pass(3 * TICK);
+        join_all(workers);
         book.close(&queue);
     });
-}
-
-/// An impatient worker that ends the queue if it has had the last of so many runs.
-fn impatient(queue: &WorkQueue<u32>, book: &Book, last: usize) -> future::JoinHandle<()> {
-    let (queue, book) = (queue.clone(), book.clone());
-    future::spawn(async move {
-        for _ in 0..3 {
-            if let Some(Some(item)) = next_if_soon(&queue).await
-                && book.work(item, Item::forget) == last
-            {
-                queue.shut_down();
-            }
-        }
-    })
 }
 
 #[test]
@@ -452,35 +494,27 @@ fn keys_that_failed_come_back_while_time_passes() {
     try_out(|| {
         let clock = PretendClock::new();
         let (queue, book) = (timed_queue(&clock), Book::default());
+        let (failed, failures) = mpsc::channel();
         let workers = [0, 1].map(|_| {
-            let (queue, book) = (queue.clone(), book.clone());
+            let (queue, book, failed) = (queue.clone(), book.clone(), failed.clone());
             future::spawn(async move {
                 while let Some(item) = queue.next().await {
                     let runs = book.work(item, |item| match item.failures() {
-                        0 => item.retry("not yet"),
+                        0 => {
+                            item.retry("not yet");
+                            failed.send(()).unwrap();
+                        }
                         _ => item.forget(),
                     });
-                    if runs == 4 {
-                        queue.shut_down();
-                    }
+                    end_after(4, &queue, runs);
                 }
             })
         });
-        producer(&queue, &book, &[0, 1]).join().unwrap();
-        let passing = {
-            let (clock, queue) = (clock.clone(), queue.clone());
-            thread::spawn(move || {
-                while !queue.is_shutting_down() {
-                    clock.pass(TICK);
-                    thread::yield_now();
-                }
-            })
-        };
-        future::block_on(async {
-            for worker in workers {
-                worker.await.unwrap();
-            }
-        });
+        drop(failed);
+        let passing = thread::spawn(move || failures.iter().for_each(|()| clock.pass(TICK)));
+        let producing = producer(&queue, &book, &[0, 1]);
+        join_all(workers);
+        producing.join().unwrap();
         passing.join().unwrap();
         book.close(&queue);
     });
@@ -498,12 +532,8 @@ fn keys_that_wait_are_handed_out_at_once_when_the_queue_is_flushed() {
         };
         producer.join().unwrap();
         // No time passes at all.
-        future::block_on(async {
-            queue.drain(Delayed::Flush).await.unwrap();
-            for worker in workers {
-                worker.await.unwrap();
-            }
-        });
+        future::block_on(queue.drain(Delayed::Flush).into_future()).unwrap();
+        join_all(workers);
         book.close(&queue);
     });
 }
