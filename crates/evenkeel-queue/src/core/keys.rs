@@ -197,6 +197,12 @@ impl<K: Hash + Eq> Keys<K> {
         &mut self.pages[(slot >> PAGE_BITS) as usize].entries[slot as usize % PAGE]
     }
 
+    /// The entry, if there is still a key in that slot.
+    pub(crate) fn known_mut(&mut self, slot: Slot) -> Option<&mut Entry<K>> {
+        let page = self.pages.get_mut((slot >> PAGE_BITS) as usize)?;
+        page.entries.get_mut(slot as usize % PAGE).filter(|entry| entry.key.is_some())
+    }
+
     /// Puts the entry at the end of a ring, and answers with the ring's new head.
     pub(crate) fn link(&mut self, head: Slot, slot: Slot) -> Slot {
         if head == NONE {

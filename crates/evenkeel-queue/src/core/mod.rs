@@ -12,6 +12,8 @@ pub(crate) mod waiting;
 #[cfg(test)]
 mod model_tests;
 #[cfg(test)]
+mod storage_tests;
+#[cfg(test)]
 mod tests;
 
 use std::collections::HashMap;
@@ -295,8 +297,8 @@ impl<K: Key> Core<K> {
     pub(crate) fn take(&mut self, now: Time) -> Next<K> {
         let is_busy = self.advance(now);
         while let Some((ticket, priority)) = self.pop(now) {
-            let entry = self.keys.entry_mut(ticket.slot);
             // A storage of the user's could answer with a ticket that it has answered with before.
+            let Some(entry) = self.keys.known_mut(ticket.slot) else { continue };
             if !entry.has(Flag::Dirty) || entry.has(Flag::Processing) {
                 continue;
             }
