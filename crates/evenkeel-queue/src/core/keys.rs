@@ -292,3 +292,7 @@ impl Index {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "keys_tests.rs"]
+mod tests;

@@ -10,6 +10,10 @@ pub(crate) mod time;
 pub(crate) mod waiting;
 
 #[cfg(test)]
+mod model_tests;
+#[cfg(test)]
+mod storage_tests;
+#[cfg(test)]
 mod tests;
 
 use std::collections::HashMap;
@@ -279,9 +283,10 @@ impl<K: Key> Core<K> {
             return self.wait_less(slot, time, back_off, now);
         }
         if entry.has(Flag::Dirty) && self.settings.pending == Pending::Merge {
-            if back_off {
+            // It does not wait for its back-off, and so the next failure may come too early to count.
+            if back_off && !(entry.has(Flag::BackOff) && entry.time() <= time) {
+                entry.set_time(time);
                 entry.set(Flag::BackOff);
-                entry.set(Flag::Cut);
             }
             return self.add_again(slot, priority, now);
         }
@@ -360,6 +365,8 @@ impl<K: Key> Core<K> {
             let (is_dirty, since) = (entry.has(Flag::Dirty), entry.time().min(now));
             let priority = self.ready.reserved(slot);
             if is_dirty {
+                // Since when is not known any more.
+                self.keys.entry_mut(slot).set_time(Time::LAST);
                 self.add_again(slot, priority, now);
             } else {
                 self.make_dirty(slot, priority, since);
@@ -434,6 +441,9 @@ impl<K: Key> Core<K> {
         let entry = self.keys.entry_mut(slot);
         self.failing -= usize::from(entry.failures() > 0);
         entry.set_failures(0);
+        if entry.has(Flag::BackOff) && !entry.has(Flag::Waiting) {
+            entry.set_time(Time::LAST);
+        }
         entry.clear(Flag::BackOff);
         entry.clear(Flag::Cut);
         entry.clear(Flag::Early);
@@ -470,8 +480,8 @@ impl<K: Key> Core<K> {
         self.raise(slot, priority, now);
     }
 
-    /// Raises the priority of a key that is ready. It has been so since it became dirty; if that is not known any more, because
-    /// it waits beside that, then from now on.
+    /// Raises the priority of a key that is ready. It has been so since it became dirty, which its entry says unless something
+    /// else was to be said there since; then it counts as added now.
     fn raise(&mut self, slot: Slot, priority: i32, now: Time) {
         let tenant = self.tenant(slot);
         let entry = self.keys.entry(slot);

@@ -351,3 +351,7 @@ impl Turns {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "ready_tests.rs"]
+mod tests;

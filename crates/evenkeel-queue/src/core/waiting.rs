@@ -174,3 +174,7 @@ impl Waiting {
         Time::from_micros(begin)
     }
 }
+
+#[cfg(test)]
+#[path = "waiting_tests.rs"]
+mod tests;

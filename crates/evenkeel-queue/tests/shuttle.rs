@@ -1,0 +1,539 @@
+//! The queue under many orders of threads: run with `RUSTFLAGS="--cfg shuttle"`.
+//!
+//! A wake-up that is lost leaves nobody to run, which is reported as a deadlock together with a schedule that leads to it.
+#![cfg(shuttle)]
+#![allow(clippy::unwrap_used, reason = "in a test a panic is a finding")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::{Future, IntoFuture, poll_fn};
+use std::pin::pin;
+use std::task::{Poll, Waker};
+use std::time::{Duration, Instant};
+
+use evenkeel_queue::limiter::Exponential;
+use evenkeel_queue::{Add, Clock, Delayed, Item, Sleep, TokioClock, Undrained, WorkQueue};
+use shuttle::rand::Rng;
+use shuttle::sync::{Arc, Barrier, Mutex, mpsc};
+use shuttle::{future, rand, thread};
+
+/// How many orders of each kind are tried out.
+const ORDERS: usize = 2_000;
+
+/// Tries out a scenario in many orders: at random, and with few changes between threads at unlikely points.
+fn try_out(scenario: fn()) {
+    shuttle::check_random(scenario, ORDERS);
+    shuttle::check_pct(scenario, ORDERS, 3);
+}
+
+/// What was asked of the queue, and what it did.
+#[derive(Clone, Default)]
+struct Book(Arc<Mutex<Pages>>);
+
+#[derive(Default)]
+struct Pages {
+    /// How often each key was added.
+    added: BTreeMap<u32, u32>,
+    /// How often it had been when it was last handed out.
+    seen: BTreeMap<u32, u32>,
+    in_hand: BTreeSet<u32>,
+    runs: Vec<u32>,
+}
+
+impl Book {
+    fn add(&self, key: u32, add: impl FnOnce(u32)) {
+        *self.0.lock().unwrap().added.entry(key).or_default() += 1;
+        add(key);
+    }
+
+    /// Processes a key; `finish` is what becomes of its item.
+    fn work(&self, item: Item<u32>, finish: impl FnOnce(Item<u32>)) -> usize {
+        self.take(&item);
+        thread::yield_now();
+        self.put_back(item, finish)
+    }
+
+    fn take(&self, item: &Item<u32>) {
+        let mut pages = self.0.lock().unwrap();
+        assert!(pages.in_hand.insert(*item.key()), "two workers have {}", item.key());
+        let added = pages.added.get(item.key()).copied().unwrap_or_default();
+        pages.seen.insert(*item.key(), added);
+        pages.runs.push(*item.key());
+    }
+
+    /// How many runs there have been.
+    fn put_back(&self, item: Item<u32>, finish: impl FnOnce(Item<u32>)) -> usize {
+        let runs = {
+            let mut pages = self.0.lock().unwrap();
+            assert!(pages.in_hand.remove(item.key()));
+            pages.runs.len()
+        };
+        finish(item);
+        runs
+    }
+
+    fn runs_of(&self, key: u32) -> usize {
+        self.0.lock().unwrap().runs.iter().filter(|run| **run == key).count()
+    }
+
+    /// Every key was handed out after it was last added.
+    fn close(&self, queue: &WorkQueue<u32>) {
+        let pages = self.0.lock().unwrap();
+        assert_eq!(pages.seen, pages.added, "a key was lost");
+        assert!(pages.in_hand.is_empty());
+        let stats = queue.stats();
+        assert_eq!((stats.depth, stats.processing, stats.waiting), (0, 0, 0));
+    }
+}
+
+/// Time that passes when it is told to.
+#[derive(Clone)]
+struct PretendClock(Arc<Mutex<Hands>>);
+
+struct Hands {
+    now: Instant,
+    sleepers: Vec<(Instant, Waker)>,
+}
+
+impl PretendClock {
+    fn new() -> Self {
+        PretendClock(Arc::new(Mutex::new(Hands { now: TokioClock.now(), sleepers: Vec::new() })))
+    }
+
+    fn pass(&self, time: Duration) {
+        let due: Vec<_> = {
+            let mut hands = self.0.lock().unwrap();
+            hands.now += time;
+            let now = hands.now;
+            hands.sleepers.extract_if(.., |(time, _)| *time <= now).collect()
+        };
+        due.into_iter().for_each(|(_, waker)| waker.wake());
+    }
+}
+
+impl Clock for PretendClock {
+    fn now(&self) -> Instant {
+        self.0.lock().unwrap().now
+    }
+
+    fn sleep_until(&self, time: Instant) -> Sleep {
+        let clock = self.clone();
+        Box::pin(poll_fn(move |context| {
+            let mut hands = clock.0.lock().unwrap();
+            if hands.now >= time {
+                return Poll::Ready(());
+            }
+            hands.sleepers.push((time, context.waker().clone()));
+            Poll::Pending
+        }))
+    }
+}
+
+const TICK: Duration = Duration::from_millis(1);
+
+fn timed_queue(clock: &PretendClock) -> WorkQueue<u32> {
+    let limiter = Exponential::new(TICK, 4 * TICK);
+    WorkQueue::builder().clock(clock.clone()).limiter(limiter).build()
+}
+
+/// Asks for a key, and stops asking at some point, be it that there is one by then. None if it has stopped.
+async fn next_if_soon(queue: &WorkQueue<u32>) -> Option<Option<Item<u32>>> {
+    let mut next = pin!(queue.next());
+    let mut patience = rand::thread_rng().gen_range(0..4);
+    poll_fn(move |context| {
+        if patience == 0 {
+            return Poll::Ready(None);
+        }
+        patience -= 1;
+        context.waker().wake_by_ref();
+        next.as_mut().poll(context).map(Some)
+    })
+    .await
+}
+
+fn blocking_worker(queue: &WorkQueue<u32>, book: &Book) -> thread::JoinHandle<()> {
+    let (queue, book) = (queue.clone(), book.clone());
+    thread::spawn(move || {
+        while let Some(item) = queue.next_blocking() {
+            book.work(item, drop);
+        }
+    })
+}
+
+fn worker(queue: &WorkQueue<u32>, book: &Book) -> future::JoinHandle<()> {
+    worker_until(usize::MAX, queue, book)
+}
+
+/// A worker that ends the queue if it has had the last of so many runs. To end it from outside would wake those whom a key
+/// should have woken.
+fn worker_until(last: usize, queue: &WorkQueue<u32>, book: &Book) -> future::JoinHandle<()> {
+    let (queue, book) = (queue.clone(), book.clone());
+    future::spawn(async move {
+        while let Some(item) = queue.next().await {
+            end_after(last, &queue, book.work(item, Item::forget));
+        }
+    })
+}
+
+/// A worker that leaves early, and works if it is given something before.
+fn impatient_worker_until(last: usize, queue: &WorkQueue<u32>, book: &Book) -> future::JoinHandle<()> {
+    let (queue, book) = (queue.clone(), book.clone());
+    future::spawn(async move {
+        for _ in 0..2 {
+            match next_if_soon(&queue).await {
+                Some(Some(item)) => end_after(last, &queue, book.work(item, drop)),
+                Some(None) => return,
+                None => {}
+            }
+        }
+    })
+}
+
+fn end_after(last: usize, queue: &WorkQueue<u32>, runs: usize) {
+    if runs == last {
+        queue.shut_down();
+    }
+}
+
+fn join_all(tasks: impl IntoIterator<Item = future::JoinHandle<()>>) {
+    future::block_on(async {
+        for task in tasks {
+            task.await.unwrap();
+        }
+    });
+}
+
+fn producer(queue: &WorkQueue<u32>, book: &Book, keys: &'static [u32]) -> thread::JoinHandle<()> {
+    let (queue, book) = (queue.clone(), book.clone());
+    thread::spawn(move || keys.iter().for_each(|key| book.add(*key, |key| queue.add(key))))
+}
+
+#[test]
+fn wq_008_no_key_is_lost_and_none_is_with_two_workers() {
+    try_out(|| {
+        let (queue, book) = (WorkQueue::new(), Book::default());
+        let workers = [blocking_worker(&queue, &book), blocking_worker(&queue, &book)];
+        let producers = [producer(&queue, &book, &[0, 1, 0]), producer(&queue, &book, &[1, 2])];
+        producers.into_iter().for_each(|producer| producer.join().unwrap());
+        queue.drain(Delayed::Discard).wait().unwrap();
+        workers.into_iter().for_each(|worker| worker.join().unwrap());
+        book.close(&queue);
+    });
+}
+
+#[test]
+fn wq_028_keys_that_workers_add_while_they_have_them_are_handed_out_again() {
+    try_out(|| {
+        let (queue, book) = (WorkQueue::new(), Book::default());
+        let workers = [0, 1].map(|_| {
+            let (queue, book) = (queue.clone(), book.clone());
+            thread::spawn(move || {
+                while let Some(item) = queue.next_blocking() {
+                    book.take(&item);
+                    if book.runs_of(*item.key()) == 1 {
+                        book.add(*item.key(), |key| queue.add(key));
+                    }
+                    end_after(4, &queue, book.put_back(item, drop));
+                }
+            })
+        });
+        let producing = producer(&queue, &book, &[0, 1]);
+        workers.into_iter().for_each(|worker| worker.join().unwrap());
+        producing.join().unwrap();
+        book.close(&queue);
+    });
+}
+
+#[test]
+fn a_worker_that_stops_waiting_takes_no_wake_up_with_it() {
+    try_out(|| {
+        let (queue, book) = (WorkQueue::new(), Book::default());
+        let workers = [
+            impatient_worker_until(3, &queue, &book),
+            worker_until(3, &queue, &book),
+            impatient_worker_until(3, &queue, &book),
+        ];
+        let producing = producer(&queue, &book, &[0, 1, 2]);
+        join_all(workers);
+        producing.join().unwrap();
+        book.close(&queue);
+    });
+}
+
+#[test]
+fn each_key_finds_a_worker_while_others_are_busy() {
+    try_out(|| {
+        let queue = WorkQueue::new();
+        let all_have_one = Arc::new(Barrier::new(3));
+        let workers = [0, 1, 2].map(|_| {
+            let (queue, all_have_one) = (queue.clone(), all_have_one.clone());
+            thread::spawn(move || {
+                let item = queue.next_blocking();
+                all_have_one.wait();
+                drop(item);
+            })
+        });
+        queue.add_all([0, 1], Add::new());
+        queue.add(2);
+        workers.into_iter().for_each(|worker| worker.join().unwrap());
+    });
+}
+
+#[test]
+fn keys_that_become_due_find_workers_while_others_are_busy() {
+    try_out(|| {
+        let clock = PretendClock::new();
+        let queue = timed_queue(&clock);
+        let all_have_one = Arc::new(Barrier::new(3));
+        let workers = [0, 1, 2].map(|_| {
+            let (queue, all_have_one) = (queue.clone(), all_have_one.clone());
+            future::spawn(async move {
+                let item = queue.next().await;
+                all_have_one.wait();
+                drop(item);
+            })
+        });
+        let producing = {
+            let (queue, clock) = (queue.clone(), clock.clone());
+            thread::spawn(move || {
+                // Two at once, and one that somebody has to keep the time for when the others are busy.
+                queue.add_all([0, 1], Add::new().after(TICK));
+                queue.add_after(2, 2 * TICK);
+                clock.pass(TICK);
+                clock.pass(TICK);
+            })
+        };
+        join_all(workers);
+        producing.join().unwrap();
+    });
+}
+
+#[test]
+fn a_key_is_due_at_its_time_though_another_was_to_come_first() {
+    try_out(|| {
+        let clock = PretendClock::new();
+        let (queue, book) = (timed_queue(&clock), Book::default());
+        let workers =
+            [worker_until(1, &queue, &book), impatient_worker_until(1, &queue, &book), worker_until(1, &queue, &book)];
+        queue.add_after(0, 10 * TICK);
+        book.add(1, |key| queue.add_after(key, 2 * TICK));
+        clock.pass(TICK);
+        clock.pass(TICK);
+        // No more time passes.
+        join_all(workers);
+        book.close(&queue);
+    });
+}
+
+#[test]
+fn workers_that_are_threads_and_workers_that_are_tasks_share_the_work() {
+    try_out(|| {
+        let (queue, book) = (WorkQueue::new(), Book::default());
+        let (task, thread) = (worker(&queue, &book), blocking_worker(&queue, &book));
+        let impatient = impatient_worker_until(usize::MAX, &queue, &book);
+        producer(&queue, &book, &[0, 1, 2]).join().unwrap();
+        queue.drain(Delayed::Discard).wait().unwrap();
+        thread.join().unwrap();
+        join_all([task, impatient]);
+        book.close(&queue);
+    });
+}
+
+#[test]
+fn wq_024_all_who_wait_for_the_end_are_told() {
+    try_out(|| {
+        let (queue, book) = (WorkQueue::new(), Book::default());
+        let workers = [blocking_worker(&queue, &book), blocking_worker(&queue, &book)];
+        producer(&queue, &book, &[0, 1]).join().unwrap();
+        let drainers = [Delayed::Discard, Delayed::Flush].map(|delayed| {
+            let queue = queue.clone();
+            thread::spawn(move || queue.drain(delayed).wait())
+        });
+        let drainer = {
+            let queue = queue.clone();
+            future::spawn(async move { queue.drain(Delayed::Discard).await })
+        };
+        drainers.into_iter().for_each(|drainer| drainer.join().unwrap().unwrap());
+        future::block_on(drainer).unwrap().unwrap();
+        workers.into_iter().for_each(|worker| worker.join().unwrap());
+        book.close(&queue);
+    });
+}
+
+#[test]
+fn wq_022_shutting_down_releases_those_who_wait_for_the_end() {
+    try_out(|| {
+        let (queue, book) = (WorkQueue::new(), Book::default());
+        queue.add(0);
+        let held = queue.next_blocking().unwrap();
+        let workers = [blocking_worker(&queue, &book), blocking_worker(&queue, &book)];
+        let drainers = [0, 1].map(|_| {
+            let queue = queue.clone();
+            thread::spawn(move || queue.drain(Delayed::Discard).wait())
+        });
+        let ender = {
+            let queue = queue.clone();
+            thread::spawn(move || queue.shut_down())
+        };
+        for drainer in drainers {
+            let undrained = drainer.join().unwrap().unwrap_err();
+            assert!(matches!(undrained, Undrained::ShutDown { processing: 1, .. }), "{undrained}");
+        }
+        workers.into_iter().for_each(|worker| worker.join().unwrap());
+        ender.join().unwrap();
+        drop(held);
+        book.close(&queue);
+    });
+}
+
+#[test]
+fn one_who_waits_for_the_end_no_longer_does_not_hold_up_the_others() {
+    try_out(|| {
+        let clock = PretendClock::new();
+        let (queue, book) = (timed_queue(&clock), Book::default());
+        queue.add(0);
+        let held = queue.next_blocking().unwrap();
+        let hurried = {
+            let queue = queue.clone();
+            future::spawn(async move { queue.drain(Delayed::Discard).within(TICK).await })
+        };
+        let patient = {
+            let queue = queue.clone();
+            thread::spawn(move || queue.drain(Delayed::Discard).wait())
+        };
+        let worker = blocking_worker(&queue, &book);
+        clock.pass(2 * TICK);
+        let finisher = thread::spawn(move || drop(held));
+        patient.join().unwrap().unwrap();
+        match future::block_on(hurried).unwrap() {
+            Ok(()) | Err(Undrained::OutOfTime { ready: 0, .. }) => {}
+            Err(other) => panic!("{other}"),
+        }
+        finisher.join().unwrap();
+        worker.join().unwrap();
+        book.close(&queue);
+    });
+}
+
+#[test]
+fn somebody_who_does_not_wait_may_take_what_others_wait_for() {
+    try_out(|| {
+        let (queue, book) = (WorkQueue::new(), Book::default());
+        let workers = [blocking_worker(&queue, &book), blocking_worker(&queue, &book)];
+        let thief = {
+            let (queue, book) = (queue.clone(), book.clone());
+            thread::spawn(move || {
+                for _ in 0..3 {
+                    if let Some(item) = queue.try_next() {
+                        book.work(item, drop);
+                    }
+                }
+            })
+        };
+        producer(&queue, &book, &[0, 1, 0, 2]).join().unwrap();
+        thief.join().unwrap();
+        queue.drain(Delayed::Discard).wait().unwrap();
+        workers.into_iter().for_each(|worker| worker.join().unwrap());
+        book.close(&queue);
+    });
+}
+
+#[test]
+fn an_item_may_be_finished_by_another_thread() {
+    try_out(|| {
+        let (queue, book) = (WorkQueue::new(), Book::default());
+        let (sender, receiver) = mpsc::channel::<Item<u32>>();
+        let finisher = {
+            let book = book.clone();
+            thread::spawn(move || receiver.iter().for_each(|item| _ = book.put_back(item, drop)))
+        };
+        let workers = [0, 1].map(|_| {
+            let (queue, book, sender) = (queue.clone(), book.clone(), sender.clone());
+            thread::spawn(move || {
+                while let Some(item) = queue.next_blocking() {
+                    book.take(&item);
+                    sender.send(item).unwrap();
+                }
+            })
+        });
+        drop(sender);
+        producer(&queue, &book, &[0, 1, 0]).join().unwrap();
+        queue.drain(Delayed::Discard).wait().unwrap();
+        workers.into_iter().for_each(|worker| worker.join().unwrap());
+        finisher.join().unwrap();
+        book.close(&queue);
+    });
+}
+
+#[test]
+fn somebody_always_keeps_the_time() {
+    try_out(|| {
+        let clock = PretendClock::new();
+        let (queue, book) = (timed_queue(&clock), Book::default());
+        let workers =
+            [worker_until(3, &queue, &book), impatient_worker_until(3, &queue, &book), worker_until(3, &queue, &book)];
+        let producing = {
+            let (queue, book) = (queue.clone(), book.clone());
+            thread::spawn(move || {
+                book.add(0, |key| queue.add_after(key, 3 * TICK));
+                book.add(1, |key| queue.add_after(key, TICK));
+                book.add(2, |key| queue.add(key));
+            })
+        };
+        clock.pass(TICK);
+        clock.pass(TICK);
+        producing.join().unwrap();
+        // Nothing else happens any more but that time passes.
+        clock.pass(3 * TICK);
+        join_all(workers);
+        book.close(&queue);
+    });
+}
+
+#[test]
+fn keys_that_failed_come_back_while_time_passes() {
+    try_out(|| {
+        let clock = PretendClock::new();
+        let (queue, book) = (timed_queue(&clock), Book::default());
+        let (failed, failures) = mpsc::channel();
+        let workers = [0, 1].map(|_| {
+            let (queue, book, failed) = (queue.clone(), book.clone(), failed.clone());
+            future::spawn(async move {
+                while let Some(item) = queue.next().await {
+                    let runs = book.work(item, |item| match item.failures() {
+                        0 => {
+                            item.retry("not yet");
+                            failed.send(()).unwrap();
+                        }
+                        _ => item.forget(),
+                    });
+                    end_after(4, &queue, runs);
+                }
+            })
+        });
+        drop(failed);
+        let passing = thread::spawn(move || failures.iter().for_each(|()| clock.pass(TICK)));
+        let producing = producer(&queue, &book, &[0, 1]);
+        join_all(workers);
+        producing.join().unwrap();
+        passing.join().unwrap();
+        book.close(&queue);
+    });
+}
+
+#[test]
+fn keys_that_wait_are_handed_out_at_once_when_the_queue_is_flushed() {
+    try_out(|| {
+        let clock = PretendClock::new();
+        let (queue, book) = (timed_queue(&clock), Book::default());
+        let workers = [worker(&queue, &book), worker(&queue, &book)];
+        let producer = {
+            let (queue, book) = (queue.clone(), book.clone());
+            thread::spawn(move || [0, 1, 2].map(|key| book.add(key, |key| queue.add_after(key, TICK))))
+        };
+        producer.join().unwrap();
+        // No time passes at all.
+        future::block_on(queue.drain(Delayed::Flush).into_future()).unwrap();
+        join_all(workers);
+        book.close(&queue);
+    });
+}
