@@ -6,9 +6,9 @@
 
 use std::hash::{BuildHasher, Hash};
 
-use hashbrown::HashTable;
 use rapidhash::quality::RandomState;
 
+use super::index::Index;
 use super::time::Time;
 
 /// The number of an entry.
@@ -125,8 +125,7 @@ impl<K: Hash + Eq> Keys<K> {
     }
 
     pub(crate) fn find(&self, hash: u64, key: &K) -> Option<Slot> {
-        let is_it = |slot: &Slot| self.entry(*slot).key.as_ref() == Some(key);
-        self.index.segment(hash).find(hash, is_it).copied()
+        self.index.find(hash, |slot| self.entry(slot).key.as_ref() == Some(key))
     }
 
     /// Makes an entry for a key that has none.
@@ -160,14 +159,14 @@ impl<K: Hash + Eq> Keys<K> {
         }
         self.count += 1;
         let slot = number << PAGE_BITS | place as u32;
-        self.index.insert(hash, slot, |slot| hash_of(&self.pages, &self.hasher, slot));
+        self.index.insert(hash, slot, |slots, hashes| hash_all(&self.pages, &self.hasher, slots, hashes));
         slot
     }
 
     /// Forgets a key altogether.
     pub(crate) fn remove(&mut self, slot: Slot) {
         let hash = hash_of(&self.pages, &self.hasher, slot);
-        self.index.remove(hash, slot, |slot| hash_of(&self.pages, &self.hasher, slot));
+        self.index.remove(hash, slot, |slots, hashes| hash_all(&self.pages, &self.hasher, slots, hashes));
         self.count -= 1;
         let number = slot >> PAGE_BITS;
         let place = slot & (PAGE as u32 - 1);
@@ -233,55 +232,11 @@ fn hash_of<K: Hash>(pages: &[Page<K>], hasher: &RandomState, slot: Slot) -> u64 
     entry(pages, slot).key.as_ref().map_or(0, |key| hasher.hash_one(key))
 }
 
-/// Finds slots by hash.
+/// Hashes the keys of slots that lie anywhere in memory.
 ///
-/// A table that grows has to move all that is in it, which takes long if it is large, and the queue waits meanwhile. So a
-/// large index is many tables, each of which grows on its own.
-struct Index {
-    segments: Vec<HashTable<Slot>>,
-}
-
-const SEGMENT_BITS: u32 = 10;
-/// How many slots are too many for one table.
-const LARGE: usize = 1 << 16;
-
-impl Index {
-    fn new() -> Self {
-        Index { segments: vec![HashTable::new()] }
-    }
-
-    /// The tables go by the bits in the middle of the hash; a table uses those at both ends.
-    fn number(&self, hash: u64) -> usize {
-        (hash >> 32) as usize & (self.segments.len() - 1)
-    }
-
-    fn segment(&self, hash: u64) -> &HashTable<Slot> {
-        &self.segments[self.number(hash)]
-    }
-
-    fn insert(&mut self, hash: u64, slot: Slot, hash_of: impl Fn(Slot) -> u64) {
-        if self.segments.len() == 1 && self.segments[0].len() >= LARGE {
-            let all = std::mem::take(&mut self.segments[0]);
-            self.segments.resize_with(1 << SEGMENT_BITS, HashTable::new);
-            for slot in all {
-                let hash = hash_of(slot);
-                let number = self.number(hash);
-                self.segments[number].insert_unique(hash, slot, |slot| hash_of(*slot));
-            }
-        }
-        let number = self.number(hash);
-        self.segments[number].insert_unique(hash, slot, |slot| hash_of(*slot));
-    }
-
-    fn remove(&mut self, hash: u64, slot: Slot, hash_of: impl Fn(Slot) -> u64) {
-        let number = self.number(hash);
-        let segment = &mut self.segments[number];
-        if let Ok(found) = segment.find_entry(hash, |candidate| *candidate == slot) {
-            found.remove();
-        }
-        // What a burst has left behind is given back, and not so soon that it would have to be asked for again.
-        if segment.capacity() > 64 && segment.len() < segment.capacity() / 8 {
-            segment.shrink_to(segment.len() * 2, |slot| hash_of(*slot));
-        }
-    }
+/// Each entry is touched before the first of them is hashed: what is asked for in a short loop arrives at the same time, while
+/// hashes would be waited for one after the other.
+fn hash_all<K: Hash>(pages: &[Page<K>], hasher: &RandomState, slots: &[Slot], hashes: &mut [u64]) {
+    std::hint::black_box(slots.iter().fold(0, |bits, slot| bits ^ entry(pages, *slot).word));
+    slots.iter().zip(hashes).for_each(|(slot, hash)| *hash = hash_of(pages, hasher, *slot));
 }
