@@ -101,6 +101,9 @@ pub(crate) struct Published {
     adds: u64,
     retries: u64,
     waiting: usize,
+    /// The depth of the default priority, which is the only one in most queues.
+    depth: Option<Depth>,
+    /// Those of the others.
     depths: BTreeMap<i32, Depth>,
 }
 
@@ -131,7 +134,8 @@ impl Metrics {
 
     /// Reports what has changed.
     pub(crate) fn publish<K: Key>(&self, core: &Core<K>, published: &mut Published) {
-        let handles = self.handles();
+        let recorder = recorder();
+        let handles = self.handles_for(recorder);
         let (adds, retries, waiting) = (core.adds(), core.retries(), core.waiting());
         if adds != published.adds {
             handles.adds.increment(adds - published.adds);
@@ -143,31 +147,30 @@ impl Metrics {
             handles.waiting.increment(waiting as f64 - published.waiting as f64);
         }
         (published.adds, published.retries, published.waiting) = (adds, retries, waiting);
-        self.publish_depths(core, published);
+        self.publish_depths(core, published, recorder);
     }
 
-    fn publish_depths<K: Key>(&self, core: &Core<K>, published: &mut Published) {
-        let recorder = recorder();
+    fn publish_depths<K: Key>(&self, core: &Core<K>, published: &mut Published, recorder: usize) {
+        let Published { depth: default, depths, .. } = published;
         for (priority, depth) in core.depths() {
-            let labelled = published.depths.len();
-            let known = published.depths.entry(priority).or_insert_with(|| Depth {
-                gauge: self.depth_gauge(priority, labelled),
-                recorder,
-                reported: 0,
-                now: 0,
-            });
+            let labelled = depths.len() + usize::from(default.is_some());
+            let new = || Depth { gauge: self.depth_gauge(priority, labelled), recorder, reported: 0, now: 0 };
+            let known = match priority {
+                0 => default.get_or_insert_with(new),
+                _ => depths.entry(priority).or_insert_with(new),
+            };
             known.now += depth;
         }
-        let mut labelled = 0;
-        published.depths.retain(|priority, depth| {
-            if depth.recorder != recorder {
-                (depth.gauge, depth.recorder, depth.reported) = (self.depth_gauge(*priority, labelled), recorder, 0);
-            }
+        if let Some(depth) = default {
+            depth.report(recorder, || self.depth_gauge(0, 0));
+        }
+        if depths.is_empty() {
+            return;
+        }
+        let mut labelled = usize::from(default.is_some());
+        depths.retain(|priority, depth| {
+            depth.report(recorder, || self.depth_gauge(*priority, labelled));
             labelled += 1;
-            if depth.now != depth.reported {
-                depth.gauge.increment(depth.now as f64 - depth.reported as f64);
-            }
-            depth.reported = std::mem::take(&mut depth.now);
             labelled <= LABELS || depth.reported > 0
         });
     }
@@ -183,12 +186,28 @@ impl Metrics {
     }
 
     fn handles(&self) -> &Handles {
+        self.handles_for(recorder())
+    }
+
+    fn handles_for(&self, recorder: usize) -> &Handles {
         if let Some(handles) = self.later.get() {
             return handles;
         }
-        let recorder = recorder();
         let (known, handles) = self.first.get_or_init(|| (recorder, Handles::new(&self.name)));
         if *known == recorder { handles } else { self.later.get_or_init(|| Handles::new(&self.name)) }
+    }
+}
+
+impl Depth {
+    /// Reports the change since the last time, and begins to count anew.
+    fn report(&mut self, recorder: usize, gauge: impl FnOnce() -> Gauge) {
+        if self.recorder != recorder {
+            (self.gauge, self.recorder, self.reported) = (gauge(), recorder, 0);
+        }
+        if self.now != self.reported {
+            self.gauge.increment(self.now as f64 - self.reported as f64);
+        }
+        self.reported = std::mem::take(&mut self.now);
     }
 }
 
