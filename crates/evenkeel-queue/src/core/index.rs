@@ -1,8 +1,8 @@
 //! Finds the slots of keys by hash.
 //!
 //! A slot and as much of the hash as there is room for share a word, and sixteen words are one line of the cache. So most
-//! look-ups touch one line here, and one entry if there is one. A table grows by half of what is in it, so that it is never
-//! less than half full.
+//! look-ups touch one line here, and one entry if there is one. A table grows by half of what is in it, so that it is
+//! never less than half full.
 //!
 //! The place of a word and what it holds of the hash tell together where it belongs in a larger table, so that a table can
 //! grow without a look at the keys, which lie anywhere in memory. It looks at those alone that are not where they belong
@@ -87,12 +87,14 @@ const TELLING_BITS: u32 = 7;
 /// So many bits, beside those that name a line, make lines evenly full.
 const EVEN_BITS: u32 = 4;
 
+/// Slots are below 2,147,483,646, which is more than there is memory for.
+///
 /// A line is chosen by the first bits of the hash, as a fraction of one: the line that is so far down the table. From the low
 /// end, a word is made of a slot, of a bit that says whether it is in another line than the one it belongs to, and of a tag:
 /// the last bits of the fraction.
 #[derive(Default)]
 struct Table {
-    lines: Vec<Line>,
+    lines: Lines,
     slot_bits: u32,
     fraction_bits: u32,
     len: usize,
@@ -106,7 +108,7 @@ impl Table {
         let (tag, tags, slots) = (self.tag(fraction), self.tag(u64::MAX), self.slots());
         let mut at = self.home(fraction);
         for _ in 0..self.lines.len() {
-            let Line(words) = &self.lines[at];
+            let Line(words) = self.lines.get(at);
             let mut hits = matches(words, tags, tag);
             while hits != 0 {
                 let word = words[hits.trailing_zeros() as usize];
@@ -135,12 +137,12 @@ impl Table {
         let mut at = home;
         // Some words are always empty.
         loop {
-            let Line(words) = &mut self.lines[at];
+            let Line(words) = self.lines.get_mut(at);
             if let Some(place) = words.iter().position(|word| *word >= GONE) {
                 self.used += usize::from(words[place] == EMPTY);
                 self.len += 1;
                 let elsewhere = if at == home { 0 } else { self.elsewhere() };
-                self.lines[at].0[place] = self.tag(fraction) | elsewhere | slot;
+                self.lines.get_mut(at).0[place] = self.tag(fraction) | elsewhere | slot;
                 return;
             }
             at = self.after(at);
@@ -152,7 +154,7 @@ impl Table {
         let (wanted, bits) = (self.tag(fraction) | slot, !self.elsewhere());
         let mut at = self.home(fraction);
         for _ in 0..self.lines.len() {
-            let Line(words) = &mut self.lines[at];
+            let Line(words) = self.lines.get_mut(at);
             let is_open = matches(words, u32::MAX, EMPTY) != 0;
             let hits = matches(words, bits, wanted);
             if hits != 0 {
@@ -176,7 +178,7 @@ impl Table {
     fn rebuild(&mut self, slot: Slot, rehash: &impl Rehash) {
         let lines = (self.len + self.len / 2 + 1).div_ceil(MOST);
         let old = std::mem::take(self);
-        self.lines = vec![Line([EMPTY; WORDS]); lines];
+        self.lines = Lines::new(lines);
         self.slot_bits = if old.fits(slot) { old.slot_bits } else { slot_bits(slot) };
         let tag_bits = u32::BITS - 1 - self.slot_bits;
         let needed = lines.ilog2() + TELLING_BITS.min(tag_bits.saturating_sub(1));
@@ -220,8 +222,8 @@ impl Table {
 
     /// Whether no more fractions belong into a line than there are tags.
     fn tells_fractions(&self) -> bool {
-        self.lines.len() as u64 >= 1 << (self.fraction_bits + self.slot_bits + 1).saturating_sub(u32::BITS)
-            && !self.lines.is_empty()
+        let fractions_to_a_tag = 1 << (self.fraction_bits + self.slot_bits + 1).saturating_sub(u32::BITS);
+        self.lines.len() > 0 && self.lines.len() as u64 >= fractions_to_a_tag
     }
 
     fn fraction(&self, hash: u64) -> u64 {
@@ -251,6 +253,40 @@ impl Table {
     /// Whether there is room for a slot, and it differs from a word that is free, whatever its tag.
     fn fits(&self, slot: Slot) -> bool {
         slot < self.slots().saturating_sub(1)
+    }
+}
+
+/// So many lines are in one piece.
+const PIECE: usize = 32;
+
+/// The lines of a table, in pieces of one size: what a table leaves behind when it grows is of use to the next one, and nothing
+/// is left in between that is of no use to anybody.
+#[derive(Default)]
+struct Lines {
+    pieces: Vec<Box<[Line]>>,
+    len: usize,
+}
+
+impl Lines {
+    fn new(len: usize) -> Self {
+        let piece = |first| vec![Line([EMPTY; WORDS]); PIECE.min(len - first)].into_boxed_slice();
+        Lines { pieces: (0..len).step_by(PIECE).map(piece).collect(), len }
+    }
+
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn get(&self, at: usize) -> &Line {
+        &self.pieces[at / PIECE][at % PIECE]
+    }
+
+    fn get_mut(&mut self, at: usize) -> &mut Line {
+        &mut self.pieces[at / PIECE][at % PIECE]
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &Line> {
+        self.pieces.iter().flatten()
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A key that is queued, waiting, being processed, or remembered for its failures has one [`Entry`], and everything else
 //! speaks of it by the number of its slot. So a key is hashed once, compared once and stored once, whatever happens to it.
-//! For keys of 48 bytes an entry is one cache line.
+//! For keys of 48 bytes an entry is one line of the cache.
 
 use std::hash::{BuildHasher, Hash};
 
@@ -89,19 +89,50 @@ impl<K> Entry<K> {
     }
 }
 
-const PAGE_BITS: u32 = 8;
+const PAGE_BITS: u32 = 10;
 const PAGE: usize = 1 << PAGE_BITS;
+const BLOCK: usize = 8;
+
+/// Entries of which the first begins with a line of the cache. Nothing is lost between two blocks, since the size of an entry
+/// is a multiple of eight.
+#[repr(align(64))]
+struct Block<K>([Entry<K>; BLOCK]);
 
 struct Page<K> {
     /// Grows to its full size; an entry never moves to another page.
-    entries: Vec<Entry<K>>,
+    blocks: Vec<Block<K>>,
     free: Slot,
     used: u16,
 }
 
 impl<K> Page<K> {
     const fn new() -> Self {
-        Page { entries: Vec::new(), free: NONE, used: 0 }
+        Page { blocks: Vec::new(), free: NONE, used: 0 }
+    }
+
+    /// A free place. There is one, or room for one.
+    fn take_place(&mut self) -> usize {
+        if self.free == NONE {
+            let first = self.blocks.len() * BLOCK;
+            let vacant = |at| {
+                let next = if at + 1 < BLOCK { (first + at + 1) as Slot } else { NONE };
+                Entry { key: None, word: 0, next, prev: NONE }
+            };
+            self.blocks.push(Block(std::array::from_fn(vacant)));
+            self.free = first as Slot;
+        }
+        let place = self.free as usize;
+        self.free = self.entry(place).next;
+        self.used += 1;
+        place
+    }
+
+    fn entry(&self, place: usize) -> &Entry<K> {
+        &self.blocks[place / BLOCK].0[place % BLOCK]
+    }
+
+    fn entry_mut(&mut self, place: usize) -> &mut Entry<K> {
+        &mut self.blocks[place / BLOCK].0[place % BLOCK]
     }
 }
 
@@ -140,20 +171,12 @@ impl<K: Hash + Eq> Keys<K> {
             }
         };
         let page = &mut self.pages[number as usize];
-        let entry = Entry { key: Some(key), word: 0, next: NONE, prev: NONE };
-        let place = if page.free == NONE {
-            if page.entries.is_empty() {
-                page.entries.reserve_exact(PAGE);
-            }
-            page.entries.push(entry);
-            page.entries.len() - 1
-        } else {
-            let place = page.free as usize;
-            page.free = page.entries[place].next;
-            page.entries[place] = entry;
-            place
-        };
-        page.used += 1;
+        // The first page grows little by little, so that a small queue is small.
+        if number > 0 && page.blocks.is_empty() {
+            page.blocks.reserve_exact(PAGE / BLOCK);
+        }
+        let place = page.take_place();
+        *page.entry_mut(place) = Entry { key: Some(key), word: 0, next: NONE, prev: NONE };
         if usize::from(page.used) == PAGE {
             self.roomy.pop();
         }
@@ -171,10 +194,10 @@ impl<K: Hash + Eq> Keys<K> {
         let number = slot >> PAGE_BITS;
         let place = slot & (PAGE as u32 - 1);
         let page = &mut self.pages[number as usize];
-        let entry = &mut page.entries[place as usize];
+        let next = std::mem::replace(&mut page.free, place);
+        let entry = page.entry_mut(place as usize);
         entry.key = None;
-        entry.next = page.free;
-        page.free = place;
+        entry.next = next;
         if usize::from(page.used) == PAGE {
             self.roomy.push(number);
         }
@@ -193,7 +216,7 @@ impl<K: Hash + Eq> Keys<K> {
     }
 
     pub(crate) fn entry_mut(&mut self, slot: Slot) -> &mut Entry<K> {
-        &mut self.pages[(slot >> PAGE_BITS) as usize].entries[slot as usize % PAGE]
+        self.pages[(slot >> PAGE_BITS) as usize].entry_mut(slot as usize % PAGE)
     }
 
     /// Puts the entry at the end of a ring, and answers with the ring's new head.
@@ -225,7 +248,7 @@ impl<K: Hash + Eq> Keys<K> {
 }
 
 fn entry<K>(pages: &[Page<K>], slot: Slot) -> &Entry<K> {
-    &pages[(slot >> PAGE_BITS) as usize].entries[slot as usize % PAGE]
+    pages[(slot >> PAGE_BITS) as usize].entry(slot as usize % PAGE)
 }
 
 fn hash_of<K: Hash>(pages: &[Page<K>], hasher: &RandomState, slot: Slot) -> u64 {
@@ -239,4 +262,22 @@ fn hash_of<K: Hash>(pages: &[Page<K>], hasher: &RandomState, slot: Slot) -> u64 
 fn hash_all<K: Hash>(pages: &[Page<K>], hasher: &RandomState, slots: &[Slot], hashes: &mut [u64]) {
     std::hint::black_box(slots.iter().fold(0, |bits, slot| bits ^ entry(pages, *slot).word));
     slots.iter().zip(hashes).for_each(|(slot, hash)| *hash = hash_of(pages, hasher, *slot));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As large as the keys of objects are, and with as many values that mean nothing.
+    enum Key {
+        _Inline { _length: u8, _bytes: [u8; 46] },
+        _Shared(std::sync::Arc<str>),
+    }
+
+    #[test]
+    fn an_entry_with_the_key_of_an_object_is_one_line_of_the_cache() {
+        assert_eq!((size_of::<Key>(), size_of::<Entry<Key>>()), (48, 64));
+        assert_eq!((size_of::<Block<Key>>(), align_of::<Block<Key>>()), (BLOCK * 64, 64));
+        assert_eq!(size_of::<Block<String>>(), BLOCK * size_of::<Entry<String>>());
+    }
 }
