@@ -115,12 +115,12 @@ pub(crate) async fn run(arguments: Arguments) -> Outcome {
 
 /// Runs every case in a process of its own, because what one leaves behind would change what the next one takes.
 fn run_all(arguments: &Arguments) -> Outcome {
-    let mut cases = USUAL.map(|(case, keys, workers)| {
+    let asked = |(case, keys, workers)| {
         let workers = arguments.workers.filter(|_| case == Case::Workers).unwrap_or(workers);
         (case, arguments.keys.unwrap_or(keys), workers)
-    });
+    };
+    let mut cases: Vec<_> = USUAL.into_iter().map(asked).collect();
     // With numbers that were asked for, some are the same.
-    let mut cases: Vec<_> = cases.iter_mut().map(|case| *case).collect();
     cases.dedup();
     let program = env::current_exe()?;
     let shows_progress = io::stderr().is_terminal();
