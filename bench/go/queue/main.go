@@ -1,6 +1,9 @@
 // What client-go's work queue and controller-runtime's priority queue cost: the other side of `evenkeel bench queue`.
 //
 // One case in one process, so that nothing of another case is in the way of its memory; one JSON object is printed.
+//
+// Neither queue keeps metrics: client-go's has a name but no provider, and controller-runtime's has no name, since with one
+// it always keeps them.
 package main
 
 import (
@@ -13,29 +16,46 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 )
 
-type queue = workqueue.TypedRateLimitingInterface[string]
+type (
+	key     = cache.ObjectName
+	queue   = workqueue.TypedRateLimitingInterface[key]
+	limiter = workqueue.TypedRateLimiter[key]
+)
+
+const controllerRuntime = "controller-runtime"
 
 var (
-	name    = flag.String("case", "add", "add, get-done, workers, delayed, delayed-memory or rate-limited")
-	peer    = flag.String("queue", "client-go", "client-go or controller-runtime")
+	name    = flag.String("case", "add", "add, get-done, workers, delayed, rate-limited, waiting-memory or back-off-memory")
+	peer    = flag.String("queue", "client-go", "client-go or "+controllerRuntime)
 	keys    = flag.Int("keys", 1_000_000, "how many keys")
 	workers = flag.Int("workers", 1, "how many take keys, in the case of that name")
 )
 
-// key is what MetaNamespaceKeyFunc makes of an object: a new text each time.
-func key(number int) string { return fmt.Sprintf("team-%02d/web-5d9c8b7f6-%08d", number%50, number) }
-
-func texts(count int) []string {
-	all := make([]string, count)
+// namespaces are shared, as they are by the objects of an informer that hold them.
+var namespaces = func() (all [50]string) {
 	for number := range all {
-		all[number] = key(number)
+		all[number] = fmt.Sprintf("team-%02d", number)
+	}
+	return all
+}()
+
+func makeKey(number int) key {
+	return cache.NewObjectName(namespaces[number%len(namespaces)], fmt.Sprintf("web-5d9c8b7f6-%08d", number))
+}
+
+func makeKeys(count int) []key {
+	all := make([]key, count)
+	for number := range all {
+		all[number] = makeKey(number)
 	}
 	return all
 }
@@ -43,140 +63,164 @@ func texts(count int) []string {
 // random is xorshift64*, as on the other side.
 type random uint64
 
-func (r *random) next() uint64 {
+const seed random = 88172645463325252
+
+// delay is between one hour and two.
+func (r *random) delay() time.Duration {
 	x := uint64(*r)
 	x ^= x >> 12
 	x ^= x << 25
 	x ^= x >> 27
 	*r = random(x)
-	return x * 0x2545f4914f6cdd1d
-}
-
-// delay is between one hour and two.
-func (r *random) delay() time.Duration { return time.Hour + time.Duration(r.next()%uint64(time.Hour)) }
-
-func limiter() workqueue.TypedRateLimiter[string] {
-	return workqueue.DefaultTypedControllerRateLimiter[string]()
+	return time.Hour + time.Duration(x*0x2545f4914f6cdd1d%uint64(time.Hour))
 }
 
 func newQueue(clock *testclock.FakeClock) queue {
-	if *peer == "controller-runtime" {
-		return priorityqueue.New("bench", func(options *priorityqueue.Opts[string]) {
-			options.RateLimiter = limiter()
-		})
+	limiter := workqueue.DefaultTypedControllerRateLimiter[key]()
+	if *peer == controllerRuntime {
+		return priorityqueue.New("", func(options *priorityqueue.Opts[key]) { options.RateLimiter = limiter })
 	}
-	config := workqueue.TypedRateLimitingQueueConfig[string]{Name: "bench"}
+	config := workqueue.TypedRateLimitingQueueConfig[key]{Name: "bench"}
 	if clock != nil {
 		config.Clock = clock
 	}
-	return workqueue.NewTypedRateLimitingQueueWithConfig(limiter(), config)
+	return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, config)
 }
+
+// timed measures one part of a case: the time that passes, and the processor time of all threads, the collector's too.
+func timed(part string, work func()) {
+	runtime.GC()
+	cpu, begin := processorTime(), time.Now()
+	work()
+	passed := time.Since(begin)
+	result["ns_per_key"+part] = perKey(passed.Nanoseconds())
+	result["cpu_ns_per_key"+part] = perKey(processorTime() - cpu)
+}
+
+func perKey(sum int64) float64 { return math.Round(float64(sum)/float64(*keys)*10) / 10 }
+
+var result = map[string]any{}
 
 func main() {
 	flag.Parse()
-	result := map[string]any{"case": *name, "queue": *peer, "keys": *keys}
-	perKey := func(field string, begin time.Time) {
-		result[field] = math.Round(float64(time.Since(begin).Nanoseconds())/float64(*keys)*10) / 10
+	if *keys < 1 || *workers < 1 || *peer != "client-go" && *peer != controllerRuntime {
+		refuse("keys and workers are at least 1, and the queue is client-go or " + controllerRuntime)
 	}
+	result["case"], result["queue"], result["keys"] = *name, *peer, *keys
 	switch *name {
 	case "add":
-		all, queue := texts(*keys), newQueue(nil)
-		runtime.GC()
-		begin := time.Now()
-		for _, key := range all {
-			queue.Add(key)
-		}
-		expect(queue.Len() == *keys)
-		perKey("ns_per_key", begin)
+		all, queue := makeKeys(*keys), newQueue(nil)
+		timed("", func() { addAll(queue, all) })
 	case "get-done":
-		all, queue := texts(*keys), newQueue(nil)
-		for _, key := range all {
-			queue.Add(key)
-		}
-		expect(queue.Len() == *keys)
-		runtime.GC()
-		begin := time.Now()
-		for range all {
-			key, _ := queue.Get()
-			queue.Done(key)
-		}
-		perKey("ns_per_key", begin)
+		all, queue := makeKeys(*keys), newQueue(nil)
+		addAll(queue, all)
+		timed("", func() { takeAll(queue, len(all)) })
 	case "workers":
-		all, queue := texts(*keys), newQueue(nil)
-		runtime.GC()
+		all, queue := makeKeys(*keys), newQueue(nil)
 		result["workers"] = *workers
-		var taken atomic.Int64
-		var group sync.WaitGroup
-		begin := time.Now()
-		for range *workers {
-			group.Add(1)
-			go func() {
-				defer group.Done()
-				for {
-					key, shutdown := queue.Get()
-					if shutdown {
-						return
-					}
-					queue.Forget(key)
-					queue.Done(key)
-					if taken.Add(1) == int64(len(all)) {
-						queue.ShutDown()
-					}
-				}
-			}()
-		}
-		for _, key := range all {
-			queue.Add(key)
-		}
-		group.Wait()
-		expect(taken.Load() == int64(len(all)))
-		perKey("ns_per_key", begin)
+		timed("", func() { workOff(queue, all) })
 	case "delayed":
+		if *peer == controllerRuntime {
+			refuse("controller-runtime's queue takes no clock")
+		}
 		clock := testclock.NewFakeClock(time.Now())
-		queue, seed := newQueue(clock), random(88172645463325252)
-		all := texts(*keys)
-		runtime.GC()
-		begin := time.Now()
-		for _, key := range all {
-			queue.AddAfter(key, seed.delay())
-		}
-		perKey("ns_per_key_in", begin)
-		begin = time.Now()
-		clock.Step(3 * time.Hour)
-		for range all {
-			key, _ := queue.Get()
-			queue.Done(key)
-		}
-		perKey("ns_per_key_out", begin)
-	case "waiting-memory", "rate-limited-memory":
-		queue, seed := newQueue(nil), random(88172645463325252)
-		before, residentBefore := heap(), resident()
-		for number := range *keys {
-			if *name == "waiting-memory" {
-				queue.AddAfter(key(number), seed.delay())
-			} else {
-				queue.AddRateLimited(key(number))
+		all, queue, random := makeKeys(*keys), newQueue(clock), seed
+		timed("_in", func() {
+			for _, key := range all {
+				queue.AddAfter(key, random.delay())
 			}
-		}
-		residentAfter := resident()
-		result["resident_bytes_per_key"] = (residentAfter - residentBefore) / uint64(*keys)
-		result["live_bytes_per_key"] = (heap() - before) / uint64(*keys)
-		result["peak_bytes_per_key"] = peak() / uint64(*keys)
-		runtime.KeepAlive(queue)
+		})
+		timed("_out", func() {
+			clock.Step(3 * time.Hour)
+			takeAll(queue, len(all))
+		})
 	case "rate-limited":
-		all, queue := texts(*keys), newQueue(nil)
-		runtime.GC()
-		begin := time.Now()
-		for _, key := range all {
-			queue.AddRateLimited(key)
-		}
-		perKey("ns_per_key", begin)
+		all, queue := makeKeys(*keys), newQueue(nil)
+		timed("", func() {
+			for _, key := range all {
+				queue.AddRateLimited(key)
+			}
+			// controller-runtime's queue puts adds aside until somebody asks.
+			_ = queue.Len()
+		})
+	case "waiting-memory":
+		random := seed
+		measureMemory(func(queue queue, key key) { queue.AddAfter(key, random.delay()) })
+	case "back-off-memory":
+		measureMemory(func(queue queue, key key) { queue.AddRateLimited(key) })
 	default:
-		fmt.Fprintln(os.Stderr, "no such case:", *name)
-		os.Exit(2)
+		refuse("no such case: " + *name)
 	}
 	line, _ := json.Marshal(result)
 	fmt.Println(string(line))
+}
+
+func addAll(queue queue, all []key) {
+	for _, key := range all {
+		queue.Add(key)
+	}
+	expect(queue.Len() == len(all))
+}
+
+func takeAll(queue queue, count int) {
+	for range count {
+		key, _ := queue.Get()
+		queue.Done(key)
+	}
+	expect(queue.Len() == 0)
+}
+
+func workOff(queue queue, all []key) {
+	// client-go's queue hands out what is in it when it is shut down, controller-runtime's does not.
+	drains := *peer != controllerRuntime
+	var taken atomic.Int64
+	var group sync.WaitGroup
+	for range *workers {
+		group.Go(func() {
+			count := int64(0)
+			for {
+				key, shutdown := queue.Get()
+				if shutdown {
+					break
+				}
+				queue.Forget(key)
+				queue.Done(key)
+				count++
+				if !drains && taken.Add(1) == int64(len(all)) {
+					queue.ShutDown()
+				}
+			}
+			if drains {
+				taken.Add(count)
+			}
+		})
+	}
+	for _, key := range all {
+		queue.Add(key)
+	}
+	if drains {
+		queue.ShutDown()
+	}
+	group.Wait()
+	expect(taken.Load() == int64(len(all)))
+}
+
+func measureMemory(add func(queue, key)) {
+	queue := newQueue(nil)
+	live, resident := heap(), status("VmRSS")
+	for number := range *keys {
+		add(queue, makeKey(number))
+	}
+	_ = queue.Len()
+	result["resident_bytes_per_key"] = perKey(status("VmRSS") - resident)
+	result["peak_bytes_per_key"] = perKey(status("VmHWM") - resident)
+	result["live_bytes_per_key"] = perKey(heap() - live)
+	runtime.KeepAlive(queue)
+}
+
+func refuse(reason string) {
+	fmt.Fprintln(os.Stderr, reason)
+	os.Exit(2)
 }
 
 func expect(held bool) {
@@ -185,23 +229,27 @@ func expect(held bool) {
 	}
 }
 
-func heap() uint64 {
+func heap() int64 {
 	var stats runtime.MemStats
 	runtime.GC()
 	runtime.GC()
 	runtime.ReadMemStats(&stats)
-	return stats.HeapAlloc
+	return int64(stats.HeapAlloc)
 }
 
-func status(field string) (kilobytes uint64) {
+// status is a figure about the memory of this process, in bytes.
+func status(field string) (size int64) {
 	text, _ := os.ReadFile("/proc/self/status")
 	for _, line := range strings.Split(string(text), "\n") {
 		if rest, found := strings.CutPrefix(line, field+":"); found {
-			_, _ = fmt.Sscan(rest, &kilobytes)
+			_, _ = fmt.Sscan(rest, &size)
 		}
 	}
-	return kilobytes
+	return size * 1024
 }
 
-func resident() uint64 { return status("VmRSS") * 1024 }
-func peak() uint64     { return status("VmHWM") * 1024 }
+func processorTime() int64 {
+	var usage syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &usage)
+	return usage.Utime.Nano() + usage.Stime.Nano()
+}

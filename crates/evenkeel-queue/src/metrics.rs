@@ -103,6 +103,9 @@ pub(crate) struct Published {
     adds: u64,
     retries: u64,
     waiting: usize,
+    /// The depth of the default priority, which is the only one in most queues.
+    depth: Option<Depth>,
+    /// Those of the others.
     depths: BTreeMap<i32, Depth>,
 }
 
@@ -151,22 +154,23 @@ impl Metrics {
     }
 
     fn publish_depths<K: Key>(&self, core: &Core<K>, published: &mut Published) {
+        let Published { depth: default, depths, .. } = published;
         for (priority, depth) in core.depths() {
-            let labelled = published.depths.len();
-            let known = published.depths.entry(priority).or_insert_with(|| Depth {
-                gauge: self.depth_gauge(priority, labelled),
-                reported: 0,
-                now: 0,
-            });
+            let labelled = depths.len() + usize::from(default.is_some());
+            let new = || Depth { gauge: self.depth_gauge(priority, labelled), reported: 0, now: 0 };
+            let known = match priority {
+                0 => default.get_or_insert_with(new),
+                _ => depths.entry(priority).or_insert_with(new),
+            };
             known.now += depth;
         }
-        let mut labelled = 0;
-        published.depths.retain(|_, depth| {
+        if let Some(depth) = default {
+            depth.report();
+        }
+        let mut labelled = usize::from(default.is_some());
+        depths.retain(|_, depth| {
+            depth.report();
             labelled += 1;
-            if depth.now != depth.reported {
-                depth.gauge.increment(depth.now as f64 - depth.reported as f64);
-            }
-            depth.reported = std::mem::take(&mut depth.now);
             labelled <= LABELS || depth.reported > 0
         });
     }
@@ -188,6 +192,16 @@ impl Metrics {
         let recorder = recorder();
         let (known, handles) = self.first.get_or_init(|| (recorder, Handles::new(&self.name)));
         if *known == recorder { handles } else { self.later.get_or_init(|| Handles::new(&self.name)) }
+    }
+}
+
+impl Depth {
+    /// Reports the change since the last time, and begins to count anew.
+    fn report(&mut self) {
+        if self.now != self.reported {
+            self.gauge.increment(self.now as f64 - self.reported as f64);
+        }
+        self.reported = std::mem::take(&mut self.now);
     }
 }
 

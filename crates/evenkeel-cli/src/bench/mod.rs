@@ -2,6 +2,7 @@
 
 mod informer;
 mod process;
+mod queue;
 
 use clap::Subcommand;
 
@@ -17,10 +18,13 @@ pub(crate) struct Arguments {
 enum Case {
     /// Sync an informer of all pods, then wait for updates; print what it took as one JSON object
     Informer(informer::Arguments),
+    /// Put keys into a work queue and take them out; print what it took, one JSON object for each case
+    Queue(queue::Arguments),
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Outcome {
     match arguments.case {
         Case::Informer(arguments) => informer::run(arguments).await,
+        Case::Queue(arguments) => queue::run(arguments).await,
     }
 }

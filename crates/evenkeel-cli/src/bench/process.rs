@@ -1,7 +1,7 @@
 //! What this process has used, as Linux tells it.
 
-use std::fs;
 use std::time::Duration;
+use std::{fs, io};
 
 use tokio::time::Instant;
 
@@ -34,8 +34,23 @@ pub(super) fn memory() -> Result<(u64, u64), Failure> {
     Ok((kibibytes(&status, "VmHWM")?, kibibytes(&status, "VmRSS")?))
 }
 
+/// How long the threads of this process that live have had a processor, in nanoseconds: finer than [`Moment`] tells it.
+pub(super) fn processor_nanos() -> Result<u64, Failure> {
+    let mut sum = 0;
+    for thread in fs::read_dir("/proc/self/task").map_err(|error| untold("/proc/self/task", &error))? {
+        // A thread may have ended meanwhile.
+        let Ok(text) = fs::read_to_string(thread?.path().join("schedstat")) else { continue };
+        sum += text.split_whitespace().next().ok_or("processor time is not told")?.parse::<u64>()?;
+    }
+    Ok(sum)
+}
+
 fn read(path: &str) -> Result<String, Failure> {
-    fs::read_to_string(path).map_err(|error| format!("the figures come from {path}, as on Linux: {error}").into())
+    fs::read_to_string(path).map_err(|error| untold(path, &error))
+}
+
+fn untold(path: &str, error: &io::Error) -> Failure {
+    format!("the figures come from {path}, as on Linux: {error}").into()
 }
 
 fn processor_time(stat: &str) -> Result<Duration, Failure> {

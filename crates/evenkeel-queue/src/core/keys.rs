@@ -2,13 +2,13 @@
 //!
 //! A key that is queued, waiting, being processed, or remembered for its failures has one [`Entry`], and everything else
 //! speaks of it by the number of its slot. So a key is hashed once, compared once and stored once, whatever happens to it.
-//! For keys of 48 bytes an entry is one cache line.
+//! For keys of 48 bytes an entry is one line of the cache.
 
 use std::hash::{BuildHasher, Hash};
 
-use hashbrown::HashTable;
 use rapidhash::quality::RandomState;
 
+use super::index::Index;
 use super::time::Time;
 
 /// The number of an entry.
@@ -90,19 +90,50 @@ impl<K> Entry<K> {
     }
 }
 
-const PAGE_BITS: u32 = 8;
+const PAGE_BITS: u32 = 10;
 const PAGE: usize = 1 << PAGE_BITS;
+const BLOCK: usize = 8;
+
+/// Entries of which the first begins with a line of the cache. Nothing is lost between two blocks, since the size of an entry
+/// is a multiple of eight.
+#[repr(align(64))]
+struct Block<K>([Entry<K>; BLOCK]);
 
 struct Page<K> {
     /// Grows to its full size; an entry never moves to another page.
-    entries: Vec<Entry<K>>,
+    blocks: Vec<Block<K>>,
     free: Slot,
     used: u16,
 }
 
 impl<K> Page<K> {
     const fn new() -> Self {
-        Page { entries: Vec::new(), free: NONE, used: 0 }
+        Page { blocks: Vec::new(), free: NONE, used: 0 }
+    }
+
+    /// A free place. There is one, or room for one.
+    fn take_place(&mut self) -> usize {
+        if self.free == NONE {
+            let first = self.blocks.len() * BLOCK;
+            let vacant = |at| {
+                let next = if at + 1 < BLOCK { (first + at + 1) as Slot } else { NONE };
+                Entry { key: None, word: 0, next, prev: NONE }
+            };
+            self.blocks.push(Block(std::array::from_fn(vacant)));
+            self.free = first as Slot;
+        }
+        let place = self.free as usize;
+        self.free = self.entry(place).next;
+        self.used += 1;
+        place
+    }
+
+    fn entry(&self, place: usize) -> &Entry<K> {
+        &self.blocks[place / BLOCK].0[place % BLOCK]
+    }
+
+    fn entry_mut(&mut self, place: usize) -> &mut Entry<K> {
+        &mut self.blocks[place / BLOCK].0[place % BLOCK]
     }
 }
 
@@ -111,6 +142,8 @@ pub(crate) struct Keys<K> {
     pages: Vec<Page<K>>,
     /// Pages that have room, the last of them to be filled next.
     roomy: Vec<u32>,
+    /// The page that was the last to become empty. It is kept for what comes next.
+    spare: Option<u32>,
     index: Index,
     hasher: RandomState,
     count: usize,
@@ -118,7 +151,7 @@ pub(crate) struct Keys<K> {
 
 impl<K: Hash + Eq> Keys<K> {
     pub(crate) fn new(hasher: RandomState) -> Self {
-        Keys { pages: Vec::new(), roomy: Vec::new(), index: Index::new(), hasher, count: 0 }
+        Keys { pages: Vec::new(), roomy: Vec::new(), spare: None, index: Index::new(), hasher, count: 0 }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -126,8 +159,7 @@ impl<K: Hash + Eq> Keys<K> {
     }
 
     pub(crate) fn find(&self, hash: u64, key: &K) -> Option<Slot> {
-        let is_it = |slot: &Slot| self.entry(*slot).key.as_ref() == Some(key);
-        self.index.segment(hash).find(hash, is_it).copied()
+        self.index.find(hash, |slot| self.entry(slot).key.as_ref() == Some(key))
     }
 
     /// Makes an entry for a key that has none.
@@ -142,47 +174,45 @@ impl<K: Hash + Eq> Keys<K> {
             }
         };
         let page = &mut self.pages[number as usize];
-        let entry = Entry { key: Some(key), word: 0, next: NONE, prev: NONE };
-        let place = if page.free == NONE {
-            if page.entries.is_empty() {
-                page.entries.reserve_exact(PAGE);
-            }
-            page.entries.push(entry);
-            page.entries.len() - 1
-        } else {
-            let place = page.free as usize;
-            page.free = page.entries[place].next;
-            page.entries[place] = entry;
-            place
-        };
-        page.used += 1;
+        // The first page grows little by little, so that a small queue is small.
+        if number > 0 && page.blocks.is_empty() {
+            page.blocks.reserve_exact(PAGE / BLOCK);
+        }
+        let place = page.take_place();
+        *page.entry_mut(place) = Entry { key: Some(key), word: 0, next: NONE, prev: NONE };
         if usize::from(page.used) == PAGE {
             self.roomy.pop();
         }
         self.count += 1;
         let slot = number << PAGE_BITS | place as u32;
-        self.index.insert(hash, slot, |slot| hash_of(&self.pages, &self.hasher, slot));
+        self.index.insert(hash, slot);
         slot
     }
 
     /// Forgets a key altogether.
     pub(crate) fn remove(&mut self, slot: Slot) {
-        let hash = hash_of(&self.pages, &self.hasher, slot);
-        self.index.remove(hash, slot, |slot| hash_of(&self.pages, &self.hasher, slot));
+        if let Some(key) = self.key(slot) {
+            self.index.remove(self.hasher.hash_one(key), slot);
+        }
         self.count -= 1;
         let number = slot >> PAGE_BITS;
         let place = slot & (PAGE as u32 - 1);
         let page = &mut self.pages[number as usize];
-        let entry = &mut page.entries[place as usize];
+        let next = std::mem::replace(&mut page.free, place);
+        let entry = page.entry_mut(place as usize);
         entry.key = None;
-        entry.next = page.free;
-        page.free = place;
+        entry.next = next;
         if usize::from(page.used) == PAGE {
             self.roomy.push(number);
         }
         page.used -= 1;
-        if page.used == 0 && (self.roomy.len() > 1 || self.count == 0) {
-            *page = Page::new();
+        if page.used == 0 {
+            let spare = self.spare.replace(number).filter(|spare| *spare != number);
+            if let Some(spare) = spare.map(|spare| &mut self.pages[spare as usize])
+                && spare.used == 0
+            {
+                *spare = Page::new();
+            }
         }
     }
 
@@ -193,15 +223,16 @@ impl<K: Hash + Eq> Keys<K> {
     /// Whether there is a key of that number.
     pub(crate) fn holds(&self, slot: Slot) -> bool {
         let page = self.pages.get((slot >> PAGE_BITS) as usize);
-        page.and_then(|page| page.entries.get(slot as usize % PAGE)).is_some_and(|entry| entry.key.is_some())
+        let block = page.and_then(|page| page.blocks.get(slot as usize % PAGE / BLOCK));
+        block.is_some_and(|block| block.0[slot as usize % BLOCK].key.is_some())
     }
 
     pub(crate) fn entry(&self, slot: Slot) -> &Entry<K> {
-        entry(&self.pages, slot)
+        self.pages[(slot >> PAGE_BITS) as usize].entry(slot as usize % PAGE)
     }
 
     pub(crate) fn entry_mut(&mut self, slot: Slot) -> &mut Entry<K> {
-        &mut self.pages[(slot >> PAGE_BITS) as usize].entries[slot as usize % PAGE]
+        self.pages[(slot >> PAGE_BITS) as usize].entry_mut(slot as usize % PAGE)
     }
 
     /// Puts the entry at the end of a ring, and answers with the ring's new head.
@@ -229,67 +260,6 @@ impl<K: Hash + Eq> Keys<K> {
         self.entry_mut(prev).next = next;
         self.entry_mut(next).prev = prev;
         if head == slot { next } else { head }
-    }
-}
-
-fn entry<K>(pages: &[Page<K>], slot: Slot) -> &Entry<K> {
-    &pages[(slot >> PAGE_BITS) as usize].entries[slot as usize % PAGE]
-}
-
-fn hash_of<K: Hash>(pages: &[Page<K>], hasher: &RandomState, slot: Slot) -> u64 {
-    entry(pages, slot).key.as_ref().map_or(0, |key| hasher.hash_one(key))
-}
-
-/// Finds slots by hash.
-///
-/// A table that grows has to move all that is in it, which takes long if it is large, and the queue waits meanwhile. So a
-/// large index is many tables, each of which grows on its own.
-struct Index {
-    segments: Vec<HashTable<Slot>>,
-}
-
-const SEGMENT_BITS: u32 = 10;
-/// How many slots are too many for one table.
-const LARGE: usize = 1 << 16;
-
-impl Index {
-    fn new() -> Self {
-        Index { segments: vec![HashTable::new()] }
-    }
-
-    /// The tables go by the bits in the middle of the hash; a table uses those at both ends.
-    fn number(&self, hash: u64) -> usize {
-        (hash >> 32) as usize & (self.segments.len() - 1)
-    }
-
-    fn segment(&self, hash: u64) -> &HashTable<Slot> {
-        &self.segments[self.number(hash)]
-    }
-
-    fn insert(&mut self, hash: u64, slot: Slot, hash_of: impl Fn(Slot) -> u64) {
-        if self.segments.len() == 1 && self.segments[0].len() >= LARGE {
-            let all = std::mem::take(&mut self.segments[0]);
-            self.segments.resize_with(1 << SEGMENT_BITS, HashTable::new);
-            for slot in all {
-                let hash = hash_of(slot);
-                let number = self.number(hash);
-                self.segments[number].insert_unique(hash, slot, |slot| hash_of(*slot));
-            }
-        }
-        let number = self.number(hash);
-        self.segments[number].insert_unique(hash, slot, |slot| hash_of(*slot));
-    }
-
-    fn remove(&mut self, hash: u64, slot: Slot, hash_of: impl Fn(Slot) -> u64) {
-        let number = self.number(hash);
-        let segment = &mut self.segments[number];
-        if let Ok(found) = segment.find_entry(hash, |candidate| *candidate == slot) {
-            found.remove();
-        }
-        // What a burst has left behind is given back, and not so soon that it would have to be asked for again.
-        if segment.capacity() > 64 && segment.len() < segment.capacity() / 8 {
-            segment.shrink_to(segment.len() * 2, |slot| hash_of(*slot));
-        }
     }
 }
 

@@ -2,7 +2,10 @@
 
 use std::collections::HashMap;
 
+use hashbrown::HashTable;
+
 use super::*;
+use crate::core::index::{LARGE, TABLES};
 
 struct Both {
     keys: Keys<u64>,
@@ -61,8 +64,8 @@ impl Both {
 
     /// Pages that take up memory, and tables' room.
     fn size(&self) -> (usize, usize) {
-        let pages = self.keys.pages.iter().filter(|page| page.entries.capacity() > 0).count();
-        let room = self.keys.index.segments.iter().map(HashTable::capacity).sum();
+        let pages = self.keys.pages.iter().filter(|page| page.blocks.capacity() > 0).count();
+        let room = self.keys.index.tables.iter().map(HashTable::capacity).sum();
         (pages, room)
     }
 }
@@ -99,7 +102,7 @@ fn very_many_keys_are_found_and_their_memory_is_given_back() {
             both.insert(key);
         }
         both.check_all();
-        assert_eq!(both.keys.index.segments.len(), 1 << SEGMENT_BITS);
+        assert_eq!(both.keys.index.tables.len(), TABLES);
         assert_eq!(both.size().0, (count as usize).div_ceil(PAGE), "pages are full before there are more");
         // Those that stay are here and there in the first pages.
         let stays = |key: u64| key < 1_000 && key % 7 == round;
@@ -107,10 +110,10 @@ fn very_many_keys_are_found_and_their_memory_is_given_back() {
         both.check_all();
         let (pages, room) = both.size();
         assert!(pages <= 1_000 / PAGE + 2, "{pages} pages for {} keys", both.keys.len());
-        assert!(room <= 64 << SEGMENT_BITS, "room for {room} in the tables");
+        assert!(room <= 64 * TABLES, "room for {room} in the tables");
     }
     (0..count).for_each(|key| both.remove(key));
-    assert_eq!((both.keys.len(), both.size().0), (0, 0));
+    assert_eq!((both.keys.len(), both.size().0), (0, 1));
 }
 
 #[test]
@@ -159,4 +162,17 @@ fn flags_failures_and_time_share_a_word_without_touching_each_other() {
         entry.set(flag);
     }
     assert_eq!((entry.time(), entry.failures()), (Time::LAST, 0));
+}
+
+/// As large as the keys of objects are, and with as many values that mean nothing.
+enum ObjectKey {
+    _Inline { _length: u8, _bytes: [u8; 46] },
+    _Shared(std::sync::Arc<str>),
+}
+
+#[test]
+fn an_entry_with_the_key_of_an_object_is_one_line_of_the_cache() {
+    assert_eq!((size_of::<ObjectKey>(), size_of::<Entry<ObjectKey>>()), (48, 64));
+    assert_eq!((size_of::<Block<ObjectKey>>(), align_of::<Block<ObjectKey>>()), (BLOCK * 64, 64));
+    assert_eq!(size_of::<Block<String>>(), BLOCK * size_of::<Entry<String>>());
 }

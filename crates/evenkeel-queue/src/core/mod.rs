@@ -4,6 +4,7 @@
 //! each call means for those who wait for keys is for the driver to see afterwards: [`Core::len`], [`Core::next_time`],
 //! [`Core::is_over`] and [`Core::is_drained`] cost nothing.
 
+mod index;
 pub(crate) mod keys;
 pub(crate) mod ready;
 pub(crate) mod time;
