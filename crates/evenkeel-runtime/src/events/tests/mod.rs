@@ -1,0 +1,1 @@
+//! Recorders, broadcasters and sinks, in virtual time.
