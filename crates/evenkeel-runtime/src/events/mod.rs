@@ -43,4 +43,6 @@ pub use selector::{NoEvents, field_selector};
 pub use sink::{EventSink, SinkError, SinkFuture};
 
 #[cfg(test)]
+mod testing;
+#[cfg(test)]
 mod tests;
