@@ -9,6 +9,7 @@ use evenkeel_client::Client;
 use k8s_openapi::api::{core, events};
 use k8s_openapi::jiff::Timestamp;
 use tokio::runtime::Handle;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
@@ -65,6 +66,7 @@ pub(crate) struct Shared {
     pub(crate) tasks: Arc<Tracker>,
     clock: Clock,
     drops: DropLog,
+    invalid: DropLog,
 }
 
 struct State {
@@ -113,10 +115,11 @@ pub struct Stopped;
 impl EventBroadcaster {
     /// A broadcaster to which nobody listens yet.
     pub fn new() -> Self {
-        EventBroadcaster::with_clock(Arc::new(now))
+        EventBroadcaster::with_clock(now)
     }
 
-    pub(crate) fn with_clock(clock: Clock) -> Self {
+    /// One with another clock than the machine's. For tests and simulations in a time of their own.
+    pub fn with_clock(clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
         let state = State {
             is_stopped: false,
             outlets: Vec::new(),
@@ -129,15 +132,11 @@ impl EventBroadcaster {
             state: Mutex::new(state),
             events: Arc::default(),
             tasks: Arc::default(),
-            clock,
+            clock: Arc::new(clock),
             drops: DropLog::default(),
+            invalid: DropLog::default(),
         };
         EventBroadcaster { shared: Arc::new(shared) }
-    }
-
-    /// The same, with another clock than the machine's. For tests and simulations in a time of their own.
-    pub fn clock(clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
-        EventBroadcaster::with_clock(Arc::new(clock))
     }
 
     /// A recorder for the controller of this name.
@@ -283,50 +282,32 @@ impl Shared {
         let controller = &reporter.controller;
         metrics::recorded(controller, event.event_type.as_str());
         self.start();
-        let mut dropped = 0;
-        let is_stopped;
-        {
-            let mut state = self.state();
-            let at = (self.clock)();
-            state.last = at.as_nanosecond().max(state.last.saturating_add(1));
-            let nanoseconds = state.last;
-            let name = |object: &str| event_name(object, nanoseconds, fastrand::u128(..));
-            let Ok(occurrence) = Occurrence::new(event, reporter, at, name) else {
-                drop(state);
-                metrics::dropped(controller, Dropped::Invalid);
-                tracing::warn!(controller, "an event is about an object whose kind is not known, and is not recorded");
-                return;
-            };
-            is_stopped = state.is_stopped;
-            let occurrence = Arc::new(occurrence);
-            state.outlets.retain(|outlet| {
-                let Some(events) = &outlet.events else { return true };
-                let hold = outlet.is_awaited.then(|| self.events.hold());
-                match events.try_send(Queued { occurrence: Arc::clone(&occurrence), hold }) {
-                    Ok(()) => true,
-                    Err(mpsc::error::TrySendError::Full(_)) => {
-                        dropped += 1;
-                        true
-                    }
-                    Err(mpsc::error::TrySendError::Closed(_)) => false,
-                }
-            });
-        }
+        let at = (self.clock)();
+        let nanoseconds = self.state().next_nanosecond(at);
+        let name = |object: &str| event_name(object, nanoseconds, fastrand::u128(..));
+        let Ok(occurrence) = Occurrence::new(event, reporter, at, name) else {
+            metrics::dropped(controller, Dropped::Invalid);
+            if let Some(events) = self.invalid.dropped(1, Instant::now()) {
+                tracing::warn!(
+                    controller,
+                    events,
+                    "events are about objects whose kind is not known, and not recorded"
+                );
+            }
+            return;
+        };
+        let Ok(dropped) = self.state().send(&Arc::new(occurrence), &self.events) else {
+            metrics::dropped(controller, Dropped::Stopped);
+            tracing::debug!(controller, "an event is not recorded: {Stopped}");
+            return;
+        };
         for _ in 0..dropped {
             metrics::dropped(controller, Dropped::Full);
         }
-        if is_stopped {
-            metrics::dropped(controller, Dropped::Stopped);
-            tracing::debug!(controller, "an event is not recorded: {Stopped}");
-        }
         if dropped > 0
-            && let Some(since) = self.drops.dropped(dropped, Instant::now())
+            && let Some(events) = self.drops.dropped(dropped, Instant::now())
         {
-            tracing::warn!(
-                controller,
-                dropped = since,
-                "events are dropped, because they come faster than they are written"
-            );
+            tracing::warn!(controller, events, "events are dropped, because they come faster than they are written");
         }
     }
 
@@ -367,6 +348,36 @@ impl Shared {
 }
 
 impl State {
+    /// One that no other event has had.
+    fn next_nanosecond(&mut self, at: Timestamp) -> i128 {
+        self.last = at.as_nanosecond().max(self.last.saturating_add(1));
+        self.last
+    }
+
+    /// Tells everybody. Answers with how many had no room for it.
+    fn send(&mut self, occurrence: &Arc<Occurrence>, tracker: &Arc<Tracker>) -> Result<usize, Stopped> {
+        if self.is_stopped {
+            return Err(Stopped);
+        }
+        let mut dropped = 0;
+        self.outlets.retain(|outlet| {
+            let Some(events) = &outlet.events else { return true };
+            let hold = outlet.is_awaited.then(|| tracker.hold());
+            match events.try_send(Queued { occurrence: Arc::clone(occurrence), hold }) {
+                Ok(()) => true,
+                Err(TrySendError::Full(_)) => {
+                    dropped += 1;
+                    true
+                }
+                Err(TrySendError::Closed(_)) => {
+                    tracing::warn!("one that listened to events has ended; it hears of no more");
+                    false
+                }
+            }
+        });
+        Ok(dropped)
+    }
+
     /// Adds one that listens; to nothing but the end if it has no queue.
     fn add(&mut self, queue: usize, is_awaited: bool) -> Option<(Inbox, u64)> {
         if self.is_stopped {
@@ -384,7 +395,6 @@ impl State {
 
 /// One that listens to a broadcaster. Dropping this leaves it alone; [`stop`](Self::stop) ends it.
 #[derive(Clone)]
-#[must_use = "it can be dropped, but what does not listen any more can only be told so by this"]
 pub struct Subscription {
     shared: Weak<Shared>,
     id: u64,

@@ -9,18 +9,21 @@ use evenkeel_client::discovery::{DiscoveryError, GroupVersion};
 use k8s_openapi::jiff::Timestamp;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{Id, JoinError, JoinSet};
-use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep, sleep_until};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep, sleep_until, timeout};
 
 use super::book::{Book, Settled, Write};
 use super::delivery::{Delivery, Limits, Outcome, Verdict};
 use super::metrics::{self, Dropped, Failed};
 use super::options::SinkOptions;
-use super::sink::{EventSink, SinkError, SinkEvent, is_passing};
+use super::sink::{EventSink, SinkError, SinkEvent, SinkFuture, is_passing};
 use super::tracker::Hold;
 use super::{EventKey, Occurrence};
 
 /// What tells the time.
 pub(crate) type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+/// How long a call may take. What it was for is tried again after that.
+const CALL: Duration = Duration::from_secs(30);
 
 /// What comes to a sink.
 #[derive(Debug)]
@@ -56,7 +59,8 @@ struct Driver<B: Book> {
     sink: Arc<dyn EventSink<B::Event>>,
     delivery: Delivery<Write<B::Event>>,
     calls: JoinSet<Attempt<B::Event>>,
-    ids: HashMap<Id, EventKey>,
+    /// What the calls are about, and who reports it.
+    ids: HashMap<Id, (EventKey, String)>,
     clock: Clock,
 }
 
@@ -134,8 +138,9 @@ impl<B: Book> Driver<B> {
 
     fn send(&mut self) {
         while let Some((id, write)) = self.delivery.take(Instant::now()) {
+            let controller = write.event.controller().to_owned();
             let call = self.calls.spawn(attempt(Arc::clone(&self.sink), write));
-            self.ids.insert(call.id(), id);
+            self.ids.insert(call.id(), (id, controller));
         }
     }
 
@@ -144,23 +149,22 @@ impl<B: Book> Driver<B> {
             Ok((task, _)) => *task,
             Err(error) => error.id(),
         };
-        let Some(id) = self.ids.remove(&task) else { return };
+        let Some((id, controller)) = self.ids.remove(&task) else { return };
         match ended {
-            Ok((_, attempt)) => self.judge(&id, attempt),
+            Ok((_, attempt)) => self.judge(&id, attempt, &controller),
             Err(error) => {
-                metrics::failed("", Failed::Refused, 1);
+                metrics::failed(&controller, Failed::Refused, 1);
                 tracing::error!(event = ?id, %error, "a sink of events has panicked; the event is lost");
                 self.delivery.done(&id, Verdict::Done, Instant::now());
             }
         }
     }
 
-    fn judge(&mut self, id: &EventKey, attempt: Attempt<B::Event>) {
+    fn judge(&mut self, id: &EventKey, attempt: Attempt<B::Event>, controller: &str) {
         let (now, write) = (Instant::now(), attempt.write);
-        let controller = write.event.controller().to_owned();
         let (settled, verdict) = match attempt.end {
             End::Written(event, verb) => {
-                metrics::written(&controller, verb);
+                metrics::written(controller, verb);
                 self.book.settled(&write.key, Settled::Written(&event));
                 (None, Verdict::Done)
             }
@@ -169,7 +173,7 @@ impl<B: Book> Driver<B> {
                 (Some(write.key), Verdict::Done)
             }
             End::Refused(error) => {
-                metrics::failed(&controller, Failed::Refused, 1);
+                metrics::failed(controller, Failed::Refused, 1);
                 tracing::warn!(event = ?id, %error, "an event is lost, because the server does not accept it");
                 (Some(write.key), Verdict::Done)
             }
@@ -189,9 +193,9 @@ impl<B: Book> Driver<B> {
         }
         match self.delivery.done(id, verdict, now) {
             Outcome::Over => {}
-            Outcome::Again => metrics::retried(&controller),
-            Outcome::Exhausted(write) => self.give_up(id, &write, &controller, Failed::Attempts),
-            Outcome::OutOfTime(write) => self.give_up(id, &write, &controller, Failed::Shutdown),
+            Outcome::Again => metrics::retried(controller),
+            Outcome::Exhausted(write) => self.give_up(id, &write, controller, Failed::Attempts),
+            Outcome::OutOfTime(write) => self.give_up(id, &write, controller, Failed::Shutdown),
         }
     }
 
@@ -206,23 +210,29 @@ impl<B: Book> Driver<B> {
 async fn attempt<E: SinkEvent>(sink: Arc<dyn EventSink<E>>, mut write: Write<E>) -> Attempt<E> {
     let patch = write.patch.clone();
     let end = match patch {
-        None => created(sink.create(&write.event).await, false),
-        Some(patch) if write.exists => match sink.patch(&write.event, &patch).await {
+        None => created(limited(sink.create(&write.event)).await, false),
+        Some(patch) if write.exists => match limited(sink.patch(&write.event, &patch)).await {
             Err(SinkError::NotFound) => {
                 write.event.forget_version();
-                created(sink.create(&write.event).await, true)
+                created(limited(sink.create(&write.event)).await, true)
             }
             written => patched(written),
         },
-        Some(patch) => match sink.create(&write.event).await {
+        Some(patch) => match limited(sink.create(&write.event)).await {
             Err(SinkError::AlreadyExists) => {
                 write.exists = true;
-                patched(sink.patch(&write.event, &patch).await)
+                patched(limited(sink.patch(&write.event, &patch)).await)
             }
             written => created(written, true),
         },
     };
     Attempt { write, end }
+}
+
+/// The answer, or that there was none in time.
+async fn limited<E>(call: SinkFuture<'_, E>) -> Result<E, SinkError> {
+    let late = |_| Err(SinkError::Unavailable { after: None, source: format!("no answer within {CALL:?}").into() });
+    timeout(CALL, call).await.unwrap_or_else(late)
 }
 
 /// If the event counts, one that is there already has yet to learn of it.
@@ -257,13 +267,14 @@ fn every(period: Duration) -> Interval {
 pub(crate) async fn has_new_api(client: &Client, alive: &watch::Receiver<()>, options: &SinkOptions) -> bool {
     let mut alive = alive.clone();
     let new = GroupVersion::gv("events.k8s.io", "v1");
-    for _ in 1..options.attempts {
-        match client.discovery().is_resource_enabled(&new, "events").await {
-            Ok(is_enabled) => return is_enabled,
-            Err(DiscoveryError::Api(error)) if is_passing(&error) => {
+    for _ in 0..options.attempts {
+        match timeout(CALL, client.discovery().is_resource_enabled(&new, "events")).await {
+            Ok(Ok(is_enabled)) => return is_enabled,
+            Err(late) => tracing::debug!(%late, "it is not known yet which API of events the server has"),
+            Ok(Err(DiscoveryError::Api(error))) if is_passing(&error) => {
                 tracing::debug!(%error, "it is not known yet which API of events the server has");
             }
-            Err(error) => {
+            Ok(Err(error)) => {
                 tracing::warn!(%error, "it is not known which API of events the server has; events are written to v1");
                 return false;
             }

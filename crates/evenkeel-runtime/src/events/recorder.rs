@@ -177,7 +177,7 @@ impl RecorderBuilder {
 
     /// Tells the time in place of the machine's clock. A recorder of a broadcaster has the clock of that.
     pub fn clock(mut self, clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
-        self.broadcaster.get_or_insert_with(|| EventBroadcaster::clock(clock));
+        self.broadcaster.get_or_insert_with(|| EventBroadcaster::with_clock(clock));
         self
     }
 

@@ -14,7 +14,8 @@ use super::EventKey;
 
 /// Where events of one API are written: `E` is the `Event` of `v1` or of `events.k8s.io/v1`. A [`Client`] is both.
 ///
-/// It is called for several events at once, and for one event after the other. A call that is not wanted any more is dropped.
+/// It is called for several events at once, and for one event after the other. A call that takes longer than 30 seconds, or is not
+/// wanted any more, is dropped.
 pub trait EventSink<E>: Send + Sync + 'static {
     /// Writes an event that is not there. Answers with what the server made of it.
     fn create<'a>(&'a self, event: &'a E) -> SinkFuture<'a, E>;
@@ -77,8 +78,6 @@ impl From<Error> for SinkError {
 
 /// No server is waited for longer than that.
 const LONGEST: Duration = Duration::from_secs(300);
-/// How long a call may take. The event is tried again after that.
-const CALL: Duration = Duration::from_secs(30);
 
 /// Whether the same call may go better another time: the server is overloaded or broken, there was no answer, or none that can
 /// be understood.
@@ -120,7 +119,7 @@ macro_rules! sink_event {
             fn create<'a>(&'a self, event: &'a $event) -> SinkFuture<'a, $event> {
                 let api = self.api::<$event>().namespace(event.metadata.namespace.as_deref().unwrap_or_default());
                 // What goes wrong is tried again by those who call, without keeping others waiting.
-                let call = api.create(event).with(|request| request.timeout(CALL).max_retries(0));
+                let call = api.create(event).with(|request| request.max_retries(0));
                 Box::pin(async move { typed(call.await) })
             }
 
@@ -128,7 +127,7 @@ macro_rules! sink_event {
                 let api = self.api::<$event>().namespace(event.metadata.namespace.as_deref().unwrap_or_default());
                 let name = event.metadata.name.as_deref().unwrap_or_default();
                 let call = api.patch(name, &Patch::strategic(patch));
-                let call = call.with(|request| request.timeout(CALL).max_retries(0));
+                let call = call.with(|request| request.max_retries(0));
                 Box::pin(async move { typed(call.await) })
             }
         }

@@ -76,7 +76,7 @@ async fn a_flush_does_not_wait_for_what_comes_after_it() {
 fn what_is_recorded_outside_of_a_runtime_waits_for_one() {
     let sink = FakeSink::default();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-    let broadcaster = EventBroadcaster::clock(|| at(0));
+    let broadcaster = EventBroadcaster::with_clock(|| at(0));
     let _ = broadcaster.record_to_core(sink.clone(), SinkOptions::new());
     let recorder = broadcaster.recorder("c").build();
     warn(&recorder, "R", "n");
@@ -112,4 +112,17 @@ async fn a_sink_that_is_behind_loses_events_and_never_memory() {
     }
     recorder.flush().await;
     assert_eq!(sink.stored().len(), 6, "three on their way and three in the queue");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sink_that_never_answers_is_asked_again() {
+    let (before, sink) = (tasks(), FakeSink::default());
+    sink.delay(Some(seconds(86_400)));
+    let recorder = core_recorder(&sink, SinkOptions::new());
+    warn(&recorder, "R", "n");
+    sleep(seconds(45)).await;
+    assert_eq!(sink.calls().len(), 2, "after 30 seconds, and a pause of less than ten");
+    drop(recorder);
+    sleep(seconds(31)).await;
+    assert_eq!(tasks(), before, "and when nobody is left to record, not for longer than that");
 }

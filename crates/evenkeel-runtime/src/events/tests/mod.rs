@@ -28,7 +28,7 @@ fn clock() -> impl Fn() -> Timestamp + Send + Sync + 'static {
 }
 
 fn broadcaster() -> EventBroadcaster {
-    EventBroadcaster::clock(clock())
+    EventBroadcaster::with_clock(clock())
 }
 
 /// Lets everything happen that can happen without time passing.
