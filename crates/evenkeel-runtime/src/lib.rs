@@ -10,6 +10,7 @@
 //!
 //! - [`enqueue`]: handlers that put the keys of objects, of their owners, or of whatever else an object is about, into a
 //!   [`WorkQueue`](evenkeel_queue::WorkQueue).
+//! - [`events`]: [`EventRecorder`], which tells people what a controller does.
 //!
 //! # What it promises
 //!
@@ -20,10 +21,12 @@
 //!
 //! # What it does not do yet
 //!
-//! A builder of controllers, a manager, leader election, events, finalizers and health checks are not built yet.
+//! A builder of controllers, a manager, leader election, finalizers and health checks are not built yet.
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
 pub mod enqueue;
+pub mod events;
 
 pub use enqueue::{Enqueue, enqueue_key, enqueue_owner, enqueue_with};
+pub use events::{EventRecorder, EventType};

@@ -1,0 +1,177 @@
+//! [`Correlator`]: how events of `v1` are put together, counted, and held back.
+//!
+//! ```text
+//!  occurrence ──► aggregate ──► count ──► spam filter ──► create, or patch
+//! ```
+//!
+//! Counting comes before holding back, so that what was held back shows in the count of the next one.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Event, EventSource};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use serde_json::json;
+
+use super::book::{Book, Observed, Settled, Write};
+use super::lru::Lru;
+use super::options::SinkOptions;
+use super::spam::SpamFilter;
+use super::{EventKey, Occurrence};
+
+/// The memory of a sink of `v1`.
+#[derive(Debug)]
+pub(crate) struct Correlator {
+    options: SinkOptions,
+    groups: Lru<Group>,
+    counts: Lru<Counted>,
+    spam: SpamFilter,
+}
+
+/// Similar events.
+#[derive(Debug)]
+struct Group {
+    /// When the last one came.
+    last: Timestamp,
+    /// What told them apart, those that came last at the end.
+    notes: VecDeque<String>,
+}
+
+/// What is known of an event that was seen before.
+#[derive(Clone, Debug)]
+struct Counted {
+    count: i32,
+    first: Option<Time>,
+    name: Option<String>,
+    resource_version: Option<String>,
+}
+
+impl Correlator {
+    pub(crate) fn new(options: &SinkOptions) -> Self {
+        Correlator {
+            groups: Lru::new(options.cache_size),
+            counts: Lru::new(options.cache_size),
+            spam: SpamFilter::new(options),
+            options: options.clone(),
+        }
+    }
+
+    /// The event, and what it is counted as: itself, or one that stands for many.
+    fn aggregate(&mut self, occurrence: &Occurrence) -> (EventKey, Event) {
+        let Some(limit) = self.options.aggregate_at else { return (occurrence.count_key(), core_event(occurrence)) };
+        let (key, note) = self.options.group_of(occurrence);
+        let is_full = self.join(key.clone(), note, limit.max(1), occurrence.at);
+        if !is_full {
+            return (occurrence.count_key(), core_event(occurrence));
+        }
+        let message = Some(self.options.combined_note_of(occurrence));
+        let mut event = Event { message, ..core_event(occurrence) };
+        event.metadata.annotations = None;
+        // An event of its own is known by more texts than a group, so the two cannot be taken for each other; one more makes
+        // that true for groups that somebody else has put together.
+        (EventKey::of(["combined"].into_iter().chain(key.texts())), event)
+    }
+
+    /// Adds to a group. True if it has so many different notes that its events should become one.
+    fn join(&mut self, key: EventKey, note: String, limit: usize, now: Timestamp) -> bool {
+        let age = SignedDuration::try_from(self.options.group_age).unwrap_or(SignedDuration::MAX);
+        let known = self.groups.get(&key).filter(|group| now.duration_since(group.last) <= age);
+        let mut notes = known.map(|group| std::mem::take(&mut group.notes)).unwrap_or_default();
+        notes.retain(|known| *known != note);
+        notes.push_back(note);
+        let is_full = notes.len() >= limit;
+        if is_full {
+            notes.pop_front();
+        }
+        self.groups.put(key, Group { last: now, notes });
+        is_full
+    }
+
+    /// Counts the event. If it was seen before, it goes on under the name that it had then.
+    fn count(&mut self, key: EventKey, mut event: Event) -> Write<Event> {
+        let Some(known) = self.counts.get(&key) else {
+            let new = Counted::of(&event, 1);
+            self.counts.put(key.clone(), new);
+            return Write::create(key, event);
+        };
+        known.count = known.count.saturating_add(1);
+        event.count = Some(known.count);
+        event.first_timestamp.clone_from(&known.first);
+        event.metadata.name.clone_from(&known.name);
+        event.metadata.resource_version.clone_from(&known.resource_version);
+        let patch = json!({
+            "count": event.count,
+            "lastTimestamp": event.last_timestamp,
+            "message": event.message,
+        });
+        Write::patch(key, event, patch)
+    }
+}
+
+impl Book for Correlator {
+    type Event = Event;
+
+    const HAS_SERIES: bool = false;
+
+    /// The second attempt comes at a random time, so that those who failed together do not come back together.
+    fn pause(&self, attempts: u32, chance: f64) -> Duration {
+        if attempts == 1 { self.options.pause.mul_f64(chance.clamp(0.0, 1.0)) } else { self.options.pause }
+    }
+
+    fn observe(&mut self, occurrence: &Occurrence) -> Observed<Event> {
+        let (key, event) = self.aggregate(occurrence);
+        let write = self.count(key, event);
+        if self.spam.accepts(occurrence) { Observed::write(write) } else { Observed::spam() }
+    }
+
+    /// Remembers what the server has. More may have been counted since the write was made; the count does not go back.
+    fn settled(&mut self, key: &EventKey, settled: Settled<'_, Event>) {
+        let Settled::Written(event) = settled else { return };
+        if let Some(known) = self.counts.peek(key) {
+            *known = Counted::of(event, known.count);
+        }
+    }
+}
+
+impl Counted {
+    fn of(event: &Event, least: i32) -> Self {
+        Counted {
+            count: event.count.unwrap_or_default().max(least),
+            first: event.first_timestamp.clone(),
+            name: event.metadata.name.clone(),
+            resource_version: event.metadata.resource_version.clone(),
+        }
+    }
+}
+
+/// The occurrence as an event of `v1` that was seen once.
+fn core_event(occurrence: &Occurrence) -> Event {
+    let reporter = &occurrence.reporter;
+    let now = Time(occurrence.at);
+    Event {
+        metadata: ObjectMeta {
+            name: Some(occurrence.name.clone()),
+            namespace: Some(occurrence.namespace().to_owned()),
+            annotations: (!occurrence.annotations.is_empty()).then(|| occurrence.annotations.clone()),
+            ..ObjectMeta::default()
+        },
+        involved_object: occurrence.regarding.clone(),
+        related: occurrence.related.clone(),
+        action: occurrence.action.clone(),
+        type_: Some(occurrence.event_type.as_str().to_owned()),
+        reason: Some(occurrence.reason.clone()),
+        message: Some(occurrence.note.clone()),
+        count: Some(1),
+        first_timestamp: Some(now.clone()),
+        last_timestamp: Some(now),
+        source: Some(EventSource { component: Some(reporter.controller.clone()), host: reporter.host.clone() }),
+        reporting_component: Some(reporter.controller.clone()),
+        reporting_instance: reporter.host.clone(),
+        ..Event::default()
+    }
+}
+
+#[cfg(test)]
+#[path = "correlator_tests.rs"]
+mod tests;

@@ -1,0 +1,95 @@
+//! A recorder for tests: what it records can be looked at, and no server is needed.
+//!
+//! ```
+//! use evenkeel_runtime::EventType;
+//! use evenkeel_runtime::events::fake;
+//! # fn reconcile(recorder: &evenkeel_runtime::EventRecorder) {
+//! #     let pod = k8s_openapi::api::core::v1::ObjectReference { kind: Some("Pod".into()), ..Default::default() };
+//! #     recorder.event(&pod, EventType::Normal, "Created", "made a pod");
+//! # }
+//!
+//! let (recorder, mut events) = fake::recorder(10);
+//! reconcile(&recorder);
+//! assert_eq!(events.lines(), ["Normal Created made a pod"]);
+//! ```
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::ObjectReference;
+
+use super::broadcaster::{EventBroadcaster, EventWatch};
+use super::{EventRecorder, Occurrence};
+
+/// A recorder that writes to nothing but memory, and what it has recorded: so many events at most. What finds no room is
+/// dropped; nothing ever waits for somebody to look.
+///
+/// With room for none, everything is discarded.
+pub fn recorder(room: usize) -> (EventRecorder, FakeEvents) {
+    let broadcaster = EventBroadcaster::new();
+    // A broadcaster that was just made is not stopped.
+    let events = broadcaster.watch_some(room).ok();
+    (broadcaster.recorder("fake").build(), FakeEvents { events, shows_objects: false, is_verbose: false })
+}
+
+/// What a fake recorder has recorded.
+#[derive(Debug)]
+pub struct FakeEvents {
+    events: Option<EventWatch>,
+    shows_objects: bool,
+    is_verbose: bool,
+}
+
+impl FakeEvents {
+    /// Lines also say what kind of object an event is about.
+    #[must_use]
+    pub fn show_objects(mut self) -> Self {
+        self.shows_objects = true;
+        self
+    }
+
+    /// Lines also say what was done, and what kinds of objects it has to do with.
+    #[must_use]
+    pub fn verbose(mut self) -> Self {
+        self.is_verbose = true;
+        self
+    }
+
+    /// The events that nobody has taken yet.
+    pub fn take(&mut self) -> Vec<Arc<Occurrence>> {
+        std::iter::from_fn(|| self.events.as_mut()?.try_next()).collect()
+    }
+
+    /// The same, a line each: `TYPE REASON note`, and annotations as `map[name:value]` if there are any.
+    pub fn lines(&mut self) -> Vec<String> {
+        self.take().iter().map(|event| self.line(event)).collect()
+    }
+
+    fn line(&self, event: &Occurrence) -> String {
+        let mut line = format!("{} {} {}", event.event_type, event.reason, event.note);
+        if self.is_verbose {
+            let _ = write!(line, " action={}", event.action.as_deref().unwrap_or_default());
+            let _ = write!(line, " regarding{}", Kind(&event.regarding));
+            if let Some(related) = &event.related {
+                let _ = write!(line, " related{}", Kind(related));
+            }
+        }
+        if self.shows_objects {
+            let _ = write!(line, " involvedObject{}", Kind(&event.regarding));
+        }
+        if !event.annotations.is_empty() {
+            let pairs: Vec<String> = event.annotations.iter().map(|(name, value)| format!("{name}:{value}")).collect();
+            let _ = write!(line, " map[{}]", pairs.join(" "));
+        }
+        line
+    }
+}
+
+struct Kind<'a>(&'a ObjectReference);
+
+impl std::fmt::Display for Kind<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let [kind, version] = [&self.0.kind, &self.0.api_version].map(|text| text.as_deref().unwrap_or_default());
+        write!(f, "{{kind={kind},apiVersion={version}}}")
+    }
+}

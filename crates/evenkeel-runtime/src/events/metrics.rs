@@ -1,0 +1,87 @@
+//! What is counted. client-go counts nothing here.
+//!
+//! Everything goes through the facade of the crate `metrics`: install a recorder and it is there. An event that is recorded is
+//! counted once by [`RECORDED`]; what several sinks do with it is counted for each of them.
+//!
+//! | name | labels | what |
+//! |---|---|---|
+//! | [`RECORDED`] | `controller`, `type` | events that were recorded, whatever became of them |
+//! | [`DROPPED`] | `controller`, `reason` | events that were not written by design: `invalid` if they are about nothing, `full` if a sink or a watcher is behind, `spam`, `stopped` |
+//! | [`WRITTEN`] | `controller`, `verb` | writes that the server took: `create` or `patch` |
+//! | [`RETRIED`] | `controller` | writes that failed and are tried again |
+//! | [`FAILED`] | `controller`, `reason` | writes that were given up: `refused` by the server, `attempts` if there were too many of them, `shutdown` if there was no time for another |
+
+use std::sync::Once;
+
+use ::metrics::{Unit, counter, describe_counter};
+
+/// Counts events that were recorded.
+pub const RECORDED: &str = "event_recorder_events_total";
+/// Counts events that nobody tried to write.
+pub const DROPPED: &str = "event_recorder_dropped_total";
+/// Counts writes that the server took.
+pub const WRITTEN: &str = "event_recorder_writes_total";
+/// Counts writes that are tried again.
+pub const RETRIED: &str = "event_recorder_retries_total";
+/// Counts writes that were given up.
+pub const FAILED: &str = "event_recorder_failures_total";
+
+/// Tells the recorder of metrics what they mean. The first event does this by itself; call it if that recorder was installed
+/// later.
+pub fn describe() {
+    describe_counter!(RECORDED, Unit::Count, "Events that were recorded.");
+    describe_counter!(DROPPED, Unit::Count, "Events that nobody tried to write, by reason.");
+    describe_counter!(WRITTEN, Unit::Count, "Writes of events that the server took, by verb.");
+    describe_counter!(RETRIED, Unit::Count, "Writes of events that failed and are tried again.");
+    describe_counter!(FAILED, Unit::Count, "Writes of events that were given up, by reason.");
+}
+
+/// Why nobody tried to write an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dropped {
+    Invalid,
+    Full,
+    Spam,
+    Stopped,
+}
+
+/// Why a write was given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Failed {
+    Refused,
+    Attempts,
+    Shutdown,
+}
+
+pub(crate) fn recorded(controller: &str, event_type: &'static str) {
+    static DESCRIBED: Once = Once::new();
+    DESCRIBED.call_once(describe);
+    counter!(RECORDED, "controller" => controller.to_owned(), "type" => event_type).increment(1);
+}
+
+pub(crate) fn dropped(controller: &str, reason: Dropped) {
+    let reason = match reason {
+        Dropped::Invalid => "invalid",
+        Dropped::Full => "full",
+        Dropped::Spam => "spam",
+        Dropped::Stopped => "stopped",
+    };
+    counter!(DROPPED, "controller" => controller.to_owned(), "reason" => reason).increment(1);
+}
+
+pub(crate) fn written(controller: &str, verb: &'static str) {
+    counter!(WRITTEN, "controller" => controller.to_owned(), "verb" => verb).increment(1);
+}
+
+pub(crate) fn retried(controller: &str) {
+    counter!(RETRIED, "controller" => controller.to_owned()).increment(1);
+}
+
+pub(crate) fn failed(controller: &str, reason: Failed, writes: usize) {
+    let reason = match reason {
+        Failed::Refused => "refused",
+        Failed::Attempts => "attempts",
+        Failed::Shutdown => "shutdown",
+    };
+    counter!(FAILED, "controller" => controller.to_owned(), "reason" => reason).increment(writes as u64);
+}

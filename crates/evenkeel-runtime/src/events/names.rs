@@ -1,0 +1,94 @@
+//! Names for events, and for the machine that they come from.
+
+use std::fmt::Write as _;
+
+/// The name of an event about the object of this name: the object's, and when it happened in hexadecimal nanoseconds. Where
+/// that would be no name for an object, a UUID made of `random`.
+pub(crate) fn event_name(object: &str, nanoseconds: i128, random: u128) -> String {
+    let name = format!("{object}.{nanoseconds:x}");
+    if is_subdomain(&name) { name } else { uuid(random) }
+}
+
+/// What the API takes for the name of an object.
+fn is_subdomain(text: &str) -> bool {
+    let alphanumeric = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    text.len() <= 253
+        && text.split('.').all(|label| {
+            let bytes = label.as_bytes();
+            bytes.first().is_some_and(alphanumeric)
+                && bytes.last().is_some_and(alphanumeric)
+                && bytes.iter().all(|byte| alphanumeric(byte) || *byte == b'-')
+        })
+}
+
+/// A UUID of version 4.
+fn uuid(random: u128) -> String {
+    let bits = random & !(0xf << 76) & !(0x3 << 62) | (0x4 << 76) | (0x2 << 62);
+    let digits = format!("{bits:032x}");
+    let mut text = String::with_capacity(36);
+    for (part, range) in [0..8, 8..12, 12..16, 16..20, 20..32].into_iter().enumerate() {
+        let dash = if part == 0 { "" } else { "-" };
+        let _ = write!(text, "{dash}{}", &digits[range]);
+    }
+    text
+}
+
+/// As much of the text as fits into so many bytes.
+pub(crate) fn cut(text: &str, bytes: usize) -> &str {
+    if text.len() <= bytes {
+        return text;
+    }
+    let end = (0..=bytes).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    &text[..end]
+}
+
+/// What the machine, or the pod, is called.
+pub(crate) fn hostname() -> String {
+    let kernel = || std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
+    let variable = |name: &str| std::env::var(name).ok();
+    [kernel(), variable("HOSTNAME"), variable("COMPUTERNAME")]
+        .into_iter()
+        .flatten()
+        .map(|name| name.trim().to_owned())
+        .find(|name| !name.is_empty())
+        .unwrap_or_else(|| "unknown".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_uuid(name: &str) -> bool {
+        let dashes: Vec<usize> = name.match_indices('-').map(|(at, _)| at).collect();
+        name.len() == 36
+            && dashes == [8, 13, 18, 23]
+            && name.as_bytes()[14] == b'4'
+            && matches!(name.as_bytes()[19], b'8' | b'9' | b'a' | b'b')
+            && is_subdomain(name)
+    }
+
+    #[test]
+    fn ev_003_a_name_is_the_objects_and_the_time_or_a_uuid() {
+        assert_eq!(event_name("test-pod", 105_999_103_295_324_396, 0), "test-pod.178959f726d80ec");
+        assert_eq!(event_name("10.0.0.1", 255, 0), "10.0.0.1.ff");
+        for odd in ["", "Upper", "with space", "a:b", "-a", "é", &"x".repeat(250)] {
+            for random in [0, u128::MAX, 0x0123_4567_89ab_cdef_0123_4567_89ab_cdef] {
+                let name = event_name(odd, 105_999_103_295_324_396, random);
+                assert!(is_uuid(&name), "{odd:?} became {name:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn cutting_leaves_whole_characters() {
+        assert_eq!(cut("abc", 3), "abc");
+        assert_eq!(cut("abcd", 3), "abc");
+        assert_eq!(cut("aéé", 4), "aé");
+        assert_eq!(cut("é", 1), "");
+    }
+
+    #[test]
+    fn the_machine_has_a_name() {
+        assert!(!hostname().is_empty());
+    }
+}

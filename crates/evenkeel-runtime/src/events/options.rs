@@ -1,0 +1,208 @@
+//! [`SinkOptions`]: how events are counted, put together, held back and delivered.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{EventKey, Occurrence};
+
+/// How a sink counts, puts together, holds back and delivers events. The defaults are client-go's.
+///
+/// ```
+/// use std::time::Duration;
+/// use evenkeel_runtime::events::{EventKey, SinkOptions};
+///
+/// let options = SinkOptions::new()
+///     .spam_filter(10, Duration::from_secs(60))
+///     .spam_key(|event| EventKey::of([event.regarding.uid.as_deref().unwrap_or_default(), &event.reason]))
+///     .no_aggregation();
+/// ```
+#[derive(Clone)]
+#[must_use = "options do nothing by themselves"]
+pub struct SinkOptions {
+    pub(crate) queue: usize,
+    pub(crate) concurrency: usize,
+    pub(crate) attempts: u32,
+    pub(crate) pause: Duration,
+    pub(crate) cache_size: usize,
+    pub(crate) spam: Option<Spam>,
+    pub(crate) aggregate_at: Option<usize>,
+    pub(crate) group_age: Duration,
+    pub(crate) refresh_every: Duration,
+    pub(crate) finish_after: Duration,
+    group_by: Option<Arc<GroupBy>>,
+    combined_note: Option<Arc<CombinedNote>>,
+    spam_key: Option<Arc<SpamKey>>,
+}
+
+type GroupBy = dyn Fn(&Occurrence) -> (EventKey, String) + Send + Sync;
+type CombinedNote = dyn Fn(&Occurrence) -> String + Send + Sync;
+type SpamKey = dyn Fn(&Occurrence) -> EventKey + Send + Sync;
+
+/// What a bucket of the spam filter holds, and how long a token takes to come back.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Spam {
+    pub(crate) burst: u32,
+    pub(crate) refill: Duration,
+}
+
+impl SinkOptions {
+    /// The defaults.
+    pub fn new() -> Self {
+        SinkOptions {
+            queue: 1000,
+            concurrency: 8,
+            attempts: 12,
+            pause: Duration::from_secs(10),
+            cache_size: 4096,
+            spam: Some(Spam { burst: 25, refill: Duration::from_secs(300) }),
+            aggregate_at: Some(10),
+            group_age: Duration::from_secs(600),
+            refresh_every: Duration::from_secs(30 * 60),
+            finish_after: Duration::from_secs(6 * 60),
+            group_by: None,
+            combined_note: None,
+            spam_key: None,
+        }
+    }
+
+    /// How many events may wait for the sink to look at them: 1000. Those that find no room are dropped and counted. As many
+    /// different ones again may be on their way to the server.
+    pub fn queue(mut self, events: usize) -> Self {
+        self.queue = events.max(1);
+        self
+    }
+
+    /// How many events are written at the same time: 8. Those of one object of the API are always written one after the other.
+    pub fn concurrency(mut self, calls: usize) -> Self {
+        self.concurrency = calls.max(1);
+        self
+    }
+
+    /// How often it is tried to write an event: 12 times.
+    pub fn attempts(mut self, attempts: u32) -> Self {
+        self.attempts = attempts.max(1);
+        self
+    }
+
+    /// How long to wait between attempts: 10 seconds, or longer if the server asks for that.
+    pub fn pause(mut self, pause: Duration) -> Self {
+        self.pause = pause;
+        self
+    }
+
+    /// How many groups, counted events and buckets of the spam filter are remembered, each: 4096. Those that have not been
+    /// used for longest are forgotten.
+    pub fn cache_size(mut self, entries: usize) -> Self {
+        self.cache_size = entries.max(1);
+        self
+    }
+
+    /// How many writes about one object are let through at once, and how long each takes to be granted again: 25, and 300
+    /// seconds. What is held back is counted, and shows in the count of the next one that is let through.
+    pub fn spam_filter(mut self, burst: u32, refill: Duration) -> Self {
+        self.spam = Some(Spam { burst, refill });
+        self
+    }
+
+    /// Everything is let through.
+    pub fn no_spam_filter(mut self) -> Self {
+        self.spam = None;
+        self
+    }
+
+    /// What shares a bucket of the spam filter, in place of [`Occurrence::spam_key`]. It is called by the task that writes, and
+    /// must not block it.
+    pub fn spam_key(mut self, key: impl Fn(&Occurrence) -> EventKey + Send + Sync + 'static) -> Self {
+        self.spam_key = Some(Arc::new(key));
+        self
+    }
+
+    /// With how many different notes similar events become one: 10. Of `v1` only; with `events.k8s.io` similar ones are a
+    /// series from the second on.
+    pub fn aggregate_at(mut self, notes: usize) -> Self {
+        self.aggregate_at = Some(notes);
+        self
+    }
+
+    /// Similar events stay by themselves.
+    pub fn no_aggregation(mut self) -> Self {
+        self.aggregate_at = None;
+        self
+    }
+
+    /// How long after the last of its events a group of similar ones is forgotten: 600 seconds.
+    pub fn group_age(mut self, age: Duration) -> Self {
+        self.group_age = age;
+        self
+    }
+
+    /// What makes events similar, and what makes them different nevertheless, in place of [`Occurrence::group_key`] and the note.
+    /// Called like [`spam_key`](Self::spam_key).
+    pub fn group_by(mut self, group: impl Fn(&Occurrence) -> (EventKey, String) + Send + Sync + 'static) -> Self {
+        self.group_by = Some(Arc::new(group));
+        self
+    }
+
+    /// What an event says that stands for similar ones, in place of `(combined from similar events): ` and the note of the last.
+    /// Called like [`spam_key`](Self::spam_key).
+    pub fn combined_note(mut self, note: impl Fn(&Occurrence) -> String + Send + Sync + 'static) -> Self {
+        self.combined_note = Some(Arc::new(note));
+        self
+    }
+
+    /// How often a series that goes on is written again, so that the server does not forget it: every 30 minutes. Of
+    /// `events.k8s.io` only.
+    pub fn refresh_every(mut self, period: Duration) -> Self {
+        self.refresh_every = period.max(Duration::from_secs(1));
+        self
+    }
+
+    /// After how long a series of which nothing was heard is over, and the next event begins a new one: 6 minutes. Of
+    /// `events.k8s.io` only.
+    pub fn finish_after(mut self, silence: Duration) -> Self {
+        self.finish_after = silence.max(Duration::from_secs(1));
+        self
+    }
+
+    pub(crate) fn spam_key_of(&self, occurrence: &Occurrence) -> EventKey {
+        self.spam_key.as_ref().map_or_else(|| occurrence.spam_key(), |key| key(occurrence))
+    }
+
+    pub(crate) fn group_of(&self, occurrence: &Occurrence) -> (EventKey, String) {
+        match &self.group_by {
+            Some(group) => group(occurrence),
+            None => (occurrence.group_key(), occurrence.note.clone()),
+        }
+    }
+
+    pub(crate) fn combined_note_of(&self, occurrence: &Occurrence) -> String {
+        match &self.combined_note {
+            Some(note) => note(occurrence),
+            None => format!("(combined from similar events): {}", occurrence.note),
+        }
+    }
+}
+
+impl Default for SinkOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for SinkOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SinkOptions")
+            .field("queue", &self.queue)
+            .field("concurrency", &self.concurrency)
+            .field("attempts", &self.attempts)
+            .field("pause", &self.pause)
+            .field("cache_size", &self.cache_size)
+            .field("spam", &self.spam)
+            .field("aggregate_at", &self.aggregate_at)
+            .field("group_age", &self.group_age)
+            .field("refresh_every", &self.refresh_every)
+            .field("finish_after", &self.finish_after)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,76 @@
+//! [`field_selector`]: finding the events about an object.
+
+use evenkeel_core::FieldSelector;
+use evenkeel_core::selector::FieldOperator;
+use kube_core::{GroupVersion, GroupVersionKind};
+
+/// There are no events in this version of this group.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{group_version} has no events; v1, events.k8s.io/v1 and events.k8s.io/v1beta1 do")]
+#[non_exhaustive]
+pub struct NoEvents {
+    /// What was asked for.
+    pub group_version: String,
+}
+
+/// Selects the events about an object, in the words of the API that the events are read from. What is empty or not given is not
+/// asked for.
+///
+/// ```
+/// use evenkeel_client::discovery::{GroupVersion, GroupVersionKind};
+/// use evenkeel_runtime::events::field_selector;
+///
+/// let pod = GroupVersionKind::gvk("", "v1", "Pod");
+/// let selector = field_selector(&GroupVersion::gv("events.k8s.io", "v1"), &pod, "web-0", "").unwrap();
+/// assert_eq!(selector.to_string(), "regarding.apiVersion=v1,regarding.kind=Pod,regarding.name=web-0");
+/// ```
+pub fn field_selector(
+    events: &GroupVersion,
+    object: &GroupVersionKind,
+    name: &str,
+    uid: &str,
+) -> Result<FieldSelector, NoEvents> {
+    let prefix = match (events.group.as_str(), events.version.as_str()) {
+        ("events.k8s.io", "v1" | "v1beta1") => "regarding",
+        ("", "v1") => "involvedObject",
+        _ => return Err(NoEvents { group_version: events.api_version() }),
+    };
+    let api_version = match object.group.as_str() {
+        "" => object.version.clone(),
+        group => format!("{group}/{}", object.version),
+    };
+    let mut selector = FieldSelector::everything();
+    for (field, value) in [("name", name), ("kind", &object.kind), ("apiVersion", &api_version), ("uid", uid)] {
+        if value.is_empty() {
+            continue;
+        }
+        // These are fields that a selector can have; there is nothing to refuse.
+        if let Ok(more) = selector.clone().and(format!("{prefix}.{field}"), FieldOperator::Equals, value) {
+            selector = more;
+        }
+    }
+    Ok(selector)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn en_016_events_are_found_by_what_they_are_about() {
+        let pod = GroupVersionKind::gvk("", "v1", "Pod");
+        let text = |group: &str, version: &str, kind: &GroupVersionKind, name: &str, uid: &str| {
+            field_selector(&GroupVersion::gv(group, version), kind, name, uid).map(|selector| selector.to_string())
+        };
+        let new = "regarding.apiVersion=v1,regarding.kind=Pod,regarding.name=n,regarding.uid=u";
+        assert_eq!(text("events.k8s.io", "v1", &pod, "n", "u").as_deref(), Ok(new));
+        assert_eq!(text("events.k8s.io", "v1beta1", &pod, "n", "u").as_deref(), Ok(new));
+        assert_eq!(
+            text("", "v1", &GroupVersionKind::gvk("apps", "v1", "Deployment"), "n", "").as_deref(),
+            Ok("involvedObject.apiVersion=apps/v1,involvedObject.kind=Deployment,involvedObject.name=n")
+        );
+        assert_eq!(text("", "v1", &GroupVersionKind::gvk("", "", ""), "", "u").as_deref(), Ok("involvedObject.uid=u"));
+        let unknown = text("apps", "v1", &pod, "n", "u").unwrap_err();
+        assert_eq!(unknown, NoEvents { group_version: "apps/v1".into() });
+    }
+}

@@ -1,0 +1,182 @@
+//! [`Series`]: how events of `events.k8s.io/v1` that are alike become one with a count.
+//!
+//! The first is written. The second makes it a series, which is written too. Those that follow are counted here, and the count
+//! is written every now and then while the series goes on, when nothing was heard of it for a while, and at the end.
+
+use std::time::Duration;
+
+use k8s_openapi::api::events::v1::{Event, EventSeries};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use serde_json::json;
+
+use super::book::{Book, Observed, Settled, Write};
+use super::lru::Lru;
+use super::names::cut;
+use super::options::SinkOptions;
+use super::spam::SpamFilter;
+use super::{EventKey, Occurrence};
+
+/// How long a word may be that the server takes, and how long a note.
+const WORD_MAX: usize = 128;
+const NOTE_MAX: usize = 1024;
+
+/// The memory of a sink of `events.k8s.io/v1`.
+#[derive(Debug)]
+pub(crate) struct Series {
+    options: SinkOptions,
+    entries: Lru<Entry>,
+    spam: SpamFilter,
+}
+
+/// An event that may happen again.
+#[derive(Debug)]
+struct Entry {
+    event: Event,
+    /// When it was seen last.
+    last: Timestamp,
+    /// How many of them somebody has been asked to write.
+    written: i32,
+    /// How many there were when it was taken to be over.
+    finishing: Option<i32>,
+}
+
+impl Series {
+    pub(crate) fn new(options: &SinkOptions) -> Self {
+        Series { entries: Lru::new(options.cache_size), spam: SpamFilter::new(options), options: options.clone() }
+    }
+
+    fn begin(&mut self, key: EventKey, occurrence: &Occurrence) -> Observed<Event> {
+        if !self.spam.accepts(occurrence) {
+            return Observed::spam();
+        }
+        let event = new_event(occurrence);
+        let entry = Entry { event: event.clone(), last: occurrence.at, written: 1, finishing: None };
+        let mut observed = Observed::write(Write::create(key.clone(), event));
+        if let Some((key, mut forgotten)) = self.entries.put(key, entry) {
+            observed.writes.extend(forgotten.write_if_behind(&key));
+        }
+        observed
+    }
+}
+
+impl Entry {
+    fn count(&self) -> i32 {
+        self.event.series.as_ref().map_or(1, |series| series.count)
+    }
+
+    /// One more.
+    fn add(&mut self, at: Timestamp) {
+        let count = self.count().saturating_add(1);
+        self.event.series = Some(EventSeries { count, last_observed_time: MicroTime(at) });
+        self.last = self.last.max(at);
+    }
+
+    /// The series as it is now. None if it is no series.
+    fn write(&mut self, key: &EventKey) -> Option<Write<Event>> {
+        let series = self.event.series.as_ref()?;
+        self.written = series.count;
+        let patch = json!({"series": {"count": series.count, "lastObservedTime": series.last_observed_time}});
+        Some(Write::patch(key.clone(), self.event.clone(), patch))
+    }
+
+    fn write_if_behind(&mut self, key: &EventKey) -> Option<Write<Event>> {
+        if self.written < self.count() { self.write(key) } else { None }
+    }
+}
+
+impl Book for Series {
+    type Event = Event;
+
+    const HAS_SERIES: bool = true;
+
+    fn pause(&self, _attempts: u32, chance: f64) -> Duration {
+        self.options.pause.mul_f64(1.0 + 0.25 * chance.clamp(0.0, 1.0))
+    }
+
+    fn observe(&mut self, occurrence: &Occurrence) -> Observed<Event> {
+        let key = occurrence.series_key();
+        let Some(entry) = self.entries.get(&key) else { return self.begin(key, occurrence) };
+        let is_first_of_series = entry.event.series.is_none();
+        entry.add(occurrence.at);
+        if !is_first_of_series {
+            return Observed::counted();
+        }
+        if !self.spam.accepts(occurrence) {
+            return Observed::spam();
+        }
+        let write = self.entries.peek(&key).and_then(|entry| entry.write(&key));
+        write.map_or_else(Observed::counted, Observed::write)
+    }
+
+    /// Forgets what is over, unless it has gone on meanwhile. What could not be written is kept for the next time.
+    fn settled(&mut self, key: &EventKey, settled: Settled<'_, Event>) {
+        let Some(entry) = self.entries.peek(key) else { return };
+        let is_over = entry.finishing.take() == Some(entry.count());
+        match settled {
+            Settled::Written(_) | Settled::Refused if is_over => drop(self.entries.remove(key)),
+            Settled::Written(event) => {
+                entry.event.metadata.resource_version.clone_from(&event.metadata.resource_version);
+            }
+            Settled::Refused | Settled::GivenUp => {}
+        }
+    }
+
+    fn refresh(&mut self) -> Vec<Write<Event>> {
+        let keys = self.entries.keys();
+        keys.iter().filter_map(|key| self.entries.peek(key)?.write(key)).collect()
+    }
+
+    fn finish(&mut self, now: Timestamp) -> Vec<Write<Event>> {
+        let silence = SignedDuration::try_from(self.options.finish_after).unwrap_or(SignedDuration::MAX);
+        let mut writes = Vec::new();
+        for key in self.entries.keys() {
+            let Some(entry) = self.entries.peek(&key) else { continue };
+            if now.duration_since(entry.last) <= silence {
+                continue;
+            }
+            match entry.write(&key) {
+                Some(write) => {
+                    entry.finishing = Some(entry.count());
+                    writes.push(write);
+                }
+                None => drop(self.entries.remove(&key)),
+            }
+        }
+        writes
+    }
+
+    fn unwritten(&mut self) -> Vec<Write<Event>> {
+        let keys = self.entries.keys();
+        keys.iter().filter_map(|key| self.entries.peek(key)?.write_if_behind(key)).collect()
+    }
+}
+
+/// The occurrence as an event of `events.k8s.io/v1`. What is longer than the server takes is cut: half a note is better than no
+/// event.
+fn new_event(occurrence: &Occurrence) -> Event {
+    let word = |text: &str| Some(cut(text, WORD_MAX).to_owned());
+    let reporter = &occurrence.reporter;
+    Event {
+        metadata: ObjectMeta {
+            name: Some(occurrence.name.clone()),
+            namespace: Some(occurrence.namespace().to_owned()),
+            annotations: (!occurrence.annotations.is_empty()).then(|| occurrence.annotations.clone()),
+            ..ObjectMeta::default()
+        },
+        event_time: Some(MicroTime(occurrence.at)),
+        type_: Some(occurrence.event_type.as_str().to_owned()),
+        reason: word(&occurrence.reason),
+        action: word(occurrence.action()),
+        note: Some(cut(&occurrence.note, NOTE_MAX).to_owned()),
+        regarding: Some(occurrence.regarding.clone()),
+        related: occurrence.related.clone(),
+        reporting_controller: Some(reporter.controller.clone()),
+        reporting_instance: word(&reporter.instance),
+        ..Event::default()
+    }
+}
+
+#[cfg(test)]
+#[path = "series_tests.rs"]
+mod tests;

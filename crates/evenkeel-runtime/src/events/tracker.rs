@@ -1,0 +1,68 @@
+//! [`Tracker`]: who is not done yet.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+/// Hands out numbered [holds](Hold), and knows when those that were handed out before some moment are gone.
+#[derive(Debug, Default)]
+pub(crate) struct Tracker {
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    next: u64,
+    held: BTreeSet<u64>,
+}
+
+/// As long as it is there, something is not done.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    tracker: Arc<Tracker>,
+    number: u64,
+}
+
+impl Tracker {
+    pub(crate) fn hold(self: &Arc<Self>) -> Hold {
+        let mut state = self.state();
+        let number = state.next;
+        state.next += 1;
+        state.held.insert(number);
+        Hold { tracker: Arc::clone(self), number }
+    }
+
+    /// The number of the next hold: all that were handed out until now have a smaller one.
+    pub(crate) fn mark(&self) -> u64 {
+        self.state().next
+    }
+
+    /// How many of those before the mark are there.
+    pub(crate) fn held_before(&self, mark: u64) -> usize {
+        self.state().held.range(..mark).count()
+    }
+
+    /// Waits until those before the mark are gone.
+    pub(crate) async fn released(&self, mark: u64) {
+        loop {
+            let changed = self.changed.notified();
+            if self.state().held.first().is_none_or(|first| *first >= mark) {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.tracker.state().held.remove(&self.number);
+        self.tracker.changed.notify_waiters();
+    }
+}
