@@ -245,9 +245,9 @@ async fn work_off(queue: &WorkQueue<ObjectKey>, keys: &[ObjectKey], workers: u32
 }
 
 async fn time(count: u32, work: impl AsyncFnOnce() -> Outcome) -> Result<Costs, Failure> {
-    let (cpu, begin) = (processor_nanos()?, Instant::now());
+    let (cpu, begin) = (processor_nanos()?, TokioClock.now());
     work().await?;
-    let passed = begin.elapsed().as_nanos() as u64;
+    let passed = TokioClock.now().duration_since(begin).as_nanos() as u64;
     let cpu_ns_per_key = per_key(processor_nanos()?.saturating_sub(cpu), count);
     Ok(Costs::Time { ns_per_key: per_key(passed, count), cpu_ns_per_key })
 }
@@ -310,7 +310,7 @@ struct Manual {
 
 impl Default for Manual {
     fn default() -> Self {
-        Manual { begun: Instant::now(), passed: Arc::default() }
+        Manual { begun: TokioClock.now(), passed: Arc::default() }
     }
 }
 
