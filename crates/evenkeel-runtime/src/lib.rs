@@ -8,6 +8,7 @@
 //!
 //! # What it is for
 //!
+//! - [`election`]: one leader among many replicas, with a lease that ends before anybody else's can begin.
 //! - [`enqueue`]: handlers that put the keys of objects, of their owners, or of whatever else an object is about, into a
 //!   [`WorkQueue`](evenkeel_queue::WorkQueue).
 //!
@@ -20,10 +21,12 @@
 //!
 //! # What it does not do yet
 //!
-//! A builder of controllers, a manager, leader election, events, finalizers and health checks are not built yet.
+//! A builder of controllers, a manager, events, finalizers and health checks are not built yet.
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
+pub mod election;
 pub mod enqueue;
 
+pub use election::{LeaderElector, Lease};
 pub use enqueue::{Enqueue, enqueue_key, enqueue_owner, enqueue_with};
