@@ -79,7 +79,8 @@ pub(crate) enum Answer {
 pub(crate) struct Term {
     /// The number that grows with each term.
     pub(crate) number: i32,
-    acquired: Timestamp,
+    /// When it began, by the wall clock. With the number, this is how a term is recognised.
+    pub(crate) acquired: Timestamp,
 }
 
 /// Why a leader no longer leads.

@@ -33,6 +33,8 @@ mod identity;
 mod leadership;
 mod lock;
 pub mod metrics;
+#[cfg(test)]
+mod model_tests;
 mod record;
 
 pub use self::config::{ConfigError, JITTER, LEASE_DURATION, RENEW_DEADLINE, RETRY_PERIOD, STOP_GRACE};
