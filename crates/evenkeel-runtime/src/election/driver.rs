@@ -122,6 +122,10 @@ impl Keeper {
                             has_left = true;
                             pending = None;
                             if lease.is_some() && kept.lost.is_none() {
+                                // The work knows the time as well as we do, and may have been faster.
+                                let now = Instant::now().into_std();
+                                let is_over = core.valid_until().is_none_or(|until| now >= until);
+                                kept.lost = is_over.then_some(LostReason::Expired);
                                 metrics.leads(false);
                                 info!(lease = %self.lock.describe(), identity = %self.identity, "stopped leading");
                                 self.tell("stopped leading");
@@ -215,8 +219,8 @@ impl Keeper {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "the rim: the core writes this into records and never looks at it")]
-fn wall_clock() -> Timestamp {
+#[expect(clippy::disallowed_methods, reason = "the rim: this is written for others to read and decides nothing")]
+pub(super) fn wall_clock() -> Timestamp {
     Timestamp::now()
 }
 

@@ -3,6 +3,7 @@
 //! - [`LeaderElector`]: takes part in an election, and runs something while it leads.
 //! - [`Lease`]: one term of leading: whether it lasts, when it ends, and its number.
 //! - [`Lock`] and [`LeaseLock`]: where the record of who leads is kept.
+//! - [`LeaseCandidate`]: standing for an election in which the API server chooses.
 //! - [`ElectionHealth`]: a health check.
 //! - [`metrics`]: what is reported, under client-go's names.
 //!
@@ -24,9 +25,16 @@
 //! A leader counts from when it *sent* the renewal, not from when it heard that it succeeded. So whatever the network does with the
 //! request or the answer, its time is over first.
 
+mod candidate;
 mod config;
+#[cfg(test)]
+mod config_tests;
 mod core;
+#[cfg(test)]
+mod core_tests;
 mod driver;
+#[cfg(test)]
+mod driver_tests;
 mod elector;
 mod health;
 mod identity;
@@ -37,6 +45,7 @@ pub mod metrics;
 mod model_tests;
 mod record;
 
+pub use self::candidate::{CandidateError, LeaseCandidate};
 pub use self::config::{ConfigError, JITTER, LEASE_DURATION, RENEW_DEADLINE, RETRY_PERIOD, STOP_GRACE};
 pub use self::core::LostReason;
 pub use driver::ElectionEvent;
