@@ -54,12 +54,6 @@ pub(super) struct Keeper {
     pub(super) stop: watch::Receiver<bool>,
 }
 
-/// How it ended.
-#[derive(Debug, PartialEq)]
-pub(super) struct Kept {
-    pub(super) lost: Option<LostReason>,
-}
-
 type Pending = Pin<Box<dyn Future<Output = (u64, Answer)> + Send>>;
 
 /// Shows that nobody leads when the keeper ends, however it ends.
@@ -72,14 +66,16 @@ impl Drop for Leading<'_> {
 }
 
 impl Keeper {
-    pub(super) async fn keep(mut self) -> Kept {
+    /// Says why the lease was lost, if it was.
+    pub(super) async fn keep(mut self) -> Option<LostReason> {
         let metrics = self.metrics.clone();
         let _reset = Leading(&metrics);
-        let mut kept = Kept { lost: None };
+        let mut lost = None;
         let mut lease: Option<Lease> = None;
         let mut pending: Option<Pending> = None;
-        let (mut has_left, mut is_stopping) = (false, false);
-        let Some(mut core) = self.core.take() else { return kept };
+        // The work is over; somebody has asked to stop; the core has been told to leave.
+        let (mut has_left, mut is_stopping, mut is_leaving) = (false, false, false);
+        let Some(mut core) = self.core.take() else { return lost };
         let (mut slow_paths, mut leader) = (core.slow_paths(), None);
         core.begin(Instant::now().into_std());
         loop {
@@ -109,7 +105,7 @@ impl Keeper {
                         lease.end(Ending::Lost { at: Instant::now(), why: why.clone() });
                     }
                     self.tell("stopped leading");
-                    kept.lost = Some(why);
+                    lost = Some(why);
                 }
                 Do::Over { released } => {
                     debug!(lease = %self.lock.describe(), released, "left the election");
@@ -120,23 +116,26 @@ impl Keeper {
                         biased;
                         _ = &mut self.left, if !has_left => {
                             has_left = true;
-                            pending = None;
-                            if lease.is_some() && kept.lost.is_none() {
+                            if let (Some(lease), None) = (&lease, &lost) {
                                 // The work knows the time as well as we do, and may have been faster.
-                                let now = Instant::now().into_std();
-                                let is_over = core.valid_until().is_none_or(|until| now >= until);
-                                kept.lost = is_over.then_some(LostReason::Expired);
+                                lost = lease.has_expired().then_some(LostReason::Expired);
                                 metrics.leads(false);
                                 info!(lease = %self.lock.describe(), identity = %self.identity, "stopped leading");
                                 self.tell("stopped leading");
                             }
-                            core.leave(Instant::now().into_std());
+                            if !is_leaving {
+                                is_leaving = true;
+                                pending = None;
+                                core.leave(Instant::now().into_std());
+                            }
                         }
                         () = stopped(&mut self.stop), if !is_stopping => {
                             is_stopping = true;
                             match &lease {
                                 Some(lease) => lease.end(Ending::Asked { at: Instant::now() }),
+                                None if is_leaving => {}
                                 None => {
+                                    is_leaving = true;
                                     pending = None;
                                     core.leave(Instant::now().into_std());
                                 }
@@ -155,7 +154,7 @@ impl Keeper {
             }
         }
         *self.core = Some(core);
-        kept
+        lost
     }
 
     fn send(&self, call: Call) -> Pending {

@@ -357,7 +357,7 @@ impl LeaderElector {
         };
         drop(leave);
         // Fails if the runtime is shutting down. Then the lease was not given back, and nobody is there to hear of it.
-        let lost = keeper.await.ok().and_then(|kept| kept.lost);
+        let lost = keeper.await.ok().flatten();
         match lost {
             Some(why) => Err(ElectionError::Lost { lease: name, identity: self.identity.clone(), why }),
             None => Ok(Ended { led: true, output }),

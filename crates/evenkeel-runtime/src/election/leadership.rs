@@ -112,6 +112,12 @@ impl Lease {
         }
     }
 
+    /// Whether the time is over for which the lease was last renewed.
+    pub(super) fn has_expired(&self) -> bool {
+        let state = self.term.state.borrow();
+        Instant::now() >= state.valid_until
+    }
+
     pub(super) fn state(&self) -> State {
         self.term.state.borrow().clone()
     }
@@ -122,9 +128,12 @@ impl Lease {
 
     pub(super) fn renewed(&self, sent: Instant, valid_until: Instant) {
         self.term.state.send_if_modified(|state| {
-            let news = state.valid_until != valid_until;
-            (state.renewed, state.valid_until) = (sent, valid_until);
-            news
+            // Somebody may have been told already that the term is over. It stays over, though it need not have been.
+            let is_in_time = Instant::now() < state.valid_until;
+            if is_in_time {
+                (state.renewed, state.valid_until) = (sent, valid_until);
+            }
+            is_in_time
         });
     }
 
