@@ -204,7 +204,7 @@ async fn le_017_a_lease_that_was_taken_by_hand_ends_the_term() {
         .await;
     let error = ended.unwrap_err();
     assert!(matches!(&error, ElectionError::Lost { why: LostReason::Taken { by }, .. } if by == "thief"));
-    assert_eq!(error.to_string(), "leader election lost: the lease default/x of me was taken by thief");
+    assert_eq!(error.to_string(), "leader election lost: the lease default/x of me was taken by \"thief\"");
     assert_eq!(lease(&client, "x").await.spec.unwrap().holder_identity.as_deref(), Some("thief"));
 }
 

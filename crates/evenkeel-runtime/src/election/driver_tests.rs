@@ -254,6 +254,13 @@ async fn le_020_stopping_tells_the_work_and_renews_until_it_has_ended() {
 #[tokio::test(start_paused = true)]
 async fn le_020_work_that_does_not_end_when_stopped_is_dropped() {
     let lock = FakeLock::default();
+    let endless = elector(&lock).stop_grace(Duration::MAX);
+    let handle = endless.handle();
+    let run = endless.run(|_| async move {
+        handle.stop();
+        std::future::pending::<()>().await;
+    });
+    assert!(timeout(secs(1_000), run).await.is_err(), "for as long as it was told");
     let elector = elector(&lock).stop_grace(secs(4));
     let handle = elector.handle();
     let started = Instant::now();

@@ -101,8 +101,8 @@ fn describe(why: &LostReason) -> String {
     match why {
         LostReason::Expired => "was not renewed in time".to_owned(),
         LostReason::Taken { by } if by.is_empty() => "was cleared by somebody else".to_owned(),
-        LostReason::Taken { by } => format!("was taken by {by}"),
-        LostReason::EndOfTerm { preferred } => format!("goes to {preferred}, whom the election prefers"),
+        LostReason::Taken { by } => format!("was taken by {by:?}"),
+        LostReason::EndOfTerm { preferred } => format!("goes to {preferred:?}, whom the election prefers"),
     }
 }
 
@@ -373,7 +373,7 @@ impl LeaderElector {
             let grace = self.timing.grace();
             let end = state.valid_until + grace;
             let end = match state.ending {
-                Some(Ending::Asked { at }) => end.min(at + self.stop_grace),
+                Some(Ending::Asked { at }) => at.checked_add(self.stop_grace).map_or(end, |stop| stop.min(end)),
                 Some(Ending::Lost { at, why: LostReason::Taken { .. } }) => end.min(at + grace),
                 _ => end,
             };
@@ -421,7 +421,7 @@ impl Shared {
         let Some(lease) = &view.lease else { return Ok(()) };
         let state = lease.state();
         let age = Instant::now().saturating_duration_since(state.renewed);
-        match state.ending != Some(Ending::Over) && age > view.lease_duration + tolerance {
+        match state.ending != Some(Ending::Over) && age > view.lease_duration.saturating_add(tolerance) {
             true => Err(NotRenewed { lease: view.lease_name.clone(), age }),
             false => Ok(()),
         }
