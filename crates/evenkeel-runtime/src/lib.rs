@@ -8,6 +8,7 @@
 //!
 //! # What it is for
 //!
+//! - [`election`]: one leader among many replicas, with a lease that ends before anybody else's can begin.
 //! - [`enqueue`]: handlers that put the keys of objects, of their owners, or of whatever else an object is about, into a
 //!   [`WorkQueue`](evenkeel_queue::WorkQueue).
 //! - [`events`]: [`EventRecorder`], which tells people what a controller does.
@@ -21,12 +22,14 @@
 //!
 //! # What it does not do yet
 //!
-//! A builder of controllers, a manager, leader election, finalizers and health checks are not built yet.
+//! A builder of controllers, a manager, finalizers and health checks are not built yet.
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
+pub mod election;
 pub mod enqueue;
 pub mod events;
 
+pub use election::{LeaderElector, Lease};
 pub use enqueue::{Enqueue, enqueue_key, enqueue_owner, enqueue_with};
 pub use events::{EventRecorder, EventType};

@@ -1,0 +1,30 @@
+//! What a candidate calls itself that was given no name.
+
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+
+/// The host's name, an underscore, and a random UUID, so that two processes on one host are two.
+pub(super) fn default_identity() -> String {
+    format!("{}_{}", hostname(), random_uuid())
+}
+
+fn hostname() -> String {
+    let from_environment = std::env::var("HOSTNAME").ok();
+    let from_kernel = || std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
+    let name = from_environment.filter(|name| !name.trim().is_empty()).or_else(from_kernel).unwrap_or_default();
+    match name.trim() {
+        "" => "unknown".to_owned(),
+        name => name.to_owned(),
+    }
+}
+
+/// Version 4. The standard library keys its hashers with the system's randomness, which is all that is needed here: names have
+/// to differ, they need not be secret.
+fn random_uuid() -> String {
+    let random = || u128::from(RandomState::new().build_hasher().finish());
+    let bits = (random() << 64) | random();
+    let bits = (bits & !(0xf << 76) & !(0b11 << 62)) | (0x4 << 76) | (0b10 << 62);
+    let text = format!("{bits:032x}");
+    let part = |from, to| text.get(from..to).unwrap_or_default();
+    format!("{}-{}-{}-{}-{}", part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32))
+}
