@@ -250,7 +250,7 @@ impl<K: Key> WorkQueue<K> {
         let keeps_time = self.shared.metrics.is_some();
         self.shared.look(|state| {
             let core = &state.core;
-            let now = self.shared.time(core);
+            let now = self.shared.now();
             let age = |time: Time| now.since(time);
             Stats {
                 ready: core.len(),
@@ -269,7 +269,7 @@ impl<K: Key> WorkQueue<K> {
     /// How often the key has failed in a row.
     pub fn failures(&self, key: &K) -> u32 {
         let hash = self.shared.hash(key);
-        self.shared.look(|state| state.core.failures(hash, key, self.shared.time(&state.core)))
+        self.shared.look(|state| state.core.failures(hash, key, self.shared.now()))
     }
 
     /// Forgets the failures of a key. If it is in the queue, or waits, it stays there.

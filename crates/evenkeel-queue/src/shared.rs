@@ -33,6 +33,8 @@ pub(crate) struct State<K> {
     waiters: Waiters,
     drainers: Waiters,
     pub(crate) published: Published,
+    /// The latest time that the core was told.
+    latest: Time,
 }
 
 /// What came of asking for a key.
@@ -71,6 +73,7 @@ impl<K: Key> Shared<K> {
             waiters: Waiters::default(),
             drainers: Waiters::default(),
             published: Published::default(),
+            latest: Time::ZERO,
         };
         let begun = clock.now();
         Shared { name, state: Mutex::new(state), limiter, clock, begun, hasher, metrics, retry_dropped }
@@ -96,8 +99,7 @@ impl<K: Key> Shared<K> {
     /// Does something to the core, and wakes those whom it concerns. If it is `timed`, the time is read even if the core does
     /// not need it.
     pub(crate) fn change<T>(&self, timed: bool, change: impl FnOnce(&mut Core<K>, Time) -> T) -> T {
-        let mut state = self.lock();
-        let now = if timed { self.now() } else { self.time(&state.core) };
+        let (mut state, now) = self.lock_at(timed);
         let result = change(&mut state.core, now);
         self.settle(state);
         result
@@ -106,10 +108,10 @@ impl<K: Key> Shared<K> {
     /// Counts a failure and asks the limiter, without the lock, how long to wait, unless that is known from the last failure.
     /// None if the queue is shutting down.
     pub(crate) fn back_off(&self, hash: u64, key: &K) -> Option<BackOff> {
-        let (Failed { failures, until }, now) = self.look(|state| {
-            let now = self.now();
-            state.core.is_running().then(|| (state.core.fail(hash, key, now), now))
-        })?;
+        let (mut state, now) = self.lock_at(true);
+        let failed = state.core.is_running().then(|| state.core.fail(hash, key, now));
+        drop(state);
+        let Failed { failures, until } = failed?;
         let wait = match until {
             Some(until) => until.since(now),
             None => self.limiter.when(key, failures, self.instant(now)),
@@ -120,8 +122,7 @@ impl<K: Key> Shared<K> {
     /// Asks for a key. Whoever has to wait keeps the number it is given, and gives it back when asking again.
     pub(crate) fn ask(&self, id: &mut Option<WaiterId>, waker: &Waker) -> Asked<K> {
         for _ in 0..BUSY_TURNS {
-            let mut state = self.lock();
-            let now = self.time(&state.core);
+            let (mut state, now) = self.lock_at(false);
             let asked = match state.core.take(now) {
                 Next::Busy => {
                     drop(state);
@@ -153,8 +154,7 @@ impl<K: Key> Shared<K> {
     /// Takes a key if there is one.
     pub(crate) fn try_take(&self) -> Option<Taken<K>> {
         loop {
-            let mut state = self.lock();
-            let now = self.time(&state.core);
+            let (mut state, now) = self.lock_at(false);
             let next = state.core.take(now);
             self.settle(state);
             match next {
@@ -205,20 +205,17 @@ impl<K: Key> Shared<K> {
         self.begun.checked_add(wait).unwrap_or(self.begun)
     }
 
-    /// What time it is for the core, if it matters.
-    pub(crate) fn time(&self, core: &Core<K>) -> Time {
-        if core.needs_time() || self.metrics.is_some() { self.now() } else { Time::ZERO }
-    }
-
+    /// What time it is, for a look.
     pub(crate) fn now(&self) -> Time {
         let passed = self.clock.now().saturating_duration_since(self.begun);
-        Time::from_micros(u64::try_from(passed.as_micros()).unwrap_or(u64::MAX))
+        let seconds = passed.as_secs().saturating_mul(1_000_000);
+        Time::from_micros(seconds.saturating_add(u64::from(passed.subsec_micros())))
     }
 
     /// Wakes whom a change concerns, when the lock is released.
     fn settle(&self, mut state: MutexGuard<'_, State<K>>) {
         let mut wake = Wake::default();
-        let State { core, waiters, drainers, published } = &mut *state;
+        let State { core, waiters, drainers, published, .. } = &mut *state;
         if core.is_over() {
             waiters.call_all(&mut wake);
             if core.is_drained() || core.is_shut_down() {
@@ -235,6 +232,23 @@ impl<K: Key> Shared<K> {
         }
         drop(state);
         wake.wake();
+    }
+
+    /// Takes the lock, and the time: if it is wanted, if metrics want it, or if the core needs it. If not, it is zero.
+    ///
+    /// The clock is read before the lock is taken if that is possible, so that the lock is held for less long. Somebody else
+    /// may then have been there with a later time.
+    fn lock_at(&self, timed: bool) -> (MutexGuard<'_, State<K>>, Time) {
+        let mut now = (timed || self.metrics.is_some()).then(|| self.now());
+        let mut state = self.lock();
+        if now.is_none() && state.core.needs_time() {
+            now = Some(self.now());
+        }
+        let now = now.map(|now| {
+            state.latest = state.latest.max(now);
+            state.latest
+        });
+        (state, now.unwrap_or_default())
     }
 
     /// A panic while the lock was held can only have come from code of the user, and the core was whole when that was called.
