@@ -107,12 +107,14 @@ pub(crate) struct Published {
     depth: Option<Depth>,
     /// Those of the others.
     depths: BTreeMap<i32, Depth>,
+    /// How many of them have a label of their own.
+    labels: usize,
 }
 
 struct Depth {
     gauge: Gauge,
+    is_labelled: bool,
     reported: usize,
-    now: usize,
 }
 
 impl Metrics {
@@ -134,10 +136,11 @@ impl Metrics {
     }
 
     /// Reports what has changed.
-    pub(crate) fn publish<K: Key>(&self, core: &Core<K>, published: &mut Published) {
+    pub(crate) fn publish<K: Key>(&self, core: &mut Core<K>, published: &mut Published) {
         let handles = self.handles();
         if self.later.get().is_some() != published.is_later {
             *published = Published { is_later: true, ..Published::default() };
+            core.depths().for_each(|(priority, depth)| self.publish_depth(priority, depth, published));
         }
         let (adds, retries, waiting) = (core.adds(), core.retries(), core.waiting());
         if adds != published.adds {
@@ -150,29 +153,26 @@ impl Metrics {
             handles.waiting.increment(waiting as f64 - published.waiting as f64);
         }
         (published.adds, published.retries, published.waiting) = (adds, retries, waiting);
-        self.publish_depths(core, published);
+        while let Some((priority, depth)) = core.changed_depth() {
+            self.publish_depth(priority, depth, published);
+        }
     }
 
-    fn publish_depths<K: Key>(&self, core: &Core<K>, published: &mut Published) {
-        let Published { depth: default, depths, .. } = published;
-        for (priority, depth) in core.depths() {
-            let labelled = depths.len() + usize::from(default.is_some());
-            let new = || Depth { gauge: self.depth_gauge(priority, labelled), reported: 0, now: 0 };
-            let known = match priority {
-                0 => default.get_or_insert_with(new),
-                _ => depths.entry(priority).or_insert_with(new),
-            };
-            known.now += depth;
+    fn publish_depth(&self, priority: i32, depth: usize, published: &mut Published) {
+        let Published { depth: default, depths, labels, .. } = published;
+        let new = || Depth { gauge: self.depth_gauge(priority, *labels), is_labelled: *labels < LABELS, reported: 0 };
+        if priority == 0 {
+            default.get_or_insert_with(new).report(depth);
+            return;
         }
-        if let Some(depth) = default {
-            depth.report();
+        if !depths.contains_key(&priority) {
+            depths.insert(priority, new());
+            *labels = LABELS.min(*labels + 1);
         }
-        let mut labelled = usize::from(default.is_some());
-        depths.retain(|_, depth| {
-            depth.report();
-            labelled += 1;
-            labelled <= LABELS || depth.reported > 0
-        });
+        // A label that was given is never given to another.
+        if depths.get_mut(&priority).is_some_and(|known| known.report(depth)) {
+            depths.remove(&priority);
+        }
     }
 
     fn depth_gauge(&self, priority: i32, labelled: usize) -> Gauge {
@@ -196,12 +196,13 @@ impl Metrics {
 }
 
 impl Depth {
-    /// Reports the change since the last time, and begins to count anew.
-    fn report(&mut self) {
-        if self.now != self.reported {
-            self.gauge.increment(self.now as f64 - self.reported as f64);
+    /// Reports the change since the last time. True if nothing has to be remembered any more.
+    fn report(&mut self, depth: usize) -> bool {
+        if depth != self.reported {
+            self.gauge.increment(depth as f64 - self.reported as f64);
         }
-        self.reported = std::mem::take(&mut self.now);
+        self.reported = depth;
+        depth == 0 && !self.is_labelled
     }
 }
 

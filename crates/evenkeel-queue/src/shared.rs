@@ -68,8 +68,12 @@ impl<K: Key> Shared<K> {
         retry_dropped: bool,
     ) -> Self {
         let hasher = RandomState::default();
+        let mut core = Core::new(settings, hasher);
+        if metrics.is_some() {
+            core.note_depths();
+        }
         let state = State {
-            core: Core::new(settings, hasher),
+            core,
             waiters: Waiters::default(),
             drainers: Waiters::default(),
             published: Published::default(),

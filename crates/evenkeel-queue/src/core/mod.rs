@@ -162,10 +162,25 @@ impl<K: Key> Core<K> {
         self.len() + self.again.len()
     }
 
-    /// The depth by priority.
+    /// The depth by priority, without priorities of which there are no keys.
     pub(crate) fn depths(&self) -> impl Iterator<Item = (i32, usize)> {
-        let again = self.again.values().map(|again| (again.priority, 1));
-        self.ready.by_priority().chain(again).chain((self.stored > 0).then_some((0, self.stored)))
+        let depths = self.ready.priorities().map(|priority| (priority, self.depth_of(priority)));
+        depths.filter(|(_, depth)| *depth > 0)
+    }
+
+    /// From now on, it is noted of which priorities the depth changes.
+    pub(crate) fn note_depths(&mut self) {
+        self.ready.note_changes();
+    }
+
+    /// One of the priorities of which that was noted, and its depth.
+    pub(crate) fn changed_depth(&mut self) -> Option<(i32, usize)> {
+        let priority = self.ready.pop_changed()?;
+        Some((priority, self.depth_of(priority)))
+    }
+
+    fn depth_of(&self, priority: i32) -> usize {
+        self.ready.depth(priority) + if priority == 0 { self.stored } else { 0 }
     }
 
     pub(crate) fn waiting(&self) -> usize {
@@ -410,7 +425,10 @@ impl<K: Key> Core<K> {
         let begun = self.runs[run as usize].take();
         self.free_runs.push(run);
         match self.again.remove(&slot) {
-            Some(again) => self.push(slot, again.priority, again.since),
+            Some(again) => {
+                self.ready.release(again.priority);
+                self.push(slot, again.priority, again.since);
+            }
             None => self.release(slot, now),
         }
         for _ in 0..EXPIRIES {
@@ -469,7 +487,11 @@ impl<K: Key> Core<K> {
     /// A dirty key was added.
     fn add_again(&mut self, slot: Slot, priority: i32, now: Time) {
         if let Some(again) = self.again.get_mut(&slot) {
-            again.priority = again.priority.max(priority);
+            if again.priority < priority {
+                self.ready.release(again.priority);
+                self.ready.hold(priority);
+                again.priority = priority;
+            }
             return;
         }
         if let Some(storage) = &mut self.settings.storage {
@@ -499,6 +521,7 @@ impl<K: Key> Core<K> {
             entry.set_time(since);
         }
         if entry.has(Flag::Processing) {
+            self.ready.hold(priority);
             self.again.insert(slot, Again { since, priority });
         } else {
             self.push(slot, priority, since);
@@ -522,6 +545,7 @@ impl<K: Key> Core<K> {
         if let Some(storage) = &mut self.settings.storage {
             if let Some(key) = self.keys.key(slot) {
                 self.stored += 1;
+                self.ready.note(0);
                 storage.push(key, Ticket { slot, stamp: 0, since });
             }
             return;
@@ -534,6 +558,7 @@ impl<K: Key> Core<K> {
         let Some(storage) = &mut self.settings.storage else { return self.ready.pop(now) };
         let ticket = storage.pop();
         self.stored = if ticket.is_some() { self.stored.saturating_sub(1) } else { 0 };
+        self.ready.note(0);
         Some((ticket?, 0))
     }
 

@@ -4,7 +4,8 @@
 //! priority take turns. While keys of a lower priority are passed over, every so many-th hand-out goes to the one of them that
 //! has waited longest, so that each gets its turn however much comes in above it.
 
-use std::collections::{HashMap, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -35,19 +36,25 @@ pub(crate) struct Rules {
 
 pub(crate) struct Ready {
     rules: Rules,
-    /// The highest first. There is always one.
-    bands: Vec<Band>,
+    /// The highest first. The default one is always there.
+    bands: BTreeMap<Reverse<i32>, Band>,
+    /// Since when the first key of each band has been waiting, if there are several bands.
+    fronts: BTreeSet<(Time, Reverse<i32>)>,
     /// By slot, as far as there are any that differ from the default.
     places: Vec<Place>,
     len: usize,
     /// Hand-outs since the last one that went to the passed over.
     passed: u32,
+    /// The priorities whose depths have changed, if somebody wants to know.
+    changed: Option<Vec<i32>>,
 }
 
+/// The keys of one priority.
 struct Band {
-    priority: i32,
     lane: Lane,
     len: usize,
+    /// Those that are not here yet, because a worker has them.
+    held: usize,
 }
 
 /// What is remembered of a key.
@@ -66,21 +73,53 @@ const FEW_PLACES: usize = 4096;
 
 impl Ready {
     pub(crate) fn new(rules: Rules) -> Self {
-        Ready { rules, bands: vec![Band::new(0, rules.fair)], places: Vec::new(), len: 0, passed: 0 }
+        Ready {
+            rules,
+            bands: BTreeMap::from([(Reverse(0), Band::new(rules.fair))]),
+            fronts: BTreeSet::new(),
+            places: Vec::new(),
+            len: 0,
+            passed: 0,
+            changed: None,
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// How many there are of each priority, the highest first.
-    pub(crate) fn by_priority(&self) -> impl Iterator<Item = (i32, usize)> {
-        self.bands.iter().filter(|band| band.len > 0).map(|band| (band.priority, band.len))
+    /// How many there are of a priority, those that workers have among them.
+    pub(crate) fn depth(&self, priority: i32) -> usize {
+        self.bands.get(&Reverse(priority)).map_or(0, |band| band.len + band.held)
+    }
+
+    /// The priorities that there are.
+    pub(crate) fn priorities(&self) -> impl Iterator<Item = i32> {
+        self.bands.keys().map(|priority| priority.0)
+    }
+
+    /// From now on, priorities are noted whose depths change.
+    pub(crate) fn note_changes(&mut self) {
+        self.changed.get_or_insert_default();
+    }
+
+    /// One of the priorities that were noted, which is one no longer.
+    pub(crate) fn pop_changed(&mut self) -> Option<i32> {
+        self.changed.as_mut()?.pop()
+    }
+
+    /// The depth of a priority has changed.
+    pub(crate) fn note(&mut self, priority: i32) {
+        if let Some(changed) = &mut self.changed
+            && changed.last() != Some(&priority)
+        {
+            changed.push(priority);
+        }
     }
 
     /// Since when the key has been dirty that has been so for longest, as far as the fronts of the lines tell.
     pub(crate) fn oldest(&self) -> Option<Time> {
-        self.bands.iter().filter_map(|band| Some(band.lane.front()?.since)).min()
+        if self.bands.len() == 1 { self.bands.values().next()?.front() } else { Some(self.fronts.first()?.0) }
     }
 
     /// Whether the order depends on what time it is.
@@ -91,10 +130,21 @@ impl Ready {
     pub(crate) fn push(&mut self, slot: Slot, priority: i32, tenant: u64, since: Time) {
         self.reserve(slot, priority, true);
         let stamp = self.places.get(slot as usize).map_or(0, |place| place.stamp);
-        let band = self.band(priority);
-        band.len += 1;
-        band.lane.push(Ticket { slot, stamp, since }, tenant);
         self.len += 1;
+        self.update(priority, |band, _| {
+            band.len += 1;
+            band.lane.push(Ticket { slot, stamp, since }, tenant);
+        });
+    }
+
+    /// A key of this priority will be here when its worker is done with it.
+    pub(crate) fn hold(&mut self, priority: i32) {
+        self.update(priority, |band, _| band.held += 1);
+    }
+
+    /// It will not be, or has another priority, or is here.
+    pub(crate) fn release(&mut self, priority: i32) {
+        self.update(priority, |band, _| band.held -= 1);
     }
 
     /// Moves a key that is here to the end of a higher priority. False if that is not higher than the one it has.
@@ -107,11 +157,10 @@ impl Ready {
         place.stamp = place.stamp.wrapping_add(1);
         self.push(slot, priority, tenant, since);
         self.len -= 1;
-        if let Ok(at) = self.position(had) {
-            let band = &mut self.bands[at];
+        self.update(had, |band, places| {
             band.len -= 1;
-            band.lane.left(tenant, band.len, &self.places);
-        }
+            band.lane.left(tenant, band.len, places);
+        });
         true
     }
 
@@ -119,11 +168,11 @@ impl Ready {
         if self.len == 0 {
             return None;
         }
-        let at = if self.bands.len() == 1 { 0 } else { self.choose(now)? };
-        let band = &mut self.bands[at];
-        let ticket = band.lane.pop(&self.places)?;
-        let priority = band.priority;
-        band.len -= 1;
+        let priority = if self.bands.len() == 1 { 0 } else { self.choose(now)? };
+        let ticket = self.update(priority, |band, places| {
+            band.len -= 1;
+            band.lane.pop(places)
+        })?;
         self.len -= 1;
         Some((ticket, priority))
     }
@@ -158,73 +207,78 @@ impl Ready {
         &mut self.places[slot]
     }
 
-    /// Which band is next.
-    fn choose(&mut self, now: Time) -> Option<usize> {
+    /// Which priority is next.
+    fn choose(&mut self, now: Time) -> Option<i32> {
         let first = self.best(now)?;
-        let oldest_below = (self.bands.iter().enumerate())
-            .filter(|(at, _)| *at != first)
-            .filter_map(|(at, band)| Some((band.lane.front()?.since, at)))
-            .min();
+        let oldest_below = self.fronts.iter().find(|(_, priority)| *priority != first);
         let (Some((_, below)), Some(share)) = (oldest_below, self.rules.share) else {
             self.passed = 0;
-            return Some(first);
+            return Some(first.0);
         };
         self.passed += 1;
         if self.passed < share.get() {
-            return Some(first);
+            return Some(first.0);
         }
         self.passed = 0;
-        Some(below)
+        Some(below.0)
     }
 
-    /// The band of the highest priority, with what its first key has gained by waiting.
-    fn best(&self, now: Time) -> Option<usize> {
-        let Some(ageing) = self.rules.ageing else { return self.bands.iter().position(|band| band.len > 0) };
+    /// The highest priority, with what its first key has gained by waiting.
+    fn best(&self, now: Time) -> Option<Reverse<i32>> {
+        let mut filled = self.bands.iter().filter(|(_, band)| band.len > 0);
+        let Some(ageing) = self.rules.ageing else { return filled.next().map(|(priority, _)| *priority) };
         let step = ageing.as_micros().max(1);
-        let aged = |band: &Band| {
-            let waited = now.since(band.lane.front()?.since).as_micros();
-            Some(i128::from(band.priority) + (waited / step) as i128)
-        };
-        // The first of equals is the one that has waited less and matters more.
         let mut best = None;
-        for (at, band) in self.bands.iter().enumerate() {
-            if let Some(priority) = aged(band)
-                && best.is_none_or(|(_, highest)| priority > highest)
-            {
-                best = Some((at, priority));
+        for (priority, band) in filled {
+            let waited = now.since(band.front()?).as_micros();
+            let aged = i128::from(priority.0) + (waited / step) as i128;
+            // The first of equals is the one that has waited less and matters more.
+            if best.is_none_or(|(_, highest)| aged > highest) {
+                best = Some((*priority, aged));
             }
         }
-        best.map(|(at, _)| at)
+        best.map(|(priority, _)| priority)
     }
 
-    fn position(&self, priority: i32) -> Result<usize, usize> {
-        self.bands.binary_search_by(|band| priority.cmp(&band.priority))
-    }
-
-    fn band(&mut self, priority: i32) -> &mut Band {
-        let at = match self.position(priority) {
-            Ok(at) => at,
-            Err(_) => {
-                if self.bands.len() > SPARE_BANDS {
-                    self.bands.retain(|band| band.len > 0);
-                }
-                let at = self.position(priority).unwrap_or_else(|at| at);
-                self.bands.insert(at, Band::new(priority, self.rules.fair));
-                at
+    /// Does something to the keys of one priority, and notes what has changed by that.
+    fn update<T>(&mut self, priority: i32, update: impl FnOnce(&mut Band, &[Place]) -> T) -> T {
+        let key = Reverse(priority);
+        if self.bands.len() == 1 && priority != 0 {
+            let default = self.bands.values().next().and_then(Band::front);
+            self.fronts.extend(default.map(|front| (front, Reverse(0))));
+        }
+        let band = self.bands.entry(key).or_insert_with(|| Band::new(self.rules.fair));
+        let before = band.front();
+        let result = update(band, &self.places);
+        let after = band.front();
+        let is_empty = band.len == 0 && band.held == 0;
+        if self.bands.len() > 1 {
+            if before != after {
+                before.map(|front| self.fronts.remove(&(front, key)));
+                self.fronts.extend(after.map(|front| (front, key)));
             }
-        };
-        &mut self.bands[at]
+            if is_empty && priority != 0 && self.bands.len() > SPARE_BANDS {
+                self.bands.remove(&key);
+            }
+        }
+        self.note(priority);
+        result
     }
 }
 
 impl Band {
-    fn new(priority: i32, fair: bool) -> Self {
+    fn new(fair: bool) -> Self {
         let lane = if fair { Lane::Fair(Turns::default()) } else { Lane::Plain(Line::default()) };
-        Band { priority, lane, len: 0 }
+        Band { lane, len: 0, held: 0 }
+    }
+
+    /// Since when the first key has been waiting.
+    fn front(&self) -> Option<Time> {
+        Some(self.lane.front()?.since)
     }
 }
 
-/// The keys of one priority.
+/// The order of the keys of one priority.
 enum Lane {
     Plain(Line),
     Fair(Turns),

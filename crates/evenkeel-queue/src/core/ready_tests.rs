@@ -12,7 +12,7 @@ fn tickets(ready: &Ready) -> usize {
             tickets
         }
     };
-    ready.bands.iter().map(in_lane).sum()
+    ready.bands.values().map(in_lane).sum()
 }
 
 fn ready(fair: bool) -> Ready {
@@ -88,5 +88,7 @@ fn places_are_given_back_when_there_are_no_keys() {
     while ready.pop(Time::ZERO).is_some() {}
     ready.trim();
     assert_eq!(ready.places.capacity(), 0);
-    assert!(ready.bands.iter().all(|band| matches!(&band.lane, Lane::Plain(line) if line.tickets.capacity() <= 1_024)));
+    assert!(
+        ready.bands.values().all(|band| matches!(&band.lane, Lane::Plain(line) if line.tickets.capacity() <= 1_024))
+    );
 }

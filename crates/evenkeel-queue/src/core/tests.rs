@@ -196,8 +196,8 @@ fn pq_003_every_key_is_in_the_band_of_its_priority_whatever_is_added() {
                 }
                 _ => {}
             }
-            let by_band: usize = driven.core.ready.by_priority().map(|(_, len)| len).sum();
-            assert_eq!(by_band, driven.core.len());
+            let by_band: usize = driven.core.depths().map(|(_, depth)| depth).sum();
+            assert_eq!(by_band, driven.core.depth());
         }
         held.into_iter().for_each(|taken| _ = driven.core.finish(taken.slot, taken.run, at(50_000)));
         driven.core.drain(true);
