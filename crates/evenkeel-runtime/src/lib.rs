@@ -11,6 +11,7 @@
 //! - [`enqueue`]: handlers that put the keys of objects, of their owners, or of whatever else an object is about, into a
 //!   [`WorkQueue`](evenkeel_queue::WorkQueue).
 //! - [`events`]: [`EventRecorder`], which tells people what a controller does.
+//! - [`health`]: whether the program is alive and ready, metrics and diagnostics, over HTTP.
 //!
 //! # What it promises
 //!
@@ -27,6 +28,7 @@
 
 pub mod enqueue;
 pub mod events;
+pub mod health;
 
 pub use enqueue::{Enqueue, enqueue_key, enqueue_owner, enqueue_with};
 pub use events::{EventRecorder, EventType};
