@@ -12,6 +12,8 @@
 //!   [`WorkQueue`](evenkeel_queue::WorkQueue).
 //! - [`events`]: [`EventRecorder`], which tells people what a controller does.
 //! - [`health`]: whether the program is alive and ready, metrics and diagnostics, over HTTP.
+//! - [`helpers`]: finalizers, owners, conditions, and writing what differs.
+//! - [`testing`]: waiting for what a controller does.
 //!
 //! # What it promises
 //!
@@ -22,13 +24,15 @@
 //!
 //! # What it does not do yet
 //!
-//! A builder of controllers, a manager, leader election, finalizers and health checks are not built yet.
+//! A builder of controllers, a manager and leader election are not built yet.
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
 pub mod enqueue;
 pub mod events;
 pub mod health;
+pub mod helpers;
+pub mod testing;
 
 pub use enqueue::{Enqueue, enqueue_key, enqueue_owner, enqueue_with};
 pub use events::{EventRecorder, EventType};
