@@ -53,6 +53,6 @@ pub use diagnostics::Diagnostics;
 pub use metrics_source::MetricsSource;
 #[cfg(feature = "prometheus")]
 pub use prometheus::{Prometheus, PrometheusError, RECONCILE_TIME_BUCKETS};
-pub use ready_made::QueueLimits;
+pub use ready_made::{Heartbeat, QueueLimits};
 pub use server::{HealthServer, ServerBuilder, StartError};
 pub use sources::Source;

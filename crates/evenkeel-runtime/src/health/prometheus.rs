@@ -3,7 +3,8 @@
 use evenkeel_cache::metrics as cache;
 use evenkeel_client::rest::metrics as client;
 use evenkeel_queue::metrics as queue;
-use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
+use metrics::Recorder;
+use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 
 use super::MetricsSource;
 
@@ -90,7 +91,7 @@ impl Prometheus {
     ///
     /// # Errors
     /// If it cannot be made.
-    pub fn recorder() -> Result<(PrometheusRecorder, Self), PrometheusError> {
+    pub fn recorder() -> Result<(impl Recorder + Send + Sync + 'static, Self), PrometheusError> {
         let build = |error: BuildError| PrometheusError::Build { problem: error.to_string() };
         let mut builder = PrometheusBuilder::new().set_buckets(&DEFAULT_BUCKETS).map_err(build)?;
         for (name, buckets) in BUCKETS {

@@ -1,5 +1,6 @@
 //! Checks of informers and queues.
 
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use evenkeel_cache::SharedInformer;
@@ -23,7 +24,34 @@ impl Default for QueueLimits {
     }
 }
 
+/// What a task says that it is still there with. See [`Check::heartbeat`].
+#[derive(Clone, Debug)]
+pub struct Heartbeat(Arc<Mutex<Instant>>);
+
+impl Heartbeat {
+    /// The task is there.
+    pub fn beat(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+
+    fn last(&self) -> Instant {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl Check {
+    /// Passes while somebody [beats](Heartbeat::beat) at least every `limit`, the first time within `limit` from now. For tasks
+    /// of one's own that must not stand still.
+    pub fn heartbeat(name: impl Into<String>, limit: Duration) -> (Self, Heartbeat) {
+        let heart = Heartbeat(Arc::new(Mutex::new(Instant::now())));
+        let watched = heart.clone();
+        let check = Check::new(name, move || match watched.last().elapsed() {
+            age if age <= limit => Ok(()),
+            age => Err(format!("no beat for {}; the limit is {}", seconds(age), seconds(limit)).into()),
+        });
+        (check, heart)
+    }
+
     /// Passes once the informer has everything that there was when it began, and until it ends. Its name is
     /// `informer-{name}-synced`.
     ///

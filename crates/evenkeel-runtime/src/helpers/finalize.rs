@@ -9,7 +9,7 @@ use evenkeel_client::{Client, Error};
 use evenkeel_core::Obj;
 
 use super::contains_finalizer;
-use super::finalizers::{add_finalizers, remove_finalizers};
+use super::finalizers::{guard, remove_finalizers};
 
 type Problem = Box<dyn StdError + Send + Sync>;
 type Cleanup<K> = dyn Fn(Obj<K>) -> Pin<Box<dyn Future<Output = Result<(), Problem>> + Send>> + Send + Sync;
@@ -143,15 +143,20 @@ impl<K: 'static> Finalizers<K> {
     /// # Errors
     /// If a cleanup fails, all of those that did; or if the server does. Try again later, as with every reconcile that fails.
     pub async fn finalize(&self, client: &Client, object: &Obj<K>) -> Result<Finalized<K>, FinalizeError> {
-        if object.deletion_timestamp().is_none() {
-            let names: Vec<&str> = self.registered.iter().map(|(name, _)| name.as_str()).collect();
-            return match add_finalizers(client, object, &names).await {
-                // It may have been on its way out before it was read again; the next reconcile is about that.
-                Ok(Some(now)) => Ok(Finalized::Live { updated: !now.is_same_state_as(object), object: now }),
-                Ok(None) => Ok(Finalized::Gone),
-                Err(error) => Err(FinalizeError::Write(error)),
-            };
+        let names: Vec<&str> = self.registered.iter().map(|(name, _)| name.as_str()).collect();
+        let current = match object.deletion_timestamp() {
+            Some(_) => Some(object.clone()),
+            None => guard(client, object, &names).await.map_err(FinalizeError::Write)?,
+        };
+        let Some(current) = current else { return Ok(Finalized::Gone) };
+        // The deletion may have become known only now.
+        if current.deletion_timestamp().is_none() {
+            return Ok(Finalized::Live { updated: !current.is_same_state_as(object), object: current });
         }
+        self.clean_up(client, &current).await
+    }
+
+    async fn clean_up(&self, client: &Client, object: &Obj<K>) -> Result<Finalized<K>, FinalizeError> {
         let (mut done, mut failures) = (Vec::new(), Vec::new());
         for (name, cleanup) in self.registered.iter().filter(|(name, _)| contains_finalizer(object, name)) {
             match cleanup(object.clone()).await {

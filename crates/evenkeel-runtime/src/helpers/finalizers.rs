@@ -22,7 +22,7 @@ pub async fn add_finalizer<K: 'static>(
     object: &Obj<K>,
     finalizer: &str,
 ) -> Result<Option<Obj<K>>, Error> {
-    add_finalizers(client, object, &[finalizer]).await
+    change(client, object, |current| with(current, &[finalizer])).await
 }
 
 /// Takes a finalizer from an object, and answers with the object as it then is. Nothing is written if it does not have it. See
@@ -41,16 +41,20 @@ pub async fn remove_finalizer<K: 'static>(
     remove_finalizers(client, object, &[finalizer]).await
 }
 
-pub(super) async fn add_finalizers<K: 'static>(
+/// Has finalizers on an object, unless it is being deleted: it takes no more of them then, and is answered as it is.
+pub(super) async fn guard<K: 'static>(
     client: &Client,
     object: &Obj<K>,
     wanted: &[&str],
 ) -> Result<Option<Obj<K>>, Error> {
-    change(client, object, |current| {
-        let missing: Vec<&str> = wanted.iter().copied().filter(|name| !contains_finalizer(current, name)).collect();
-        (!missing.is_empty()).then(|| current.finalizers().chain(missing).map(str::to_owned).collect())
-    })
-    .await
+    let is_deleted = |current: &Header| current.deletion_timestamp().is_some();
+    change(client, object, |current| if is_deleted(current) { None } else { with(current, wanted) }).await
+}
+
+/// The finalizers of an object and these; `None` if it has them all.
+fn with(object: &Header, wanted: &[&str]) -> Option<Vec<String>> {
+    let missing: Vec<&str> = wanted.iter().copied().filter(|name| !contains_finalizer(object, name)).collect();
+    (!missing.is_empty()).then(|| object.finalizers().chain(missing).map(str::to_owned).collect())
 }
 
 pub(super) async fn remove_finalizers<K: 'static>(

@@ -123,3 +123,17 @@ async fn a_queue_that_keeps_no_time_cannot_be_watched() {
     let check = Check::queue(&WorkQueue::<u8>::new(), QueueLimits::default());
     assert_eq!(check.run().await.unwrap_err().to_string(), "the queue has no name, and so it does not keep time");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_does_not_beat_stands_still() {
+    let (check, heart) = Check::heartbeat("task", Duration::from_secs(10));
+    advance(Duration::from_secs(10)).await;
+    check.run().await.unwrap();
+    heart.beat();
+    advance(Duration::from_secs(10)).await;
+    check.run().await.unwrap();
+    advance(Duration::from_secs(1)).await;
+    assert_eq!(check.run().await.unwrap_err().to_string(), "no beat for 11 s; the limit is 10 s");
+    heart.clone().beat();
+    check.run().await.unwrap();
+}

@@ -66,6 +66,19 @@ async fn whoever_does_not_finish_the_question_is_not_waited_for() {
     assert!(!answer.contains("200 OK"), "{answer}");
 }
 
+#[tokio::test(start_paused = true)]
+async fn whoever_does_not_read_the_answer_is_not_waited_for() {
+    const SIZE: usize = 64 * 1024 * 1024;
+    let builder = HealthServer::builder(&Health::new()).metrics(|| "x".repeat(SIZE)).address("127.0.0.1:0");
+    let server = builder.start().await.unwrap();
+    let mut stream = TcpStream::connect(server.address().unwrap()).await.unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+    tokio::time::sleep(std::time::Duration::from_secs(31)).await;
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer).await;
+    assert!(answer.len() < SIZE, "{}", answer.len());
+}
+
 #[tokio::test]
 async fn more_connections_than_there_may_be_are_closed_and_leave_no_trace() {
     let (server, address) = start(&Health::new()).await;

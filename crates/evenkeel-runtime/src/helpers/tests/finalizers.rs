@@ -113,6 +113,30 @@ async fn co_021_what_is_being_deleted_is_cleaned_up_after_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn co_021_a_deletion_that_the_copy_does_not_know_of_is_seen() {
+    let server = server().await;
+    let client = server.client();
+    let (finalizers, ran) = noting(&[]);
+    let old = config_map(&client, "a", json!({"finalizers": [THEIRS, "example.com/a"]})).await;
+    client.api::<ConfigMap>().namespace("default").delete("a").await.unwrap();
+    let done = finalizers.finalize(&client, &old).await.unwrap();
+    let Finalized::Deleting { object, updated: true } = done else { panic!("{done:?}") };
+    assert_eq!(names(&object), [THEIRS]);
+    assert_eq!(*ran.lock().unwrap(), ["example.com/a"]);
+    let refused = add_finalizer(&client, &object, OURS).await.unwrap_err();
+    assert!(refused.is_invalid(), "{refused}");
+}
+
+#[test]
+fn finalizing_can_be_done_in_any_task() {
+    fn assert_send<T: Send>(_: &impl Fn(&'static Client, &'static Obj<ConfigMap>) -> T) {}
+    let finalizers: &'static Finalizers<ConfigMap> = Box::leak(Box::default());
+    assert_send(&|client, object| finalizers.finalize(client, object));
+    assert_send(&|client, object| add_finalizer(client, object, OURS));
+    assert_send(&|client, object| remove_finalizer(client, object, OURS));
+}
+
+#[tokio::test(start_paused = true)]
 async fn co_021_failures_are_all_told_and_hold_up_no_other() {
     let server = server().await;
     let client = server.client();
