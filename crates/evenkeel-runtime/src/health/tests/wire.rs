@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use super::*;
 
@@ -62,8 +63,10 @@ async fn a_head_that_is_too_large_is_refused() {
 #[tokio::test(start_paused = true)]
 async fn whoever_does_not_finish_the_question_is_not_waited_for() {
     let (_server, address) = start(&Health::new()).await;
+    let begun = Instant::now();
     let answer = exchange(address, "GET /healthz HTTP/1.1\r\nHost:").await;
     assert!(!answer.contains("200 OK"), "{answer}");
+    assert_eq!(begun.elapsed().as_secs(), 10);
 }
 
 #[tokio::test(start_paused = true)]
@@ -121,6 +124,18 @@ async fn a_request_that_is_being_answered_is_finished_at_the_end() {
     go_on.notify_one();
     assert!(answer.await.unwrap().starts_with("HTTP/1.1 200 OK\r\n"));
     ending.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_has_not_asked_is_not_waited_for_at_the_end() {
+    let (server, address) = start(&Health::new()).await;
+    let mut idle = TcpStream::connect(address).await.unwrap();
+    // Whoever comes later is served, so the first has been let in.
+    assert!(exchange(address, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n").await.ends_with("ok"));
+    let begun = Instant::now();
+    server.shutdown().await;
+    assert_eq!(begun.elapsed().as_secs(), 0);
+    assert_eq!(idle.read(&mut [0; 1]).await.unwrap_or(0), 0);
 }
 
 #[tokio::test]

@@ -1,3 +1,6 @@
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
 use evenkeel_client::Patch;
 use k8s_openapi::api::apps::v1::Deployment;
 
@@ -88,17 +91,26 @@ async fn co_022_create_or_patch_goes_again_when_somebody_else_was_faster() {
     let maps = client.api::<ConfigMap>().namespace("default");
     let initial: ConfigMap = serde_json::from_value(json!({"metadata": {"name": "a"}})).unwrap();
     maps.create(&initial).await.unwrap();
-    // The first write is refused, as if another had come between.
-    server.faults().add(conflict().times(1));
-    let mut runs = 0;
+    // The first write is held up until somebody else has written.
+    server.faults().add(Rule::new(Action::Delay(Duration::from_secs(2))).verb("patch").times(1));
+    let runs = AtomicU32::new(0);
     let done = create_or_patch(&maps, &initial, |map| {
-        runs += 1;
+        runs.fetch_add(1, Ordering::Relaxed);
         map.data.get_or_insert_default().insert("colour".into(), "blue".into());
     });
-    assert!(matches!(done.await.unwrap(), CreateOrUpdate::Updated(_)));
-    assert_eq!(runs, 2);
-    let stale = Patch::merge(&json!({"metadata": {"resourceVersion": "1"}, "data": {"colour": "red"}}));
-    assert!(maps.patch("a", &stale).await.unwrap_err().is_conflict());
+    let other = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        maps.patch("a", &Patch::merge(&json!({"data": {"size": "large"}}))).await
+    };
+    let (done, other) = tokio::join!(done, other);
+    let (CreateOrUpdate::Updated(map), Ok(_)) = (done.unwrap(), other) else { panic!() };
+    assert_eq!(runs.load(Ordering::Relaxed), 2);
+    assert_eq!(map.path("data").unwrap().json(), r#"{"colour":"blue","size":"large"}"#);
+
+    server.faults().clear();
+    server.faults().add(conflict());
+    let error = create_or_patch(&maps, &initial, |map| map.data = None).await.unwrap_err();
+    assert!(error.is_conflict(), "{error}");
 }
 
 #[tokio::test]
