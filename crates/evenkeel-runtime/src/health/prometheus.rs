@@ -7,6 +7,7 @@ use metrics::Recorder;
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 
 use super::MetricsSource;
+use crate::events::metrics as events;
 
 /// controller-runtime's buckets for `controller_runtime_reconcile_time_seconds`.
 pub const RECONCILE_TIME_BUCKETS: [f64; 40] = [
@@ -83,6 +84,11 @@ impl Prometheus {
     pub fn install() -> Result<Self, PrometheusError> {
         let (recorder, handle) = Self::recorder()?;
         metrics::set_global_recorder(recorder).map_err(|_| PrometheusError::Installed)?;
+        // Each does so by itself, once: perhaps before there was anybody to tell.
+        client::describe();
+        cache::describe();
+        queue::describe();
+        events::describe();
         Ok(handle)
     }
 
