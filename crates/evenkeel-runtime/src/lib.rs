@@ -12,6 +12,9 @@
 //! - [`enqueue`]: handlers that put the keys of objects, of their owners, or of whatever else an object is about, into a
 //!   [`WorkQueue`](evenkeel_queue::WorkQueue).
 //! - [`events`]: [`EventRecorder`], which tells people what a controller does.
+//! - [`health`]: whether the program is alive and ready, metrics and diagnostics, over HTTP.
+//! - [`helpers`]: finalizers, owners, conditions, and writing what differs.
+//! - [`testing`]: waiting for what a controller does.
 //!
 //! # What it promises
 //!
@@ -22,13 +25,16 @@
 //!
 //! # What it does not do yet
 //!
-//! A builder of controllers, a manager, finalizers and health checks are not built yet.
+//! A builder of controllers and a manager are not built yet.
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
 pub mod election;
 pub mod enqueue;
 pub mod events;
+pub mod health;
+pub mod helpers;
+pub mod testing;
 
 pub use election::{LeaderElector, Lease};
 pub use enqueue::{Enqueue, enqueue_key, enqueue_owner, enqueue_with};

@@ -1,0 +1,183 @@
+//! [`Diagnostics`]: what the program is doing, for people who want to know why it does not do something else.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt::{self, Display};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use tokio::time::Instant;
+
+use super::sources::{Look, Source};
+
+/// So many errors are remembered.
+const ERRORS: usize = 100;
+/// A text of an error is one line of at most so many bytes.
+const ERROR_LENGTH: usize = 1024;
+/// Where they are told.
+pub(super) const ERRORS_SECTION: &str = "errors";
+
+/// What the program is doing: informers, queues, the last errors, and whatever else is added. Cheap to clone; all clones are
+/// the same.
+///
+/// Nothing is looked at before somebody asks. What is told are names, numbers and texts of errors: never an object.
+///
+/// ```
+/// use evenkeel_queue::WorkQueue;
+/// use evenkeel_runtime::health::{Diagnostics, Source};
+///
+/// let diagnostics = Diagnostics::new();
+/// let queue = WorkQueue::<String>::rate_limited("foos");
+/// diagnostics.add(Source::queue("foos", &queue));
+/// diagnostics.add(Source::new("build", "version", || "1.2.3".into()));
+/// diagnostics.error("foos", "default/a", "there is no room");
+/// assert_eq!(diagnostics.report()["queues"]["foos"]["ready"], 0);
+/// assert_eq!(diagnostics.report()["errors"][0]["key"], "default/a");
+/// ```
+#[derive(Clone, Default)]
+pub struct Diagnostics(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    sections: BTreeMap<String, BTreeMap<String, Arc<Look>>>,
+    errors: ErrorRing,
+}
+
+impl Diagnostics {
+    /// Knows nothing yet.
+    pub fn new() -> Self {
+        Diagnostics::default()
+    }
+
+    /// Adds something to look at. It takes the place of what had its name in its section.
+    pub fn add(&self, source: Source) {
+        let Source { section, name, look } = source;
+        self.lock().sections.entry(section).or_default().insert(name, look);
+    }
+
+    /// Removes something, and the handles of informers and queues that it holds. Answers whether it was there.
+    pub fn remove(&self, section: &str, name: &str) -> bool {
+        let mut state = self.lock();
+        let Some(sources) = state.sections.get_mut(section) else { return false };
+        // It is dropped when the lock is gone: what it holds may be anything.
+        let removed = sources.remove(name);
+        if sources.is_empty() {
+            state.sections.remove(section);
+        }
+        drop(state);
+        removed.is_some()
+    }
+
+    /// Remembers an error: what `controller` was doing with `key`. The last hundred are remembered; the same one many times in
+    /// a row is one, with a count.
+    pub fn error(&self, controller: &str, key: impl Display, error: impl Display) {
+        let (key, error) = (key.to_string(), error.to_string());
+        self.lock().errors.push(Instant::now(), controller, &key, &error);
+    }
+
+    /// Everything, as of now.
+    pub fn report(&self) -> Value {
+        self.report_at(Instant::now())
+    }
+
+    pub(super) fn report_at(&self, now: Instant) -> Value {
+        let (sections, errors) = {
+            let state = self.lock();
+            (state.sections.clone(), state.errors.report(now))
+        };
+        let mut report: Map<String, Value> =
+            sections.into_iter().map(|(section, sources)| (section, look_at(&sources, now))).collect();
+        report.insert(ERRORS_SECTION.to_owned(), errors);
+        report.into()
+    }
+
+    /// One section; `None` if there is none of that name.
+    pub fn section(&self, name: &str) -> Option<Value> {
+        let now = Instant::now();
+        let state = self.lock();
+        if name == ERRORS_SECTION {
+            return Some(state.errors.report(now));
+        }
+        let sources = state.sections.get(name)?.clone();
+        drop(state);
+        Some(look_at(&sources, now))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing of anybody else's runs while it is held.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Diagnostics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.lock();
+        let names = |sources: &BTreeMap<String, Arc<Look>>| sources.keys().cloned().collect::<Vec<_>>();
+        f.debug_map().entries(state.sections.iter().map(|(section, sources)| (section, names(sources)))).finish()
+    }
+}
+
+fn look_at(sources: &BTreeMap<String, Arc<Look>>, now: Instant) -> Value {
+    let look = |look: &Look| {
+        // A source that panics says nothing of the others.
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| look(now)))
+            .unwrap_or_else(|_| json!({"error": "looking at this panicked"}))
+    };
+    sources.iter().map(|(name, source)| (name.clone(), look(&**source))).collect::<Map<_, _>>().into()
+}
+
+/// The last errors, newest first.
+#[derive(Default)]
+pub(super) struct ErrorRing(VecDeque<Remembered>);
+
+struct Remembered {
+    at: Instant,
+    controller: String,
+    key: String,
+    error: String,
+    count: u64,
+}
+
+impl ErrorRing {
+    pub(super) fn push(&mut self, now: Instant, controller: &str, key: &str, error: &str) {
+        let [controller, key, error] = [controller, key, error].map(|text| one_line(text, ERROR_LENGTH));
+        let mut count = 1;
+        if let Some(last) = self.0.front()
+            && (&last.controller, &last.key, &last.error) == (&controller, &key, &error)
+        {
+            count += last.count;
+            self.0.pop_front();
+        }
+        self.0.push_front(Remembered { at: now, controller, key, error, count });
+        self.0.truncate(ERRORS);
+    }
+
+    pub(super) fn report(&self, now: Instant) -> Value {
+        let one = |error: &Remembered| {
+            json!({
+                "controller": error.controller,
+                "key": error.key,
+                "error": error.error,
+                "count": error.count,
+                "seconds_ago": seconds(now.saturating_duration_since(error.at)),
+            })
+        };
+        self.0.iter().map(one).collect()
+    }
+}
+
+/// Seconds, to the millisecond.
+pub(super) fn seconds(time: Duration) -> Value {
+    (time.as_millis() as f64 / 1000.0).into()
+}
+
+/// A text without what would break a line or a terminal, and of at most so many bytes.
+pub(super) fn one_line(text: &str, limit: usize) -> String {
+    let end = (0..=limit.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
+    let shown = text.get(..end).unwrap_or_default();
+    let mut line: String = shown.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    if end < text.len() {
+        line.push('…');
+    }
+    line
+}

@@ -1,0 +1,126 @@
+//! [`Prometheus`]: what the `metrics` facade is told, in the text format of Prometheus.
+
+use evenkeel_cache::metrics as cache;
+use evenkeel_client::rest::metrics as client;
+use evenkeel_queue::metrics as queue;
+use metrics::Recorder;
+use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
+
+use super::MetricsSource;
+use crate::events::metrics as events;
+
+/// controller-runtime's buckets for `controller_runtime_reconcile_time_seconds`.
+pub const RECONCILE_TIME_BUCKETS: [f64; 40] = [
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25, 1.5,
+    1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 60.0,
+];
+
+/// Prometheus' own, for histograms of which nothing else is known.
+const DEFAULT_BUCKETS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+/// For numbers of objects.
+const COUNT_BUCKETS: [f64; 8] = [0.0, 1.0, 10.0, 100.0, 1e3, 1e4, 1e5, 1e6];
+/// For watches, which servers end after five to ten minutes.
+const WATCH_BUCKETS: [f64; 8] = [1.0, 10.0, 60.0, 300.0, 450.0, 600.0, 1800.0, 3600.0];
+
+/// Every histogram has the buckets that client-go and controller-runtime give it, where they have it.
+const BUCKETS: [(&str, &[f64]); 13] = [
+    (queue::QUEUE_DURATION, &queue::DURATION_BUCKETS),
+    (queue::WORK_DURATION, &queue::DURATION_BUCKETS),
+    (cache::PROCESSING_LATENCY, &cache::LATENCY_BUCKETS),
+    (cache::LIST_DURATION, &client::LATENCY_BUCKETS),
+    (cache::ITEMS_PER_LIST, &COUNT_BUCKETS),
+    (cache::WATCH_DURATION, &WATCH_BUCKETS),
+    (cache::ITEMS_PER_WATCH, &COUNT_BUCKETS),
+    (client::DURATION, &client::LATENCY_BUCKETS),
+    (client::RATE_LIMITER, &client::LATENCY_BUCKETS),
+    (client::DNS, &client::DNS_BUCKETS),
+    (client::REQUEST_SIZE, &client::SIZE_BUCKETS),
+    (client::RESPONSE_SIZE, &client::SIZE_BUCKETS),
+    ("controller_runtime_reconcile_time_seconds", &RECONCILE_TIME_BUCKETS),
+];
+
+/// What the `metrics` facade was told, for [`ServerBuilder::metrics`](super::ServerBuilder::metrics). Cheap to clone.
+///
+/// Names are as they were told, which is as client-go and controller-runtime name them.
+///
+/// What histograms are told is gathered every five seconds by the server that this is given to. Without a server, and
+/// without anybody who calls [`render`](MetricsSource::render), it would pile up: call
+/// [`upkeep`](MetricsSource::upkeep) then.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use evenkeel_runtime::health::{Health, HealthServer, Prometheus};
+///
+/// // Before anything that counts is made.
+/// let metrics = Prometheus::install()?;
+/// let server = HealthServer::builder(&Health::new()).metrics(metrics).address("0.0.0.0:8080").start().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Prometheus(PrometheusHandle);
+
+/// The recorder of metrics could not be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PrometheusError {
+    /// The process has one already, from somebody else.
+    #[error("the process has a recorder of metrics already, and it cannot have two")]
+    Installed,
+    /// It could not be made.
+    #[error("the recorder of metrics could not be made: {problem}")]
+    Build {
+        /// What is wrong.
+        problem: String,
+    },
+}
+
+impl Prometheus {
+    /// Makes a recorder the one of the process. Do this before clients, informers and queues are made: what they were before is
+    /// not counted.
+    ///
+    /// # Errors
+    /// If the process has a recorder already.
+    pub fn install() -> Result<Self, PrometheusError> {
+        let (recorder, handle) = Self::recorder()?;
+        metrics::set_global_recorder(recorder).map_err(|_| PrometheusError::Installed)?;
+        // Each does so by itself, once: perhaps before there was anybody to tell.
+        client::describe();
+        cache::describe();
+        queue::describe();
+        events::describe();
+        Ok(handle)
+    }
+
+    /// A recorder that is not the process' own, for those who install it themselves, perhaps as one of several, and what it
+    /// was told.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub fn recorder() -> Result<(impl Recorder + Send + Sync + 'static, Self), PrometheusError> {
+        let build = |error: BuildError| PrometheusError::Build { problem: error.to_string() };
+        let mut builder = PrometheusBuilder::new().set_buckets(&DEFAULT_BUCKETS).map_err(build)?;
+        for (name, buckets) in BUCKETS {
+            builder = builder.set_buckets_for_metric(Matcher::Full(name.to_owned()), buckets).map_err(build)?;
+        }
+        let recorder = builder.build_recorder();
+        let handle = Prometheus(recorder.handle());
+        Ok((recorder, handle))
+    }
+}
+
+impl MetricsSource for Prometheus {
+    fn render(&self) -> String {
+        self.0.render()
+    }
+
+    fn upkeep(&self) {
+        self.0.run_upkeep();
+    }
+}
+
+impl std::fmt::Debug for Prometheus {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Prometheus").finish_non_exhaustive()
+    }
+}

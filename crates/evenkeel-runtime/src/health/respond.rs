@@ -1,0 +1,154 @@
+//! What is answered to a request: everything but the sockets.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::net::IpAddr;
+
+use bytes::Bytes;
+use http::uri::Authority;
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Uri, header};
+use http_body_util::Full;
+
+use super::{Checks, Diagnostics, Health, MetricsSource, Verdict};
+
+const TEXT: &str = "text/plain; charset=utf-8";
+const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
+const JSON: &str = "application/json";
+const METHODS: &str = "GET, HEAD";
+
+pub(super) type Answer = Response<Full<Bytes>>;
+
+/// What a server has to tell.
+pub(super) struct Site {
+    pub(super) health: Health,
+    pub(super) metrics: Option<Box<dyn MetricsSource>>,
+    pub(super) diagnostics: Option<Diagnostics>,
+    /// Whether the reasons of checks stay in the log.
+    pub(super) withholds_reasons: bool,
+    /// Whether only programs on this machine can ask.
+    pub(super) is_local: bool,
+}
+
+impl Site {
+    pub(super) async fn respond(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Answer {
+        let mut parts = uri.path().trim_start_matches('/').splitn(2, '/');
+        let place = parts.next().unwrap_or_default();
+        let rest = parts.next().unwrap_or_default().trim_end_matches('/');
+        if !matches!((place, rest), ("healthz" | "livez" | "readyz" | "debug", _) | ("metrics", "")) {
+            return text(StatusCode::NOT_FOUND, "there is /healthz, /livez, /readyz, /metrics and /debug\n");
+        }
+        if method != Method::GET && method != Method::HEAD {
+            let mut answer = text(StatusCode::METHOD_NOT_ALLOWED, "this can only be read: GET or HEAD\n");
+            answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static(METHODS));
+            return answer;
+        }
+        match place {
+            "readyz" => self.check(place, self.health.ready(), rest, uri.query()).await,
+            "metrics" => self.metrics(),
+            "debug" => self.debug(rest, headers),
+            _ => self.check(place, self.health.live(), rest, uri.query()).await,
+        }
+    }
+
+    async fn check(&self, place: &str, checks: &Checks, name: &str, query: Option<&str>) -> Answer {
+        if name.is_empty() {
+            let (passed, told) = self.aggregate(place, checks, query.unwrap_or_default()).await;
+            return text(if passed { StatusCode::OK } else { StatusCode::INTERNAL_SERVER_ERROR }, told);
+        }
+        match checks.ask(name).await {
+            None => text(StatusCode::NOT_FOUND, "there is no check of that name\n"),
+            Some(Verdict { failure: None, .. }) => text(StatusCode::OK, "ok"),
+            Some(Verdict { failure: Some(reason), .. }) => {
+                self.log(place, name, &reason);
+                let reason = if self.withholds_reasons { "reason withheld" } else { &reason };
+                text(StatusCode::INTERNAL_SERVER_ERROR, format!("internal server error: {reason}\n"))
+            }
+        }
+    }
+
+    async fn aggregate(&self, place: &str, checks: &Checks, query: &str) -> (bool, String) {
+        let (mut verbose, mut excluded) = (false, BTreeSet::new());
+        for (key, value) in form_urlencoded::parse(query.as_bytes()) {
+            match &*key {
+                "verbose" => verbose = true,
+                "exclude" => _ = excluded.insert(value.into_owned()),
+                _ => {}
+            }
+        }
+        let verdicts = checks.ask_all(&excluded).await;
+        let passed = verdicts.iter().all(|verdict| verdict.failure.is_none());
+        let mut told = String::new();
+        for Verdict { name, failure } in &verdicts {
+            // Writing to a text cannot fail.
+            let _ = match failure {
+                None => writeln!(told, "[+]{name} ok"),
+                Some(reason) => {
+                    self.log(place, name, reason);
+                    let reason = if self.withholds_reasons { "reason withheld" } else { reason };
+                    writeln!(told, "[-]{name} failed: {reason}")
+                }
+            };
+        }
+        let (known, unknown): (Vec<_>, Vec<_>) = excluded.iter().partition(|name| checks.has(name));
+        for name in known {
+            let _ = writeln!(told, "[+]{name} excluded: ok");
+        }
+        if !unknown.is_empty() {
+            let _ = writeln!(told, "warn: some health checks cannot be excluded: no matches for {unknown:?}");
+            tracing::warn!(path = place, ?unknown, "checks were to be excluded that there are not");
+        }
+        let _ = writeln!(told, "{place} check {}", if passed { "passed" } else { "failed" });
+        if passed && !verbose { (true, "ok".to_owned()) } else { (passed, told) }
+    }
+
+    fn log(&self, place: &str, check: &str, reason: &str) {
+        tracing::info!(path = place, check, reason, "a health check failed");
+    }
+
+    fn metrics(&self) -> Answer {
+        match &self.metrics {
+            Some(metrics) => with_type(StatusCode::OK, PROMETHEUS, metrics.render()),
+            None => {
+                text(StatusCode::NOT_FOUND, "metrics are not served here: the server was given no source of metrics\n")
+            }
+        }
+    }
+
+    fn debug(&self, section: &str, headers: &HeaderMap) -> Answer {
+        let Some(diagnostics) = &self.diagnostics else {
+            return text(StatusCode::NOT_FOUND, "diagnostics are off: the server was given none\n");
+        };
+        // A page in a browser on this machine may have a name of its own lead here. It cannot fake what it asks for.
+        if self.is_local && !headers.get(header::HOST).is_some_and(names_this_machine) {
+            return text(
+                StatusCode::FORBIDDEN,
+                "diagnostics are for localhost: the Host header names another machine\n",
+            );
+        }
+        let found = if section.is_empty() { Some(diagnostics.report()) } else { diagnostics.section(section) };
+        match found {
+            Some(report) => with_type(StatusCode::OK, JSON, format!("{report:#}\n")),
+            None => text(StatusCode::NOT_FOUND, "there is no such section\n"),
+        }
+    }
+}
+
+fn names_this_machine(host: &HeaderValue) -> bool {
+    let Some(host) = host.to_str().ok().and_then(|host| host.parse::<Authority>().ok()) else { return false };
+    let host = host.host().trim_start_matches('[').trim_end_matches(']');
+    host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+fn text(code: StatusCode, body: impl Into<String>) -> Answer {
+    with_type(code, TEXT, body.into())
+}
+
+fn with_type(code: StatusCode, media_type: &'static str, body: String) -> Answer {
+    let mut answer = Response::new(Full::new(Bytes::from(body)));
+    *answer.status_mut() = code;
+    let headers = answer.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    answer
+}

@@ -1,0 +1,120 @@
+//! [`Source`]: something that diagnostics can look at.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel_cache::SharedInformer;
+use evenkeel_cache::informer::InformerStatus;
+use evenkeel_cache::reflector::Phase;
+use evenkeel_core::ResourceInfo;
+use evenkeel_queue::{Key, Stats, WorkQueue};
+use serde_json::{Map, Value, json};
+use tokio::time::Instant;
+
+use super::diagnostics::seconds;
+
+pub(super) type Look = dyn Fn(Instant) -> Value + Send + Sync;
+
+/// Something that [`Diagnostics`](super::Diagnostics) can look at, by its name in a section.
+#[derive(Clone)]
+#[must_use = "it is looked at when it is added to diagnostics"]
+pub struct Source {
+    pub(super) section: String,
+    pub(super) name: String,
+    pub(super) look: Arc<Look>,
+}
+
+impl Source {
+    /// Something of one's own. The closure is called whenever somebody asks, and should only look. The section `errors` is
+    /// taken.
+    pub fn new(
+        section: impl Into<String>,
+        name: impl Into<String>,
+        look: impl Fn() -> Value + Send + Sync + 'static,
+    ) -> Self {
+        Source { section: section.into(), name: name.into(), look: Arc::new(move |_| look()) }
+    }
+
+    /// An informer, in the section `informers`: what it knows, how fresh that is, and how far its handlers are.
+    ///
+    /// This is a handle of the informer, which runs until it is stopped or all of them are gone.
+    pub fn informer<K: 'static>(informer: &SharedInformer<K>) -> Self {
+        let name = informer.name().to_owned();
+        let informer = informer.clone();
+        let look = move |now| informer_report(informer.resource(), &informer.status(), now);
+        Source { section: "informers".to_owned(), name, look: Arc::new(look) }
+    }
+
+    /// A queue, in the section `queues`: how much is in it, and for how long. Queues that were built without a name keep no
+    /// time.
+    pub fn queue<K: Key>(name: impl Into<String>, queue: &WorkQueue<K>) -> Self {
+        let queue = queue.clone();
+        let look = move |_| queue_report(&queue.stats(), queue.is_shutting_down());
+        Source { section: "queues".to_owned(), name: name.into(), look: Arc::new(look) }
+    }
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Source").field("section", &self.section).field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+fn informer_report(info: &ResourceInfo, status: &InformerStatus, now: Instant) -> Value {
+    let ago = |time: Instant| seconds(now.saturating_duration_since(time));
+    let reflector = &status.reflector;
+    let phase = match reflector.phase {
+        Phase::Idle => "idle",
+        Phase::Listing => "listing",
+        Phase::Watching => "watching",
+        Phase::Waiting { .. } => "waiting to try again",
+        _ => "unknown",
+    };
+    let handlers: Map<String, Value> = status
+        .handlers
+        .iter()
+        .map(|(name, lag)| (name.clone(), json!({"pending": lag.pending, "lag_seconds": lag.since.map(ago)})))
+        .collect();
+    let last_error = reflector.last_error.as_ref();
+    json!({
+        "kind": info.kind(),
+        "api_version": info.api_version(),
+        "started": status.is_started,
+        "stopped": status.is_stopped,
+        "synced": status.has_synced,
+        "phase": phase,
+        "objects": status.objects,
+        "resource_version": status.store_resource_version,
+        "last_sync_resource_version": reflector.last_sync_resource_version,
+        "queued": status.queued,
+        "last_heard_seconds_ago": reflector.last_heard.map(ago),
+        "lists": reflector.lists,
+        "relists": reflector.lists.saturating_sub(1),
+        "watches": reflector.watches,
+        "short_watches": reflector.short_watches,
+        "failures": reflector.failures,
+        "decode_failures": reflector.decode_failures,
+        "last_error": last_error.map(|error| json!({
+            "message": super::diagnostics::one_line(&error.message, 1024),
+            "seconds_ago": ago(error.at),
+        })),
+        "handlers": handlers,
+    })
+}
+
+fn queue_report(stats: &Stats, is_shutting_down: bool) -> Value {
+    let age = |age: Option<Duration>| age.map(seconds);
+    json!({
+        "ready": stats.ready,
+        "depth": stats.depth,
+        "processing": stats.processing,
+        "waiting": stats.waiting,
+        "failing": stats.failing,
+        "adds": stats.adds,
+        "retries": stats.retries,
+        "oldest_ready_seconds": age(stats.oldest_ready),
+        "longest_running_seconds": age(stats.longest_running),
+        "shutting_down": is_shutting_down,
+    })
+}

@@ -1,0 +1,119 @@
+//! What is answered, without sockets.
+
+use super::*;
+
+const FAILED: StatusCode = StatusCode::INTERNAL_SERVER_ERROR;
+
+#[tokio::test]
+async fn co_023_no_checks_is_a_ping() {
+    let site = site(&Health::new());
+    for path in ["/healthz", "/livez", "/readyz", "/readyz/", "/healthz/ping"] {
+        assert_eq!(get(&site, path).await, (StatusCode::OK, "ok".to_owned()), "{path}");
+    }
+    assert_eq!(get(&site, "/readyz?verbose").await.1, "[+]ping ok\nreadyz check passed\n");
+    assert_eq!(get(&site, "/readyz?exclude=ping&verbose").await.1, "[+]ping excluded: ok\nreadyz check passed\n");
+}
+
+#[tokio::test]
+async fn co_023_a_failure_is_500_and_says_why() {
+    let site = site(&half_well());
+    let told = "[+]good ok\n[-]poor failed: it broke in two\nhealthz check failed\n";
+    assert_eq!(get(&site, "/healthz").await, (FAILED, told.to_owned()));
+    assert_eq!(get(&site, "/healthz?verbose").await, (FAILED, told.to_owned()));
+    assert_eq!(get(&site, "/livez").await, (FAILED, told.replace("healthz", "livez")));
+    assert_eq!(get(&site, "/readyz").await.0, StatusCode::OK, "life and readiness are asked apart");
+}
+
+#[tokio::test]
+async fn co_023_reasons_can_be_withheld() {
+    let site = Site { withholds_reasons: true, ..site(&half_well()) };
+    assert_eq!(get(&site, "/healthz").await.1, "[+]good ok\n[-]poor failed: reason withheld\nhealthz check failed\n");
+    assert_eq!(get(&site, "/healthz/poor").await.1, "internal server error: reason withheld\n");
+}
+
+#[tokio::test]
+async fn co_023_one_check_by_its_name() {
+    let site = site(&half_well());
+    assert_eq!(get(&site, "/healthz/good").await, (StatusCode::OK, "ok".to_owned()));
+    assert_eq!(get(&site, "/healthz/poor").await, (FAILED, "internal server error: it broke in two\n".to_owned()));
+    assert_eq!(get(&site, "/healthz/none").await.0, StatusCode::NOT_FOUND);
+    assert_eq!(get(&site, "/readyz/good").await.0, StatusCode::NOT_FOUND);
+    assert_eq!(get(&site, "/healthz/ping").await.0, StatusCode::NOT_FOUND, "there are others to ask");
+}
+
+#[tokio::test]
+async fn co_023_excluded_checks_are_not_asked() {
+    let site = site(&half_well());
+    assert_eq!(get(&site, "/healthz?exclude=poor").await, (StatusCode::OK, "ok".to_owned()));
+    assert_eq!(
+        get(&site, "/healthz?verbose&exclude=poor&exclude=gone").await.1,
+        "[+]good ok\n[+]poor excluded: ok\n\
+         warn: some health checks cannot be excluded: no matches for [\"gone\"]\nhealthz check passed\n"
+    );
+}
+
+#[tokio::test]
+async fn co_023_checks_come_and_go_while_the_server_runs() {
+    let health = Health::new();
+    let site = site(&health);
+    assert_eq!(get(&site, "/readyz").await.0, StatusCode::OK);
+    health.ready().add(Check::new("late", || Err("not yet".into()))).unwrap();
+    assert_eq!(get(&site, "/readyz").await.0, FAILED);
+    assert!(health.ready().remove("late"));
+    assert!(!health.ready().remove("late"));
+    assert_eq!(get(&site, "/readyz").await.0, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn what_is_not_there_and_what_cannot_be_done_is_said() {
+    let site = site(&Health::new());
+    for path in ["/", "/nothing", "/metrics/x", "//healthz/x/y", "/HEALTHZ"] {
+        assert_eq!(get(&site, path).await.0, StatusCode::NOT_FOUND, "{path}");
+    }
+    for method in [Method::POST, Method::OPTIONS, Method::DELETE] {
+        let answer = site.respond(&method, &"/healthz".parse().unwrap(), &HeaderMap::new()).await;
+        assert_eq!(answer.status(), StatusCode::METHOD_NOT_ALLOWED);
+        assert_eq!(answer.headers()[header::ALLOW], "GET, HEAD");
+        let nowhere = site.respond(&method, &"/nothing".parse().unwrap(), &HeaderMap::new()).await;
+        assert_eq!(nowhere.status(), StatusCode::NOT_FOUND);
+    }
+}
+
+#[tokio::test]
+async fn co_029_metrics_are_what_their_source_renders() {
+    let without = site(&Health::new());
+    let (code, told) = get(&without, "/metrics").await;
+    assert_eq!(code, StatusCode::NOT_FOUND);
+    assert!(told.contains("no source of metrics"), "{told}");
+    let with = Site { metrics: Some(Box::new(|| "up 1\n".to_owned())), ..site(&Health::new()) };
+    assert_eq!(get(&with, "/metrics").await, (StatusCode::OK, "up 1\n".to_owned()));
+    let answer = with.respond(&Method::GET, &"/metrics".parse().unwrap(), &HeaderMap::new()).await;
+    assert_eq!(answer.headers()[header::CONTENT_TYPE], "text/plain; version=0.0.4; charset=utf-8");
+}
+
+#[tokio::test]
+async fn diagnostics_are_off_unless_asked_for_and_for_this_machine() {
+    assert_eq!(get(&site(&Health::new()), "/debug").await.0, StatusCode::NOT_FOUND);
+    let diagnostics = Diagnostics::new();
+    diagnostics.add(Source::new("build", "version", || "1.2.3".into()));
+    let local = Site { diagnostics: Some(diagnostics.clone()), ..site(&Health::new()) };
+    let report: serde_json::Value = serde_json::from_str(&get(&local, "/debug").await.1).unwrap();
+    assert_eq!(report, serde_json::json!({"build": {"version": "1.2.3"}, "errors": []}));
+    assert_eq!(get(&local, "/debug/build").await.1, "{\n  \"version\": \"1.2.3\"\n}\n");
+    assert_eq!(get(&local, "/debug/errors").await.1, "[]\n");
+    assert_eq!(get(&local, "/debug/nothing").await.0, StatusCode::NOT_FOUND);
+
+    let asked_as = async |site: &Site, host: Option<&'static str>| {
+        let headers = host.map(|host| (header::HOST, HeaderValue::from_static(host)));
+        site.respond(&Method::GET, &"/debug".parse().unwrap(), &headers.into_iter().collect()).await.status()
+    };
+    for host in ["localhost", "LOCALHOST:1", "127.0.0.1:8081", "127.9.9.9", "[::1]:8081"] {
+        assert_eq!(asked_as(&local, Some(host)).await, StatusCode::OK, "{host}");
+    }
+    for host in ["evil.example", "10.0.0.1", "localhost.evil.example", "[::2]", "a b"] {
+        assert_eq!(asked_as(&local, Some(host)).await, StatusCode::FORBIDDEN, "{host}");
+    }
+    assert_eq!(asked_as(&local, None).await, StatusCode::FORBIDDEN);
+    let open = Site { is_local: false, diagnostics: Some(diagnostics), ..site(&Health::new()) };
+    assert_eq!(asked_as(&open, Some("controller.example")).await, StatusCode::OK);
+}

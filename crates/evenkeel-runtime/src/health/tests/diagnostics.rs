@@ -1,0 +1,92 @@
+//! What is told of informers, queues and errors.
+
+use std::time::Duration;
+
+use evenkeel_apiserver::ApiServer;
+use evenkeel_cache::{Event, InformerFactory};
+use evenkeel_queue::WorkQueue;
+use k8s_openapi::api::core::v1::Secret;
+use serde_json::json;
+use tokio::time::{Instant, advance};
+
+use super::super::diagnostics::ErrorRing;
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn queues_tell_how_much_is_in_them_and_for_how_long() {
+    let queue = WorkQueue::rate_limited("foos");
+    let diagnostics = Diagnostics::new();
+    diagnostics.add(Source::queue("foos", &queue));
+    queue.add("ready");
+    queue.add_after("later", Duration::from_secs(60));
+    queue.add_rate_limited("failed");
+    advance(Duration::from_millis(1)).await;
+    let told = &diagnostics.report()["queues"]["foos"];
+    for (member, value) in [("ready", 1), ("waiting", 2), ("failing", 1), ("processing", 0), ("adds", 1)] {
+        assert_eq!(told[member], value, "{member}");
+    }
+    assert_eq!(told["oldest_ready_seconds"], 0.001);
+    assert_eq!(told["longest_running_seconds"], json!(null));
+    assert_eq!(told["shutting_down"], false);
+    assert!(diagnostics.remove("queues", "foos"));
+    assert!(!diagnostics.remove("queues", "foos"));
+    assert_eq!(diagnostics.report(), json!({"errors": []}));
+}
+
+#[tokio::test]
+async fn informers_tell_what_they_know_and_never_what_objects_say() {
+    let server = ApiServer::builder().in_process_only().start().await.unwrap();
+    let client = server.client();
+    let secret: Secret =
+        serde_json::from_value(json!({"metadata": {"name": "s"}, "stringData": {"password": "hunter2"}})).unwrap();
+    client.api::<Secret>().namespace("default").create(&secret).await.unwrap();
+    let informers = InformerFactory::builder(&client).build();
+    let secrets = informers.of::<Secret>();
+    secrets.add_handler(|_: Event<Secret>| {}).unwrap();
+    let diagnostics = Diagnostics::new();
+    diagnostics.add(Source::informer(&secrets));
+    let name = secrets.name().to_owned();
+    assert_eq!(diagnostics.report()["informers"][&name]["last_heard_seconds_ago"], json!(null));
+    informers.start();
+    informers.wait_for_sync().await.unwrap();
+
+    let report = diagnostics.report();
+    let told = &report["informers"][&name];
+    assert_eq!((&told["kind"], &told["api_version"]), (&json!("Secret"), &json!("v1")));
+    assert_eq!((&told["synced"], &told["objects"]), (&json!(true), &json!(1)));
+    assert_eq!((&told["relists"], &told["failures"], &told["last_error"]), (&json!(0), &json!(0), &json!(null)));
+    assert!(told["last_heard_seconds_ago"].is_number());
+    assert_eq!(told["resource_version"], secrets.indexer().resource_version().as_str());
+    assert_eq!(told["handlers"].as_object().unwrap().len(), 1);
+    let text = report.to_string();
+    assert!(!text.contains("hunter2") && !text.contains("aHVudGVyMg"), "{text}");
+}
+
+#[tokio::test]
+async fn a_source_that_panics_spoils_no_other() {
+    let diagnostics = Diagnostics::new();
+    diagnostics.add(Source::new("own", "bad", || panic!("oh no")));
+    diagnostics.add(Source::new("own", "good", || json!(1)));
+    diagnostics.add(Source::new("own", "good", || json!(2)));
+    assert_eq!(diagnostics.section("own"), Some(json!({"bad": {"error": "looking at this panicked"}, "good": 2})));
+    assert_eq!(format!("{diagnostics:?}"), r#"{"own": ["bad", "good"]}"#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_errors_are_remembered_and_repeated_ones_counted() {
+    let now = Instant::now();
+    let mut ring = ErrorRing::default();
+    for number in 0..200 {
+        ring.push(now, "foos", &format!("default/{number}"), "broken");
+    }
+    for _ in 0..3 {
+        ring.push(now + Duration::from_secs(1), "foos", "default/last", &format!("b\n{}", "x".repeat(5000)));
+    }
+    let told = ring.report(now + Duration::from_secs(3));
+    let told = told.as_array().unwrap();
+    assert_eq!(told.len(), 100);
+    assert_eq!((&told[0]["key"], &told[0]["count"]), (&json!("default/last"), &json!(3)));
+    assert_eq!((&told[0]["controller"], &told[0]["seconds_ago"]), (&json!("foos"), &json!(2.0)));
+    assert_eq!(told[0]["error"].as_str().unwrap().len(), 1024 + "…".len());
+    assert_eq!(told[99]["key"], "default/101");
+}

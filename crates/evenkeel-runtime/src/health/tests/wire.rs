@@ -1,0 +1,186 @@
+//! Over real sockets.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::*;
+
+async fn start(health: &Health) -> (HealthServer, SocketAddr) {
+    let server = HealthServer::builder(health).address("127.0.0.1:0").start().await.unwrap();
+    let address = server.address().unwrap();
+    (server, address)
+}
+
+/// Sends bytes and reads until the other side closes.
+async fn exchange(address: SocketAddr, request: &str) -> String {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    // A connection that is reset has said what it had to say.
+    let _ = stream.read_to_end(&mut answer).await;
+    String::from_utf8(answer).unwrap()
+}
+
+#[tokio::test]
+async fn co_023_probes_are_answered_over_http_and_each_connection_once() {
+    let (server, address) = start(&half_well()).await;
+    let answer = exchange(address, "GET /healthz/good HTTP/1.1\r\nHost: x\r\n\r\n").await;
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    assert!(answer.contains("connection: close\r\n") && answer.ends_with("\r\n\r\nok"), "{answer}");
+    assert!(answer.contains("x-content-type-options: nosniff\r\n"), "{answer}");
+    let answer = exchange(address, "GET /healthz HTTP/1.0\r\n\r\n").await;
+    assert!(answer.starts_with("HTTP/1.0 500 "), "{answer}");
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn head_is_get_without_the_body_and_a_body_is_ignored() {
+    let (_server, address) = start(&Health::new()).await;
+    let answer = exchange(address, "HEAD /readyz HTTP/1.1\r\nHost: x\r\n\r\n").await;
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.contains("content-length: 2\r\n"), "{answer}");
+    assert!(answer.ends_with("\r\n\r\n"), "{answer}");
+    let answer = exchange(address, "POST /readyz HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc").await;
+    assert!(answer.starts_with("HTTP/1.1 405 ") && answer.contains("allow: GET, HEAD\r\n"), "{answer}");
+    let answer = exchange(address, "what is this\r\n\r\n").await;
+    assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 400 "), "{answer}");
+}
+
+#[tokio::test]
+async fn a_head_that_is_too_large_is_refused() {
+    let (_server, address) = start(&Health::new()).await;
+    let long = format!("GET /healthz HTTP/1.1\r\nHost: x\r\nX-Long: {}\r\n\r\n", "x".repeat(64 * 1024));
+    assert!(!exchange(address, &long).await.contains("200 OK"));
+    let many = format!("GET /healthz HTTP/1.1\r\nHost: x\r\n{}\r\n", "X-Many: x\r\n".repeat(100));
+    assert!(!exchange(address, &many).await.contains("200 OK"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_does_not_finish_the_question_is_not_waited_for() {
+    let (_server, address) = start(&Health::new()).await;
+    let begun = Instant::now();
+    let answer = exchange(address, "GET /healthz HTTP/1.1\r\nHost:").await;
+    assert!(!answer.contains("200 OK"), "{answer}");
+    assert_eq!(begun.elapsed().as_secs(), 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_does_not_read_the_answer_is_not_waited_for() {
+    const SIZE: usize = 64 * 1024 * 1024;
+    let builder = HealthServer::builder(&Health::new()).metrics(|| "x".repeat(SIZE)).address("127.0.0.1:0");
+    let server = builder.start().await.unwrap();
+    let mut stream = TcpStream::connect(server.address().unwrap()).await.unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+    tokio::time::sleep(std::time::Duration::from_secs(31)).await;
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer).await;
+    assert!(answer.len() < SIZE, "{}", answer.len());
+}
+
+#[tokio::test]
+async fn more_connections_than_there_may_be_are_closed_and_leave_no_trace() {
+    let (server, address) = start(&Health::new()).await;
+    let mut idle = Vec::new();
+    for _ in 0..64 {
+        idle.push(TcpStream::connect(address).await.unwrap());
+    }
+    assert_eq!(exchange(address, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n").await, "");
+    drop(idle.pop());
+    // The server learns of the closed connection at its own time.
+    while exchange(address, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n").await.is_empty() {}
+    server.shutdown().await;
+    for mut stream in idle {
+        assert_eq!(stream.read(&mut [0; 1]).await.unwrap_or(0), 0, "the server has closed it");
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_is_being_answered_is_finished_at_the_end() {
+    let health = Health::new();
+    let (asked, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (told, wait) = (Arc::clone(&asked), Arc::clone(&go_on));
+    let check = Check::new("slow", move || {
+        let (told, wait) = (Arc::clone(&told), Arc::clone(&wait));
+        async move {
+            told.notify_one();
+            wait.notified().await;
+            Ok(())
+        }
+    });
+    health.ready().add(check.timeout(std::time::Duration::from_secs(60))).unwrap();
+    let (server, address) = start(&health).await;
+    let answer = tokio::spawn(exchange(address, "GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n"));
+    asked.notified().await;
+    let ending = tokio::spawn(server.shutdown());
+    while TcpStream::connect(address).await.is_ok() {
+        tokio::task::yield_now().await;
+    }
+    assert!(!ending.is_finished());
+    go_on.notify_one();
+    assert!(answer.await.unwrap().starts_with("HTTP/1.1 200 OK\r\n"));
+    ending.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_has_not_asked_is_not_waited_for_at_the_end() {
+    let (server, address) = start(&Health::new()).await;
+    let mut idle = TcpStream::connect(address).await.unwrap();
+    // Whoever comes later is served, so the first has been let in.
+    assert!(exchange(address, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n").await.ends_with("ok"));
+    let begun = Instant::now();
+    server.shutdown().await;
+    assert_eq!(begun.elapsed().as_secs(), 0);
+    assert_eq!(idle.read(&mut [0; 1]).await.unwrap_or(0), 0);
+}
+
+#[tokio::test]
+async fn a_port_that_is_taken_is_an_error_that_names_it() {
+    let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = taken.local_addr().unwrap();
+    let error = HealthServer::builder(&Health::new()).address(address.to_string()).start().await.unwrap_err();
+    let text = error.to_string();
+    assert!(text.starts_with(&format!("cannot listen on {address}: ")) && text.contains("in use"), "{text}");
+    for nonsense in ["nowhere", ":many", "127.0.0.1", "127.0.0.1:70000"] {
+        let error = HealthServer::builder(&Health::new()).address(nonsense).start().await.unwrap_err();
+        assert!(error.to_string().contains(&format!("{nonsense:?}")), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn co_023_an_empty_address_or_0_is_off() {
+    for off in ["", "0"] {
+        let server = HealthServer::builder(&Health::new()).address(off).start().await.unwrap();
+        assert_eq!(server.address(), None);
+        server.shutdown().await;
+    }
+    let everywhere = HealthServer::builder(&Health::new()).address(":0").start().await.unwrap();
+    assert!(everywhere.address().unwrap().ip().is_unspecified());
+    let named = HealthServer::builder(&Health::new()).address("localhost:0").start().await.unwrap();
+    assert!(named.address().unwrap().ip().is_loopback());
+}
+
+#[tokio::test(start_paused = true)]
+async fn sources_of_metrics_are_kept_up_while_nobody_asks() {
+    struct Counted(Arc<AtomicUsize>, Arc<AtomicBool>);
+    impl MetricsSource for Counted {
+        fn render(&self) -> String {
+            self.1.store(true, Ordering::Relaxed);
+            String::new()
+        }
+        fn upkeep(&self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    let (kept, rendered) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+    let source = Counted(Arc::clone(&kept), Arc::clone(&rendered));
+    let builder = HealthServer::builder(&Health::new()).metrics(source).address("127.0.0.1:0");
+    let _server = builder.start().await.unwrap();
+    tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+    assert!((12..=13).contains(&kept.load(Ordering::Relaxed)), "{kept:?}");
+    assert!(!rendered.load(Ordering::Relaxed));
+}

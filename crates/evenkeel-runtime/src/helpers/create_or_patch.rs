@@ -1,0 +1,155 @@
+//! [`create_or_patch`]: having an object and its status as they should be, and sending only what differs.
+
+use evenkeel_client::api::scope::Addressable;
+use evenkeel_client::rest::RequestError;
+use evenkeel_client::{Api, CreateOrUpdate, DEFAULT_RETRY, Error, Object, Patch};
+use evenkeel_core::Obj;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+
+/// Has an object as `mutate` wants it, status included. `initial` names it, and is what it begins as if it is not there yet.
+///
+/// Unlike [`create_or_update`](evenkeel_client::create_or_update) it sends only what `mutate` has changed. So fields of which `K`
+/// knows nothing stay as they are, except within lists, which are replaced as a whole. What is sent is bound to the version
+/// that was read: if somebody else was faster, all of this happens again, up to five times, with `mutate` on a fresh copy.
+///
+/// A status that has changed is written in a second call, to the status subresource, because servers ignore it anywhere else. A
+/// kind without that subresource keeps its status like any other field: use `create_or_update` for it.
+///
+/// # Errors
+/// If `initial` has no name, if `mutate` changes the name, and those of the calls. The object may then be written while its
+/// status is not; the next call writes the rest.
+pub async fn create_or_patch<K, S>(
+    api: &Api<K, S>,
+    initial: &K,
+    mut mutate: impl FnMut(&mut K),
+) -> Result<CreateOrUpdate<K>, Error>
+where
+    K: Object + Clone + DeserializeOwned + Send + Sync + 'static,
+    S: Addressable,
+{
+    let Some(name) = initial.name().map(|name| name.into_owned()) else {
+        return Err(invalid("an object that may be there already needs a name, and it has none".to_owned()));
+    };
+    let mut backoff = DEFAULT_RETRY;
+    loop {
+        let Failure { error, raced } = match attempt(api, &name, initial, &mut mutate).await {
+            Ok(done) => return Ok(done),
+            Err(failure) => failure,
+        };
+        let wait = if raced { backoff.next_wait(fastrand::f64()) } else { None };
+        let Some(wait) = wait else { return Err(error) };
+        tokio::time::sleep(wait).await;
+    }
+}
+
+/// Why an attempt failed, and whether it was because somebody else was faster.
+struct Failure {
+    error: Error,
+    raced: bool,
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let raced = error.is_conflict() || error.is_already_exists();
+        Failure { error, raced }
+    }
+}
+
+async fn attempt<K, S>(
+    api: &Api<K, S>,
+    name: &str,
+    initial: &K,
+    mutate: impl FnOnce(&mut K),
+) -> Result<CreateOrUpdate<K>, Failure>
+where
+    K: Object + Clone + DeserializeOwned + Send + Sync + 'static,
+    S: Addressable,
+{
+    let (before, found) = match api.get(name).await {
+        Ok(found) => (K::clone(&*found.typed().map_err(Error::from)?), Some(found)),
+        Err(error) if error.is_not_found() => (initial.clone(), None),
+        Err(error) => return Err(error.into()),
+    };
+    let mut wanted = before.clone();
+    mutate(&mut wanted);
+    if before.name() != wanted.name() || before.namespace() != wanted.namespace() {
+        return Err(
+            invalid(format!("the object {name:?} was renamed while it was mutated; nothing was written")).into()
+        );
+    }
+    let Some(found) = found else {
+        let created = api.create(&wanted).await?;
+        // What the server has put into the status by itself stays.
+        let status =
+            Some(parts(&wanted)?.1).filter(|status| status.as_object().is_some_and(|status| !status.is_empty()));
+        return Ok(CreateOrUpdate::Created(patch_status(api, name, created, status).await?));
+    };
+    let ((old, old_status), (new, new_status)) = (parts(&before)?, parts(&wanted)?);
+    let (patch, status) = (difference(&old, &new), difference(&old_status, &new_status));
+    if patch.is_none() && status.is_none() {
+        return Ok(CreateOrUpdate::Unchanged(found));
+    }
+    let written = match patch {
+        None => found,
+        Some(patch) => api.patch(name, &Patch::merge(&bound(patch, &found))).await.map_err(|error| {
+            // It has gone since it was read.
+            let raced = error.is_conflict() || error.is_not_found();
+            Failure { error, raced }
+        })?,
+    };
+    Ok(CreateOrUpdate::Updated(patch_status(api, name, written, status).await?))
+}
+
+/// An object as JSON, and its status apart, as servers take it.
+fn parts<K: Object>(object: &K) -> Result<(Value, Value), Error> {
+    let mut rest = serde_json::to_value(object).map_err(|error| {
+        let what = std::any::type_name::<K>().to_owned();
+        Error::from(RequestError::Body { what, problem: error.to_string() })
+    })?;
+    let status = rest.as_object_mut().and_then(|members| members.remove("status")).unwrap_or_default();
+    Ok((rest, status))
+}
+
+async fn patch_status<K: 'static, S: Addressable>(
+    api: &Api<K, S>,
+    name: &str,
+    object: Obj<K>,
+    status: Option<Value>,
+) -> Result<Obj<K>, Error> {
+    let Some(status) = status else { return Ok(object) };
+    let patch = bound(json!({"status": status}), &object);
+    api.status().patch(name, &Patch::merge(&patch)).await
+}
+
+/// A patch that only this version of the object takes.
+fn bound<K>(mut patch: Value, object: &Obj<K>) -> Value {
+    if let Some(members) = patch.as_object_mut() {
+        let metadata = members.entry("metadata").or_insert_with(|| Map::new().into());
+        if let Some(metadata) = metadata.as_object_mut() {
+            metadata.insert("resourceVersion".to_owned(), object.resource_version().into());
+        }
+    }
+    patch
+}
+
+/// The merge patch (RFC 7386) that makes one value the other; `None` if they are equal.
+pub(super) fn difference(before: &Value, after: &Value) -> Option<Value> {
+    let (Value::Object(old), Value::Object(new)) = (before, after) else {
+        return (before != after).then(|| after.clone());
+    };
+    let gone = old.keys().filter(|member| !new.contains_key(*member)).map(|member| (member.clone(), Value::Null));
+    let changed = new.iter().filter_map(|(member, value)| {
+        let patch = match old.get(member) {
+            Some(old) => difference(old, value)?,
+            None => value.clone(),
+        };
+        Some((member.clone(), patch))
+    });
+    let patch: Map<String, Value> = gone.chain(changed).collect();
+    (!patch.is_empty()).then(|| patch.into())
+}
+
+fn invalid(problem: String) -> Error {
+    RequestError::Invalid { problem }.into()
+}

@@ -1,0 +1,181 @@
+use std::sync::{Arc, Mutex};
+
+use evenkeel_client::Patch;
+
+use super::*;
+
+const OURS: &str = "example.com/ours";
+const THEIRS: &str = "example.org/theirs";
+
+fn names<K>(object: &Obj<K>) -> Vec<&str> {
+    object.finalizers().collect()
+}
+
+async fn fresh(client: &Client, name: &str) -> Option<Obj<ConfigMap>> {
+    client.api::<ConfigMap>().namespace("default").get(name).await.ok()
+}
+
+/// Somebody else's finalizer comes.
+async fn others_come(client: &Client, name: &str) {
+    let object = fresh(client, name).await.unwrap();
+    add_finalizer(client, &object, THEIRS).await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn co_022_finalizers_of_others_are_never_lost() {
+    let server = server().await;
+    let client = server.client();
+    let old = config_map(&client, "a", json!({})).await;
+    others_come(&client, "a").await;
+    let added = add_finalizer(&client, &old, OURS).await.unwrap().unwrap();
+    assert_eq!(names(&added), [THEIRS, OURS]);
+    assert!(contains_finalizer(&added, OURS));
+    let again = add_finalizer(&client, &added, OURS).await.unwrap().unwrap();
+    assert_eq!(again.resource_version(), added.resource_version(), "nothing was written");
+
+    let removed = remove_finalizer(&client, &again, THEIRS).await.unwrap().unwrap();
+    others_come(&client, "a").await;
+    let removed = remove_finalizer(&client, &removed, OURS).await.unwrap().unwrap();
+    assert_eq!(names(&removed), [THEIRS]);
+    let again = remove_finalizer(&client, &removed, OURS).await.unwrap().unwrap();
+    assert_eq!(again.resource_version(), removed.resource_version(), "nothing was written");
+}
+
+#[tokio::test(start_paused = true)]
+async fn co_022_an_object_that_is_gone_or_was_made_anew_is_left_alone() {
+    let server = server().await;
+    let client = server.client();
+    let maps = client.api::<ConfigMap>().namespace("default");
+    let old = config_map(&client, "a", json!({"finalizers": [OURS]})).await;
+    let bare = remove_finalizer(&client, &old, OURS).await.unwrap().unwrap();
+    maps.delete("a").await.unwrap();
+    assert!(add_finalizer(&client, &bare, OURS).await.unwrap().is_none());
+    assert!(remove_finalizer(&client, &old, OURS).await.unwrap().is_none());
+    config_map(&client, "a", json!({"finalizers": [OURS]})).await;
+    assert!(add_finalizer(&client, &bare, THEIRS).await.unwrap().is_none());
+    assert!(remove_finalizer(&client, &old, OURS).await.unwrap().is_none());
+    assert_eq!(names(&fresh(&client, "a").await.unwrap()), [OURS]);
+}
+
+/// Finalizers that note when they run, and of which some fail.
+fn noting(fail: &'static [&'static str]) -> (Finalizers<ConfigMap>, Arc<Mutex<Vec<&'static str>>>) {
+    let ran = Arc::new(Mutex::new(Vec::new()));
+    let mut finalizers = Finalizers::new();
+    for name in ["example.com/b", "example.com/a", "example.com/c"] {
+        let ran = Arc::clone(&ran);
+        let cleanup = move |object: Obj<ConfigMap>| {
+            let ran = Arc::clone(&ran);
+            async move {
+                assert_eq!(object.key().name(), "a");
+                ran.lock().unwrap().push(name);
+                if fail.contains(&name) { Err(format!("{name} is stuck").into()) } else { Ok(()) }
+            }
+        };
+        finalizers.register(name, cleanup).unwrap();
+    }
+    (finalizers, ran)
+}
+
+#[tokio::test(start_paused = true)]
+async fn co_021_finalizers_are_put_on_what_is_not_being_deleted() {
+    let server = server().await;
+    let client = server.client();
+    let (finalizers, ran) = noting(&[]);
+    let map = config_map(&client, "a", json!({"finalizers": [THEIRS, "example.com/a"]})).await;
+    let Finalized::Live { object, updated: true } = finalizers.finalize(&client, &map).await.unwrap() else { panic!() };
+    assert_eq!(names(&object), [THEIRS, "example.com/a", "example.com/b", "example.com/c"]);
+    let Finalized::Live { updated: false, .. } = finalizers.finalize(&client, &object).await.unwrap() else { panic!() };
+    assert!(ran.lock().unwrap().is_empty());
+    assert_eq!(format!("{finalizers:?}"), r#"{"example.com/b", "example.com/a", "example.com/c"}"#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn co_021_what_is_being_deleted_is_cleaned_up_after_in_order() {
+    let server = server().await;
+    let client = server.client();
+    let maps = client.api::<ConfigMap>().namespace("default");
+    let (finalizers, ran) = noting(&[]);
+    config_map(&client, "a", json!({"finalizers": [THEIRS, "example.com/a", "example.com/b"]})).await;
+    maps.delete("a").await.unwrap();
+    let map = fresh(&client, "a").await.unwrap();
+    let Finalized::Deleting { object, updated: true } = finalizers.finalize(&client, &map).await.unwrap() else {
+        panic!()
+    };
+    assert_eq!(names(&object), [THEIRS]);
+    assert_eq!(*ran.lock().unwrap(), ["example.com/b", "example.com/a"], "c was not on it");
+    let Finalized::Deleting { updated: false, .. } = finalizers.finalize(&client, &object).await.unwrap() else {
+        panic!()
+    };
+    remove_finalizer(&client, &object, THEIRS).await.unwrap();
+    assert!(fresh(&client, "a").await.is_none());
+    // A copy that is behind has the cleanups run again, and finds nothing to write.
+    assert!(matches!(finalizers.finalize(&client, &map).await.unwrap(), Finalized::Gone));
+}
+
+#[tokio::test(start_paused = true)]
+async fn co_021_a_deletion_that_the_copy_does_not_know_of_is_seen() {
+    let server = server().await;
+    let client = server.client();
+    let (finalizers, ran) = noting(&[]);
+    let old = config_map(&client, "a", json!({"finalizers": [THEIRS, "example.com/a"]})).await;
+    client.api::<ConfigMap>().namespace("default").delete("a").await.unwrap();
+    let done = finalizers.finalize(&client, &old).await.unwrap();
+    let Finalized::Deleting { object, updated: true } = done else { panic!("{done:?}") };
+    assert_eq!(names(&object), [THEIRS]);
+    assert_eq!(*ran.lock().unwrap(), ["example.com/a"]);
+    let refused = add_finalizer(&client, &object, OURS).await.unwrap_err();
+    assert!(refused.is_invalid(), "{refused}");
+}
+
+#[test]
+fn finalizing_can_be_done_in_any_task() {
+    fn assert_send<T: Send>(_: &impl Fn(&'static Client, &'static Obj<ConfigMap>) -> T) {}
+    let finalizers: &'static Finalizers<ConfigMap> = Box::leak(Box::default());
+    assert_send(&|client, object| finalizers.finalize(client, object));
+    assert_send(&|client, object| add_finalizer(client, object, OURS));
+    assert_send(&|client, object| remove_finalizer(client, object, OURS));
+}
+
+#[tokio::test(start_paused = true)]
+async fn co_021_failures_are_all_told_and_hold_up_no_other() {
+    let server = server().await;
+    let client = server.client();
+    let maps = client.api::<ConfigMap>().namespace("default");
+    let (finalizers, ran) = noting(&["example.com/b", "example.com/c"]);
+    let map = config_map(&client, "a", json!({})).await;
+    finalizers.finalize(&client, &map).await.unwrap();
+    maps.delete("a").await.unwrap();
+    let map = fresh(&client, "a").await.unwrap();
+    let error = finalizers.finalize(&client, &map).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "finalizer example.com/b failed: example.com/b is stuck; finalizer example.com/c failed: example.com/c is stuck"
+    );
+    assert_eq!(ran.lock().unwrap().len(), 3);
+    assert_eq!(names(&fresh(&client, "a").await.unwrap()), ["example.com/b", "example.com/c"]);
+}
+
+#[test]
+fn co_021_a_finalizer_is_registered_once_and_has_a_domain() {
+    let (mut finalizers, _) = noting(&[]);
+    let taken = finalizers.register("example.com/a", |_| async { Ok(()) }).unwrap_err();
+    assert_eq!(taken, RegisterError::Taken { name: "example.com/a".into() });
+    for name in ["", "plain", "/a", "example.com/"] {
+        let refused = finalizers.register(name, |_| async { Ok(()) }).unwrap_err();
+        assert_eq!(refused, RegisterError::Name { name: name.into() });
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_keeps_changing_is_given_up_after_five_tries() {
+    let server = server().await;
+    let client = server.client();
+    let map = config_map(&client, "a", json!({})).await;
+    server.faults().add(conflict());
+    let error = add_finalizer(&client, &map, OURS).await.unwrap_err();
+    assert!(error.is_conflict(), "{error}");
+    server.faults().clear();
+    let maps = client.api::<ConfigMap>().namespace("default");
+    maps.patch("a", &Patch::merge(&json!({"data": {"a": "b"}}))).await.unwrap();
+    add_finalizer(&client, &map, OURS).await.unwrap().unwrap();
+}

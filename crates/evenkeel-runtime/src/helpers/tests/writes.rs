@@ -1,0 +1,126 @@
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use evenkeel_client::Patch;
+use k8s_openapi::api::apps::v1::Deployment;
+
+use super::super::create_or_patch::difference;
+use super::*;
+
+/// RFC 7386, as the RFC says it.
+fn merged(mut target: Value, patch: &Value) -> Value {
+    let Value::Object(members) = patch else { return patch.clone() };
+    if !target.is_object() {
+        target = json!({});
+    }
+    let object = target.as_object_mut().unwrap();
+    for (member, value) in members {
+        match (value, object.remove(member)) {
+            (Value::Null, _) => {}
+            (value, old) => _ = object.insert(member.clone(), merged(old.unwrap_or_default(), value)),
+        }
+    }
+    target
+}
+
+#[test]
+fn the_difference_makes_one_value_the_other() {
+    let values = [
+        json!({}),
+        json!({"a": 1}),
+        json!({"a": {"b": [1, 2], "c": "x"}}),
+        json!({"a": {"b": [1], "d": {"e": true}}, "f": 2}),
+        json!({"a": {"c": "x"}, "f": {"g": []}}),
+    ];
+    for before in &values {
+        for after in &values {
+            match difference(before, after) {
+                None => assert_eq!(before, after),
+                Some(patch) => assert_eq!(&merged(before.clone(), &patch), after, "{before} {patch}"),
+            }
+        }
+    }
+    assert_eq!(difference(&values[1], &values[1]), None);
+}
+
+fn deployment(name: &str) -> Deployment {
+    serde_json::from_value(json!({
+        "metadata": {"name": name},
+        "spec": {
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"containers": [{"name": "web", "image": "web:1"}]},
+            },
+        },
+    }))
+    .unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn co_022_create_or_patch_creates_patches_and_leaves_alone() {
+    let server = server().await;
+    let deployments = server.client().apps_v1().deployments("default");
+    let three = |deployment: &mut Deployment| {
+        deployment.spec.replicas = Some(3);
+        deployment.status.get_or_insert_default().ready_replicas = Some(2);
+    };
+    let created = create_or_patch(&deployments, &deployment("web"), three).await.unwrap();
+    assert!(matches!(created, CreateOrUpdate::Created(_)), "{created:?}");
+    let ready = |object: &Obj<Deployment>| object.path("status.readyReplicas").and_then(|value| value.as_i64());
+    assert_eq!(ready(created.object()), Some(2), "the status was written too");
+    let same = create_or_patch(&deployments, &deployment("web"), three).await.unwrap();
+    assert!(matches!(same, CreateOrUpdate::Unchanged(_)), "{same:?}");
+    assert_eq!(same.object().resource_version(), created.object().resource_version());
+    let initial = deployment("web");
+    let updated = create_or_patch(&deployments, &initial, |deployment| {
+        deployment.metadata.labels.get_or_insert_default().insert("tier".into(), "front".into());
+        deployment.status = None;
+    });
+    let updated = updated.await.unwrap();
+    assert!(matches!(updated, CreateOrUpdate::Updated(_)), "{updated:?}");
+    let object = deployments.get("web").await.unwrap();
+    assert_eq!((object.label("tier"), ready(&object)), (Some("front"), None));
+    assert_eq!(object.path("spec.replicas").and_then(|value| value.as_i64()), Some(3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn co_022_create_or_patch_goes_again_when_somebody_else_was_faster() {
+    let server = server().await;
+    let client = server.client();
+    let maps = client.api::<ConfigMap>().namespace("default");
+    let initial: ConfigMap = serde_json::from_value(json!({"metadata": {"name": "a"}})).unwrap();
+    maps.create(&initial).await.unwrap();
+    // The first write is held up until somebody else has written.
+    server.faults().add(Rule::new(Action::Delay(Duration::from_secs(2))).verb("patch").times(1));
+    let runs = AtomicU32::new(0);
+    let done = create_or_patch(&maps, &initial, |map| {
+        runs.fetch_add(1, Ordering::Relaxed);
+        map.data.get_or_insert_default().insert("colour".into(), "blue".into());
+    });
+    let other = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        maps.patch("a", &Patch::merge(&json!({"data": {"size": "large"}}))).await
+    };
+    let (done, other) = tokio::join!(done, other);
+    let (CreateOrUpdate::Updated(map), Ok(_)) = (done.unwrap(), other) else { panic!() };
+    assert_eq!(runs.load(Ordering::Relaxed), 2);
+    assert_eq!(map.path("data").unwrap().json(), r#"{"colour":"blue","size":"large"}"#);
+
+    server.faults().clear();
+    server.faults().add(conflict());
+    let error = create_or_patch(&maps, &initial, |map| map.data = None).await.unwrap_err();
+    assert!(error.is_conflict(), "{error}");
+}
+
+#[tokio::test]
+async fn co_022_create_or_patch_wants_a_name_that_stays() {
+    let server = server().await;
+    let maps = server.client().api::<ConfigMap>().namespace("default");
+    let error = create_or_patch(&maps, &ConfigMap::default(), |_| {}).await.unwrap_err();
+    assert!(error.to_string().contains("needs a name"), "{error}");
+    let initial: ConfigMap = serde_json::from_value(json!({"metadata": {"name": "a"}})).unwrap();
+    let error = create_or_patch(&maps, &initial, |map| map.metadata.name = Some("b".into())).await.unwrap_err();
+    assert!(error.to_string().contains("renamed"), "{error}");
+    assert!(maps.get("b").await.unwrap_err().is_not_found());
+}

@@ -1,0 +1,77 @@
+//! For tests of controllers: [`eventually`], which waits for what a controller does.
+//!
+//! What else a test needs is there already: an API server in the process, with faults and a clock (`evenkeel_apiserver`), a
+//! [recorder that writes to memory](crate::events::fake), and the virtual time of tokio, in which everything here waits.
+//!
+//! ```
+//! # use std::sync::atomic::{AtomicU32, Ordering};
+//! use evenkeel_runtime::testing::eventually;
+//!
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), evenkeel_runtime::testing::NeverCame> {
+//! # let pods = AtomicU32::new(3);
+//! let running = eventually("three pods run", async || Some(pods.load(Ordering::Relaxed)).filter(|pods| *pods == 3));
+//! assert_eq!(running.await?, 3);
+//! # Ok(())
+//! # }
+//! ```
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+/// How long something may take before a test gives up.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How often it is looked for.
+const PERIOD: Duration = Duration::from_millis(10);
+
+/// What was waited for did not come.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("waited {waited:?} and looked {looks} times, and it never came that {what}")]
+#[non_exhaustive]
+pub struct NeverCame {
+    /// What was waited for.
+    pub what: String,
+    /// For how long.
+    pub waited: Duration,
+    /// How often it was looked for.
+    pub looks: u64,
+}
+
+/// Looks again and again, every 10 ms, until there is something to be seen, and answers with it. `what` completes the sentence
+/// "it never came that …".
+///
+/// It gives up after 30 seconds. In a test whose time is paused these are seconds of that time, and pass at once when nothing
+/// else is to be done.
+///
+/// # Errors
+/// If it never came.
+pub async fn eventually<T>(what: impl Into<String>, mut look: impl AsyncFnMut() -> Option<T>) -> Result<T, NeverCame> {
+    let begun = Instant::now();
+    let mut looks = 0;
+    loop {
+        looks += 1;
+        if let Some(seen) = look().await {
+            return Ok(seen);
+        }
+        let waited = begun.elapsed();
+        if waited >= PATIENCE {
+            return Err(NeverCame { what: what.into(), waited, looks });
+        }
+        sleep(PERIOD).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_comes_is_seen_and_what_does_not_is_told() {
+        let begun = Instant::now();
+        let come = eventually("a second has passed", async || (begun.elapsed().as_secs() == 1).then_some("yes"));
+        assert_eq!(come.await, Ok("yes"));
+        let error = eventually::<()>("pigs fly", async || None).await.unwrap_err();
+        assert_eq!((error.waited, error.looks), (PATIENCE, 3001));
+        assert!(error.to_string().ends_with("it never came that pigs fly"), "{error}");
+    }
+}
