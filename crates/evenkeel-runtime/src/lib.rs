@@ -25,8 +25,10 @@
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
+pub mod controller;
 pub mod enqueue;
 pub mod events;
 
+pub use controller::{Context, Controller, Failure, Next};
 pub use enqueue::{Enqueue, enqueue_key, enqueue_owner, enqueue_with};
 pub use events::{EventRecorder, EventType};
