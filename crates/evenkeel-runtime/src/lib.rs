@@ -10,6 +10,7 @@
 //!
 //! - [`enqueue`]: handlers that put the keys of objects, of their owners, or of whatever else an object is about, into a
 //!   [`WorkQueue`](evenkeel_queue::WorkQueue).
+//! - [`controller`]: [`Controller`], which does something for each object of a kind whenever something happens to it.
 //! - [`events`]: [`EventRecorder`], which tells people what a controller does.
 //!
 //! # What it promises
@@ -21,7 +22,7 @@
 //!
 //! # What it does not do yet
 //!
-//! A builder of controllers, a manager, leader election, finalizers and health checks are not built yet.
+//! A manager, leader election, finalizers and health checks are not built yet.
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,6 @@
 //! Controllers against an API server in this process, in virtual time.
 
+mod crashes;
 mod deletions;
 mod endings;
 mod measured;
