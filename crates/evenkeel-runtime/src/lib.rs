@@ -12,6 +12,7 @@
 //!   [`WorkQueue`](evenkeel_queue::WorkQueue).
 //! - [`controller`]: [`Controller`], which does something for each object of a kind whenever something happens to it.
 //! - [`events`]: [`EventRecorder`], which tells people what a controller does.
+//! - [`manager`]: [`Manager`], which begins and ends several controllers, and whatever else a program is made of, in order.
 //!
 //! # What it promises
 //!
@@ -22,14 +23,17 @@
 //!
 //! # What it does not do yet
 //!
-//! A manager, leader election, finalizers and health checks are not built yet.
+//! Leader election, finalizers and health checks are not built yet.
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
+mod contain;
 pub mod controller;
 pub mod enqueue;
 pub mod events;
+pub mod manager;
 
 pub use controller::{Context, Controller, Failure, Next};
 pub use enqueue::{Enqueue, enqueue_key, enqueue_owner, enqueue_with};
 pub use events::{EventRecorder, EventType};
+pub use manager::Manager;

@@ -1,11 +1,10 @@
 //! [`Engine`]: a controller that has begun, of whatever kind.
 
 use std::any::Any;
-use std::future::{Future, poll_fn};
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::future::Future;
+use std::panic::resume_unwind;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use evenkeel_cache::source::BoxFuture;
@@ -21,6 +20,7 @@ use super::error::ControllerError;
 use super::metrics::Metrics;
 use super::next::{Failure, Next, When};
 use super::parking::{Attendant, Parking};
+use crate::contain::{contained, text_of};
 
 /// What is done for a key.
 pub(super) type Reconcile = Arc<dyn Fn(Context) -> BoxFuture<'static, Result<Next, Failure>> + Send + Sync>;
@@ -110,7 +110,7 @@ impl Engine {
         shutdown: Pin<&mut (dyn Future<Output = ()> + Send)>,
         reconcile: Reconcile,
     ) -> Result<(), ControllerError> {
-        let (parking, waits) = Parking::new();
+        let (parking, waits) = Parking::new(&self.metrics);
         let mut attendance = JoinSet::new();
         if let Some(limit) = self.settings.own_writes {
             let attendant = Attendant {
@@ -229,7 +229,7 @@ impl Crew {
             if *self.shared.stopping.borrow() {
                 return;
             }
-            if let Some(item) = self.parking.admit(item, &self.metrics) {
+            if let Some(item) = self.parking.admit(item) {
                 self.process(item).await;
             }
         }
@@ -323,26 +323,4 @@ impl Crew {
             Outcome::Answered(_) => {}
         }
     }
-}
-
-/// What a panic says.
-fn text_of(panic: &(dyn Any + Send)) -> &str {
-    if let Some(text) = panic.downcast_ref::<&str>() {
-        text
-    } else if let Some(text) = panic.downcast_ref::<String>() {
-        text
-    } else {
-        "something that is no text"
-    }
-}
-
-/// Lets no panic out.
-async fn contained<T>(mut future: BoxFuture<'static, T>) -> Result<T, Box<dyn Any + Send>> {
-    // A future that has panicked is not asked again, so nobody sees what it has left undone.
-    poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
-        Ok(Poll::Pending) => Poll::Pending,
-        Ok(Poll::Ready(answer)) => Poll::Ready(Ok(answer)),
-        Err(panic) => Poll::Ready(Err(panic)),
-    })
-    .await
 }

@@ -143,6 +143,11 @@ impl<K: Kind> Controller<K> {
         self
     }
 
+    /// Uses these informers, unless it was told of others, or which objects it is about.
+    pub(crate) fn informers_unless_its_own(self, informers: &InformerFactory) -> Self {
+        if self.informers.is_some() || !self.configure.is_empty() { self } else { self.informers(informers) }
+    }
+
     /// What it is called in logs and metrics, and by its events: the kind in small letters, unless told otherwise. If another
     /// controller of this process has the name, it is numbered.
     pub fn named(mut self, name: impl Into<String>) -> Self {

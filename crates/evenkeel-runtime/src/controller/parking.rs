@@ -20,6 +20,7 @@ use super::view::View;
 pub(super) struct Parking {
     held: Mutex<HashMap<ObjectKey, Held>>,
     waits: mpsc::UnboundedSender<(ObjectKey, Vec<Want>)>,
+    metrics: Arc<Metrics>,
 }
 
 /// A key that is not to be reconciled yet.
@@ -42,10 +43,10 @@ pub(super) struct Attendant {
 pub(super) type Waits = mpsc::UnboundedReceiver<(ObjectKey, Vec<Want>)>;
 
 impl Parking {
-    pub(super) fn new() -> (Arc<Self>, Waits) {
+    pub(super) fn new(metrics: &Arc<Metrics>) -> (Arc<Self>, Waits) {
         // There is at most one wait for each key.
         let (waits, to_wait_for) = mpsc::unbounded_channel();
-        (Arc::new(Parking { held: Mutex::default(), waits }), to_wait_for)
+        (Arc::new(Parking { held: Mutex::default(), waits, metrics: Arc::clone(metrics) }), to_wait_for)
     }
 
     fn held(&self) -> MutexGuard<'_, HashMap<ObjectKey, Held>> {
@@ -62,12 +63,12 @@ impl Parking {
     }
 
     /// The key, if it may be reconciled now; else it is parked.
-    pub(super) fn admit(&self, item: Item<ObjectKey>, metrics: &Metrics) -> Option<Item<ObjectKey>> {
+    pub(super) fn admit(&self, item: Item<ObjectKey>) -> Option<Item<ObjectKey>> {
         let mut held = self.held();
         match held.get_mut(item.key()) {
             None => Some(item),
             Some(place) => {
-                metrics.parked.increment(1.0);
+                self.metrics.parked.increment(1.0);
                 place.parked = Some(item);
                 None
             }
@@ -75,14 +76,21 @@ impl Parking {
     }
 
     /// The key may be reconciled again.
-    fn release(&self, key: &ObjectKey, queue: &WorkQueue<ObjectKey>, metrics: &Metrics) {
+    fn release(&self, key: &ObjectKey, queue: &WorkQueue<ObjectKey>) {
         let place = self.held().remove(key);
         if let Some(item) = place.and_then(|place| place.parked) {
-            metrics.parked.decrement(1.0);
+            self.metrics.parked.decrement(1.0);
             queue.add_all([key.clone()], Add::new().priority(item.priority()));
             // Now it is handed out again, with the failures that it had.
             drop(item);
         }
+    }
+}
+
+impl Drop for Parking {
+    fn drop(&mut self) {
+        let parked = self.held().values().filter(|place| place.parked.is_some()).count();
+        self.metrics.parked.decrement(parked as f64);
     }
 }
 
@@ -121,6 +129,6 @@ impl Attendant {
             );
         }
         self.metrics.own_write_time.record(begun.elapsed());
-        self.parking.release(&key, &self.queue, &self.metrics);
+        self.parking.release(&key, &self.queue);
     }
 }
