@@ -85,3 +85,7 @@ impl Drop for Entry<'_> {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "departures_tests.rs"]
+mod tests;

@@ -1,10 +1,11 @@
 //! [`Engine`]: a controller that has begun, of whatever kind.
 
 use std::any::Any;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::panic::resume_unwind;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use evenkeel_cache::source::BoxFuture;
@@ -20,6 +21,7 @@ use super::error::ControllerError;
 use super::metrics::Metrics;
 use super::next::{Failure, Next, When};
 use super::parking::{Attendant, Parking};
+use super::view::View;
 use crate::contain::{contained, text_of};
 
 /// What is done for a key.
@@ -46,8 +48,9 @@ pub(super) struct Engine {
     pub(super) registrations: Vec<Registration>,
     pub(super) metrics: Arc<Metrics>,
     pub(super) settings: Settings,
-    /// The informers, if they are nobody else's.
-    pub(super) informers: Option<InformerFactory>,
+    pub(super) informers: InformerFactory,
+    /// Whether the informers are nobody else's.
+    pub(super) owns_informers: bool,
 }
 
 impl Engine {
@@ -78,8 +81,8 @@ impl Engine {
     /// A handler that is not done, and what is known of why.
     fn describe(&self, registration: &Registration) -> String {
         let what = evenkeel_cache::wait::DoneChecker::name(registration).into_owned();
-        let status =
-            self.informers.iter().flat_map(InformerFactory::statuses).find(|status| what.contains(&status.name));
+        let is_of = |name: &str| what.starts_with(&format!("informer {name} + "));
+        let status = self.informers.statuses().into_iter().find(|status| is_of(&status.name));
         match status.and_then(|status| status.reflector.last_error) {
             Some(error) => format!("{what} ({})", error.message),
             None => what,
@@ -136,11 +139,16 @@ impl Engine {
             workers.spawn(Arc::clone(&crew).work());
         }
         tracing::info!(controller = %self.shared.name, workers = workers.len(), "the controller has begun");
-        tokio::select! {
-            () = shutdown => {}
+        let ended = tokio::select! {
+            biased;
+            () = shutdown => None,
             // A worker ends before it is told to only if a panic is to be passed on.
-            Some(ended) = workers.join_next() => pass_on(ended),
-        }
+            Some(ended) = workers.join_next() => {
+                pass_on(ended);
+                None
+            }
+            kind = any_ended(&self.shared.views) => Some(kind),
+        };
         self.stop();
         let finished = timeout(self.settings.grace, async {
             while let Some(ended) = workers.join_next().await {
@@ -156,7 +164,10 @@ impl Engine {
             }
         };
         attendance.shutdown().await;
-        outcome
+        match ended {
+            Some(kind) => Err(ControllerError::InformerEnded { controller: self.name(), kind }),
+            None => outcome,
+        }
     }
 
     /// No key is taken any more.
@@ -171,8 +182,8 @@ impl Engine {
         for registration in &self.registrations {
             registration.shutdown().await;
         }
-        if let Some(informers) = &self.informers {
-            informers.shutdown().await;
+        if self.owns_informers {
+            self.informers.shutdown().await;
         }
         if let Some(recorder) = self.shared.recorder.get()
             && let Err(unfinished) = recorder.shutdown().within(FAREWELL).await
@@ -189,12 +200,25 @@ impl Drop for Engine {
         for registration in &self.registrations {
             registration.remove();
         }
-        if self.informers.is_some() {
+        if self.owns_informers {
             for view in self.shared.views.iter() {
                 view.stop();
             }
         }
     }
+}
+
+/// Waits until one of the informers has ended, and answers of which kind it was.
+async fn any_ended(views: &[View]) -> String {
+    let mut ended: Vec<_> = views.iter().map(|view| (view, view.ended())).collect();
+    poll_fn(|context| {
+        let is_over = |(_, ended): &mut (&View, BoxFuture<'_, ()>)| ended.as_mut().poll(context).is_ready();
+        match ended.iter_mut().position(is_over) {
+            Some(place) => Poll::Ready(ended[place].0.kind().to_owned()),
+            None => Poll::Pending,
+        }
+    })
+    .await
 }
 
 fn pass_on(ended: Result<(), tokio::task::JoinError>) {

@@ -27,6 +27,15 @@ pub enum ControllerError {
         /// Which informer.
         source: Stopped,
     },
+    /// An informer that others use too was ended by somebody else while the controller ran. It would not hear of anything any
+    /// more, so it has ended as well.
+    #[error("controller {controller} has ended, because the informer of {kind} has")]
+    InformerEnded {
+        /// The controller.
+        controller: String,
+        /// What the informer was about.
+        kind: String,
+    },
     /// What it was told contradicts itself.
     #[error("controller {controller} cannot be built: {problem}")]
     Misbuilt {

@@ -242,7 +242,7 @@ impl<K: Kind> Controller<K> {
     }
 
     /// How long one reconcile may take: as long as it likes, unless told otherwise. One that takes longer is dropped, counted,
-    /// and tried again after its back-off.
+    /// and tried again after its back-off. Whether a write that it waited for was done is then not known.
     pub fn timeout(mut self, limit: Duration) -> Self {
         self.settings.timeout = Some(limit);
         self
@@ -343,13 +343,13 @@ impl<K: Kind> Controller<K> {
             recorder: OnceLock::new(),
             stopping: watch::Sender::new(false),
         });
-        let own = (!is_shared).then(|| informers.clone());
-        let engine = Engine { shared, queue, registrations, metrics, settings: self.settings, informers: own };
+        let settings = self.settings;
+        let engine = Engine { shared, queue, registrations, metrics, settings, informers, owns_informers: !is_shared };
         if let Err(source) = attached {
             // Dropping the engine takes those handlers away that were added.
             return Err(ControllerError::InformerStopped { controller: engine.shared.name.to_string(), source });
         }
-        informers.start();
+        engine.informers.start();
         Ok(WarmController { engine, deleted: self.deleted, kind: PhantomData })
     }
 

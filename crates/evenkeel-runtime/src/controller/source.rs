@@ -115,8 +115,12 @@ impl<T: Kind> Source<T> {
             Role::Mapped(keys) => Some(Box::new(enqueue_with(queue, keys))),
             Role::Read => None,
         };
-        let routed = Routed { departures, predicates: self.predicates, handler, controller: queue.name() };
-        to.registrations.push(informer.add_handler(routed.named())?);
+        let name = match &handler {
+            Some(handler) => handler.name().into_owned(),
+            None => format!("reads of {}", queue.name().unwrap_or_default()),
+        };
+        let routed = Routed { departures, predicates: self.predicates, handler, name };
+        to.registrations.push(informer.add_handler(routed)?);
         Ok(())
     }
 }
@@ -143,40 +147,39 @@ impl Assembly<'_> {
 }
 
 /// Tells those who wait for an object to go, and passes on what is worth a reconcile.
-struct Routed<T, N> {
+struct Routed<T> {
     departures: Arc<Departures>,
     predicates: Vec<Box<dyn Predicate<T>>>,
     handler: Option<Box<dyn Handler<T>>>,
-    controller: N,
+    name: String,
 }
 
-impl<T: 'static> Routed<T, Option<&str>> {
-    fn named(self) -> Routed<T, String> {
-        let Routed { departures, predicates, handler, controller } = self;
-        let name = match &handler {
-            Some(handler) => handler.name().into_owned(),
-            None => format!("reads of {}", controller.unwrap_or_default()),
-        };
-        Routed { departures, predicates, handler, controller: name }
-    }
-}
-
-impl<T: 'static> Handler<T> for Routed<T, String> {
+impl<T: 'static> Handler<T> for Routed<T> {
     fn handle(&mut self, event: Event<T>) {
         self.departures.told(&event);
-        if let Some(handler) = &mut self.handler
-            && self.predicates.iter().all(|predicate| predicate.accepts(&event))
-        {
+        let Some(handler) = &mut self.handler else { return };
+        let accepted = self.predicates.iter().all(|predicate| predicate.accepts(&event));
+        tracing::trace!(handler = self.name, key = %event.key(), event = name_of(&event), accepted, "heard");
+        if accepted {
             handler.handle(event);
         }
     }
 
     fn name(&self) -> Cow<'_, str> {
-        Cow::Borrowed(&self.controller)
+        Cow::Borrowed(&self.name)
     }
 
     fn options(&self) -> HandlerOptions {
         self.handler.as_ref().map(|handler| handler.options()).unwrap_or_default()
+    }
+}
+
+fn name_of<T>(event: &Event<T>) -> &'static str {
+    match event {
+        Event::Add { initial: true, .. } => "initial",
+        Event::Add { .. } => "add",
+        Event::Update { .. } => "update",
+        Event::Delete(_) => "delete",
     }
 }
 

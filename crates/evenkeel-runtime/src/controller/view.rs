@@ -30,6 +30,7 @@ trait Informer: Send + Sync {
     fn at_least<'a>(&'a self, version: &'a ResourceVersion) -> BoxFuture<'a, Result<(), StoreStopped>>;
     fn uid(&self, key: &ObjectKey) -> Option<String>;
     fn stop(&self);
+    fn ended(&self) -> BoxFuture<'_, ()>;
     fn as_any(&self) -> &dyn Any;
 }
 
@@ -45,6 +46,10 @@ impl<T: 'static> Informer for SharedInformer<T> {
 
     fn stop(&self) {
         SharedInformer::stop(self);
+    }
+
+    fn ended(&self) -> BoxFuture<'_, ()> {
+        Box::pin(SharedInformer::ended(self))
     }
 
     fn as_any(&self) -> &dyn Any {
@@ -98,6 +103,15 @@ impl View {
 
     pub(super) fn stop(&self) {
         self.informer.stop();
+    }
+
+    /// Waits until nothing more is to be seen here.
+    pub(super) fn ended(&self) -> BoxFuture<'_, ()> {
+        self.informer.ended()
+    }
+
+    pub(super) fn kind(&self) -> &str {
+        self.info.kind()
     }
 }
 

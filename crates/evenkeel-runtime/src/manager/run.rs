@@ -138,10 +138,19 @@ impl Run {
             Err(ManagerError::LeadershipLost { source }) => Err(self.lose(source).await),
             outcome => {
                 let late = self.wind_down().await;
+                // What went wrong first is said first; what goes wrong in the end counts if nothing else did.
+                let mut failure = None;
+                while let Ok(Failed { task, error }) = self.failed.try_recv() {
+                    tracing::error!(task, error, "a task failed while everything ended");
+                    failure.get_or_insert(ManagerError::Task { task, source: error });
+                }
                 outcome?;
-                match late.is_empty() {
-                    true => Ok(()),
-                    false => Err(ManagerError::CutShort { grace: self.grace.unwrap_or_default(), tasks: late }),
+                match failure {
+                    _ if !late.is_empty() => {
+                        Err(ManagerError::CutShort { grace: self.grace.unwrap_or_default(), tasks: late })
+                    }
+                    Some(failure) => Err(failure),
+                    None => Ok(()),
                 }
             }
         }

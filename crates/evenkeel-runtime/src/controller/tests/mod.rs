@@ -6,6 +6,7 @@ mod endings;
 mod measured;
 mod own_writes;
 mod results;
+mod scaling;
 mod sources;
 mod starts;
 

@@ -170,10 +170,11 @@ async fn controllers_can_share_informers_and_one_does_not_end_them_for_the_other
     lines.sort();
     assert_eq!(lines, ["share-1 a", "share-2 a", "share-2 b"]);
     assert_eq!(informers.statuses().len(), 1);
-    second.end().await.unwrap();
     let contradiction = Controller::<ConfigMap>::new(&client).informers(&informers).labels("a=b").warm();
     assert!(matches!(contradiction, Err(ControllerError::Misbuilt { .. })));
     informers.shutdown().await;
+    let error = second.ended.await.unwrap().unwrap_err();
+    assert!(matches!(error, ControllerError::InformerEnded { .. }), "a controller that hears nothing says so");
     let ended = Controller::<ConfigMap>::new(&client).informers(&informers).warm();
     assert!(matches!(ended, Err(ControllerError::InformerStopped { .. })));
 }

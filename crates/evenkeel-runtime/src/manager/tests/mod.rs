@@ -282,6 +282,25 @@ fn server_is_fine() -> bool {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_goes_wrong_in_the_end_is_not_passed_over() {
+    let (server, log) = (server().await, Log::default());
+    let client = server.client();
+    create(&server, "a").await;
+    let slow = Controller::<ConfigMap>::new(&client).named("slow-managed").grace(Duration::from_secs(1));
+    let manager = Manager::new(&client).server("server", log.task("server", 0)).controller(slow, |_, _| async {
+        pass(3600).await;
+        Ok(Next::done())
+    });
+    let running = start(manager);
+    pass(1).await;
+    let error = running.end().await.unwrap_err();
+    assert!(matches!(&error, ManagerError::Task { task, .. } if task == "slow-managed"), "{error}");
+    let source = std::error::Error::source(&error).unwrap().to_string();
+    assert!(source.contains("cut short"), "{source}");
+    assert_eq!(log.take(), ["+server", "-server"], "and all else ends in good order");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_manager_that_is_dropped_leaves_nothing_running() {
     let (server, log) = (server().await, Log::default());
     pass(1).await;
