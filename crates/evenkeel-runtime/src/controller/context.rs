@@ -135,11 +135,32 @@ impl Context {
     /// # Errors
     /// If it does not look at that kind.
     pub fn lister<T: Kind>(&self) -> Result<Lister<T>, NotWatched> {
+        let kind = || T::kind(&T::DynamicType::default()).into_owned();
+        self.find(|view| view.lister::<T>(), kind)
+    }
+
+    /// The same for a kind that is only known now, as `Unstructured`, or for the metadata of a kind, as
+    /// `PartialObjectMetadata`: as the [source](super::Source) has it.
+    ///
+    /// # Errors
+    /// If the controller does not look at that kind, or not in that form.
+    pub fn lister_of<T: 'static>(&self, info: &ResourceInfo) -> Result<Lister<T>, NotWatched> {
+        self.find(|view| view.lister::<T>().filter(|_| view.is_about(info)), || info.kind().to_owned())
+    }
+
+    fn find<T>(
+        &self,
+        lister: impl Fn(&View) -> Option<Lister<T>>,
+        kind: impl FnOnce() -> String,
+    ) -> Result<Lister<T>, NotWatched> {
         let controller = &self.run.controller;
-        controller.views.iter().find_map(View::lister::<T>).ok_or_else(|| NotWatched {
-            controller: controller.name.to_string(),
-            kind: T::kind(&T::DynamicType::default()).into_owned(),
-        })
+        let found = controller.views.iter().find_map(lister);
+        found.ok_or_else(|| NotWatched { controller: controller.name.to_string(), kind: kind() })
+    }
+
+    /// What the controller is about. The first view is that of its own kind.
+    pub(super) fn primary<K: 'static>(&self) -> Option<Lister<K>> {
+        self.run.controller.views.first().and_then(View::lister::<K>)
     }
 
     /// Tells people what the controller does.

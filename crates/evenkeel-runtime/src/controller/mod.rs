@@ -33,11 +33,11 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use evenkeel_cache::InformerFactory;
-use evenkeel_cache::factory::InformerFactoryBuilder;
+use evenkeel_cache::factory::{InformerFactoryBuilder, KindSettings};
 use evenkeel_cache::informer::Stopped;
 use evenkeel_cache::source::BoxFuture;
-use evenkeel_client::Client;
-use evenkeel_core::{LabelSelector, Obj, ObjectKey};
+use evenkeel_client::{Client, PartialObjectMetadata, Unstructured};
+use evenkeel_core::{LabelSelector, Obj, ObjectKey, ResourceInfo};
 use evenkeel_queue::{RateLimiter, WorkQueue};
 use tokio::sync::watch;
 
@@ -59,6 +59,24 @@ type Deleted = Arc<dyn Fn(ObjectKey, Context) -> BoxFuture<'static, Result<Next,
 type Attach = Box<dyn FnOnce(&mut Assembly<'_>) -> Result<(), Stopped> + Send>;
 type Configure = Box<dyn FnOnce(InformerFactoryBuilder) -> InformerFactoryBuilder + Send>;
 type Tune = Box<dyn FnOnce(evenkeel_queue::Builder<ObjectKey>) -> evenkeel_queue::Builder<ObjectKey> + Send>;
+
+/// Says which objects of the controller's own kind there are: their labels, and their fields.
+type Select = fn(InformerFactoryBuilder, &Arc<ResourceInfo>, Selectors) -> InformerFactoryBuilder;
+
+/// What is asked of the objects of a kind.
+enum Selectors {
+    Labels(String),
+    Fields(String),
+}
+
+impl Selectors {
+    fn add_to<K: 'static>(self, kind: KindSettings<K>) -> KindSettings<K> {
+        match self {
+            Selectors::Labels(labels) => kind.labels(labels),
+            Selectors::Fields(fields) => kind.fields(fields),
+        }
+    }
+}
 
 /// Makes a controller: something that is done for each object of kind `K`, again whenever something happens to it or to what
 /// belongs to it.
@@ -99,6 +117,7 @@ type Tune = Box<dyn FnOnce(evenkeel_queue::Builder<ObjectKey>) -> evenkeel_queue
 #[must_use = "a controller does nothing until it runs"]
 pub struct Controller<K> {
     client: Client,
+    owner: Arc<ResourceInfo>,
     informers: Option<InformerFactory>,
     name: Option<String>,
     primary: Source<K>,
@@ -106,6 +125,7 @@ pub struct Controller<K> {
     configure: Vec<Configure>,
     namespace: Option<String>,
     labels: Option<String>,
+    select: Select,
     tune: Vec<Tune>,
     deleted: Option<Deleted>,
     settings: Settings,
@@ -114,15 +134,42 @@ pub struct Controller<K> {
 impl<K: Kind> Controller<K> {
     /// A controller of the objects of kind `K`.
     pub fn new(client: &Client) -> Self {
+        let select: Select = |informers, _, selectors| informers.configure::<K>(|kind| selectors.add_to(kind));
+        Controller::over(client, client.resource::<K>(), Source::<K>::of(), select)
+    }
+}
+
+impl Controller<Unstructured> {
+    /// A controller of the objects of a kind that is only known now.
+    pub fn dynamic(client: &Client, info: &Arc<ResourceInfo>) -> Self {
+        let select: Select =
+            |informers, info, selectors| informers.configure_dynamic(info, |kind| selectors.add_to(kind));
+        Controller::over(client, Arc::clone(info), Source::dynamic(info), select)
+    }
+}
+
+impl Controller<PartialObjectMetadata> {
+    /// A controller of the objects of a kind, of which nothing but the metadata is asked for and kept.
+    pub fn metadata(client: &Client, info: &Arc<ResourceInfo>) -> Self {
+        let select: Select =
+            |informers, info, selectors| informers.configure_metadata(info, |kind| selectors.add_to(kind));
+        Controller::over(client, Arc::clone(info), Source::metadata_of(info), select)
+    }
+}
+
+impl<K: 'static> Controller<K> {
+    fn over(client: &Client, owner: Arc<ResourceInfo>, source: Source<K>, select: Select) -> Self {
         Controller {
             client: client.clone(),
+            owner,
             informers: None,
             name: None,
-            primary: Source::primary(),
+            primary: source.primary(),
             sources: Vec::new(),
             configure: Vec::new(),
             namespace: None,
             labels: None,
+            select,
             tune: Vec::new(),
             deleted: None,
             settings: Settings {
@@ -169,18 +216,18 @@ impl<K: Kind> Controller<K> {
     /// Only objects of its own kind whose labels match: a text such as `app=web`, or a [`LabelSelector`].
     pub fn labels(mut self, selector: impl ToString) -> Self {
         let labels = selector.to_string();
-        self.configure.push(Box::new({
-            let labels = labels.clone();
-            move |informers| informers.configure::<K>(|kind| kind.labels(labels))
-        }));
-        self.labels = Some(labels);
-        self
+        self.labels = Some(labels.clone());
+        self.select(Selectors::Labels(labels))
     }
 
     /// Only objects of its own kind whose fields match: a text such as `spec.nodeName=n1`.
-    pub fn fields(mut self, selector: impl ToString) -> Self {
-        let fields = selector.to_string();
-        self.configure.push(Box::new(move |informers| informers.configure::<K>(|kind| kind.fields(fields))));
+    pub fn fields(self, selector: impl ToString) -> Self {
+        self.select(Selectors::Fields(selector.to_string()))
+    }
+
+    fn select(mut self, selectors: Selectors) -> Self {
+        let (select, owner) = (self.select, Arc::clone(&self.owner));
+        self.configure.push(Box::new(move |informers| select(informers, &owner, selectors)));
         self
     }
 
@@ -198,7 +245,7 @@ impl<K: Kind> Controller<K> {
 
     /// What happens to objects of this kind is about the object of kind `K` that controls them.
     pub fn owns<T: Kind>(self) -> Self {
-        self.source(Source::<T>::owned())
+        self.source(Source::<T>::of().owned())
     }
 
     /// What happens to objects of this kind is about the objects of kind `K` whose keys the function says.
@@ -206,16 +253,16 @@ impl<K: Kind> Controller<K> {
     where
         I: IntoIterator<Item = ObjectKey>,
     {
-        self.source(Source::mapped(keys))
+        self.source(Source::<T>::of().mapped(keys))
     }
 
     /// Objects of this kind are looked up by reconciles, with [`Context::lister`]. What happens to them is about nothing.
     pub fn reads<T: Kind>(self) -> Self {
-        self.source(Source::<T>::read())
+        self.source(Source::<T>::of())
     }
 
     /// Listens to another kind, of which more is to be said.
-    pub fn source<T: Kind>(mut self, source: Source<T>) -> Self {
+    pub fn source<T: 'static>(mut self, source: Source<T>) -> Self {
         self.sources.push(Box::new(move |assembly| source.attach(assembly)));
         self
     }
@@ -303,7 +350,7 @@ impl<K: Kind> Controller<K> {
     /// # Panics
     /// Outside of a tokio runtime.
     pub fn warm(self) -> Result<WarmController<K>, ControllerError> {
-        let owner = self.client.resource::<K>();
+        let owner = self.owner;
         let name = Name::claim(&self.name.unwrap_or_else(|| owner.kind().to_lowercase()));
         let misbuilt = |problem: String| ControllerError::Misbuilt { controller: name.to_string(), problem };
         let labels = match self.labels.as_deref().map(LabelSelector::parse).transpose() {

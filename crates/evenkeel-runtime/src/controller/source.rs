@@ -5,7 +5,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use evenkeel_cache::informer::Stopped;
-use evenkeel_cache::{Event, Handler, HandlerOptions, InformerFactory, Registration};
+use evenkeel_cache::{Event, Handler, HandlerOptions, InformerFactory, Registration, SharedInformer};
+use evenkeel_client::{PartialObjectMetadata, Unstructured};
 use evenkeel_core::resource::StaticScope;
 use evenkeel_core::{Obj, ObjectKey, ResourceInfo};
 use evenkeel_queue::WorkQueue;
@@ -23,27 +24,31 @@ pub trait Kind: Resource<DynamicType: Default, Scope: StaticScope> + 'static {}
 
 impl<T: Resource<DynamicType: Default, Scope: StaticScope> + 'static> Kind for T {}
 
-/// A kind that a controller listens to beside its own, and whose keys its events mean.
+/// A kind that a controller listens to beside its own, and whose keys its events mean: none, unless that is said.
 ///
 /// ```
-/// use evenkeel_core::{Obj, ObjectKey};
+/// use evenkeel_core::ObjectKey;
 /// use evenkeel_runtime::controller::{Source, predicate};
 /// use k8s_openapi::api::apps::v1::Deployment;
-/// use k8s_openapi::api::core::v1::ConfigMap;
+/// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 ///
-/// let deployments = Source::<Deployment>::owned().when(predicate::generation_changed());
-/// let configs = Source::mapped(|config: &Obj<ConfigMap>| {
+/// let deployments = Source::<Deployment>::of().owned().when(predicate::generation_changed());
+/// let configs = Source::<ConfigMap>::of().mapped(|config| {
 ///     let namespace = config.key().namespace()?;
 ///     config.label("used-by").map(|name| ObjectKey::namespaced(namespace, name))
 /// });
-/// # drop((deployments, configs));
+/// let secrets = Source::metadata::<Secret>().owned();
+/// # drop((deployments, configs, secrets));
 /// ```
 #[must_use = "a source does nothing until a controller has it"]
 pub struct Source<T> {
+    feed: Feed<T>,
     role: Role<T>,
     predicates: Vec<Box<dyn Predicate<T>>>,
 }
 
+/// Where it comes from.
+type Feed<T> = Box<dyn FnOnce(&InformerFactory) -> SharedInformer<T> + Send>;
 type Keys<T> = Box<dyn FnMut(&Obj<T>) -> Vec<ObjectKey> + Send>;
 
 enum Role<T> {
@@ -54,38 +59,63 @@ enum Role<T> {
 }
 
 impl<T: Kind> Source<T> {
-    const fn new(role: Role<T>) -> Self {
-        Source { role, predicates: Vec::new() }
+    /// The objects of kind `T`.
+    pub fn of() -> Self {
+        Source::new(|informers| informers.of::<T>())
+    }
+}
+
+impl Source<PartialObjectMetadata> {
+    /// The objects of kind `T`, of which nothing but the metadata is asked for and kept.
+    pub fn metadata<T: Kind>() -> Self {
+        Source::new(|informers| informers.metadata::<T>())
     }
 
-    pub(super) const fn primary() -> Self {
-        Source::new(Role::Itself)
+    /// The same for a kind that is only known now.
+    pub fn metadata_of(info: &Arc<ResourceInfo>) -> Self {
+        let info = Arc::clone(info);
+        Source::new(move |informers| informers.metadata_of(&info))
+    }
+}
+
+impl Source<Unstructured> {
+    /// The objects of a kind that is only known now.
+    pub fn dynamic(info: &Arc<ResourceInfo>) -> Self {
+        let info = Arc::clone(info);
+        Source::new(move |informers| informers.dynamic(&info))
+    }
+}
+
+impl<T: 'static> Source<T> {
+    fn new(feed: impl FnOnce(&InformerFactory) -> SharedInformer<T> + Send + 'static) -> Self {
+        Source { feed: Box::new(feed), role: Role::Read, predicates: Vec::new() }
     }
 
-    /// Objects that an object of the controller's kind controls: what happens to them is about it. See
+    pub(super) fn primary(mut self) -> Self {
+        self.role = Role::Itself;
+        self
+    }
+
+    /// What happens to these objects is about the object of the controller's kind that controls them. See
     /// [`enqueue_owner`](crate::enqueue_owner).
-    pub const fn owned() -> Self {
-        Source::new(Role::Owned { by_any: false })
+    pub fn owned(mut self) -> Self {
+        self.role = Role::Owned { by_any: false };
+        self
     }
 
-    /// Objects that are about whatever keys the function says. See [`enqueue_with`].
-    pub fn mapped<I>(mut keys: impl FnMut(&Obj<T>) -> I + Send + 'static) -> Self
+    /// What happens to these objects is about all objects of the controller's kind that own them, whether they are in control
+    /// or not.
+    pub fn owned_by_any(mut self) -> Self {
+        self.role = Role::Owned { by_any: true };
+        self
+    }
+
+    /// What happens to these objects is about the keys that the function says. See [`enqueue_with`].
+    pub fn mapped<I>(mut self, mut keys: impl FnMut(&Obj<T>) -> I + Send + 'static) -> Self
     where
         I: IntoIterator<Item = ObjectKey>,
     {
-        Source::new(Role::Mapped(Box::new(move |object| keys(object).into_iter().collect())))
-    }
-
-    /// Objects that the controller only looks up: what happens to them is about nothing.
-    pub const fn read() -> Self {
-        Source::new(Role::Read)
-    }
-
-    /// Those that own without being in control are meant too. This says something of [owned](Self::owned) objects only.
-    pub fn by_any_owner(mut self) -> Self {
-        if let Role::Owned { by_any } = &mut self.role {
-            *by_any = true;
-        }
+        self.role = Role::Mapped(Box::new(move |object| keys(object).into_iter().collect()));
         self
     }
 
@@ -97,8 +127,9 @@ impl<T: Kind> Source<T> {
 
     /// Has the informer of the kind fill the queue.
     pub(super) fn attach(self, to: &mut Assembly<'_>) -> Result<(), Stopped> {
-        let informer = to.informers.of::<T>();
-        let departures = match to.views.iter().find(|view| view.is_of::<T>()) {
+        let informer = (self.feed)(to.informers);
+        let is_same = |view: &&View| view.is_of::<T>() && view.is_about(informer.resource());
+        let departures = match to.views.iter().find(is_same) {
             Some(view) => Arc::clone(&view.departures),
             None => {
                 let view = View::new(informer.clone(), to.next_scope());

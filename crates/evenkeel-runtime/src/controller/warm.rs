@@ -13,7 +13,6 @@ use super::context::Context;
 use super::engine::{Engine, Reconcile};
 use super::error::ControllerError;
 use super::next::{Failure, Next};
-use super::source::Kind;
 
 /// A controller whose informers run and whose queue is full, and that does nothing else: see [`Controller::warm`](super::Controller::warm).
 ///
@@ -41,7 +40,7 @@ pub struct WarmController<K> {
     pub(super) kind: PhantomData<fn() -> K>,
 }
 
-impl<K: Kind> WarmController<K> {
+impl<K: 'static> WarmController<K> {
     /// What the controller is called.
     pub fn name(&self) -> &str {
         self.engine.shared.name.as_str()
@@ -75,7 +74,7 @@ impl<K: Kind> WarmController<K> {
         let reconcile: Reconcile = Arc::new(move |context: Context| {
             let (reconcile, deleted) = (Arc::clone(&reconcile), deleted.clone());
             Box::pin(async move {
-                let object = context.lister::<K>()?.get(context.key());
+                let object = context.primary::<K>().and_then(|objects| objects.get(context.key()));
                 match (object, deleted) {
                     (Some(object), _) => reconcile(object, context).await,
                     (None, Some(deleted)) => deleted(context.key().clone(), context).await,

@@ -32,7 +32,7 @@ pub use self::stop::Stop;
 
 use self::group::{Task, Work};
 use self::run::Run;
-use crate::controller::{Context, Controller, ControllerError, Failure, Kind, Next};
+use crate::controller::{Context, Controller, ControllerError, Failure, Next};
 
 type Standby = Box<dyn FnOnce(&InformerFactory) -> Result<Task, ControllerError> + Send>;
 
@@ -166,7 +166,7 @@ impl Manager {
     /// It uses the informers of the manager, unless it has others or was told which objects it is about.
     pub fn controller<K, F, Fut>(mut self, controller: Controller<K>, reconcile: F) -> Self
     where
-        K: Kind,
+        K: 'static,
         F: Fn(Obj<K>, Context) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Next, Failure>> + Send + 'static,
     {

@@ -100,7 +100,7 @@ impl Running {
 
 fn start<K, F, Fut>(controller: Controller<K>, reconcile: F) -> Running
 where
-    K: Kind + Send,
+    K: 'static,
     F: Fn(Obj<K>, Context) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<Next, Failure>> + Send + 'static,
 {

@@ -26,7 +26,7 @@ async fn scale(parent: Obj<ConfigMap>, ctx: Context) -> Result<Next, Failure> {
 /// writes as it takes, and no more.
 #[tokio::test(start_paused = true)]
 async fn ask_1_no_child_is_created_or_deleted_in_vain() {
-    for seed in 0..200 {
+    for seed in 0..100 {
         let mut random = fastrand::Rng::with_seed(seed);
         let server = server().await;
         let client = server.client();

@@ -4,7 +4,7 @@ use super::predicate::{generation_changed, resource_version_changed};
 use super::*;
 
 /// Which parents were reconciled, in their order.
-fn logging<K: Kind + Send>(controller: Controller<K>) -> (Log, Running) {
+fn logging<K: 'static>(controller: Controller<K>) -> (Log, Running) {
     let log = Log::new();
     let running = start(controller, {
         let log = log.clone();
@@ -35,7 +35,7 @@ async fn co_012_what_happens_to_a_child_is_about_the_parent_that_controls_it() {
     assert_eq!(log.len(), 0);
     running.end().await.unwrap();
 
-    let (log, running) = logging(controller(&client, "co-012-any").source(Source::<Secret>::owned().by_any_owner()));
+    let (log, running) = logging(controller(&client, "co-012-any").source(Source::<Secret>::of().owned_by_any()));
     pass(secs(1)).await;
     log.take();
     secrets.delete("d").await.unwrap();
@@ -128,6 +128,78 @@ async fn only_what_selectors_choose_is_reconciled() {
     let (log, running) = logging(controller(&client, "selected").fields("metadata.name=b"));
     pass(secs(1)).await;
     assert_eq!(log.take(), ["b"]);
+    running.end().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn co_016_of_what_is_owned_the_metadata_may_be_enough() {
+    let server = server().await;
+    let (client, log) = (server.client(), Log::new());
+    let a = create(&client, "a").await;
+    let (secrets, configs) = (client.resource::<Secret>(), client.resource::<ConfigMap>());
+    let built = Controller::metadata(&client, &configs).namespace("default").named("co-016");
+    let running = start(built.labels("!other").source(Source::metadata::<Secret>().owned()), {
+        let log = log.clone();
+        move |parent, ctx| {
+            let (log, secrets) = (log.clone(), secrets.clone());
+            async move {
+                let seen = ctx.lister_of::<PartialObjectMetadata>(&secrets)?.list_all();
+                log.note(format!(
+                    "{} with {:?}",
+                    parent.key().name(),
+                    seen.first().map(|secret| secret.path("data").is_some())
+                ));
+                assert!(ctx.lister::<Secret>().is_err() && ctx.lister_of::<Unstructured>(&secrets).is_err());
+                if seen.is_empty() {
+                    let child: Secret = value(json!({
+                        "metadata": {"generateName": "c-", "ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap",
+                            "name": parent.key().name(), "uid": parent.uid(), "controller": true}]},
+                        "data": {"a": "YQ=="}
+                    }));
+                    ctx.api::<Secret>().namespace("default").create(&child).await?;
+                }
+                Ok(Next::done())
+            }
+        }
+    });
+    pass(secs(1)).await;
+    touch(&client, a.key().name(), 1).await;
+    pass(secs(1)).await;
+    let lines = log.take();
+    assert_eq!(lines[0], "a with None");
+    assert!(lines.len() > 1 && lines[1..].iter().all(|line| line == "a with Some(false)"), "{lines:?}");
+    assert_eq!(children(&client).await["a"], 1);
+    running.end().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn kinds_that_are_known_only_now_are_kinds_like_others() {
+    let server = server().await;
+    let (client, log) = (server.client(), Log::new());
+    let a = create(&client, "a").await;
+    let info = |kind, plural| Arc::new(ResourceInfo::new("", "v1", kind, plural, true));
+    let (configs, secrets) = (info("ConfigMap", "configmaps"), info("Secret", "secrets"));
+    let built = Controller::dynamic(&client, &configs).named("dynamic").fields("metadata.name=a");
+    let running = start(built.source(Source::dynamic(&secrets).owned()), {
+        let (log, configs, secrets) = (log.clone(), configs.clone(), secrets.clone());
+        move |parent, ctx| {
+            log.note(parent.key().name());
+            let (configs, secrets) = (configs.clone(), secrets.clone());
+            async move {
+                assert_eq!(ctx.lister_of::<Unstructured>(&configs)?.list_all().len(), 1);
+                if ctx.lister_of::<Unstructured>(&secrets)?.get(key("c")).is_some() {
+                    ctx.dynamic(&secrets).namespace("default").delete("c").await?;
+                }
+                Ok(Next::done())
+            }
+        }
+    });
+    settle().await;
+    assert_eq!(log.take(), ["a"]);
+    client.api::<Secret>().namespace("default").create(&child("c", &a)).await.unwrap();
+    pass(secs(1)).await;
+    assert_eq!(log.take(), ["a", "a"], "it came and went");
+    assert!(children(&client).await.is_empty());
     running.end().await.unwrap();
 }
 
