@@ -19,6 +19,7 @@ mod parking;
 pub mod predicate;
 mod source;
 mod tracked;
+mod trigger;
 mod view;
 mod warm;
 
@@ -46,6 +47,7 @@ pub use self::error::ControllerError;
 pub use self::next::{Failure, Next};
 pub use self::source::{Kind, Source};
 pub use self::tracked::{TrackedApi, TrackedCall, TrackedClient, TrackedSubresource};
+pub use self::trigger::Trigger;
 pub use self::warm::WarmController;
 
 use self::context::Shared;
@@ -122,6 +124,7 @@ pub struct Controller<K> {
     name: Option<String>,
     primary: Source<K>,
     sources: Vec<Attach>,
+    triggers: Vec<Trigger>,
     configure: Vec<Configure>,
     namespace: Option<String>,
     labels: Option<String>,
@@ -166,6 +169,7 @@ impl<K: 'static> Controller<K> {
             name: None,
             primary: source.primary(),
             sources: Vec::new(),
+            triggers: Vec::new(),
             configure: Vec::new(),
             namespace: None,
             labels: None,
@@ -264,6 +268,12 @@ impl<K: 'static> Controller<K> {
     /// Listens to another kind, of which more is to be said.
     pub fn source<T: 'static>(mut self, source: Source<T>) -> Self {
         self.sources.push(Box::new(move |assembly| source.attach(assembly)));
+        self
+    }
+
+    /// Keys are also reconciled when this says so.
+    pub fn triggered_by(mut self, trigger: &Trigger) -> Self {
+        self.triggers.push(trigger.clone());
         self
     }
 
@@ -395,6 +405,9 @@ impl<K: 'static> Controller<K> {
         if let Err(source) = attached {
             // Dropping the engine takes those handlers away that were added.
             return Err(ControllerError::InformerStopped { controller: engine.shared.name.to_string(), source });
+        }
+        for trigger in self.triggers {
+            trigger.attach(&engine.queue);
         }
         engine.informers.start();
         Ok(WarmController { engine, deleted: self.deleted, kind: PhantomData })

@@ -179,6 +179,25 @@ async fn co_004_several_run_at_once_and_never_two_of_one_key() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn co_005_the_back_off_can_be_another() {
+    let server = server().await;
+    let (client, log) = (server.client(), Log::new());
+    create(&client, "a").await;
+    let limiter = evenkeel_queue::limiter::Exponential::new(secs(1), secs(3));
+    let running = start(controller(&client, "co-005").limiter(limiter), {
+        let log = log.clone();
+        move |_, _| {
+            log.note("run");
+            async { Err(Failure::new("never")) }
+        }
+    });
+    pass(secs(14)).await;
+    let gaps: Vec<_> = log.gaps().iter().map(Duration::as_secs).collect();
+    assert_eq!(gaps, [1, 2, 3, 3, 3]);
+    running.end().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn co_006_a_panic_is_that_key_s_own_and_tried_again() {
     let server = server().await;
     let (client, log) = (server.client(), Log::new());

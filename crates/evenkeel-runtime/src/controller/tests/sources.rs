@@ -204,6 +204,32 @@ async fn kinds_that_are_known_only_now_are_kinds_like_others() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn co_011_keys_can_come_from_elsewhere() {
+    let server = server().await;
+    let client = server.client();
+    create(&client, "a").await;
+    create(&client, "b").await;
+    let trigger = Trigger::new();
+    trigger.reconcile(key("b"));
+    trigger.reconcile(key("b"));
+    let (log, running) = logging(controller(&client, "co-011").triggered_by(&trigger));
+    pass(secs(1)).await;
+    assert_eq!(log.take(), ["b", "a"], "what was asked for is before the backlog, and once");
+    trigger.reconcile(key("a"));
+    trigger.reconcile_all([key("b"), key("nobody")], evenkeel_queue::Add::new().after(secs(5)));
+    settle().await;
+    assert_eq!(log.take(), ["a"]);
+    pass(secs(6)).await;
+    assert_eq!(log.take(), ["b"]);
+    running.end().await.unwrap();
+    trigger.reconcile(key("b"));
+    let (log, running) = logging(controller(&client, "co-011").triggered_by(&trigger));
+    pass(secs(1)).await;
+    assert_eq!(log.take()[0], "b", "and nothing is lost between two runs");
+    running.end().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_kind_that_is_not_looked_at_is_an_error_that_says_so() {
     let server = server().await;
     let (client, log) = (server.client(), Log::new());
