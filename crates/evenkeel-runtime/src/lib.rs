@@ -11,10 +11,12 @@
 //! - [`election`]: one leader among many replicas, with a lease that ends before anybody else's can begin.
 //! - [`enqueue`]: handlers that put the keys of objects, of their owners, or of whatever else an object is about, into a
 //!   [`WorkQueue`](evenkeel_queue::WorkQueue).
+//! - [`controller`]: [`Controller`], which does something for each object of a kind whenever something happens to it.
 //! - [`events`]: [`EventRecorder`], which tells people what a controller does.
 //! - [`health`]: whether the program is alive and ready, metrics and diagnostics, over HTTP.
 //! - [`helpers`]: finalizers, owners, conditions, and writing what differs.
 //! - [`testing`]: waiting for what a controller does.
+//! - [`manager`]: [`Manager`], which begins and ends several controllers, and whatever else a program is made of, in order.
 //!
 //! # What it promises
 //!
@@ -25,17 +27,22 @@
 //!
 //! # What it does not do yet
 //!
-//! A builder of controllers and a manager are not built yet.
+//! Webhooks, several clusters in one manager, and sharding are not built.
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
+mod contain;
+pub mod controller;
 pub mod election;
 pub mod enqueue;
 pub mod events;
 pub mod health;
 pub mod helpers;
+pub mod manager;
 pub mod testing;
 
+pub use controller::{Context, Controller, Failure, Next};
 pub use election::{LeaderElector, Lease};
 pub use enqueue::{Enqueue, enqueue_key, enqueue_owner, enqueue_with};
 pub use events::{EventRecorder, EventType};
+pub use manager::Manager;

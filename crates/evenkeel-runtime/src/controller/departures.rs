@@ -1,0 +1,91 @@
+//! [`Departures`]: waiting until an object is gone from a store.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use evenkeel_cache::Event;
+use evenkeel_core::ObjectKey;
+use tokio::sync::oneshot;
+
+/// Who waits until which object is gone from the store of one informer.
+///
+/// The store is written before handlers are told. So whoever first says that it waits, and then looks into the store, misses
+/// nothing: what is not gone yet will be told.
+#[derive(Debug, Default)]
+pub(super) struct Departures(Mutex<Waiting>);
+
+#[derive(Debug, Default)]
+struct Waiting {
+    by_key: HashMap<ObjectKey, Vec<Waiter>>,
+    next: u64,
+}
+
+#[derive(Debug)]
+struct Waiter {
+    id: u64,
+    uid: String,
+    gone: oneshot::Sender<()>,
+}
+
+impl Departures {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A handler was told of this.
+    pub(super) fn told<K>(&self, event: &Event<K>) {
+        let mut waiting = self.lock();
+        let Some(waiters) = waiting.by_key.get_mut(event.key()) else { return };
+        let present = match event {
+            Event::Add { object, .. } | Event::Update { new: object, .. } => Some(object.uid()),
+            Event::Delete(_) => None,
+        };
+        let told: Vec<_> = waiters.extract_if(.., |waiter| present != Some(&waiter.uid)).collect();
+        if waiters.is_empty() {
+            waiting.by_key.remove(event.key());
+        }
+        drop(waiting);
+        for waiter in told {
+            // Nobody listens any more if the wait was given up meanwhile.
+            let _ = waiter.gone.send(());
+        }
+    }
+
+    /// Waits until the object with this key is gone, or is another one. `is_there` looks into the store.
+    pub(super) async fn gone(&self, key: &ObjectKey, uid: &str, is_there: impl Fn() -> bool) {
+        let (gone, told) = oneshot::channel();
+        let _entry = {
+            let mut waiting = self.lock();
+            let id = waiting.next;
+            waiting.next += 1;
+            waiting.by_key.entry(key.clone()).or_default().push(Waiter { id, uid: uid.to_owned(), gone });
+            Entry { departures: self, key, id }
+        };
+        if is_there() {
+            let _ = told.await;
+        }
+    }
+}
+
+/// Takes a waiter out that does not wait any more.
+struct Entry<'a> {
+    departures: &'a Departures,
+    key: &'a ObjectKey,
+    id: u64,
+}
+
+impl Drop for Entry<'_> {
+    fn drop(&mut self) {
+        let mut waiting = self.departures.lock();
+        if let Some(waiters) = waiting.by_key.get_mut(self.key) {
+            waiters.retain(|waiter| waiter.id != self.id);
+            if waiters.is_empty() {
+                waiting.by_key.remove(self.key);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "departures_tests.rs"]
+mod tests;

@@ -1,0 +1,77 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Waker};
+
+use evenkeel_cache::Deleted;
+use evenkeel_core::{Obj, ResourceInfo};
+use k8s_openapi::api::core::v1::Pod;
+
+use super::*;
+
+fn pod(uid: &str) -> Obj<Pod> {
+    let json = format!(r#"{{"metadata": {{"namespace": "ns", "name": "a", "uid": "{uid}"}}}}"#);
+    Obj::from_json(&Arc::new(ResourceInfo::of::<Pod>()), json).unwrap()
+}
+
+fn key() -> ObjectKey {
+    ObjectKey::namespaced("ns", "a")
+}
+
+fn poll(future: std::pin::Pin<&mut impl Future<Output = ()>>) -> Poll<()> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+#[test]
+fn what_is_gone_already_is_not_waited_for() {
+    let (departures, key) = (Departures::default(), key());
+    assert!(poll(std::pin::pin!(departures.gone(&key, "1", || false))).is_ready());
+    assert!(departures.lock().by_key.is_empty());
+}
+
+#[test]
+fn whatever_says_that_the_object_is_gone_ends_the_wait() {
+    let missed = Deleted::Missed { key: key(), last_known: None };
+    let news = [
+        Event::Delete(Deleted::Observed(pod("1"))),
+        Event::Delete(missed),
+        Event::Add { object: pod("2"), initial: false },
+        Event::Update { old: pod("1"), new: pod("2") },
+    ];
+    for event in news {
+        let (departures, key) = (Departures::default(), key());
+        let mut gone = std::pin::pin!(departures.gone(&key, "1", || true));
+        assert!(poll(gone.as_mut()).is_pending());
+        departures.told(&Event::Update { old: pod("1"), new: pod("1") });
+        assert!(poll(gone.as_mut()).is_pending(), "it is still there");
+        departures.told(&event);
+        assert!(poll(gone.as_mut()).is_ready(), "{event:?}");
+        assert!(departures.lock().by_key.is_empty());
+    }
+}
+
+/// It goes after it was looked for, and before anybody waits for the news.
+#[test]
+fn what_goes_while_it_is_looked_for_is_not_missed() {
+    let (departures, key, looked) = (Departures::default(), key(), AtomicBool::new(false));
+    let is_there = || {
+        looked.store(true, Ordering::Relaxed);
+        departures.told(&Event::Delete(Deleted::Observed(pod("1"))));
+        true
+    };
+    assert!(poll(std::pin::pin!(departures.gone(&key, "1", is_there))).is_ready());
+    assert!(looked.load(Ordering::Relaxed));
+}
+
+#[test]
+fn a_wait_that_is_given_up_leaves_nothing_and_others_go_on() {
+    let (departures, key) = (Departures::default(), key());
+    let mut other = Box::pin(departures.gone(&key, "1", || true));
+    assert!(poll(other.as_mut()).is_pending());
+    {
+        let mut gone = std::pin::pin!(departures.gone(&key, "1", || true));
+        assert!(poll(gone.as_mut()).is_pending());
+    }
+    assert_eq!(departures.lock().by_key[&key].len(), 1);
+    drop(other);
+    assert!(departures.lock().by_key.is_empty());
+}

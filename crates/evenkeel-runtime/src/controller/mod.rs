@@ -1,0 +1,446 @@
+//! [`Controller`]: from what happens to what is done about it.
+//!
+//! ```text
+//!  informers ─► predicates ─► keys ─► WorkQueue ─► workers ─► reconcile ─► API server
+//!      ▲                                 ▲            │                        │
+//!      │                                 └── parked ◄─┘ until the caches show   │
+//!      └────────────────────────────────────────────── what was written ◄──────┘
+//! ```
+
+mod context;
+mod departures;
+mod engine;
+mod error;
+pub mod metrics;
+mod names;
+mod next;
+mod notes;
+mod parking;
+pub mod predicate;
+mod source;
+mod tracked;
+mod trigger;
+mod view;
+mod warm;
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::num::NonZeroUsize;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use evenkeel_cache::InformerFactory;
+use evenkeel_cache::factory::{InformerFactoryBuilder, KindSettings};
+use evenkeel_cache::informer::Stopped;
+use evenkeel_cache::source::BoxFuture;
+use evenkeel_client::{Client, PartialObjectMetadata, Unstructured};
+use evenkeel_core::{LabelSelector, Obj, ObjectKey, ResourceInfo};
+use evenkeel_queue::{RateLimiter, WorkQueue};
+use tokio::sync::watch;
+
+pub use self::context::{Context, NotWatched};
+pub use self::error::ControllerError;
+pub use self::next::{Failure, Next};
+pub use self::source::{Kind, Source};
+pub use self::tracked::{TrackedApi, TrackedCall, TrackedClient, TrackedSubresource};
+pub use self::trigger::Trigger;
+pub use self::warm::WarmController;
+
+use self::context::Shared;
+use self::engine::{Engine, Settings};
+use self::metrics::Metrics;
+use self::names::Name;
+use self::predicate::Predicate;
+use self::source::Assembly;
+
+type Deleted = Arc<dyn Fn(ObjectKey, Context) -> BoxFuture<'static, Result<Next, Failure>> + Send + Sync>;
+type Attach = Box<dyn FnOnce(&mut Assembly<'_>) -> Result<(), Stopped> + Send>;
+type Configure = Box<dyn FnOnce(InformerFactoryBuilder) -> InformerFactoryBuilder + Send>;
+type Tune = Box<dyn FnOnce(evenkeel_queue::Builder<ObjectKey>) -> evenkeel_queue::Builder<ObjectKey> + Send>;
+
+/// Says which objects of the controller's own kind there are: their labels, and their fields.
+type Select = fn(InformerFactoryBuilder, &Arc<ResourceInfo>, Selectors) -> InformerFactoryBuilder;
+
+/// What is asked of the objects of a kind.
+enum Selectors {
+    Labels(String),
+    Fields(String),
+}
+
+impl Selectors {
+    fn add_to<K: 'static>(self, kind: KindSettings<K>) -> KindSettings<K> {
+        match self {
+            Selectors::Labels(labels) => kind.labels(labels),
+            Selectors::Fields(fields) => kind.fields(fields),
+        }
+    }
+}
+
+/// Makes a controller: something that is done for each object of kind `K`, again whenever something happens to it or to what
+/// belongs to it.
+///
+/// ```
+/// # async fn example(client: evenkeel_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// use evenkeel_runtime::{Controller, Next};
+/// use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+///
+/// Controller::<Deployment>::new(&client)
+///     .owns::<ReplicaSet>()
+///     .concurrency(4)
+///     .run(tokio::signal::ctrl_c(), |deployment, ctx| async move {
+///         let sets = ctx.lister::<ReplicaSet>()?;
+///         println!("{} and {} sets", deployment.key(), sets.list_all().len());
+///         Ok(Next::done())
+///     })
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # What holds
+/// - A key is reconciled by one worker at a time, and again if anything about it happens meanwhile.
+/// - No reconcile begins before all that the controller looks at is there, and was seen.
+/// - A reconcile sees what the last one of the same key has written through its [`Context`], also what it has deleted. While
+///   the caches do not show it, the key is parked; workers and other keys go on. See [`own_writes`](Self::own_writes).
+/// - A reconcile that fails, panics or takes too long is tried again after a back-off which is that key's own.
+/// - What changes is reconciled before the backlog of the first list, and the backlog is not forgotten for that.
+/// - When it ends, or is dropped, nothing of it is left running.
+///
+/// # What does not
+/// - That every change is seen by a reconcile: those that come close together are one.
+/// - That a write whose answer was lost is seen by the next reconcile. Give objects names that a second attempt would collide
+///   with, and it cannot be done twice.
+///
+/// It does nothing until [`run`](Self::run) or [`warm`](Self::warm). Both take it, so that it cannot begin twice.
+#[must_use = "a controller does nothing until it runs"]
+pub struct Controller<K> {
+    client: Client,
+    owner: Arc<ResourceInfo>,
+    informers: Option<InformerFactory>,
+    name: Option<String>,
+    primary: Source<K>,
+    sources: Vec<Attach>,
+    triggers: Vec<Trigger>,
+    configure: Vec<Configure>,
+    namespace: Option<String>,
+    labels: Option<String>,
+    select: Select,
+    tune: Vec<Tune>,
+    deleted: Option<Deleted>,
+    settings: Settings,
+}
+
+impl<K: Kind> Controller<K> {
+    /// A controller of the objects of kind `K`.
+    pub fn new(client: &Client) -> Self {
+        let select: Select = |informers, _, selectors| informers.configure::<K>(|kind| selectors.add_to(kind));
+        Controller::over(client, client.resource::<K>(), Source::<K>::of(), select)
+    }
+}
+
+impl Controller<Unstructured> {
+    /// A controller of the objects of a kind that is only known now.
+    pub fn dynamic(client: &Client, info: &Arc<ResourceInfo>) -> Self {
+        let select: Select =
+            |informers, info, selectors| informers.configure_dynamic(info, |kind| selectors.add_to(kind));
+        Controller::over(client, Arc::clone(info), Source::dynamic(info), select)
+    }
+}
+
+impl Controller<PartialObjectMetadata> {
+    /// A controller of the objects of a kind, of which nothing but the metadata is asked for and kept.
+    pub fn metadata(client: &Client, info: &Arc<ResourceInfo>) -> Self {
+        let select: Select =
+            |informers, info, selectors| informers.configure_metadata(info, |kind| selectors.add_to(kind));
+        Controller::over(client, Arc::clone(info), Source::metadata_of(info), select)
+    }
+}
+
+impl<K: 'static> Controller<K> {
+    fn over(client: &Client, owner: Arc<ResourceInfo>, source: Source<K>, select: Select) -> Self {
+        Controller {
+            client: client.clone(),
+            owner,
+            informers: None,
+            name: None,
+            primary: source.primary(),
+            sources: Vec::new(),
+            triggers: Vec::new(),
+            configure: Vec::new(),
+            namespace: None,
+            labels: None,
+            select,
+            tune: Vec::new(),
+            deleted: None,
+            settings: Settings {
+                concurrency: 1,
+                timeout: None,
+                sync_timeout: Duration::from_secs(120),
+                grace: Duration::from_secs(30),
+                own_writes: Some(Duration::from_secs(10)),
+                recover_panics: true,
+            },
+        }
+    }
+
+    /// Looks at what there is through these informers, which others use too, in place of some of its own. Which objects they
+    /// are about is said to the factory.
+    pub fn informers(mut self, informers: &InformerFactory) -> Self {
+        self.informers = Some(informers.clone());
+        self
+    }
+
+    /// Uses these informers, unless it was told of others, or which objects it is about.
+    pub(crate) fn informers_unless_its_own(self, informers: &InformerFactory) -> Self {
+        if self.informers.is_some() || !self.configure.is_empty() { self } else { self.informers(informers) }
+    }
+
+    /// What it is called in logs and metrics, and by its events: the kind in small letters, unless told otherwise. If another
+    /// controller of this process has the name, it is numbered.
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Only objects in this namespace, of all kinds that it looks at.
+    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
+        let namespace = namespace.into();
+        self.configure.push(Box::new({
+            let namespace = namespace.clone();
+            move |informers| informers.namespace(namespace)
+        }));
+        self.namespace = Some(namespace);
+        self
+    }
+
+    /// Only objects of its own kind whose labels match: a text such as `app=web`, or a [`LabelSelector`].
+    pub fn labels(mut self, selector: impl ToString) -> Self {
+        let labels = selector.to_string();
+        self.labels = Some(labels.clone());
+        self.select(Selectors::Labels(labels))
+    }
+
+    /// Only objects of its own kind whose fields match: a text such as `spec.nodeName=n1`.
+    pub fn fields(self, selector: impl ToString) -> Self {
+        self.select(Selectors::Fields(selector.to_string()))
+    }
+
+    fn select(mut self, selectors: Selectors) -> Self {
+        let (select, owner) = (self.select, Arc::clone(&self.owner));
+        self.configure.push(Box::new(move |informers| select(informers, &owner, selectors)));
+        self
+    }
+
+    /// Reconciles everything again each time so much time has passed, with low priority: never, unless told so.
+    pub fn resync(mut self, period: Duration) -> Self {
+        self.configure.push(Box::new(move |informers| informers.resync(period)));
+        self
+    }
+
+    /// Only events of its own kind that this accepts. If this is said several times, all of them must.
+    pub fn when(mut self, predicate: impl Predicate<K>) -> Self {
+        self.primary = self.primary.when(predicate);
+        self
+    }
+
+    /// What happens to objects of this kind is about the object of kind `K` that controls them.
+    pub fn owns<T: Kind>(self) -> Self {
+        self.source(Source::<T>::of().owned())
+    }
+
+    /// What happens to objects of this kind is about the objects of kind `K` whose keys the function says.
+    pub fn watches<T: Kind, I>(self, keys: impl FnMut(&Obj<T>) -> I + Send + 'static) -> Self
+    where
+        I: IntoIterator<Item = ObjectKey>,
+    {
+        self.source(Source::<T>::of().mapped(keys))
+    }
+
+    /// Objects of this kind are looked up by reconciles, with [`Context::lister`]. What happens to them is about nothing.
+    pub fn reads<T: Kind>(self) -> Self {
+        self.source(Source::<T>::of())
+    }
+
+    /// Listens to another kind, of which more is to be said.
+    pub fn source<T: 'static>(mut self, source: Source<T>) -> Self {
+        self.sources.push(Box::new(move |assembly| source.attach(assembly)));
+        self
+    }
+
+    /// Keys are also reconciled when this says so.
+    pub fn triggered_by(mut self, trigger: &Trigger) -> Self {
+        self.triggers.push(trigger.clone());
+        self
+    }
+
+    /// So many reconciles can run at the same time, of different keys: 1, unless told otherwise. 0 is taken for 1.
+    pub fn concurrency(mut self, reconciles: usize) -> Self {
+        self.settings.concurrency = NonZeroUsize::new(reconciles).map_or(1, NonZeroUsize::get);
+        self
+    }
+
+    /// How long a key waits that has failed: 5 ms after the first time, twice as long after each further one, and at most
+    /// 1,000 s, unless told otherwise.
+    pub fn limiter(self, limiter: impl RateLimiter<ObjectKey>) -> Self {
+        self.queue(|queue| queue.limiter(limiter))
+    }
+
+    /// Anything else that can be said of the queue. Its name is that of the controller.
+    pub fn queue(
+        mut self,
+        tune: impl FnOnce(evenkeel_queue::Builder<ObjectKey>) -> evenkeel_queue::Builder<ObjectKey> + Send + 'static,
+    ) -> Self {
+        self.tune.push(Box::new(tune));
+        self
+    }
+
+    /// How long one reconcile may take: as long as it likes, unless told otherwise. One that takes longer is dropped, counted,
+    /// and tried again after its back-off. Whether a write that it waited for was done is then not known.
+    pub fn timeout(mut self, limit: Duration) -> Self {
+        self.settings.timeout = Some(limit);
+        self
+    }
+
+    /// How long it may take until all that the controller looks at is there: two minutes, unless told otherwise.
+    pub fn sync_timeout(mut self, limit: Duration) -> Self {
+        self.settings.sync_timeout = limit;
+        self
+    }
+
+    /// How long reconciles may take to finish when the controller is to end: 30 seconds, unless told otherwise.
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.settings.grace = grace;
+        self
+    }
+
+    /// How long a key is parked at most because the caches do not show yet what its last reconcile has written: 10 seconds,
+    /// unless told otherwise. After that it is reconciled all the same, which is logged and counted. With `None`, reconciles
+    /// may see what was before their own writes, as those of other libraries do.
+    pub fn own_writes(mut self, limit: impl Into<Option<Duration>>) -> Self {
+        self.settings.own_writes = limit.into();
+        self
+    }
+
+    /// Whether a reconcile that panics is counted and tried again, which is the default. If not, its panic ends the
+    /// controller and comes out of [`run`](Self::run).
+    pub fn recover_panics(mut self, recover: bool) -> Self {
+        self.settings.recover_panics = recover;
+        self
+    }
+
+    /// What is done for a key of which there is no object, because it was deleted or was never there. Without this, nothing
+    /// is done.
+    ///
+    /// An object that must not go before something is done for it should have a finalizer: then it is reconciled while its
+    /// deletion is under way. This is for what can be done afterwards, and is missed if the object goes while the program
+    /// does not run.
+    pub fn on_deleted<F, Fut>(mut self, deleted: F) -> Self
+    where
+        F: Fn(ObjectKey, Context) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Next, Failure>> + Send + 'static,
+    {
+        let deleted = Arc::new(deleted);
+        self.deleted = Some(Arc::new(move |key, context| {
+            let deleted = Arc::clone(&deleted);
+            Box::pin(async move { deleted(key, context).await })
+        }));
+        self
+    }
+
+    /// Begins to fill caches and queue, and no more. This is for replicas that stand by: they have everything at hand when
+    /// it is their turn to [lead](WarmController::lead).
+    ///
+    /// # Errors
+    /// If what was said contradicts itself, or if an informer that others use too has ended.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub fn warm(self) -> Result<WarmController<K>, ControllerError> {
+        let owner = self.owner;
+        let name = Name::claim(&self.name.unwrap_or_else(|| owner.kind().to_lowercase()));
+        let misbuilt = |problem: String| ControllerError::Misbuilt { controller: name.to_string(), problem };
+        let labels = match self.labels.as_deref().map(LabelSelector::parse).transpose() {
+            Ok(labels) => labels,
+            Err(error) => return Err(misbuilt(error.to_string())),
+        };
+        if self.informers.is_some() && !self.configure.is_empty() {
+            let problem = "which objects there are, and how often they are told of again, is said to the factory if its \
+                           informers are shared";
+            return Err(misbuilt(problem.to_owned()));
+        }
+        let is_shared = self.informers.is_some();
+        let informers = self.informers.unwrap_or_else(|| {
+            let builder = InformerFactory::builder(&self.client).name(name.as_str());
+            self.configure.into_iter().fold(builder, |builder, configure| configure(builder)).build()
+        });
+        let builder = self.tune.into_iter().fold(WorkQueue::builder(), |builder, tune| tune(builder));
+        let queue = builder.name(name.as_str()).build();
+        let (mut views, mut registrations) = (Vec::new(), Vec::new());
+        let mut assembly = Assembly {
+            informers: &informers,
+            queue: &queue,
+            owner: &owner,
+            namespace: self.namespace.as_deref(),
+            labels: labels.as_ref(),
+            views: &mut views,
+            registrations: &mut registrations,
+        };
+        let attached = self.primary.attach(&mut assembly);
+        let attached =
+            self.sources.into_iter().fold(attached, |so_far, attach| so_far.and_then(|()| attach(&mut assembly)));
+        let metrics = Arc::new(Metrics::new(name.as_str(), self.settings.concurrency));
+        let shared = Arc::new(Shared {
+            name,
+            client: self.client,
+            views: views.into(),
+            recorder: OnceLock::new(),
+            stopping: watch::Sender::new(false),
+        });
+        let settings = self.settings;
+        let engine = Engine { shared, queue, registrations, metrics, settings, informers, owns_informers: !is_shared };
+        if let Err(source) = attached {
+            // Dropping the engine takes those handlers away that were added.
+            return Err(ControllerError::InformerStopped { controller: engine.shared.name.to_string(), source });
+        }
+        for trigger in self.triggers {
+            trigger.attach(&engine.queue);
+        }
+        engine.informers.start();
+        Ok(WarmController { engine, deleted: self.deleted, kind: PhantomData })
+    }
+
+    /// Runs until `shutdown`: stops to take keys, lets reconciles finish within the [grace](Self::grace), and comes to an
+    /// end. If this is dropped, everything ends at once.
+    ///
+    /// `reconcile` is called for each key of which there is an object, with the object as it was in the cache then. It reads
+    /// what is there, compares it with what should be, and does what is missing; it may be called at any time, and any number
+    /// of times.
+    ///
+    /// # Errors
+    /// If it could not begin, or did not end well. If `shutdown` comes before it has begun, that is no error.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime; and if a reconcile panics, but only if [`recover_panics`](Self::recover_panics) was said
+    /// to be false.
+    pub async fn run<F, Fut>(self, shutdown: impl Future + Send, reconcile: F) -> Result<(), ControllerError>
+    where
+        F: Fn(Obj<K>, Context) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Next, Failure>> + Send + 'static,
+    {
+        self.warm()?.lead(shutdown, reconcile).await
+    }
+}
+
+impl<K> fmt::Debug for Controller<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Controller")
+            .field("name", &self.name)
+            .field("sources", &(self.sources.len() + 1))
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
+    }
+}

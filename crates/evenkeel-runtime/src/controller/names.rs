@@ -1,0 +1,53 @@
+//! What controllers are called.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The names that are in use in this process.
+static IN_USE: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+
+fn in_use() -> MutexGuard<'static, BTreeSet<String>> {
+    IN_USE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A name that no other controller of the process has for as long as this lives, so that metrics can be told apart.
+#[derive(Debug)]
+pub(super) struct Name(String);
+
+impl Name {
+    /// The wish, or if it is in use, the wish and a number.
+    pub(super) fn claim(wish: &str) -> Self {
+        let mut names = in_use();
+        let mut name = wish.to_owned();
+        let mut number = 1;
+        while !names.insert(name.clone()) {
+            number += 1;
+            name = format!("{wish}-{number}");
+        }
+        if number > 1 {
+            tracing::warn!(
+                controller = wish,
+                name,
+                "there is a controller of this name already, so this one is numbered"
+            );
+        }
+        Name(name)
+    }
+
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Drop for Name {
+    fn drop(&mut self) {
+        in_use().remove(&self.0);
+    }
+}

@@ -1,0 +1,125 @@
+//! How controllers end.
+
+use super::*;
+
+/// How many tasks there are, when those of queues have noticed that there is nothing to measure any more.
+async fn tasks() -> usize {
+    pass(secs(1)).await;
+    tokio::runtime::Handle::current().metrics().num_alive_tasks()
+}
+
+/// Notes when it begins, when it is told to end, and when it is done after so long.
+fn slow(
+    log: &Log,
+    time: Duration,
+) -> impl Fn(Obj<ConfigMap>, Context) -> BoxFuture<'static, Result<Next, Failure>> + use<> {
+    let log = log.clone();
+    move |_, ctx| {
+        let log = log.clone();
+        Box::pin(async move {
+            log.note("begins");
+            tokio::select! {
+                () = pass(time) => {}
+                () = ctx.cancelled() => {
+                    log.note("is told");
+                    assert!(ctx.is_cancelled());
+                    pass(time).await;
+                }
+            }
+            log.note("finishes");
+            Ok(Next::done())
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn co_025_what_runs_is_finished_within_the_grace_and_nothing_else_begins() {
+    let server = server().await;
+    let (client, log) = (server.client(), Log::new());
+    for name in ["a", "b", "c"] {
+        create(&client, name).await;
+    }
+    let before = tasks().await;
+    let running = start(controller(&client, "grace"), slow(&log, secs(20)));
+    pass(secs(1)).await;
+    let ended = Instant::now();
+    running.end().await.unwrap();
+    assert_eq!(ended.elapsed(), secs(20));
+    assert_eq!(log.take(), ["begins", "is told", "finishes"]);
+    assert_eq!(tasks().await, before, "nothing is left");
+}
+
+#[tokio::test(start_paused = true)]
+async fn co_025_what_takes_longer_than_the_grace_is_cut_short_and_said_to_be() {
+    let server = server().await;
+    let (client, log) = (server.client(), Log::new());
+    for name in ["a", "b", "c"] {
+        create(&client, name).await;
+    }
+    let before = tasks().await;
+    let built = controller(&client, "cut-short").concurrency(2).grace(secs(5));
+    let running = start(built, slow(&log, secs(3600)));
+    pass(secs(1)).await;
+    let ended = Instant::now();
+    let error = running.end().await.unwrap_err();
+    assert_eq!(ended.elapsed(), secs(5));
+    assert!(matches!(error, ControllerError::CutShort { running: 2, .. }), "{error}");
+    assert_eq!(log.take(), ["begins", "begins", "is told", "is told"]);
+    assert_eq!(tasks().await, before, "nothing is left");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_that_is_dropped_ends_at_once_wherever_it_is() {
+    let server = server().await;
+    let (client, log) = (server.client(), Log::new());
+    create(&client, "a").await;
+    let before = tasks().await;
+    for stage in [0, 1, 5000] {
+        let running = start(controller(&client, "dropped").owns::<Secret>(), slow(&log, secs(3600)));
+        pass(ms(stage)).await;
+        running.ended.abort();
+        assert!(running.ended.await.unwrap_err().is_cancelled());
+        assert_eq!(tasks().await, before, "nothing is left after {stage} ms");
+    }
+    assert_eq!(log.take(), ["begins", "begins"], "and nothing was told, because there was nobody to tell it");
+    drop(controller(&client, "dropped").warm().unwrap());
+    assert_eq!(tasks().await, before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn parked_keys_do_not_keep_a_controller_from_ending() {
+    let server = server().await;
+    let client = server.client();
+    create(&client, "a").await;
+    let before = tasks().await;
+    let running =
+        start(controller(&client, "parked-end").owns::<Secret>().own_writes(secs(3600)), |parent, ctx| async move {
+            let written =
+                ctx.client().untracked().api::<Secret>().namespace("default").create(&child("c", &parent)).await;
+            let Ok(written) = written else { return Ok(Next::done()) };
+            // This is written by no means that the controller knows of, and then deleted before any cache can show it.
+            ctx.wrote(&written);
+            Ok(Next::requeue())
+        });
+    server.faults().add(evenkeel_apiserver::Rule::watch(evenkeel_apiserver::WatchAction::BookmarkOnly));
+    pass(secs(10)).await;
+    let ended = Instant::now();
+    running.end().await.unwrap();
+    assert!(ended.elapsed() < ms(100));
+    assert_eq!(tasks().await, before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_that_were_recorded_are_written_before_the_end() {
+    let server = server().await;
+    let client = server.client();
+    create(&client, "a").await;
+    let running = start(controller(&client, "records"), |parent, ctx| async move {
+        ctx.recorder().event(&parent, crate::EventType::Normal, "Seen", "it was seen");
+        Ok(Next::done())
+    });
+    settle().await;
+    running.end().await.unwrap();
+    let events = client.core_v1().events("default").list(&Default::default()).await.unwrap();
+    assert_eq!(events.items.len(), 1);
+}

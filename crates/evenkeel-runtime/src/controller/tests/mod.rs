@@ -1,0 +1,156 @@
+//! Controllers against an API server in this process, in virtual time.
+
+mod crashes;
+mod deletions;
+mod endings;
+mod measured;
+mod own_writes;
+mod results;
+mod scaling;
+mod sources;
+mod starts;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use evenkeel_apiserver::ApiServer;
+use evenkeel_client::Client;
+use evenkeel_core::{Obj, ObjectKey};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use super::*;
+
+async fn server() -> ApiServer {
+    ApiServer::builder().in_process_only().start().await.unwrap()
+}
+
+/// Lets everything happen that can happen without time passing. (Virtual time passes only when all tasks wait.)
+async fn settle() {
+    pass(Duration::from_millis(1)).await;
+}
+
+async fn pass(time: Duration) {
+    tokio::time::sleep(time).await;
+}
+
+fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn ms(milliseconds: u64) -> Duration {
+    Duration::from_millis(milliseconds)
+}
+
+fn value<T: serde::de::DeserializeOwned>(json: Value) -> T {
+    serde_json::from_value(json).unwrap()
+}
+
+/// What the controllers of these tests are for.
+fn parent(name: &str) -> ConfigMap {
+    value(json!({"metadata": {"namespace": "default", "name": name}}))
+}
+
+/// What they own.
+fn child(name: &str, parent: &Obj<ConfigMap>) -> Secret {
+    value(json!({"metadata": {"namespace": "default", "name": name, "ownerReferences": [owner(parent)]}}))
+}
+
+fn owner(parent: &Obj<ConfigMap>) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "name": parent.key().name(), "uid": parent.uid(), "controller": true
+    })
+}
+
+fn key(name: &str) -> ObjectKey {
+    ObjectKey::namespaced("default", name)
+}
+
+async fn create(client: &Client, name: &str) -> Obj<ConfigMap> {
+    client.api::<ConfigMap>().namespace("default").create(&parent(name)).await.unwrap()
+}
+
+/// Changes something of a parent.
+async fn touch(client: &Client, name: &str, text: impl ToString) -> Obj<ConfigMap> {
+    let patch = evenkeel_client::Patch::merge(&json!({"data": {"touched": text.to_string()}}));
+    client.api::<ConfigMap>().namespace("default").patch(name, &patch).await.unwrap()
+}
+
+/// The controller of parents, which is called by the name of its test so that tests do not get in each other's way.
+fn controller(client: &Client, name: &str) -> Controller<ConfigMap> {
+    Controller::<ConfigMap>::new(client).namespace("default").named(name)
+}
+
+/// A controller that runs in a task.
+struct Running {
+    shutdown: oneshot::Sender<()>,
+    ended: JoinHandle<Result<(), ControllerError>>,
+}
+
+impl Running {
+    async fn end(self) -> Result<(), ControllerError> {
+        let _ = self.shutdown.send(());
+        self.ended.await.unwrap()
+    }
+}
+
+fn start<K, F, Fut>(controller: Controller<K>, reconcile: F) -> Running
+where
+    K: 'static,
+    F: Fn(Obj<K>, Context) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<Next, Failure>> + Send + 'static,
+{
+    let (shutdown, told) = oneshot::channel();
+    Running { shutdown, ended: tokio::spawn(controller.run(told, reconcile)) }
+}
+
+/// What happened when, since the log was made.
+#[derive(Clone)]
+struct Log {
+    begun: Instant,
+    lines: Arc<Mutex<Vec<(Duration, String)>>>,
+}
+
+impl Log {
+    fn new() -> Self {
+        Log { begun: Instant::now(), lines: Arc::default() }
+    }
+
+    /// Notes something, and answers how often it was noted before.
+    fn note(&self, what: impl ToString) -> usize {
+        let what = what.to_string();
+        let mut lines = self.lines.lock().unwrap();
+        let before = lines.iter().filter(|(_, line)| *line == what).count();
+        lines.push((self.begun.elapsed(), what));
+        before
+    }
+
+    fn take(&self) -> Vec<String> {
+        self.lines.lock().unwrap().drain(..).map(|(_, line)| line).collect()
+    }
+
+    fn len(&self) -> usize {
+        self.lines.lock().unwrap().len()
+    }
+
+    /// How much time passed between one and the next.
+    fn gaps(&self) -> Vec<Duration> {
+        let lines = self.lines.lock().unwrap();
+        lines.windows(2).map(|pair| pair[1].0 - pair[0].0).collect()
+    }
+}
+
+/// How many children each parent has, as the server has them.
+async fn children(client: &Client) -> BTreeMap<String, usize> {
+    let listed = client.api::<Secret>().namespace("default").list(&Default::default()).await.unwrap();
+    let mut counts = BTreeMap::new();
+    for secret in listed {
+        let owner = secret.controller().map(|owner| owner.name.to_owned()).unwrap_or_default();
+        *counts.entry(owner).or_default() += 1;
+    }
+    counts
+}

@@ -1,0 +1,257 @@
+//! What becomes of a key after its reconcile.
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn co_001_a_key_that_is_done_comes_back_only_when_something_happens() {
+    let server = server().await;
+    let (client, log) = (server.client(), Log::new());
+    create(&client, "a").await;
+    let running = start(controller(&client, "co-001-done"), {
+        let log = log.clone();
+        move |object, ctx| {
+            log.note(format!("{} {}", object.key(), ctx.attempt()));
+            async { Ok(Next::done()) }
+        }
+    });
+    pass(secs(3600)).await;
+    assert_eq!(log.take(), ["default/a 1"]);
+    touch(&client, "a", 1).await;
+    settle().await;
+    assert_eq!(log.take(), ["default/a 1"]);
+    running.end().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn co_001_a_requeue_waits_longer_each_time_and_an_error_counts_with_it() {
+    let server = server().await;
+    let (client, log) = (server.client(), Log::new());
+    create(&client, "a").await;
+    let running = start(controller(&client, "co-001-requeue"), {
+        let log = log.clone();
+        move |_, ctx| {
+            let before = log.note("run");
+            assert_eq!(ctx.attempt() as usize, before + 1);
+            async move {
+                match before {
+                    0 | 2 => Ok(Next::requeue()),
+                    1 | 3 => Err(Failure::new("not yet")),
+                    _ => Ok(Next::done()),
+                }
+            }
+        }
+    });
+    pass(secs(60)).await;
+    let gaps = log.gaps();
+    assert_eq!(gaps.len(), 4);
+    for (gap, expected) in gaps.iter().zip([5, 10, 20, 40]) {
+        assert!(*gap >= ms(expected) && *gap < ms(expected + 5), "{gaps:?}");
+    }
+    running.end().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn co_001_a_key_that_is_to_come_back_later_does_and_has_no_failures_then() {
+    let server = server().await;
+    let (client, log) = (server.client(), Log::new());
+    create(&client, "a").await;
+    let running = start(controller(&client, "co-001-after"), {
+        let log = log.clone();
+        move |_, ctx| {
+            let before = log.note("run");
+            let attempt = ctx.attempt();
+            async move {
+                match before {
+                    0 => Err(Failure::new("the first time")),
+                    1 => {
+                        assert_eq!(attempt, 2);
+                        Ok(Next::after(secs(30)))
+                    }
+                    _ => {
+                        assert_eq!(attempt, 1, "what went well has no failures");
+                        Ok(Next::after(Duration::ZERO))
+                    }
+                }
+            }
+        }
+    });
+    pass(secs(300)).await;
+    let gaps = log.gaps();
+    assert_eq!(gaps.len(), 2, "no time at all is never");
+    assert!(gaps[1] >= secs(30) && gaps[1] < secs(31), "{gaps:?}");
+    running.end().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn co_002_an_error_for_good_is_not_tried_again_and_leaves_no_failures() {
+    let server = server().await;
+    let (client, log) = (server.client(), Log::new());
+    create(&client, "a").await;
+    let running = start(controller(&client, "co-002"), {
+        let log = log.clone();
+        move |_, ctx| {
+            let before = log.note("run");
+            let attempt = ctx.attempt();
+            async move {
+                match before {
+                    0 | 1 => Err(Failure::new("for now")),
+                    2 => {
+                        assert_eq!(attempt, 3);
+                        Err(Failure::terminal("for good"))
+                    }
+                    _ => {
+                        assert_eq!(attempt, 1);
+                        Ok(Next::done())
+                    }
+                }
+            }
+        }
+    });
+    pass(secs(3600)).await;
+    assert_eq!(log.len(), 3);
+    touch(&client, "a", 1).await;
+    settle().await;
+    assert_eq!(log.len(), 4);
+    running.end().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn co_003_a_key_that_comes_back_keeps_its_priority_unless_told_otherwise() {
+    let server = server().await;
+    let (client, log) = (server.client(), Log::new());
+    create(&client, "a").await;
+    let running = start(controller(&client, "co-003"), {
+        let log = log.clone();
+        move |_, ctx| {
+            log.note(format!("priority {}", ctx.priority()));
+            let run = log.len();
+            async move {
+                match run {
+                    1 => Err(Failure::new("not yet")),
+                    2 => Ok(Next::requeue()),
+                    3 => Ok(Next::after(secs(1))),
+                    4 => Ok(Next::requeue().priority(7)),
+                    5 => Ok(Next::after(secs(1)).priority(9)),
+                    _ => Ok(Next::done()),
+                }
+            }
+        }
+    });
+    pass(secs(60)).await;
+    let low = "priority -100";
+    assert_eq!(log.take(), [low, low, low, low, "priority 7", "priority 9"], "that of the first list is low");
+    running.end().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn co_004_several_run_at_once_and_never_two_of_one_key() {
+    let server = server().await;
+    let client = server.client();
+    for number in 0..10 {
+        create(&client, &format!("p{number}")).await;
+    }
+    let (now, most) = (Arc::new(Mutex::new(Vec::<ObjectKey>::new())), Arc::new(Mutex::new(0)));
+    let running = start(controller(&client, "co-004").concurrency(3), {
+        let (now, most) = (now.clone(), most.clone());
+        move |object, _| {
+            let (now, most) = (now.clone(), most.clone());
+            async move {
+                {
+                    let mut now = now.lock().unwrap();
+                    assert!(!now.contains(object.key()));
+                    now.push(object.key().clone());
+                    let mut most = most.lock().unwrap();
+                    *most = now.len().max(*most);
+                }
+                pass(secs(1)).await;
+                now.lock().unwrap().retain(|key| key != object.key());
+                Ok(Next::done())
+            }
+        }
+    });
+    for round in 0..20 {
+        touch(&client, "p3", round).await;
+        pass(ms(300)).await;
+    }
+    pass(secs(10)).await;
+    assert_eq!(*most.lock().unwrap(), 3);
+    running.end().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn co_005_the_back_off_can_be_another() {
+    let server = server().await;
+    let (client, log) = (server.client(), Log::new());
+    create(&client, "a").await;
+    let limiter = evenkeel_queue::limiter::Exponential::new(secs(1), secs(3));
+    let running = start(controller(&client, "co-005").limiter(limiter), {
+        let log = log.clone();
+        move |_, _| {
+            log.note("run");
+            async { Err(Failure::new("never")) }
+        }
+    });
+    pass(secs(14)).await;
+    let gaps: Vec<_> = log.gaps().iter().map(Duration::as_secs).collect();
+    assert_eq!(gaps, [1, 2, 3, 3, 3]);
+    running.end().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn co_006_a_panic_is_that_key_s_own_and_tried_again() {
+    let server = server().await;
+    let (client, log) = (server.client(), Log::new());
+    create(&client, "bad").await;
+    create(&client, "good").await;
+    let running = start(controller(&client, "co-006"), {
+        let log = log.clone();
+        move |object, _| {
+            let before = log.note(object.key());
+            // Not only in the future, but also where it is made.
+            assert!(!(object.key().name() == "bad" && before == 0), "the first time");
+            async move {
+                assert!(!(object.key().name() == "bad" && before == 1), "the second time");
+                Ok(Next::done())
+            }
+        }
+    });
+    pass(secs(10)).await;
+    let mut lines = log.take();
+    lines.sort();
+    assert_eq!(lines, ["default/bad", "default/bad", "default/bad", "default/good"]);
+    running.end().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn co_006_a_panic_comes_out_if_that_is_wanted() {
+    let server = server().await;
+    let client = server.client();
+    create(&client, "bad").await;
+    let running = start(controller(&client, "co-006-out").recover_panics(false), |_, _| async { panic!("as it is") });
+    let error = running.ended.await.unwrap_err();
+    assert_eq!(error.into_panic().downcast_ref::<&str>(), Some(&"as it is"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn co_007_a_reconcile_that_takes_too_long_is_dropped_and_tried_again() {
+    let server = server().await;
+    let (client, log) = (server.client(), Log::new());
+    create(&client, "a").await;
+    let running = start(controller(&client, "co-007").timeout(secs(5)), {
+        let log = log.clone();
+        move |_, _| {
+            let (log, before) = (log.clone(), log.note("begun"));
+            async move {
+                if before == 0 {
+                    pass(secs(3600)).await;
+                }
+                log.note("finished");
+                Ok(Next::done())
+            }
+        }
+    });
+    pass(secs(60)).await;
+    assert_eq!(log.gaps().len(), 2);
+    assert_eq!(log.take(), ["begun", "begun", "finished"]);
+    running.end().await.unwrap();
+}

@@ -1,0 +1,337 @@
+//! Writes that are noted: [`TrackedClient`], [`TrackedApi`] and [`TrackedCall`].
+
+use std::fmt;
+use std::future::{Future, IntoFuture};
+use std::ops::Deref;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use evenkeel_client::api::scope::{Addressable, All, Any, Namespaced, Scope, Start};
+use evenkeel_client::api::{Deleted, FieldValidation, Object, Propagation, Subresource, verb};
+use evenkeel_client::{Api, Client, Error, ListParams, Patch, Request, Unstructured};
+use evenkeel_core::{Obj, ObjectKey, ResourceInfo};
+use kube_core::Resource;
+
+use super::notes::Notes;
+
+/// The client of a reconcile: what is written with it is noted, and the next reconcile of the same key begins when the caches
+/// show it.
+///
+/// It has what reconciles need most; [`untracked`](Self::untracked) has the rest. What was written with that can be noted by
+/// hand: [`Context::wrote`](super::Context::wrote).
+#[derive(Clone)]
+pub struct TrackedClient {
+    client: Client,
+    notes: Notes,
+}
+
+impl TrackedClient {
+    pub(super) fn new(client: &Client, notes: &Notes) -> Self {
+        TrackedClient { client: client.clone(), notes: notes.clone() }
+    }
+
+    /// The objects of kind `K`; see [`Client::api`].
+    pub fn api<K>(&self) -> TrackedApi<K, <K::Scope as Start>::Scope>
+    where
+        K: Resource + 'static,
+        K::DynamicType: Default,
+        K::Scope: Start,
+    {
+        TrackedApi { api: self.client.api(), namespace: None, notes: self.notes.clone() }
+    }
+
+    /// The objects of a kind that is only known now; see [`Client::dynamic`].
+    pub fn dynamic(&self, info: &Arc<ResourceInfo>) -> TrackedApi<Unstructured, Any> {
+        TrackedApi { api: self.client.dynamic(info), namespace: None, notes: self.notes.clone() }
+    }
+
+    /// The client, without a note of what it writes.
+    pub fn untracked(&self) -> &Client {
+        &self.client
+    }
+}
+
+/// An [`Api`] whose writes are noted. Its verbs are those of [`Api`], and it is read like one.
+pub struct TrackedApi<K, S = Namespaced> {
+    api: Api<K, S>,
+    namespace: Option<Arc<str>>,
+    notes: Notes,
+}
+
+impl<K> TrackedApi<K, All> {
+    /// Only those in this namespace.
+    pub fn namespace(&self, namespace: &str) -> TrackedApi<K> {
+        TrackedApi { api: self.api.namespace(namespace), namespace: Some(namespace.into()), notes: self.notes.clone() }
+    }
+}
+
+impl<K> TrackedApi<K, Any> {
+    /// Only those in this namespace. For a kind that lives in no namespace this changes nothing.
+    pub fn namespace(&self, namespace: &str) -> Self {
+        let namespaced = self.api.resource().namespaced();
+        TrackedApi {
+            api: self.api.namespace(namespace),
+            namespace: namespaced.then(|| namespace.into()),
+            notes: self.notes.clone(),
+        }
+    }
+}
+
+impl<K: 'static, S: Scope> TrackedApi<K, S> {
+    /// What controllers report of the objects.
+    pub fn status(&self) -> TrackedSubresource<K, S> {
+        TrackedSubresource { part: self.api.status(), notes: self.notes.clone() }
+    }
+
+    /// Another part of the objects, which is read and written as a `T`.
+    pub fn subresource<T>(&self, part: &str) -> TrackedSubresource<T, S> {
+        TrackedSubresource { part: self.api.subresource(part), notes: self.notes.clone() }
+    }
+
+    /// Deletes all objects that match; see [`Api::delete_collection`].
+    pub fn delete_collection(&self, params: &ListParams) -> TrackedCall<Vec<Obj<K>>, verb::Delete> {
+        self.call(self.api.delete_collection(params), |notes, objects: &Vec<Obj<K>>| {
+            for object in objects {
+                match object.deletion_timestamp() {
+                    Some(_) => notes.wrote(object.resource(), object),
+                    None => notes.deleted(object.resource(), object.key(), object.uid()),
+                }
+            }
+        })
+    }
+
+    fn call<T, V>(
+        &self,
+        call: evenkeel_client::Call<T, V>,
+        note: impl FnOnce(&Notes, &T) + Send + 'static,
+    ) -> TrackedCall<T, V> {
+        TrackedCall { call, note: Some((self.notes.clone(), Box::new(note))) }
+    }
+}
+
+impl<K: 'static, S: Addressable> TrackedApi<K, S> {
+    /// Changes a part of an object; see [`Api::patch`].
+    pub fn patch(&self, name: &str, patch: &Patch) -> TrackedCall<Obj<K>, verb::Patch> {
+        self.call(self.api.patch(name, patch), wrote)
+    }
+
+    /// Says what fields of an object shall be; see [`Api::apply`].
+    pub fn apply<T: Object + ?Sized>(
+        &self,
+        name: &str,
+        field_manager: &str,
+        fields: &T,
+    ) -> TrackedCall<Obj<K>, verb::Apply> {
+        self.call(self.api.apply(name, field_manager, fields), wrote)
+    }
+
+    /// Deletes an object; see [`Api::delete`].
+    pub fn delete(&self, name: &str) -> TrackedCall<Deleted<K>, verb::Delete> {
+        let info = Arc::clone(self.api.resource());
+        let key = match &self.namespace {
+            Some(namespace) => ObjectKey::namespaced(namespace, name),
+            None => ObjectKey::cluster(name),
+        };
+        self.call(self.api.delete(name), move |notes, deleted| match deleted {
+            Deleted::Terminating(object) => notes.wrote(&info, object),
+            Deleted::Gone(status) => {
+                let uid = status.details.as_ref().map_or("", |details| &details.uid);
+                notes.deleted(&info, &key, uid);
+            }
+        })
+    }
+}
+
+impl<K: Object + 'static, S: Addressable> TrackedApi<K, S> {
+    /// Creates an object; see [`Api::create`].
+    pub fn create(&self, object: &K) -> TrackedCall<Obj<K>, verb::Write> {
+        self.call(self.api.create(object), wrote)
+    }
+
+    /// Replaces an object; see [`Api::update`].
+    pub fn update(&self, object: &K) -> TrackedCall<Obj<K>, verb::Write> {
+        self.call(self.api.update(object), wrote)
+    }
+}
+
+fn wrote<T>(notes: &Notes, object: &Obj<T>) {
+    notes.wrote(object.resource(), object);
+}
+
+/// Reads are not noted, so they are those of [`Api`].
+impl<K, S> Deref for TrackedApi<K, S> {
+    type Target = Api<K, S>;
+
+    fn deref(&self) -> &Api<K, S> {
+        &self.api
+    }
+}
+
+/// A [`Subresource`] whose writes are noted.
+pub struct TrackedSubresource<T, S> {
+    part: Subresource<T, S>,
+    notes: Notes,
+}
+
+impl<T: 'static, S: Addressable> TrackedSubresource<T, S> {
+    fn call<V>(&self, call: evenkeel_client::Call<Obj<T>, V>) -> TrackedCall<Obj<T>, V> {
+        TrackedCall { call, note: Some((self.notes.clone(), Box::new(wrote))) }
+    }
+
+    /// Changes something of the part.
+    pub fn patch(&self, name: &str, patch: &Patch) -> TrackedCall<Obj<T>, verb::Patch> {
+        self.call(self.part.patch(name, patch))
+    }
+
+    /// Says what fields of the part shall be; see [`Subresource::apply`].
+    pub fn apply<F: Object + ?Sized>(
+        &self,
+        name: &str,
+        field_manager: &str,
+        fields: &F,
+    ) -> TrackedCall<Obj<T>, verb::Apply> {
+        self.call(self.part.apply(name, field_manager, fields))
+    }
+}
+
+impl<T: Object + 'static, S: Addressable> TrackedSubresource<T, S> {
+    /// Replaces the part of the object that `object` names.
+    pub fn update(&self, object: &T) -> TrackedCall<Obj<T>, verb::Write> {
+        self.call(self.part.update(object))
+    }
+}
+
+/// Reads are not noted, so they are those of [`Subresource`].
+impl<T, S> Deref for TrackedSubresource<T, S> {
+    type Target = Subresource<T, S>;
+
+    fn deref(&self) -> &Subresource<T, S> {
+        &self.part
+    }
+}
+
+type Note<T> = Box<dyn FnOnce(&Notes, &T) + Send>;
+
+/// A [`Call`](evenkeel_client::Call) that is noted when the server has answered it. A dry run changes nothing and is not noted.
+#[must_use = "a call does nothing until it is awaited"]
+pub struct TrackedCall<T, V> {
+    call: evenkeel_client::Call<T, V>,
+    note: Option<(Notes, Note<T>)>,
+}
+
+impl<T, V> TrackedCall<T, V> {
+    /// Changes the request in a way that this type has no method for.
+    pub fn with(mut self, change: impl FnOnce(Request) -> Request) -> Self {
+        self.call = self.call.with(change);
+        self
+    }
+}
+
+/// The verbs that can be tried out. What they have in common is not known of them elsewhere.
+macro_rules! dry_runs {
+    ($($verb:ty),*) => {$(
+        impl<T> TrackedCall<T, $verb> {
+            /// Do everything but store it.
+            pub fn dry_run(self) -> Self {
+                TrackedCall { call: self.call.dry_run(), note: None }
+            }
+        }
+    )*};
+}
+
+dry_runs!(verb::Write, verb::Patch, verb::Apply, verb::Delete);
+
+impl<T, V: verb::Changes> TrackedCall<T, V> {
+    /// Who is said to own the fields that are written.
+    pub fn field_manager(mut self, name: impl Into<String>) -> Self {
+        self.call = self.call.field_manager(name);
+        self
+    }
+
+    /// What to do with fields that the server does not know.
+    pub fn field_validation(mut self, validation: FieldValidation) -> Self {
+        self.call = self.call.field_validation(validation);
+        self
+    }
+}
+
+impl<T, V: verb::Forces> TrackedCall<T, V> {
+    /// Take fields away from whoever owns them.
+    pub fn force(mut self) -> Self {
+        self.call = self.call.force();
+        self
+    }
+}
+
+impl<T> TrackedCall<T, verb::Delete> {
+    /// How long the object may take to end; 0 ends it at once.
+    pub fn grace_period(mut self, seconds: u32) -> Self {
+        self.call = self.call.grace_period(seconds);
+        self
+    }
+
+    /// What happens to the objects that it owns.
+    pub fn propagation(mut self, propagation: Propagation) -> Self {
+        self.call = self.call.propagation(propagation);
+        self
+    }
+
+    /// Only if the object has this uid.
+    pub fn only_uid(mut self, uid: impl Into<String>) -> Self {
+        self.call = self.call.only_uid(uid);
+        self
+    }
+
+    /// Only if the object has this resource version.
+    pub fn only_version(mut self, version: impl Into<String>) -> Self {
+        self.call = self.call.only_version(version);
+        self
+    }
+}
+
+impl<T: Send + Sync + 'static, V: 'static> IntoFuture for TrackedCall<T, V> {
+    type Output = Result<T, Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let TrackedCall { call, note } = self;
+        let call = call.into_future();
+        Box::pin(async move {
+            let answer = call.await?;
+            if let Some((notes, note)) = note {
+                note(&notes, &answer);
+            }
+            Ok(answer)
+        })
+    }
+}
+
+impl<K, S: Clone> Clone for TrackedApi<K, S> {
+    fn clone(&self) -> Self {
+        TrackedApi { api: self.api.clone(), namespace: self.namespace.clone(), notes: self.notes.clone() }
+    }
+}
+
+impl fmt::Debug for TrackedClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TrackedClient").field("client", &self.client).field("notes", &self.notes).finish()
+    }
+}
+
+impl<K, S: Scope> fmt::Debug for TrackedApi<K, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TrackedApi").field("api", &self.api).field("notes", &self.notes).finish()
+    }
+}
+
+impl<T, S: Scope> fmt::Debug for TrackedSubresource<T, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TrackedSubresource").field("part", &self.part).field("notes", &self.notes).finish()
+    }
+}
+
+impl<T, V> fmt::Debug for TrackedCall<T, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("TrackedCall").field(&self.call).finish()
+    }
+}

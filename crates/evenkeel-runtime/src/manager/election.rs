@@ -1,0 +1,78 @@
+//! [`Election`]: who decides whether this process leads.
+
+use std::future::Future;
+
+use evenkeel_cache::source::BoxFuture;
+use tokio::sync::{mpsc, watch};
+
+use super::error::BoxError;
+
+/// Decides whether this process leads.
+pub trait Election: Send + Sync + 'static {
+    /// Takes part. When this process leads, [`Term::lead`] is to be run, with what tells that it no longer does; when that
+    /// has returned, the lease can be given back, and this returns.
+    ///
+    /// Dropping this ends it, whether it leads or not.
+    ///
+    /// # Errors
+    /// If leadership was lost.
+    fn campaign(&self, term: Term) -> BoxFuture<'_, Result<(), BoxError>>;
+}
+
+/// A time of leading, for an [`Election`].
+#[derive(Debug)]
+pub struct Term {
+    words: mpsc::UnboundedSender<Word>,
+    over: watch::Receiver<bool>,
+}
+
+/// What a term tells the manager.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Word {
+    Elected,
+    Lost,
+}
+
+impl Term {
+    pub(super) fn new(words: &mpsc::UnboundedSender<Word>) -> (watch::Sender<bool>, Self) {
+        let (end, over) = watch::channel(false);
+        (end, Term { words: words.clone(), over })
+    }
+
+    /// Leads: what waits to be elected begins now. Returns when all of it has ended, because the manager ends or because
+    /// leadership was `lost`. Dropping this is losing it too.
+    pub async fn lead(mut self, lost: impl Future) {
+        let mut loss = Loss { words: Some(self.words.clone()) };
+        // Nobody listens any more if the manager is ending, and then there is nothing to begin.
+        let _ = self.words.send(Word::Elected);
+        let is_lost = tokio::select! {
+            biased;
+            _ = self.over.wait_for(|over| *over) => false,
+            _ = lost => true,
+        };
+        if is_lost {
+            loss.tell();
+            let _ = self.over.wait_for(|over| *over).await;
+        }
+        loss.words = None;
+    }
+}
+
+/// Tells that leadership is lost, if only because nobody keeps it.
+struct Loss {
+    words: Option<mpsc::UnboundedSender<Word>>,
+}
+
+impl Loss {
+    fn tell(&mut self) {
+        if let Some(words) = self.words.take() {
+            let _ = words.send(Word::Lost);
+        }
+    }
+}
+
+impl Drop for Loss {
+    fn drop(&mut self) {
+        self.tell();
+    }
+}

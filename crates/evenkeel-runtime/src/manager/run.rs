@@ -1,0 +1,220 @@
+//! [`Run`]: a manager that runs.
+
+use std::time::Duration;
+
+use evenkeel_cache::InformerFactory;
+use tokio::sync::{mpsc, watch};
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::election::{Term, Word};
+use super::error::{BoxError, ManagerError};
+use super::group::{Failed, Group, Task};
+use super::{Election, Later, Manager, Standby};
+
+/// What is there while a manager runs. When it is dropped, all of it ends.
+pub(super) struct Run {
+    informers: InformerFactory,
+    servers: Group,
+    always: Group,
+    elected: Group,
+    /// What begins when this process leads.
+    waiting: Vec<Task>,
+    is_leading: bool,
+    failed: mpsc::UnboundedReceiver<Failed>,
+    words: mpsc::UnboundedReceiver<Word>,
+    campaign: JoinSet<Result<(), BoxError>>,
+    end_of_term: watch::Sender<bool>,
+    grace: Option<Duration>,
+}
+
+/// What is to be begun.
+pub(super) struct Plan {
+    servers: Vec<Task>,
+    always: Vec<Task>,
+    controllers: Vec<Standby>,
+    election: Option<Box<dyn Election>>,
+    term: Term,
+    sync_timeout: Duration,
+    later: mpsc::UnboundedReceiver<Later>,
+}
+
+impl Run {
+    pub(super) fn new(manager: Manager) -> (Self, Plan) {
+        let (failures, failed) = mpsc::unbounded_channel();
+        let (tell, words) = mpsc::unbounded_channel();
+        let (end_of_term, term) = Term::new(&tell);
+        let run = Run {
+            informers: manager.informers,
+            servers: Group::new(&failures),
+            always: Group::new(&failures),
+            elected: Group::new(&failures),
+            waiting: manager.elected,
+            is_leading: false,
+            failed,
+            words,
+            campaign: JoinSet::new(),
+            end_of_term,
+            grace: manager.grace,
+        };
+        let plan = Plan {
+            servers: manager.servers,
+            always: manager.always,
+            controllers: manager.controllers,
+            election: manager.election,
+            term,
+            sync_timeout: manager.sync_timeout,
+            later: manager.later.1,
+        };
+        (run, plan)
+    }
+
+    /// Begins everything in order, and goes on until something goes wrong.
+    pub(super) async fn go(&mut self, plan: Plan) -> ManagerError {
+        let Plan { servers, always, controllers, election, term, sync_timeout, mut later } = plan;
+        for server in servers {
+            self.servers.begin(server);
+        }
+        self.informers.start();
+        if let Err(error) = self.synced(sync_timeout).await {
+            return error;
+        }
+        for task in always {
+            self.always.begin(task);
+        }
+        for controller in controllers {
+            match controller(&self.informers) {
+                Ok(standby) => self.waiting.push(standby),
+                Err(error) => return error.into(),
+            }
+        }
+        match election {
+            Some(election) => drop(self.campaign.spawn(async move { election.campaign(term).await })),
+            None => self.lead(),
+        }
+        loop {
+            tokio::select! {
+                Some(failed) = self.failed.recv() => return failed.into(),
+                Some(word) = self.words.recv() => match word {
+                    Word::Elected => self.lead(),
+                    Word::Lost => return ManagerError::LeadershipLost { source: None },
+                },
+                Some(ended) = self.campaign.join_next() => {
+                    return ManagerError::LeadershipLost { source: reason(ended) };
+                }
+                Some(task) = later.recv() => match task {
+                    Later::Always(task) => self.always.begin(task),
+                    Later::Elected(task) if self.is_leading => self.elected.begin(task),
+                    Later::Elected(task) => self.waiting.push(task),
+                },
+            }
+        }
+    }
+
+    async fn synced(&mut self, limit: Duration) -> Result<(), ManagerError> {
+        let informers = self.informers.clone();
+        tokio::select! {
+            Some(failed) = self.failed.recv() => Err(failed.into()),
+            synced = timeout(limit, informers.wait_for_sync()) => match synced {
+                Ok(synced) => Ok(synced?),
+                Err(_) => {
+                    let late = informers.statuses().into_iter().filter(|status| !status.has_synced);
+                    Err(ManagerError::NotSynced { limit, informers: late.map(|status| status.name).collect() })
+                }
+            },
+        }
+    }
+
+    fn lead(&mut self) {
+        self.is_leading = true;
+        for task in std::mem::take(&mut self.waiting) {
+            self.elected.begin(task);
+        }
+    }
+
+    /// Ends everything in order.
+    pub(super) async fn end(mut self, outcome: Result<(), ManagerError>) -> Result<(), ManagerError> {
+        match outcome {
+            Err(ManagerError::LeadershipLost { source }) => Err(self.lose(source).await),
+            outcome => {
+                let late = self.wind_down().await;
+                // What went wrong first is said first; what goes wrong in the end counts if nothing else did.
+                let mut failure = None;
+                while let Ok(Failed { task, error }) = self.failed.try_recv() {
+                    tracing::error!(task, error, "a task failed while everything ended");
+                    failure.get_or_insert(ManagerError::Task { task, source: error });
+                }
+                outcome?;
+                match failure {
+                    _ if !late.is_empty() => {
+                        Err(ManagerError::CutShort { grace: self.grace.unwrap_or_default(), tasks: late })
+                    }
+                    Some(failure) => Err(failure),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+
+    /// Answers with the names of those that had to be cut short.
+    async fn wind_down(&mut self) -> Vec<String> {
+        let deadline = self.grace.and_then(|grace| Instant::now().checked_add(grace));
+        // Controllers that stand by have nothing to finish.
+        self.waiting.clear();
+        let mut late = self.always.end(deadline).await;
+        late.extend(self.elected.end(deadline).await);
+        let informers = self.informers.clone();
+        if within(deadline, informers.shutdown()).await.is_none() {
+            late.push("informers".to_owned());
+        }
+        late.extend(self.servers.end(deadline).await);
+        self.end_of_term.send_replace(true);
+        if self.is_leading
+            && let Some(Some(ended)) = within(deadline, self.campaign.join_next()).await
+            && let Some(error) = reason(ended)
+        {
+            tracing::warn!(error, "leadership was lost while everything ended");
+        }
+        self.campaign.shutdown().await;
+        late
+    }
+
+    /// Ends what was elected before all else, and at once: somebody else may lead now.
+    async fn lose(&mut self, source: Option<BoxError>) -> ManagerError {
+        let now = Some(Instant::now());
+        self.waiting.clear();
+        self.elected.end(now).await;
+        self.end_of_term.send_replace(true);
+        let source = match source {
+            Some(source) => Some(source),
+            None => self.campaign.join_next().await.and_then(reason),
+        };
+        self.always.end(now).await;
+        let informers = self.informers.clone();
+        within(now, informers.shutdown()).await;
+        self.servers.end(now).await;
+        ManagerError::LeadershipLost { source }
+    }
+}
+
+/// Why leadership was lost, if the election says so.
+fn reason(ended: Result<Result<(), BoxError>, JoinError>) -> Option<BoxError> {
+    match ended {
+        Ok(ended) => ended.err(),
+        Err(error) => Some(error.into()),
+    }
+}
+
+/// Waits no longer than until then. Even if that is now, what is ready is taken.
+async fn within<T>(deadline: Option<Instant>, future: impl Future<Output = T>) -> Option<T> {
+    match deadline {
+        None => Some(future.await),
+        Some(deadline) => timeout_at(deadline, future).await.ok(),
+    }
+}
+
+impl From<Failed> for ManagerError {
+    fn from(Failed { task, error }: Failed) -> Self {
+        ManagerError::Task { task, source: error }
+    }
+}

@@ -1,0 +1,319 @@
+//! What begins when, and what ends when, in virtual time.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use evenkeel_apiserver::ApiServer;
+use evenkeel_cache::source::BoxFuture;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use serde_json::json;
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use super::*;
+
+async fn server() -> ApiServer {
+    ApiServer::builder().in_process_only().start().await.unwrap()
+}
+
+async fn pass(seconds: u64) {
+    tokio::time::sleep(Duration::from_secs(seconds)).await;
+}
+
+async fn settle() {
+    tokio::time::sleep(Duration::from_millis(1)).await;
+}
+
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<String>>>);
+
+impl Log {
+    fn note(&self, what: impl ToString) {
+        self.0.lock().unwrap().push(what.to_string());
+    }
+
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock().unwrap())
+    }
+
+    /// A task that says when it begins and ends, and takes so many seconds to end.
+    fn task(
+        &self,
+        name: &'static str,
+        takes: u64,
+    ) -> impl FnOnce(Stop) -> BoxFuture<'static, Result<(), BoxError>> + use<> {
+        let log = self.clone();
+        move |stop| {
+            Box::pin(async move {
+                log.note(format!("+{name}"));
+                stop.requested().await;
+                assert!(stop.is_requested());
+                pass(takes).await;
+                log.note(format!("-{name}"));
+                Ok(())
+            })
+        }
+    }
+}
+
+/// An election that is decided by the test.
+#[derive(Clone)]
+struct Ballot {
+    leads: watch::Sender<bool>,
+    log: Log,
+}
+
+impl Ballot {
+    fn new(log: &Log) -> Self {
+        Ballot { leads: watch::Sender::new(false), log: log.clone() }
+    }
+}
+
+impl Election for Ballot {
+    fn campaign(&self, term: Term) -> BoxFuture<'_, Result<(), BoxError>> {
+        Box::pin(async move {
+            self.log.note("+campaign");
+            let mut leads = self.leads.subscribe();
+            leads.wait_for(|leads| *leads).await?;
+            let lost = async { leads.wait_for(|leads| !*leads).await.map(drop) };
+            term.lead(lost).await;
+            self.log.note("-lease");
+            if *self.leads.borrow() { Ok(()) } else { Err("taken by another".into()) }
+        })
+    }
+}
+
+struct Running {
+    shutdown: oneshot::Sender<()>,
+    ended: JoinHandle<Result<(), ManagerError>>,
+}
+
+impl Running {
+    async fn end(self) -> Result<(), ManagerError> {
+        let _ = self.shutdown.send(());
+        self.ended.await.unwrap()
+    }
+}
+
+fn start(manager: Manager) -> Running {
+    let (shutdown, told) = oneshot::channel();
+    Running { shutdown, ended: tokio::spawn(manager.run(told)) }
+}
+
+/// One of each, added in the wrong order.
+fn full(server: &ApiServer, log: &Log) -> Manager {
+    let client = server.client();
+    let told = log.clone();
+    Manager::new(&client)
+        .elected("elected", log.task("elected", 1))
+        .always("always", log.task("always", 1))
+        .controller(Controller::<ConfigMap>::new(&client).named("managed"), move |config, _| {
+            told.note(format!("reconcile {}", config.key().name()));
+            async { Ok(Next::done()) }
+        })
+        .server("server", log.task("server", 1))
+}
+
+async fn create(server: &ApiServer, name: &str) {
+    let config: ConfigMap = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
+    server.client().api::<ConfigMap>().namespace("default").create(&config).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn co_024_co_025_everything_begins_and_ends_in_order() {
+    let (server, log) = (server().await, Log::default());
+    let ballot = Ballot::new(&log);
+    let running = start(full(&server, &log).election(ballot.clone()));
+    create(&server, "a").await;
+    pass(60).await;
+    assert_eq!(log.take(), ["+server", "+always", "+campaign"], "nobody has elected it");
+    ballot.leads.send_replace(true);
+    settle().await;
+    assert_eq!(log.take(), ["+elected", "reconcile a"], "its queue was full");
+    let ended = Instant::now();
+    running.end().await.unwrap();
+    assert_eq!(log.take(), ["-always", "-elected", "-server", "-lease"]);
+    assert_eq!(ended.elapsed(), Duration::from_secs(3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn co_024_without_an_election_what_is_elected_begins_at_once() {
+    let (server, log) = (server().await, Log::default());
+    let running = start(full(&server, &log));
+    create(&server, "a").await;
+    settle().await;
+    let mut lines = log.take();
+    assert_eq!(lines.pop().unwrap(), "reconcile a");
+    assert_eq!(lines, ["+server", "+always", "+elected"]);
+    running.end().await.unwrap();
+    assert_eq!(log.take(), ["-always", "-elected", "-server"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn co_024_what_is_added_later_begins_at_once_if_it_is_its_turn() {
+    let (server, log) = (server().await, Log::default());
+    let ballot = Ballot::new(&log);
+    let manager = Manager::new(&server.client()).election(ballot.clone());
+    let handle = manager.handle();
+    let running = start(manager);
+    settle().await;
+    handle.always("always", log.task("always", 0));
+    handle.elected("elected", log.task("elected", 0));
+    settle().await;
+    assert_eq!(log.take(), ["+campaign", "+always"]);
+    ballot.leads.send_replace(true);
+    settle().await;
+    handle.elected("late", log.task("late", 0));
+    settle().await;
+    assert_eq!(log.take(), ["+elected", "+late"]);
+    running.end().await.unwrap();
+    handle.always("too late", log.task("too late", 0));
+    settle().await;
+    assert!(!log.take().contains(&"+too late".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn co_024_informers_have_synced_before_anything_but_servers_begins() {
+    let (server, log) = (server().await, Log::default());
+    let delay = evenkeel_apiserver::Action::Delay(Duration::from_secs(20));
+    server.faults().add(evenkeel_apiserver::Rule::new(delay).resource("secrets").times(2));
+    let manager = full(&server, &log);
+    let secrets = manager.informers().lister::<Secret>();
+    let running = start(manager);
+    pass(10).await;
+    assert_eq!(log.take(), ["+server"]);
+    pass(60).await;
+    assert_eq!(log.take(), ["+always", "+elected"]);
+    assert!(secrets.list_all().is_empty());
+    running.end().await.unwrap();
+
+    server.faults().add(evenkeel_apiserver::Rule::new(evenkeel_apiserver::Action::Hang).resource("secrets"));
+    let manager = full(&server, &log);
+    let _secrets = manager.informers().lister::<Secret>();
+    let error = start(manager).ended.await.unwrap().unwrap_err();
+    assert!(matches!(&error, ManagerError::NotSynced { informers, .. } if informers[..] == ["secrets"]), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn co_025_all_of_it_together_has_one_grace_and_the_error_says_who_needed_more() {
+    let (server, log) = (server().await, Log::default());
+    let manager = Manager::new(&server.client())
+        .always("quick", log.task("quick", 1))
+        .always("slow", log.task("slow", 100))
+        .elected("next", log.task("next", 1))
+        .server("server", log.task("server", 0));
+    let running = start(manager);
+    settle().await;
+    log.take();
+    let ended = Instant::now();
+    let error = running.end().await.unwrap_err();
+    assert_eq!(ended.elapsed(), Duration::from_secs(30));
+    let ManagerError::CutShort { tasks, .. } = &error else { panic!("{error}") };
+    assert!(tasks.contains(&"slow".to_owned()) && !tasks.contains(&"quick".to_owned()), "{tasks:?}");
+    assert_eq!(log.take()[0], "-quick");
+
+    let running = start(Manager::new(&server.client()).always("slow", log.task("slow", 100)).grace(None));
+    settle().await;
+    running.end().await.unwrap();
+    let running = start(Manager::new(&server.client()).always("slow", log.task("slow", 100)).grace(Duration::ZERO));
+    settle().await;
+    let ended = Instant::now();
+    assert!(running.end().await.is_err());
+    assert_eq!(ended.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn co_026_when_leadership_is_lost_nothing_that_was_elected_goes_on() {
+    let (server, log) = (server().await, Log::default());
+    let ballot = Ballot::new(&log);
+    let running = start(full(&server, &log).election(ballot.clone()));
+    ballot.leads.send_replace(true);
+    pass(1).await;
+    log.take();
+    let lost = Instant::now();
+    ballot.leads.send_replace(false);
+    let error = running.ended.await.unwrap().unwrap_err();
+    assert_eq!(lost.elapsed(), Duration::ZERO, "nothing is waited for");
+    assert_eq!(error.to_string(), "leader election lost");
+    assert_eq!(std::error::Error::source(&error).unwrap().to_string(), "taken by another");
+    assert_eq!(log.take(), ["-lease"], "nobody had the time to say anything");
+}
+
+#[tokio::test(start_paused = true)]
+async fn co_026_what_is_never_elected_never_begins() {
+    let (server, log) = (server().await, Log::default());
+    let running = start(full(&server, &log).election(Ballot::new(&log)));
+    create(&server, "a").await;
+    pass(60).await;
+    running.end().await.unwrap();
+    assert_eq!(log.take(), ["+server", "+always", "+campaign", "-always", "-server"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_fails_ends_everything_and_one_that_ends_does_not() {
+    let (server, log) = (server().await, Log::default());
+    let running =
+        start(full(&server, &log).always("short", |_| async { Ok::<_, BoxError>(()) }).always("bad", |_| async {
+            pass(10).await;
+            Err::<(), _>("out of order")
+        }));
+    pass(5).await;
+    assert!(!running.ended.is_finished());
+    let error = running.ended.await.unwrap().unwrap_err();
+    assert!(
+        matches!(&error, ManagerError::Task { task, source } if task == "bad" && source.to_string() == "out of order")
+    );
+    assert!(log.take().ends_with(&["-always".into(), "-elected".into(), "-server".into()]), "in good order");
+
+    let running = start(Manager::new(&server.client()).elected("panics", |_| async {
+        assert!(server_is_fine(), "it is not");
+        Ok::<_, BoxError>(())
+    }));
+    let error = running.ended.await.unwrap().unwrap_err();
+    assert!(
+        matches!(&error, ManagerError::Task { source, .. } if source.to_string() == "panic: it is not"),
+        "{error:?}"
+    );
+}
+
+fn server_is_fine() -> bool {
+    false
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_goes_wrong_in_the_end_is_not_passed_over() {
+    let (server, log) = (server().await, Log::default());
+    let client = server.client();
+    create(&server, "a").await;
+    let slow = Controller::<ConfigMap>::new(&client).named("slow-managed").grace(Duration::from_secs(1));
+    let manager = Manager::new(&client).server("server", log.task("server", 0)).controller(slow, |_, _| async {
+        pass(3600).await;
+        Ok(Next::done())
+    });
+    let running = start(manager);
+    pass(1).await;
+    let error = running.end().await.unwrap_err();
+    assert!(matches!(&error, ManagerError::Task { task, .. } if task == "slow-managed"), "{error}");
+    let source = std::error::Error::source(&error).unwrap().to_string();
+    assert!(source.contains("cut short"), "{source}");
+    assert_eq!(log.take(), ["+server", "-server"], "and all else ends in good order");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_manager_that_is_dropped_leaves_nothing_running() {
+    let (server, log) = (server().await, Log::default());
+    pass(1).await;
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let before = tasks();
+    let running = start(full(&server, &log));
+    pass(1).await;
+    running.ended.abort();
+    pass(1).await;
+    assert_eq!(tasks(), before);
+    let running = start(full(&server, &log));
+    pass(1).await;
+    running.end().await.unwrap();
+    pass(1).await;
+    assert_eq!(tasks(), before);
+}
