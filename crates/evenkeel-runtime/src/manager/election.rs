@@ -6,6 +6,7 @@ use evenkeel_cache::source::BoxFuture;
 use tokio::sync::{mpsc, watch};
 
 use super::error::BoxError;
+use crate::election::LeaderElector;
 
 /// Decides whether this process leads.
 pub trait Election: Send + Sync + 'static {
@@ -17,6 +18,16 @@ pub trait Election: Send + Sync + 'static {
     /// # Errors
     /// If leadership was lost.
     fn campaign(&self, term: Term) -> BoxFuture<'_, Result<(), BoxError>>;
+}
+
+/// One lease for all that is elected. It is given back when all of it has ended.
+impl Election for LeaderElector {
+    fn campaign(&self, term: Term) -> BoxFuture<'_, Result<(), BoxError>> {
+        Box::pin(async move {
+            self.run(|lease| async move { term.lead(lease.lost()).await }).await?;
+            Ok(())
+        })
+    }
 }
 
 /// A time of leading, for an [`Election`].

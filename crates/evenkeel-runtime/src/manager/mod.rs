@@ -178,7 +178,7 @@ impl Manager {
         self
     }
 
-    /// Who decides whether this process leads. Without this, it does.
+    /// Who decides whether this process leads, such as a [`LeaderElector`](crate::LeaderElector). Without this, it does.
     pub fn election(mut self, election: impl Election) -> Self {
         self.election = Some(Box::new(election));
         self
