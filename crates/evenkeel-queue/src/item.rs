@@ -69,8 +69,8 @@ impl<K: Key> Item<K> {
 
     /// It did not go well: the key comes back after its back-off. The error is logged.
     ///
-    /// The failure counts if the back-off for the last one was waited for. If the key was added in between for another reason
-    /// and failed again, the next back-off is not longer for that.
+    /// The failure counts if the back-off for the last one is over by now. If the key was added in between for another reason
+    /// and fails before that, the next back-off is not longer for it: the one that goes on is waited for.
     ///
     /// While the queue is shutting down, the key does not come back.
     pub fn retry(mut self, error: impl fmt::Display) {

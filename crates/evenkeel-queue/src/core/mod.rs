@@ -104,6 +104,8 @@ enum Phase {
 struct Again {
     since: Time,
     priority: i32,
+    /// Nobody has added it: its back-off ended meanwhile.
+    is_retry: bool,
 }
 
 /// How much is done for keys that have become due before others get a turn with the queue.
@@ -278,6 +280,9 @@ impl<K: Key> Core<K> {
             Some(slot) => slot,
             None => self.keys.insert(hash, key),
         };
+        if back_off {
+            self.put_off_retry(slot);
+        }
         let entry = self.keys.entry_mut(slot);
         if entry.has(Flag::Waiting) {
             self.reserve(slot, priority, false, now);
@@ -321,10 +326,11 @@ impl<K: Key> Core<K> {
             entry.clear(Flag::Dirty);
             entry.set(Flag::Processing);
             if entry.has(Flag::BackOff) {
-                if entry.has(Flag::Cut) || now < entry.time() {
+                let goes_on = !entry.has(Flag::Cut) && now < entry.time();
+                if entry.has(Flag::Cut) || goes_on {
                     entry.set(Flag::Early);
                 }
-                if !entry.has(Flag::Waiting) {
+                if !entry.has(Flag::Waiting) && !goes_on {
                     entry.clear(Flag::BackOff);
                     entry.clear(Flag::Cut);
                 }
@@ -360,8 +366,10 @@ impl<K: Key> Core<K> {
         while let Some(slot) = self.waiting.pop_due(&mut self.keys, until, &mut effort) {
             let entry = self.keys.entry_mut(slot);
             entry.clear(Flag::Waiting);
-            if !entry.has(Flag::Cut) {
+            let is_retry = entry.has(Flag::BackOff) && !entry.has(Flag::Cut);
+            if is_retry {
                 entry.clear(Flag::BackOff);
+                entry.clear(Flag::Early);
             }
             let (is_dirty, since) = (entry.has(Flag::Dirty), entry.time().min(now));
             let priority = self.ready.reserved(slot);
@@ -371,6 +379,9 @@ impl<K: Key> Core<K> {
                 self.add_again(slot, priority, now);
             } else {
                 self.make_dirty(slot, priority, since);
+                if is_retry && let Some(again) = self.again.get_mut(&slot) {
+                    again.is_retry = true;
+                }
             }
         }
         self.waiting.next_time().is_some_and(|time| time <= until)
@@ -378,8 +389,12 @@ impl<K: Key> Core<K> {
 
     /// Counts a failure of a key.
     ///
-    /// A failure does not count if the worker was given the key before the back-off for the last one was over: whoever added
-    /// the key meanwhile did not know of it, and it says nothing new.
+    /// A failure of a worker does not count if it comes before the back-off for the last one is over: whoever added the key
+    /// meanwhile did not know of it, and it says nothing new. That back-off then goes on. So failures count at most once in
+    /// each back-off, however often the key is added, and a key that goes on failing has one that counts in each.
+    ///
+    /// If something else cut the back-off short, it is not known when it would have been over, and a failure of the run that
+    /// this led to does not count.
     pub(crate) fn fail(&mut self, hash: u64, key: &K, now: Time) -> Failed {
         let known = self.keys.find(hash, key);
         let slot = known.unwrap_or_else(|| self.keys.insert(hash, key.clone()));
@@ -388,14 +403,16 @@ impl<K: Key> Core<K> {
             self.remember(slot, now);
         }
         let entry = self.keys.entry_mut(slot);
-        let is_early = entry.has(Flag::Processing) && entry.has(Flag::Early);
+        let is_known = entry.has(Flag::BackOff) && !entry.has(Flag::Cut);
+        let is_over = is_known && entry.time() <= now;
+        let is_early = entry.has(Flag::Processing) && entry.has(Flag::Early) && !is_over;
         if !is_early {
             let failures = entry.failures();
             entry.set_failures(failures.saturating_add(1));
             self.failing += usize::from(failures == 0);
         }
-        let goes_on = is_early && entry.has(Flag::Waiting) && entry.has(Flag::BackOff) && !entry.has(Flag::Cut);
-        Failed { failures: entry.failures().max(1), until: Some(entry.time()).filter(|time| goes_on && *time > now) }
+        let until = (is_early && is_known).then(|| entry.time());
+        Failed { failures: entry.failures().max(1), until }
     }
 
     /// The worker is done with its key. Answers how long it had it.
@@ -466,10 +483,22 @@ impl<K: Key> Core<K> {
         }
     }
 
+    /// A key has failed and is to back off. If it would be handed out once more because an earlier back-off ended while its
+    /// worker had it, and for nothing else, it is not: that was the retry of a failure before this one.
+    ///
+    /// Without this, a key whose work takes longer than its back-off would come back at once each time.
+    fn put_off_retry(&mut self, slot: Slot) {
+        if self.again.get(&slot).is_some_and(|again| again.is_retry) {
+            self.again.remove(&slot);
+            self.keys.entry_mut(slot).clear(Flag::Dirty);
+        }
+    }
+
     /// A dirty key was added.
     fn add_again(&mut self, slot: Slot, priority: i32, now: Time) {
         if let Some(again) = self.again.get_mut(&slot) {
             again.priority = again.priority.max(priority);
+            again.is_retry = false;
             return;
         }
         if let Some(storage) = &mut self.settings.storage {
@@ -499,7 +528,7 @@ impl<K: Key> Core<K> {
             entry.set_time(since);
         }
         if entry.has(Flag::Processing) {
-            self.again.insert(slot, Again { since, priority });
+            self.again.insert(slot, Again { since, priority, is_retry: false });
         } else {
             self.push(slot, priority, since);
         }

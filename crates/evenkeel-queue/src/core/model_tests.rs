@@ -222,7 +222,11 @@ impl Both {
         let times = if self.rng.u16(..2_000) == 0 { 5_000 } else { 1 };
         for _ in 0..times {
             let failed = self.core.fail(self.hash(key), &key, self.timed());
-            assert_eq!(failed.failures, self.model.fail(key, self.now), "failures of {key}");
+            assert_eq!(
+                (failed.failures, failed.until.map(Time::micros)),
+                self.model.fail(key, self.now),
+                "failures of {key}"
+            );
         }
         if self.rng.u8(..5) > 0 {
             let (priority, time) = (self.priority(), self.later());
@@ -306,7 +310,8 @@ impl Both {
             }
             5..7 => {
                 let failed = self.core.fail(self.hash(held.key), &held.key, self.timed());
-                assert_eq!(failed.failures, self.model.fail(held.key, self.now), "failures of {}", held.key);
+                let failed = (failed.failures, failed.until.map(Time::micros));
+                assert_eq!(failed, self.model.fail(held.key, self.now), "failures of {}", held.key);
                 let (priority, time) = (self.priority(), self.later());
                 self.add_key_at(held.key, priority, time, true);
             }
