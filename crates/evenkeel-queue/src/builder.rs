@@ -33,7 +33,7 @@ pub struct Builder<K: Key> {
 const SHARE: NonZeroU32 = NonZeroU32::new(8).unwrap();
 
 /// How long keys wait after a failure, unless told otherwise.
-const BACK_OFF: Exponential = Exponential::new(Duration::from_millis(5), Duration::from_secs(1000));
+pub(crate) const BACK_OFF: Exponential = Exponential::new(Duration::from_millis(5), Duration::from_secs(1000));
 
 /// How long the failures of an idle key are remembered if the limiter does not say how long it makes keys wait.
 const MEMORY: Duration = Duration::from_secs(3600);

@@ -1,6 +1,7 @@
 //! A key in the hands of a worker.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 
 use crate::Key;
@@ -35,9 +36,14 @@ pub struct Item<K: Key> {
 
 impl<K: Key> Item<K> {
     pub(crate) fn new(shared: &Arc<Shared<K>>, taken: Taken<K>) -> Self {
-        crate::metrics::watch(shared);
         let Taken { key, slot, run, priority, failures, waited } = taken;
-        Item { shared: shared.clone(), key, slot, run, priority, failures, waited, is_finished: false }
+        // From here on, nothing that a recorder or a runtime may do leaves the key without somebody who has it.
+        let item = Item { shared: shared.clone(), key, slot, run, priority, failures, waited, is_finished: false };
+        if let Some(metrics) = &shared.metrics {
+            metrics.taken(waited);
+            crate::metrics::watch(shared);
+        }
+        item
     }
 
     /// What is to be processed.
@@ -77,8 +83,11 @@ impl<K: Key> Item<K> {
         let back_off = self.fail();
         let queue = self.shared.name();
         match back_off {
-            Some(BackOff { failures, wait }) => {
+            Some(BackOff { failures, wait, panic }) => {
                 tracing::warn!(queue, key = ?self.key, failures, ?wait, %error, "failed, will be tried again");
+                if let Some(panic) = panic {
+                    resume_unwind(panic);
+                }
             }
             None => tracing::warn!(queue, key = ?self.key, %error, "failed, and the queue is shutting down"),
         }
@@ -96,22 +105,23 @@ impl<K: Key> Item<K> {
     }
 
     fn come_back(&mut self, wait: Duration, forget: bool) {
-        let (hash, key, priority, slot) = (self.shared.hash(&self.key), self.key.clone(), self.priority, self.slot);
+        let (slot, priority) = (self.slot, self.priority);
         self.finish(true, |core, now| {
             if forget {
                 core.forget_slot(slot);
             }
-            core.add_at(hash, key, priority, now.after(wait), false, now);
+            core.add_slot_at(slot, priority, now.after(wait), false, now);
         });
     }
 
     /// The key comes back after its back-off. None if it does not, because the queue is shutting down.
     fn fail(&mut self) -> Option<BackOff> {
-        let (hash, key, priority) = (self.shared.hash(&self.key), self.key.clone(), self.priority);
-        let back_off = self.shared.back_off(hash, &self.key);
+        let (slot, priority) = (self.slot, self.priority);
+        let back_off = self.shared.back_off(&self.key, |core, now| core.fail_slot(slot, now));
+        let wait = back_off.as_ref().map(|back_off| back_off.wait);
         self.finish(true, |core, now| {
-            if let Some(back_off) = back_off {
-                core.add_at(hash, key, priority, now.after(back_off.wait), true, now);
+            if let Some(wait) = wait {
+                core.add_slot_at(slot, priority, now.after(wait), true, now);
             }
         });
         back_off
@@ -135,17 +145,21 @@ impl<K: Key> Drop for Item<K> {
         if self.is_finished {
             return;
         }
-        if thread::panicking() {
-            let back_off = self.fail();
-            let (queue, wait) = (self.shared.name(), back_off.map(|back_off| back_off.wait));
-            tracing::error!(queue, key = ?self.key, ?wait, "the worker panicked");
-        } else if self.shared.retry_dropped {
-            let back_off = self.fail();
-            let (queue, wait) = (self.shared.name(), back_off.map(|back_off| back_off.wait));
-            tracing::debug!(queue, key = ?self.key, ?wait, "the worker dropped its key");
-        } else {
-            self.finish(false, |_, _| {});
+        let is_panicking = thread::panicking();
+        if !is_panicking && !self.shared.retry_dropped {
+            return self.finish(false, |_, _| {});
         }
+        // A panic of the limiter, of a storage, or of how a key is shown, ends here: it would end the program if the worker is
+        // panicking already.
+        _ = catch_unwind(AssertUnwindSafe(|| {
+            let wait = self.fail().map(|back_off| back_off.wait);
+            let queue = self.shared.name();
+            if is_panicking {
+                tracing::error!(queue, key = ?self.key, ?wait, "the worker panicked");
+            } else {
+                tracing::debug!(queue, key = ?self.key, ?wait, "the worker dropped its key");
+            }
+        }));
     }
 }
 

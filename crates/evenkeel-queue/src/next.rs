@@ -66,9 +66,9 @@ impl<K: Key> Drop for Next<'_, K> {
 /// Waits for a key with the whole thread.
 pub(crate) fn next_blocking<K: Key>(shared: &Arc<Shared<K>>) -> Option<Item<K>> {
     let waker = Waker::from(std::sync::Arc::new(Unpark(thread::current())));
-    let mut id = None;
+    let mut waiting = Blocked { shared, id: None };
     loop {
-        match shared.ask(&mut id, &waker) {
+        match shared.ask(&mut waiting.id, &waker) {
             Asked::Got(taken) => return Some(Item::new(shared, taken)),
             Asked::Over => return None,
             Asked::Busy => thread::yield_now(),
@@ -77,6 +77,18 @@ pub(crate) fn next_blocking<K: Key>(shared: &Arc<Shared<K>>) -> Option<Item<K>> 
                 thread::park_timeout(shared.instant(time).saturating_duration_since(shared.clock.now()));
             }
         }
+    }
+}
+
+/// A thread that waits. It is not counted any more when it has gone, also if it goes by a panic.
+struct Blocked<'q, K: Key> {
+    shared: &'q Shared<K>,
+    id: Option<WaiterId>,
+}
+
+impl<K: Key> Drop for Blocked<'_, K> {
+    fn drop(&mut self) {
+        self.shared.leave(&mut self.id);
     }
 }
 

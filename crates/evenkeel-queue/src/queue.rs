@@ -1,12 +1,14 @@
 //! The handle of a queue.
 
 use std::fmt;
+use std::panic::resume_unwind;
 use std::time::Duration;
 
+use crate::core::Core;
 use crate::core::time::Time;
 use crate::drain::Drain;
 use crate::next::{Next, next_blocking};
-use crate::shared::Shared;
+use crate::shared::{BackOff, Shared};
 use crate::sync::Arc;
 use crate::{Builder, Item, Key};
 
@@ -149,7 +151,7 @@ impl<K: Key> WorkQueue<K> {
     /// A key that is in the queue stays where it is. A queue that is shutting down takes no keys.
     pub fn add(&self, key: K) {
         let hash = self.shared.hash(&key);
-        self.shared.change(false, |core, now| core.add(hash, key, 0, now));
+        _ = self.shared.change(false, |core, now| core.add(hash, key, 0, now));
     }
 
     /// Adds a key, to be handed out after so long.
@@ -158,17 +160,45 @@ impl<K: Key> WorkQueue<K> {
     /// chosen by [`Builder::pending`].
     pub fn add_after(&self, key: K, wait: Duration) {
         let hash = self.shared.hash(&key);
-        self.shared.change(true, |core, now| core.add_at(hash, key, 0, now.after(wait), false, now));
+        _ = self.shared.change(true, |core, now| core.add_at(hash, key, 0, now.after(wait), false, now));
     }
 
     /// Adds a key that has failed, to be handed out after its back-off.
     ///
     /// For failures outside of a worker. A worker has [`Item::retry`].
     pub fn add_rate_limited(&self, key: K) {
+        self.add_with(key, Add::new().rate_limited());
+    }
+
+    /// Adds a key in a way of which more is to be said.
+    ///
+    /// ```
+    /// use evenkeel_queue::{Add, LOW_PRIORITY, WorkQueue};
+    ///
+    /// let queue = WorkQueue::new();
+    /// queue.add_with("old", Add::new().priority(LOW_PRIORITY));
+    /// queue.add("new");
+    /// assert_eq!(queue.try_next().unwrap().key(), &"new");
+    /// ```
+    pub fn add_with(&self, key: K, how: Add) {
+        let Add { priority, after, rate_limited } = how;
         let hash = self.shared.hash(&key);
-        if let Some(back_off) = self.shared.back_off(hash, &key) {
-            self.shared.change(true, |core, now| core.add_at(hash, key, 0, now.after(back_off.wait), true, now));
+        if rate_limited {
+            let fail = |core: &mut Core<K>, now| core.fail(hash, &key, now);
+            let Some(BackOff { wait, panic, .. }) = self.shared.back_off(&key, fail) else { return };
+            let wait = after.filter(|after| !after.is_zero()).map_or(wait, |after| wait.min(after));
+            self.shared.change(true, |core, now| core.add_at(hash, key, priority, now.after(wait), true, now));
+            if let Some(panic) = panic {
+                resume_unwind(panic);
+            }
+            return;
         }
+        match after {
+            None => self.shared.change(false, |core, now| core.add(hash, key, priority, now)),
+            Some(wait) => {
+                self.shared.change(true, |core, now| core.add_at(hash, key, priority, now.after(wait), false, now))
+            }
+        };
     }
 
     /// Adds keys in one go, in a way that is said once for all of them.
@@ -182,31 +212,24 @@ impl<K: Key> WorkQueue<K> {
     /// assert_eq!(queue.try_next().unwrap().key(), &"new");
     /// ```
     pub fn add_all(&self, keys: impl IntoIterator<Item = K>, how: Add) {
-        let mut keys = keys.into_iter().map(|key| (self.shared.hash(&key), key));
-        let Add { priority, after, rate_limited } = how;
+        if how.rate_limited {
+            // Each failure belongs to the add that follows it.
+            return keys.into_iter().for_each(|key| self.add_with(key, how));
+        }
+        let Add { priority, after, .. } = how;
+        let mut keys = keys.into_iter().map(|key| (self.shared.hash(&key), Some(key)));
         loop {
-            // The iterator is asked without the lock, because it may be anything.
-            let batch: Vec<_> = keys
-                .by_ref()
-                .take(BATCH)
-                .filter_map(|(hash, key)| match rate_limited {
-                    false => Some((hash, key, after)),
-                    true => {
-                        let wait = self.shared.back_off(hash, &key)?.wait;
-                        let wait = after.filter(|after| !after.is_zero()).map_or(wait, |after| wait.min(after));
-                        Some((hash, key, Some(wait)))
-                    }
-                })
-                .collect();
+            // The iterator is asked without the lock, because it may be anything. And so are keys dropped that are not needed.
+            let mut batch: Vec<_> = keys.by_ref().take(BATCH).collect();
             if batch.is_empty() {
                 return;
             }
-            self.shared.change(after.is_some() || rate_limited, |core, now| {
-                for (hash, key, wait) in batch {
-                    match wait {
-                        None => core.add(hash, key, priority, now),
-                        Some(wait) => core.add_at(hash, key, priority, now.after(wait), rate_limited, now),
-                    }
+            self.shared.change(after.is_some(), |core, now| {
+                for (hash, key) in &mut batch {
+                    *key = key.take().and_then(|key| match after {
+                        None => core.add(*hash, key, priority, now),
+                        Some(wait) => core.add_at(*hash, key, priority, now.after(wait), false, now),
+                    });
                 }
             });
         }
@@ -276,7 +299,7 @@ impl<K: Key> WorkQueue<K> {
     pub fn forget(&self, key: &K) {
         self.shared.limiter.forget(key);
         let hash = self.shared.hash(key);
-        self.shared.look(|state| state.core.forget(hash, key));
+        self.shared.change(false, |core, _| core.forget(hash, key));
     }
 
     /// Ends the queue without waiting for anything.

@@ -3,7 +3,8 @@
 //! The one that keeps the time is woken when a key is due; the others are only woken when there is a key for them. No task
 //! runs for the queue, and while nobody waits, nobody has to be woken.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 
 use crate::core::time::Time;
@@ -27,39 +28,51 @@ struct Timekeeper {
     until: Option<Time>,
 }
 
-/// Whom to wake when the lock has been released.
+/// Whom to wake when the lock has been released, which is when this is dropped.
 #[derive(Default)]
-#[must_use]
 pub(crate) struct Wake {
     first: Option<Waker>,
-    others: Vec<Waker>,
+    others: VecDeque<Waker>,
 }
 
 impl Wake {
     fn push(&mut self, waker: Waker) {
         match self.first {
             None => self.first = Some(waker),
-            Some(_) => self.others.push(waker),
+            Some(_) => self.others.push_back(waker),
         }
     }
+}
 
-    pub(crate) fn wake(self) {
-        if let Some(waker) = self.first {
-            waker.wake();
+/// Wakes them. If one waker panics, the others are woken nevertheless.
+impl Drop for Wake {
+    fn drop(&mut self) {
+        while let Some(waker) = self.first.take().or_else(|| self.others.pop_front()) {
+            _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
         }
-        self.others.into_iter().for_each(Waker::wake);
     }
 }
 
 impl Waiters {
     /// Begins to wait, or goes on. Answers with whether to keep the time, given when the next key is due.
-    pub(crate) fn wait(&mut self, id: &mut Option<WaiterId>, waker: &Waker, next: Option<Time>) -> bool {
+    ///
+    /// A waker that is not needed any more goes to `old`, to be dropped when the lock is released.
+    pub(crate) fn wait(
+        &mut self,
+        id: &mut Option<WaiterId>,
+        waker: &Waker,
+        next: Option<Time>,
+        old: &mut Option<Waker>,
+    ) -> bool {
         if let Some(known) = id.and_then(|id| self.waiting.get_mut(&id)) {
-            known.clone_from(waker);
+            if !known.will_wake(waker) {
+                *old = Some(std::mem::replace(known, waker.clone()));
+            }
         } else {
-            self.leave(id);
+            let waker = waker.clone();
+            *old = self.leave(id);
             self.last += 1;
-            self.waiting.insert(self.last, waker.clone());
+            self.waiting.insert(self.last, waker);
             *id = Some(self.last);
         }
         let Some(id) = *id else { return false };
@@ -72,15 +85,18 @@ impl Waiters {
         }
     }
 
-    /// Waits no longer, having got what it wanted or not.
-    pub(crate) fn leave(&mut self, id: &mut Option<WaiterId>) {
-        let Some(id) = id.take() else { return };
-        if self.waiting.remove(&id).is_none() {
+    /// Waits no longer, having got what it wanted or not. The waker is to be dropped when the lock is released.
+    #[must_use = "dropping a waker may be anything"]
+    pub(crate) fn leave(&mut self, id: &mut Option<WaiterId>) -> Option<Waker> {
+        let id = id.take()?;
+        let waker = self.waiting.remove(&id);
+        if waker.is_none() {
             self.called -= 1;
         }
         if self.timekeeper.as_ref().is_some_and(|timekeeper| timekeeper.id == id) {
             self.timekeeper = None;
         }
+        waker
     }
 
     /// Calls as many as there are keys for, and sees to it that somebody keeps the time if a key is due later.

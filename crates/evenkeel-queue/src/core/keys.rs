@@ -189,18 +189,18 @@ impl<K: Hash + Eq> Keys<K> {
         slot
     }
 
-    /// Forgets a key altogether.
-    pub(crate) fn remove(&mut self, slot: Slot) {
-        if let Some(key) = self.key(slot) {
-            self.index.remove(self.hasher.hash_one(key), slot);
-        }
+    /// Forgets a key altogether, and gives it back.
+    pub(crate) fn remove(&mut self, slot: Slot) -> Option<K> {
+        // Hashing is code of the user's, so it comes before all else.
+        let hash = self.key(slot).map(|key| self.hasher.hash_one(key))?;
+        self.index.remove(hash, slot);
         self.count -= 1;
         let number = slot >> PAGE_BITS;
         let place = slot & (PAGE as u32 - 1);
         let page = &mut self.pages[number as usize];
         let next = std::mem::replace(&mut page.free, place);
         let entry = page.entry_mut(place as usize);
-        entry.key = None;
+        let key = entry.key.take();
         entry.next = next;
         if usize::from(page.used) == PAGE {
             self.roomy.push(number);
@@ -214,6 +214,7 @@ impl<K: Hash + Eq> Keys<K> {
                 *spare = Page::new();
             }
         }
+        key
     }
 
     pub(crate) fn key(&self, slot: Slot) -> Option<&K> {

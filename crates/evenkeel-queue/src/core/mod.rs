@@ -4,6 +4,7 @@
 //! each call means for those who wait for keys is for the driver to see afterwards: [`Core::len`], [`Core::next_time`],
 //! [`Core::is_over`] and [`Core::is_drained`] cost nothing.
 
+mod failures;
 mod index;
 pub(crate) mod keys;
 pub(crate) mod ready;
@@ -22,6 +23,7 @@ use std::time::Duration;
 
 use rapidhash::quality::RandomState;
 
+pub(crate) use self::failures::Failed;
 use self::keys::{Flag, Keys, NONE, Slot};
 use self::ready::{Ready, Rules, Ticket};
 use self::time::Time;
@@ -66,15 +68,6 @@ pub(crate) struct Taken<K> {
     pub(crate) waited: Duration,
 }
 
-/// What is known of a failure.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Failed {
-    /// How many there were in a row.
-    pub(crate) failures: u32,
-    /// When the back-off is over that goes on because this failure came too early to count.
-    pub(crate) until: Option<Time>,
-}
-
 /// The number of one hand-out among those that have not ended.
 pub(crate) type Run = u32;
 
@@ -111,8 +104,8 @@ struct Again {
 /// How much is done for keys that have become due before others get a turn with the queue.
 const EFFORT: usize = 1024;
 
-/// Beside each finished key, so many are forgotten whose failures are too long ago.
-const EXPIRIES: usize = 2;
+/// The tenants of so many slots are kept even if there are no keys.
+const FEW_TENANTS: usize = 4096;
 
 pub(crate) struct Core<K> {
     keys: Keys<K>,
@@ -128,6 +121,10 @@ pub(crate) struct Core<K> {
     free_runs: Vec<Run>,
     /// How many keys are ready in a storage of the user's.
     stored: usize,
+    /// Whose keys are, by slot, if tenants take turns.
+    tenants: Vec<u64>,
+    /// Keys that were removed and not dropped yet.
+    gone: Vec<K>,
     phase: Phase,
     settings: Settings<K>,
     adds: u64,
@@ -146,6 +143,8 @@ impl<K: Key> Core<K> {
             runs: Vec::new(),
             free_runs: Vec::new(),
             stored: 0,
+            tenants: Vec::new(),
+            gone: Vec::new(),
             phase: Phase::Running,
             settings,
             adds: 0,
@@ -239,16 +238,53 @@ impl<K: Key> Core<K> {
         self.phase == Phase::Draining { flush: true }
     }
 
-    /// Adds a key, unless it is dirty.
-    pub(crate) fn add(&mut self, hash: u64, key: K, priority: i32, now: Time) {
+    /// Adds a key, unless it is dirty. Answers with the key if it was known, for the driver to drop.
+    pub(crate) fn add(&mut self, hash: u64, key: K, priority: i32, now: Time) -> Option<K> {
         if !self.is_running() {
-            return;
+            return Some(key);
         }
-        self.advance(now);
-        let Some(slot) = self.keys.find(hash, &key) else {
-            let slot = self.keys.insert(hash, key);
-            return self.make_dirty(slot, priority, now);
-        };
+        match self.find(hash, &key) {
+            Ok(slot) => {
+                self.advance(now);
+                self.add_slot(slot, priority, now);
+                Some(key)
+            }
+            Err(tenant) => {
+                self.advance(now);
+                let slot = self.insert(hash, key, tenant);
+                self.make_dirty(slot, priority, now);
+                None
+            }
+        }
+    }
+
+    /// Adds a key when it is `time`; `back_off` if that is because it failed. Answers with the key if it was known.
+    pub(crate) fn add_at(
+        &mut self,
+        hash: u64,
+        key: K,
+        priority: i32,
+        time: Time,
+        back_off: bool,
+        now: Time,
+    ) -> Option<K> {
+        if !self.is_running() {
+            return Some(key);
+        }
+        match self.find(hash, &key) {
+            Ok(slot) => {
+                self.add_slot_at(slot, priority, time, back_off, now);
+                Some(key)
+            }
+            Err(tenant) => {
+                let slot = self.insert(hash, key, tenant);
+                self.add_slot_at(slot, priority, time, back_off, now);
+                None
+            }
+        }
+    }
+
+    fn add_slot(&mut self, slot: Slot, priority: i32, now: Time) {
         let entry = self.keys.entry(slot);
         if entry.has(Flag::Dirty) {
             return self.add_again(slot, priority, now);
@@ -266,20 +302,16 @@ impl<K: Key> Core<K> {
         self.make_dirty(slot, priority, now);
     }
 
-    /// Adds a key when it is `time`; `back_off` if that is because it failed.
-    pub(crate) fn add_at(&mut self, hash: u64, key: K, priority: i32, time: Time, back_off: bool, now: Time) {
+    /// The same as [`add_at`](Self::add_at) for a key that is known, such as one that a worker has.
+    pub(crate) fn add_slot_at(&mut self, slot: Slot, priority: i32, time: Time, back_off: bool, now: Time) {
         if !self.is_running() {
             return;
         }
         self.retries += 1;
-        if time <= now {
-            return self.add(hash, key, priority, now);
-        }
         self.advance(now);
-        let slot = match self.keys.find(hash, &key) {
-            Some(slot) => slot,
-            None => self.keys.insert(hash, key),
-        };
+        if time <= now {
+            return self.add_slot(slot, priority, now);
+        }
         if back_off {
             self.put_off_retry(slot);
         }
@@ -324,6 +356,9 @@ impl<K: Key> Core<K> {
                 continue;
             }
             entry.clear(Flag::Dirty);
+            // Should the clone panic, the key is not in the queue, and can be added.
+            let Some(key) = self.keys.key(ticket.slot).cloned() else { continue };
+            let entry = self.keys.entry_mut(ticket.slot);
             entry.set(Flag::Processing);
             if entry.has(Flag::BackOff) {
                 let goes_on = !entry.has(Flag::Cut) && now < entry.time();
@@ -336,7 +371,6 @@ impl<K: Key> Core<K> {
                 }
             }
             let failures = entry.failures();
-            let Some(key) = self.keys.key(ticket.slot).cloned() else { continue };
             let run = self.free_runs.pop().unwrap_or_else(|| {
                 self.runs.push(None);
                 self.runs.len() as Run - 1
@@ -387,34 +421,6 @@ impl<K: Key> Core<K> {
         self.waiting.next_time().is_some_and(|time| time <= until)
     }
 
-    /// Counts a failure of a key.
-    ///
-    /// A failure of a worker does not count if it comes before the back-off for the last one is over: whoever added the key
-    /// meanwhile did not know of it, and it says nothing new. That back-off then goes on. So failures count at most once in
-    /// each back-off, however often the key is added, and a key that goes on failing has one that counts in each.
-    ///
-    /// If something else cut the back-off short, it is not known when it would have been over, and a failure of the run that
-    /// this led to does not count.
-    pub(crate) fn fail(&mut self, hash: u64, key: &K, now: Time) -> Failed {
-        let known = self.keys.find(hash, key);
-        let slot = known.unwrap_or_else(|| self.keys.insert(hash, key.clone()));
-        if known.is_none() || self.is_idle(slot) {
-            self.recall(slot, now);
-            self.remember(slot, now);
-        }
-        let entry = self.keys.entry_mut(slot);
-        let is_known = entry.has(Flag::BackOff) && !entry.has(Flag::Cut);
-        let is_over = is_known && entry.time() <= now;
-        let is_early = entry.has(Flag::Processing) && entry.has(Flag::Early) && !is_over;
-        if !is_early {
-            let failures = entry.failures();
-            entry.set_failures(failures.saturating_add(1));
-            self.failing += usize::from(failures == 0);
-        }
-        let until = (is_early && is_known).then(|| entry.time());
-        Failed { failures: entry.failures().max(1), until }
-    }
-
     /// The worker is done with its key. Answers how long it had it.
     pub(crate) fn finish(&mut self, slot: Slot, run: Run, now: Time) -> Duration {
         self.advance(now);
@@ -427,48 +433,14 @@ impl<K: Key> Core<K> {
         let begun = self.runs[run as usize].take();
         self.free_runs.push(run);
         match self.again.remove(&slot) {
-            Some(again) => self.push(slot, again.priority, again.since),
+            Some(again) => {
+                self.keys.entry_mut(slot).clear(Flag::Dirty);
+                self.push(slot, again.priority, again.since);
+            }
             None => self.release(slot, now),
         }
-        for _ in 0..EXPIRIES {
-            if self.idle == NONE || self.keys.entry(self.idle).time() > now {
-                break;
-            }
-            let slot = self.idle;
-            self.recall(slot, now);
-            self.remove(slot);
-        }
+        self.expire(now);
         begun.map_or(Duration::ZERO, |begun| now.since(begun))
-    }
-
-    /// Failures of the key in a row.
-    pub(crate) fn failures(&self, hash: u64, key: &K, now: Time) -> u32 {
-        let slot = self.keys.find(hash, key);
-        let slot = slot.filter(|slot| !self.is_idle(*slot) || now < self.keys.entry(*slot).time());
-        slot.map_or(0, |slot| self.keys.entry(slot).failures())
-    }
-
-    /// The key has no failures any more. It goes on waiting if it does.
-    pub(crate) fn forget(&mut self, hash: u64, key: &K) {
-        if let Some(slot) = self.keys.find(hash, key) {
-            self.forget_slot(slot);
-        }
-    }
-
-    pub(crate) fn forget_slot(&mut self, slot: Slot) {
-        let entry = self.keys.entry_mut(slot);
-        self.failing -= usize::from(entry.failures() > 0);
-        entry.set_failures(0);
-        if entry.has(Flag::BackOff) && !entry.has(Flag::Waiting) {
-            entry.set_time(Time::LAST);
-        }
-        entry.clear(Flag::BackOff);
-        entry.clear(Flag::Cut);
-        entry.clear(Flag::Early);
-        if self.is_idle(slot) {
-            self.idle = self.keys.unlink(self.idle, slot);
-            self.remove(slot);
-        }
     }
 
     /// Ends it: nothing is added any more, what is ready is still handed out, what waits is not.
@@ -480,17 +452,6 @@ impl<K: Key> Core<K> {
     pub(crate) fn drain(&mut self, flush: bool) {
         if self.phase == Phase::Running {
             self.phase = Phase::Draining { flush };
-        }
-    }
-
-    /// A key has failed and is to back off. If it would be handed out once more because an earlier back-off ended while its
-    /// worker had it, and for nothing else, it is not: that was the retry of a failure before this one.
-    ///
-    /// Without this, a key whose work takes longer than its back-off would come back at once each time.
-    fn put_off_retry(&mut self, slot: Slot) {
-        if self.again.get(&slot).is_some_and(|again| again.is_retry) {
-            self.again.remove(&slot);
-            self.keys.entry_mut(slot).clear(Flag::Dirty);
         }
     }
 
@@ -513,25 +474,24 @@ impl<K: Key> Core<K> {
     /// Raises the priority of a key that is ready. It has been so since it became dirty, which its entry says unless something
     /// else was to be said there since; then it counts as added now.
     fn raise(&mut self, slot: Slot, priority: i32, now: Time) {
-        let tenant = self.tenant(slot);
         let entry = self.keys.entry(slot);
         let is_known = !entry.has(Flag::Waiting) && !entry.has(Flag::BackOff);
         let since = if is_known { entry.time().min(now) } else { now };
-        self.ready.raise(slot, priority, tenant, since);
+        self.ready.raise(slot, priority, self.tenant(slot), since);
     }
 
     fn make_dirty(&mut self, slot: Slot, priority: i32, since: Time) {
-        self.adds += 1;
         let entry = self.keys.entry_mut(slot);
-        entry.set(Flag::Dirty);
         if !entry.has(Flag::Waiting) && !entry.has(Flag::BackOff) {
             entry.set_time(since);
         }
         if entry.has(Flag::Processing) {
+            entry.set(Flag::Dirty);
             self.again.insert(slot, Again { since, priority, is_retry: false });
         } else {
             self.push(slot, priority, since);
         }
+        self.adds += 1;
     }
 
     /// Remembers what priority a waiting key is to have. If it is ready meanwhile, it has that already: there is one priority
@@ -545,18 +505,20 @@ impl<K: Key> Core<K> {
         }
     }
 
+    /// Puts a key into the order. It is dirty when that is done: should a storage of the user's panic, the key is not in the
+    /// queue, and can be added.
     fn push(&mut self, slot: Slot, priority: i32, since: Time) {
         let is_waiting = self.keys.entry(slot).has(Flag::Waiting);
         let priority = if is_waiting { priority.max(self.ready.reserved(slot)) } else { priority };
-        if let Some(storage) = &mut self.settings.storage {
-            if let Some(key) = self.keys.key(slot) {
-                self.stored += 1;
+        match &mut self.settings.storage {
+            None => self.ready.push(slot, priority, self.tenant(slot), since),
+            Some(storage) => {
+                let Some(key) = self.keys.key(slot) else { return };
                 storage.push(key, Ticket { slot, stamp: 0, since });
+                self.stored += 1;
             }
-            return;
         }
-        let tenant = self.tenant(slot);
-        self.ready.push(slot, priority, tenant, since);
+        self.keys.entry_mut(slot).set(Flag::Dirty);
     }
 
     fn pop(&mut self, now: Time) -> Option<(Ticket, i32)> {
@@ -566,32 +528,32 @@ impl<K: Key> Core<K> {
         Some((ticket?, 0))
     }
 
+    /// Whose the key is.
     fn tenant(&self, slot: Slot) -> u64 {
-        match (&self.settings.tenant, self.keys.key(slot)) {
-            (Some(tenant), Some(key)) => tenant(key),
-            _ => 0,
-        }
+        self.tenants.get(slot as usize).copied().unwrap_or_default()
     }
 
-    /// A key that waits is given another time.
-    fn wait_less(&mut self, slot: Slot, time: Time, back_off: bool, now: Time) {
-        let entry = self.keys.entry_mut(slot);
-        let had = entry.time();
-        if back_off {
-            // The earlier of two back-offs is over when it is over; one that something else ends is cut short.
-            if time <= had {
-                entry.clear(Flag::Cut);
-            } else if !entry.has(Flag::BackOff) {
-                entry.set(Flag::Cut);
+    /// Asks the user whose a key is. That is done before anything is changed, once in the life of a key, and on behalf of
+    /// whoever adds it.
+    fn tenant_of(&self, key: &K) -> u64 {
+        self.settings.tenant.as_ref().map_or(0, |tenant| tenant(key))
+    }
+
+    /// The slot of a key or, if it has none, its tenant.
+    fn find(&self, hash: u64, key: &K) -> Result<Slot, u64> {
+        self.keys.find(hash, key).ok_or_else(|| self.tenant_of(key))
+    }
+
+    fn insert(&mut self, hash: u64, key: K, tenant: u64) -> Slot {
+        let slot = self.keys.insert(hash, key);
+        if self.settings.tenant.is_some() {
+            let at = slot as usize;
+            if self.tenants.len() <= at {
+                self.tenants.resize(at + 1, 0);
             }
-            entry.set(Flag::BackOff);
-        } else if time < had && entry.has(Flag::BackOff) {
-            entry.set(Flag::Cut);
+            self.tenants[at] = tenant;
         }
-        if time < had {
-            self.waiting.remove(&mut self.keys, slot);
-            self.waiting.insert(&mut self.keys, slot, time, now);
-        }
+        slot
     }
 
     /// Nobody has the key any more.
@@ -606,40 +568,23 @@ impl<K: Key> Core<K> {
         self.remember(slot, now);
     }
 
-    /// Puts a key that has nothing but failures among the idle.
-    fn remember(&mut self, slot: Slot, now: Time) {
-        let until = now.after(self.settings.memory);
-        let entry = self.keys.entry_mut(slot);
-        entry.clear(Flag::BackOff);
-        entry.clear(Flag::Cut);
-        entry.set_time(until);
-        self.idle = self.keys.link(self.idle, slot);
-    }
-
-    /// Takes a key from among the idle, if it is one. It may be that its failures should have been forgotten by now.
-    fn recall(&mut self, slot: Slot, now: Time) {
-        if !self.is_idle(slot) {
-            return;
-        }
-        self.idle = self.keys.unlink(self.idle, slot);
-        let entry = self.keys.entry_mut(slot);
-        if entry.time() <= now {
-            self.failing -= usize::from(entry.failures() > 0);
-            entry.set_failures(0);
-        }
-    }
-
-    /// Whether the key is among the idle: it is in a ring, and not in one of those that wait.
-    fn is_idle(&self, slot: Slot) -> bool {
-        let entry = self.keys.entry(slot);
-        entry.next().is_some() && !entry.has(Flag::Waiting)
-    }
-
     fn remove(&mut self, slot: Slot) {
-        self.failing -= usize::from(self.keys.entry(slot).failures() > 0);
-        self.keys.remove(slot);
+        let has_failed = self.keys.entry(slot).failures() > 0;
+        self.gone.extend(self.keys.remove(slot));
+        self.failing -= usize::from(has_failed);
         if self.keys.len() == 0 {
             self.ready.trim();
+            if self.tenants.capacity() > FEW_TENANTS {
+                self.tenants = Vec::new();
+            }
         }
+    }
+
+    /// The keys that are in the queue no longer, to be dropped when the lock is released: what their destructors do is up to
+    /// the user. There is hardly ever more than one.
+    pub(crate) fn take_gone(&mut self) -> (Option<K>, Vec<K>) {
+        let last = self.gone.pop();
+        let others = if self.gone.is_empty() { Vec::new() } else { std::mem::take(&mut self.gone) };
+        (last, others)
     }
 }

@@ -156,7 +156,7 @@ fn dq_010_times_of_all_sizes_come_in_order() {
 fn wq_026_a_burst_leaves_nothing_behind() {
     let mut driven = driven();
     for _ in 0..3 {
-        (0..100_000).for_each(|key| driven.core.add(driven.hasher.hash_one(key), key, key as i32 % 5, at(0)));
+        (0..100_000).for_each(|key| _ = driven.core.add(driven.hasher.hash_one(key), key, key as i32 % 5, at(0)));
         assert_eq!(driven.take_all(0).len(), 100_000);
         assert_eq!((driven.core.keys.len(), driven.core.depth(), driven.core.processing()), (0, 0, 0));
     }
@@ -187,8 +187,10 @@ fn pq_003_every_key_is_in_the_band_of_its_priority_whatever_is_added() {
             let (key, priority) = (random.u32(..30), random.i32(-3..4));
             let hash = driven.hasher.hash_one(key);
             match random.u32(..6) {
-                0 => driven.core.add(hash, key, priority, at(now)),
-                1 | 2 => driven.core.add_at(hash, key, priority, at(now + random.u64(..200)), random.bool(), at(now)),
+                0 => _ = driven.core.add(hash, key, priority, at(now)),
+                1 | 2 => {
+                    _ = driven.core.add_at(hash, key, priority, at(now + random.u64(..200)), random.bool(), at(now))
+                }
                 3 => held.extend(driven.take(now)),
                 _ if held.len() > 3 => {
                     let taken = held.swap_remove(random.usize(..held.len()));

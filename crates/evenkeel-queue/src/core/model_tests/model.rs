@@ -476,7 +476,7 @@ impl Model {
                 }
             }
         }
-        for _ in 0..crate::core::EXPIRIES {
+        for _ in 0..crate::core::failures::EXPIRIES {
             match self.idle.first() {
                 Some((key, expiry)) if *expiry <= now => {
                     self.failures.remove(key);
