@@ -156,6 +156,9 @@ impl<K: Key> WorkQueue<K> {
 
     /// Adds a key, to be handed out after so long.
     ///
+    /// The time is exact to 20 µs: it is never early. [`Duration::MAX`] is for ever: a key can wait until the queue is 44 years
+    /// old.
+    ///
     /// If the key is waiting already, the earlier time holds. What [`add`](Self::add) means for a key that is waiting was
     /// chosen by [`Builder::pending`].
     pub fn add_after(&self, key: K, wait: Duration) {

@@ -198,15 +198,12 @@ impl<K: Key> Shared<K> {
 
     /// When it is that time of the core.
     pub(crate) fn instant(&self, time: Time) -> Instant {
-        let wait = Duration::from_micros(time.micros());
-        self.begun.checked_add(wait).unwrap_or(self.begun)
+        self.begun.checked_add(time.since_start()).unwrap_or(self.begun)
     }
 
     /// What time it is, for a look.
     pub(crate) fn now(&self) -> Time {
-        let passed = self.clock.now().saturating_duration_since(self.begun);
-        let seconds = passed.as_secs().saturating_mul(1_000_000);
-        Time::from_micros(seconds.saturating_add(u64::from(passed.subsec_micros())))
+        Time::from_duration(self.clock.now().saturating_duration_since(self.begun))
     }
 
     /// Takes the lock for a change.

@@ -82,11 +82,11 @@ impl<K> Entry<K> {
     /// When it has waited long enough; of an idle key, when its failures are forgotten; of a dirty one that does not wait and
     /// was not held back, since when it has been so.
     pub(crate) fn time(&self) -> Time {
-        Time::from_micros(self.word >> TIME_SHIFT)
+        Time::from_ticks(self.word >> TIME_SHIFT)
     }
 
     pub(crate) fn set_time(&mut self, time: Time) {
-        self.word = self.word & ((1 << TIME_SHIFT) - 1) | time.micros() << TIME_SHIFT;
+        self.word = self.word & ((1 << TIME_SHIFT) - 1) | time.ticks_up() << TIME_SHIFT;
     }
 }
 

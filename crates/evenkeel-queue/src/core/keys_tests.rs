@@ -32,7 +32,7 @@ impl Both {
             let entry = self.keys.entry_mut(slot);
             assert_eq!((entry.failures(), entry.time(), entry.next()), (0, Time::ZERO, None), "nothing is left behind");
             entry.set_failures(key as u32 % 4_000);
-            entry.set_time(Time::from_micros(key));
+            entry.set_time(Time::from_ticks(key));
             entry.set(Flag::Cut);
         }
     }
@@ -51,7 +51,7 @@ impl Both {
         if let Some(slot) = found {
             let entry = self.keys.entry(slot);
             assert_eq!(self.keys.key(slot), Some(&key));
-            assert_eq!((entry.failures(), entry.time().micros()), (key as u32 % 4_000, key));
+            assert_eq!((entry.failures(), entry.time().ticks()), (key as u32 % 4_000, key));
             assert!(entry.has(Flag::Cut) && !entry.has(Flag::Early) && !entry.has(Flag::Dirty));
         }
     }

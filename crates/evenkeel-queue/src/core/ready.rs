@@ -180,9 +180,9 @@ impl Ready {
     /// The band of the highest priority, with what its first key has gained by waiting.
     fn best(&self, now: Time) -> Option<usize> {
         let Some(ageing) = self.rules.ageing else { return self.bands.iter().position(|band| band.len > 0) };
-        let step = ageing.as_micros().max(1);
+        let step = ageing.as_nanos().max(1);
         let aged = |band: &Band| {
-            let waited = now.since(band.lane.front()?.since).as_micros();
+            let waited = now.since(band.lane.front()?.since).as_nanos();
             Some(i128::from(band.priority) + (waited / step) as i128)
         };
         // The first of equals is the one that has waited less and matters more.
