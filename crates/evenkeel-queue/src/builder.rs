@@ -82,7 +82,8 @@ impl<K: Key> Builder<K> {
     }
 
     /// While keys of a higher priority are handed out, one of `n` hand-outs goes to the key of a lower priority that has waited
-    /// longest: one of 8, unless told otherwise. With `None`, keys of a lower priority may wait for ever.
+    /// longest: one of 8, unless told otherwise. With 1, each goes to the key that has waited longest, whatever its priority.
+    /// With `None`, keys of a lower priority may wait for ever.
     pub fn share(mut self, n: impl Into<Option<NonZeroU32>>) -> Self {
         self.rules.share = n.into();
         self

@@ -37,6 +37,8 @@ pub struct Item<K: Key> {
 impl<K: Key> Item<K> {
     pub(crate) fn new(shared: &Arc<Shared<K>>, taken: Taken<K>) -> Self {
         let Taken { key, slot, run, priority, failures, waited } = taken;
+        // Without a name, the time is not read at each add.
+        let waited = if shared.metrics.is_some() { waited } else { Duration::ZERO };
         // From here on, nothing that a recorder or a runtime may do leaves the key without somebody who has it.
         let item = Item { shared: shared.clone(), key, slot, run, priority, failures, waited, is_finished: false };
         if let Some(metrics) = &shared.metrics {
@@ -61,7 +63,7 @@ impl<K: Key> Item<K> {
         self.priority
     }
 
-    /// How long the key was ready before it was handed out. Zero if the queue has no name and keeps no time.
+    /// How long the key was ready before it was handed out. Zero if the queue has no name: it keeps no such time.
     pub fn waited(&self) -> Duration {
         self.waited
     }

@@ -2,7 +2,9 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Wake, Waker, ready};
+
+use tokio::task::coop;
 
 use crate::clock::Sleep;
 use crate::core::time::Time;
@@ -30,10 +32,18 @@ impl<K: Key> Future for Next<'_, K> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
+        // A worker that always finds a key lets other tasks of the runtime have their turn now and then.
+        let turn = ready!(coop::poll_proceed(context));
         loop {
             match this.shared.ask(&mut this.id, context.waker()) {
-                Asked::Got(taken) => return Poll::Ready(Some(Item::new(this.shared, taken))),
-                Asked::Over => return Poll::Ready(None),
+                Asked::Got(taken) => {
+                    turn.made_progress();
+                    return Poll::Ready(Some(Item::new(this.shared, taken)));
+                }
+                Asked::Over => {
+                    turn.made_progress();
+                    return Poll::Ready(None);
+                }
                 Asked::Busy => {
                     context.waker().wake_by_ref();
                     return Poll::Pending;

@@ -235,6 +235,15 @@ impl<K: Key> Shared<K> {
     }
 }
 
+impl<K> Drop for Shared<K> {
+    fn drop(&mut self) {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some(metrics) = &self.metrics {
+            metrics.retire(&mut state.published);
+        }
+    }
+}
+
 /// The lock, held for a change. At its end those are called whom the change concerns, also if code of the user has panicked.
 ///
 /// Its parts go in this order: when the lock has been released, those are woken who were called, and what is not needed any

@@ -161,8 +161,10 @@ impl Ready {
     /// Which band is next.
     fn choose(&mut self, now: Time) -> Option<usize> {
         let first = self.best(now)?;
+        // If each hand-out goes to the one that has waited longest, that may also be one of the highest priority.
+        let all_are_equal = self.rules.share.is_some_and(|share| share.get() == 1);
         let oldest_below = (self.bands.iter().enumerate())
-            .filter(|(at, _)| *at != first)
+            .filter(|(at, _)| *at != first || all_are_equal)
             .filter_map(|(at, band)| Some((band.lane.front()?.since, at)))
             .min();
         let (Some((_, below)), Some(share)) = (oldest_below, self.rules.share) else {

@@ -1,6 +1,7 @@
 //! Waiting for a key, and ceasing to wait.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::AtomicBool;
 
 use super::*;
 
@@ -255,6 +256,8 @@ async fn exactly_as_many_due_keys_as_are_moved_at_once_leave_nobody_spinning() {
         for _ in 0..many {
             drop(queue.next().await);
         }
+        // The task is entitled to a few polls in a row again.
+        settle().await;
         let timers = clock.timers();
         let mut next = queue.next();
         assert!(poll(&mut next).is_pending());
@@ -290,4 +293,20 @@ async fn blocking_and_waiting_workers_share_a_queue() {
     keys.extend(blocking.join().unwrap());
     keys.sort_unstable();
     assert_eq!(keys, Vec::from_iter(0..500));
+}
+
+#[tokio::test]
+async fn a_worker_with_much_to_do_lets_others_have_their_turn() {
+    let queue = WorkQueue::new();
+    queue.add_all(0..10_000, crate::Add::new());
+    queue.shut_down();
+    let ran = Arc::new(AtomicBool::new(false));
+    let other = ran.clone();
+    tokio::spawn(async move { other.store(true, Ordering::SeqCst) });
+    let mut before = 0;
+    while let Some(item) = queue.next().await {
+        before += usize::from(!ran.load(Ordering::SeqCst));
+        item.forget();
+    }
+    assert!(before < 1_000, "{before} keys were handed out before the other task had a turn");
 }

@@ -392,7 +392,9 @@ impl Model {
         };
         let highest = fronts.iter().map(worth).max()?;
         let mut chosen = *fronts.iter().find(|front| worth(front) == highest)?;
-        let mut others: Vec<_> = fronts.iter().filter(|(priority, _)| *priority != chosen.0).collect();
+        // With a share of one, nobody is passed over, and each hand-out goes to the one that has waited longest.
+        let is_other = |priority: i32| priority != chosen.0 || self.choices.share == Some(1);
+        let mut others: Vec<_> = fronts.iter().filter(|(priority, _)| is_other(*priority)).collect();
         others.sort_by_key(|(_, front)| front.since);
         match (others.first(), self.choices.share) {
             (Some(passed_over), Some(share)) => {
