@@ -136,8 +136,7 @@ impl<K: Key> Shared<K> {
                 Next::Busy => continue,
                 Next::Empty => {
                     let next = state.core.next_time();
-                    let is_timekeeper = state.waiters.wait(id, waker, next, old_waker);
-                    Asked::Wait(next.filter(|_| is_timekeeper))
+                    Asked::Wait(state.waiters.wait(id, waker, next, old_waker))
                 }
                 Next::Over => {
                     *old_waker = state.waiters.leave(id);

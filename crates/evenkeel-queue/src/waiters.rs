@@ -2,10 +2,14 @@
 //!
 //! The one that keeps the time is woken when a key is due; the others are only woken when there is a key for them. No task
 //! runs for the queue, and while nobody waits, nobody has to be woken.
+//!
+//! One that waits may be a future that nobody polls any more. So the next one that begins to wait is the deputy of the one that
+//! keeps the time: it wakes up by itself a little later, and if a key is still there, takes it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
+use std::time::Duration;
 
 use crate::core::time::Time;
 
@@ -20,7 +24,11 @@ pub(crate) struct Waiters {
     /// How many have been called to take a key and have not come yet.
     called: usize,
     timekeeper: Option<Timekeeper>,
+    deputy: Option<WaiterId>,
 }
+
+/// So much later than the one that keeps the time, its deputy wakes up.
+const SLACK: Duration = Duration::from_millis(100);
 
 struct Timekeeper {
     id: WaiterId,
@@ -54,7 +62,7 @@ impl Drop for Wake {
 }
 
 impl Waiters {
-    /// Begins to wait, or goes on. Answers with whether to keep the time, given when the next key is due.
+    /// Begins to wait, or goes on. Answers with when to ask again, if that is up to the waiter, given when the next key is due.
     ///
     /// A waker that is not needed any more goes to `old`, to be dropped when the lock is released.
     pub(crate) fn wait(
@@ -63,7 +71,7 @@ impl Waiters {
         waker: &Waker,
         next: Option<Time>,
         old: &mut Option<Waker>,
-    ) -> bool {
+    ) -> Option<Time> {
         if let Some(known) = id.and_then(|id| self.waiting.get_mut(&id)) {
             if !known.will_wake(waker) {
                 *old = Some(std::mem::replace(known, waker.clone()));
@@ -75,14 +83,15 @@ impl Waiters {
             self.waiting.insert(self.last, waker);
             *id = Some(self.last);
         }
-        let Some(id) = *id else { return false };
-        match &mut self.timekeeper {
-            Some(timekeeper) if timekeeper.id != id => false,
-            timekeeper => {
-                *timekeeper = next.map(|next| Timekeeper { id, until: Some(next) });
-                next.is_some()
-            }
+        let id = (*id)?;
+        self.deputy = self.deputy.filter(|deputy| *deputy != id);
+        if self.timekeeper.as_ref().is_none_or(|timekeeper| timekeeper.id == id) {
+            self.timekeeper = next.map(|next| Timekeeper { id, until: Some(next) });
+            return next;
         }
+        let late = next.filter(|_| self.deputy.is_none())?.after(SLACK);
+        self.deputy = Some(id);
+        Some(late)
     }
 
     /// Waits no longer, having got what it wanted or not. The waker is to be dropped when the lock is released.
@@ -96,6 +105,7 @@ impl Waiters {
         if self.timekeeper.as_ref().is_some_and(|timekeeper| timekeeper.id == id) {
             self.timekeeper = None;
         }
+        self.deputy = self.deputy.filter(|deputy| *deputy != id);
         waker
     }
 
@@ -105,13 +115,13 @@ impl Waiters {
             return;
         }
         while self.called < ready {
-            // The one that keeps the time is called last, because somebody else would have to be woken to do that.
+            // The one that keeps the time is called last, because somebody else would have to be woken to do that. Its deputy
+            // has a timer too, which would be for nothing.
             let keeper = self.timekeeper.as_ref().map(|timekeeper| timekeeper.id);
             let mut ids = self.waiting.keys().copied();
-            let Some(id) = ids.find(|id| Some(*id) != keeper).or(keeper.filter(|id| self.waiting.contains_key(id)))
-            else {
-                break;
-            };
+            let other = ids.find(|id| Some(*id) != keeper && Some(*id) != self.deputy);
+            let is_here = |id: &WaiterId| self.waiting.contains_key(id);
+            let Some(id) = other.or(self.deputy.filter(is_here)).or(keeper.filter(is_here)) else { break };
             if let Some(waker) = self.waiting.remove(&id) {
                 self.called += 1;
                 wake.push(waker);
