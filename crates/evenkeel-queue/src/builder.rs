@@ -99,7 +99,8 @@ impl<K: Key> Builder<K> {
     /// Tenants, such as namespaces, take turns: among keys of the same priority, one of each tenant is handed out before the
     /// second one of any.
     ///
-    /// The function is called under the queue's lock: it is quick and never calls the queue.
+    /// The function is called once for each key that is added and not known, under the queue's lock: it is quick and never calls
+    /// the queue. If it panics, so does whoever adds the key, which is then not added.
     ///
     /// ```
     /// use evenkeel_queue::WorkQueue;
@@ -131,7 +132,7 @@ impl<K: Key> Builder<K> {
     /// Whether a key is tried again, after its back-off, if its [`Item`](crate::Item) is dropped without a word. If not, which
     /// is the default, it is finished.
     ///
-    /// For workers that may be cancelled in the middle of their work.
+    /// For workers that may be cancelled in the middle of their work, or that leave by a `?`.
     pub fn retry_dropped(mut self, retry: bool) -> Self {
         self.retry_dropped = retry;
         self

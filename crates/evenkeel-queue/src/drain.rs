@@ -53,6 +53,9 @@ impl<K: Key> Drain<K> {
     }
 
     /// Waits no longer than that.
+    ///
+    /// To await it then takes a runtime of tokio with timers, or it panics, unless the queue was built with another clock.
+    /// [`wait`](Self::wait) needs none.
     pub fn within(mut self, limit: Duration) -> Self {
         self.deadline = self.shared.clock.now().checked_add(limit);
         self

@@ -17,6 +17,25 @@ use crate::sync::{Arc, thread};
 /// afterwards. The item says how it went: [`forget`](Self::forget) if well, [`retry`](Self::retry) if not. Dropped without
 /// a word, it is finished, and its failures so far are remembered. So whatever becomes of the worker, the key is never stuck.
 ///
+/// A `?` in a worker that holds an item drops it: the key is finished, though the work was not. Either let the work be a function
+/// of its own, whose result decides about the item, or build the queue with
+/// [`retry_dropped(true)`](crate::Builder::retry_dropped):
+///
+/// ```
+/// use evenkeel_queue::{Item, WorkQueue};
+///
+/// fn work(item: Item<String>) -> Result<(), std::num::ParseIntError> {
+///     let _number: i32 = item.key().parse()?; // drops the item if it fails
+///     item.forget();
+///     Ok(())
+/// }
+///
+/// let queue = WorkQueue::builder().retry_dropped(true).build();
+/// queue.add("one".to_owned());
+/// assert!(work(queue.try_next().unwrap()).is_err());
+/// assert_eq!(queue.failures(&"one".to_owned()), 1);
+/// ```
+///
 /// A worker that panics while it holds an item has failed: the key is tried again after its back-off. What happens to an item
 /// that is dropped because the worker was cancelled is decided by
 /// [`Builder::retry_dropped`](crate::Builder::retry_dropped).
@@ -53,7 +72,7 @@ impl<K: Key> Item<K> {
         &self.key
     }
 
-    /// How often the key has failed in a row before.
+    /// How often the key has failed in a row before. The queue counts up to 4,095.
     pub fn failures(&self) -> u32 {
         self.failures
     }
@@ -75,15 +94,20 @@ impl<K: Key> Item<K> {
         self.finish(false, |core, _| core.forget_slot(slot));
     }
 
-    /// It did not go well: the key comes back after its back-off. The error is logged.
+    /// It did not go well: the key comes back after its back-off. The error is logged, with its causes if it is one that shows
+    /// them by `{:#}`.
     ///
     /// The failure counts if the back-off for the last one is over by now. If the key was added in between for another reason
     /// and fails before that, the next back-off is not longer for it: the one that goes on is waited for.
     ///
     /// While the queue is shutting down, the key does not come back.
+    ///
+    /// # Panics
+    /// If the limiter does. The key then comes back after the back-off of a queue without a limiter of its own.
     pub fn retry(mut self, error: impl fmt::Display) {
         let back_off = self.fail();
         let queue = self.shared.name();
+        let error = format_args!("{error:#}");
         match back_off {
             Some(BackOff { failures, wait, panic }) => {
                 tracing::warn!(queue, key = ?self.key, failures, ?wait, %error, "failed, will be tried again");
@@ -95,12 +119,26 @@ impl<K: Key> Item<K> {
         }
     }
 
-    /// The key comes back after so long. Its failures stay as they are.
+    /// There is nothing wrong, but the work is not done: the key comes back after its back-off, as if it had failed. It is not
+    /// logged. controller-runtime's `Requeue`.
+    ///
+    /// While the queue is shutting down, the key does not come back.
+    ///
+    /// # Panics
+    /// If the limiter does, as [`retry`](Self::retry).
+    pub fn requeue(mut self) {
+        if let Some(panic) = self.fail().and_then(|back_off| back_off.panic) {
+            resume_unwind(panic);
+        }
+    }
+
+    /// The key comes back after so long, unless the queue is shutting down. Its failures stay as they are.
     pub fn retry_after(mut self, wait: Duration) {
         self.come_back(wait, false);
     }
 
-    /// It went well, and the key comes back after so long to be looked at again: it has no failures any more.
+    /// It went well, and the key comes back after so long to be looked at again, unless the queue is shutting down: it has no
+    /// failures any more.
     pub fn requeue_after(mut self, wait: Duration) {
         self.shared.limiter.forget(&self.key);
         self.come_back(wait, true);

@@ -9,7 +9,7 @@ use crate::core::time::Time;
 use crate::drain::Drain;
 use crate::next::{Next, next_blocking};
 use crate::shared::{BackOff, Shared};
-use crate::sync::Arc;
+use crate::sync::{Arc, Weak};
 use crate::{Builder, Item, Key};
 
 /// A queue of keys that need processing.
@@ -22,14 +22,16 @@ use crate::{Builder, Item, Key};
 ///   A key that is handed out again goes to the end.
 /// - A key that is added for later is handed out at that time or after it, never before. If it is added for later twice, the
 ///   earlier time holds. Keys of the same time come in the order in which they were added.
-/// - Adding never waits, and no key is ever lost but by [`shut_down`](Self::shut_down).
+/// - Adding never waits. No key is ever lost but by [`shut_down`](Self::shut_down), or by a
+///   [`drain`](Self::drain) that discards it while it waits for its time.
 /// - No task runs for the queue, except while workers have keys, to report for how long. Workers that wait keep the time.
 ///
 /// # What does not
 /// The number of keys is not limited: each is there once, so it is at most the number of objects. Nothing is promised about
 /// which of several waiting workers gets a key.
 ///
-/// Handles are cheap to clone and all stand for the same queue. It lives as long as one of them, or an [`Item`].
+/// Handles are cheap to clone and all stand for the same queue. It lives as long as one of them, or an [`Item`]. Whoever only adds
+/// keys may have a [`WeakQueue`], which does not keep it alive.
 ///
 /// ```
 /// use evenkeel_queue::WorkQueue;
@@ -93,7 +95,7 @@ impl Add {
 pub enum Delayed {
     /// They are dropped.
     Discard,
-    /// They are handed out at once.
+    /// They are handed out at once, also those that were to wait for ever.
     Flush,
 }
 
@@ -115,7 +117,8 @@ pub struct Stats {
     pub adds: u64,
     /// Times that a key was added for later.
     pub retries: u64,
-    /// How long the key has been ready that has been so for longest. None if there is none, or if the queue has no name.
+    /// How long the key has been ready that has been so for longest. None if there is none, if the queue has no name, or if it
+    /// has a [`Storage`](crate::Storage). If tenants take turns, only the key is looked at that is next in each priority.
     pub oldest_ready: Option<Duration>,
     /// How long the slowest worker has had its key. None if there is none, or if the queue has no name.
     pub longest_running: Option<Duration>,
@@ -240,10 +243,13 @@ impl<K: Key> WorkQueue<K> {
 
     /// The next key. `None` if the queue is shutting down and there will be no more.
     ///
-    /// Dropping the future loses nothing: a key that it could have got goes to somebody else.
+    /// Dropping the future loses nothing: a key that it could have got goes to somebody else. So it is best made anew for each
+    /// turn of a loop. A future that is kept and not polled, as in a `select!` on `&mut next` with another branch that takes long, may
+    /// be the one that was woken for a key. That key then waits for it, or for the next worker who asks.
     ///
-    /// Keys that were added for later need a runtime of tokio to wake whoever waits here, unless the queue was built with another
-    /// clock.
+    /// # Panics
+    /// When keys wait for their time, and this is polled outside of a runtime of tokio with timers, unless the queue was built with
+    /// another clock. [`next_blocking`](Self::next_blocking) needs none.
     pub fn next(&self) -> Next<'_, K> {
         Next::new(&self.shared)
     }
@@ -292,7 +298,7 @@ impl<K: Key> WorkQueue<K> {
         })
     }
 
-    /// How often the key has failed in a row.
+    /// How often the key has failed in a row, up to 4,095.
     pub fn failures(&self, key: &K) -> u32 {
         let hash = self.shared.hash(key);
         self.shared.look(|state| state.core.failures(hash, key, self.shared.now()))
@@ -317,7 +323,8 @@ impl<K: Key> WorkQueue<K> {
     /// Ends the queue and waits until everything is done: nothing can be added any more, and whatever is in the queue or with
     /// a worker is waited for.
     ///
-    /// It begins at the call. Any number of callers can wait.
+    /// It begins at the call. Any number of callers can wait. If one of them discards keys that wait for their time, they are
+    /// discarded, whatever was said before.
     ///
     /// ```
     /// use std::time::Duration;
@@ -333,9 +340,50 @@ impl<K: Key> WorkQueue<K> {
         Drain::new(self.shared.clone())
     }
 
+    /// A handle that does not keep the queue alive.
+    pub fn downgrade(&self) -> WeakQueue<K> {
+        WeakQueue { shared: Arc::downgrade(&self.shared) }
+    }
+
     /// Whether [`shut_down`](Self::shut_down) or [`drain`](Self::drain) has been called.
     pub fn is_shutting_down(&self) -> bool {
         self.shared.look(|state| !state.core.is_running())
+    }
+}
+
+/// A handle of a queue that does not keep it alive: see [`WorkQueue::downgrade`].
+///
+/// For those who add keys and never take any, such as handlers. When all others are gone, nobody could take what they add.
+pub struct WeakQueue<K: Key> {
+    shared: Weak<Shared<K>>,
+}
+
+impl<K: Key> WeakQueue<K> {
+    /// The queue, if somebody still has it.
+    ///
+    /// ```
+    /// use evenkeel_queue::WorkQueue;
+    ///
+    /// let queue = WorkQueue::<String>::new();
+    /// let weak = queue.downgrade();
+    /// assert!(weak.upgrade().is_some());
+    /// drop(queue);
+    /// assert!(weak.upgrade().is_none());
+    /// ```
+    pub fn upgrade(&self) -> Option<WorkQueue<K>> {
+        Some(WorkQueue { shared: self.shared.upgrade()? })
+    }
+}
+
+impl<K: Key> Clone for WeakQueue<K> {
+    fn clone(&self) -> Self {
+        WeakQueue { shared: self.shared.clone() }
+    }
+}
+
+impl<K: Key> fmt::Debug for WeakQueue<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WeakQueue").finish_non_exhaustive()
     }
 }
 

@@ -3,6 +3,11 @@
 //! Whoever drives it says what time it is, never an earlier one than before, and hashes keys with the hasher it gave. What
 //! each call means for those who wait for keys is for the driver to see afterwards: [`Core::len`], [`Core::next_time`],
 //! [`Core::is_over`] and [`Core::is_drained`] cost nothing.
+//!
+//! Code of the user's is called when all is whole: how keys are hashed, compared and cloned, whose they are, and a storage. It
+//! may panic, and the worst that comes of it is that the key it was called for is not in the queue.
+//!
+//! A key is taken when it is handed out to a worker. While the worker has it, that is a run, which ends when it is finished.
 
 mod failures;
 mod index;
@@ -68,7 +73,7 @@ pub(crate) struct Taken<K> {
     pub(crate) waited: Duration,
 }
 
-/// The number of one hand-out among those that have not ended.
+/// The number of a run among those that have not ended.
 pub(crate) type Run = u32;
 
 /// What became of a call to [`Core::take`].
@@ -116,7 +121,7 @@ pub(crate) struct Core<K> {
     idle: Slot,
     /// Keys that have failures.
     failing: usize,
-    /// When each hand-out that has not ended began.
+    /// When each run that has not ended began.
     runs: Vec<Option<Time>>,
     free_runs: Vec<Run>,
     /// How many keys are ready in a storage of the user's.
@@ -182,12 +187,13 @@ impl<K: Key> Core<K> {
         self.failing
     }
 
-    /// When those hand-outs began that have not ended.
+    /// When those runs began that have not ended.
     pub(crate) fn runs(&self) -> impl Iterator<Item = Time> {
         self.runs.iter().filter_map(|begin| *begin)
     }
 
-    /// Since when the key that has been ready for longest has been dirty.
+    /// Since when the key that has been ready for longest has been dirty, as far as the fronts of the lines tell. Not known of
+    /// a storage of the user's.
     pub(crate) fn oldest(&self) -> Option<Time> {
         self.ready.oldest()
     }
@@ -448,11 +454,14 @@ impl<K: Key> Core<K> {
         self.phase = Phase::ShutDown;
     }
 
-    /// Begins to end it, unless it has been ended; `flush` if what waits is to be handed out too.
+    /// Begins to end it, unless it has been ended; `flush` if what waits is to be handed out too. Of several who want different
+    /// things, the one holds that is over sooner.
     pub(crate) fn drain(&mut self, flush: bool) {
-        if self.phase == Phase::Running {
-            self.phase = Phase::Draining { flush };
-        }
+        self.phase = match self.phase {
+            Phase::Running => Phase::Draining { flush },
+            Phase::Draining { flush: flushes } => Phase::Draining { flush: flushes && flush },
+            Phase::ShutDown => Phase::ShutDown,
+        };
     }
 
     /// A dirty key was added.

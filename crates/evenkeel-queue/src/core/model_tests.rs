@@ -334,7 +334,8 @@ impl Both {
             }
             1 => {
                 self.core.drain(false);
-                self.model.end = if is_running { End::Discard } else { self.model.end };
+                let goes_on = is_running || self.model.end == End::Flush;
+                self.model.end = if goes_on { End::Discard } else { self.model.end };
             }
             _ => {
                 self.core.drain(true);
