@@ -33,7 +33,7 @@ pub struct Builder<K: Key> {
 const SHARE: NonZeroU32 = NonZeroU32::new(8).unwrap();
 
 /// How long keys wait after a failure, unless told otherwise.
-const BACK_OFF: Exponential = Exponential::new(Duration::from_millis(5), Duration::from_secs(1000));
+pub(crate) const BACK_OFF: Exponential = Exponential::new(Duration::from_millis(5), Duration::from_secs(1000));
 
 /// How long the failures of an idle key are remembered if the limiter does not say how long it makes keys wait.
 const MEMORY: Duration = Duration::from_secs(3600);
@@ -82,7 +82,8 @@ impl<K: Key> Builder<K> {
     }
 
     /// While keys of a higher priority are handed out, one of `n` hand-outs goes to the key of a lower priority that has waited
-    /// longest: one of 8, unless told otherwise. With `None`, keys of a lower priority may wait for ever.
+    /// longest: one of 8, unless told otherwise. With 1, each goes to the key that has waited longest, whatever its priority.
+    /// With `None`, keys of a lower priority may wait for ever.
     pub fn share(mut self, n: impl Into<Option<NonZeroU32>>) -> Self {
         self.rules.share = n.into();
         self
@@ -98,7 +99,8 @@ impl<K: Key> Builder<K> {
     /// Tenants, such as namespaces, take turns: among keys of the same priority, one of each tenant is handed out before the
     /// second one of any.
     ///
-    /// The function is called under the queue's lock: it is quick and never calls the queue.
+    /// The function is called once for each key that is added and not known, under the queue's lock: it is quick and never calls
+    /// the queue. If it panics, so does whoever adds the key, which is then not added.
     ///
     /// ```
     /// use evenkeel_queue::WorkQueue;
@@ -130,7 +132,7 @@ impl<K: Key> Builder<K> {
     /// Whether a key is tried again, after its back-off, if its [`Item`](crate::Item) is dropped without a word. If not, which
     /// is the default, it is finished.
     ///
-    /// For workers that may be cancelled in the middle of their work.
+    /// For workers that may be cancelled in the middle of their work, or that leave by a `?`.
     pub fn retry_dropped(mut self, retry: bool) -> Self {
         self.retry_dropped = retry;
         self

@@ -53,6 +53,9 @@ impl<K: Key> Drain<K> {
     }
 
     /// Waits no longer than that.
+    ///
+    /// To await it then takes a runtime of tokio with timers, or it panics, unless the queue was built with another clock.
+    /// [`wait`](Self::wait) needs none.
     pub fn within(mut self, limit: Duration) -> Self {
         self.deadline = self.shared.clock.now().checked_add(limit);
         self
@@ -61,19 +64,19 @@ impl<K: Key> Drain<K> {
     /// Waits with the whole thread, for use without a runtime.
     pub fn wait(self) -> Result<(), Undrained> {
         let waker = Waker::from(std::sync::Arc::new(Unpark(thread::current())));
-        let mut id = None;
+        // Leaves when it is dropped.
+        let mut waiting = Drained { shared: self.shared, id: None, sleep: None };
         let drained = loop {
-            if let Some(drained) = self.shared.ask_drained(&mut id, &waker) {
+            if let Some(drained) = waiting.shared.ask_drained(&mut waiting.id, &waker) {
                 break Some(drained);
             }
-            match self.deadline.map(|deadline| deadline.saturating_duration_since(self.shared.clock.now())) {
+            match self.deadline.map(|deadline| deadline.saturating_duration_since(waiting.shared.clock.now())) {
                 None => thread::park(),
                 Some(Duration::ZERO) => break None,
                 Some(left) => thread::park_timeout(left),
             }
         };
-        self.shared.leave_drain(&mut id);
-        outcome(&self.shared, drained)
+        outcome(&waiting.shared, drained)
     }
 }
 

@@ -1,6 +1,7 @@
 //! A key in the hands of a worker.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 
 use crate::Key;
@@ -15,6 +16,25 @@ use crate::sync::{Arc, thread};
 /// As long as the item lives, no other worker gets the same key; if the key is added meanwhile, it is handed out once more
 /// afterwards. The item says how it went: [`forget`](Self::forget) if well, [`retry`](Self::retry) if not. Dropped without
 /// a word, it is finished, and its failures so far are remembered. So whatever becomes of the worker, the key is never stuck.
+///
+/// A `?` in a worker that holds an item drops it: the key is finished, though the work was not. Either let the work be a function
+/// of its own, whose result decides about the item, or build the queue with
+/// [`retry_dropped(true)`](crate::Builder::retry_dropped):
+///
+/// ```
+/// use evenkeel_queue::{Item, WorkQueue};
+///
+/// fn work(item: Item<String>) -> Result<(), std::num::ParseIntError> {
+///     let _number: i32 = item.key().parse()?; // drops the item if it fails
+///     item.forget();
+///     Ok(())
+/// }
+///
+/// let queue = WorkQueue::builder().retry_dropped(true).build();
+/// queue.add("one".to_owned());
+/// assert!(work(queue.try_next().unwrap()).is_err());
+/// assert_eq!(queue.failures(&"one".to_owned()), 1);
+/// ```
 ///
 /// A worker that panics while it holds an item has failed: the key is tried again after its back-off. What happens to an item
 /// that is dropped because the worker was cancelled is decided by
@@ -35,9 +55,16 @@ pub struct Item<K: Key> {
 
 impl<K: Key> Item<K> {
     pub(crate) fn new(shared: &Arc<Shared<K>>, taken: Taken<K>) -> Self {
-        crate::metrics::watch(shared);
         let Taken { key, slot, run, priority, failures, waited } = taken;
-        Item { shared: shared.clone(), key, slot, run, priority, failures, waited, is_finished: false }
+        // Without a name, the time is not read at each add.
+        let waited = if shared.metrics.is_some() { waited } else { Duration::ZERO };
+        // From here on, nothing that a recorder or a runtime may do leaves the key without somebody who has it.
+        let item = Item { shared: shared.clone(), key, slot, run, priority, failures, waited, is_finished: false };
+        if let Some(metrics) = &shared.metrics {
+            metrics.taken(waited);
+            crate::metrics::watch(shared);
+        }
+        item
     }
 
     /// What is to be processed.
@@ -45,7 +72,7 @@ impl<K: Key> Item<K> {
         &self.key
     }
 
-    /// How often the key has failed in a row before.
+    /// How often the key has failed in a row before. The queue counts up to 4,095.
     pub fn failures(&self) -> u32 {
         self.failures
     }
@@ -55,7 +82,7 @@ impl<K: Key> Item<K> {
         self.priority
     }
 
-    /// How long the key was ready before it was handed out. Zero if the queue has no name and keeps no time.
+    /// How long the key was ready before it was handed out. Zero if the queue has no name: it keeps no such time.
     pub fn waited(&self) -> Duration {
         self.waited
     }
@@ -67,51 +94,74 @@ impl<K: Key> Item<K> {
         self.finish(false, |core, _| core.forget_slot(slot));
     }
 
-    /// It did not go well: the key comes back after its back-off. The error is logged.
+    /// It did not go well: the key comes back after its back-off. The error is logged, with its causes if it is one that shows
+    /// them by `{:#}`.
     ///
-    /// The failure counts if the back-off for the last one was waited for. If the key was added in between for another reason
-    /// and failed again, the next back-off is not longer for that.
+    /// The failure counts if the back-off for the last one is over by now. If the key was added in between for another reason
+    /// and fails before that, the next back-off is not longer for it: the one that goes on is waited for.
     ///
     /// While the queue is shutting down, the key does not come back.
+    ///
+    /// # Panics
+    /// If the limiter does. The key then comes back after the back-off of a queue without a limiter of its own.
     pub fn retry(mut self, error: impl fmt::Display) {
         let back_off = self.fail();
         let queue = self.shared.name();
+        let error = format_args!("{error:#}");
         match back_off {
-            Some(BackOff { failures, wait }) => {
+            Some(BackOff { failures, wait, panic }) => {
                 tracing::warn!(queue, key = ?self.key, failures, ?wait, %error, "failed, will be tried again");
+                if let Some(panic) = panic {
+                    resume_unwind(panic);
+                }
             }
             None => tracing::warn!(queue, key = ?self.key, %error, "failed, and the queue is shutting down"),
         }
     }
 
-    /// The key comes back after so long. Its failures stay as they are.
+    /// There is nothing wrong, but the work is not done: the key comes back after its back-off, as if it had failed. It is not
+    /// logged. controller-runtime's `Requeue`.
+    ///
+    /// While the queue is shutting down, the key does not come back.
+    ///
+    /// # Panics
+    /// If the limiter does, as [`retry`](Self::retry).
+    pub fn requeue(mut self) {
+        if let Some(panic) = self.fail().and_then(|back_off| back_off.panic) {
+            resume_unwind(panic);
+        }
+    }
+
+    /// The key comes back after so long, unless the queue is shutting down. Its failures stay as they are.
     pub fn retry_after(mut self, wait: Duration) {
         self.come_back(wait, false);
     }
 
-    /// It went well, and the key comes back after so long to be looked at again: it has no failures any more.
+    /// It went well, and the key comes back after so long to be looked at again, unless the queue is shutting down: it has no
+    /// failures any more.
     pub fn requeue_after(mut self, wait: Duration) {
         self.shared.limiter.forget(&self.key);
         self.come_back(wait, true);
     }
 
     fn come_back(&mut self, wait: Duration, forget: bool) {
-        let (hash, key, priority, slot) = (self.shared.hash(&self.key), self.key.clone(), self.priority, self.slot);
+        let (slot, priority) = (self.slot, self.priority);
         self.finish(true, |core, now| {
             if forget {
                 core.forget_slot(slot);
             }
-            core.add_at(hash, key, priority, now.after(wait), false, now);
+            core.add_slot_at(slot, priority, now.after(wait), false, now);
         });
     }
 
     /// The key comes back after its back-off. None if it does not, because the queue is shutting down.
     fn fail(&mut self) -> Option<BackOff> {
-        let (hash, key, priority) = (self.shared.hash(&self.key), self.key.clone(), self.priority);
-        let back_off = self.shared.back_off(hash, &self.key);
+        let (slot, priority) = (self.slot, self.priority);
+        let back_off = self.shared.back_off(&self.key, |core, now| core.fail_slot(slot, now));
+        let wait = back_off.as_ref().map(|back_off| back_off.wait);
         self.finish(true, |core, now| {
-            if let Some(back_off) = back_off {
-                core.add_at(hash, key, priority, now.after(back_off.wait), true, now);
+            if let Some(wait) = wait {
+                core.add_slot_at(slot, priority, now.after(wait), true, now);
             }
         });
         back_off
@@ -135,17 +185,21 @@ impl<K: Key> Drop for Item<K> {
         if self.is_finished {
             return;
         }
-        if thread::panicking() {
-            let back_off = self.fail();
-            let (queue, wait) = (self.shared.name(), back_off.map(|back_off| back_off.wait));
-            tracing::error!(queue, key = ?self.key, ?wait, "the worker panicked");
-        } else if self.shared.retry_dropped {
-            let back_off = self.fail();
-            let (queue, wait) = (self.shared.name(), back_off.map(|back_off| back_off.wait));
-            tracing::debug!(queue, key = ?self.key, ?wait, "the worker dropped its key");
-        } else {
-            self.finish(false, |_, _| {});
+        let is_panicking = thread::panicking();
+        if !is_panicking && !self.shared.retry_dropped {
+            return self.finish(false, |_, _| {});
         }
+        // A panic of the limiter, of a storage, or of how a key is shown, ends here: it would end the program if the worker is
+        // panicking already.
+        _ = catch_unwind(AssertUnwindSafe(|| {
+            let wait = self.fail().map(|back_off| back_off.wait);
+            let queue = self.shared.name();
+            if is_panicking {
+                tracing::error!(queue, key = ?self.key, ?wait, "the worker panicked");
+            } else {
+                tracing::debug!(queue, key = ?self.key, ?wait, "the worker dropped its key");
+            }
+        }));
     }
 }
 

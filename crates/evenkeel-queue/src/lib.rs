@@ -44,12 +44,13 @@ pub use item::Item;
 pub use limiter::RateLimiter;
 pub use next::Next;
 pub use parallel::Parallel;
-pub use queue::{Add, Delayed, LOW_PRIORITY, Stats, WorkQueue};
+pub use queue::{Add, Delayed, LOW_PRIORITY, Stats, WeakQueue, WorkQueue};
 pub use storage::{Storage, Ticket};
 
 /// What can be a key: anything that can be compared, hashed, cloned, sent to a worker and shown in a log.
 ///
-/// A key is cloned once for each hand-out.
+/// A key is cloned once for each hand-out, and once if it fails before it was ever added. Comparing, hashing and cloning are done
+/// under the queue's lock, and so are quick and never call the queue; dropping is not.
 pub trait Key: Clone + Eq + Hash + Debug + Send + Sync + 'static {}
 
 impl<K: Clone + Eq + Hash + Debug + Send + Sync + 'static> Key for K {}

@@ -21,6 +21,7 @@
 //! there is no runtime, [`WorkQueue::stats`](crate::WorkQueue::stats) tells.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -158,6 +159,21 @@ impl Metrics {
         }
     }
 
+    /// The queue is gone, and all that is in it.
+    pub(crate) fn retire(&self, published: &mut Published) {
+        let Published { is_later, waiting, depth, depths, .. } = std::mem::take(published);
+        let handles = if is_later { self.later.get() } else { self.first.get().map(|(_, handles)| handles) };
+        if let Some(handles) = handles {
+            handles.waiting.decrement(waiting as f64);
+            if self.is_watched.load(Ordering::Acquire) {
+                handles.show_unfinished(Duration::ZERO, Duration::ZERO);
+            }
+        }
+        for depth in depth.into_iter().chain(depths.into_values()) {
+            depth.gauge.decrement(depth.reported as f64);
+        }
+    }
+
     fn publish_depth(&self, priority: i32, depth: usize, published: &mut Published) {
         let Published { depth: default, depths, labels, .. } = published;
         let new = || Depth { gauge: self.depth_gauge(priority, *labels), is_labelled: *labels < LABELS, reported: 0 };
@@ -219,6 +235,11 @@ impl Handles {
             waiting: gauge!(WAITING, "name" => name.clone()),
         }
     }
+
+    fn show_unfinished(&self, sum: Duration, longest: Duration) {
+        self.unfinished.set(sum.as_secs_f64());
+        self.longest.set(longest.as_secs_f64());
+    }
 }
 
 /// Which recorder there is.
@@ -251,11 +272,16 @@ impl<K: Key> Drop for Watch<K> {
 
 async fn watching<K: Key>(mut watch: Watch<K>) {
     loop {
-        let Some(sleep) = watch.0.upgrade().and_then(|shared| {
-            let next = shared.clock.now().checked_add(PERIOD)?;
-            Some(shared.clock.sleep_until(next))
-        }) else {
-            return;
+        let sleep = {
+            let Some(shared) = watch.0.upgrade() else { return };
+            let Some(next) = shared.clock.now().checked_add(PERIOD) else { return };
+            let Ok(sleep) = catch_unwind(AssertUnwindSafe(|| shared.clock.sleep_until(next))) else {
+                tracing::warn!(queue = shared.name(), "unfinished work is not reported: the runtime has no timers");
+                // It stays watched, so nobody tries again.
+                watch.0 = Weak::new();
+                return;
+            };
+            sleep
         };
         sleep.await;
         if !watch.0.upgrade().is_some_and(|shared| report_unfinished(&shared)) {
@@ -270,18 +296,16 @@ async fn watching<K: Key>(mut watch: Watch<K>) {
 fn report_unfinished<K: Key>(shared: &Shared<K>) -> bool {
     let Some(metrics) = &shared.metrics else { return false };
     let now = shared.now();
-    let seen = shared.look(|state| {
+    let (sum, longest, goes_on) = shared.look(|state| {
         let ages = state.core.runs().map(|begun| now.since(begun));
         let (sum, longest) = ages.fold((Duration::ZERO, Duration::ZERO), |(sum, max), age| (sum + age, max.max(age)));
         let goes_on = state.core.is_running() && state.core.processing() > 0;
         if !goes_on {
             metrics.is_watched.store(false, Ordering::Release);
         }
-        state.core.is_running().then_some((sum, longest, goes_on))
+        // Nobody will look any more at what is not finished when the queue is shut down.
+        if state.core.is_running() { (sum, longest, goes_on) } else { (Duration::ZERO, Duration::ZERO, false) }
     });
-    let Some((sum, longest, goes_on)) = seen else { return false };
-    let handles = metrics.handles();
-    handles.unfinished.set(sum.as_secs_f64());
-    handles.longest.set(longest.as_secs_f64());
+    metrics.handles().show_unfinished(sum, longest);
     goes_on
 }

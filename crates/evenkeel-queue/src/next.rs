@@ -2,7 +2,9 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Wake, Waker, ready};
+
+use tokio::task::coop;
 
 use crate::clock::Sleep;
 use crate::core::time::Time;
@@ -30,10 +32,18 @@ impl<K: Key> Future for Next<'_, K> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
+        // A worker that always finds a key lets other tasks of the runtime have their turn now and then.
+        let turn = ready!(coop::poll_proceed(context));
         loop {
             match this.shared.ask(&mut this.id, context.waker()) {
-                Asked::Got(taken) => return Poll::Ready(Some(Item::new(this.shared, taken))),
-                Asked::Over => return Poll::Ready(None),
+                Asked::Got(taken) => {
+                    turn.made_progress();
+                    return Poll::Ready(Some(Item::new(this.shared, taken)));
+                }
+                Asked::Over => {
+                    turn.made_progress();
+                    return Poll::Ready(None);
+                }
                 Asked::Busy => {
                     context.waker().wake_by_ref();
                     return Poll::Pending;
@@ -66,9 +76,9 @@ impl<K: Key> Drop for Next<'_, K> {
 /// Waits for a key with the whole thread.
 pub(crate) fn next_blocking<K: Key>(shared: &Arc<Shared<K>>) -> Option<Item<K>> {
     let waker = Waker::from(std::sync::Arc::new(Unpark(thread::current())));
-    let mut id = None;
+    let mut waiting = Blocked { shared, id: None };
     loop {
-        match shared.ask(&mut id, &waker) {
+        match shared.ask(&mut waiting.id, &waker) {
             Asked::Got(taken) => return Some(Item::new(shared, taken)),
             Asked::Over => return None,
             Asked::Busy => thread::yield_now(),
@@ -77,6 +87,18 @@ pub(crate) fn next_blocking<K: Key>(shared: &Arc<Shared<K>>) -> Option<Item<K>> 
                 thread::park_timeout(shared.instant(time).saturating_duration_since(shared.clock.now()));
             }
         }
+    }
+}
+
+/// A thread that waits. It is not counted any more when it has gone, also if it goes by a panic.
+struct Blocked<'q, K: Key> {
+    shared: &'q Shared<K>,
+    id: Option<WaiterId>,
+}
+
+impl<K: Key> Drop for Blocked<'_, K> {
+    fn drop(&mut self) {
+        self.shared.leave(&mut self.id);
     }
 }
 

@@ -1,13 +1,15 @@
 //! The handle of a queue.
 
 use std::fmt;
+use std::panic::resume_unwind;
 use std::time::Duration;
 
+use crate::core::Core;
 use crate::core::time::Time;
 use crate::drain::Drain;
 use crate::next::{Next, next_blocking};
-use crate::shared::Shared;
-use crate::sync::Arc;
+use crate::shared::{BackOff, Shared};
+use crate::sync::{Arc, Weak};
 use crate::{Builder, Item, Key};
 
 /// A queue of keys that need processing.
@@ -20,14 +22,16 @@ use crate::{Builder, Item, Key};
 ///   A key that is handed out again goes to the end.
 /// - A key that is added for later is handed out at that time or after it, never before. If it is added for later twice, the
 ///   earlier time holds. Keys of the same time come in the order in which they were added.
-/// - Adding never waits, and no key is ever lost but by [`shut_down`](Self::shut_down).
+/// - Adding never waits. No key is ever lost but by [`shut_down`](Self::shut_down), or by a
+///   [`drain`](Self::drain) that discards it while it waits for its time.
 /// - No task runs for the queue, except while workers have keys, to report for how long. Workers that wait keep the time.
 ///
 /// # What does not
 /// The number of keys is not limited: each is there once, so it is at most the number of objects. Nothing is promised about
 /// which of several waiting workers gets a key.
 ///
-/// Handles are cheap to clone and all stand for the same queue. It lives as long as one of them, or an [`Item`].
+/// Handles are cheap to clone and all stand for the same queue. It lives as long as one of them, or an [`Item`]. Whoever only adds
+/// keys may have a [`WeakQueue`], which does not keep it alive.
 ///
 /// ```
 /// use evenkeel_queue::WorkQueue;
@@ -91,7 +95,7 @@ impl Add {
 pub enum Delayed {
     /// They are dropped.
     Discard,
-    /// They are handed out at once.
+    /// They are handed out at once, also those that were to wait for ever.
     Flush,
 }
 
@@ -113,7 +117,8 @@ pub struct Stats {
     pub adds: u64,
     /// Times that a key was added for later.
     pub retries: u64,
-    /// How long the key has been ready that has been so for longest. None if there is none, or if the queue has no name.
+    /// How long the key has been ready that has been so for longest. None if there is none, if the queue has no name, or if it
+    /// has a [`Storage`](crate::Storage). If tenants take turns, only the key is looked at that is next in each priority.
     pub oldest_ready: Option<Duration>,
     /// How long the slowest worker has had its key. None if there is none, or if the queue has no name.
     pub longest_running: Option<Duration>,
@@ -149,26 +154,57 @@ impl<K: Key> WorkQueue<K> {
     /// A key that is in the queue stays where it is. A queue that is shutting down takes no keys.
     pub fn add(&self, key: K) {
         let hash = self.shared.hash(&key);
-        self.shared.change(false, |core, now| core.add(hash, key, 0, now));
+        _ = self.shared.change(false, |core, now| core.add(hash, key, 0, now));
     }
 
     /// Adds a key, to be handed out after so long.
+    ///
+    /// The time is exact to 20 µs: it is never early. [`Duration::MAX`] is for ever: a key can wait until the queue is 44 years
+    /// old.
     ///
     /// If the key is waiting already, the earlier time holds. What [`add`](Self::add) means for a key that is waiting was
     /// chosen by [`Builder::pending`].
     pub fn add_after(&self, key: K, wait: Duration) {
         let hash = self.shared.hash(&key);
-        self.shared.change(true, |core, now| core.add_at(hash, key, 0, now.after(wait), false, now));
+        _ = self.shared.change(true, |core, now| core.add_at(hash, key, 0, now.after(wait), false, now));
     }
 
     /// Adds a key that has failed, to be handed out after its back-off.
     ///
     /// For failures outside of a worker. A worker has [`Item::retry`].
     pub fn add_rate_limited(&self, key: K) {
+        self.add_with(key, Add::new().rate_limited());
+    }
+
+    /// Adds a key in a way of which more is to be said.
+    ///
+    /// ```
+    /// use evenkeel_queue::{Add, LOW_PRIORITY, WorkQueue};
+    ///
+    /// let queue = WorkQueue::new();
+    /// queue.add_with("old", Add::new().priority(LOW_PRIORITY));
+    /// queue.add("new");
+    /// assert_eq!(queue.try_next().unwrap().key(), &"new");
+    /// ```
+    pub fn add_with(&self, key: K, how: Add) {
+        let Add { priority, after, rate_limited } = how;
         let hash = self.shared.hash(&key);
-        if let Some(back_off) = self.shared.back_off(hash, &key) {
-            self.shared.change(true, |core, now| core.add_at(hash, key, 0, now.after(back_off.wait), true, now));
+        if rate_limited {
+            let fail = |core: &mut Core<K>, now| core.fail(hash, &key, now);
+            let Some(BackOff { wait, panic, .. }) = self.shared.back_off(&key, fail) else { return };
+            let wait = after.filter(|after| !after.is_zero()).map_or(wait, |after| wait.min(after));
+            self.shared.change(true, |core, now| core.add_at(hash, key, priority, now.after(wait), true, now));
+            if let Some(panic) = panic {
+                resume_unwind(panic);
+            }
+            return;
         }
+        match after {
+            None => self.shared.change(false, |core, now| core.add(hash, key, priority, now)),
+            Some(wait) => {
+                self.shared.change(true, |core, now| core.add_at(hash, key, priority, now.after(wait), false, now))
+            }
+        };
     }
 
     /// Adds keys in one go, in a way that is said once for all of them.
@@ -182,31 +218,24 @@ impl<K: Key> WorkQueue<K> {
     /// assert_eq!(queue.try_next().unwrap().key(), &"new");
     /// ```
     pub fn add_all(&self, keys: impl IntoIterator<Item = K>, how: Add) {
-        let mut keys = keys.into_iter().map(|key| (self.shared.hash(&key), key));
-        let Add { priority, after, rate_limited } = how;
+        if how.rate_limited {
+            // Each failure belongs to the add that follows it.
+            return keys.into_iter().for_each(|key| self.add_with(key, how));
+        }
+        let Add { priority, after, .. } = how;
+        let mut keys = keys.into_iter().map(|key| (self.shared.hash(&key), Some(key)));
         loop {
-            // The iterator is asked without the lock, because it may be anything.
-            let batch: Vec<_> = keys
-                .by_ref()
-                .take(BATCH)
-                .filter_map(|(hash, key)| match rate_limited {
-                    false => Some((hash, key, after)),
-                    true => {
-                        let wait = self.shared.back_off(hash, &key)?.wait;
-                        let wait = after.filter(|after| !after.is_zero()).map_or(wait, |after| wait.min(after));
-                        Some((hash, key, Some(wait)))
-                    }
-                })
-                .collect();
+            // The iterator is asked without the lock, because it may be anything. And so are keys dropped that are not needed.
+            let mut batch: Vec<_> = keys.by_ref().take(BATCH).collect();
             if batch.is_empty() {
                 return;
             }
-            self.shared.change(after.is_some() || rate_limited, |core, now| {
-                for (hash, key, wait) in batch {
-                    match wait {
-                        None => core.add(hash, key, priority, now),
-                        Some(wait) => core.add_at(hash, key, priority, now.after(wait), rate_limited, now),
-                    }
+            self.shared.change(after.is_some(), |core, now| {
+                for (hash, key) in &mut batch {
+                    *key = key.take().and_then(|key| match after {
+                        None => core.add(*hash, key, priority, now),
+                        Some(wait) => core.add_at(*hash, key, priority, now.after(wait), false, now),
+                    });
                 }
             });
         }
@@ -214,10 +243,13 @@ impl<K: Key> WorkQueue<K> {
 
     /// The next key. `None` if the queue is shutting down and there will be no more.
     ///
-    /// Dropping the future loses nothing: a key that it could have got goes to somebody else.
+    /// Dropping the future loses nothing: a key that it could have got goes to somebody else. So it is best made anew for each
+    /// turn of a loop. A future that is kept and not polled, as in a `select!` on `&mut next` with another branch that takes long, may
+    /// be the one that was woken for a key. That key then waits for it, or for the next worker who asks.
     ///
-    /// Keys that were added for later need a runtime of tokio to wake whoever waits here, unless the queue was built with another
-    /// clock.
+    /// # Panics
+    /// When keys wait for their time, and this is polled outside of a runtime of tokio with timers, unless the queue was built with
+    /// another clock. [`next_blocking`](Self::next_blocking) needs none.
     pub fn next(&self) -> Next<'_, K> {
         Next::new(&self.shared)
     }
@@ -266,7 +298,7 @@ impl<K: Key> WorkQueue<K> {
         })
     }
 
-    /// How often the key has failed in a row.
+    /// How often the key has failed in a row, up to 4,095.
     pub fn failures(&self, key: &K) -> u32 {
         let hash = self.shared.hash(key);
         self.shared.look(|state| state.core.failures(hash, key, self.shared.now()))
@@ -276,7 +308,7 @@ impl<K: Key> WorkQueue<K> {
     pub fn forget(&self, key: &K) {
         self.shared.limiter.forget(key);
         let hash = self.shared.hash(key);
-        self.shared.look(|state| state.core.forget(hash, key));
+        self.shared.change(false, |core, _| core.forget(hash, key));
     }
 
     /// Ends the queue without waiting for anything.
@@ -291,7 +323,8 @@ impl<K: Key> WorkQueue<K> {
     /// Ends the queue and waits until everything is done: nothing can be added any more, and whatever is in the queue or with
     /// a worker is waited for.
     ///
-    /// It begins at the call. Any number of callers can wait.
+    /// It begins at the call. Any number of callers can wait. If one of them discards keys that wait for their time, they are
+    /// discarded, whatever was said before.
     ///
     /// ```
     /// use std::time::Duration;
@@ -307,9 +340,50 @@ impl<K: Key> WorkQueue<K> {
         Drain::new(self.shared.clone())
     }
 
+    /// A handle that does not keep the queue alive.
+    pub fn downgrade(&self) -> WeakQueue<K> {
+        WeakQueue { shared: Arc::downgrade(&self.shared) }
+    }
+
     /// Whether [`shut_down`](Self::shut_down) or [`drain`](Self::drain) has been called.
     pub fn is_shutting_down(&self) -> bool {
         self.shared.look(|state| !state.core.is_running())
+    }
+}
+
+/// A handle of a queue that does not keep it alive: see [`WorkQueue::downgrade`].
+///
+/// For those who add keys and never take any, such as handlers. When all others are gone, nobody could take what they add.
+pub struct WeakQueue<K: Key> {
+    shared: Weak<Shared<K>>,
+}
+
+impl<K: Key> WeakQueue<K> {
+    /// The queue, if somebody still has it.
+    ///
+    /// ```
+    /// use evenkeel_queue::WorkQueue;
+    ///
+    /// let queue = WorkQueue::<String>::new();
+    /// let weak = queue.downgrade();
+    /// assert!(weak.upgrade().is_some());
+    /// drop(queue);
+    /// assert!(weak.upgrade().is_none());
+    /// ```
+    pub fn upgrade(&self) -> Option<WorkQueue<K>> {
+        Some(WorkQueue { shared: self.shared.upgrade()? })
+    }
+}
+
+impl<K: Key> Clone for WeakQueue<K> {
+    fn clone(&self) -> Self {
+        WeakQueue { shared: self.shared.clone() }
+    }
+}
+
+impl<K: Key> fmt::Debug for WeakQueue<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WeakQueue").finish_non_exhaustive()
     }
 }
 

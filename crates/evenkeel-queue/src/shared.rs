@@ -1,6 +1,8 @@
 //! What all handles of a queue share: the core behind a lock, and those who wait.
 
+use std::any::Any;
 use std::hash::{BuildHasher, Hash};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::PoisonError;
 use std::task::Waker;
 use std::time::{Duration, Instant};
@@ -8,6 +10,7 @@ use std::time::{Duration, Instant};
 use rapidhash::quality::RandomState;
 
 use crate::Key;
+use crate::builder::BACK_OFF;
 use crate::clock::Clock;
 use crate::core::time::Time;
 use crate::core::{Core, Failed, Next, Settings, Taken};
@@ -49,10 +52,11 @@ pub(crate) enum Asked<K> {
 }
 
 /// What follows from a failure.
-#[derive(Clone, Copy)]
 pub(crate) struct BackOff {
     pub(crate) failures: u32,
     pub(crate) wait: Duration,
+    /// The limiter panicked, and the wait is what it would be without one.
+    pub(crate) panic: Option<Box<dyn Any + Send>>,
 }
 
 /// How often one caller may find the core busy before others get the thread.
@@ -103,54 +107,50 @@ impl<K: Key> Shared<K> {
     /// Does something to the core, and wakes those whom it concerns. If it is `timed`, the time is read even if the core does
     /// not need it.
     pub(crate) fn change<T>(&self, timed: bool, change: impl FnOnce(&mut Core<K>, Time) -> T) -> T {
-        let (mut state, now) = self.lock_at(timed);
-        let result = change(&mut state.core, now);
-        self.settle(state);
-        result
+        let (mut settling, now) = self.settling(timed);
+        change(&mut settling.state.core, now)
     }
 
     /// Counts a failure and asks the limiter, without the lock, how long to wait, unless that is known from the last failure.
     /// None if the queue is shutting down.
-    pub(crate) fn back_off(&self, hash: u64, key: &K) -> Option<BackOff> {
+    pub(crate) fn back_off(&self, key: &K, fail: impl FnOnce(&mut Core<K>, Time) -> Failed) -> Option<BackOff> {
         let (mut state, now) = self.lock_at(true);
-        let failed = state.core.is_running().then(|| state.core.fail(hash, key, now));
+        let failed = state.core.is_running().then(|| fail(&mut state.core, now));
         drop(state);
         let Failed { failures, until } = failed?;
-        let wait = match until {
-            Some(until) => until.since(now),
-            None => self.limiter.when(key, failures, self.instant(now)),
+        let (wait, panic) = match until {
+            Some(until) => (until.since(now), None),
+            None => {
+                let when = || self.limiter.when(key, failures, self.instant(now));
+                match catch_unwind(AssertUnwindSafe(when)) {
+                    Ok(wait) => (wait, None),
+                    Err(panic) => (BACK_OFF.wait(failures), Some(panic)),
+                }
+            }
         };
-        Some(BackOff { failures, wait })
+        Some(BackOff { failures, wait, panic })
     }
 
     /// Asks for a key. Whoever has to wait keeps the number it is given, and gives it back when asking again.
     pub(crate) fn ask(&self, id: &mut Option<WaiterId>, waker: &Waker) -> Asked<K> {
         for _ in 0..BUSY_TURNS {
-            let (mut state, now) = self.lock_at(false);
-            let asked = match state.core.take(now) {
-                Next::Busy => {
-                    drop(state);
-                    continue;
-                }
+            let (mut settling, now) = self.settling(false);
+            let Settling { state, old_waker, .. } = &mut settling;
+            return match state.core.take(now) {
+                Next::Busy => continue,
                 Next::Empty => {
                     let next = state.core.next_time();
-                    let is_timekeeper = state.waiters.wait(id, waker, next);
-                    Asked::Wait(next.filter(|_| is_timekeeper))
+                    Asked::Wait(state.waiters.wait(id, waker, next, old_waker))
                 }
                 Next::Over => {
-                    state.waiters.leave(id);
+                    *old_waker = state.waiters.leave(id);
                     Asked::Over
                 }
                 Next::Taken(taken) => {
-                    state.waiters.leave(id);
+                    *old_waker = state.waiters.leave(id);
                     Asked::Got(taken)
                 }
             };
-            self.settle(state);
-            if let (Asked::Got(taken), Some(metrics)) = (&asked, &self.metrics) {
-                metrics.taken(taken.waited);
-            }
-            return asked;
         }
         Asked::Busy
     }
@@ -158,16 +158,9 @@ impl<K: Key> Shared<K> {
     /// Takes a key if there is one.
     pub(crate) fn try_take(&self) -> Option<Taken<K>> {
         loop {
-            let (mut state, now) = self.lock_at(false);
-            let next = state.core.take(now);
-            self.settle(state);
-            match next {
-                Next::Taken(taken) => {
-                    if let Some(metrics) = &self.metrics {
-                        metrics.taken(taken.waited);
-                    }
-                    return Some(taken);
-                }
+            let (mut settling, now) = self.settling(false);
+            match settling.state.core.take(now) {
+                Next::Taken(taken) => return Some(taken),
                 Next::Empty | Next::Over => return None,
                 Next::Busy => {}
             }
@@ -177,65 +170,49 @@ impl<K: Key> Shared<K> {
     /// Whoever asked does not want a key any more.
     pub(crate) fn leave(&self, id: &mut Option<WaiterId>) {
         if id.is_some() {
-            let mut state = self.lock();
-            state.waiters.leave(id);
-            self.settle(state);
+            let (mut settling, _) = self.settling(false);
+            settling.old_waker = settling.state.waiters.leave(id);
         }
     }
 
     /// Waits for the end. True if everything is done, false if the queue was shut down before.
     pub(crate) fn ask_drained(&self, id: &mut Option<WaiterId>, waker: &Waker) -> Option<bool> {
+        let mut old = None;
         let mut state = self.lock();
         let drained = match state.core.is_drained() {
             true => Some(true),
             false => state.core.is_shut_down().then_some(false),
         };
         match drained {
-            Some(_) => state.drainers.leave(id),
-            None => _ = state.drainers.wait(id, waker, None),
+            Some(_) => old = state.drainers.leave(id),
+            None => _ = state.drainers.wait(id, waker, None, &mut old),
         }
+        drop(state);
+        drop(old);
         drained
     }
 
     pub(crate) fn leave_drain(&self, id: &mut Option<WaiterId>) {
         if id.is_some() {
-            self.lock().drainers.leave(id);
+            let old = self.lock().drainers.leave(id);
+            drop(old);
         }
     }
 
     /// When it is that time of the core.
     pub(crate) fn instant(&self, time: Time) -> Instant {
-        let wait = Duration::from_micros(time.micros());
-        self.begun.checked_add(wait).unwrap_or(self.begun)
+        self.begun.checked_add(time.since_start()).unwrap_or(self.begun)
     }
 
     /// What time it is, for a look.
     pub(crate) fn now(&self) -> Time {
-        let passed = self.clock.now().saturating_duration_since(self.begun);
-        let seconds = passed.as_secs().saturating_mul(1_000_000);
-        Time::from_micros(seconds.saturating_add(u64::from(passed.subsec_micros())))
+        Time::from_duration(self.clock.now().saturating_duration_since(self.begun))
     }
 
-    /// Wakes whom a change concerns, when the lock is released.
-    fn settle(&self, mut state: MutexGuard<'_, State<K>>) {
-        let mut wake = Wake::default();
-        let State { core, waiters, drainers, published, .. } = &mut *state;
-        if core.is_over() {
-            waiters.call_all(&mut wake);
-            if core.is_drained() || core.is_shut_down() {
-                drainers.call_all(&mut wake);
-            }
-        } else {
-            waiters.call(core.len(), core.next_time(), &mut wake);
-            if core.is_shut_down() {
-                drainers.call_all(&mut wake);
-            }
-        }
-        if let Some(metrics) = &self.metrics {
-            metrics.publish(core, published);
-        }
-        drop(state);
-        wake.wake();
+    /// Takes the lock for a change.
+    fn settling(&self, timed: bool) -> (Settling<'_, K>, Time) {
+        let (state, now) = self.lock_at(timed);
+        (Settling { shared: self, state, wake: Wake::default(), gone: (None, Vec::new()), old_waker: None }, now)
     }
 
     /// Takes the lock, and the time: if it is wanted, if metrics want it, or if the core needs it. If not, it is zero.
@@ -255,8 +232,50 @@ impl<K: Key> Shared<K> {
         (state, now.unwrap_or_default())
     }
 
-    /// A panic while the lock was held can only have come from code of the user, and the core was whole when that was called.
+    /// A panic while the lock was held can only have come from code of the user, and the core is whole whenever that is called.
     fn lock(&self) -> MutexGuard<'_, State<K>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K> Drop for Shared<K> {
+    fn drop(&mut self) {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some(metrics) = &self.metrics {
+            metrics.retire(&mut state.published);
+        }
+    }
+}
+
+/// The lock, held for a change. At its end those are called whom the change concerns, also if code of the user has panicked.
+///
+/// Its parts go in this order: when the lock has been released, those are woken who were called, and what is not needed any
+/// more is dropped. Wakers and keys come from outside, and may do anything.
+struct Settling<'s, K: Key> {
+    shared: &'s Shared<K>,
+    state: MutexGuard<'s, State<K>>,
+    wake: Wake,
+    gone: (Option<K>, Vec<K>),
+    old_waker: Option<Waker>,
+}
+
+impl<K: Key> Drop for Settling<'_, K> {
+    fn drop(&mut self) {
+        let State { core, waiters, drainers, published, .. } = &mut *self.state;
+        if core.is_over() {
+            waiters.call_all(&mut self.wake);
+            if core.is_drained() || core.is_shut_down() {
+                drainers.call_all(&mut self.wake);
+            }
+        } else {
+            waiters.call(core.len(), core.next_time(), &mut self.wake);
+            if core.is_shut_down() {
+                drainers.call_all(&mut self.wake);
+            }
+        }
+        self.gone = core.take_gone();
+        if let Some(metrics) = &self.shared.metrics {
+            metrics.publish(core, published);
+        }
     }
 }

@@ -2,9 +2,14 @@
 //!
 //! The one that keeps the time is woken when a key is due; the others are only woken when there is a key for them. No task
 //! runs for the queue, and while nobody waits, nobody has to be woken.
+//!
+//! One that waits may be a future that nobody polls any more. So the next one that begins to wait is the deputy of the one that
+//! keeps the time: it wakes up by itself a little later, and if a key is still there, takes it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
+use std::time::Duration;
 
 use crate::core::time::Time;
 
@@ -19,7 +24,11 @@ pub(crate) struct Waiters {
     /// How many have been called to take a key and have not come yet.
     called: usize,
     timekeeper: Option<Timekeeper>,
+    deputy: Option<WaiterId>,
 }
+
+/// So much later than the one that keeps the time, its deputy wakes up.
+const SLACK: Duration = Duration::from_millis(100);
 
 struct Timekeeper {
     id: WaiterId,
@@ -27,60 +36,77 @@ struct Timekeeper {
     until: Option<Time>,
 }
 
-/// Whom to wake when the lock has been released.
+/// Whom to wake when the lock has been released, which is when this is dropped.
 #[derive(Default)]
-#[must_use]
 pub(crate) struct Wake {
     first: Option<Waker>,
-    others: Vec<Waker>,
+    others: VecDeque<Waker>,
 }
 
 impl Wake {
     fn push(&mut self, waker: Waker) {
         match self.first {
             None => self.first = Some(waker),
-            Some(_) => self.others.push(waker),
+            Some(_) => self.others.push_back(waker),
         }
     }
+}
 
-    pub(crate) fn wake(self) {
-        if let Some(waker) = self.first {
-            waker.wake();
+/// Wakes them. If one waker panics, the others are woken nevertheless.
+impl Drop for Wake {
+    fn drop(&mut self) {
+        while let Some(waker) = self.first.take().or_else(|| self.others.pop_front()) {
+            _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
         }
-        self.others.into_iter().for_each(Waker::wake);
     }
 }
 
 impl Waiters {
-    /// Begins to wait, or goes on. Answers with whether to keep the time, given when the next key is due.
-    pub(crate) fn wait(&mut self, id: &mut Option<WaiterId>, waker: &Waker, next: Option<Time>) -> bool {
+    /// Begins to wait, or goes on. Answers with when to ask again, if that is up to the waiter, given when the next key is due.
+    ///
+    /// A waker that is not needed any more goes to `old`, to be dropped when the lock is released.
+    pub(crate) fn wait(
+        &mut self,
+        id: &mut Option<WaiterId>,
+        waker: &Waker,
+        next: Option<Time>,
+        old: &mut Option<Waker>,
+    ) -> Option<Time> {
         if let Some(known) = id.and_then(|id| self.waiting.get_mut(&id)) {
-            known.clone_from(waker);
+            if !known.will_wake(waker) {
+                *old = Some(std::mem::replace(known, waker.clone()));
+            }
         } else {
-            self.leave(id);
+            let waker = waker.clone();
+            *old = self.leave(id);
             self.last += 1;
-            self.waiting.insert(self.last, waker.clone());
+            self.waiting.insert(self.last, waker);
             *id = Some(self.last);
         }
-        let Some(id) = *id else { return false };
-        match &mut self.timekeeper {
-            Some(timekeeper) if timekeeper.id != id => false,
-            timekeeper => {
-                *timekeeper = next.map(|next| Timekeeper { id, until: Some(next) });
-                next.is_some()
-            }
+        let id = (*id)?;
+        self.deputy = self.deputy.filter(|deputy| *deputy != id);
+        if self.timekeeper.as_ref().is_none_or(|timekeeper| timekeeper.id == id) {
+            self.timekeeper = next.map(|next| Timekeeper { id, until: Some(next) });
+            return next;
         }
+        let late = next.filter(|_| self.deputy.is_none())?.after(SLACK);
+        self.deputy = Some(id);
+        Some(late)
     }
 
-    /// Waits no longer, having got what it wanted or not.
-    pub(crate) fn leave(&mut self, id: &mut Option<WaiterId>) {
-        let Some(id) = id.take() else { return };
-        if self.waiting.remove(&id).is_none() {
+    /// Waits no longer, having got what it wanted or not. The waker is to be dropped when the lock is released.
+    #[must_use = "dropping a waker may be anything"]
+    pub(crate) fn leave(&mut self, id: &mut Option<WaiterId>) -> Option<Waker> {
+        let id = id.take()?;
+        let waker = self.waiting.remove(&id);
+        if waker.is_none() {
             self.called -= 1;
         }
         if self.timekeeper.as_ref().is_some_and(|timekeeper| timekeeper.id == id) {
             self.timekeeper = None;
         }
+        self.deputy = self.deputy.filter(|deputy| *deputy != id);
+        waker
     }
 
     /// Calls as many as there are keys for, and sees to it that somebody keeps the time if a key is due later.
@@ -89,13 +115,13 @@ impl Waiters {
             return;
         }
         while self.called < ready {
-            // The one that keeps the time is called last, because somebody else would have to be woken to do that.
+            // The one that keeps the time is called last, because somebody else would have to be woken to do that. Its deputy
+            // has a timer too, which would be for nothing.
             let keeper = self.timekeeper.as_ref().map(|timekeeper| timekeeper.id);
             let mut ids = self.waiting.keys().copied();
-            let Some(id) = ids.find(|id| Some(*id) != keeper).or(keeper.filter(|id| self.waiting.contains_key(id)))
-            else {
-                break;
-            };
+            let other = ids.find(|id| Some(*id) != keeper && Some(*id) != self.deputy);
+            let is_here = |id: &WaiterId| self.waiting.contains_key(id);
+            let Some(id) = other.or(self.deputy.filter(is_here)).or(keeper.filter(is_here)) else { break };
             if let Some(waker) = self.waiting.remove(&id) {
                 self.called += 1;
                 wake.push(waker);

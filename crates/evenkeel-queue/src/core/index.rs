@@ -21,6 +21,8 @@ pub(super) struct Found {
 
 /// How many slots are too many for one table.
 pub(super) const LARGE: usize = 1 << 16;
+/// Room for so many is kept in each table.
+const FEW: usize = 256;
 /// How many tables there are then.
 pub(super) const TABLES: usize = 1 << 10;
 
@@ -55,7 +57,7 @@ impl Index {
             found.remove();
         }
         // What a burst has left behind is given back, and not so soon that it would have to be asked for again.
-        if table.capacity() > 64 && table.len() < table.capacity() / 8 {
+        if table.capacity() > FEW && table.len() < table.capacity() / 8 {
             table.shrink_to(table.len() * 2, |found| spread(found.hash));
         }
     }

@@ -29,6 +29,17 @@ pub(crate) struct Entry<K> {
 }
 
 /// One of the facts about a key. Together with a time and a number they share a word of the entry.
+///
+/// | Dirty | Processing | Waiting | the key |
+/// |---|---|---|---|
+/// | | | | is idle: it has failures, and nothing else is known of it |
+/// | yes | | | is ready |
+/// | | yes | | is with a worker |
+/// | yes | yes | | is with a worker, and was added since |
+/// | any | any | yes | waits too, which a ready one does only by [`Pending::Keep`](crate::Pending::Keep) |
+///
+/// `BackOff` is about a key that waits because it has failed, or that does so no longer because it was added
+/// ([`Pending::Merge`](crate::Pending::Merge)). `Cut` comes with `BackOff`, and `Early` with `Processing`.
 #[derive(Clone, Copy)]
 pub(crate) enum Flag {
     /// It needs processing: it is in the order or, if it is being processed, will be when that ends.
@@ -79,14 +90,20 @@ impl<K> Entry<K> {
         self.word = self.word & !(MOST_FAILURES << FLAGS) | failures << FLAGS;
     }
 
-    /// When it has waited long enough; of an idle key, when its failures are forgotten; of a dirty one that does not wait and
-    /// was not held back, since when it has been so.
+    /// What that is depends on the key. The first of these that holds:
+    ///
+    /// - It waits: the deadline.
+    /// - It backs off, and was added meanwhile: when the back-off is over or, if it was cut short, when it was.
+    /// - It is dirty: since when, or [`Time::LAST`] if that is not known any more.
+    /// - It is idle: when its failures are forgotten.
+    ///
+    /// Otherwise it means nothing.
     pub(crate) fn time(&self) -> Time {
-        Time::from_micros(self.word >> TIME_SHIFT)
+        Time::from_ticks(self.word >> TIME_SHIFT)
     }
 
     pub(crate) fn set_time(&mut self, time: Time) {
-        self.word = self.word & ((1 << TIME_SHIFT) - 1) | time.micros() << TIME_SHIFT;
+        self.word = self.word & ((1 << TIME_SHIFT) - 1) | time.ticks_up() << TIME_SHIFT;
     }
 }
 
@@ -189,18 +206,18 @@ impl<K: Hash + Eq> Keys<K> {
         slot
     }
 
-    /// Forgets a key altogether.
-    pub(crate) fn remove(&mut self, slot: Slot) {
-        if let Some(key) = self.key(slot) {
-            self.index.remove(self.hasher.hash_one(key), slot);
-        }
+    /// Forgets a key altogether, and gives it back.
+    pub(crate) fn remove(&mut self, slot: Slot) -> Option<K> {
+        // Hashing is code of the user's, so it comes before all else.
+        let hash = self.key(slot).map(|key| self.hasher.hash_one(key))?;
+        self.index.remove(hash, slot);
         self.count -= 1;
         let number = slot >> PAGE_BITS;
         let place = slot & (PAGE as u32 - 1);
         let page = &mut self.pages[number as usize];
         let next = std::mem::replace(&mut page.free, place);
         let entry = page.entry_mut(place as usize);
-        entry.key = None;
+        let key = entry.key.take();
         entry.next = next;
         if usize::from(page.used) == PAGE {
             self.roomy.push(number);
@@ -214,6 +231,7 @@ impl<K: Hash + Eq> Keys<K> {
                 *spare = Page::new();
             }
         }
+        key
     }
 
     pub(crate) fn key(&self, slot: Slot) -> Option<&K> {

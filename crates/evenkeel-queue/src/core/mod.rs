@@ -3,7 +3,13 @@
 //! Whoever drives it says what time it is, never an earlier one than before, and hashes keys with the hasher it gave. What
 //! each call means for those who wait for keys is for the driver to see afterwards: [`Core::len`], [`Core::next_time`],
 //! [`Core::is_over`] and [`Core::is_drained`] cost nothing.
+//!
+//! Code of the user's is called when all is whole: how keys are hashed, compared and cloned, whose they are, and a storage. It
+//! may panic, and the worst that comes of it is that the key it was called for is not in the queue.
+//!
+//! A key is taken when it is handed out to a worker. While the worker has it, that is a run, which ends when it is finished.
 
+mod failures;
 mod index;
 pub(crate) mod keys;
 pub(crate) mod ready;
@@ -22,6 +28,7 @@ use std::time::Duration;
 
 use rapidhash::quality::RandomState;
 
+pub(crate) use self::failures::Failed;
 use self::keys::{Flag, Keys, NONE, Slot};
 use self::ready::{Ready, Rules, Ticket};
 use self::time::Time;
@@ -66,16 +73,7 @@ pub(crate) struct Taken<K> {
     pub(crate) waited: Duration,
 }
 
-/// What is known of a failure.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Failed {
-    /// How many there were in a row.
-    pub(crate) failures: u32,
-    /// When the back-off is over that goes on because this failure came too early to count.
-    pub(crate) until: Option<Time>,
-}
-
-/// The number of one hand-out among those that have not ended.
+/// The number of a run among those that have not ended.
 pub(crate) type Run = u32;
 
 /// What became of a call to [`Core::take`].
@@ -104,13 +102,15 @@ enum Phase {
 struct Again {
     since: Time,
     priority: i32,
+    /// Nobody has added it: its back-off ended meanwhile.
+    is_retry: bool,
 }
 
 /// How much is done for keys that have become due before others get a turn with the queue.
 const EFFORT: usize = 1024;
 
-/// Beside each finished key, so many are forgotten whose failures are too long ago.
-const EXPIRIES: usize = 2;
+/// The tenants of so many slots are kept even if there are no keys.
+const FEW_TENANTS: usize = 4096;
 
 pub(crate) struct Core<K> {
     keys: Keys<K>,
@@ -121,11 +121,15 @@ pub(crate) struct Core<K> {
     idle: Slot,
     /// Keys that have failures.
     failing: usize,
-    /// When each hand-out that has not ended began.
+    /// When each run that has not ended began.
     runs: Vec<Option<Time>>,
     free_runs: Vec<Run>,
     /// How many keys are ready in a storage of the user's.
     stored: usize,
+    /// Whose keys are, by slot, if tenants take turns.
+    tenants: Vec<u64>,
+    /// Keys that were removed and not dropped yet.
+    gone: Vec<K>,
     phase: Phase,
     settings: Settings<K>,
     adds: u64,
@@ -144,6 +148,8 @@ impl<K: Key> Core<K> {
             runs: Vec::new(),
             free_runs: Vec::new(),
             stored: 0,
+            tenants: Vec::new(),
+            gone: Vec::new(),
             phase: Phase::Running,
             settings,
             adds: 0,
@@ -196,12 +202,13 @@ impl<K: Key> Core<K> {
         self.failing
     }
 
-    /// When those hand-outs began that have not ended.
+    /// When those runs began that have not ended.
     pub(crate) fn runs(&self) -> impl Iterator<Item = Time> {
         self.runs.iter().filter_map(|begin| *begin)
     }
 
-    /// Since when the key that has been ready for longest has been dirty.
+    /// Since when the key that has been ready for longest has been dirty, as far as the fronts of the lines tell. Not known of
+    /// a storage of the user's.
     pub(crate) fn oldest(&self) -> Option<Time> {
         self.ready.oldest()
     }
@@ -252,16 +259,53 @@ impl<K: Key> Core<K> {
         self.phase == Phase::Draining { flush: true }
     }
 
-    /// Adds a key, unless it is dirty.
-    pub(crate) fn add(&mut self, hash: u64, key: K, priority: i32, now: Time) {
+    /// Adds a key, unless it is dirty. Answers with the key if it was known, for the driver to drop.
+    pub(crate) fn add(&mut self, hash: u64, key: K, priority: i32, now: Time) -> Option<K> {
         if !self.is_running() {
-            return;
+            return Some(key);
         }
-        self.advance(now);
-        let Some(slot) = self.keys.find(hash, &key) else {
-            let slot = self.keys.insert(hash, key);
-            return self.make_dirty(slot, priority, now);
-        };
+        match self.find(hash, &key) {
+            Ok(slot) => {
+                self.advance(now);
+                self.add_slot(slot, priority, now);
+                Some(key)
+            }
+            Err(tenant) => {
+                self.advance(now);
+                let slot = self.insert(hash, key, tenant);
+                self.make_dirty(slot, priority, now);
+                None
+            }
+        }
+    }
+
+    /// Adds a key when it is `time`; `back_off` if that is because it failed. Answers with the key if it was known.
+    pub(crate) fn add_at(
+        &mut self,
+        hash: u64,
+        key: K,
+        priority: i32,
+        time: Time,
+        back_off: bool,
+        now: Time,
+    ) -> Option<K> {
+        if !self.is_running() {
+            return Some(key);
+        }
+        match self.find(hash, &key) {
+            Ok(slot) => {
+                self.add_slot_at(slot, priority, time, back_off, now);
+                Some(key)
+            }
+            Err(tenant) => {
+                let slot = self.insert(hash, key, tenant);
+                self.add_slot_at(slot, priority, time, back_off, now);
+                None
+            }
+        }
+    }
+
+    fn add_slot(&mut self, slot: Slot, priority: i32, now: Time) {
         let entry = self.keys.entry(slot);
         if entry.has(Flag::Dirty) {
             return self.add_again(slot, priority, now);
@@ -279,20 +323,19 @@ impl<K: Key> Core<K> {
         self.make_dirty(slot, priority, now);
     }
 
-    /// Adds a key when it is `time`; `back_off` if that is because it failed.
-    pub(crate) fn add_at(&mut self, hash: u64, key: K, priority: i32, time: Time, back_off: bool, now: Time) {
+    /// The same as [`add_at`](Self::add_at) for a key that is known, such as one that a worker has.
+    pub(crate) fn add_slot_at(&mut self, slot: Slot, priority: i32, time: Time, back_off: bool, now: Time) {
         if !self.is_running() {
             return;
         }
         self.retries += 1;
-        if time <= now {
-            return self.add(hash, key, priority, now);
-        }
         self.advance(now);
-        let slot = match self.keys.find(hash, &key) {
-            Some(slot) => slot,
-            None => self.keys.insert(hash, key),
-        };
+        if time <= now {
+            return self.add_slot(slot, priority, now);
+        }
+        if back_off {
+            self.put_off_retry(slot);
+        }
         let entry = self.keys.entry_mut(slot);
         if entry.has(Flag::Waiting) {
             self.reserve(slot, priority, false, now);
@@ -334,18 +377,21 @@ impl<K: Key> Core<K> {
                 continue;
             }
             entry.clear(Flag::Dirty);
+            // Should the clone panic, the key is not in the queue, and can be added.
+            let Some(key) = self.keys.key(ticket.slot).cloned() else { continue };
+            let entry = self.keys.entry_mut(ticket.slot);
             entry.set(Flag::Processing);
             if entry.has(Flag::BackOff) {
-                if entry.has(Flag::Cut) || now < entry.time() {
+                let goes_on = !entry.has(Flag::Cut) && now < entry.time();
+                if entry.has(Flag::Cut) || goes_on {
                     entry.set(Flag::Early);
                 }
-                if !entry.has(Flag::Waiting) {
+                if !entry.has(Flag::Waiting) && !goes_on {
                     entry.clear(Flag::BackOff);
                     entry.clear(Flag::Cut);
                 }
             }
             let failures = entry.failures();
-            let Some(key) = self.keys.key(ticket.slot).cloned() else { continue };
             let run = self.free_runs.pop().unwrap_or_else(|| {
                 self.runs.push(None);
                 self.runs.len() as Run - 1
@@ -375,8 +421,10 @@ impl<K: Key> Core<K> {
         while let Some(slot) = self.waiting.pop_due(&mut self.keys, until, &mut effort) {
             let entry = self.keys.entry_mut(slot);
             entry.clear(Flag::Waiting);
-            if !entry.has(Flag::Cut) {
+            let is_retry = entry.has(Flag::BackOff) && !entry.has(Flag::Cut);
+            if is_retry {
                 entry.clear(Flag::BackOff);
+                entry.clear(Flag::Early);
             }
             let (is_dirty, since) = (entry.has(Flag::Dirty), entry.time().min(now));
             let priority = self.ready.reserved(slot);
@@ -386,31 +434,12 @@ impl<K: Key> Core<K> {
                 self.add_again(slot, priority, now);
             } else {
                 self.make_dirty(slot, priority, since);
+                if is_retry && let Some(again) = self.again.get_mut(&slot) {
+                    again.is_retry = true;
+                }
             }
         }
         self.waiting.next_time().is_some_and(|time| time <= until)
-    }
-
-    /// Counts a failure of a key.
-    ///
-    /// A failure does not count if the worker was given the key before the back-off for the last one was over: whoever added
-    /// the key meanwhile did not know of it, and it says nothing new.
-    pub(crate) fn fail(&mut self, hash: u64, key: &K, now: Time) -> Failed {
-        let known = self.keys.find(hash, key);
-        let slot = known.unwrap_or_else(|| self.keys.insert(hash, key.clone()));
-        if known.is_none() || self.is_idle(slot) {
-            self.recall(slot, now);
-            self.remember(slot, now);
-        }
-        let entry = self.keys.entry_mut(slot);
-        let is_early = entry.has(Flag::Processing) && entry.has(Flag::Early);
-        if !is_early {
-            let failures = entry.failures();
-            entry.set_failures(failures.saturating_add(1));
-            self.failing += usize::from(failures == 0);
-        }
-        let goes_on = is_early && entry.has(Flag::Waiting) && entry.has(Flag::BackOff) && !entry.has(Flag::Cut);
-        Failed { failures: entry.failures().max(1), until: Some(entry.time()).filter(|time| goes_on && *time > now) }
     }
 
     /// The worker is done with its key. Answers how long it had it.
@@ -422,54 +451,19 @@ impl<K: Key> Core<K> {
         let entry = self.keys.entry_mut(slot);
         entry.clear(Flag::Processing);
         entry.clear(Flag::Early);
+        let again = if entry.has(Flag::Dirty) { self.again.remove(&slot) } else { None };
         let begun = self.runs[run as usize].take();
         self.free_runs.push(run);
-        match self.again.remove(&slot) {
+        match again {
             Some(again) => {
                 self.ready.release(again.priority);
+                self.keys.entry_mut(slot).clear(Flag::Dirty);
                 self.push(slot, again.priority, again.since);
             }
             None => self.release(slot, now),
         }
-        for _ in 0..EXPIRIES {
-            if self.idle == NONE || self.keys.entry(self.idle).time() > now {
-                break;
-            }
-            let slot = self.idle;
-            self.recall(slot, now);
-            self.remove(slot);
-        }
+        self.expire(now);
         begun.map_or(Duration::ZERO, |begun| now.since(begun))
-    }
-
-    /// Failures of the key in a row.
-    pub(crate) fn failures(&self, hash: u64, key: &K, now: Time) -> u32 {
-        let slot = self.keys.find(hash, key);
-        let slot = slot.filter(|slot| !self.is_idle(*slot) || now < self.keys.entry(*slot).time());
-        slot.map_or(0, |slot| self.keys.entry(slot).failures())
-    }
-
-    /// The key has no failures any more. It goes on waiting if it does.
-    pub(crate) fn forget(&mut self, hash: u64, key: &K) {
-        if let Some(slot) = self.keys.find(hash, key) {
-            self.forget_slot(slot);
-        }
-    }
-
-    pub(crate) fn forget_slot(&mut self, slot: Slot) {
-        let entry = self.keys.entry_mut(slot);
-        self.failing -= usize::from(entry.failures() > 0);
-        entry.set_failures(0);
-        if entry.has(Flag::BackOff) && !entry.has(Flag::Waiting) {
-            entry.set_time(Time::LAST);
-        }
-        entry.clear(Flag::BackOff);
-        entry.clear(Flag::Cut);
-        entry.clear(Flag::Early);
-        if self.is_idle(slot) {
-            self.idle = self.keys.unlink(self.idle, slot);
-            self.remove(slot);
-        }
     }
 
     /// Ends it: nothing is added any more, what is ready is still handed out, what waits is not.
@@ -477,11 +471,14 @@ impl<K: Key> Core<K> {
         self.phase = Phase::ShutDown;
     }
 
-    /// Begins to end it, unless it has been ended; `flush` if what waits is to be handed out too.
+    /// Begins to end it, unless it has been ended; `flush` if what waits is to be handed out too. Of several who want different
+    /// things, the one holds that is over sooner.
     pub(crate) fn drain(&mut self, flush: bool) {
-        if self.phase == Phase::Running {
-            self.phase = Phase::Draining { flush };
-        }
+        self.phase = match self.phase {
+            Phase::Running => Phase::Draining { flush },
+            Phase::Draining { flush: flushes } => Phase::Draining { flush: flushes && flush },
+            Phase::ShutDown => Phase::ShutDown,
+        };
     }
 
     /// A dirty key was added.
@@ -492,6 +489,7 @@ impl<K: Key> Core<K> {
                 self.ready.hold(priority);
                 again.priority = priority;
             }
+            again.is_retry = false;
             return;
         }
         if let Some(storage) = &mut self.settings.storage {
@@ -506,26 +504,25 @@ impl<K: Key> Core<K> {
     /// Raises the priority of a key that is ready. It has been so since it became dirty, which its entry says unless something
     /// else was to be said there since; then it counts as added now.
     fn raise(&mut self, slot: Slot, priority: i32, now: Time) {
-        let tenant = self.tenant(slot);
         let entry = self.keys.entry(slot);
         let is_known = !entry.has(Flag::Waiting) && !entry.has(Flag::BackOff);
         let since = if is_known { entry.time().min(now) } else { now };
-        self.ready.raise(slot, priority, tenant, since);
+        self.ready.raise(slot, priority, self.tenant(slot), since);
     }
 
     fn make_dirty(&mut self, slot: Slot, priority: i32, since: Time) {
-        self.adds += 1;
         let entry = self.keys.entry_mut(slot);
-        entry.set(Flag::Dirty);
         if !entry.has(Flag::Waiting) && !entry.has(Flag::BackOff) {
             entry.set_time(since);
         }
         if entry.has(Flag::Processing) {
+            entry.set(Flag::Dirty);
             self.ready.hold(priority);
-            self.again.insert(slot, Again { since, priority });
+            self.again.insert(slot, Again { since, priority, is_retry: false });
         } else {
             self.push(slot, priority, since);
         }
+        self.adds += 1;
     }
 
     /// Remembers what priority a waiting key is to have. If it is ready meanwhile, it has that already: there is one priority
@@ -539,19 +536,21 @@ impl<K: Key> Core<K> {
         }
     }
 
+    /// Puts a key into the order. It is dirty when that is done: should a storage of the user's panic, the key is not in the
+    /// queue, and can be added.
     fn push(&mut self, slot: Slot, priority: i32, since: Time) {
         let is_waiting = self.keys.entry(slot).has(Flag::Waiting);
         let priority = if is_waiting { priority.max(self.ready.reserved(slot)) } else { priority };
-        if let Some(storage) = &mut self.settings.storage {
-            if let Some(key) = self.keys.key(slot) {
+        match &mut self.settings.storage {
+            None => self.ready.push(slot, priority, self.tenant(slot), since),
+            Some(storage) => {
+                let Some(key) = self.keys.key(slot) else { return };
+                storage.push(key, Ticket { slot, stamp: 0, since });
                 self.stored += 1;
                 self.ready.note(0);
-                storage.push(key, Ticket { slot, stamp: 0, since });
             }
-            return;
         }
-        let tenant = self.tenant(slot);
-        self.ready.push(slot, priority, tenant, since);
+        self.keys.entry_mut(slot).set(Flag::Dirty);
     }
 
     fn pop(&mut self, now: Time) -> Option<(Ticket, i32)> {
@@ -562,32 +561,32 @@ impl<K: Key> Core<K> {
         Some((ticket?, 0))
     }
 
+    /// Whose the key is.
     fn tenant(&self, slot: Slot) -> u64 {
-        match (&self.settings.tenant, self.keys.key(slot)) {
-            (Some(tenant), Some(key)) => tenant(key),
-            _ => 0,
-        }
+        self.tenants.get(slot as usize).copied().unwrap_or_default()
     }
 
-    /// A key that waits is given another time.
-    fn wait_less(&mut self, slot: Slot, time: Time, back_off: bool, now: Time) {
-        let entry = self.keys.entry_mut(slot);
-        let had = entry.time();
-        if back_off {
-            // The earlier of two back-offs is over when it is over; one that something else ends is cut short.
-            if time <= had {
-                entry.clear(Flag::Cut);
-            } else if !entry.has(Flag::BackOff) {
-                entry.set(Flag::Cut);
+    /// Asks the user whose a key is. That is done before anything is changed, once in the life of a key, and on behalf of
+    /// whoever adds it.
+    fn tenant_of(&self, key: &K) -> u64 {
+        self.settings.tenant.as_ref().map_or(0, |tenant| tenant(key))
+    }
+
+    /// The slot of a key or, if it has none, its tenant.
+    fn find(&self, hash: u64, key: &K) -> Result<Slot, u64> {
+        self.keys.find(hash, key).ok_or_else(|| self.tenant_of(key))
+    }
+
+    fn insert(&mut self, hash: u64, key: K, tenant: u64) -> Slot {
+        let slot = self.keys.insert(hash, key);
+        if self.settings.tenant.is_some() {
+            let at = slot as usize;
+            if self.tenants.len() <= at {
+                self.tenants.resize(at + 1, 0);
             }
-            entry.set(Flag::BackOff);
-        } else if time < had && entry.has(Flag::BackOff) {
-            entry.set(Flag::Cut);
+            self.tenants[at] = tenant;
         }
-        if time < had {
-            self.waiting.remove(&mut self.keys, slot);
-            self.waiting.insert(&mut self.keys, slot, time, now);
-        }
+        slot
     }
 
     /// Nobody has the key any more.
@@ -602,40 +601,23 @@ impl<K: Key> Core<K> {
         self.remember(slot, now);
     }
 
-    /// Puts a key that has nothing but failures among the idle.
-    fn remember(&mut self, slot: Slot, now: Time) {
-        let until = now.after(self.settings.memory);
-        let entry = self.keys.entry_mut(slot);
-        entry.clear(Flag::BackOff);
-        entry.clear(Flag::Cut);
-        entry.set_time(until);
-        self.idle = self.keys.link(self.idle, slot);
-    }
-
-    /// Takes a key from among the idle, if it is one. It may be that its failures should have been forgotten by now.
-    fn recall(&mut self, slot: Slot, now: Time) {
-        if !self.is_idle(slot) {
-            return;
-        }
-        self.idle = self.keys.unlink(self.idle, slot);
-        let entry = self.keys.entry_mut(slot);
-        if entry.time() <= now {
-            self.failing -= usize::from(entry.failures() > 0);
-            entry.set_failures(0);
-        }
-    }
-
-    /// Whether the key is among the idle: it is in a ring, and not in one of those that wait.
-    fn is_idle(&self, slot: Slot) -> bool {
-        let entry = self.keys.entry(slot);
-        entry.next().is_some() && !entry.has(Flag::Waiting)
-    }
-
     fn remove(&mut self, slot: Slot) {
-        self.failing -= usize::from(self.keys.entry(slot).failures() > 0);
-        self.keys.remove(slot);
+        let has_failed = self.keys.entry(slot).failures() > 0;
+        self.gone.extend(self.keys.remove(slot));
+        self.failing -= usize::from(has_failed);
         if self.keys.len() == 0 {
             self.ready.trim();
+            if self.tenants.capacity() > FEW_TENANTS {
+                self.tenants = Vec::new();
+            }
         }
+    }
+
+    /// The keys that are in the queue no longer, to be dropped when the lock is released: what their destructors do is up to
+    /// the user. There is hardly ever more than one.
+    pub(crate) fn take_gone(&mut self) -> (Option<K>, Vec<K>) {
+        let last = self.gone.pop();
+        let others = if self.gone.is_empty() { Vec::new() } else { std::mem::take(&mut self.gone) };
+        (last, others)
     }
 }

@@ -7,7 +7,6 @@ use std::env;
 use std::hash::BuildHasher;
 use std::num::NonZeroU32;
 use std::panic::{self, AssertUnwindSafe};
-use std::time::Duration;
 
 use rapidhash::quality::RandomState;
 
@@ -80,7 +79,7 @@ impl Both {
         let keys = some(&mut rng, &[3, 3, 8, 8, 40, 40, 40, 3_000]) as u32;
         let rules = Rules {
             share: choices.share.and_then(NonZeroU32::new),
-            ageing: choices.ageing.map(Duration::from_micros),
+            ageing: choices.ageing.map(Time::span),
             fair: choices.tenants.is_some(),
         };
         let hasher = RandomState::default();
@@ -90,14 +89,14 @@ impl Both {
             storage: None,
             tenant: choices.tenants.is_some().then(|| Box::new(move |key: &u32| u64::from(key % tenants)) as _),
             pending: choices.merge,
-            memory: Duration::from_micros(choices.memory),
+            memory: Time::span(choices.memory),
         };
         Both {
             core: Core::new(settings, hasher),
             model: Model::new(choices),
             hasher,
             workers: (0..rng.usize(1..6)).map(|_| None).collect(),
-            now: some(&mut rng, &[0, 0, 1_000_000, Time::LAST.micros() / 2]),
+            now: some(&mut rng, &[0, 0, 1_000_000, Time::LAST.ticks() / 2]),
             keys,
             priorities: some(&mut rng, &[0, 1, 2, 20]) as i32,
             is_frugal: rng.u8(..4) == 0,
@@ -112,7 +111,7 @@ impl Both {
             let about = self.now + self.rng.u64(10_000..10_000_000);
             for _ in 0..self.keys {
                 let (key, time) = (self.key(), about + self.rng.u64(..2_000) / 4);
-                self.add_key_at(key, 0, Time::from_micros(time), false);
+                self.add_key_at(key, 0, Time::from_ticks(time), false);
             }
         }
     }
@@ -137,7 +136,7 @@ impl Both {
 
     fn pass_time(&mut self, step: u64) {
         let rng = &mut self.rng;
-        let hour = 3_600_000_000;
+        let hour = 180_000_000;
         let passed = match rng.u32(..10_000) {
             0..4_000 => 0,
             4_000..8_500 => rng.u64(1..4),
@@ -150,7 +149,7 @@ impl Both {
         // Two moments that the core is not told of are one for it, and it could not tell who came first.
         let passed = if self.is_frugal { passed.max(1) } else { passed };
         let is_late = step > STEPS_OF_A_SEED * 9 / 10;
-        let last = Time::LAST.micros();
+        let last = Time::LAST.ticks();
         self.now = if is_late && rng.u16(..1_000) == 0 { last } else { (self.now + passed).min(last) };
     }
 
@@ -170,7 +169,7 @@ impl Both {
     }
 
     fn timed(&self) -> Time {
-        Time::from_micros(self.now)
+        Time::from_ticks(self.now)
     }
 
     /// The time, if the core wants to know it.
@@ -205,14 +204,14 @@ impl Both {
         };
         // Coarse times make for many keys at one moment.
         let time = if rng.u8(..3) == 0 { (self.now + wait) / 64 * 64 } else { self.now + wait };
-        Time::from_micros(time.max(self.now))
+        Time::from_ticks(time.max(self.now))
     }
 
     fn add_key_at(&mut self, key: u32, priority: i32, time: Time, back_off: bool) {
         self.advance_all();
         self.is_inexact |= time <= self.timed() && self.model.is_waiting(key);
         self.core.add_at(self.hash(key), key, priority, time, back_off, self.timed());
-        self.model.add_at(key, priority, time.micros(), back_off, self.now);
+        self.model.add_at(key, priority, time.ticks(), back_off, self.now);
     }
 
     fn fail(&mut self) {
@@ -222,7 +221,11 @@ impl Both {
         let times = if self.rng.u16(..2_000) == 0 { 5_000 } else { 1 };
         for _ in 0..times {
             let failed = self.core.fail(self.hash(key), &key, self.timed());
-            assert_eq!(failed.failures, self.model.fail(key, self.now), "failures of {key}");
+            assert_eq!(
+                (failed.failures, failed.until.map(Time::ticks)),
+                self.model.fail(key, self.now),
+                "failures of {key}"
+            );
         }
         if self.rng.u8(..5) > 0 {
             let (priority, time) = (self.priority(), self.later());
@@ -258,7 +261,7 @@ impl Both {
                         "key, priority, failures"
                     );
                     if !self.is_frugal {
-                        assert_eq!(taken.waited, Duration::from_micros(given.waited), "waited");
+                        assert_eq!(taken.waited, Time::span(given.waited), "waited");
                     }
                     self.workers[at] = Some(Held { key: taken.key, slot: taken.slot, run: taken.run });
                 }
@@ -283,7 +286,7 @@ impl Both {
 
     /// As many keys become due in the model as became due in the core: all that are, or some of very many.
     fn catch_up(&mut self, is_done: bool, is_all: bool, looks: bool) {
-        let until = if self.model.end == End::Flush { Time::LAST.micros() } else { self.now };
+        let until = if self.model.end == End::Flush { Time::LAST.ticks() } else { self.now };
         let before = self.model.waiting();
         let moved = before - self.core.waiting();
         self.model.make_due(moved, until, self.now);
@@ -306,7 +309,8 @@ impl Both {
             }
             5..7 => {
                 let failed = self.core.fail(self.hash(held.key), &held.key, self.timed());
-                assert_eq!(failed.failures, self.model.fail(held.key, self.now), "failures of {}", held.key);
+                let failed = (failed.failures, failed.until.map(Time::ticks));
+                assert_eq!(failed, self.model.fail(held.key, self.now), "failures of {}", held.key);
                 let (priority, time) = (self.priority(), self.later());
                 self.add_key_at(held.key, priority, time, true);
             }
@@ -317,7 +321,7 @@ impl Both {
         let took = self.core.finish(held.slot, held.run, now);
         let expected = self.model.finish(held.key, self.now);
         if !self.is_frugal {
-            assert_eq!(took, Duration::from_micros(expected), "how long it took");
+            assert_eq!(took, Time::span(expected), "how long it took");
         }
     }
 
@@ -330,7 +334,8 @@ impl Both {
             }
             1 => {
                 self.core.drain(false);
-                self.model.end = if is_running { End::Discard } else { self.model.end };
+                let goes_on = is_running || self.model.end == End::Flush;
+                self.model.end = if goes_on { End::Discard } else { self.model.end };
             }
             _ => {
                 self.core.drain(true);
@@ -353,7 +358,7 @@ impl Both {
         assert_eq!(core.is_over(), model.is_over(), "is over");
         assert_eq!(core.is_drained(), model.is_drained(), "is drained");
         if model.end == End::None {
-            let (next, first) = (core.next_time().map(Time::micros), model.first_time());
+            let (next, first) = (core.next_time().map(Time::ticks), model.first_time());
             self.is_inexact = first.is_some() && (self.is_inexact || model.waiting() > FEW);
             if self.is_inexact {
                 assert!(next.is_some_and(|next| Some(next) <= first), "{next:?} is after the first time, {first:?}");
@@ -383,10 +388,10 @@ impl Both {
         }
         assert_eq!(depths, model.depths(), "depth by priority");
         if !self.is_frugal {
-            let mut begins: Vec<_> = core.runs().map(Time::micros).collect();
+            let mut begins: Vec<_> = core.runs().map(Time::ticks).collect();
             begins.sort_unstable();
             assert_eq!(begins, model.begins(), "when runs began");
-            assert_eq!(core.oldest().map(Time::micros), model.oldest(), "since when the oldest is ready");
+            assert_eq!(core.oldest().map(Time::ticks), model.oldest(), "since when the oldest is ready");
         }
     }
 }

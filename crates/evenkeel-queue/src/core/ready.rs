@@ -210,7 +210,9 @@ impl Ready {
     /// Which priority is next.
     fn choose(&mut self, now: Time) -> Option<i32> {
         let first = self.best(now)?;
-        let oldest_below = self.fronts.iter().find(|(_, priority)| *priority != first);
+        // If each hand-out goes to the one that has waited longest, that may also be one of the highest priority.
+        let all_are_equal = self.rules.share.is_some_and(|share| share.get() == 1);
+        let oldest_below = self.fronts.iter().find(|(_, priority)| *priority != first || all_are_equal);
         let (Some((_, below)), Some(share)) = (oldest_below, self.rules.share) else {
             self.passed = 0;
             return Some(first.0);
@@ -227,10 +229,10 @@ impl Ready {
     fn best(&self, now: Time) -> Option<Reverse<i32>> {
         let mut filled = self.bands.iter().filter(|(_, band)| band.len > 0);
         let Some(ageing) = self.rules.ageing else { return filled.next().map(|(priority, _)| *priority) };
-        let step = ageing.as_micros().max(1);
+        let step = ageing.as_nanos().max(1);
         let mut best = None;
         for (priority, band) in filled {
-            let waited = now.since(band.front()?).as_micros();
+            let waited = now.since(band.front()?).as_nanos();
             let aged = i128::from(priority.0) + (waited / step) as i128;
             // The first of equals is the one that has waited less and matters more.
             if best.is_none_or(|(_, highest)| aged > highest) {

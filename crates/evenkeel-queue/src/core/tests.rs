@@ -20,8 +20,8 @@ fn driven_with(pending: Pending, rules: Rules) -> Driven {
     Driven { core: Core::new(settings, hasher), hasher }
 }
 
-fn at(micros: u64) -> Time {
-    Time::from_micros(micros)
+fn at(ticks: u64) -> Time {
+    Time::from_ticks(ticks)
 }
 
 impl Driven {
@@ -58,7 +58,7 @@ fn wq_015_finishing_a_key_that_is_gone_is_ignored() {
     let mut driven = driven();
     driven.add(1, 0);
     let taken = driven.take(0).unwrap();
-    assert_eq!(driven.core.finish(taken.slot, taken.run, at(5)), Duration::from_micros(5));
+    assert_eq!(driven.core.finish(taken.slot, taken.run, at(5)), Time::span(5));
     assert_eq!(driven.core.finish(taken.slot, taken.run, at(6)), Duration::ZERO);
     assert_eq!(driven.core.finish(12_345, 0, at(6)), Duration::ZERO, "and so is one that never was");
     assert_eq!(driven.core.processing(), 0);
@@ -95,7 +95,7 @@ fn dq_004_when_the_last_key_is_due_nothing_is_waited_for() {
 #[test]
 fn dq_004_the_next_time_is_that_of_the_first_key_and_never_later() {
     let mut driven = driven();
-    let times = [7, 64, 65, 4095, 4096, 4097, 262_143, 262_144, 1_000_000, 3_600_000_000, Time::LAST.micros()];
+    let times = [7, 64, 65, 4095, 4096, 4097, 262_143, 262_144, 1_000_000, 3_600_000_000, Time::LAST.ticks()];
     times.iter().rev().enumerate().for_each(|(key, time)| driven.add_at(key as u32, *time, 0));
     for (n, time) in times.into_iter().enumerate() {
         assert!(driven.core.next_time().is_some_and(|next| next <= at(time)));
@@ -142,7 +142,7 @@ fn dq_010_times_of_all_sizes_come_in_order() {
     let mut now = 0;
     let mut taken = Vec::new();
     while driven.core.waiting() > 0 {
-        now = driven.core.next_time().unwrap().micros().max(now + 1 + random.u64(..1 << 20));
+        now = driven.core.next_time().unwrap().ticks().max(now + 1 + random.u64(..1 << 20));
         while let Some(run) = driven.take(now) {
             driven.core.finish(run.slot, run.run, at(now));
             taken.push(run.key);
@@ -156,7 +156,7 @@ fn dq_010_times_of_all_sizes_come_in_order() {
 fn wq_026_a_burst_leaves_nothing_behind() {
     let mut driven = driven();
     for _ in 0..3 {
-        (0..100_000).for_each(|key| driven.core.add(driven.hasher.hash_one(key), key, key as i32 % 5, at(0)));
+        (0..100_000).for_each(|key| _ = driven.core.add(driven.hasher.hash_one(key), key, key as i32 % 5, at(0)));
         assert_eq!(driven.take_all(0).len(), 100_000);
         assert_eq!((driven.core.keys.len(), driven.core.depth(), driven.core.processing()), (0, 0, 0));
     }
@@ -187,8 +187,10 @@ fn pq_003_every_key_is_in_the_band_of_its_priority_whatever_is_added() {
             let (key, priority) = (random.u32(..30), random.i32(-3..4));
             let hash = driven.hasher.hash_one(key);
             match random.u32(..6) {
-                0 => driven.core.add(hash, key, priority, at(now)),
-                1 | 2 => driven.core.add_at(hash, key, priority, at(now + random.u64(..200)), random.bool(), at(now)),
+                0 => _ = driven.core.add(hash, key, priority, at(now)),
+                1 | 2 => {
+                    _ = driven.core.add_at(hash, key, priority, at(now + random.u64(..200)), random.bool(), at(now))
+                }
                 3 => held.extend(driven.take(now)),
                 _ if held.len() > 3 => {
                     let taken = held.swap_remove(random.usize(..held.len()));

@@ -54,9 +54,9 @@ impl Waiting {
     /// Puts in a key until `time`, which is after `now`.
     pub(crate) fn insert<K: Hash + Eq>(&mut self, keys: &mut Keys<K>, slot: Slot, time: Time, now: Time) {
         if self.len == 0 {
-            self.reached = now.micros();
+            self.reached = now.ticks();
         }
-        let time = time.max(Time::from_micros(self.reached));
+        let time = time.max(Time::from_ticks(self.reached));
         keys.entry_mut(slot).set_time(time);
         if self.spreading == NONE {
             self.put(keys, slot);
@@ -106,7 +106,7 @@ impl Waiting {
                 self.not_before = None;
                 return None;
             };
-            if begin > now.micros() {
+            if begin > now.ticks() {
                 self.not_before = Some(self.first_time(keys, digit, ring, begin));
                 return None;
             }
@@ -129,9 +129,9 @@ impl Waiting {
     /// This does not change when the wheel moves on: as long as it has not come to a ring, the highest digit in which it
     /// differs from the times in that ring is the same.
     fn place(&self, time: Time) -> (usize, usize) {
-        let differs = (time.micros() ^ self.reached) | 1;
+        let differs = (time.ticks() ^ self.reached) | 1;
         let digit = (u64::BITS - 1 - differs.leading_zeros()) / DIGIT_BITS;
-        let ring = time.micros() >> (digit * DIGIT_BITS) & (RINGS as u64 - 1);
+        let ring = time.ticks() >> (digit * DIGIT_BITS) & (RINGS as u64 - 1);
         (digit as usize, ring as usize)
     }
 
@@ -171,7 +171,7 @@ impl Waiting {
             }
             first = first.min(keys.entry(slot).time());
         }
-        Time::from_micros(begin)
+        Time::from_ticks(begin)
     }
 }
 

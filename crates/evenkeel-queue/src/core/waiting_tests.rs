@@ -32,7 +32,7 @@ impl Both {
 
     /// Puts in a key, at another time if it is in there.
     fn insert(&mut self, slot: Slot, wait: u64) {
-        let time = (self.now + wait).min(Time::LAST.micros());
+        let time = (self.now + wait).min(Time::LAST.ticks());
         if time <= self.now {
             return;
         }
@@ -40,7 +40,7 @@ impl Both {
         self.number += 1;
         self.order.insert((time, self.number, slot));
         self.entries.insert(slot, (time, self.number));
-        self.wheel.insert(&mut self.keys, slot, Time::from_micros(time), Time::from_micros(self.now));
+        self.wheel.insert(&mut self.keys, slot, Time::from_ticks(time), Time::from_ticks(self.now));
     }
 
     fn remove(&mut self, slot: Slot) {
@@ -52,16 +52,16 @@ impl Both {
 
     /// Takes out what is due, as far as that goes with so much effort. True if that was all.
     fn pop(&mut self, mut effort: usize) -> bool {
-        while let Some(slot) = self.wheel.pop_due(&mut self.keys, Time::from_micros(self.now), &mut effort) {
+        while let Some(slot) = self.wheel.pop_due(&mut self.keys, Time::from_ticks(self.now), &mut effort) {
             let (time, number, first) = self.order.pop_first().expect("something is in the wheel");
-            assert_eq!((slot, self.keys.entry(slot).time().micros()), (first, time), "number {number} is next");
+            assert_eq!((slot, self.keys.entry(slot).time().ticks()), (first, time), "number {number} is next");
             assert!(time <= self.now, "it is due");
             self.entries.remove(&slot);
         }
         let is_all = effort > 0;
         if is_all {
             assert!(self.first().is_none_or(|time| time > self.now), "nothing else is due");
-            assert!(self.wheel.next_time().is_none_or(|time| time.micros() > self.now), "and the wheel knows");
+            assert!(self.wheel.next_time().is_none_or(|time| time.ticks() > self.now), "and the wheel knows");
         }
         is_all
     }
@@ -72,7 +72,7 @@ impl Both {
 
     fn compare(&self) {
         assert_eq!(self.wheel.len(), self.order.len());
-        let next = self.wheel.next_time().map(Time::micros);
+        let next = self.wheel.next_time().map(Time::ticks);
         assert_eq!(next.is_some(), self.first().is_some());
         assert!(next <= self.first(), "{next:?} is after the first, {:?}", self.first());
     }
@@ -121,12 +121,12 @@ proptest! {
             match step {
                 Step::Insert(slot, wait) => both.insert(slot, wait),
                 Step::Remove(slot) => both.remove(slot),
-                Step::Pass(span) => both.now = (both.now + span).min(Time::LAST.micros()),
+                Step::Pass(span) => both.now = (both.now + span).min(Time::LAST.ticks()),
                 Step::Pop(effort) => _ = both.pop(effort),
             }
             both.compare();
         }
-        both.now = Time::LAST.micros();
+        both.now = Time::LAST.ticks();
         while !both.pop(3) {
             both.compare();
         }
@@ -155,11 +155,11 @@ fn the_next_time_is_exact_when_few_wait_and_never_late_when_many_do() {
     (1..20).for_each(|slot| both.insert(slot, 1_000_000 + u64::from(slot)));
     both.now = 100;
     assert!(both.pop(usize::MAX));
-    assert_eq!(both.wheel.next_time().map(Time::micros), Some(1_000_001));
+    assert_eq!(both.wheel.next_time().map(Time::ticks), Some(1_000_001));
     (20..1_000).for_each(|slot| both.insert(slot, 1_000_000 + u64::from(slot)));
     // However often one looks when told to, it is a few times until the first one comes.
     for _ in 0..DIGITS {
-        let next = both.wheel.next_time().expect("there are keys").micros();
+        let next = both.wheel.next_time().expect("there are keys").ticks();
         assert!(both.first().is_some_and(|first| next <= first));
         both.now = next;
         both.pop(usize::MAX);

@@ -43,7 +43,7 @@ impl Exponential {
         Exponential { base, max, doublings }
     }
 
-    fn wait(&self, failures: u32) -> Duration {
+    pub(crate) fn wait(&self, failures: u32) -> Duration {
         let mut doublings = failures.saturating_sub(1);
         if doublings >= self.doublings {
             return self.max;

@@ -17,6 +17,8 @@ pub struct FastSlow {
 
 impl FastSlow {
     /// Waits `fast` after each of the first `fast_attempts` failures, and `slow` after each later one.
+    ///
+    /// A queue counts up to 4,095 failures in a row: with as many attempts or more, it never becomes slow.
     pub const fn new(fast: Duration, slow: Duration, fast_attempts: u32) -> Self {
         FastSlow { fast, slow, fast_attempts }
     }

@@ -26,12 +26,15 @@ pub use fast_slow::FastSlow;
 ///
 /// Called from any thread, and never under a lock of the queue. It must not block.
 pub trait RateLimiter<K: ?Sized>: Send + Sync + 'static {
-    /// How long `key` waits after it has failed for the `failures`-th time in a row; the first time is 1.
+    /// How long `key` waits after it has failed for the `failures`-th time in a row; the first time is 1, and a queue
+    /// counts up to 4,095.
     ///
     /// Asked once for each failure that counts, at the time `now`. Time does not go back, but of several threads that ask
     /// at once the one that read the clock first may come last.
     ///
-    /// [`Duration::MAX`] means never.
+    /// [`Duration::MAX`] means never. A queue takes any wait for that which would end when it is 44 years old.
+    ///
+    /// If this panics, so does whoever reported the failure, and the key waits as in a queue without a limiter of its own.
     fn when(&self, key: &K, failures: u32, now: Instant) -> Duration;
 
     /// `key` has succeeded. For limiters that remember keys by themselves.

@@ -176,14 +176,37 @@ async fn dq_007_a_key_is_there_after_its_delay_and_not_before() {
 async fn dq_007_no_delay_is_ever_cut_short_not_even_by_less_than_a_tick() {
     let clock = HandClock::new();
     let queue = WorkQueue::builder().clock(clock.clone()).build();
-    clock.step(Duration::from_nanos(1_900));
+    clock.step(Duration::from_nanos(19_900));
     queue.add_after("a", Duration::from_nanos(500));
-    assert_eq!(queue.len(), 0);
     clock.step(Duration::from_nanos(499));
-    assert_eq!(queue.len(), 1, "at the next microsecond");
+    assert_eq!(queue.len(), 0);
+    clock.step(Duration::from_nanos(1));
+    assert_eq!(queue.len(), 0);
+    clock.step(Duration::from_micros(20));
+    assert_eq!(queue.len(), 1, "at the next tick");
     queue.add_after("never", Duration::MAX);
     clock.step(secs(365 * 24 * 3600));
     assert_eq!(take_all(&queue), ["a"]);
+}
+
+#[test]
+fn dq_007_delays_and_failures_hold_in_a_queue_that_is_decades_old() {
+    let clock = HandClock::new();
+    let queue = WorkQueue::builder().clock(clock.clone()).build();
+    queue.add_after("never", Duration::MAX);
+    clock.step(secs(3600 * 24 * 365 * 44));
+    queue.add_after("later", secs(60));
+    assert_eq!(queue.len(), 0);
+    clock.step(secs(60));
+    for _ in 0..10 {
+        while queue.is_empty() {
+            clock.step(secs(1));
+        }
+        let item = queue.try_next().unwrap();
+        assert_eq!(*item.key(), "later");
+        item.retry("broken");
+    }
+    assert_eq!(queue.failures(&"later"), 10);
 }
 
 #[tokio::test(start_paused = true)]

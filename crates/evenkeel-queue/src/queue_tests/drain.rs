@@ -238,3 +238,18 @@ async fn shut_down_discards_what_a_drain_was_to_flush() {
     assert_eq!(drain.await.unwrap(), Ok(()), "there is nothing left to wait for");
     assert!(queue.next().await.is_none());
 }
+
+#[tokio::test(start_paused = true)]
+async fn of_two_drains_the_one_that_discards_wins() {
+    for second_discards in [true, false] {
+        let queue = WorkQueue::<&str>::new();
+        queue.add_after("later", secs(60));
+        let (first, second) =
+            if second_discards { (Delayed::Flush, Delayed::Discard) } else { (Delayed::Discard, Delayed::Flush) };
+        let first = spawn(queue.drain(first));
+        settle().await;
+        assert_eq!(queue.drain(second).await, Ok(()));
+        assert_eq!(first.await.unwrap(), Ok(()));
+        assert!(queue.next().await.is_none());
+    }
+}

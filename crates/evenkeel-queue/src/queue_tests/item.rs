@@ -207,3 +207,16 @@ async fn an_item_knows_how_long_its_key_was_ready_if_the_queue_has_a_name() {
     assert_eq!(queue.try_next().unwrap().waited(), ms(5));
     assert_eq!((queue.stats().oldest_ready, queue.stats().longest_running), (None, None));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_is_requeued_comes_back_later_each_time_and_forgets_nothing() {
+    let queue = queue();
+    queue.add("a");
+    for wait in [10, 20, 40] {
+        queue.next().await.unwrap().requeue();
+        let since = Since::now();
+        queue.next().await.unwrap().retry_after(ms(0));
+        assert_eq!(since.ms(), wait);
+    }
+    assert_eq!(queue.failures(&"a"), 3);
+}

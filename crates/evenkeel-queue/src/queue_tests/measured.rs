@@ -294,7 +294,7 @@ async fn wm_009_after_the_end_unfinished_work_is_not_reported() {
     assert_eq!(seen.set(UNFINISHED_WORK, "name=wm-009"), 0.5);
     queue.shut_down();
     step(secs(10)).await;
-    assert_eq!(seen.set(UNFINISHED_WORK, "name=wm-009"), 0.0, "which is what a snapshot leaves behind");
+    assert_eq!(seen.set(UNFINISHED_WORK, "name=wm-009"), 0.0, "it is set to nothing");
     assert_eq!(clock.timers(), 2, "the one that had begun was the last");
     drop(item);
 }
@@ -422,4 +422,58 @@ async fn wm_003_a_recorder_that_comes_later_is_told_what_the_metrics_mean() {
     let told = recorder.snapshotter().snapshot().into_vec();
     assert!(!told.is_empty());
     assert!(told.iter().all(|(_, unit, description, _)| unit.is_some() && description.is_some()));
+}
+
+#[test]
+fn the_depth_goes_when_the_queue_goes() {
+    let recorder = DebuggingRecorder::new();
+    let mut seen = Seen::new(&recorder);
+    metrics::with_local_recorder(&recorder, || {
+        let queue = WorkQueue::rate_limited("gone");
+        (0..3).for_each(|key| queue.add(key));
+        queue.add_all([4, 5], Add::new().priority(LOW_PRIORITY));
+        queue.add_after(9, secs(60));
+        assert_eq!((seen.sum(DEPTH, "name=gone"), seen.sum(WAITING, "name=gone")), (3.0, 1.0));
+        assert_eq!(seen.sum(DEPTH, "name=gone,priority=-100"), 2.0);
+        drop(queue);
+    });
+    assert_eq!((seen.sum(DEPTH, "name=gone"), seen.sum(WAITING, "name=gone")), (0.0, 0.0));
+    assert_eq!(seen.sum(DEPTH, "name=gone,priority=-100"), 0.0);
+}
+
+#[test]
+fn wm_001_without_a_name_the_time_waited_is_zero() {
+    let clock = HandClock::new();
+    let queue = WorkQueue::builder().clock(clock.clone()).build();
+    clock.step(secs(3600));
+    queue.add("a");
+    queue.add_after("b", secs(60));
+    assert_eq!(queue.try_next().unwrap().waited(), Duration::ZERO);
+}
+
+/// A clock without timers, such as that of a runtime which was built without them. It counts how often it was asked for one.
+#[derive(Clone, Default)]
+struct NoTimers(Arc<AtomicUsize>);
+
+impl Clock for NoTimers {
+    fn now(&self) -> Instant {
+        TokioClock.now()
+    }
+
+    fn sleep_until(&self, _: Instant) -> Sleep {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        panic!("there are no timers");
+    }
+}
+
+#[tokio::test]
+async fn wm_008_where_there_are_no_timers_nobody_tries_twice() {
+    let clock = NoTimers::default();
+    let queue = WorkQueue::builder().name("no-timers").clock(clock.clone()).build();
+    for _ in 0..10 {
+        queue.add("a");
+        queue.next().await.unwrap().forget();
+        settle().await;
+    }
+    assert_eq!(clock.0.load(Ordering::SeqCst), 1);
 }

@@ -7,13 +7,14 @@ mod fair;
 mod item;
 mod measured;
 mod next;
+mod panics;
 mod priority;
 mod rate;
 mod threads;
 
 use std::collections::VecDeque;
 use std::fmt::Debug;
-use std::future::Future;
+use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

@@ -1,6 +1,7 @@
 //! Waiting for a key, and ceasing to wait.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::AtomicBool;
 
 use super::*;
 
@@ -243,7 +244,29 @@ async fn a_ready_key_goes_to_one_who_does_not_keep_the_time() {
     queue.add("now");
     assert_eq!((keeper_woken.times(), other_woken.times()), (0, 1));
     assert!(poll(&mut other).is_ready());
-    assert_eq!(clock.timers(), 1);
+    assert_eq!(clock.timers(), 2, "that of the one who keeps the time, and that of its deputy");
+}
+
+#[tokio::test(start_paused = true)]
+async fn somebody_else_takes_a_due_key_if_the_one_who_keeps_the_time_is_not_polled() {
+    let queue = WorkQueue::new();
+    queue.add_after("a", secs(1));
+    let mut kept = queue.next();
+    assert!(poll(&mut kept).is_pending());
+    let (since, item) = (Since::now(), queue.next().await.unwrap());
+    assert_eq!((*item.key(), since.ms()), ("a", 1100));
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_many_who_wait_one_keeps_the_time_and_one_is_its_deputy() {
+    let clock = CountingClock::default();
+    let queue = WorkQueue::builder().clock(clock.clone()).build();
+    queue.add_after("a", secs(1));
+    let mut waiting: Vec<_> = (0..5).map(|_| queue.next()).collect();
+    waiting.iter_mut().for_each(|next| assert!(poll(next).is_pending()));
+    assert_eq!(clock.timers(), 2);
+    queue.add("b");
+    assert!(poll(&mut waiting[2]).is_ready(), "one that has no timer");
 }
 
 #[tokio::test(start_paused = true)]
@@ -255,6 +278,8 @@ async fn exactly_as_many_due_keys_as_are_moved_at_once_leave_nobody_spinning() {
         for _ in 0..many {
             drop(queue.next().await);
         }
+        // The task is entitled to a few polls in a row again.
+        settle().await;
         let timers = clock.timers();
         let mut next = queue.next();
         assert!(poll(&mut next).is_pending());
@@ -290,4 +315,20 @@ async fn blocking_and_waiting_workers_share_a_queue() {
     keys.extend(blocking.join().unwrap());
     keys.sort_unstable();
     assert_eq!(keys, Vec::from_iter(0..500));
+}
+
+#[tokio::test]
+async fn a_worker_with_much_to_do_lets_others_have_their_turn() {
+    let queue = WorkQueue::new();
+    queue.add_all(0..10_000, crate::Add::new());
+    queue.shut_down();
+    let ran = Arc::new(AtomicBool::new(false));
+    let other = ran.clone();
+    tokio::spawn(async move { other.store(true, Ordering::SeqCst) });
+    let mut before = 0;
+    while let Some(item) = queue.next().await {
+        before += usize::from(!ran.load(Ordering::SeqCst));
+        item.forget();
+    }
+    assert!(before < 1_000, "{before} keys were handed out before the other task had a turn");
 }

@@ -394,3 +394,14 @@ async fn a_key_that_fails_comes_back_with_its_priority() {
     step(ms(1)).await;
     assert_eq!(take_with_priority(&queue), [("a", 4), ("b", 4), ("c", 4)]);
 }
+
+#[test]
+fn pq_003_with_a_share_of_one_the_key_that_has_waited_longest_is_next() {
+    let clock = HandClock::new();
+    let queue = WorkQueue::builder().share(share(1)).clock(clock.clone()).build();
+    for (key, priority) in [("first", -1), ("second", 5), ("third", -1), ("fourth", 0)] {
+        queue.add_with(key, at(priority));
+        clock.step(ms(1));
+    }
+    assert_eq!(take_all(&queue), ["first", "second", "third", "fourth"]);
+}

@@ -1,7 +1,7 @@
 //! Keys that fail, and how long they are kept away.
 
 use super::*;
-use crate::limiter::{Exponential, RateLimiter, default_controller_limiter};
+use crate::limiter::{Exponential, FastSlow, RateLimiter, default_controller_limiter};
 use crate::{Add, Item};
 
 const FIRST: u64 = 1;
@@ -256,6 +256,7 @@ async fn ask_32_an_unrelated_add_neither_counts_nor_moves_the_deadline() {
 async fn ask_32_with_merging_an_unrelated_add_does_not_count_either() {
     let queue = doubling().pending(Pending::Merge).build();
     failing_until(&queue, 64).await;
+    let since = Since::now();
     for _ in 0..20 {
         step(ms(2)).await;
         queue.add("a");
@@ -264,8 +265,8 @@ async fn ask_32_with_merging_an_unrelated_add_does_not_count_either() {
         item.retry("still not");
         assert_eq!(queue.failures(&"a"), 7);
     }
-    let (item, waited) = next(&queue).await;
-    assert_eq!(waited, 64, "the earlier wait is gone, and the last failure waits as long");
+    let (item, _) = next(&queue).await;
+    assert_eq!(since.ms(), 64, "the deadline of the failure that counted");
     item.retry("this one counts");
     assert_eq!(queue.failures(&"a"), 8);
 }
@@ -412,4 +413,101 @@ async fn ask_32_a_failure_that_does_not_count_takes_nothing_from_the_limiter() {
     assert_eq!((item.failures(), waited), (1, 1));
     item.retry("counts");
     assert_eq!(asked.0.load(Ordering::SeqCst), 2);
+}
+
+/// Waits for the next key, by hand. Answers how long that took.
+fn wait_for(queue: &WorkQueue<&'static str>, clock: &HandClock) -> Duration {
+    let mut waited = Duration::ZERO;
+    while queue.is_empty() {
+        clock.step(ms(1));
+        waited += ms(1);
+    }
+    waited
+}
+
+#[test]
+fn ask_32_a_key_that_is_added_once_while_it_fails_backs_off_more_and_more() {
+    for pending in [Pending::Keep, Pending::Merge] {
+        let clock = HandClock::new();
+        let queue = WorkQueue::builder().clock(clock.clone()).pending(pending).build();
+        queue.add("a");
+        let mut idle = Duration::ZERO;
+        for run in 0..20 {
+            idle += wait_for(&queue, &clock);
+            let item = queue.try_next().unwrap();
+            if run == 0 {
+                queue.add("a");
+            }
+            clock.step(ms(100));
+            item.retry("broken");
+        }
+        assert!(queue.failures(&"a") > 10, "{pending:?}: {} failures", queue.failures(&"a"));
+        assert!(idle > secs(100), "{pending:?}: {idle:?}");
+    }
+}
+
+#[test]
+fn ask_32_an_add_during_the_back_off_does_not_end_backing_off() {
+    for pending in [Pending::Keep, Pending::Merge] {
+        let clock = HandClock::new();
+        let queue = WorkQueue::builder().clock(clock.clone()).pending(pending).build();
+        queue.add("a");
+        queue.try_next().unwrap().retry("broken");
+        queue.add("a");
+        for _ in 0..20 {
+            wait_for(&queue, &clock);
+            let item = queue.try_next().unwrap();
+            clock.step(ms(100));
+            item.retry("broken");
+        }
+        assert!(queue.failures(&"a") > 10, "{pending:?}: {} failures", queue.failures(&"a"));
+    }
+}
+
+#[test]
+fn ask_32_each_failure_is_followed_by_a_wait_even_if_work_takes_longer_than_the_back_off() {
+    for pending in [Pending::Keep, Pending::Merge] {
+        let clock = HandClock::new();
+        let always = FastSlow::new(ms(5), ms(5), 1);
+        let queue = WorkQueue::builder().clock(clock.clone()).pending(pending).limiter(always).build();
+        queue.add("a");
+        queue.try_next().unwrap().retry("broken");
+        queue.add("a");
+        for run in 0..20 {
+            let waited = wait_for(&queue, &clock);
+            assert_eq!(waited, if run == 0 { ms(0) } else { ms(5) }, "{pending:?}, run {run}");
+            let item = queue.try_next().unwrap();
+            clock.step(ms(100));
+            item.retry("broken");
+        }
+        assert_eq!(queue.failures(&"a"), 21);
+    }
+}
+
+#[test]
+fn ask_32_what_is_added_while_a_key_fails_is_still_handed_out_at_once() {
+    let clock = HandClock::new();
+    let queue = WorkQueue::builder().clock(clock.clone()).build();
+    queue.add("a");
+    queue.try_next().unwrap().retry("broken");
+    queue.add("a");
+    let item = queue.try_next().unwrap();
+    clock.step(ms(100));
+    assert_eq!((queue.len(), queue.stats().depth), (0, 1), "its back-off is over");
+    queue.add("a");
+    item.retry("broken");
+    assert_eq!((queue.len(), queue.stats().waiting), (1, 1), "it was added, and it has failed");
+}
+
+#[test]
+fn ask_32_if_the_work_succeeds_a_retry_that_became_due_meanwhile_is_handed_out() {
+    let clock = HandClock::new();
+    let queue = WorkQueue::builder().clock(clock.clone()).build();
+    queue.add("a");
+    queue.try_next().unwrap().retry("broken");
+    queue.add("a");
+    let item = queue.try_next().unwrap();
+    clock.step(ms(100));
+    item.forget();
+    assert_eq!(queue.len(), 1);
 }

@@ -40,7 +40,7 @@ enum BackOff {
 #[derive(Clone, Copy, Debug)]
 struct Run {
     begun: u64,
-    /// It began before the back-off was over.
+    /// It began before the back-off was over, and that is not over yet.
     is_early: bool,
 }
 
@@ -74,6 +74,8 @@ pub(super) struct Model {
     passed: u32,
     /// Keys that were added while they are being processed: since when, with which priority.
     again: BTreeMap<u32, (u64, i32)>,
+    /// Those of them that were added by nobody: their back-off ended.
+    retries_due: BTreeSet<u32>,
     runs: BTreeMap<u32, Run>,
     waiting: BTreeMap<u32, Wait>,
     /// What waits by time, and then by when it began to wait.
@@ -99,6 +101,7 @@ impl Model {
             turns: BTreeMap::new(),
             passed: 0,
             again: BTreeMap::new(),
+            retries_due: BTreeSet::new(),
             runs: BTreeMap::new(),
             waiting: BTreeMap::new(),
             times: BTreeSet::new(),
@@ -208,6 +211,10 @@ impl Model {
         if time <= now {
             return self.add(key, priority, now);
         }
+        if back_off && self.retries_due.remove(&key) {
+            // The retry of an earlier failure is that of this one, and waits as long.
+            self.again.remove(&key);
+        }
         let known = self.back_offs.get(&key).copied();
         if let Some(wait) = self.waiting.get(&key).copied() {
             // One wait for a key, until the earlier of the two times, with the higher of the two priorities.
@@ -284,8 +291,15 @@ impl Model {
             assert!(time <= until, "key {key} became ready at {until}, which is before its time, {time}");
             let priority = self.waiting[&key].priority;
             self.stop_waiting(key);
-            if self.back_offs.get(&key) != Some(&BackOff::Cut) {
+            let is_retry = matches!(self.back_offs.get(&key), Some(BackOff::Until(_)));
+            if is_retry {
                 self.back_offs.remove(&key);
+                if let Some(run) = self.runs.get_mut(&key) {
+                    run.is_early = false;
+                    if !self.is_dirty(key) {
+                        self.retries_due.insert(key);
+                    }
+                }
             }
             if self.is_dirty(key) {
                 self.add_again(key, priority, now);
@@ -310,6 +324,7 @@ impl Model {
     /// A dirty key was added: the higher priority holds, and a key that gets a higher one goes to the end of that.
     fn add_again(&mut self, key: u32, priority: i32, now: u64) {
         if let Some((_, had)) = self.again.get_mut(&key) {
+            self.retries_due.remove(&key);
             *had = priority.max(*had);
         } else if self.priorities[&key] < priority {
             let (_, since) = self.pull(key);
@@ -377,7 +392,9 @@ impl Model {
         };
         let highest = fronts.iter().map(worth).max()?;
         let mut chosen = *fronts.iter().find(|front| worth(front) == highest)?;
-        let mut others: Vec<_> = fronts.iter().filter(|(priority, _)| *priority != chosen.0).collect();
+        // With a share of one, nobody is passed over, and each hand-out goes to the one that has waited longest.
+        let is_other = |priority: i32| priority != chosen.0 || self.choices.share == Some(1);
+        let mut others: Vec<_> = fronts.iter().filter(|(priority, _)| is_other(*priority)).collect();
         others.sort_by_key(|(_, front)| front.since);
         match (others.first(), self.choices.share) {
             (Some(passed_over), Some(share)) => {
@@ -404,26 +421,34 @@ impl Model {
             Some(BackOff::Cut) => true,
             Some(BackOff::Until(time)) => now < *time,
         };
-        // A back-off ends with a run that did not wait for it, unless the key goes on waiting.
-        if !self.is_waiting(key) {
+        // A back-off goes on if it is known when it is over.
+        let goes_on = matches!(self.back_offs.get(&key), Some(BackOff::Until(time)) if now < *time);
+        if !self.is_waiting(key) && !goes_on {
             self.back_offs.remove(&key);
         }
         self.runs.insert(key, Run { begun: now, is_early });
         Some(Given { key, priority, failures: self.failures(key), waited: now.saturating_sub(since) })
     }
 
-    /// A failure counts unless the run began before the back-off of the last failure was over.
-    pub(super) fn fail(&mut self, key: u32, now: u64) -> u32 {
+    /// A failure of a worker counts unless the back-off of the last one is not over; if that was cut short, unless the run began
+    /// before it was over. A failure that does not count changes nothing: the back-off goes on until it is over.
+    pub(super) fn fail(&mut self, key: u32, now: u64) -> (u32, Option<u64>) {
         let is_known = self.is_dirty(key) || self.is_waiting(key) || self.runs.contains_key(&key);
         if !is_known {
             self.recall(key, now);
             self.idle.push((key, self.expiry(now)));
         }
-        if !self.runs.get(&key).is_some_and(|run| run.is_early) {
+        let is_early = self.runs.get(&key).is_some_and(|run| run.is_early);
+        let until = match self.back_offs.get(&key) {
+            Some(BackOff::Until(time)) => Some(*time),
+            _ => None,
+        };
+        if !is_early || until.is_some_and(|until| until <= now) {
             let failures = self.failures.entry(key).or_default();
             *failures = (*failures + 1).min(4095);
+            return (*failures, None);
         }
-        self.failures(key).max(1)
+        (self.failures(key).max(1), until)
     }
 
     fn expiry(&self, now: u64) -> u64 {
@@ -442,6 +467,7 @@ impl Model {
     /// How long the run took.
     pub(super) fn finish(&mut self, key: u32, now: u64) -> u64 {
         let run = self.runs.remove(&key).expect("a worker has it");
+        self.retries_due.remove(&key);
         match self.again.remove(&key) {
             Some((since, priority)) => self.push(key, priority, since),
             None if self.is_waiting(key) => {}
@@ -452,7 +478,7 @@ impl Model {
                 }
             }
         }
-        for _ in 0..crate::core::EXPIRIES {
+        for _ in 0..crate::core::failures::EXPIRIES {
             match self.idle.first() {
                 Some((key, expiry)) if *expiry <= now => {
                     self.failures.remove(key);
