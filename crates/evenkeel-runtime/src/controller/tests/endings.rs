@@ -1,5 +1,7 @@
 //! How controllers end.
 
+use evenkeel_apiserver::{Rule, WatchAction};
+
 use super::*;
 
 /// How many tasks there are, when those of queues have noticed that there is nothing to measure any more.
@@ -89,20 +91,25 @@ async fn a_controller_that_is_dropped_ends_at_once_wherever_it_is() {
 #[tokio::test(start_paused = true)]
 async fn parked_keys_do_not_keep_a_controller_from_ending() {
     let server = server().await;
-    let client = server.client();
-    create(&client, "a").await;
+    let (client, log) = (server.client(), Log::new());
     let before = tasks().await;
-    let running =
-        start(controller(&client, "parked-end").owns::<Secret>().own_writes(secs(3600)), |parent, ctx| async move {
-            let written =
-                ctx.client().untracked().api::<Secret>().namespace("default").create(&child("c", &parent)).await;
-            let Ok(written) = written else { return Ok(Next::done()) };
-            // This is written by no means that the controller knows of, and then deleted before any cache can show it.
-            ctx.wrote(&written);
-            Ok(Next::requeue())
-        });
-    server.faults().add(evenkeel_apiserver::Rule::watch(evenkeel_apiserver::WatchAction::BookmarkOnly));
+    let running = start(controller(&client, "parked-end").owns::<Secret>().own_writes(secs(3600)), {
+        let log = log.clone();
+        move |parent, ctx| {
+            log.note("run");
+            async move {
+                let secrets = ctx.client().untracked().api::<Secret>().namespace("default");
+                // By other means than those that are noted, and so by hand.
+                ctx.wrote(&secrets.create(&child("c", &parent)).await?);
+                Ok(Next::requeue())
+            }
+        }
+    });
+    settle().await;
+    server.faults().add(Rule::watch(WatchAction::BookmarkOnly).resource("secrets"));
+    create(&client, "a").await;
     pass(secs(10)).await;
+    assert_eq!(log.len(), 1, "it is parked, because no cache shows the child");
     let ended = Instant::now();
     running.end().await.unwrap();
     assert!(ended.elapsed() < ms(100));
