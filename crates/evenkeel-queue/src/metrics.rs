@@ -21,6 +21,7 @@
 //! there is no runtime, [`WorkQueue::stats`](crate::WorkQueue::stats) tells.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -181,12 +182,16 @@ impl Metrics {
             default.get_or_insert_with(new).report(depth);
             return;
         }
-        if !depths.contains_key(&priority) {
-            depths.insert(priority, new());
-            *labels = LABELS.min(*labels + 1);
-        }
+        let known = match depths.entry(priority) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => {
+                let known = place.insert(new());
+                *labels = LABELS.min(*labels + 1);
+                known
+            }
+        };
         // A label that was given is never given to another.
-        if depths.get_mut(&priority).is_some_and(|known| known.report(depth)) {
+        if known.report(depth) {
             depths.remove(&priority);
         }
     }
