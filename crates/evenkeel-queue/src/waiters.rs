@@ -54,12 +54,18 @@ impl Wake {
 
 /// Wakes them. If one waker panics, the others are woken nevertheless.
 impl Drop for Wake {
+    #[inline]
     fn drop(&mut self) {
         if let Some(first) = self.first.take() {
-            for waker in std::iter::once(first).chain(std::mem::take(&mut self.others)) {
-                _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
-            }
+            wake(first, std::mem::take(&mut self.others));
         }
+    }
+}
+
+#[inline(never)]
+fn wake(first: Waker, others: Vec<Waker>) {
+    for waker in std::iter::once(first).chain(others) {
+        _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
     }
 }
 

@@ -580,6 +580,7 @@ impl<K: Key> Core<K> {
         None
     }
 
+    #[inline]
     fn remove(&mut self, slot: Slot) -> Option<K> {
         let has_failed = self.keys.entry(slot).failures() > 0;
         let key = self.keys.remove(slot);
@@ -595,6 +596,7 @@ impl<K: Key> Core<K> {
 
     /// The keys whose failures were forgotten, and that are in the queue no longer: to be dropped when the lock is released,
     /// because what their destructors do is up to the user.
+    #[inline]
     pub(crate) fn take_gone(&mut self) -> Vec<K> {
         std::mem::take(&mut self.gone)
     }
