@@ -170,7 +170,8 @@ impl<K: Key> Item<K> {
     fn finish(&mut self, timed: bool, last: impl FnOnce(&mut Core<K>, Time)) {
         self.is_finished = true;
         let (slot, run) = (self.slot, self.run);
-        let took = self.shared.change(timed, |core, now| {
+        // The key that the queue had is dropped without the lock.
+        let (took, _key) = self.shared.change(timed, |core, now| {
             last(core, now);
             core.finish(slot, run, now)
         });

@@ -107,8 +107,7 @@ impl<K: Key> Shared<K> {
     /// Does something to the core, and wakes those whom it concerns. If it is `timed`, the time is read even if the core does
     /// not need it.
     pub(crate) fn change<T>(&self, timed: bool, change: impl FnOnce(&mut Core<K>, Time) -> T) -> T {
-        let (mut settling, now) = self.settling(timed);
-        change(&mut settling.state.core, now)
+        self.settling(timed, |state, now| change(&mut state.core, now))
     }
 
     /// Counts a failure and asks the limiter, without the lock, how long to wait, unless that is known from the last failure.
@@ -134,23 +133,26 @@ impl<K: Key> Shared<K> {
     /// Asks for a key. Whoever has to wait keeps the number it is given, and gives it back when asking again.
     pub(crate) fn ask(&self, id: &mut Option<WaiterId>, waker: &Waker) -> Asked<K> {
         for _ in 0..BUSY_TURNS {
-            let (mut settling, now) = self.settling(false);
-            let Settling { state, old_waker, .. } = &mut settling;
-            return match state.core.take(now) {
-                Next::Busy => continue,
+            // Dropped when the lock has been released.
+            let mut old_waker = None;
+            let asked = self.settling(false, |state, now| match state.core.take(now) {
+                Next::Busy => Asked::Busy,
                 Next::Empty => {
                     let next = state.core.next_time();
-                    Asked::Wait(state.waiters.wait(id, waker, next, old_waker))
+                    Asked::Wait(state.waiters.wait(id, waker, next, &mut old_waker))
                 }
                 Next::Over => {
-                    *old_waker = state.waiters.leave(id);
+                    old_waker = state.waiters.leave(id);
                     Asked::Over
                 }
                 Next::Taken(taken) => {
-                    *old_waker = state.waiters.leave(id);
+                    old_waker = state.waiters.leave(id);
                     Asked::Got(taken)
                 }
-            };
+            });
+            if !matches!(asked, Asked::Busy) {
+                return asked;
+            }
         }
         Asked::Busy
     }
@@ -158,8 +160,7 @@ impl<K: Key> Shared<K> {
     /// Takes a key if there is one.
     pub(crate) fn try_take(&self) -> Option<Taken<K>> {
         loop {
-            let (mut settling, now) = self.settling(false);
-            match settling.state.core.take(now) {
+            match self.change(false, |core, now| core.take(now)) {
                 Next::Taken(taken) => return Some(taken),
                 Next::Empty | Next::Over => return None,
                 Next::Busy => {}
@@ -170,8 +171,7 @@ impl<K: Key> Shared<K> {
     /// Whoever asked does not want a key any more.
     pub(crate) fn leave(&self, id: &mut Option<WaiterId>) {
         if id.is_some() {
-            let (mut settling, _) = self.settling(false);
-            settling.old_waker = settling.state.waiters.leave(id);
+            drop(self.settling(false, |state, _| state.waiters.leave(id)));
         }
     }
 
@@ -209,10 +209,38 @@ impl<K: Key> Shared<K> {
         Time::from_duration(self.clock.now().saturating_duration_since(self.begun))
     }
 
-    /// Takes the lock for a change.
-    fn settling(&self, timed: bool) -> (Settling<'_, K>, Time) {
+    /// Takes the lock for a change, and at its end, calls whom it concerns.
+    fn settling<T>(&self, timed: bool, change: impl FnOnce(&mut State<K>, Time) -> T) -> T {
         let (state, now) = self.lock_at(timed);
-        (Settling { shared: self, state, wake: Wake::default(), gone: (None, Vec::new()), old_waker: None }, now)
+        let mut settling = Settling { shared: self, state: Some(state) };
+        change(settling.state.get_or_insert_with(|| self.lock()), now)
+    }
+
+    /// Wakes whom a change concerns, when the lock is released. Wakers and keys come from outside, and what they do when they
+    /// are woken or dropped may be anything.
+    fn settle(&self, state: MutexGuard<'_, State<K>>) {
+        let mut wake = Wake::default();
+        // Declared after those who are to be woken, and so released before, should reporting panic.
+        let mut state = state;
+        let State { core, waiters, drainers, published, .. } = &mut *state;
+        if core.is_over() {
+            waiters.call_all(&mut wake);
+            if core.is_drained() || core.is_shut_down() {
+                drainers.call_all(&mut wake);
+            }
+        } else {
+            waiters.call(core.len(), core.next_time(), &mut wake);
+            if core.is_shut_down() {
+                drainers.call_all(&mut wake);
+            }
+        }
+        if let Some(metrics) = &self.metrics {
+            metrics.publish(core, published);
+        }
+        let gone = core.take_gone();
+        drop(state);
+        drop(wake);
+        drop(gone);
     }
 
     /// Takes the lock, and the time: if it is wanted, if metrics want it, or if the core needs it. If not, it is zero.
@@ -247,35 +275,17 @@ impl<K> Drop for Shared<K> {
     }
 }
 
-/// The lock, held for a change. At its end those are called whom the change concerns, also if code of the user has panicked.
-///
-/// Its parts go in this order: when the lock has been released, those are woken who were called, and what is not needed any
-/// more is dropped. Wakers and keys come from outside, and may do anything.
+/// The lock, held for a change. What follows from the change is seen to at the end, also if code of the user has panicked.
 struct Settling<'s, K: Key> {
     shared: &'s Shared<K>,
-    state: MutexGuard<'s, State<K>>,
-    wake: Wake,
-    gone: (Option<K>, Vec<K>),
-    old_waker: Option<Waker>,
+    /// None at the end.
+    state: Option<MutexGuard<'s, State<K>>>,
 }
 
 impl<K: Key> Drop for Settling<'_, K> {
     fn drop(&mut self) {
-        let State { core, waiters, drainers, published, .. } = &mut *self.state;
-        if core.is_over() {
-            waiters.call_all(&mut self.wake);
-            if core.is_drained() || core.is_shut_down() {
-                drainers.call_all(&mut self.wake);
-            }
-        } else {
-            waiters.call(core.len(), core.next_time(), &mut self.wake);
-            if core.is_shut_down() {
-                drainers.call_all(&mut self.wake);
-            }
-        }
-        self.gone = core.take_gone();
-        if let Some(metrics) = &self.shared.metrics {
-            metrics.publish(core, published);
+        if let Some(state) = self.state.take() {
+            self.shared.settle(state);
         }
     }
 }

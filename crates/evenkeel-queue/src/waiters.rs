@@ -6,7 +6,7 @@
 //! One that waits may be a future that nobody polls any more. So the next one that begins to wait is the deputy of the one that
 //! keeps the time: it wakes up by itself a little later, and if a key is still there, takes it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 use std::time::Duration;
@@ -40,24 +40,32 @@ struct Timekeeper {
 #[derive(Default)]
 pub(crate) struct Wake {
     first: Option<Waker>,
-    others: VecDeque<Waker>,
+    others: Vec<Waker>,
 }
 
 impl Wake {
     fn push(&mut self, waker: Waker) {
         match self.first {
             None => self.first = Some(waker),
-            Some(_) => self.others.push_back(waker),
+            Some(_) => self.others.push(waker),
         }
     }
 }
 
 /// Wakes them. If one waker panics, the others are woken nevertheless.
 impl Drop for Wake {
+    #[inline]
     fn drop(&mut self) {
-        while let Some(waker) = self.first.take().or_else(|| self.others.pop_front()) {
-            _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+        if let Some(first) = self.first.take() {
+            wake(first, std::mem::take(&mut self.others));
         }
+    }
+}
+
+#[inline(never)]
+fn wake(first: Waker, others: Vec<Waker>) {
+    for waker in std::iter::once(first).chain(others) {
+        _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
     }
 }
 

@@ -85,7 +85,8 @@ impl<K: Key> Core<K> {
         entry.clear(Flag::Early);
         if self.is_idle(slot) {
             self.idle = self.keys.unlink(self.idle, slot);
-            self.remove(slot);
+            let key = self.remove(slot);
+            self.gone.extend(key);
         }
     }
 
@@ -159,7 +160,8 @@ impl<K: Key> Core<K> {
             }
             let slot = self.idle;
             self.recall(slot, now);
-            self.remove(slot);
+            let key = self.remove(slot);
+            self.gone.extend(key);
         }
     }
 }

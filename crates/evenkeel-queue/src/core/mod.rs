@@ -128,7 +128,7 @@ pub(crate) struct Core<K> {
     stored: usize,
     /// Whose keys are, by slot, if tenants take turns.
     tenants: Vec<u64>,
-    /// Keys that were removed and not dropped yet.
+    /// Keys that were forgotten and not dropped yet.
     gone: Vec<K>,
     phase: Phase,
     settings: Settings<K>,
@@ -442,11 +442,12 @@ impl<K: Key> Core<K> {
         self.waiting.next_time().is_some_and(|time| time <= until)
     }
 
-    /// The worker is done with its key. Answers how long it had it.
-    pub(crate) fn finish(&mut self, slot: Slot, run: Run, now: Time) -> Duration {
+    /// The worker is done with its key. Answers how long it had it, and with the key if that is in the queue no longer, for the
+    /// driver to drop.
+    pub(crate) fn finish(&mut self, slot: Slot, run: Run, now: Time) -> (Duration, Option<K>) {
         self.advance(now);
         if !self.keys.holds(slot) || !self.keys.entry(slot).has(Flag::Processing) {
-            return Duration::ZERO;
+            return (Duration::ZERO, None);
         }
         let entry = self.keys.entry_mut(slot);
         entry.clear(Flag::Processing);
@@ -454,16 +455,17 @@ impl<K: Key> Core<K> {
         let again = if entry.has(Flag::Dirty) { self.again.remove(&slot) } else { None };
         let begun = self.runs[run as usize].take();
         self.free_runs.push(run);
-        match again {
+        let key = match again {
             Some(again) => {
                 self.ready.release(again.priority);
                 self.keys.entry_mut(slot).clear(Flag::Dirty);
                 self.push(slot, again.priority, again.since);
+                None
             }
             None => self.release(slot, now),
-        }
+        };
         self.expire(now);
-        begun.map_or(Duration::ZERO, |begun| now.since(begun))
+        (begun.map_or(Duration::ZERO, |begun| now.since(begun)), key)
     }
 
     /// Ends it: nothing is added any more, what is ready is still handed out, what waits is not.
@@ -590,20 +592,22 @@ impl<K: Key> Core<K> {
     }
 
     /// Nobody has the key any more.
-    fn release(&mut self, slot: Slot, now: Time) {
+    fn release(&mut self, slot: Slot, now: Time) -> Option<K> {
         let entry = self.keys.entry_mut(slot);
         if entry.has(Flag::Waiting) {
-            return;
+            return None;
         }
         if entry.failures() == 0 {
             return self.remove(slot);
         }
         self.remember(slot, now);
+        None
     }
 
-    fn remove(&mut self, slot: Slot) {
+    #[inline]
+    fn remove(&mut self, slot: Slot) -> Option<K> {
         let has_failed = self.keys.entry(slot).failures() > 0;
-        self.gone.extend(self.keys.remove(slot));
+        let key = self.keys.remove(slot);
         self.failing -= usize::from(has_failed);
         if self.keys.len() == 0 {
             self.ready.trim();
@@ -611,13 +615,13 @@ impl<K: Key> Core<K> {
                 self.tenants = Vec::new();
             }
         }
+        key
     }
 
-    /// The keys that are in the queue no longer, to be dropped when the lock is released: what their destructors do is up to
-    /// the user. There is hardly ever more than one.
-    pub(crate) fn take_gone(&mut self) -> (Option<K>, Vec<K>) {
-        let last = self.gone.pop();
-        let others = if self.gone.is_empty() { Vec::new() } else { std::mem::take(&mut self.gone) };
-        (last, others)
+    /// The keys whose failures were forgotten, and that are in the queue no longer: to be dropped when the lock is released,
+    /// because what their destructors do is up to the user.
+    #[inline]
+    pub(crate) fn take_gone(&mut self) -> Vec<K> {
+        std::mem::take(&mut self.gone)
     }
 }

@@ -318,7 +318,7 @@ impl Both {
         }
         self.advance_all();
         let now = self.untimed();
-        let took = self.core.finish(held.slot, held.run, now);
+        let (took, _) = self.core.finish(held.slot, held.run, now);
         let expected = self.model.finish(held.key, self.now);
         if !self.is_frugal {
             assert_eq!(took, Time::span(expected), "how long it took");

@@ -58,9 +58,9 @@ fn wq_015_finishing_a_key_that_is_gone_is_ignored() {
     let mut driven = driven();
     driven.add(1, 0);
     let taken = driven.take(0).unwrap();
-    assert_eq!(driven.core.finish(taken.slot, taken.run, at(5)), Time::span(5));
-    assert_eq!(driven.core.finish(taken.slot, taken.run, at(6)), Duration::ZERO);
-    assert_eq!(driven.core.finish(12_345, 0, at(6)), Duration::ZERO, "and so is one that never was");
+    assert_eq!(driven.core.finish(taken.slot, taken.run, at(5)).0, Time::span(5));
+    assert_eq!(driven.core.finish(taken.slot, taken.run, at(6)), (Duration::ZERO, None));
+    assert_eq!(driven.core.finish(12_345, 0, at(6)), (Duration::ZERO, None), "and so is one that never was");
     assert_eq!(driven.core.processing(), 0);
 }
 

@@ -57,7 +57,7 @@ use std::fmt;
 use evenkeel_cache::{Event, Handler, HandlerOptions};
 use evenkeel_core::resource::StaticScope;
 use evenkeel_core::{Obj, ObjectKey, ResourceInfo};
-use evenkeel_queue::{Add, Key, LOW_PRIORITY, WorkQueue};
+use evenkeel_queue::{Add, Key, LOW_PRIORITY, WeakQueue, WorkQueue};
 use kube_core::Resource;
 
 pub use owners::Owners;
@@ -66,9 +66,9 @@ pub use owners::Owners;
 ///
 /// - It never waits: it takes the lock of the queue for as long as it takes to add a key.
 /// - Of an update that changes an object, it adds the keys of the old and of the new state; each key once.
-/// - It has a handle of the queue and none of the informer. A queue that is shutting down takes no keys: the handler goes on
-///   without effect, and does not keep [`drain`](WorkQueue::drain) waiting. Whoever is done with a queue shuts it down;
-///   as long as it runs, the handler fills it, whether anybody takes keys out or not.
+/// - It keeps neither the queue alive nor the informer. When all others who have the queue are gone, so that nobody could take
+///   keys out, the queue is gone, and the handler goes on without effect. So it does for a queue that is shutting down, which
+///   takes no keys; it does not keep [`drain`](WorkQueue::drain) waiting.
 ///
 /// It can stand behind a [`Filter`](evenkeel_cache::Filter):
 ///
@@ -85,7 +85,9 @@ pub use owners::Owners;
 /// # add_handler(web);
 /// ```
 pub struct Enqueue<Q: Key, M> {
-    queue: WorkQueue<Q>,
+    queue: WeakQueue<Q>,
+    /// What the queue is called, also when it is gone.
+    queue_name: Option<Box<str>>,
     keys: M,
     priority: i32,
     background: i32,
@@ -171,7 +173,8 @@ where
 impl<Q: Key, M> Enqueue<Q, M> {
     fn new(queue: &WorkQueue<Q>, keys: M) -> Self {
         Enqueue {
-            queue: queue.clone(),
+            queue: queue.downgrade(),
+            queue_name: queue.name().map(Box::from),
             keys,
             priority: 0,
             background: LOW_PRIORITY,
@@ -208,12 +211,19 @@ impl<Q: Key, M> Enqueue<Q, M> {
     }
 
     fn add<K>(&self, event: &Event<K>, keys: impl IntoIterator<Item = Q>) {
-        let priority = if is_background(event) { self.background } else { self.priority };
-        self.queue.add_all(keys, Add::new().priority(priority));
+        let Some(queue) = self.queue.upgrade() else { return };
+        let how = Add::new().priority(if is_background(event) { self.background } else { self.priority });
+        let mut keys = keys.into_iter();
+        // Mostly there is one, which needs no batch.
+        match (keys.next(), keys.next()) {
+            (Some(first), Some(second)) => queue.add_all([first, second].into_iter().chain(keys), how),
+            (Some(key), None) => queue.add_with(key, how),
+            (None, _) => {}
+        }
     }
 
     fn name(&self, what: fmt::Arguments<'_>) -> Cow<'_, str> {
-        match self.queue.name() {
+        match &self.queue_name {
             Some(queue) => format!("{what} in {queue}").into(),
             None => what.to_string().into(),
         }
@@ -321,7 +331,7 @@ impl<F> fmt::Debug for Mapped<F> {
 impl<Q: Key, M: fmt::Debug> fmt::Debug for Enqueue<Q, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Enqueue")
-            .field("queue", &self.queue)
+            .field("queue", &self.queue_name)
             .field("keys", &self.keys)
             .field("priority", &self.priority)
             .field("background_priority", &self.background)

@@ -335,3 +335,16 @@ fn one_handler_serves_objects_of_every_kind() {
     handler.handle(add(pod("b", 1)).cast::<Untyped>());
     assert_eq!(taken_keys(&queue), ["ns/a", "ns/b"]);
 }
+
+#[test]
+fn a_handler_does_not_keep_a_queue_alive_that_nobody_takes_from() {
+    let queue = WorkQueue::rate_limited("gone");
+    let weak = queue.downgrade();
+    let mut handler = enqueue_key(&queue);
+    handler.handle(add(pod("a", 1)));
+    assert_eq!(taken_keys(&queue), ["ns/a"]);
+    drop(queue);
+    assert!(weak.upgrade().is_none());
+    handler.handle(add(pod("b", 1)));
+    assert_eq!(Handler::<Pod>::name(&handler), "enqueue_key in gone");
+}
