@@ -421,8 +421,26 @@ async fn lc_003_a_question_is_answered_once_whatever_the_clocks_say() {
         sleep(secs(1)).await;
         asked += 2;
         assert_eq!(writes(&server).len(), asked, "the question, and one answer");
-        assert_ne!(read(&client).await.spec.renew_time.unwrap(), before);
+        let spec = read(&client).await.spec;
+        assert_ne!(spec.renew_time, Some(before));
+        assert!(spec.renew_time > spec.ping_time, "else the server would not take it for an answer");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn lc_002_a_candidate_that_comes_back_under_its_name_says_its_new_version() {
+    let server = server().await;
+    candidates(&server).await;
+    let client = server.client();
+    let old = LeaseCandidate::new(&client, "my-controller").identity("web-0").binary_version("1.3.9");
+    let old = tokio::spawn(async move { drop(old.run().await) });
+    sleep(secs(1)).await;
+    old.abort();
+    standing(&client);
+    sleep(secs(1)).await;
+    let spec = read(&client).await.spec;
+    assert_eq!((spec.binary_version.as_str(), spec.emulation_version.as_deref()), ("1.4.0", Some("1.3.0")));
+    assert_eq!(spec.lease_name, "my-controller");
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,7 +8,7 @@ use evenkeel_cache::source::ApiSource;
 use evenkeel_cache::{Event, SharedInformer};
 use evenkeel_client::{Api, Client, Error};
 use evenkeel_queue::WorkQueue;
-use jiff::Timestamp;
+use jiff::{Timestamp, ToSpan};
 use k8s_openapi::api::coordination::v1beta1::{LeaseCandidate as Candidate, LeaseCandidateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use tracing::debug;
@@ -44,7 +44,8 @@ const QUEUE: &str = "leasecandidate";
 /// # }
 /// ```
 ///
-/// Which question was answered is remembered by the question, and not by comparing the server's clock with ours.
+/// Which question was answered is remembered by the question, and not by comparing the server's clock with ours. An answer is
+/// dated later than its question, because the server does compare the two.
 pub struct LeaseCandidate {
     client: Client,
     namespace: String,
@@ -172,7 +173,13 @@ impl LeaseCandidate {
         match api.get(&self.name).await {
             Ok(found) => {
                 let mut candidate = Candidate::clone(&*found.typed()?);
-                candidate.spec.renew_time = now;
+                let LeaseCandidateSpec { lease_name, ping_time, .. } = candidate.spec;
+                // A server takes for an answer what is later than its question, by its own clock. Ours may be behind.
+                let after =
+                    ping_time.as_ref().and_then(|asked| asked.0.checked_add(1.microsecond()).ok()).map(MicroTime);
+                // Who was here before us under this name may have been of another version.
+                candidate.spec =
+                    LeaseCandidateSpec { lease_name, ping_time, renew_time: now.max(after), ..self.spec() };
                 candidate.metadata.managed_fields = None;
                 // Before the write, because the informer may tell of it before it returns. If it fails, it is tried again.
                 *answered.lock().unwrap_or_else(PoisonError::into_inner) = question(&candidate);

@@ -116,6 +116,10 @@ impl Keeper {
                         biased;
                         _ = &mut self.left, if !has_left => {
                             has_left = true;
+                            if let Some(lease) = &lease {
+                                // If the run was dropped before it took the lease, nobody else has said so.
+                                lease.end(Ending::Over);
+                            }
                             if let (Some(lease), None) = (&lease, &lost) {
                                 // The work knows the time as well as we do, and may have been faster.
                                 lost = lease.has_expired().then_some(LostReason::Expired);

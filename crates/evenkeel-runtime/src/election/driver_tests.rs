@@ -13,21 +13,21 @@ use super::*;
 
 /// A lock in memory.
 #[derive(Clone, Default)]
-struct FakeLock(Arc<Mutex<Fake>>);
+pub(super) struct FakeLock(Arc<Mutex<Fake>>);
 
 #[derive(Default)]
-struct Fake {
+pub(super) struct Fake {
     held: Option<Held>,
     version: u64,
     calls: Vec<(&'static str, Instant)>,
     /// How long the next calls take, and whether they fail then without effect.
     script: VecDeque<(Duration, bool)>,
     /// Every call fails.
-    down: bool,
+    pub(super) down: bool,
 }
 
 impl FakeLock {
-    fn state(&self) -> std::sync::MutexGuard<'_, Fake> {
+    pub(super) fn state(&self) -> std::sync::MutexGuard<'_, Fake> {
         self.0.lock().unwrap()
     }
 
@@ -35,7 +35,7 @@ impl FakeLock {
         self.state().held.clone().unwrap().record
     }
 
-    fn holder(&self) -> String {
+    pub(super) fn holder(&self) -> String {
         self.state().held.as_ref().map(|held| held.record.holder.clone()).unwrap_or_default()
     }
 
@@ -103,11 +103,11 @@ impl Lock for FakeLock {
     }
 }
 
-fn secs(seconds: u64) -> Duration {
+pub(super) fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-fn elector(lock: &FakeLock) -> LeaderElector {
+pub(super) fn elector(lock: &FakeLock) -> LeaderElector {
     LeaderElector::with_lock(lock.clone(), "test").identity("me")
 }
 
@@ -124,18 +124,18 @@ fn held_by(holder: &str) -> Record {
 
 /// Notes of what happened, and when, in seconds since the first note was made ready.
 #[derive(Clone)]
-struct Notes(Arc<Mutex<Vec<String>>>, Instant);
+pub(super) struct Notes(Arc<Mutex<Vec<String>>>, Instant);
 
 impl Notes {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Notes(Arc::default(), Instant::now())
     }
 
-    fn write(&self, what: impl Into<String>) {
+    pub(super) fn write(&self, what: impl Into<String>) {
         self.0.lock().unwrap().push(format!("{} {}", self.1.elapsed().as_secs_f64(), what.into()));
     }
 
-    fn read(&self) -> Vec<String> {
+    pub(super) fn read(&self) -> Vec<String> {
         self.0.lock().unwrap().clone()
     }
 }

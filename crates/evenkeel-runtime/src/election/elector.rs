@@ -1,13 +1,16 @@
 //! [`LeaderElector`]: one leader among many replicas.
 
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::panic::resume_unwind;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 use evenkeel_client::Client;
 use tokio::sync::{oneshot, watch};
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
 use super::config::{ConfigError, STOP_GRACE, Timing};
@@ -165,7 +168,7 @@ impl LeaderElector {
     }
 
     /// What this candidate calls itself. Must not be empty, and should be nobody else's: two that have one name never lead together,
-    /// but nobody can tell them apart.
+    /// but nobody can tell them apart. In a [coordinated](Self::coordinated) election they do: there it is the name that counts.
     #[must_use]
     pub fn identity(mut self, identity: impl Into<String>) -> Self {
         self.identity = identity.into();
@@ -312,6 +315,9 @@ impl LeaderElector {
     /// some [grace](Self::grace) for it. Dropping the future drops the work and gives the lease back in the background.
     ///
     /// Calls at the same time are served one after another.
+    ///
+    /// # Panics
+    /// If the work does, or a [`Lock`] of one's own.
     pub async fn run<W, F>(&self, work: W) -> Result<Ended<F::Output>, ElectionError>
     where
         W: FnOnce(Lease) -> F,
@@ -348,26 +354,28 @@ impl LeaderElector {
         // It ends by itself when `leave` is gone, which is after everything that is declared below.
         let keeper = tokio::spawn(keeper.keep());
         let Ok(lease) = led.await else {
+            over(keeper).await;
             return Ok(Ended { led: false, output: None });
         };
         let output = {
             let _term = Over(lease.clone());
-            let work = pin!(work(lease.clone()));
-            self.run_until_over(work, &lease).await
+            // The lease may have been lost while nobody has had the time to look at it.
+            match lease.is_valid() {
+                true => self.run_until_over(pin!(work(lease.clone())), &lease).await,
+                false => None,
+            }
         };
         drop(leave);
-        // Fails if the runtime is shutting down. Then the lease was not given back, and nobody is there to hear of it.
-        let lost = keeper.await.ok().flatten();
-        match lost {
+        match over(keeper).await {
             Some(why) => Err(ElectionError::Lost { lease: name, identity: self.identity.clone(), why }),
             None => Ok(Ended { led: true, output }),
         }
     }
 
-    /// Runs the work until it ends or its time is over.
+    /// Runs the work until it ends or its time is over. After that it is not polled once more, even if this process was stopped
+    /// meanwhile and something has woken it: somebody else may lead.
     async fn run_until_over<F: Future>(&self, mut work: std::pin::Pin<&mut F>, lease: &Lease) -> Option<F::Output> {
         let mut changes = lease.changes();
-        let mut has_keeper = true;
         loop {
             let state = changes.borrow_and_update().clone();
             let grace = self.timing.grace();
@@ -377,13 +385,29 @@ impl LeaderElector {
                 Some(Ending::Lost { at, why: LostReason::Taken { .. } }) => end.min(at + grace),
                 _ => end,
             };
+            let mut work_in_time = pin!(poll_fn(|context| match Instant::now() < end {
+                true => work.as_mut().poll(context).map(Some),
+                false => Poll::Ready(None),
+            }));
             tokio::select! {
                 biased;
-                output = &mut work => return Some(output),
+                output = &mut work_in_time => return output,
                 () = sleep_until(end) => return None,
-                changed = changes.changed(), if has_keeper => has_keeper = changed.is_ok(),
+                // There are changes for as long as there is the lease.
+                _ = changes.changed() => {}
             }
         }
+    }
+}
+
+/// Waits for the keeper of a lease. Says why it was lost, if it was.
+///
+/// The keeper is gone without a word if the runtime is shutting down: then the lease was not given back, and nobody is there to
+/// hear of it. If it panicked, which is to say that a lock did, so do we.
+async fn over(keeper: JoinHandle<Option<LostReason>>) -> Option<LostReason> {
+    match keeper.await {
+        Ok(lost) => lost,
+        Err(error) => error.try_into_panic().map_or(None, |panic| resume_unwind(panic)),
     }
 }
 

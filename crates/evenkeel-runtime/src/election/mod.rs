@@ -42,6 +42,8 @@ mod leadership;
 mod lock;
 pub mod metrics;
 #[cfg(test)]
+mod mishap_tests;
+#[cfg(test)]
 mod model_tests;
 mod record;
 

@@ -10,7 +10,7 @@ use k8s_openapi::api::{core, events};
 use k8s_openapi::jiff::Timestamp;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::error::TrySendError;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
@@ -231,7 +231,8 @@ impl EventBroadcaster {
 
     /// Ends it: from now on nothing is recorded, and nobody can listen. What is queued is delivered; each event that has not
     /// been written is tried once more, and not waited for. All of this has begun when the call returns; await what it returns
-    /// to know when it is done.
+    /// to know when it is done. If the server does not answer, that takes up to 30 seconds for every eight events, unless there is a
+    /// [deadline](Shutdown::within).
     pub fn shutdown(&self) -> Shutdown {
         self.shared.stop();
         Shutdown::new(&self.shared, "")
@@ -335,9 +336,13 @@ impl Shared {
 
     /// Ends all tasks, wherever they are.
     pub(crate) fn abort(&self) {
-        let mut state = self.state();
-        state.parked.clear();
-        for task in state.running.drain(..) {
+        let (parked, running) = {
+            let mut state = self.state();
+            (std::mem::take(&mut state.parked), std::mem::take(&mut state.running))
+        };
+        // What they hold may be anything, so they are dropped when the lock is gone.
+        drop(parked);
+        for task in running {
             task.abort();
         }
     }
@@ -383,7 +388,7 @@ impl State {
         if self.is_stopped {
             return None;
         }
-        let (sender, events) = mpsc::channel(queue.max(1));
+        let (sender, events) = mpsc::channel(queue.clamp(1, Semaphore::MAX_PERMITS));
         let (alive_sender, alive) = watch::channel(());
         let id = self.next_id;
         self.next_id += 1;

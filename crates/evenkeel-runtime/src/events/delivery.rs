@@ -87,7 +87,9 @@ impl<W> Delivery<W> {
             }
             Entry::Occupied(mut occupied) => {
                 let job = occupied.get_mut();
-                let place = if job.write.is_some() { &mut job.write } else { &mut job.next };
+                // What came while it was out goes before what comes now, also if it is to be tried again meanwhile.
+                let is_first = job.write.is_some() && job.next.is_none();
+                let place = if is_first { &mut job.write } else { &mut job.next };
                 *place = Some(match place.take() {
                     Some(earlier) => merge(earlier, write),
                     None => write,

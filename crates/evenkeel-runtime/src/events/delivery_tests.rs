@@ -106,3 +106,18 @@ async fn a_wait_without_end_is_none_that_panics() {
     assert_eq!(delivery.done(&id("a"), Verdict::Retry("1".into(), Duration::MAX), now), Outcome::Again);
     assert!(delivery.next_due().is_some());
 }
+
+#[tokio::test(start_paused = true)]
+async fn ev_009_what_comes_during_a_retry_does_not_overtake_what_came_before_it() {
+    let (mut delivery, now) = (Delivery::new(LIMITS), Instant::now());
+    push(&mut delivery, "a", "1");
+    take(&mut delivery, now);
+    push(&mut delivery, "a", "2");
+    assert_eq!(delivery.done(&id("a"), retry("1"), now), Outcome::Again);
+    push(&mut delivery, "a", "3");
+    assert_eq!(take(&mut delivery, now + TEN).as_deref(), Some(r#"["a"] 1"#));
+    assert_eq!(delivery.done(&id("a"), Verdict::Done, now + TEN), Outcome::Over);
+    assert_eq!(take(&mut delivery, now + TEN).as_deref(), Some(r#"["a"] 2+3"#), "the count never goes back");
+    assert_eq!(delivery.done(&id("a"), Verdict::Done, now + TEN), Outcome::Over);
+    assert!(delivery.is_empty());
+}

@@ -1,6 +1,7 @@
 //! The task of a sink: it takes occurrences from a queue, asks the [`Book`] what to write, and writes it.
 
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -118,7 +119,13 @@ impl<B: Book> Driver<B> {
     }
 
     fn observe(&mut self, queued: Queued) {
-        let observed = self.book.observe(&queued.occurrence);
+        // What is told apart by whom is up to functions of others.
+        let observed = catch_unwind(AssertUnwindSafe(|| self.book.observe(&queued.occurrence)));
+        let Ok(observed) = observed else {
+            metrics::failed(&queued.occurrence.reporter.controller, Failed::Refused, 1);
+            tracing::error!(event = %queued.occurrence, "a function of the options has panicked; the event is lost");
+            return;
+        };
         if observed.is_spam {
             metrics::dropped(&queued.occurrence.reporter.controller, Dropped::Spam);
             tracing::debug!(event = %queued.occurrence, "the event is one of too many, and only counted");

@@ -39,6 +39,9 @@ type GroupBy = dyn Fn(&Occurrence) -> (EventKey, String) + Send + Sync;
 type CombinedNote = dyn Fn(&Occurrence) -> String + Send + Sync;
 type SpamKey = dyn Fn(&Occurrence) -> EventKey + Send + Sync;
 
+/// As long as for ever, and short enough to be added to any time.
+const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 86_400);
+
 /// What a bucket of the spam filter holds, and how long a token takes to come back.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Spam {
@@ -87,7 +90,7 @@ impl SinkOptions {
 
     /// How long to wait between attempts: 10 seconds, or longer if the server asks for that.
     pub fn pause(mut self, pause: Duration) -> Self {
-        self.pause = pause;
+        self.pause = pause.min(FOR_EVER);
         self
     }
 
@@ -112,7 +115,7 @@ impl SinkOptions {
     }
 
     /// What shares a bucket of the spam filter, in place of [`Occurrence::spam_key`]. It is called by the task that writes, and
-    /// must not block it.
+    /// must not block it. If it panics, the event is lost.
     pub fn spam_key(mut self, key: impl Fn(&Occurrence) -> EventKey + Send + Sync + 'static) -> Self {
         self.spam_key = Some(Arc::new(key));
         self
@@ -154,14 +157,14 @@ impl SinkOptions {
     /// How often a series that goes on is written again, so that the server does not forget it: every 30 minutes. Of
     /// `events.k8s.io` only.
     pub fn refresh_every(mut self, period: Duration) -> Self {
-        self.refresh_every = period.max(Duration::from_secs(1));
+        self.refresh_every = period.clamp(Duration::from_secs(1), FOR_EVER);
         self
     }
 
     /// After how long a series of which nothing was heard is over, and the next event begins a new one: 6 minutes. Of
     /// `events.k8s.io` only.
     pub fn finish_after(mut self, silence: Duration) -> Self {
-        self.finish_after = silence.max(Duration::from_secs(1));
+        self.finish_after = silence.clamp(Duration::from_secs(1), FOR_EVER);
         self
     }
 

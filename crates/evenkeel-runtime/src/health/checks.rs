@@ -90,7 +90,9 @@ impl Checks {
 
     /// Removes a check. Answers whether it was there.
     pub fn remove(&self, name: &str) -> bool {
-        self.lock().remove(name).is_some()
+        // It is dropped when the lock is gone: what it holds may be anything.
+        let removed = self.lock().remove(name);
+        removed.is_some()
     }
 
     /// Asks one check. `None` if there is none of that name; where there are no checks at all, there is `ping`.

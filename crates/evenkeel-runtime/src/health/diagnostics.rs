@@ -52,7 +52,8 @@ impl Diagnostics {
     /// Adds something to look at. It takes the place of what had its name in its section.
     pub fn add(&self, source: Source) {
         let Source { section, name, look } = source;
-        self.lock().sections.entry(section).or_default().insert(name, look);
+        // What had its place is dropped when the lock is gone: it may hold anything.
+        let _replaced = self.lock().sections.entry(section).or_default().insert(name, look);
     }
 
     /// Removes something, and the handles of informers and queues that it holds. Answers whether it was there.

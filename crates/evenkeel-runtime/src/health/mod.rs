@@ -28,7 +28,8 @@
 //! - It listens on loopback unless told otherwise.
 //! - A check that hangs, panics or fails is that check's failure: the others are asked all the same, at the same time.
 //! - Checks can come and go while the server runs.
-//! - A connection is for one request and for 30 seconds, and there are at most 64 of them: nobody can hold the server up.
+//! - A connection is for one request and for 30 seconds, and there are at most 64 of them. One more takes the place of the oldest,
+//!   so whoever opens many and says nothing keeps nobody else from asking.
 //!
 //! # What is not promised
 //!

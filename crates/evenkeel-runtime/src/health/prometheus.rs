@@ -7,6 +7,7 @@ use metrics::Recorder;
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 
 use super::MetricsSource;
+use crate::election::metrics as election;
 use crate::events::metrics as events;
 
 /// controller-runtime's buckets for `controller_runtime_reconcile_time_seconds`.
@@ -89,6 +90,7 @@ impl Prometheus {
         cache::describe();
         queue::describe();
         events::describe();
+        election::describe();
         Ok(handle)
     }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::net::IpAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use bytes::Bytes;
 use http::uri::Authority;
@@ -95,7 +96,7 @@ impl Site {
         }
         if !unknown.is_empty() {
             let _ = writeln!(told, "warn: some health checks cannot be excluded: no matches for {unknown:?}");
-            tracing::warn!(path = place, ?unknown, "checks were to be excluded that there are not");
+            tracing::debug!(path = place, ?unknown, "checks were to be excluded that there are not");
         }
         let _ = writeln!(told, "{place} check {}", if passed { "passed" } else { "failed" });
         if passed && !verbose { (true, "ok".to_owned()) } else { (passed, told) }
@@ -107,7 +108,10 @@ impl Site {
 
     fn metrics(&self) -> Answer {
         match &self.metrics {
-            Some(metrics) => with_type(StatusCode::OK, PROMETHEUS, metrics.render()),
+            Some(metrics) => match catch_unwind(AssertUnwindSafe(|| metrics.render())) {
+                Ok(rendered) => with_type(StatusCode::OK, PROMETHEUS, rendered),
+                Err(_) => text(StatusCode::INTERNAL_SERVER_ERROR, "the source of metrics has panicked\n"),
+            },
             None => {
                 text(StatusCode::NOT_FOUND, "metrics are not served here: the server was given no source of metrics\n")
             }

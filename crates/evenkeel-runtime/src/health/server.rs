@@ -1,8 +1,10 @@
 //! [`HealthServer`]: the sockets.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,15 +15,16 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
-use tokio::task::{JoinHandle, JoinSet};
-use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+use tokio::task::{AbortHandle, JoinHandle, JoinSet};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 
 use super::respond::Site;
 use super::{Diagnostics, Health, MetricsSource};
 
 /// Where it listens unless told otherwise.
 const ADDRESS: &str = "127.0.0.1:8081";
-/// So many connections at once; more are closed.
+/// So many connections at once. One more takes the place of the oldest: those that ask get their answer soon, so the oldest is the one
+/// that is least likely to ask for anything.
 const CONNECTIONS: usize = 64;
 /// How long a client may take for the head of its request.
 const HEAD: Duration = Duration::from_secs(10);
@@ -34,6 +37,8 @@ const HEADERS: usize = 64;
 const DRAIN: Duration = Duration::from_secs(5);
 /// How long to wait before accepting again after the system has run out of something.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
+/// How often it is said that there are too many connections.
+const SAID: Duration = Duration::from_secs(60);
 /// How often sources of metrics do their upkeep.
 const UPKEEP: Duration = Duration::from_secs(5);
 
@@ -194,6 +199,8 @@ async fn listen(given: &str) -> Result<TcpListener, StartError> {
 /// Accepts until told to stop. It owns the tasks of all connections, so that ending it ends everything.
 async fn serve(listener: TcpListener, site: Arc<Site>, mut stopped: watch::Receiver<bool>) {
     let mut connections = JoinSet::new();
+    let mut open: VecDeque<AbortHandle> = VecDeque::new();
+    let mut said: Option<Instant> = None;
     let mut upkeep = interval(UPKEEP);
     upkeep.set_missed_tick_behavior(MissedTickBehavior::Skip);
     loop {
@@ -203,22 +210,32 @@ async fn serve(listener: TcpListener, site: Arc<Site>, mut stopped: watch::Recei
             Some(_) = connections.join_next() => {}
             _ = upkeep.tick(), if site.metrics.is_some() => {
                 if let Some(metrics) = &site.metrics {
-                    metrics.upkeep();
+                    // It is not ours. If it fails, those who ask about health are still answered.
+                    if catch_unwind(AssertUnwindSafe(|| metrics.upkeep())).is_err() {
+                        tracing::error!("the upkeep of a source of metrics has panicked");
+                    }
                 }
             }
             accepted = listener.accept() => match accepted {
-                Ok((_, peer)) if connections.len() >= CONNECTIONS => {
-                    tracing::warn!(%peer, limit = CONNECTIONS, "too many connections: closing a new one");
-                }
                 Ok((stream, peer)) => {
+                    open.retain(|connection| !connection.is_finished());
+                    if open.len() >= CONNECTIONS
+                        && let Some(oldest) = open.pop_front()
+                    {
+                        oldest.abort();
+                        if said.is_none_or(|said| said.elapsed() >= SAID) {
+                            said = Some(Instant::now());
+                            tracing::warn!(%peer, limit = CONNECTIONS, "too many connections: the oldest are closed");
+                        }
+                    }
                     let (site, stopped) = (Arc::clone(&site), stopped.clone());
-                    connections.spawn(async move {
+                    open.push_back(connections.spawn(async move {
                         match timeout(LIFE, connection(stream, site, stopped)).await {
                             Ok(Ok(())) => {}
                             Ok(Err(error)) => tracing::debug!(%peer, %error, "connection ended"),
                             Err(_) => tracing::debug!(%peer, "a request took too long; the connection was closed"),
                         }
-                    });
+                    }));
                 }
                 Err(error) => {
                     tracing::warn!(%error, "accepting a connection failed");

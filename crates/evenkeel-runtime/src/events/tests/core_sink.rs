@@ -211,3 +211,32 @@ async fn hc_19_counting_goes_on_behind_the_spam_filter() {
     recorder.flush().await;
     assert_eq!(sink.calls(), [("patch", 31)]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_function_of_the_options_that_panics_costs_one_event() {
+    let sink = FakeSink::default();
+    let options = SinkOptions::new().spam_key(|event| match &*event.reason {
+        "Bad" => panic!("the key of a bad event"),
+        _ => event.spam_key(),
+    });
+    let recorder = core_recorder(&sink, options);
+    warn(&recorder, "Bad", "n");
+    warn(&recorder, "Good", "n");
+    recorder.flush().await;
+    assert_eq!(sink.calls(), [("create", 1)]);
+    assert_eq!(sink.stored()[0]["reason"], "Good");
+}
+
+#[tokio::test(start_paused = true)]
+async fn times_and_queues_without_end_are_none_that_panic() {
+    let sink = FakeSink::failing(|_, number| (number == 0).then(|| unavailable(None)));
+    let options = SinkOptions::new().pause(Duration::MAX).queue(usize::MAX);
+    let recorder = core_recorder(&sink, options.refresh_every(Duration::MAX).finish_after(Duration::MAX));
+    warn(&recorder, "R", "n");
+    settle().await;
+    recorder.shutdown().await;
+    assert_eq!(sink.calls(), [("create", 1), ("create", 1)], "the end is not waited for");
+    let (recorder, mut events) = crate::events::fake::recorder(usize::MAX);
+    warn(&recorder, "R", "n");
+    assert_eq!(events.lines().len(), 1);
+}

@@ -46,7 +46,8 @@ async fn checks_that_hang_or_panic_fail_by_themselves() {
 #[tokio::test]
 async fn le_029_a_check_is_attached_by_a_name_that_can_be_asked_for() {
     let checks = Checks::default();
-    checks.add(Check::new("leaderElection", || Ok(()))).unwrap();
+    let check = crate::election::ElectionHealth::new(Duration::ZERO);
+    checks.add(Check::new(check.name(), move || Ok(check.check()?))).unwrap();
     let twice = checks.add(Check::new("leaderElection", || Ok(()))).unwrap_err();
     assert_eq!(twice, AddCheckError::Taken { name: "leaderElection".into() });
     for name in ["", "a/b", "a b", "a?b", "ä"] {

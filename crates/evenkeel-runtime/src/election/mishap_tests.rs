@@ -1,0 +1,96 @@
+//! Runs that are late, dropped or broken, in virtual time.
+
+use std::pin::Pin;
+use std::task::Poll;
+
+use tokio::time::sleep;
+
+use super::driver_tests::{FakeLock, Notes, elector, secs};
+use super::*;
+
+/// Polls once, and lets others run for a while.
+async fn begin<F: Future>(run: &mut Pin<Box<F>>) {
+    std::future::poll_fn(|context| {
+        assert!(run.as_mut().poll(context).is_pending());
+        Poll::Ready(())
+    })
+    .await;
+    for _ in 0..10 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_is_dropped_before_it_takes_the_lease_leaves_no_term_behind() {
+    let lock = FakeLock::default();
+    let check = ElectionHealth::new(secs(1));
+    let elector = elector(&lock).health(&check);
+    let mut run = Box::pin(elector.run(async |_| panic!("nobody works")));
+    begin(&mut run).await;
+    assert!(elector.handle().is_leader(), "the keeper leads, and the run has not looked yet");
+    drop(run);
+    sleep(secs(1)).await;
+    assert_eq!((lock.holder().as_str(), elector.handle().is_leader()), ("", false));
+    sleep(secs(60)).await;
+    assert_eq!(check.check(), Ok(()), "a term that nobody served is no term that goes on");
+}
+
+#[tokio::test(start_paused = true)]
+async fn inv_9_work_does_not_begin_on_a_lease_that_is_lost() {
+    let lock = FakeLock::default();
+    let elector = elector(&lock);
+    let mut run = Box::pin(elector.run(async |_| panic!("nobody works")));
+    begin(&mut run).await;
+    lock.state().down = true;
+    sleep(secs(20)).await;
+    let lost = run.await.unwrap_err();
+    assert!(matches!(lost, ElectionError::Lost { why: LostReason::Expired, .. }), "{lost}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn inv_9_work_is_not_polled_again_after_a_pause_that_was_too_long() {
+    let (lock, notes) = (FakeLock::default(), Notes::new());
+    let (wake, woken) = tokio::sync::oneshot::channel::<()>();
+    let run = tokio::spawn({
+        let (elector, notes) = (elector(&lock), notes.clone());
+        async move {
+            let work = async |_| {
+                notes.write("begins");
+                let _ = woken.await;
+                notes.write("goes on");
+            };
+            elector.run(work).await
+        }
+    });
+    sleep(secs(1)).await;
+    lock.state().down = true;
+    // What the work waits for is there, and then the process stands still for longer than others wait.
+    wake.send(()).unwrap();
+    tokio::time::advance(secs(20)).await;
+    assert!(run.await.unwrap().is_err());
+    assert_eq!(notes.read(), ["0 begins"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_panics_is_no_end_that_was_asked_for() {
+    struct Broken;
+    impl Lock for Broken {
+        fn get(&self) -> LockFuture<'_, Option<Held>> {
+            Box::pin(async { panic!("the lock is broken") })
+        }
+
+        fn create(&self, _: Record) -> LockFuture<'_, Held> {
+            unreachable!("nothing was read")
+        }
+
+        fn update(&self, _: Record, _: String) -> LockFuture<'_, Held> {
+            unreachable!("nothing was read")
+        }
+
+        fn describe(&self) -> String {
+            "ns/broken".into()
+        }
+    }
+    let run = tokio::spawn(async { LeaderElector::with_lock(Broken, "test").run(async |_| ()).await });
+    assert!(run.await.unwrap_err().is_panic());
+}
