@@ -28,3 +28,16 @@ fn random_uuid() -> String {
     let part = |from, to| text.get(from..to).unwrap_or_default();
     format!("{}-{}-{}-{}-{}", part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn co_027_a_candidate_without_a_name_is_called_after_its_host_and_never_like_another() {
+        let (one, other) = (default_identity(), default_identity());
+        let (host, uuid) = one.rsplit_once('_').unwrap();
+        assert_eq!((host, uuid.len(), &uuid[14..15]), (hostname().as_str(), 36, "4"));
+        assert_ne!(one, other);
+    }
+}

@@ -86,6 +86,19 @@ fn key_007_an_object_that_was_found_missing_is_added_by_the_key_that_is_known() 
 }
 
 #[test]
+fn co_015_a_mapper_can_tell_a_deletion_that_was_missed_from_one_that_was_seen() {
+    let (seen, unseen) = (deleted(pod("a", 2)), missed("a", Some(pod("a", 1))));
+    let is_missed = |event: &Event<Pod>| matches!(event, Event::Delete(Deleted::Missed { .. }));
+    assert_eq!((is_missed(&seen), is_missed(&unseen)), (false, true));
+    // Both are about the same key, and what was last known of the object can be asked what it was about.
+    let queue = Queue::new();
+    let mut handler = enqueue_with(&queue, |pod: &Obj<Pod>| [ObjectKey::namespaced("of", pod.key().name())]);
+    handler.handle(seen);
+    handler.handle(unseen);
+    assert_eq!(taken_keys(&queue), ["of/a"]);
+}
+
+#[test]
 fn co_012_the_owner_in_control_is_known_by_group_and_kind_in_any_version() {
     let queue = Queue::new();
     let mut handler = enqueue_owner::<ReplicaSet>(&queue);
