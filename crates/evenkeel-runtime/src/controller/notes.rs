@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use evenkeel_core::{Header, ObjectKey, ResourceInfo, ResourceVersion};
+use evenkeel_core::{Header, Obj, ObjectKey, ResourceInfo, ResourceVersion};
 
 use super::view::View;
 
@@ -35,8 +35,15 @@ impl Notes {
         self.0.views.iter().enumerate().filter(|(_, view)| view.is_about(info))
     }
 
-    /// An object of this kind was written, and this is what it has become.
-    pub(super) fn wrote(&self, info: &ResourceInfo, object: &Header) {
+    /// An object was written, and this is what it has become.
+    pub(super) fn wrote<T>(&self, object: &Obj<T>) {
+        self.wrote_version(object.resource(), object.header());
+        if is_gone(object) {
+            self.deleted(object.resource(), object.key(), object.uid());
+        }
+    }
+
+    fn wrote_version(&self, info: &ResourceInfo, object: &Header) {
         let version = object.version();
         if version.as_str().is_empty() {
             return;
@@ -80,6 +87,13 @@ impl Notes {
     pub(super) fn take(&self) -> Vec<Want> {
         std::mem::take(&mut self.wants())
     }
+}
+
+/// Whether an object that was answered to a write is there no more. A server takes an object away when its last finalizer goes
+/// while it is being deleted, and answers with the version that it had before: nothing but this tells that it has gone.
+fn is_gone<T>(object: &Obj<T>) -> bool {
+    let has_no_grace = || object.path("metadata.deletionGracePeriodSeconds").is_some_and(|grace| grace.json() == "0");
+    object.deletion_timestamp().is_some() && object.finalizers().len() == 0 && has_no_grace()
 }
 
 impl Want {

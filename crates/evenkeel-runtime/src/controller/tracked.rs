@@ -93,7 +93,7 @@ impl<K: 'static, S: Scope> TrackedApi<K, S> {
         self.call(self.api.delete_collection(params), |notes, objects: &Vec<Obj<K>>| {
             for object in objects {
                 match object.deletion_timestamp() {
-                    Some(_) => notes.wrote(object.resource(), object),
+                    Some(_) => notes.wrote(object),
                     None => notes.deleted(object.resource(), object.key(), object.uid()),
                 }
             }
@@ -133,7 +133,11 @@ impl<K: 'static, S: Addressable> TrackedApi<K, S> {
             None => ObjectKey::cluster(name),
         };
         self.call(self.api.delete(name), move |notes, deleted| match deleted {
-            Deleted::Terminating(object) => notes.wrote(&info, object),
+            // Of some kinds the answer is the object also if it is gone.
+            Deleted::Terminating(object) if object.deletion_timestamp().is_none() => {
+                notes.deleted(&info, &key, object.uid());
+            }
+            Deleted::Terminating(object) => notes.wrote(object),
             Deleted::Gone(status) => {
                 let uid = status.details.as_ref().map_or("", |details| &details.uid);
                 notes.deleted(&info, &key, uid);
@@ -155,7 +159,7 @@ impl<K: Object + 'static, S: Addressable> TrackedApi<K, S> {
 }
 
 fn wrote<T>(notes: &Notes, object: &Obj<T>) {
-    notes.wrote(object.resource(), object);
+    notes.wrote(object);
 }
 
 /// Reads are not noted, so they are those of [`Api`].

@@ -209,3 +209,36 @@ async fn ask_1_what_is_written_elsewhere_holds_nobody_up() {
     assert_eq!(log.len(), 2);
     running.end().await.unwrap();
 }
+
+/// When the last finalizer goes, a server answers with the version from before. (The one of these tests says the new one.)
+#[tokio::test(start_paused = true)]
+async fn ask_1_an_object_whose_last_finalizer_was_removed_is_not_seen_again() {
+    let server = server().await;
+    let (client, log) = (server.client(), Log::new());
+    let finalized: ConfigMap = value(json!({"metadata": {"name": "a", "finalizers": ["example.com/hold"]}}));
+    let configs = client.api::<ConfigMap>().namespace("default");
+    configs.create(&finalized).await.unwrap();
+    let running = start(controller(&client, "last-finalizer"), {
+        let log = log.clone();
+        move |object, ctx| {
+            log.note(if object.deletion_timestamp().is_some() { "goes" } else { "stays" });
+            async move {
+                if object.deletion_timestamp().is_none() {
+                    return Ok(Next::done());
+                }
+                let patch = evenkeel_client::Patch::merge(&json!({"metadata": {"finalizers": null}}));
+                let configs = ctx.client().untracked().api::<ConfigMap>().namespace("default");
+                let mut answer: Value = serde_json::from_slice(&configs.patch("a", &patch).await?.json())?;
+                answer["metadata"]["resourceVersion"] = object.resource_version().into();
+                ctx.wrote(&Obj::<ConfigMap>::from_json(object.resource(), answer.to_string())?);
+                Ok(Next::after(ms(100)))
+            }
+        }
+    });
+    settle().await;
+    lag(&server, "configmaps", [secs(0), secs(5)]);
+    configs.delete("a").await.unwrap();
+    pass(secs(20)).await;
+    assert_eq!(log.take(), ["stays", "goes"]);
+    running.end().await.unwrap();
+}
