@@ -269,11 +269,9 @@ impl Crew {
             self.attempt(context.clone()).instrument(span).await
         };
         self.metrics.took(begun.elapsed());
-        if self.settings.own_writes.is_some() {
-            let wants = context.notes().take();
-            if !wants.is_empty() {
-                self.parking.hold(item.key(), wants);
-            }
+        let wants = context.notes().close();
+        if self.settings.own_writes.is_some() && !wants.is_empty() {
+            self.parking.hold(item.key(), wants);
         }
         self.conclude(item, outcome);
     }

@@ -12,7 +12,8 @@ pub(super) struct Notes(Arc<Inner>);
 
 struct Inner {
     views: Arc<[View]>,
-    wants: Mutex<Vec<Want>>,
+    /// None when the reconcile has ended, and nobody will ask any more.
+    wants: Mutex<Option<Vec<Want>>>,
 }
 
 /// What must have come true before a cache shows what was written. Views are known by their places.
@@ -24,10 +25,10 @@ pub(super) enum Want {
 
 impl Notes {
     pub(super) fn new(views: &Arc<[View]>) -> Self {
-        Notes(Arc::new(Inner { views: Arc::clone(views), wants: Mutex::default() }))
+        Notes(Arc::new(Inner { views: Arc::clone(views), wants: Mutex::new(Some(Vec::new())) }))
     }
 
-    fn wants(&self) -> MutexGuard<'_, Vec<Want>> {
+    fn wants(&self) -> MutexGuard<'_, Option<Vec<Want>>> {
         self.0.wants.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -50,6 +51,7 @@ impl Notes {
         }
         for (view, _) in self.views(info).filter(|(_, view)| view.will_show(object)) {
             let mut wants = self.wants();
+            let Some(wants) = &mut *wants else { return };
             let known = wants.iter_mut().find_map(|want| match want {
                 Want::Version { view: known, version: newest } if *known == view => Some(newest),
                 _ => None,
@@ -80,12 +82,17 @@ impl Notes {
                 None if !uid.is_empty() => uid.to_owned(),
                 _ => continue,
             };
-            self.wants().push(Want::Gone { view: place, key: key.clone(), uid });
+            match &mut *self.wants() {
+                Some(wants) => wants.push(Want::Gone { view: place, key: key.clone(), uid }),
+                None => return,
+            }
         }
     }
 
-    pub(super) fn take(&self) -> Vec<Want> {
-        std::mem::take(&mut self.wants())
+    /// What was noted. From now on nothing is, so that a context which outlives its reconcile does not gather what nobody asks
+    /// for.
+    pub(super) fn close(&self) -> Vec<Want> {
+        self.wants().take().unwrap_or_default()
     }
 }
 
