@@ -1,6 +1,8 @@
 //! [`Run`]: a manager that runs.
 
 use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use evenkeel_cache::InformerFactory;
@@ -235,6 +237,14 @@ struct Ended {
     late: Vec<String>,
     /// If leadership was lost while something that was elected had not ended: what the election says of it.
     lost: Option<Option<BoxError>>,
+}
+
+/// Informers may have users who do not end with the manager, such as handlers; they end all the same.
+impl Drop for Run {
+    fn drop(&mut self) {
+        // The first step tells all of them to end. Nobody is left to wait for it.
+        let _ = pin!(self.informers.shutdown()).poll(&mut Context::from_waker(Waker::noop()));
+    }
 }
 
 /// Waits until leadership is lost. That it was won is noted meanwhile: then there is a lease to be given back.

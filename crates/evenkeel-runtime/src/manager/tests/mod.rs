@@ -319,6 +319,19 @@ async fn a_manager_that_is_dropped_leaves_nothing_running() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_manager_that_is_dropped_ends_informers_that_others_listen_to() {
+    let (server, log) = (server().await, Log::default());
+    let manager = full(&server, &log);
+    let secrets = manager.informers().of::<Secret>();
+    let running = start(manager);
+    pass(1).await;
+    assert!(secrets.has_synced() && !secrets.is_stopped());
+    running.ended.abort();
+    pass(1).await;
+    assert!(secrets.is_stopped());
+}
+
+#[tokio::test(start_paused = true)]
 async fn co_026_when_leadership_is_lost_while_everything_ends_nothing_that_was_elected_goes_on() {
     let (server, log) = (server().await, Log::default());
     let ballot = Ballot::new(&log);
