@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::election::{Term, Word};
 use super::error::{BoxError, ManagerError};
 use super::group::{Failed, Group, Task};
-use super::{Election, Later, Manager, Standby};
+use super::{Election, Later, Manager, Standby, Warm};
 
 /// What is there while a manager runs. When it is dropped, all of it ends.
 pub(super) struct Run {
@@ -87,7 +87,10 @@ impl Run {
         }
         for controller in controllers {
             match controller(&self.informers) {
-                Ok(standby) => self.waiting.push(standby),
+                Ok(Warm { readiness, lead }) => {
+                    self.always.begin(readiness);
+                    self.waiting.push(lead);
+                }
                 Err(error) => return error.into(),
             }
         }
@@ -164,8 +167,6 @@ impl Run {
 
     async fn wind_down(&mut self) -> Ended {
         let deadline = self.deadline();
-        // Controllers that stand by have nothing to finish.
-        self.waiting.clear();
         let (mut late, mut dropped) = (Vec::new(), Vec::new());
         let Run { always, elected, words, is_leading, .. } = self;
         let is_lost = tokio::select! {
@@ -176,6 +177,8 @@ impl Run {
                 late.extend(elected.end(deadline).await);
             } => false,
         };
+        // Controllers that stand by have nothing to finish. Whoever waited for them has ended.
+        self.waiting.clear();
         if is_lost {
             // Somebody else may lead now, so there is no grace any more for what was elected.
             dropped = self.elected.end(Some(Instant::now())).await;

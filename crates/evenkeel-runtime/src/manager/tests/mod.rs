@@ -404,3 +404,18 @@ async fn co_026_an_election_that_hangs_does_not_keep_a_manager_that_has_lost() {
     assert!(matches!(error, ManagerError::LeadershipLost { source: None }), "{error}");
     assert_eq!(begun.elapsed().as_secs(), 13);
 }
+
+/// Else it would be found out only when the others rely on it.
+#[tokio::test(start_paused = true)]
+async fn co_010_a_standby_that_does_not_get_what_it_needs_fails_before_it_is_elected() {
+    use evenkeel_apiserver::{Action, Rule};
+
+    let (server, log) = (server().await, Log::default());
+    server.faults().add(Rule::new(Action::Delay(Duration::from_secs(3600))).resource("configmaps"));
+    let begun = Instant::now();
+    let running = start(full(&server, &log).election(Ballot::new(&log)));
+    let error = running.ended.await.unwrap().unwrap_err();
+    assert!(matches!(&error, ManagerError::Task { task, .. } if task == "managed"), "{error}");
+    assert!(begun.elapsed() < Duration::from_secs(130));
+    assert_eq!(log.take(), ["+server", "+always", "+campaign", "-always", "-server"]);
+}
