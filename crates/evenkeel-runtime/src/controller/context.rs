@@ -121,7 +121,7 @@ impl Context {
 
     /// Notes that this object was written, by other means than [`client`](Self::client): it is what the server answered.
     pub fn wrote<T>(&self, object: &Obj<T>) {
-        self.run.notes.wrote(object.resource(), object);
+        self.run.notes.wrote(object);
     }
 
     /// Notes that this object was deleted, by other means than [`client`](Self::client), and is gone.

@@ -10,7 +10,8 @@ use tokio::sync::oneshot;
 /// Who waits until which object is gone from the store of one informer.
 ///
 /// The store is written before handlers are told. So whoever first says that it waits, and then looks into the store, misses
-/// nothing: what is not gone yet will be told.
+/// nothing: what is not gone yet will be told. But a handler may be behind, and what it is told may be about an object that
+/// was there before, under the same name. So whoever is told looks again.
 #[derive(Debug, Default)]
 pub(super) struct Departures(Mutex<Waiting>);
 
@@ -53,17 +54,22 @@ impl Departures {
 
     /// Waits until the object with this key is gone, or is another one. `is_there` looks into the store.
     pub(super) async fn gone(&self, key: &ObjectKey, uid: &str, is_there: impl Fn() -> bool) {
-        let (gone, told) = oneshot::channel();
-        let _entry = {
-            let mut waiting = self.lock();
-            let id = waiting.next;
-            waiting.next += 1;
-            waiting.by_key.entry(key.clone()).or_default().push(Waiter { id, uid: uid.to_owned(), gone });
-            Entry { departures: self, key, id }
-        };
-        if is_there() {
+        loop {
+            let (gone, told) = oneshot::channel();
+            let _entry = self.enter(key, uid, gone);
+            if !is_there() {
+                return;
+            }
             let _ = told.await;
         }
+    }
+
+    fn enter<'a>(&'a self, key: &'a ObjectKey, uid: &str, gone: oneshot::Sender<()>) -> Entry<'a> {
+        let mut waiting = self.lock();
+        let id = waiting.next;
+        waiting.next += 1;
+        waiting.by_key.entry(key.clone()).or_default().push(Waiter { id, uid: uid.to_owned(), gone });
+        Entry { departures: self, key, id }
     }
 }
 

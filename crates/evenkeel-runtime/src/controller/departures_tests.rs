@@ -38,15 +38,34 @@ fn whatever_says_that_the_object_is_gone_ends_the_wait() {
         Event::Update { old: pod("1"), new: pod("2") },
     ];
     for event in news {
-        let (departures, key) = (Departures::default(), key());
-        let mut gone = std::pin::pin!(departures.gone(&key, "1", || true));
+        let (departures, key, there) = (Departures::default(), key(), AtomicBool::new(true));
+        let mut gone = std::pin::pin!(departures.gone(&key, "1", || there.load(Ordering::Relaxed)));
         assert!(poll(gone.as_mut()).is_pending());
         departures.told(&Event::Update { old: pod("1"), new: pod("1") });
         assert!(poll(gone.as_mut()).is_pending(), "it is still there");
+        there.store(false, Ordering::Relaxed);
         departures.told(&event);
         assert!(poll(gone.as_mut()).is_ready(), "{event:?}");
         assert!(departures.lock().by_key.is_empty());
     }
+}
+
+/// A handler that is behind tells of the object that had the name before.
+#[test]
+fn old_news_of_another_object_do_not_end_the_wait() {
+    let (departures, key, there) = (Departures::default(), key(), AtomicBool::new(true));
+    let mut gone = std::pin::pin!(departures.gone(&key, "2", || there.load(Ordering::Relaxed)));
+    assert!(poll(gone.as_mut()).is_pending());
+    for old in [Event::Add { object: pod("1"), initial: false }, Event::Delete(Deleted::Observed(pod("1")))] {
+        departures.told(&old);
+        assert!(poll(gone.as_mut()).is_pending(), "{old:?}");
+    }
+    departures.told(&Event::Add { object: pod("2"), initial: false });
+    assert!(poll(gone.as_mut()).is_pending());
+    there.store(false, Ordering::Relaxed);
+    departures.told(&Event::Delete(Deleted::Observed(pod("2"))));
+    assert!(poll(gone.as_mut()).is_ready());
+    assert!(departures.lock().by_key.is_empty());
 }
 
 /// It goes after it was looked for, and before anybody waits for the news.
@@ -54,9 +73,9 @@ fn whatever_says_that_the_object_is_gone_ends_the_wait() {
 fn what_goes_while_it_is_looked_for_is_not_missed() {
     let (departures, key, looked) = (Departures::default(), key(), AtomicBool::new(false));
     let is_there = || {
-        looked.store(true, Ordering::Relaxed);
+        let is_first = !looked.swap(true, Ordering::Relaxed);
         departures.told(&Event::Delete(Deleted::Observed(pod("1"))));
-        true
+        is_first
     };
     assert!(poll(std::pin::pin!(departures.gone(&key, "1", is_there))).is_ready());
     assert!(looked.load(Ordering::Relaxed));

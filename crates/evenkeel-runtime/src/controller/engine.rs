@@ -60,33 +60,18 @@ impl Engine {
 
     /// Waits until every handler has been told of everything that there was.
     pub(super) async fn synced(&self) -> Result<(), ControllerError> {
-        let limit = self.settings.sync_timeout;
-        let all = async {
-            for registration in &self.registrations {
-                registration.synced().await?;
-            }
-            Ok(())
-        };
-        match timeout(limit, all).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(source)) => Err(ControllerError::InformerStopped { controller: self.name(), source }),
-            Err(_) => {
-                let late = self.registrations.iter().filter(|registration| !registration.has_synced());
-                let waiting_for = late.map(|registration| self.describe(registration)).collect();
-                Err(ControllerError::NotSynced { controller: self.name(), limit, waiting_for })
-            }
-        }
+        self.readiness().await
     }
 
-    /// A handler that is not done, and what is known of why.
-    fn describe(&self, registration: &Registration) -> String {
-        let what = evenkeel_cache::wait::DoneChecker::name(registration).into_owned();
-        let is_of = |name: &str| what.starts_with(&format!("informer {name} + "));
-        let status = self.informers.statuses().into_iter().find(|status| is_of(&status.name));
-        match status.and_then(|status| status.reflector.last_error) {
-            Some(error) => format!("{what} ({})", error.message),
-            None => what,
-        }
+    /// As [`synced`](Self::synced), for whoever does not have this at hand while waiting.
+    pub(super) fn readiness(&self) -> impl Future<Output = Result<(), ControllerError>> + Send + use<> {
+        let readiness = Readiness {
+            controller: self.name(),
+            registrations: self.registrations.clone(),
+            informers: self.informers.clone(),
+            limit: self.settings.sync_timeout,
+        };
+        async move { readiness.synced().await }
     }
 
     /// Works until `shutdown`, and comes to an end in good order.
@@ -194,6 +179,46 @@ impl Engine {
     }
 }
 
+/// What it takes to know whether a controller has everything at hand.
+struct Readiness {
+    controller: String,
+    registrations: Vec<Registration>,
+    informers: InformerFactory,
+    limit: Duration,
+}
+
+impl Readiness {
+    async fn synced(&self) -> Result<(), ControllerError> {
+        let limit = self.limit;
+        let all = async {
+            for registration in &self.registrations {
+                registration.synced().await?;
+            }
+            Ok(())
+        };
+        match timeout(limit, all).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(source)) => Err(ControllerError::InformerStopped { controller: self.controller.clone(), source }),
+            Err(_) => {
+                let late = self.registrations.iter().filter(|registration| !registration.has_synced());
+                let waiting_for = late.map(|registration| self.describe(registration)).collect();
+                Err(ControllerError::NotSynced { controller: self.controller.clone(), limit, waiting_for })
+            }
+        }
+    }
+
+    /// A handler that is not done, and what is known of why.
+    fn describe(&self, registration: &Registration) -> String {
+        let what = evenkeel_cache::wait::DoneChecker::name(registration).into_owned();
+        let is_of = |name: &str| what.starts_with(&format!("informer {name} + "));
+        let status = self.informers.statuses().into_iter().find(|status| is_of(&status.name));
+        match status.and_then(|status| status.reflector.last_error) {
+            Some(error) => format!("{what} ({})", error.message),
+            None => what,
+        }
+    }
+}
+
 impl Drop for Engine {
     fn drop(&mut self) {
         self.stop();
@@ -269,11 +294,9 @@ impl Crew {
             self.attempt(context.clone()).instrument(span).await
         };
         self.metrics.took(begun.elapsed());
-        if self.settings.own_writes.is_some() {
-            let wants = context.notes().take();
-            if !wants.is_empty() {
-                self.parking.hold(item.key(), wants);
-            }
+        let wants = context.notes().close();
+        if self.settings.own_writes.is_some() && !wants.is_empty() {
+            self.parking.hold(item.key(), wants);
         }
         self.conclude(item, outcome);
     }

@@ -289,7 +289,8 @@ impl<K: 'static> Controller<K> {
         self.queue(|queue| queue.limiter(limiter))
     }
 
-    /// Anything else that can be said of the queue. Its name is that of the controller.
+    /// Anything else that can be said of the queue. Its name is that of the controller, and
+    /// [`retry_dropped`](evenkeel_queue::Builder::retry_dropped) has no effect.
     pub fn queue(
         mut self,
         tune: impl FnOnce(evenkeel_queue::Builder<ObjectKey>) -> evenkeel_queue::Builder<ObjectKey> + Send + 'static,
@@ -378,7 +379,8 @@ impl<K: 'static> Controller<K> {
             self.configure.into_iter().fold(builder, |builder, configure| configure(builder)).build()
         });
         let builder = self.tune.into_iter().fold(WorkQueue::builder(), |builder, tune| tune(builder));
-        let queue = builder.name(name.as_str()).build();
+        // Keys that go back into the queue are dropped for that, and have not failed.
+        let queue = builder.name(name.as_str()).retry_dropped(false).build();
         let (mut views, mut registrations) = (Vec::new(), Vec::new());
         let mut assembly = Assembly {
             informers: &informers,

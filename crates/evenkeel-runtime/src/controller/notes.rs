@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use evenkeel_core::{Header, ObjectKey, ResourceInfo, ResourceVersion};
+use evenkeel_core::{Header, Obj, ObjectKey, ResourceInfo, ResourceVersion};
 
 use super::view::View;
 
@@ -12,7 +12,8 @@ pub(super) struct Notes(Arc<Inner>);
 
 struct Inner {
     views: Arc<[View]>,
-    wants: Mutex<Vec<Want>>,
+    /// None when the reconcile has ended, and nobody will ask any more.
+    wants: Mutex<Option<Vec<Want>>>,
 }
 
 /// What must have come true before a cache shows what was written. Views are known by their places.
@@ -24,10 +25,10 @@ pub(super) enum Want {
 
 impl Notes {
     pub(super) fn new(views: &Arc<[View]>) -> Self {
-        Notes(Arc::new(Inner { views: Arc::clone(views), wants: Mutex::default() }))
+        Notes(Arc::new(Inner { views: Arc::clone(views), wants: Mutex::new(Some(Vec::new())) }))
     }
 
-    fn wants(&self) -> MutexGuard<'_, Vec<Want>> {
+    fn wants(&self) -> MutexGuard<'_, Option<Vec<Want>>> {
         self.0.wants.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -35,14 +36,22 @@ impl Notes {
         self.0.views.iter().enumerate().filter(|(_, view)| view.is_about(info))
     }
 
-    /// An object of this kind was written, and this is what it has become.
-    pub(super) fn wrote(&self, info: &ResourceInfo, object: &Header) {
+    /// An object was written, and this is what it has become.
+    pub(super) fn wrote<T>(&self, object: &Obj<T>) {
+        self.wrote_version(object.resource(), object.header());
+        if is_gone(object) {
+            self.deleted(object.resource(), object.key(), object.uid());
+        }
+    }
+
+    fn wrote_version(&self, info: &ResourceInfo, object: &Header) {
         let version = object.version();
         if version.as_str().is_empty() {
             return;
         }
         for (view, _) in self.views(info).filter(|(_, view)| view.will_show(object)) {
             let mut wants = self.wants();
+            let Some(wants) = &mut *wants else { return };
             let known = wants.iter_mut().find_map(|want| match want {
                 Want::Version { view: known, version: newest } if *known == view => Some(newest),
                 _ => None,
@@ -73,13 +82,25 @@ impl Notes {
                 None if !uid.is_empty() => uid.to_owned(),
                 _ => continue,
             };
-            self.wants().push(Want::Gone { view: place, key: key.clone(), uid });
+            match &mut *self.wants() {
+                Some(wants) => wants.push(Want::Gone { view: place, key: key.clone(), uid }),
+                None => return,
+            }
         }
     }
 
-    pub(super) fn take(&self) -> Vec<Want> {
-        std::mem::take(&mut self.wants())
+    /// What was noted. From now on nothing is, so that a context which outlives its reconcile does not gather what nobody asks
+    /// for.
+    pub(super) fn close(&self) -> Vec<Want> {
+        self.wants().take().unwrap_or_default()
     }
+}
+
+/// Whether an object that was answered to a write is there no more. A server takes an object away when its last finalizer goes
+/// while it is being deleted, and answers with the version that it had before: nothing but this tells that it has gone.
+fn is_gone<T>(object: &Obj<T>) -> bool {
+    let has_no_grace = || object.path("metadata.deletionGracePeriodSeconds").is_some_and(|grace| grace.json() == "0");
+    object.deletion_timestamp().is_some() && object.finalizers().len() == 0 && has_no_grace()
 }
 
 impl Want {

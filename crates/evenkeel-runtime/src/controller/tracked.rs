@@ -2,15 +2,18 @@
 
 use std::fmt;
 use std::future::{Future, IntoFuture};
-use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::Arc;
 
 use evenkeel_client::api::scope::{Addressable, All, Any, Namespaced, Scope, Start};
 use evenkeel_client::api::{Deleted, FieldValidation, Object, Propagation, Subresource, verb};
-use evenkeel_client::{Api, Client, Error, ListParams, Patch, Request, Unstructured};
+use evenkeel_client::{
+    Api, Call, Client, CreateOrUpdate, Error, List, ListParams, PartialObjectMetadata, Patch, Request, Unstructured,
+};
 use evenkeel_core::{Obj, ObjectKey, ResourceInfo};
+use k8s_openapi::api::autoscaling::v1::Scale;
 use kube_core::Resource;
+use serde::de::DeserializeOwned;
 
 use super::notes::Notes;
 
@@ -51,7 +54,10 @@ impl TrackedClient {
     }
 }
 
-/// An [`Api`] whose writes are noted. Its verbs are those of [`Api`], and it is read like one.
+/// An [`Api`] whose writes are noted. Its verbs are those of [`Api`]; those that it does not have are at
+/// [`untracked`](Self::untracked).
+///
+/// It is no [`Api`], and cannot be given to what asks for one, because that would write without a note.
 pub struct TrackedApi<K, S = Namespaced> {
     api: Api<K, S>,
     namespace: Option<Arc<str>>,
@@ -62,6 +68,11 @@ impl<K> TrackedApi<K, All> {
     /// Only those in this namespace.
     pub fn namespace(&self, namespace: &str) -> TrackedApi<K> {
         TrackedApi { api: self.api.namespace(namespace), namespace: Some(namespace.into()), notes: self.notes.clone() }
+    }
+
+    /// Only those in the namespace that the client's configuration names for those who name none.
+    pub fn default_namespace(&self) -> TrackedApi<K> {
+        self.namespace(&self.api.client().config().namespace)
     }
 }
 
@@ -78,6 +89,35 @@ impl<K> TrackedApi<K, Any> {
 }
 
 impl<K: 'static, S: Scope> TrackedApi<K, S> {
+    /// The same without a note of what it writes. What was written can be noted by hand:
+    /// [`Context::wrote`](super::Context::wrote).
+    pub fn untracked(&self) -> &Api<K, S> {
+        &self.api
+    }
+
+    /// What is known of the kind.
+    pub fn resource(&self) -> &Arc<ResourceInfo> {
+        self.api.resource()
+    }
+
+    /// Asks the server for the objects that are there; see [`Api::list`].
+    ///
+    /// # Errors
+    /// As [`Api::list`].
+    pub async fn list(&self, params: &ListParams) -> Result<List<K>, Error> {
+        self.api.list(params).await
+    }
+
+    /// The same objects, of which only the metadata is sent.
+    pub fn metadata(&self) -> TrackedApi<PartialObjectMetadata, S> {
+        TrackedApi { api: self.api.metadata(), namespace: self.namespace.clone(), notes: self.notes.clone() }
+    }
+
+    /// How many copies of something the objects ask for, whatever their kind.
+    pub fn scale(&self) -> TrackedSubresource<Scale, S> {
+        self.subresource("scale")
+    }
+
     /// What controllers report of the objects.
     pub fn status(&self) -> TrackedSubresource<K, S> {
         TrackedSubresource { part: self.api.status(), notes: self.notes.clone() }
@@ -93,23 +133,24 @@ impl<K: 'static, S: Scope> TrackedApi<K, S> {
         self.call(self.api.delete_collection(params), |notes, objects: &Vec<Obj<K>>| {
             for object in objects {
                 match object.deletion_timestamp() {
-                    Some(_) => notes.wrote(object.resource(), object),
+                    Some(_) => notes.wrote(object),
                     None => notes.deleted(object.resource(), object.key(), object.uid()),
                 }
             }
         })
     }
 
-    fn call<T, V>(
-        &self,
-        call: evenkeel_client::Call<T, V>,
-        note: impl FnOnce(&Notes, &T) + Send + 'static,
-    ) -> TrackedCall<T, V> {
+    fn call<T, V>(&self, call: Call<T, V>, note: impl FnOnce(&Notes, &T) + Send + 'static) -> TrackedCall<T, V> {
         TrackedCall { call, note: Some((self.notes.clone(), Box::new(note))) }
     }
 }
 
 impl<K: 'static, S: Addressable> TrackedApi<K, S> {
+    /// Asks the server for an object; see [`Api::get`].
+    pub fn get(&self, name: &str) -> Call<Obj<K>, verb::Get> {
+        self.api.get(name)
+    }
+
     /// Changes a part of an object; see [`Api::patch`].
     pub fn patch(&self, name: &str, patch: &Patch) -> TrackedCall<Obj<K>, verb::Patch> {
         self.call(self.api.patch(name, patch), wrote)
@@ -133,7 +174,11 @@ impl<K: 'static, S: Addressable> TrackedApi<K, S> {
             None => ObjectKey::cluster(name),
         };
         self.call(self.api.delete(name), move |notes, deleted| match deleted {
-            Deleted::Terminating(object) => notes.wrote(&info, object),
+            // Of some kinds the answer is the object also if it is gone.
+            Deleted::Terminating(object) if object.deletion_timestamp().is_none() => {
+                notes.deleted(&info, &key, object.uid());
+            }
+            Deleted::Terminating(object) => notes.wrote(object),
             Deleted::Gone(status) => {
                 let uid = status.details.as_ref().map_or("", |details| &details.uid);
                 notes.deleted(&info, &key, uid);
@@ -155,15 +200,23 @@ impl<K: Object + 'static, S: Addressable> TrackedApi<K, S> {
 }
 
 fn wrote<T>(notes: &Notes, object: &Obj<T>) {
-    notes.wrote(object.resource(), object);
+    notes.wrote(object);
 }
 
-/// Reads are not noted, so they are those of [`Api`].
-impl<K, S> Deref for TrackedApi<K, S> {
-    type Target = Api<K, S>;
-
-    fn deref(&self) -> &Api<K, S> {
-        &self.api
+impl<K, S> TrackedApi<K, S>
+where
+    K: Object + Clone + DeserializeOwned + Send + Sync + 'static,
+    S: Addressable,
+{
+    /// Has an object as it should be, whether it is there or not; see [`create_or_update`](evenkeel_client::create_or_update).
+    ///
+    /// # Errors
+    /// As [`create_or_update`](evenkeel_client::create_or_update).
+    pub async fn create_or_update(&self, initial: &K, mutate: impl FnMut(&mut K)) -> Result<CreateOrUpdate<K>, Error> {
+        let done = evenkeel_client::create_or_update(&self.api, initial, mutate).await?;
+        // What was found as it should be may be newer than what the caches show, so it is noted too.
+        self.notes.wrote(done.object());
+        Ok(done)
     }
 }
 
@@ -174,7 +227,17 @@ pub struct TrackedSubresource<T, S> {
 }
 
 impl<T: 'static, S: Addressable> TrackedSubresource<T, S> {
-    fn call<V>(&self, call: evenkeel_client::Call<Obj<T>, V>) -> TrackedCall<Obj<T>, V> {
+    /// The same without a note of what it writes.
+    pub fn untracked(&self) -> &Subresource<T, S> {
+        &self.part
+    }
+
+    /// Asks the server for the part.
+    pub fn get(&self, name: &str) -> Call<Obj<T>, verb::Get> {
+        self.part.get(name)
+    }
+
+    fn call<V>(&self, call: Call<Obj<T>, V>) -> TrackedCall<Obj<T>, V> {
         TrackedCall { call, note: Some((self.notes.clone(), Box::new(wrote))) }
     }
 
@@ -201,21 +264,12 @@ impl<T: Object + 'static, S: Addressable> TrackedSubresource<T, S> {
     }
 }
 
-/// Reads are not noted, so they are those of [`Subresource`].
-impl<T, S> Deref for TrackedSubresource<T, S> {
-    type Target = Subresource<T, S>;
-
-    fn deref(&self) -> &Subresource<T, S> {
-        &self.part
-    }
-}
-
 type Note<T> = Box<dyn FnOnce(&Notes, &T) + Send>;
 
-/// A [`Call`](evenkeel_client::Call) that is noted when the server has answered it. A dry run changes nothing and is not noted.
+/// A [`Call`] that is noted when the server has answered it. A dry run changes nothing and is not noted.
 #[must_use = "a call does nothing until it is awaited"]
 pub struct TrackedCall<T, V> {
-    call: evenkeel_client::Call<T, V>,
+    call: Call<T, V>,
     note: Option<(Notes, Note<T>)>,
 }
 

@@ -55,6 +55,11 @@ impl<K: 'static> WarmController<K> {
         self.engine.synced().await
     }
 
+    /// As [`ready`](Self::ready), for whoever does not have this at hand while waiting.
+    pub(crate) fn readiness(&self) -> impl Future<Output = Result<(), ControllerError>> + Send + use<K> {
+        self.engine.readiness()
+    }
+
     /// How many keys wait for somebody to lead.
     pub fn backlog(&self) -> usize {
         self.engine.queue.len()

@@ -34,7 +34,15 @@ use self::group::{Task, Work};
 use self::run::Run;
 use crate::controller::{Context, Controller, ControllerError, Failure, Next};
 
-type Standby = Box<dyn FnOnce(&InformerFactory) -> Result<Task, ControllerError> + Send>;
+type Standby = Box<dyn FnOnce(&InformerFactory) -> Result<Warm, ControllerError> + Send>;
+
+/// A controller that stands by.
+struct Warm {
+    /// Fails if the controller does not get what it needs, so that a standby that could not take over is not taken for one.
+    readiness: Task,
+    /// Begins to work.
+    lead: Task,
+}
 
 /// Everything that a program runs: controllers, servers, and whatever else, over one client and one set of informers.
 ///
@@ -67,6 +75,7 @@ type Standby = Box<dyn FnOnce(&InformerFactory) -> Result<Task, ControllerError>
 ///   the lease is given back, so that nobody leads while something of this process still does.
 /// - All of it together has some [grace](Self::grace) to end. What takes longer is dropped, and the error says what it was.
 /// - If a task fails or panics, everything ends, and the error says why. A task that ends well has just ended.
+/// - A controller that stands by, and does not get what it needs in time, is such a failure: nobody relies on it in vain.
 /// - If leadership is lost, what was elected is dropped at once, and [`run`](Self::run) fails.
 /// - If this process never leads, nothing that is to be elected ever begins.
 #[must_use = "a manager does nothing until it runs"]
@@ -172,8 +181,15 @@ impl Manager {
     {
         self.controllers.push(Box::new(move |informers| {
             let standby = controller.informers_unless_its_own(informers).warm()?;
-            let name = standby.name().to_owned();
-            Ok(task(name, move |stop: Stop| standby.lead(stop.requested(), reconcile)))
+            let (name, ready) = (standby.name().to_owned(), standby.readiness());
+            let readiness = task(name.clone(), |stop: Stop| async move {
+                tokio::select! {
+                    biased;
+                    () = stop.requested() => Ok(()),
+                    ready = ready => ready,
+                }
+            });
+            Ok(Warm { readiness, lead: task(name, move |stop: Stop| standby.lead(stop.requested(), reconcile)) })
         }));
         self
     }

@@ -1,5 +1,8 @@
 //! [`Run`]: a manager that runs.
 
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use evenkeel_cache::InformerFactory;
@@ -10,7 +13,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::election::{Term, Word};
 use super::error::{BoxError, ManagerError};
 use super::group::{Failed, Group, Task};
-use super::{Election, Later, Manager, Standby};
+use super::{Election, Later, Manager, Standby, Warm};
 
 /// What is there while a manager runs. When it is dropped, all of it ends.
 pub(super) struct Run {
@@ -84,7 +87,10 @@ impl Run {
         }
         for controller in controllers {
             match controller(&self.informers) {
-                Ok(standby) => self.waiting.push(standby),
+                Ok(Warm { readiness, lead }) => {
+                    self.always.begin(readiness);
+                    self.waiting.push(lead);
+                }
                 Err(error) => return error.into(),
             }
         }
@@ -137,7 +143,7 @@ impl Run {
         match outcome {
             Err(ManagerError::LeadershipLost { source }) => Err(self.lose(source).await),
             outcome => {
-                let late = self.wind_down().await;
+                let Ended { late, lost } = self.wind_down().await;
                 // What went wrong first is said first; what goes wrong in the end counts if nothing else did.
                 let mut failure = None;
                 while let Ok(Failed { task, error }) = self.failed.try_recv() {
@@ -145,6 +151,9 @@ impl Run {
                     failure.get_or_insert(ManagerError::Task { task, source: error });
                 }
                 outcome?;
+                if let Some(source) = lost {
+                    return Err(ManagerError::LeadershipLost { source });
+                }
                 match failure {
                     _ if !late.is_empty() => {
                         Err(ManagerError::CutShort { grace: self.grace.unwrap_or_default(), tasks: late })
@@ -156,44 +165,99 @@ impl Run {
         }
     }
 
-    /// Answers with the names of those that had to be cut short.
-    async fn wind_down(&mut self) -> Vec<String> {
-        let deadline = self.grace.and_then(|grace| Instant::now().checked_add(grace));
-        // Controllers that stand by have nothing to finish.
+    async fn wind_down(&mut self) -> Ended {
+        let deadline = self.deadline();
+        let (mut late, mut dropped) = (Vec::new(), Vec::new());
+        let Run { always, elected, words, is_leading, .. } = self;
+        let is_lost = tokio::select! {
+            biased;
+            () = lost(words, is_leading) => true,
+            () = async {
+                late.extend(always.end(deadline).await);
+                late.extend(elected.end(deadline).await);
+            } => false,
+        };
+        // Controllers that stand by have nothing to finish. Whoever waited for them has ended.
         self.waiting.clear();
-        let mut late = self.always.end(deadline).await;
-        late.extend(self.elected.end(deadline).await);
+        if is_lost {
+            // Somebody else may lead now, so there is no grace any more for what was elected.
+            dropped = self.elected.end(Some(Instant::now())).await;
+            late.extend(self.always.end(deadline).await);
+        }
         let informers = self.informers.clone();
         if within(deadline, informers.shutdown()).await.is_none() {
             late.push("informers".to_owned());
         }
         late.extend(self.servers.end(deadline).await);
         self.end_of_term.send_replace(true);
+        while let Ok(word) = self.words.try_recv() {
+            self.is_leading |= word == Word::Elected;
+        }
+        let mut source = None;
         if self.is_leading
             && let Some(Some(ended)) = within(deadline, self.campaign.join_next()).await
-            && let Some(error) = reason(ended)
         {
-            tracing::warn!(error, "leadership was lost while everything ended");
+            source = reason(ended);
         }
         self.campaign.shutdown().await;
-        late
+        if dropped.is_empty() {
+            if let Some(error) = source.take() {
+                tracing::warn!(error, "leadership was lost while everything ended");
+            }
+            return Ended { late, lost: None };
+        }
+        tracing::warn!(tasks = ?dropped, "leadership was lost while everything ended, and these tasks were dropped");
+        Ended { late, lost: Some(source) }
     }
 
     /// Ends what was elected before all else, and at once: somebody else may lead now.
     async fn lose(&mut self, source: Option<BoxError>) -> ManagerError {
-        let now = Some(Instant::now());
+        let (now, deadline) = (Some(Instant::now()), self.deadline());
         self.waiting.clear();
         self.elected.end(now).await;
         self.end_of_term.send_replace(true);
-        let source = match source {
-            Some(source) => Some(source),
-            None => self.campaign.join_next().await.and_then(reason),
-        };
         self.always.end(now).await;
         let informers = self.informers.clone();
         within(now, informers.shutdown()).await;
         self.servers.end(now).await;
+        let source = match source {
+            Some(source) => Some(source),
+            // An election that cannot reach anybody may take long to say so.
+            None => within(deadline, self.campaign.join_next()).await.flatten().and_then(reason),
+        };
         ManagerError::LeadershipLost { source }
+    }
+
+    /// Until when everything has to end, if it begins to now.
+    fn deadline(&self) -> Option<Instant> {
+        self.grace.and_then(|grace| Instant::now().checked_add(grace))
+    }
+}
+
+/// How everything ended.
+struct Ended {
+    /// The names of those that took longer than the grace.
+    late: Vec<String>,
+    /// If leadership was lost while something that was elected had not ended: what the election says of it.
+    lost: Option<Option<BoxError>>,
+}
+
+/// Informers may have users who do not end with the manager, such as handlers; they end all the same.
+impl Drop for Run {
+    fn drop(&mut self) {
+        // The first step tells all of them to end. Nobody is left to wait for it.
+        let _ = pin!(self.informers.shutdown()).poll(&mut Context::from_waker(Waker::noop()));
+    }
+}
+
+/// Waits until leadership is lost. That it was won is noted meanwhile: then there is a lease to be given back.
+async fn lost(words: &mut mpsc::UnboundedReceiver<Word>, is_leading: &mut bool) {
+    loop {
+        match words.recv().await {
+            Some(Word::Lost) => return,
+            Some(Word::Elected) => *is_leading = true,
+            None => std::future::pending().await,
+        }
     }
 }
 

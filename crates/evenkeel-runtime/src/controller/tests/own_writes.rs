@@ -209,3 +209,116 @@ async fn ask_1_what_is_written_elsewhere_holds_nobody_up() {
     assert_eq!(log.len(), 2);
     running.end().await.unwrap();
 }
+
+/// When the last finalizer goes, a server answers with the version from before. (The one of these tests says the new one.)
+#[tokio::test(start_paused = true)]
+async fn ask_1_an_object_whose_last_finalizer_was_removed_is_not_seen_again() {
+    let server = server().await;
+    let (client, log) = (server.client(), Log::new());
+    let finalized: ConfigMap = value(json!({"metadata": {"name": "a", "finalizers": ["example.com/hold"]}}));
+    let configs = client.api::<ConfigMap>().namespace("default");
+    configs.create(&finalized).await.unwrap();
+    let running = start(controller(&client, "last-finalizer"), {
+        let log = log.clone();
+        move |object, ctx| {
+            log.note(if object.deletion_timestamp().is_some() { "goes" } else { "stays" });
+            async move {
+                if object.deletion_timestamp().is_none() {
+                    return Ok(Next::done());
+                }
+                let patch = evenkeel_client::Patch::merge(&json!({"metadata": {"finalizers": null}}));
+                let configs = ctx.client().untracked().api::<ConfigMap>().namespace("default");
+                let mut answer: Value = serde_json::from_slice(&configs.patch("a", &patch).await?.json())?;
+                answer["metadata"]["resourceVersion"] = object.resource_version().into();
+                ctx.wrote(&Obj::<ConfigMap>::from_json(object.resource(), answer.to_string())?);
+                Ok(Next::after(ms(100)))
+            }
+        }
+    });
+    settle().await;
+    lag(&server, "configmaps", [secs(0), secs(5)]);
+    configs.delete("a").await.unwrap();
+    pass(secs(20)).await;
+    assert_eq!(log.take(), ["stays", "goes"]);
+    running.end().await.unwrap();
+}
+
+/// A context that outlives its reconcile does not gather notes that nobody asks for.
+#[tokio::test(start_paused = true)]
+async fn what_is_written_after_a_reconcile_is_not_noted() {
+    let server = server().await;
+    let client = server.client();
+    let a = create(&client, "a").await;
+    for name in ["early", "late"] {
+        client.api::<Secret>().namespace("default").create(&child(name, &a)).await.unwrap();
+    }
+    let kept = Arc::new(Mutex::new(None));
+    let running = start(controller(&client, "outlived").owns::<Secret>().recover_panics(false), {
+        let kept = Arc::clone(&kept);
+        move |_, ctx| {
+            let is_first = kept.lock().unwrap().replace(ctx.clone()).is_none();
+            async move {
+                if is_first {
+                    ctx.api::<Secret>().namespace("default").delete("early").await?;
+                    assert!(format!("{:?}", ctx.client()).contains("Gone"), "{ctx:?}");
+                }
+                Ok(Next::done())
+            }
+        }
+    });
+    settle().await;
+    let ctx = kept.lock().unwrap().clone().unwrap();
+    ctx.api::<Secret>().namespace("default").delete("late").await.unwrap();
+    assert!(!format!("{:?}", ctx.client()).contains("Gone"));
+    running.end().await.unwrap();
+}
+
+/// However the API was come by, what is written with it is noted.
+#[tokio::test(start_paused = true)]
+async fn ask_1_every_way_to_write_is_noted() {
+    use evenkeel_client::Patch;
+    use k8s_openapi::api::apps::v1::Deployment;
+
+    let server = server().await;
+    let (client, log) = (server.client(), Log::new());
+    let deployment: Deployment = value(json!({"metadata": {"name": "a"}, "spec": {
+        "selector": {"matchLabels": {"app": "a"}},
+        "template": {"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}},
+    }}));
+    client.api::<Deployment>().namespace("default").create(&deployment).await.unwrap();
+    let built = Controller::<Deployment>::new(&client)
+        .namespace("default")
+        .named("every-way")
+        .owns::<Secret>()
+        .recover_panics(false);
+    let running = start(built, {
+        let log = log.clone();
+        move |_, ctx| {
+            let before = log.note("run");
+            async move {
+                let secrets = ctx.api::<Secret>().default_namespace();
+                let secret: Secret = value(json!({"metadata": {"name": format!("s{before}")}}));
+                match before {
+                    0 => drop(secrets.create(&secret).await?),
+                    1 => drop(secrets.create_or_update(&secret, |_| {}).await?),
+                    2 => drop(
+                        secrets
+                            .metadata()
+                            .patch("s0", &Patch::merge(&json!({"metadata": {"labels": {"a": "b"}}})))
+                            .await?,
+                    ),
+                    3 => {
+                        let scale = ctx.api::<Deployment>().namespace("default").scale();
+                        scale.patch("a", &Patch::merge(&json!({"spec": {"replicas": 3}}))).await?;
+                    }
+                    _ => return Ok(Next::done()),
+                }
+                assert!(format!("{:?}", ctx.client()).contains("Version"), "{before}");
+                Ok(Next::after(ms(1)))
+            }
+        }
+    });
+    pass(secs(60)).await;
+    assert!(log.len() > 4, "{:?}", log.take());
+    running.end().await.unwrap();
+}

@@ -255,3 +255,20 @@ async fn co_007_a_reconcile_that_takes_too_long_is_dropped_and_tried_again() {
     assert_eq!(log.take(), ["begun", "begun", "finished"]);
     running.end().await.unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_goes_back_into_the_queue_has_failed_once_whatever_the_queue_was_told() {
+    let server = server().await;
+    let (client, log) = (server.client(), Log::new());
+    create(&client, "a").await;
+    let running = start(controller(&client, "dropped").queue(|queue| queue.retry_dropped(true)), {
+        let log = log.clone();
+        move |_, ctx| {
+            log.note(ctx.attempt());
+            async move { Ok(if ctx.attempt() < 4 { Next::requeue() } else { Next::done() }) }
+        }
+    });
+    pass(secs(60)).await;
+    assert_eq!(log.take(), ["1", "2", "3", "4"]);
+    running.end().await.unwrap();
+}

@@ -317,3 +317,105 @@ async fn a_manager_that_is_dropped_leaves_nothing_running() {
     pass(1).await;
     assert_eq!(tasks(), before);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_manager_that_is_dropped_ends_informers_that_others_listen_to() {
+    let (server, log) = (server().await, Log::default());
+    let manager = full(&server, &log);
+    let secrets = manager.informers().of::<Secret>();
+    let running = start(manager);
+    pass(1).await;
+    assert!(secrets.has_synced() && !secrets.is_stopped());
+    running.ended.abort();
+    pass(1).await;
+    assert!(secrets.is_stopped());
+}
+
+#[tokio::test(start_paused = true)]
+async fn co_026_when_leadership_is_lost_while_everything_ends_nothing_that_was_elected_goes_on() {
+    let (server, log) = (server().await, Log::default());
+    let ballot = Ballot::new(&log);
+    let manager = Manager::new(&server.client())
+        .election(ballot.clone())
+        .elected("slow", log.task("slow", 20))
+        .server("server", log.task("server", 0));
+    let running = start(manager);
+    ballot.leads.send_replace(true);
+    pass(1).await;
+    log.take();
+    let lose = async {
+        pass(5).await;
+        ballot.leads.send_replace(false);
+        Instant::now()
+    };
+    let (ended, lost) = tokio::join!(running.end(), lose);
+    let error = ended.unwrap_err();
+    assert_eq!(lost.elapsed(), Duration::ZERO, "what was elected has no grace any more");
+    assert_eq!(std::error::Error::source(&error).unwrap().to_string(), "taken by another");
+    assert_eq!(log.take(), ["-server", "-lease"]);
+}
+
+/// An election that is won in the moment in which the manager is told to end.
+struct Moment {
+    shutdown: Mutex<Option<oneshot::Sender<()>>>,
+    log: Log,
+}
+
+impl Election for Moment {
+    fn campaign(&self, term: Term) -> BoxFuture<'_, Result<(), BoxError>> {
+        Box::pin(async move {
+            let shutdown = self.shutdown.lock().unwrap().take().unwrap();
+            shutdown.send(()).unwrap();
+            term.lead(std::future::pending::<()>()).await;
+            self.log.note("-lease");
+            Ok(())
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn co_025_the_lease_is_given_back_though_nothing_had_begun() {
+    let (server, log) = (server().await, Log::default());
+    let (shutdown, told) = oneshot::channel();
+    let moment = Moment { shutdown: Mutex::new(Some(shutdown)), log: log.clone() };
+    Manager::new(&server.client()).election(moment).elected("e", log.task("e", 0)).run(told).await.unwrap();
+    assert_eq!(log.take(), ["-lease"]);
+}
+
+/// An election that does not come to an end, because whom it would tell cannot be reached.
+struct Unreachable;
+
+impl Election for Unreachable {
+    fn campaign(&self, term: Term) -> BoxFuture<'_, Result<(), BoxError>> {
+        Box::pin(async move {
+            term.lead(pass(10)).await;
+            std::future::pending().await
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn co_026_an_election_that_hangs_does_not_keep_a_manager_that_has_lost() {
+    let (server, log) = (server().await, Log::default());
+    let manager = Manager::new(&server.client()).election(Unreachable).elected("e", log.task("e", 0));
+    let begun = Instant::now();
+    let running = start(manager.grace(Duration::from_secs(3)));
+    let error = running.ended.await.unwrap().unwrap_err();
+    assert!(matches!(error, ManagerError::LeadershipLost { source: None }), "{error}");
+    assert_eq!(begun.elapsed().as_secs(), 13);
+}
+
+/// Else it would be found out only when the others rely on it.
+#[tokio::test(start_paused = true)]
+async fn co_010_a_standby_that_does_not_get_what_it_needs_fails_before_it_is_elected() {
+    use evenkeel_apiserver::{Action, Rule};
+
+    let (server, log) = (server().await, Log::default());
+    server.faults().add(Rule::new(Action::Delay(Duration::from_secs(3600))).resource("configmaps"));
+    let begun = Instant::now();
+    let running = start(full(&server, &log).election(Ballot::new(&log)));
+    let error = running.ended.await.unwrap().unwrap_err();
+    assert!(matches!(&error, ManagerError::Task { task, .. } if task == "managed"), "{error}");
+    assert!(begun.elapsed() < Duration::from_secs(130));
+    assert_eq!(log.take(), ["+server", "+always", "+campaign", "-always", "-server"]);
+}
