@@ -11,6 +11,7 @@ mod informer;
 mod load;
 mod peer;
 mod pods;
+mod reconcile;
 mod report;
 mod start;
 mod store;
@@ -21,8 +22,8 @@ use clap::Parser;
 /// Measures the embedded API server and the decoders.
 #[derive(Debug, Parser)]
 struct Options {
-    /// The case to run: start, memory, crd, creates, large, watch, decode, peer, store, or all of these; or informer, which
-    /// builds and runs client-go's and kube-rs' informers beside ours.
+    /// The case to run: start, memory, crd, creates, large, watch, decode, peer, store, reconcile, or all of these; or
+    /// informer, which builds and runs client-go's and kube-rs' informers beside ours.
     #[arg(default_value = "all")]
     case: String,
     /// How many pods the large cases store.
@@ -40,13 +41,15 @@ struct Options {
     store: store::Options,
     #[command(flatten)]
     informer: informer::Options,
+    #[command(flatten)]
+    reconcile: reconcile::Options,
 }
 
 /// Whatever ends a case early.
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// The cases, in the order in which they run. Each has a process of its own, so that none inherits another's memory.
-const CASES: &[&str] = &["start", "memory", "crd", "creates", "large", "watch", "decode", "peer", "store"];
+const CASES: &[&str] = &["start", "memory", "crd", "creates", "large", "watch", "decode", "peer", "store", "reconcile"];
 
 fn main() -> Result<(), Failure> {
     let options = Options::parse();
@@ -59,6 +62,10 @@ fn main() -> Result<(), Failure> {
             }
         }
         return Ok(());
+    }
+    if options.case == "reconcile" {
+        // It measures runtimes of its own.
+        return reconcile::reconcile(&options.reconcile);
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
