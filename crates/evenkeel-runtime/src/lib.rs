@@ -38,6 +38,7 @@ pub mod enqueue;
 pub mod events;
 pub mod health;
 pub mod helpers;
+mod host;
 pub mod manager;
 pub mod testing;
 

@@ -3,19 +3,11 @@
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 
+use crate::host::hostname;
+
 /// The host's name, an underscore, and a random UUID, so that two processes on one host are two.
 pub(super) fn default_identity() -> String {
     format!("{}_{}", hostname(), random_uuid())
-}
-
-fn hostname() -> String {
-    let from_environment = std::env::var("HOSTNAME").ok();
-    let from_kernel = || std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
-    let name = from_environment.filter(|name| !name.trim().is_empty()).or_else(from_kernel).unwrap_or_default();
-    match name.trim() {
-        "" => "unknown".to_owned(),
-        name => name.to_owned(),
-    }
 }
 
 /// Version 4. The standard library keys its hashers with the system's randomness, which is all that is needed here: names have

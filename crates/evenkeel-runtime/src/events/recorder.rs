@@ -8,9 +8,9 @@ use k8s_openapi::jiff::Timestamp;
 
 use super::broadcaster::{EventBroadcaster, EventsApi};
 use super::finish::{Flush, Shutdown};
-use super::names::hostname;
 use super::options::SinkOptions;
 use super::{Event, EventType, Reporter};
+use crate::host::hostname;
 
 /// Tells people what a controller does, by events about the objects that it does it to.
 ///

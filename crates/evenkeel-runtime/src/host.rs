@@ -1,0 +1,23 @@
+//! Where the program runs.
+
+/// What the machine, or the pod, is called.
+pub(crate) fn hostname() -> String {
+    let kernel = || std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
+    let variable = |name: &str| std::env::var(name).ok();
+    [kernel(), variable("HOSTNAME"), variable("COMPUTERNAME")]
+        .into_iter()
+        .flatten()
+        .map(|name| name.trim().to_owned())
+        .find(|name| !name.is_empty())
+        .unwrap_or_else(|| "unknown".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_machine_has_a_name() {
+        assert!(!hostname().is_empty());
+    }
+}
