@@ -144,7 +144,7 @@ impl Pages {
     fn reasons(&self, now: Instant) -> Value {
         let one = |reason: &Reason| {
             json!({
-                "key": one_line(&reason.key.to_string(), TEXT_LENGTH),
+                "key": one_line(reason.key.as_ref(), TEXT_LENGTH),
                 "why": one_line(&reason.why.to_string(), TEXT_LENGTH),
                 "seconds_ago": seconds(now.saturating_duration_since(reason.at)),
             })
@@ -155,7 +155,7 @@ impl Pages {
     fn failures(&self, now: Instant) -> Value {
         let one = |failed: &Failed| {
             json!({
-                "key": one_line(&failed.key.to_string(), TEXT_LENGTH),
+                "key": one_line(failed.key.as_ref(), TEXT_LENGTH),
                 "error": failed.error,
                 "failures": failed.failures,
                 "terminal": failed.is_terminal,
