@@ -1,6 +1,7 @@
 //! [`Engine`]: a controller that has begun, of whatever kind.
 
 use std::any::Any;
+use std::fmt;
 use std::future::{Future, poll_fn};
 use std::panic::resume_unwind;
 use std::pin::Pin;
@@ -18,6 +19,7 @@ use tracing::Instrument;
 
 use super::context::{Context, Shared};
 use super::error::ControllerError;
+use super::journal::{Journal, Listing, Why};
 use super::metrics::Metrics;
 use super::next::{Failure, Next, When};
 use super::parking::{Attendant, Parking};
@@ -51,6 +53,9 @@ pub(super) struct Engine {
     pub(super) informers: InformerFactory,
     /// Whether the informers are nobody else's.
     pub(super) owns_informers: bool,
+    pub(super) journal: Journal,
+    /// Where it can be looked at, if that was asked for.
+    pub(super) listing: Option<Listing>,
 }
 
 impl Engine {
@@ -99,6 +104,7 @@ impl Engine {
         reconcile: Reconcile,
     ) -> Result<(), ControllerError> {
         let (parking, waits) = Parking::new(&self.metrics);
+        self.journal.parks_in(&parking);
         let mut attendance = JoinSet::new();
         if let Some(limit) = self.settings.own_writes {
             let attendant = Attendant {
@@ -108,6 +114,7 @@ impl Engine {
                 views: Arc::clone(&self.shared.views),
                 metrics: Arc::clone(&self.metrics),
                 limit,
+                journal: self.journal.clone(),
             };
             attendance.spawn(attendant.run(waits));
         }
@@ -117,6 +124,7 @@ impl Engine {
             parking,
             metrics: Arc::clone(&self.metrics),
             settings: self.settings.clone(),
+            journal: self.journal.clone(),
             reconcile,
         });
         let mut workers = JoinSet::new();
@@ -221,6 +229,8 @@ impl Readiness {
 
 impl Drop for Engine {
     fn drop(&mut self) {
+        // While the name is still its own.
+        self.listing = None;
         self.stop();
         for registration in &self.registrations {
             registration.remove();
@@ -261,6 +271,7 @@ struct Crew {
     parking: Arc<Parking>,
     metrics: Arc<Metrics>,
     settings: Settings,
+    journal: Journal,
     reconcile: Reconcile,
 }
 
@@ -332,11 +343,13 @@ impl Crew {
             }
             When::Requeue => {
                 metrics.requeue.increment(1);
+                self.journal.queued(item.key(), || Why::Requeue);
                 self.queue.add_all([item.key().clone()], add.rate_limited());
                 drop(item);
             }
             When::After(wait) => {
                 metrics.requeue_after.increment(1);
+                self.journal.queued(item.key(), || Why::After(wait));
                 if priority.is_none() {
                     return item.requeue_after(wait);
                 }
@@ -356,18 +369,26 @@ impl Crew {
                 metrics.terminal_errors.increment(1);
                 let (controller, key) = (&self.shared.name, item.key());
                 tracing::error!(%controller, %key, error = %failure, "failed for good, will not be tried again");
+                self.journal.failed(key, &failure, item.failures().saturating_add(1), true);
                 item.forget();
             }
-            Outcome::Failed(failure) => item.retry(failure),
+            Outcome::Failed(failure) => self.retry(item, failure),
             Outcome::Panicked(panic) => {
                 metrics.panics.increment(1);
-                item.retry(format_args!("panic: {} [recovered]", text_of(&*panic)));
+                self.retry(item, format_args!("panic: {} [recovered]", text_of(&*panic)));
             }
             Outcome::TimedOut(limit) => {
                 metrics.timeouts.increment(1);
-                item.retry(format_args!("the reconcile took longer than {limit:?} and was cut short"));
+                self.retry(item, format_args!("the reconcile took longer than {limit:?} and was cut short"));
             }
             Outcome::Answered(_) => {}
         }
+    }
+
+    fn retry(&self, item: Item<ObjectKey>, error: impl fmt::Display) {
+        let failures = item.failures().saturating_add(1);
+        self.journal.failed(item.key(), &error, failures, false);
+        self.journal.queued(item.key(), || Why::Retry { failures });
+        item.retry(error);
     }
 }

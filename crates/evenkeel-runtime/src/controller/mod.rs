@@ -11,6 +11,7 @@ mod context;
 mod departures;
 mod engine;
 mod error;
+mod journal;
 pub mod metrics;
 mod names;
 mod next;
@@ -42,6 +43,8 @@ use evenkeel_core::{LabelSelector, Obj, ObjectKey, ResourceInfo};
 use evenkeel_queue::{RateLimiter, WorkQueue};
 use tokio::sync::watch;
 
+use crate::health::Diagnostics;
+
 pub use self::context::{Context, NotWatched};
 pub use self::error::ControllerError;
 pub use self::next::{Failure, Next};
@@ -52,6 +55,7 @@ pub use self::warm::WarmController;
 
 use self::context::Shared;
 use self::engine::{Engine, Settings};
+use self::journal::{Journal, Listing};
 use self::metrics::Metrics;
 use self::names::Name;
 use self::predicate::Predicate;
@@ -131,6 +135,7 @@ pub struct Controller<K> {
     select: Select,
     tune: Vec<Tune>,
     deleted: Option<Deleted>,
+    diagnostics: Option<Diagnostics>,
     settings: Settings,
 }
 
@@ -176,6 +181,7 @@ impl<K: 'static> Controller<K> {
             select,
             tune: Vec::new(),
             deleted: None,
+            diagnostics: None,
             settings: Settings {
                 concurrency: 1,
                 timeout: None,
@@ -352,6 +358,22 @@ impl<K: 'static> Controller<K> {
         self
     }
 
+    /// Shows in these diagnostics, from when it begins until it has ended, by its name: in the section `controllers` its informers,
+    /// its queue, which keys are parked, and how reconciles failed, for the last 100 keys that did; in the section `queued` the
+    /// last 1,000 reasons why a key was queued. Without this, none of it is remembered.
+    ///
+    /// Diagnostics keep neither informers nor the queue alive.
+    pub fn diagnostics(mut self, diagnostics: &Diagnostics) -> Self {
+        self.diagnostics = Some(diagnostics.clone());
+        self
+    }
+
+    /// Shows in these diagnostics, unless it was told of others.
+    pub(crate) fn diagnostics_unless_its_own(mut self, diagnostics: Option<&Diagnostics>) -> Self {
+        self.diagnostics = self.diagnostics.or_else(|| diagnostics.cloned());
+        self
+    }
+
     /// Begins to fill caches and queue, and no more. This is for replicas that stand by: they have everything at hand when
     /// it is their turn to [lead](WarmController::lead).
     ///
@@ -381,6 +403,7 @@ impl<K: 'static> Controller<K> {
         let builder = self.tune.into_iter().fold(WorkQueue::builder(), |builder, tune| tune(builder));
         // Keys that go back into the queue are dropped for that, and have not failed.
         let queue = builder.name(name.as_str()).retry_dropped(false).build();
+        let journal = if self.diagnostics.is_some() { Journal::open() } else { Journal::default() };
         let (mut views, mut registrations) = (Vec::new(), Vec::new());
         let mut assembly = Assembly {
             informers: &informers,
@@ -390,6 +413,7 @@ impl<K: 'static> Controller<K> {
             labels: labels.as_ref(),
             views: &mut views,
             registrations: &mut registrations,
+            journal: &journal,
         };
         let attached = self.primary.attach(&mut assembly);
         let attached =
@@ -403,13 +427,16 @@ impl<K: 'static> Controller<K> {
             stopping: watch::Sender::new(false),
         });
         let settings = self.settings;
-        let engine = Engine { shared, queue, registrations, metrics, settings, informers, owns_informers: !is_shared };
+        let listing = self.diagnostics.and_then(|diagnostics| Listing::new(diagnostics, &journal, &shared, &queue));
+        let owns_informers = !is_shared;
+        let engine =
+            Engine { shared, queue, registrations, metrics, settings, informers, owns_informers, journal, listing };
         if let Err(source) = attached {
             // Dropping the engine takes those handlers away that were added.
             return Err(ControllerError::InformerStopped { controller: engine.shared.name.to_string(), source });
         }
         for trigger in self.triggers {
-            trigger.attach(&engine.queue);
+            trigger.attach(&engine.queue, &engine.journal);
         }
         engine.informers.start();
         Ok(WarmController { engine, deleted: self.deleted, kind: PhantomData })

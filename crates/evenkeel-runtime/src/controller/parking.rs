@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
+use super::journal::{Journal, Why};
 use super::metrics::Metrics;
 use super::notes::Want;
 use super::view::View;
@@ -38,6 +39,7 @@ pub(super) struct Attendant {
     pub(super) views: Arc<[View]>,
     pub(super) metrics: Arc<Metrics>,
     pub(super) limit: Duration,
+    pub(super) journal: Journal,
 }
 
 pub(super) type Waits = mpsc::UnboundedReceiver<(ObjectKey, Vec<Want>)>;
@@ -75,15 +77,16 @@ impl Parking {
         }
     }
 
-    /// The key may be reconciled again.
-    fn release(&self, key: &ObjectKey, queue: &WorkQueue<ObjectKey>) {
-        let place = self.held().remove(key);
-        if let Some(item) = place.and_then(|place| place.parked) {
-            self.metrics.parked.decrement(1.0);
-            queue.add_all([key.clone()], Add::new().priority(item.priority()));
-            // Now it is handed out again, with the failures that it had.
-            drop(item);
-        }
+    /// The key may be reconciled again. Answers with it if it was parked: when that is dropped, it can be handed out again.
+    fn release(&self, key: &ObjectKey) -> Option<Item<ObjectKey>> {
+        let item = self.held().remove(key)?.parked?;
+        self.metrics.parked.decrement(1.0);
+        Some(item)
+    }
+
+    /// The keys that are parked.
+    pub(super) fn parked(&self) -> Vec<ObjectKey> {
+        self.held().iter().filter(|(_, place)| place.parked.is_some()).map(|(key, _)| key.clone()).collect()
     }
 }
 
@@ -117,7 +120,8 @@ impl Attendant {
                 want.come_true(&self.views).await;
             }
         };
-        if timeout(self.limit, all).await.is_err() {
+        let seen = timeout(self.limit, all).await.is_ok();
+        if !seen {
             self.metrics.own_write_timeouts.increment(1);
             let (controller, limit) = (&self.controller, self.limit);
             tracing::warn!(
@@ -129,6 +133,11 @@ impl Attendant {
             );
         }
         self.metrics.own_write_time.record(begun.elapsed());
-        self.parking.release(&key, &self.queue);
+        if let Some(item) = self.parking.release(&key) {
+            self.journal.queued(&key, || Why::OwnWrites { seen });
+            self.queue.add_all([key], Add::new().priority(item.priority()));
+            // Now it is handed out again, with the failures that it had.
+            drop(item);
+        }
     }
 }

@@ -13,6 +13,7 @@ use evenkeel_queue::WorkQueue;
 use kube_core::Resource;
 
 use super::departures::Departures;
+use super::journal::{Journal, Why};
 use super::predicate::Predicate;
 use super::view::{Scope, View};
 use crate::enqueue::Enqueue;
@@ -140,10 +141,13 @@ impl<T: 'static> Source<T> {
         };
         let queue = to.queue;
         let handler: Option<Box<dyn Handler<T>>> = match self.role {
-            Role::Itself => Some(Box::new(enqueue_key(queue))),
-            Role::Owned { by_any: false } => Some(Box::new(Enqueue::owner_of(queue, to.owner))),
-            Role::Owned { by_any: true } => Some(Box::new(Enqueue::owner_of(queue, to.owner).any_owner())),
-            Role::Mapped(keys) => Some(Box::new(enqueue_with(queue, keys))),
+            Role::Itself => Some(Box::new(to.noted(enqueue_key(queue), &informer))),
+            Role::Owned { by_any } => {
+                let owners = Enqueue::owner_of(queue, to.owner);
+                let owners = if by_any { owners.any_owner() } else { owners };
+                Some(Box::new(to.noted(owners, &informer)))
+            }
+            Role::Mapped(keys) => Some(Box::new(to.noted(enqueue_with(queue, keys), &informer))),
             Role::Read => None,
         };
         let name = match &handler {
@@ -166,9 +170,25 @@ pub(super) struct Assembly<'a> {
     pub(super) labels: Option<&'a evenkeel_core::LabelSelector>,
     pub(super) views: &'a mut Vec<View>,
     pub(super) registrations: &'a mut Vec<Registration>,
+    pub(super) journal: &'a Journal,
 }
 
 impl Assembly<'_> {
+    /// Has the journal told why keys are queued, if there is one.
+    fn noted<M, T: 'static>(
+        &self,
+        handler: Enqueue<ObjectKey, M>,
+        informer: &SharedInformer<T>,
+    ) -> Enqueue<ObjectKey, M> {
+        if !self.journal.is_open() {
+            return handler;
+        }
+        let (journal, info) = (self.journal.clone(), Arc::clone(informer.resource()));
+        handler.noting(move |key, object, news| {
+            journal.queued(key, || Why::Heard { info: Arc::clone(&info), object: object.clone(), news });
+        })
+    }
+
     /// Of the view that comes next.
     fn next_scope(&self) -> Scope {
         // The first view is that of the controller's own kind.

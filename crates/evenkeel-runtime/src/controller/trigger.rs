@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use evenkeel_core::ObjectKey;
 use evenkeel_queue::{Add, WorkQueue};
 
+use super::journal::{Journal, Why};
+
 /// Has controllers reconcile keys for a reason that no informer tells of: a timer, a message, something outside of the cluster.
 ///
 /// Cheap to clone. Several controllers can have one; each of them gets all keys. Keys that are given while none runs are kept
@@ -31,9 +33,23 @@ pub struct Trigger(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
-    queues: Vec<WorkQueue<ObjectKey>>,
-    /// What was given while there was no queue.
+    listeners: Vec<Listener>,
+    /// What was given while nobody listened.
     early: HashSet<ObjectKey>,
+}
+
+/// A controller that gets the keys.
+#[derive(Clone)]
+struct Listener {
+    queue: WorkQueue<ObjectKey>,
+    journal: Journal,
+}
+
+impl Listener {
+    fn add(&self, keys: impl IntoIterator<Item = ObjectKey>, how: Add) {
+        let noted = keys.into_iter().inspect(|key| self.journal.queued(key, || Why::Trigger));
+        self.queue.add_all(noted, how);
+    }
 }
 
 impl Trigger {
@@ -55,32 +71,34 @@ impl Trigger {
     /// no controller runs is reconciled when one does, with the default priority.
     pub fn reconcile_all(&self, keys: impl IntoIterator<Item = ObjectKey>, how: Add) {
         let keys: Vec<_> = keys.into_iter().collect();
-        let queues = {
+        let listeners = {
             let mut state = self.state();
-            state.queues.retain(|queue| !queue.is_shutting_down());
-            if state.queues.is_empty() {
+            state.listeners.retain(|listener| !listener.queue.is_shutting_down());
+            if state.listeners.is_empty() {
                 return state.early.extend(keys);
             }
-            state.queues.clone()
+            state.listeners.clone()
         };
-        for queue in queues {
-            queue.add_all(keys.iter().cloned(), how);
+        for listener in listeners {
+            listener.add(keys.iter().cloned(), how);
         }
     }
 
     /// From now on this queue gets the keys.
-    pub(super) fn attach(&self, queue: &WorkQueue<ObjectKey>) {
+    pub(super) fn attach(&self, queue: &WorkQueue<ObjectKey>, journal: &Journal) {
+        let listener = Listener { queue: queue.clone(), journal: journal.clone() };
         let mut state = self.state();
-        state.queues.push(queue.clone());
+        state.listeners.push(listener.clone());
         let early = std::mem::take(&mut state.early);
         drop(state);
-        queue.add_all(early, Add::new());
+        listener.add(early, Add::new());
     }
 }
 
 impl fmt::Debug for Trigger {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = self.state();
-        f.debug_struct("Trigger").field("queues", &state.queues).field("early", &state.early.len()).finish()
+        let queues: Vec<_> = state.listeners.iter().map(|listener| &listener.queue).collect();
+        f.debug_struct("Trigger").field("queues", &queues).field("early", &state.early.len()).finish()
     }
 }

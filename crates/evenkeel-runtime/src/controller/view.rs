@@ -7,8 +7,11 @@ use evenkeel_cache::source::BoxFuture;
 use evenkeel_cache::store::StoreStopped;
 use evenkeel_cache::{Lister, SharedInformer};
 use evenkeel_core::{Header, LabelSelector, ObjectKey, ResourceInfo, ResourceVersion};
+use serde_json::Value;
+use tokio::time::Instant;
 
 use super::departures::Departures;
+use crate::health::informer_report;
 
 /// A kind that a controller looks at, with the informer that it sees it through.
 pub(super) struct View {
@@ -31,6 +34,7 @@ trait Informer: Send + Sync {
     fn uid(&self, key: &ObjectKey) -> Option<String>;
     fn stop(&self);
     fn ended(&self) -> BoxFuture<'_, ()>;
+    fn report(&self, now: Instant) -> (String, Value);
     fn as_any(&self) -> &dyn Any;
 }
 
@@ -50,6 +54,10 @@ impl<T: 'static> Informer for SharedInformer<T> {
 
     fn ended(&self) -> BoxFuture<'_, ()> {
         Box::pin(SharedInformer::ended(self))
+    }
+
+    fn report(&self, now: Instant) -> (String, Value) {
+        (self.name().to_owned(), informer_report(self.resource(), &self.status(), now))
     }
 
     fn as_any(&self) -> &dyn Any {
@@ -108,6 +116,11 @@ impl View {
     /// Waits until nothing more is to be seen here.
     pub(super) fn ended(&self) -> BoxFuture<'_, ()> {
         self.informer.ended()
+    }
+
+    /// The name of the informer, and what is to be said of it in diagnostics.
+    pub(super) fn report(&self, now: Instant) -> (String, Value) {
+        self.informer.report(now)
     }
 
     pub(super) fn kind(&self) -> &str {

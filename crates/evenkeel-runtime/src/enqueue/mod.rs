@@ -54,7 +54,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 
-use evenkeel_cache::{Event, Handler, HandlerOptions};
+use evenkeel_cache::{Deleted, Event, Handler, HandlerOptions};
 use evenkeel_core::resource::StaticScope;
 use evenkeel_core::{Obj, ObjectKey, ResourceInfo};
 use evenkeel_queue::{Add, Key, LOW_PRIORITY, WeakQueue, WorkQueue};
@@ -92,6 +92,42 @@ pub struct Enqueue<Q: Key, M> {
     priority: i32,
     background: i32,
     options: HandlerOptions,
+    note: Option<Box<Note<Q>>>,
+}
+
+/// Is told of each key that is added, of which object it was that something happened to, and what.
+type Note<Q> = dyn Fn(&Q, &ObjectKey, News) + Send + Sync;
+
+/// What a handler was told of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum News {
+    /// It was there before the handler was.
+    Listed,
+    Came,
+    Changed,
+    /// It was told of again, as it was: by a resync, or by a list after an outage.
+    Unchanged,
+    Deleted,
+    /// It is gone, and nobody saw it go.
+    Missed,
+}
+
+impl News {
+    fn of<K>(event: &Event<K>) -> Self {
+        match event {
+            Event::Add { initial: true, .. } => News::Listed,
+            Event::Add { .. } => News::Came,
+            Event::Update { old, new } if new.is_same_state_as(old) => News::Unchanged,
+            Event::Update { .. } => News::Changed,
+            Event::Delete(Deleted::Observed(_)) => News::Deleted,
+            Event::Delete(Deleted::Missed { .. }) => News::Missed,
+        }
+    }
+
+    /// Whether nothing has happened to the object since the handler was there.
+    fn is_background(self) -> bool {
+        matches!(self, News::Listed | News::Unchanged)
+    }
 }
 
 /// The key of the object itself. See [`enqueue_key`].
@@ -179,7 +215,14 @@ impl<Q: Key, M> Enqueue<Q, M> {
             priority: 0,
             background: LOW_PRIORITY,
             options: HandlerOptions::default(),
+            note: None,
         }
+    }
+
+    /// Has this told of each key that is added, and why.
+    pub(crate) fn noting(mut self, note: impl Fn(&Q, &ObjectKey, News) + Send + Sync + 'static) -> Self {
+        self.note = Some(Box::new(note));
+        self
     }
 
     /// The priority of what changes: 0, unless told otherwise.
@@ -212,8 +255,13 @@ impl<Q: Key, M> Enqueue<Q, M> {
 
     fn add<K>(&self, event: &Event<K>, keys: impl IntoIterator<Item = Q>) {
         let Some(queue) = self.queue.upgrade() else { return };
-        let how = Add::new().priority(if is_background(event) { self.background } else { self.priority });
-        let mut keys = keys.into_iter();
+        let news = News::of(event);
+        let how = Add::new().priority(if news.is_background() { self.background } else { self.priority });
+        let mut keys = keys.into_iter().inspect(|key| {
+            if let Some(note) = &self.note {
+                note(key, event.key(), news);
+            }
+        });
         // Mostly there is one, which needs no batch.
         match (keys.next(), keys.next()) {
             (Some(first), Some(second)) => queue.add_all([first, second].into_iter().chain(keys), how),
@@ -227,15 +275,6 @@ impl<Q: Key, M> Enqueue<Q, M> {
             Some(queue) => format!("{what} in {queue}").into(),
             None => what.to_string().into(),
         }
-    }
-}
-
-/// Whether the event tells of nothing that has happened to the object since the handler was there.
-fn is_background<K>(event: &Event<K>) -> bool {
-    match event {
-        Event::Add { initial, .. } => *initial,
-        Event::Update { old, new } => new.is_same_state_as(old),
-        Event::Delete(_) => false,
     }
 }
 

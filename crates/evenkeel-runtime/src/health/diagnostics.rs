@@ -1,5 +1,6 @@
 //! [`Diagnostics`]: what the program is doing, for people who want to know why it does not do something else.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::{self, Display};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -118,6 +119,18 @@ impl fmt::Debug for Diagnostics {
     }
 }
 
+/// Of every list of things that have a key, leaves only those with one of these.
+pub(super) fn keep_only(report: &mut Value, keys: &[Cow<'_, str>]) {
+    match report {
+        Value::Array(things) => {
+            things.retain(|thing| thing.get("key").is_none_or(|own| keys.iter().any(|key| own == &**key)));
+            things.iter_mut().for_each(|thing| keep_only(thing, keys));
+        }
+        Value::Object(parts) => parts.values_mut().for_each(|part| keep_only(part, keys)),
+        _ => {}
+    }
+}
+
 fn look_at(sources: &BTreeMap<String, Arc<Look>>, now: Instant) -> Value {
     let look = |look: &Look| {
         // A source that panics says nothing of the others.
@@ -168,12 +181,12 @@ impl ErrorRing {
 }
 
 /// Seconds, to the millisecond.
-pub(super) fn seconds(time: Duration) -> Value {
+pub(crate) fn seconds(time: Duration) -> Value {
     (time.as_millis() as f64 / 1000.0).into()
 }
 
 /// A text without what would break a line or a terminal, and of at most so many bytes.
-pub(super) fn one_line(text: &str, limit: usize) -> String {
+pub(crate) fn one_line(text: &str, limit: usize) -> String {
     let end = (0..=limit.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
     let shown = text.get(..end).unwrap_or_default();
     let mut line: String = shown.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();

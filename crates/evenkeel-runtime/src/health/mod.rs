@@ -8,7 +8,8 @@
 //! | `/metrics` | what was counted, in the text format of Prometheus, if [`metrics`](ServerBuilder::metrics) were given |
 //! | `/debug`, `/debug/{section}` | what the program is doing, as JSON, if [`diagnostics`](ServerBuilder::diagnostics) were given |
 //!
-//! `?verbose` lists checks that pass too, `?exclude=name` leaves one out.
+//! `?verbose` lists checks that pass too, `?exclude=name` leaves one out. `/debug?key=default/a` tells, of all lists of keys, only
+//! of that one.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
@@ -51,9 +52,11 @@ mod tests;
 pub use check::{Check, CheckFn, Reason};
 pub use checks::{AddCheckError, Checks, Health, Verdict};
 pub use diagnostics::Diagnostics;
+pub(crate) use diagnostics::{one_line, seconds};
 pub use metrics_source::MetricsSource;
 #[cfg(feature = "prometheus")]
 pub use prometheus::{Prometheus, PrometheusError, RECONCILE_TIME_BUCKETS};
 pub use ready_made::{Heartbeat, QueueLimits};
 pub use server::{HealthServer, ServerBuilder, StartError};
 pub use sources::Source;
+pub(crate) use sources::{informer_report, queue_report};

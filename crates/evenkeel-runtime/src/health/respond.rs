@@ -10,6 +10,7 @@ use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Uri, header};
 use http_body_util::Full;
 
+use super::diagnostics::keep_only;
 use super::{Checks, Diagnostics, Health, MetricsSource, Verdict};
 
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -46,7 +47,7 @@ impl Site {
         match place {
             "readyz" => self.check(place, self.health.ready(), rest, uri.query()).await,
             "metrics" => self.metrics(),
-            "debug" => self.debug(rest, headers),
+            "debug" => self.debug(rest, uri.query(), headers),
             _ => self.check(place, self.health.live(), rest, uri.query()).await,
         }
     }
@@ -118,7 +119,7 @@ impl Site {
         }
     }
 
-    fn debug(&self, section: &str, headers: &HeaderMap) -> Answer {
+    fn debug(&self, section: &str, query: Option<&str>, headers: &HeaderMap) -> Answer {
         let Some(diagnostics) = &self.diagnostics else {
             return text(StatusCode::NOT_FOUND, "diagnostics are off: the server was given none\n");
         };
@@ -131,7 +132,14 @@ impl Site {
         }
         let found = if section.is_empty() { Some(diagnostics.report()) } else { diagnostics.section(section) };
         match found {
-            Some(report) => with_type(StatusCode::OK, JSON, format!("{report:#}\n")),
+            Some(mut report) => {
+                let asked = form_urlencoded::parse(query.unwrap_or_default().as_bytes());
+                let keys: Vec<_> = asked.filter(|(name, _)| name == "key").map(|(_, key)| key).collect();
+                if !keys.is_empty() {
+                    keep_only(&mut report, &keys);
+                }
+                with_type(StatusCode::OK, JSON, format!("{report:#}\n"))
+            }
             None => text(StatusCode::NOT_FOUND, "there is no such section\n"),
         }
     }

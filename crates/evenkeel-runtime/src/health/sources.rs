@@ -36,6 +36,11 @@ impl Source {
         Source { section: section.into(), name: name.into(), look: Arc::new(move |_| look()) }
     }
 
+    /// The same for what has to know what time it is.
+    pub(crate) fn timed(section: &str, name: &str, look: impl Fn(Instant) -> Value + Send + Sync + 'static) -> Self {
+        Source { section: section.to_owned(), name: name.to_owned(), look: Arc::new(look) }
+    }
+
     /// An informer, in the section `informers`: what it knows, how fresh that is, and how far its handlers are.
     ///
     /// This is a handle of the informer, which runs until it is stopped or all of them are gone.
@@ -61,7 +66,7 @@ impl fmt::Debug for Source {
     }
 }
 
-fn informer_report(info: &ResourceInfo, status: &InformerStatus, now: Instant) -> Value {
+pub(crate) fn informer_report(info: &ResourceInfo, status: &InformerStatus, now: Instant) -> Value {
     let ago = |time: Instant| seconds(now.saturating_duration_since(time));
     let reflector = &status.reflector;
     let phase = match reflector.phase {
@@ -103,7 +108,7 @@ fn informer_report(info: &ResourceInfo, status: &InformerStatus, now: Instant) -
     })
 }
 
-fn queue_report(stats: &Stats, is_shutting_down: bool) -> Value {
+pub(crate) fn queue_report(stats: &Stats, is_shutting_down: bool) -> Value {
     let age = |age: Option<Duration>| age.map(seconds);
     json!({
         "ready": stats.ready,

@@ -33,8 +33,9 @@ pub use self::stop::Stop;
 use self::group::{Task, Work};
 use self::run::Run;
 use crate::controller::{Context, Controller, ControllerError, Failure, Next};
+use crate::health::Diagnostics;
 
-type Standby = Box<dyn FnOnce(&InformerFactory) -> Result<Warm, ControllerError> + Send>;
+type Standby = Box<dyn FnOnce(&InformerFactory, Option<&Diagnostics>) -> Result<Warm, ControllerError> + Send>;
 
 /// A controller that stands by.
 struct Warm {
@@ -87,6 +88,7 @@ pub struct Manager {
     elected: Vec<Task>,
     controllers: Vec<Standby>,
     election: Option<Box<dyn Election>>,
+    diagnostics: Option<Diagnostics>,
     grace: Option<Duration>,
     sync_timeout: Duration,
     later: (mpsc::UnboundedSender<Later>, mpsc::UnboundedReceiver<Later>),
@@ -120,6 +122,7 @@ impl Manager {
             elected: Vec::new(),
             controllers: Vec::new(),
             election: None,
+            diagnostics: None,
             grace: Some(Duration::from_secs(30)),
             sync_timeout: Duration::from_secs(120),
             later: mpsc::unbounded_channel(),
@@ -179,8 +182,9 @@ impl Manager {
         F: Fn(Obj<K>, Context) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Next, Failure>> + Send + 'static,
     {
-        self.controllers.push(Box::new(move |informers| {
-            let standby = controller.informers_unless_its_own(informers).warm()?;
+        self.controllers.push(Box::new(move |informers, diagnostics| {
+            let controller = controller.informers_unless_its_own(informers).diagnostics_unless_its_own(diagnostics);
+            let standby = controller.warm()?;
             let (name, ready) = (standby.name().to_owned(), standby.readiness());
             let readiness = task(name.clone(), |stop: Stop| async move {
                 tokio::select! {
@@ -191,6 +195,13 @@ impl Manager {
             });
             Ok(Warm { readiness, lead: task(name, move |stop: Stop| standby.lead(stop.requested(), reconcile)) })
         }));
+        self
+    }
+
+    /// Has all controllers show in these diagnostics, also while they stand by, unless they were told of others: see
+    /// [`Controller::diagnostics`].
+    pub fn diagnostics(mut self, diagnostics: &Diagnostics) -> Self {
+        self.diagnostics = Some(diagnostics.clone());
         self
     }
 

@@ -14,6 +14,7 @@ use super::election::{Term, Word};
 use super::error::{BoxError, ManagerError};
 use super::group::{Failed, Group, Task};
 use super::{Election, Later, Manager, Standby, Warm};
+use crate::health::Diagnostics;
 
 /// What is there while a manager runs. When it is dropped, all of it ends.
 pub(super) struct Run {
@@ -36,6 +37,7 @@ pub(super) struct Plan {
     servers: Vec<Task>,
     always: Vec<Task>,
     controllers: Vec<Standby>,
+    diagnostics: Option<Diagnostics>,
     election: Option<Box<dyn Election>>,
     term: Term,
     sync_timeout: Duration,
@@ -64,6 +66,7 @@ impl Run {
             servers: manager.servers,
             always: manager.always,
             controllers: manager.controllers,
+            diagnostics: manager.diagnostics,
             election: manager.election,
             term,
             sync_timeout: manager.sync_timeout,
@@ -74,7 +77,7 @@ impl Run {
 
     /// Begins everything in order, and goes on until something goes wrong.
     pub(super) async fn go(&mut self, plan: Plan) -> ManagerError {
-        let Plan { servers, always, controllers, election, term, sync_timeout, mut later } = plan;
+        let Plan { servers, always, controllers, diagnostics, election, term, sync_timeout, mut later } = plan;
         for server in servers {
             self.servers.begin(server);
         }
@@ -86,7 +89,7 @@ impl Run {
             self.always.begin(task);
         }
         for controller in controllers {
-            match controller(&self.informers) {
+            match controller(&self.informers, diagnostics.as_ref()) {
                 Ok(Warm { readiness, lead }) => {
                     self.always.begin(readiness);
                     self.waiting.push(lead);

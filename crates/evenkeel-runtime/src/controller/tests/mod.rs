@@ -2,6 +2,7 @@
 
 mod crashes;
 mod deletions;
+mod diagnosed;
 mod endings;
 mod measured;
 mod own_writes;

@@ -92,6 +92,22 @@ async fn co_029_metrics_are_what_their_source_renders() {
 }
 
 #[tokio::test]
+async fn diagnostics_can_be_asked_about_a_key() {
+    let diagnostics = Diagnostics::new();
+    let keys = serde_json::json!({"list": [{"key": "default/a"}, {"key": "default/b"}, 1], "count": 2});
+    diagnostics.add(Source::new("own", "x", move || keys.clone()));
+    diagnostics.error("foos", "default/a", "one");
+    diagnostics.error("foos", "default/b", "another");
+    let site = Site { diagnostics: Some(diagnostics), ..site(&Health::new()) };
+    let ask = async |path| serde_json::from_str::<serde_json::Value>(&get(&site, path).await.1).unwrap();
+    let report = ask("/debug?key=default/b").await;
+    assert_eq!(report["own"]["x"], serde_json::json!({"list": [{"key": "default/b"}, 1], "count": 2}));
+    assert_eq!((report["errors"].as_array().unwrap().len(), &report["errors"][0]["error"]), (1, &"another".into()));
+    assert_eq!(ask("/debug/errors?key=default%2Fa&key=default/b").await.as_array().unwrap().len(), 2);
+    assert_eq!(ask("/debug/errors?key=default/c").await, serde_json::json!([]));
+}
+
+#[tokio::test]
 async fn diagnostics_are_off_unless_asked_for_and_for_this_machine() {
     assert_eq!(get(&site(&Health::new()), "/debug").await.0, StatusCode::NOT_FOUND);
     let diagnostics = Diagnostics::new();
