@@ -66,7 +66,7 @@ pub mod watch;
 
 pub use api::{
     Api, Call, CreateOrUpdate, Deleted, FieldValidation, ListParams, Object, PartialObjectMetadata, Patch, Propagation,
-    Unstructured, VersionMatch, WatchParams, create_or_update,
+    Unstructured, VersionMatch, WatchParams, create_or_patch, create_or_update,
 };
 pub use client::{Client, ClientBuilder};
 pub use config::Config;

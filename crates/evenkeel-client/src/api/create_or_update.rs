@@ -10,7 +10,7 @@ use super::scope::Addressable;
 use super::{Api, Object};
 use crate::error::Error;
 use crate::rest::RequestError;
-use crate::retry::{DEFAULT_RETRY, RetryError};
+use crate::retry::{Backoff, DEFAULT_RETRY, RetryError};
 
 /// What [`create_or_update`] has done, and the object as the server has it now.
 #[derive(Clone)]
@@ -91,36 +91,58 @@ where
     K: Object + Clone + DeserializeOwned + Send + Sync + 'static,
     S: Addressable,
 {
-    let Some(name) = initial.name().map(|name| name.into_owned()) else {
-        let problem = "an object that may be there already needs a name, and it has none".to_owned();
-        return Err(RequestError::Invalid { problem }.into());
-    };
-    let mut backoff = DEFAULT_RETRY;
-    let mut previous = None;
+    let name = name_of(initial)?;
+    let mut races = Races::new();
     loop {
-        let Failure { error, raced } = match attempt(api, &name, initial, &mut mutate).await {
+        match attempt(api, &name, initial, &mut mutate).await {
             Ok(done) => return Ok(done),
-            Err(failure) => failure,
-        };
-        if !raced {
-            return Err(RetryError::Failed { error, previous }.into());
+            Err(failure) => races.lost(failure).await?,
         }
-        let Some(wait) = backoff.next_wait(fastrand::f64()) else { return Err(error) };
-        previous = Some(error);
-        tokio::time::sleep(wait).await;
     }
 }
 
 /// Why an attempt failed, and whether it was because somebody else was faster.
-struct Failure {
-    error: Error,
-    raced: bool,
+pub(super) struct Failure {
+    pub(super) error: Error,
+    pub(super) raced: bool,
 }
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         Failure { error, raced: false }
     }
+}
+
+/// How often somebody else was faster, and how long to wait before the next attempt.
+pub(super) struct Races {
+    backoff: Backoff,
+    previous: Option<Error>,
+}
+
+impl Races {
+    pub(super) fn new() -> Self {
+        Races { backoff: DEFAULT_RETRY, previous: None }
+    }
+
+    /// Waits, if another attempt may do better; else the error is the end of it.
+    pub(super) async fn lost(&mut self, failure: Failure) -> Result<(), Error> {
+        let Failure { error, raced } = failure;
+        if !raced {
+            return Err(RetryError::Failed { error, previous: self.previous.take() }.into());
+        }
+        let Some(wait) = self.backoff.next_wait(fastrand::f64()) else { return Err(error) };
+        self.previous = Some(error);
+        tokio::time::sleep(wait).await;
+        Ok(())
+    }
+}
+
+/// The name of an object that may be there already.
+pub(super) fn name_of<K: Object>(initial: &K) -> Result<String, Error> {
+    initial.name().map(|name| name.into_owned()).ok_or_else(|| {
+        let problem = "an object that may be there already needs a name, and it has none".to_owned();
+        RequestError::Invalid { problem }.into()
+    })
 }
 
 async fn attempt<K, S>(
@@ -176,14 +198,14 @@ where
     Ok(if value(&*current)? == value(&object)? { Plan::Keep(found) } else { Plan::Update(object) })
 }
 
-fn value<K: Object>(object: &K) -> Result<Value, Error> {
+pub(super) fn value<K: Object>(object: &K) -> Result<Value, Error> {
     serde_json::to_value(object).map_err(|error| {
         let what = std::any::type_name::<K>().to_owned();
         RequestError::Body { what, problem: error.to_string() }.into()
     })
 }
 
-fn same_name<K: Object>(before: &K, after: &K) -> Result<(), Error> {
+pub(super) fn same_name<K: Object>(before: &K, after: &K) -> Result<(), Error> {
     if before.name() == after.name() && before.namespace() == after.namespace() {
         return Ok(());
     }

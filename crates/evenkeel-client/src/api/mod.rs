@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::rest::{List, ListStream, Path, Request, RequestError, WatchStream};
 
 mod call;
+mod create_or_patch;
 mod create_or_update;
 pub mod groups;
 mod object;
@@ -27,6 +28,7 @@ mod unstructured;
 
 pub use call::{Call, Deleted, FieldValidation, Propagation, verb};
 use call::{read_collection, read_deleted, read_object};
+pub use create_or_patch::create_or_patch;
 pub use create_or_update::{CreateOrUpdate, create_or_update};
 pub use object::Object;
 pub use params::{ListParams, VersionMatch, WatchParams};

@@ -218,6 +218,16 @@ where
         self.notes.wrote(done.object());
         Ok(done)
     }
+
+    /// The same, sending only what differs, and with the status; see [`create_or_patch`](evenkeel_client::create_or_patch).
+    ///
+    /// # Errors
+    /// As [`create_or_patch`](evenkeel_client::create_or_patch).
+    pub async fn create_or_patch(&self, initial: &K, mutate: impl FnMut(&mut K)) -> Result<CreateOrUpdate<K>, Error> {
+        let done = evenkeel_client::create_or_patch(&self.api, initial, mutate).await?;
+        self.notes.wrote(done.object());
+        Ok(done)
+    }
 }
 
 /// A [`Subresource`] whose writes are noted.

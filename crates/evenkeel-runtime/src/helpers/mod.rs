@@ -7,11 +7,11 @@
 //! - Writing: [`create_or_update`] and [`create_or_patch`]. Server-side apply needs no helper: it is
 //!   [`Api::apply`](evenkeel_client::Api::apply), with [`force`](evenkeel_client::Call::force), and the same of
 //!   [`Api::status`](evenkeel_client::Api::status).
+//!   In a reconcile, [`TrackedApi`](crate::controller::TrackedApi) has both, and notes what they write.
 //! - Trying again: [`retry_on_conflict`]. Waiting: [`wait_for`] with the [conditions](evenkeel_client::wait::conditions) that
 //!   there are.
 
 mod conditions;
-mod create_or_patch;
 mod finalize;
 mod finalizers;
 mod has_owners;
@@ -20,7 +20,6 @@ mod owners;
 mod tests;
 
 pub use conditions::{find_condition, is_condition_true, remove_condition, set_condition};
-pub use create_or_patch::create_or_patch;
 pub use finalize::{CleanupFailure, FinalizeError, Finalized, Finalizers, RegisterError};
 pub use finalizers::{add_finalizer, contains_finalizer, remove_finalizer};
 pub use has_owners::{HasOwners, HasOwnersMut};
@@ -28,4 +27,4 @@ pub use owners::{
     OwnerError, controller_of, is_controlled_by, remove_owner_reference, set_controller_reference, set_owner_reference,
 };
 
-pub use evenkeel_client::{CreateOrUpdate, create_or_update, retry_on_conflict, wait_for};
+pub use evenkeel_client::{CreateOrUpdate, create_or_patch, create_or_update, retry_on_conflict, wait_for};

@@ -301,13 +301,14 @@ async fn ask_1_every_way_to_write_is_noted() {
                 match before {
                     0 => drop(secrets.create(&secret).await?),
                     1 => drop(secrets.create_or_update(&secret, |_| {}).await?),
-                    2 => drop(
+                    2 => drop(secrets.create_or_patch(&secret, |_| {}).await?),
+                    3 => drop(
                         secrets
                             .metadata()
                             .patch("s0", &Patch::merge(&json!({"metadata": {"labels": {"a": "b"}}})))
                             .await?,
                     ),
-                    3 => {
+                    4 => {
                         let scale = ctx.api::<Deployment>().namespace("default").scale();
                         scale.patch("a", &Patch::merge(&json!({"spec": {"replicas": 3}}))).await?;
                     }
@@ -319,6 +320,6 @@ async fn ask_1_every_way_to_write_is_noted() {
         }
     });
     pass(secs(60)).await;
-    assert!(log.len() > 4, "{:?}", log.take());
+    assert!(log.len() > 5, "{:?}", log.take());
     running.end().await.unwrap();
 }

@@ -1,15 +1,17 @@
 //! [`create_or_patch`]: having an object and its status as they should be, and sending only what differs.
 
-use evenkeel_client::api::scope::Addressable;
-use evenkeel_client::rest::RequestError;
-use evenkeel_client::{Api, CreateOrUpdate, DEFAULT_RETRY, Error, Object, Patch};
 use evenkeel_core::Obj;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
+use super::create_or_update::{CreateOrUpdate, Failure, Races, name_of, same_name, value};
+use super::scope::Addressable;
+use super::{Api, Object, Patch};
+use crate::error::Error;
+
 /// Has an object as `mutate` wants it, status included. `initial` names it, and is what it begins as if it is not there yet.
 ///
-/// Unlike [`create_or_update`](evenkeel_client::create_or_update) it sends only what `mutate` has changed. So fields of which `K`
+/// Unlike [`create_or_update`](crate::create_or_update) it sends only what `mutate` has changed. So fields of which `K`
 /// knows nothing stay as they are, except within lists, which are replaced as a whole. What is sent is bound to the version
 /// that was read: if somebody else was faster, all of this happens again, up to five times, with `mutate` on a fresh copy.
 ///
@@ -28,32 +30,20 @@ where
     K: Object + Clone + DeserializeOwned + Send + Sync + 'static,
     S: Addressable,
 {
-    let Some(name) = initial.name().map(|name| name.into_owned()) else {
-        return Err(invalid("an object that may be there already needs a name, and it has none".to_owned()));
-    };
-    let mut backoff = DEFAULT_RETRY;
+    let name = name_of(initial)?;
+    let mut races = Races::new();
     loop {
-        let Failure { error, raced } = match attempt(api, &name, initial, &mut mutate).await {
+        match attempt(api, &name, initial, &mut mutate).await {
             Ok(done) => return Ok(done),
-            Err(failure) => failure,
-        };
-        let wait = if raced { backoff.next_wait(fastrand::f64()) } else { None };
-        let Some(wait) = wait else { return Err(error) };
-        tokio::time::sleep(wait).await;
+            Err(failure) => races.lost(failure).await?,
+        }
     }
 }
 
-/// Why an attempt failed, and whether it was because somebody else was faster.
-struct Failure {
-    error: Error,
-    raced: bool,
-}
-
-impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
-        let raced = error.is_conflict() || error.is_already_exists();
-        Failure { error, raced }
-    }
+/// The object was made or changed by somebody else since it was read.
+fn raced(error: Error) -> Failure {
+    let raced = error.is_conflict() || error.is_already_exists();
+    Failure { error, raced }
 }
 
 async fn attempt<K, S>(
@@ -73,17 +63,13 @@ where
     };
     let mut wanted = before.clone();
     mutate(&mut wanted);
-    if before.name() != wanted.name() || before.namespace() != wanted.namespace() {
-        return Err(
-            invalid(format!("the object {name:?} was renamed while it was mutated; nothing was written")).into()
-        );
-    }
+    same_name(&before, &wanted)?;
     let Some(found) = found else {
-        let created = api.create(&wanted).await?;
+        let created = api.create(&wanted).await.map_err(raced)?;
         // What the server has put into the status by itself stays.
         let status =
             Some(parts(&wanted)?.1).filter(|status| status.as_object().is_some_and(|status| !status.is_empty()));
-        return Ok(CreateOrUpdate::Created(patch_status(api, name, created, status).await?));
+        return Ok(CreateOrUpdate::Created(patch_status(api, name, created, status).await.map_err(raced)?));
     };
     let ((old, old_status), (new, new_status)) = (parts(&before)?, parts(&wanted)?);
     let (patch, status) = (difference(&old, &new), difference(&old_status, &new_status));
@@ -98,15 +84,12 @@ where
             Failure { error, raced }
         })?,
     };
-    Ok(CreateOrUpdate::Updated(patch_status(api, name, written, status).await?))
+    Ok(CreateOrUpdate::Updated(patch_status(api, name, written, status).await.map_err(raced)?))
 }
 
 /// An object as JSON, and its status apart, as servers take it.
 fn parts<K: Object>(object: &K) -> Result<(Value, Value), Error> {
-    let mut rest = serde_json::to_value(object).map_err(|error| {
-        let what = std::any::type_name::<K>().to_owned();
-        Error::from(RequestError::Body { what, problem: error.to_string() })
-    })?;
+    let mut rest = value(object)?;
     let status = rest.as_object_mut().and_then(|members| members.remove("status")).unwrap_or_default();
     Ok((rest, status))
 }
@@ -134,7 +117,7 @@ fn bound<K>(mut patch: Value, object: &Obj<K>) -> Value {
 }
 
 /// The merge patch (RFC 7386) that makes one value the other; `None` if they are equal.
-pub(super) fn difference(before: &Value, after: &Value) -> Option<Value> {
+fn difference(before: &Value, after: &Value) -> Option<Value> {
     let (Value::Object(old), Value::Object(new)) = (before, after) else {
         return (before != after).then(|| after.clone());
     };
@@ -150,6 +133,43 @@ pub(super) fn difference(before: &Value, after: &Value) -> Option<Value> {
     (!patch.is_empty()).then(|| patch.into())
 }
 
-fn invalid(problem: String) -> Error {
-    RequestError::Invalid { problem }.into()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 7386, as the RFC says it.
+    fn merged(mut target: Value, patch: &Value) -> Value {
+        let Value::Object(members) = patch else { return patch.clone() };
+        if !target.is_object() {
+            target = json!({});
+        }
+        let object = target.as_object_mut().unwrap();
+        for (member, value) in members {
+            match (value, object.remove(member)) {
+                (Value::Null, _) => {}
+                (value, old) => _ = object.insert(member.clone(), merged(old.unwrap_or_default(), value)),
+            }
+        }
+        target
+    }
+
+    #[test]
+    fn the_difference_makes_one_value_the_other() {
+        let values = [
+            json!({}),
+            json!({"a": 1}),
+            json!({"a": {"b": [1, 2], "c": "x"}}),
+            json!({"a": {"b": [1], "d": {"e": true}}, "f": 2}),
+            json!({"a": {"c": "x"}, "f": {"g": []}}),
+        ];
+        for before in &values {
+            for after in &values {
+                match difference(before, after) {
+                    None => assert_eq!(before, after),
+                    Some(patch) => assert_eq!(&merged(before.clone(), &patch), after, "{before} {patch}"),
+                }
+            }
+        }
+        assert_eq!(difference(&values[1], &values[1]), None);
+    }
 }
