@@ -7,7 +7,8 @@ use evenkeel_client::discovery::RestMapper;
 use evenkeel_client::wait::conditions::exists;
 use evenkeel_client::watch::Selection;
 use evenkeel_client::{
-    Client, Error, ListParams, Patch, Path, RetryWatcher, WatchParams, create_or_update, retry_on_conflict, wait_for,
+    Client, Error, ListParams, Patch, Path, RetryWatcher, WatchParams, create_or_patch, create_or_update,
+    retry_on_conflict, wait_for,
 };
 use evenkeel_core::{ResourceInfo, ResourceVersion};
 use http::Method;
@@ -43,6 +44,7 @@ fn every_future_can_be_spawned() {
         send(client.request(Method::GET, Path::raw("/version")).send());
         send(retry_on_conflict(async || pods.get("a").await));
         send(create_or_update(&maps, &map, |_| {}));
+        send(create_or_patch(&maps, &map, |_| {}));
         send(wait_for(&pods, "a", exists()));
         send(async {
             let mut changes = RetryWatcher::new(version, Selection::of(&pods))?;
