@@ -125,7 +125,7 @@ mod tests {
     fn managed_fields_are_dropped() {
         let lighter = drop_managed_fields()(pod()).unwrap();
         assert!(lighter.path("metadata.managedFields").is_none());
-        assert_eq!(lighter.path("spec.nodeName").unwrap().text(), "n1");
+        assert_eq!(lighter.path("spec.nodeName").unwrap().unwrap().text(), "n1");
     }
 
     #[test]
@@ -151,7 +151,7 @@ mod tests {
         let rest = keep_paths(["spec.nodeName"]).unwrap()(pod()).unwrap();
         assert_eq!((rest.kind(), rest.api_version(), rest.key().as_str()), ("Pod", "v1", "ns/a"));
         assert_eq!((rest.uid(), rest.resource_version(), rest.generation()), ("u", "7", None));
-        assert_eq!(rest.path("spec").unwrap().json(), r#"{"nodeName":"n1"}"#);
+        assert_eq!(rest.path("spec").unwrap().unwrap().json(), r#"{"nodeName":"n1"}"#);
     }
 
     #[test]
@@ -162,7 +162,7 @@ mod tests {
         });
         let pod = edited(pod()).unwrap();
         assert_eq!((pod.kind(), pod.label("app"), pod.resource_version()), ("Pod", None, "7"));
-        assert_eq!(pod.path("spec.nodeName").unwrap().text(), "n2");
+        assert_eq!(pod.path("spec.nodeName").unwrap().unwrap().text(), "n2");
         let misfit = Obj::from_json(pod.resource(), r#"{"metadata":{"name":"x"},"spec":3}"#).unwrap();
         assert!(matches!(edited(misfit).unwrap_err().downcast_ref(), Some(DecodeError::Typed { .. })));
     }

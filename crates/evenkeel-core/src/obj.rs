@@ -43,7 +43,7 @@ use crate::resource::ResourceInfo;
 /// let json = r#"{"metadata": {"namespace": "ns", "name": "web-0"}, "spec": {"nodeName": "n1", "containers": []}}"#;
 /// let pod = Obj::<Pod>::from_json(&pods, json)?;
 /// assert_eq!(pod.key().as_str(), "ns/web-0");
-/// assert_eq!(pod.path("spec.nodeName").unwrap().text(), "n1");
+/// assert_eq!(pod.path("spec.nodeName")?.unwrap().text(), "n1");
 /// assert_eq!(pod.typed()?.spec.as_ref().unwrap().node_name.as_deref(), Some("n1"));
 /// # Ok::<(), evenkeel_core::DecodeError>(())
 /// ```
@@ -136,28 +136,33 @@ impl<K> Obj<K> {
         self.inner.api_version()
     }
 
-    /// The payload as the server sent it. Items of typed lists do not state their kind.
+    /// The payload as the server sent it, in the form that it came in. Items of typed lists do not state their kind.
     ///
     /// The bytes may be a slice of the chunk they came in: keeping them, or the object, keeps the chunk. See
     /// [`detached`](Self::detached).
-    pub fn raw(&self) -> &Bytes {
-        self.inner.payload.bytes()
+    pub fn raw(&self) -> Result<Bytes, DecodeError> {
+        Ok(self.inner.payload.bytes().clone())
+    }
+
+    /// How many bytes of memory the payload rests in.
+    pub fn payload_bytes(&self) -> usize {
+        self.inner.payload.bytes().len()
     }
 
     /// The JSON with `kind` and `apiVersion`, filled in if the server left them out.
-    pub fn json(&self) -> Cow<'_, [u8]> {
-        self.inner.json()
+    pub fn json(&self) -> Result<Cow<'_, [u8]>, DecodeError> {
+        Ok(self.inner.json())
     }
 
-    /// The value of an annotation, looked up in the JSON.
-    pub fn annotation(&self, key: &str) -> Option<Cow<'_, str>> {
-        self.inner.annotation(key)
+    /// The value of an annotation, looked up in the payload.
+    pub fn annotation(&self, key: &str) -> Result<Option<Cow<'_, str>>, DecodeError> {
+        Ok(self.inner.annotation(key))
     }
 
-    /// The value at a path such as `spec.nodeName` or `spec.containers[0].image`, looked up in the JSON; `None` if there
+    /// The value at a path such as `spec.nodeName` or `spec.containers[0].image`, looked up in the payload; `None` if there
     /// is none or it is null.
-    pub fn path(&self, path: &str) -> Option<JsonValue<'_>> {
-        JsonValue::at_path(self.inner.text(), path)
+    pub fn path(&self, path: &str) -> Result<Option<JsonValue<'_>>, DecodeError> {
+        Ok(JsonValue::at_path(self.inner.text(), path))
     }
 
     /// The same object in a payload of its own, so that it keeps nothing else in memory.
@@ -172,6 +177,11 @@ impl<K> Obj<K> {
             info: Arc::clone(&inner.info),
             id: inner.info.memo.number(),
         })
+    }
+
+    /// Whether the payload lies in the same memory as that of the other, whole or in part.
+    pub fn shares_memory_with<L>(&self, other: &Obj<L>) -> bool {
+        other.inner.payload.bytes().as_ptr_range().contains(&self.inner.payload.bytes().as_ptr())
     }
 
     /// The object without what these paths lead to, cut out of the JSON as it is: no tree is built of it, and what stays
@@ -189,7 +199,7 @@ impl<K> Obj<K> {
     /// let heavy = JsonPaths::new(["metadata.managedFields", "status"]).unwrap();
     /// let json = r#"{"metadata":{"name":"a","managedFields":[{"manager":"x"}]},"status":{"phase":"Running"}}"#;
     /// let pod = Obj::<Pod>::from_json(&Arc::new(ResourceInfo::of::<Pod>()), json)?.without(&heavy)?;
-    /// assert_eq!(&pod.raw()[..], br#"{"metadata":{"name":"a"}}"#);
+    /// assert_eq!(&pod.raw()?[..], br#"{"metadata":{"name":"a"}}"#);
     /// # Ok::<(), evenkeel_core::DecodeError>(())
     /// ```
     pub fn without(&self, paths: &JsonPaths) -> Result<Self, DecodeError> {
@@ -304,10 +314,11 @@ impl Inner {
     }
 
     fn annotation(&self, key: &str) -> Option<Cow<'_, str>> {
-        let annotations = JsonValue::at_path(self.text(), "metadata.annotations")?;
-        let mut scanner = crate::json::Scanner::of_str(annotations.json());
-        if !scanner.find_member(key).ok()? {
-            return None;
+        let mut scanner = crate::json::Scanner::of_str(self.text());
+        for member in ["metadata", "annotations", key] {
+            if !scanner.find_member(member).ok()? {
+                return None;
+            }
         }
         scanner.string().ok()
     }

@@ -36,13 +36,13 @@ impl<T: Serialize> Fixture<Written> for T {
 
 impl<K> Fixture<Made> for Obj<K> {
     fn json(&self) -> Result<Vec<u8>, ValueError> {
-        Ok(Obj::json(self).into_owned())
+        Ok(Obj::json(self)?.into_owned())
     }
 }
 
 impl<K> Fixture<Made> for &Obj<K> {
     fn json(&self) -> Result<Vec<u8>, ValueError> {
-        Ok(Obj::json(self).into_owned())
+        Ok(Obj::json(self)?.into_owned())
     }
 }
 

@@ -52,7 +52,7 @@ pub use unstructured::{PartialObjectMetadata, Unstructured};
 ///
 /// let pods = client.api::<Pod>().namespace("default");
 /// let web = pods.get("web-0").await?;
-/// println!("{} is {:?}", web.key(), web.path("status.phase"));
+/// println!("{} is {:?}", web.key(), web.path("status.phase")?);
 /// pods.delete("web-0").grace_period(0).await?;
 ///
 /// for node in client.api::<Node>().list(&ListParams::default()).await? {
@@ -112,7 +112,7 @@ impl Client {
     ///
     /// let foos = Arc::new(ResourceInfo::new("samplecontroller.k8s.io", "v1alpha1", "Foo", "foos", true));
     /// let foo = client.dynamic(&foos).namespace("default").get("a").await?;
-    /// println!("{:?}", foo.path("spec.replicas").and_then(|value| value.as_i64()));
+    /// println!("{:?}", foo.path("spec.replicas")?.and_then(|value| value.as_i64()));
     /// # Ok(())
     /// # }
     /// ```

@@ -120,7 +120,7 @@ async fn ct_009_and_ct_010_what_was_read_is_what_came() {
     let text = r#"{"kind":"Deployment","apiVersion":"apps/v1","metadata":{"name":"web","generation":9007199254740993},
         "Spec":{"replicas":3},"unknown":true}"#;
     let read = object(response(200, JSON, text)).await.unwrap();
-    assert_eq!(read.raw(), text);
+    assert_eq!(read.raw().unwrap(), text);
     assert_eq!((read.header().kind(), read.header().api_version()), (Some("Deployment"), Some("apps/v1")));
     let typed = read.typed().unwrap();
     assert_eq!(typed.spec.replicas, None, "names are case-sensitive, and unknown ones are no fault");

@@ -85,12 +85,12 @@ fn read_event(frame: &Piece, kind: &str) -> Result<Event, StreamError> {
 }
 
 fn read_bookmark(object: &str) -> Event {
-    let text = |path| JsonValue::at_path(object, path).and_then(|value| value.as_str());
-    let resource_version = text("metadata.resourceVersion").unwrap_or_default();
-    let initial_events_end = text("metadata.annotations[k8s.io/initial-events-end]");
+    let resource_version = JsonValue::at_path(object, "metadata.resourceVersion");
+    let initial_events_end = JsonValue::at_path(object, "metadata.annotations[k8s.io/initial-events-end]");
+    let version = resource_version.as_ref().and_then(JsonValue::as_str);
     Event::Bookmark {
-        resource_version: ResourceVersion::new(&resource_version),
-        initial_events_end: initial_events_end.as_deref() == Some("true"),
+        resource_version: ResourceVersion::new(version.as_deref().unwrap_or_default()),
+        initial_events_end: initial_events_end.is_some_and(|value| value.as_str().as_deref() == Some("true")),
     }
 }
 

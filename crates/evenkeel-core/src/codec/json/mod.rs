@@ -5,6 +5,8 @@ mod extent;
 mod feed;
 mod items;
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 
 use super::{Codec, EncodeError, EventDecoder, ItemDecoder, Parsed, Payload};
@@ -80,7 +82,7 @@ fn key_in(text: &[u8], path: &str) -> Option<Box<ObjectKey>> {
     let text = std::str::from_utf8(text).ok()?;
     let member = |name| {
         let path = format!("{path}metadata.{name}");
-        JsonValue::at_path(text, &path).and_then(|value| value.as_str())
+        JsonValue::at_path(text, &path).and_then(|value| value.as_str().map(Cow::into_owned))
     };
     let name = member("name").filter(|name| !name.is_empty())?;
     Some(Box::new(ObjectKey::new(member("namespace").as_deref(), &name)))
