@@ -70,7 +70,7 @@ fn read_event(frame: &Piece, kind: &str) -> Result<Event, StreamError> {
             Header::from_json(&bytes).map_err(|source| source.within(parts.start as u64, "object"))
         });
         let header = header.and_then(Header::named).map_err(|source| object_error(frame, source, kind))?;
-        return Ok(Event::Object(change, Parsed { header, payload: Payload::Json(bytes) }));
+        return Ok(Event::Object(change, Parsed { header, payload: Payload::json(bytes) }));
     }
     match event {
         "BOOKMARK" => Ok(read_bookmark(object)),

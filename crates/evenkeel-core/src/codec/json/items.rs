@@ -223,7 +223,7 @@ impl ItemDecoder for JsonItems {
         let header = Header::from_json(&bytes)
             .and_then(Header::named)
             .map_err(|source| object_error(source, &bytes, offset, index, kind))?;
-        Ok(Some(Parsed { header, payload: Payload::Json(bytes) }))
+        Ok(Some(Parsed { header, payload: Payload::json(bytes) }))
     }
 
     fn finish(mut self: Box<Self>) -> Result<ListMeta, StreamError> {

@@ -48,7 +48,7 @@ impl Codec for Json {
 
     fn decode(&self, bytes: Bytes) -> Result<Parsed, DecodeError> {
         let header = Header::from_json(&bytes)?.named()?;
-        Ok(Parsed { header, payload: Payload::Json(bytes) })
+        Ok(Parsed { header, payload: Payload::json(bytes) })
     }
 
     fn decode_status(&self, bytes: &[u8]) -> Option<Status> {

@@ -1,5 +1,7 @@
 //! [`Obj`]: the currency of evenkeel, an object whose header is read and whose payload is decoded on demand.
 
+mod opened;
+
 use std::any::type_name;
 use std::borrow::Cow;
 use std::fmt;
@@ -13,10 +15,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::codec::{Codec, EncodeError, Json, Parsed, Payload};
-use crate::decode::{DecodeError, Misfit};
+use crate::decode::DecodeError;
 use crate::header::Header;
-use crate::json::{Cut, JsonPaths, JsonValue, path_at};
+use crate::json::{Cut, JsonPaths, JsonValue};
 use crate::resource::ResourceInfo;
+use opened::Opened;
 
 /// An object of kind `K`.
 ///
@@ -141,28 +144,28 @@ impl<K> Obj<K> {
     /// The bytes may be a slice of the chunk they came in: keeping them, or the object, keeps the chunk. See
     /// [`detached`](Self::detached).
     pub fn raw(&self) -> Result<Bytes, DecodeError> {
-        Ok(self.inner.payload.bytes().clone())
+        self.inner.payload.bytes(&self.inner.header)
     }
 
     /// How many bytes of memory the payload rests in.
     pub fn payload_bytes(&self) -> usize {
-        self.inner.payload.bytes().len()
+        self.inner.payload.resting_bytes()
     }
 
-    /// The JSON with `kind` and `apiVersion`, filled in if the server left them out.
+    /// The object as JSON with `kind` and `apiVersion`, filled in if the server left them out.
     pub fn json(&self) -> Result<Cow<'_, [u8]>, DecodeError> {
-        Ok(self.inner.json())
+        Ok(self.inner.open()?.json())
     }
 
     /// The value of an annotation, looked up in the payload.
     pub fn annotation(&self, key: &str) -> Result<Option<Cow<'_, str>>, DecodeError> {
-        Ok(self.inner.annotation(key))
+        Ok(self.inner.open()?.annotation(key))
     }
 
     /// The value at a path such as `spec.nodeName` or `spec.containers[0].image`, looked up in the payload; `None` if there
     /// is none or it is null.
     pub fn path(&self, path: &str) -> Result<Option<JsonValue<'_>>, DecodeError> {
-        Ok(JsonValue::at_path(self.inner.text(), path))
+        Ok(self.inner.open()?.path(path))
     }
 
     /// The same object in a payload of its own, so that it keeps nothing else in memory.
@@ -181,7 +184,7 @@ impl<K> Obj<K> {
 
     /// Whether the payload lies in the same memory as that of the other, whole or in part.
     pub fn shares_memory_with<L>(&self, other: &Obj<L>) -> bool {
-        other.inner.payload.bytes().as_ptr_range().contains(&self.inner.payload.bytes().as_ptr())
+        self.inner.payload.lies_in(&other.inner.payload)
     }
 
     /// The object without what these paths lead to, cut out of the JSON as it is: no tree is built of it, and what stays
@@ -214,14 +217,17 @@ impl<K> Obj<K> {
 
     fn cut(&self, paths: &JsonPaths, cut: Cut) -> Result<Self, DecodeError> {
         let inner = &*self.inner;
-        let rest = paths.cut(inner.text(), cut).map_err(|error| DecodeError::from(error).of_kind(self.kind()))?;
+        let opened = inner.open()?;
+        let rest = paths
+            .cut(opened::text(&opened.bytes), cut)
+            .map_err(|error| DecodeError::from(error).of_kind(self.kind()))?;
         let Some(rest) = rest.map(Bytes::from) else {
             return Ok(self.clone());
         };
         if cut == Cut::Others || paths.may_reach(Header::MEMBERS, Header::METADATA) {
             return Self::from_json(&inner.info, rest);
         }
-        let parsed = Parsed { header: inner.header.clone(), payload: Payload::Json(rest) };
+        let parsed = Parsed { header: inner.header.clone(), payload: Payload::json(rest) };
         Ok(Self::new(&inner.info, parsed))
     }
 }
@@ -269,15 +275,10 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Obj<K> {
         if let Some(value) = inner.info.memo.get(inner.id) {
             return Ok(value);
         }
-        let value: Arc<K> = Arc::new(decode(inner)?);
+        let value: Arc<K> = Arc::new(inner.open()?.decode()?);
         inner.info.memo.put(inner.id, &value);
         Ok(value)
     }
-}
-
-fn decode<K: DeserializeOwned>(inner: &Inner) -> Result<K, DecodeError> {
-    let json = inner.json();
-    serde_json::from_slice(&json).map_err(|error| inner.misfit(&json, &error))
 }
 
 impl Inner {
@@ -289,59 +290,9 @@ impl Inner {
         self.header.api_version().unwrap_or(self.info.api_version())
     }
 
-    fn text(&self) -> &str {
-        // The header was read from these bytes, so they are UTF-8; the check is a fraction of the look-up that follows.
-        std::str::from_utf8(self.payload.bytes()).unwrap_or_default()
+    fn open(&self) -> Result<Opened<'_>, DecodeError> {
+        Ok(Opened { header: &self.header, info: &self.info, bytes: self.payload.open(&self.header)? })
     }
-
-    fn json(&self) -> Cow<'_, [u8]> {
-        let raw: &[u8] = self.payload.bytes();
-        let mut missing = String::new();
-        for (member, stated, value) in [
-            ("kind", self.header.kind(), self.info.kind()),
-            ("apiVersion", self.header.api_version(), self.info.api_version()),
-        ] {
-            if stated.is_none() {
-                missing.push_str(&format!("\"{member}\":{},", serde_json::Value::from(value)));
-            }
-        }
-        // The object has metadata, so there is a member for the last comma to stand before.
-        let body = raw.trim_ascii_start().strip_prefix(b"{");
-        match body {
-            Some(body) if !missing.is_empty() => Cow::Owned([b"{", missing.as_bytes(), body].concat()),
-            _ => Cow::Borrowed(raw),
-        }
-    }
-
-    fn annotation(&self, key: &str) -> Option<Cow<'_, str>> {
-        let mut scanner = crate::json::Scanner::of_str(self.text());
-        for member in ["metadata", "annotations", key] {
-            if !scanner.find_member(member).ok()? {
-                return None;
-            }
-        }
-        scanner.string().ok()
-    }
-
-    #[cold]
-    fn misfit(&self, json: &[u8], error: &serde_json::Error) -> DecodeError {
-        DecodeError::Typed {
-            kind: self.kind().into(),
-            key: Box::new(self.header.key().clone()),
-            path: path_at(json, offset_of(json, error)).into(),
-            source: Misfit::new(error),
-        }
-    }
-}
-
-/// How many bytes serde_json had read when it gave up, from the line and column that it tells.
-fn offset_of(json: &[u8], error: &serde_json::Error) -> usize {
-    let lines = error.line().saturating_sub(1);
-    let start = match lines {
-        0 => 0,
-        _ => memchr::memchr_iter(b'\n', json).nth(lines - 1).map_or(json.len(), |newline| newline + 1),
-    };
-    start + error.column()
 }
 
 impl Drop for Inner {
@@ -373,5 +324,4 @@ impl<K> fmt::Debug for Obj<K> {
 }
 
 #[cfg(test)]
-#[path = "obj_tests.rs"]
 mod tests;
