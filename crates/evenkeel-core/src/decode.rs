@@ -29,6 +29,15 @@ pub enum DecodeError {
         /// The kind of the object, if it is known.
         kind: Option<Box<str>>,
     },
+    /// The object rests packed in memory and does not come back as it was: its memory was damaged. Nothing can be read of
+    /// it but its header. Asking the server for it again brings it back.
+    #[error("{} {key} cannot be unpacked: its memory is damaged", Subject(.kind))]
+    Corrupt {
+        /// The kind of the object, if it states it.
+        kind: Option<Box<str>>,
+        /// Its key.
+        key: Box<ObjectKey>,
+    },
     /// The object is sound, but of another kind than it was to be.
     #[error("expected {expected}, found {found}")]
     OtherKind {
@@ -56,7 +65,7 @@ impl DecodeError {
     pub fn path(&self) -> &str {
         match self {
             DecodeError::Json { source, .. } => source.path(),
-            DecodeError::NoMetadata { .. } => "",
+            DecodeError::NoMetadata { .. } | DecodeError::Corrupt { .. } => "",
             DecodeError::OtherKind { .. } => "kind",
             DecodeError::NoName { .. } => "metadata.name",
             DecodeError::Typed { path, .. } => path,
@@ -66,7 +75,10 @@ impl DecodeError {
     /// The same error, saying what kind the object was to be if it did not say so itself.
     pub(crate) fn of_kind(mut self, name: &str) -> Self {
         match &mut self {
-            DecodeError::Json { kind, .. } | DecodeError::NoMetadata { kind } | DecodeError::NoName { kind } => {
+            DecodeError::Json { kind, .. }
+            | DecodeError::NoMetadata { kind }
+            | DecodeError::NoName { kind }
+            | DecodeError::Corrupt { kind, .. } => {
                 kind.get_or_insert_with(|| name.into());
             }
             DecodeError::OtherKind { .. } | DecodeError::Typed { .. } => {}

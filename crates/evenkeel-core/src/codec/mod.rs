@@ -19,7 +19,7 @@ use crate::version::ResourceVersion;
 
 pub use json::Json;
 pub use payload::Parsed;
-pub(crate) use payload::Payload;
+pub(crate) use payload::{Form, Payload};
 
 /// A form that objects have on the wire.
 ///

@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use crate::decode::DecodeError;
 use crate::header::Header;
+use crate::pack::Packed;
 
 /// An object taken apart: its [`Header`] and its payload, as it came. Made by a [`Codec`](super::Codec), for
 /// [`Obj::new`](crate::Obj::new). It has a name.
@@ -36,6 +37,8 @@ pub(crate) enum Form {
 enum Rest {
     /// As it came.
     Plain(Bytes),
+    /// As what it does not share with others.
+    Packed(Packed),
 }
 
 impl Parsed {
@@ -62,33 +65,68 @@ impl Payload {
         self.form
     }
 
+    /// A packed payload.
+    pub(crate) fn packed(form: Form, packed: Packed) -> Self {
+        Payload { form, rest: Rest::Packed(packed) }
+    }
+
+    /// The bytes as they came, if they rest like that.
+    pub(crate) fn plain(&self) -> Option<&Bytes> {
+        match &self.rest {
+            Rest::Plain(bytes) => Some(bytes),
+            Rest::Packed(_) => None,
+        }
+    }
+
     /// The bytes as they came, to be looked at.
-    pub(crate) fn open(&self, _header: &Header) -> Result<Cow<'_, [u8]>, DecodeError> {
-        let Rest::Plain(bytes) = &self.rest;
-        Ok(Cow::Borrowed(bytes))
+    pub(crate) fn open(&self, header: &Header) -> Result<Cow<'_, [u8]>, DecodeError> {
+        match &self.rest {
+            Rest::Plain(bytes) => Ok(Cow::Borrowed(bytes)),
+            Rest::Packed(packed) => unpack(packed, header).map(Cow::Owned),
+        }
     }
 
     /// The bytes as they came, to be kept.
-    pub(crate) fn bytes(&self, _header: &Header) -> Result<Bytes, DecodeError> {
-        let Rest::Plain(bytes) = &self.rest;
-        Ok(bytes.clone())
+    pub(crate) fn bytes(&self, header: &Header) -> Result<Bytes, DecodeError> {
+        match &self.rest {
+            Rest::Plain(bytes) => Ok(bytes.clone()),
+            Rest::Packed(packed) => unpack(packed, header).map(Bytes::from),
+        }
     }
 
     /// How many bytes it rests in.
     pub(crate) fn resting_bytes(&self) -> usize {
-        let Rest::Plain(bytes) = &self.rest;
-        bytes.len()
-    }
-
-    /// Whether it lies in memory of the other's.
-    pub(crate) fn lies_in(&self, other: &Payload) -> bool {
-        let (Rest::Plain(bytes), Rest::Plain(other)) = (&self.rest, &other.rest);
-        other.as_ptr_range().contains(&bytes.as_ptr())
+        match &self.rest {
+            Rest::Plain(bytes) => bytes.len(),
+            Rest::Packed(packed) => packed.resting_bytes(),
+        }
     }
 
     /// The same payload in memory of its own.
     pub(crate) fn detached(&self) -> Self {
-        let Rest::Plain(bytes) = &self.rest;
-        Payload { form: self.form, rest: Rest::Plain(Bytes::copy_from_slice(bytes)) }
+        match &self.rest {
+            Rest::Plain(bytes) => Payload { form: self.form, rest: Rest::Plain(Bytes::copy_from_slice(bytes)) },
+            // What it shares was made to be shared.
+            Rest::Packed(_) => self.clone(),
+        }
     }
+}
+
+#[cfg(test)]
+impl Payload {
+    /// The same payload as if its memory had been written over.
+    pub(crate) fn damaged_for_test(&self) -> Self {
+        let Rest::Packed(Packed::Sibling(leader, bytes)) = &self.rest else { return self.clone() };
+        let mut bytes = bytes.to_vec();
+        let last = bytes.len() - 1;
+        bytes[last] ^= 1;
+        Payload { form: self.form, rest: Rest::Packed(Packed::Sibling(leader.clone(), bytes.into())) }
+    }
+}
+
+fn unpack(packed: &Packed, header: &Header) -> Result<Vec<u8>, DecodeError> {
+    packed.unpack(header).ok_or_else(|| DecodeError::Corrupt {
+        kind: header.kind().map(Into::into),
+        key: Box::new(header.key().clone()),
+    })
 }

@@ -6,6 +6,8 @@ mod json;
 use std::fmt;
 use std::sync::Arc;
 
+use rapidhash::v3::rapidhash_v3;
+
 use crate::decode::DecodeError;
 use crate::key::ObjectKey;
 use crate::version::ResourceVersion;
@@ -45,7 +47,7 @@ pub struct Header {
 const NO_GENERATION: i64 = i64::MIN;
 
 /// The part of a header that many objects have in common.
-#[derive(PartialEq, Eq, Hash)]
+#[derive(PartialEq, Eq)]
 pub(crate) struct Common {
     /// Every text, end to end; the spans point into it.
     texts: Box<str>,
@@ -57,8 +59,16 @@ pub(crate) struct Common {
     owners: Box<[Owner]>,
 }
 
+impl Common {
+    /// The same for all that are equal.
+    pub(crate) fn hash(&self) -> u64 {
+        let counts = [self.labels.len(), self.finalizers.len(), self.owners.len()];
+        counts.iter().fold(rapidhash_v3(self.texts.as_bytes()), |hash, count| hash.rotate_left(7) ^ *count as u64)
+    }
+}
+
 /// A piece of a text.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 struct Span {
     start: u32,
     /// `ABSENT` for a text that is not there.
@@ -79,7 +89,7 @@ impl Span {
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 struct Owner {
     api_version: Span,
     kind: Span,

@@ -182,11 +182,6 @@ impl<K> Obj<K> {
         })
     }
 
-    /// Whether the payload lies in the same memory as that of the other, whole or in part.
-    pub fn shares_memory_with<L>(&self, other: &Obj<L>) -> bool {
-        self.inner.payload.lies_in(&other.inner.payload)
-    }
-
     /// The object without what these paths lead to, cut out of the JSON as it is: no tree is built of it, and what stays
     /// is copied once, into a payload of its own. If there is nothing to cut, this is the object itself, with whatever it
     /// [keeps in memory](Self#what-it-keeps-in-memory).
@@ -239,6 +234,21 @@ impl<K> Obj<K> {
         let Some(inner) = Arc::get_mut(&mut self.inner) else { return self.detached() };
         inner.payload = inner.payload.detached();
         self
+    }
+}
+
+impl<K> Obj<K> {
+    /// The same object with another payload that stands for the same bytes. If nobody else holds it, nothing but the payload
+    /// is made anew.
+    pub(crate) fn repack(mut self, pack: impl FnOnce(&mut Header, &Payload) -> Payload) -> Self {
+        if let Some(inner) = Arc::get_mut(&mut self.inner) {
+            inner.payload = pack(&mut inner.header, &inner.payload);
+            return self;
+        }
+        let inner = &*self.inner;
+        let mut header = inner.header.clone();
+        let payload = pack(&mut header, &inner.payload);
+        Self::of(Inner { header, payload, info: Arc::clone(&inner.info), id: inner.info.memo.number() })
     }
 }
 
