@@ -1,21 +1,44 @@
 //! [`Gathering`]: the objects that a watch begins with, until all have come.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+use std::hash::BuildHasher;
 
 use evenkeel_core::ObjectKey;
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
+use rapidhash::quality::RandomState;
 
 use super::consistency::{States, state_of};
 use crate::Object;
 
+/// The place of one object, with the hash of its key: a few bytes, as there may be a million of them.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    hash: u32,
+    index: u32,
+}
+
 /// The objects that a watch begins with, in the order in which they came.
 #[derive(Debug, Default)]
 pub(super) struct Gathering {
-    /// Where each object is.
-    places: HashMap<ObjectKey, usize>,
+    /// Where each object is. Whose place it is says the object that is there, or was.
+    places: HashTable<Place>,
+    hasher: RandomState,
     objects: Vec<Option<Object>>,
     /// All objects as they came, if somebody wants to compare them.
     states: Option<States>,
+}
+
+/// Half a hash, spread over a whole one: the table looks at its highest bits.
+const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
+
+impl Place {
+    fn spread(&self) -> u64 {
+        u64::from(self.hash).wrapping_mul(SPREAD)
+    }
+}
+
+fn key_at<'a>(objects: &'a [Option<Object>], place: &Place) -> Option<&'a ObjectKey> {
+    objects.get(place.index as usize)?.as_ref().map(|object| object.key())
 }
 
 impl Gathering {
@@ -40,26 +63,39 @@ impl Gathering {
 
     /// The object is there, in this state.
     pub(super) fn put(&mut self, object: Object) {
-        match self.places.entry(object.key().clone()) {
+        let hash = self.hash(object.key());
+        let spread = Place { hash, index: 0 }.spread();
+        let is_same = |place: &Place| place.hash == hash && key_at(&self.objects, place) == Some(object.key());
+        match self.places.entry(spread, is_same, Place::spread) {
             Entry::Occupied(place) => {
-                if let Some(slot) = self.objects.get_mut(*place.get()) {
+                if let Some(slot) = self.objects.get_mut(place.get().index as usize) {
                     *slot = Some(object);
                 }
             }
             Entry::Vacant(vacant) => {
-                vacant.insert(self.objects.len());
-                self.objects.push(Some(object));
+                // More than four billion objects do not fit into memory.
+                if let Ok(index) = u32::try_from(self.objects.len()) {
+                    vacant.insert(Place { hash, index });
+                    self.objects.push(Some(object));
+                }
             }
         }
     }
 
     /// The object is gone.
     pub(super) fn remove(&mut self, key: &ObjectKey) {
-        if let Some(place) = self.places.remove(key)
-            && let Some(slot) = self.objects.get_mut(place)
-        {
-            *slot = None;
+        let hash = self.hash(key);
+        let is_same = |place: &Place| place.hash == hash && key_at(&self.objects, place) == Some(key);
+        if let Ok(found) = self.places.find_entry(Place { hash, index: 0 }.spread(), is_same) {
+            let (place, _) = found.remove();
+            if let Some(slot) = self.objects.get_mut(place.index as usize) {
+                *slot = None;
+            }
         }
+    }
+
+    fn hash(&self, key: &ObjectKey) -> u32 {
+        (self.hasher.hash_one(key) >> 32) as u32
     }
 
     /// What is there.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use evenkeel_core::pack::Packer;
 use evenkeel_core::{ObjectKey, ResourceInfo};
 
 use super::failure::ReflectorError;
@@ -36,6 +37,8 @@ pub(super) struct Intake {
     pub(super) is_metadata_only: bool,
     pub(super) transform: Option<Transform>,
     pub(super) on_transform_error: OnTransformError,
+    /// Unless objects are to rest as they came.
+    pub(super) packer: Option<Packer>,
 }
 
 /// What came of an object.
@@ -76,7 +79,7 @@ impl Intake {
     }
 
     /// Takes an object of a list. One whose state is known already is the known one.
-    pub(super) fn listed(&self, object: Object, known: impl FnOnce(&ObjectKey) -> Option<Object>) -> Taken {
+    pub(super) fn listed(&mut self, object: Object, known: impl FnOnce(&ObjectKey) -> Option<Object>) -> Taken {
         if let Err(stranger) = self.check(&object) {
             return Taken::Stranger(stranger);
         }
@@ -87,20 +90,28 @@ impl Intake {
     }
 
     /// Takes an object that has changed, which has been [checked](Self::check).
-    pub(super) fn changed(&self, object: Object) -> Taken {
-        let Some(transform) = &self.transform else { return Taken::Object(object.into_detached()) };
+    pub(super) fn changed(&mut self, object: Object) -> Taken {
+        let Some(transform) = &self.transform else { return Taken::Object(self.to_rest(object)) };
         let raw = (self.on_transform_error == OnTransformError::KeepRaw).then(|| object.clone());
         match (apply(transform, object), raw) {
-            (Ok(transformed), _) => Taken::Object(transformed),
-            (Err(error), Some(raw)) => Taken::Raw(raw.into_detached(), error),
+            (Ok(transformed), _) => Taken::Object(self.to_rest(transformed)),
+            (Err(error), Some(raw)) => Taken::Raw(self.to_rest(raw), error),
             (Err(error), None) if self.on_transform_error == OnTransformError::Fail => Taken::Fail(error),
             (Err(error), None) => Taken::Stale(error),
+        }
+    }
+
+    /// The object as it is to lie in the store: it must not keep the chunk that it came in.
+    fn to_rest(&mut self, object: Object) -> Object {
+        match &mut self.packer {
+            Some(packer) => packer.pack(object),
+            None => object.into_detached(),
         }
     }
 }
 
 fn apply(transform: &Transform, object: Object) -> Result<Object, ReflectorError> {
-    let (key, came) = (object.key().clone(), object.clone());
+    let key = object.key().clone();
     let transformed = match transform(object) {
         Ok(transformed) => transformed,
         Err(source) => return Err(ReflectorError::Transform { key, source }),
@@ -108,6 +119,5 @@ fn apply(transform: &Transform, object: Object) -> Result<Object, ReflectorError
     if *transformed.key() != key {
         return Err(ReflectorError::TransformChangedKey { key, became: transformed.key().clone() });
     }
-    // What the transform has made is in memory of its own; what it has left alone is not.
-    Ok(if transformed.shares_memory_with(&came) { transformed.into_detached() } else { transformed })
+    Ok(transformed)
 }

@@ -248,11 +248,6 @@ pub(super) fn read(base: &[u8], context: &[u8], mut written: &[u8]) -> Option<Ve
     (text.len() == length && checksum(&text).to_le_bytes() == *checked).then_some(text)
 }
 
-/// How long a text is, by what was written of it.
-pub(super) fn length(mut written: &[u8]) -> usize {
-    get(&mut written).unwrap_or_default()
-}
-
 fn checksum(text: &[u8]) -> u32 {
     let hash = rapidhash_v3(text);
     (hash ^ hash >> 32) as u32
