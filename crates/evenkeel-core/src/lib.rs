@@ -37,6 +37,7 @@ pub mod key;
 mod memo;
 mod obj;
 pub mod pack;
+pub mod protobuf;
 pub mod resource;
 pub mod selector;
 pub mod status;
