@@ -198,16 +198,26 @@ impl Writer {
 }
 
 /// Reads a text; `None` if it is not what was written, in part or as a whole.
-pub(super) fn read(base: &[u8], context: &[u8], mut written: &[u8]) -> Option<Vec<u8>> {
+pub(super) fn read(base: &[u8], context: [&[u8]; 2], written: &[u8]) -> Option<Vec<u8>> {
+    let text = read_unchecked(base, context, written)?;
+    let mut from = written;
+    let (_, _) = (get(&mut from)?, get(&mut from)?);
+    (checksum(&text).to_le_bytes() == *from.first_chunk::<4>()?).then_some(text)
+}
+
+/// Reads a text that serves to read another one, which has its own checksum.
+pub(super) fn read_unchecked(base: &[u8], context: [&[u8]; 2], mut written: &[u8]) -> Option<Vec<u8>> {
     let from = &mut written;
     let length = get(from)?;
     let own = get(from)?;
-    let (checked, rest) = from.split_first_chunk::<4>()?;
+    let (_checksum, rest) = from.split_first_chunk::<4>()?;
     let (own, mut steps) = rest.split_at_checked(own)?;
-    let literals: Vec<u8> = [context, own].concat();
+    let mut few = [0; 768];
+    let mut many = Vec::new();
+    let literals = join([context[0], context[1], own], &mut few, &mut many);
     // A damaged length must not be believed before there is something to fill it with.
     let mut text = Vec::with_capacity(length.min(2 * (base.len() + literals.len()) + 64));
-    let (mut taken, mut cursor) = (context.len(), 0_usize);
+    let (mut taken, mut cursor) = (context[0].len() + context[1].len(), 0_usize);
     while text.len() < length {
         let (step, rest) = steps.split_first()?;
         steps = rest;
@@ -245,7 +255,22 @@ pub(super) fn read(base: &[u8], context: &[u8], mut written: &[u8]) -> Option<Ve
         }
         cursor = cursor.checked_add(copied)?;
     }
-    (text.len() == length && checksum(&text).to_le_bytes() == *checked).then_some(text)
+    (text.len() == length).then_some(text)
+}
+
+/// These pieces as one, in the memory at hand if they fit there.
+fn join<'a>(pieces: [&[u8]; 3], few: &'a mut [u8], many: &'a mut Vec<u8>) -> &'a [u8] {
+    let length = pieces.iter().map(|piece| piece.len()).sum();
+    let Some(mut rest) = few.get_mut(..length) else {
+        *many = pieces.concat();
+        return many;
+    };
+    for piece in pieces {
+        let (place, behind) = rest.split_at_mut(piece.len());
+        place.copy_from_slice(piece);
+        rest = behind;
+    }
+    &few[..length]
 }
 
 fn checksum(text: &[u8]) -> u32 {

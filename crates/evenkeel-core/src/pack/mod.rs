@@ -164,7 +164,8 @@ impl Packer {
         if plain.len() < SMALLEST || self.seen <= FIRST {
             return payload.detached();
         }
-        fill_context(&mut self.context, header);
+        self.context.clear();
+        context(header).iter().for_each(|piece| self.context.extend_from_slice(piece));
         let family = family(header, form);
         let packed = self.as_sibling(family, form, &plain).or_else(|| self.with_dictionary(family, form, &plain));
         match packed {
@@ -246,24 +247,26 @@ impl Learned {
 
 impl Leader {
     fn unpack(&self) -> Option<Vec<u8>> {
-        let (context, packed) = self.bytes.split_at_checked(self.context)?;
-        delta::read(&self.dictionary.bytes, context, packed)
+        let (context, packed) = self.parts()?;
+        delta::read(&self.dictionary.bytes, [context, &[]], packed)
+    }
+
+    /// Its context, and what is packed.
+    fn parts(&self) -> Option<(&[u8], &[u8])> {
+        self.bytes.split_at_checked(self.context)
     }
 }
 
 impl Packed {
     /// The payload as it came; `None` if it does not come back.
     pub(crate) fn unpack(&self, header: &Header) -> Option<Vec<u8>> {
-        let mut context = Vec::with_capacity(256);
         match self {
             Packed::Leader(leader) => leader.unpack(),
-            Packed::Alone(dictionary, packed) => {
-                fill_context(&mut context, header);
-                delta::read(&dictionary.bytes, &context, packed)
-            }
+            Packed::Alone(dictionary, packed) => delta::read(&dictionary.bytes, context(header), packed),
             Packed::Sibling(leader, packed) => {
-                fill_context(&mut context, header);
-                delta::read(&leader.unpack()?, &context, packed)
+                let (theirs, leading) = leader.parts()?;
+                let base = delta::read_unchecked(&leader.dictionary.bytes, [theirs, &[]], leading)?;
+                delta::read(&base, context(header), packed)
             }
         }
     }
@@ -278,10 +281,8 @@ impl Packed {
 }
 
 /// What an object is known by stands in its header and need not be written again.
-fn fill_context(context: &mut Vec<u8>, header: &Header) {
-    context.clear();
-    context.extend_from_slice(header.key().as_bytes());
-    context.extend_from_slice(header.own_texts().as_bytes());
+fn context(header: &Header) -> [&[u8]; 2] {
+    [header.key().as_bytes(), header.own_texts().as_bytes()]
 }
 
 /// Whose siblings an object is one of: those with the same controller, or else, if it has labels, those with the same ones.
