@@ -227,7 +227,13 @@ pub(super) fn read_unchecked(base: &[u8], context: [&[u8]; 2], mut written: &[u8
                 pairs = pairs.checked_add(get(&mut steps)?)?;
             }
             let bytes = literals.get(taken..taken.checked_add(pairs)?)?;
-            text.extend(bytes.iter().flat_map(|byte| [letter(byte >> 4), letter(byte & 0xF)]));
+            for bytes in bytes.chunks(32) {
+                let mut letters = [[0; 2]; 32];
+                for (pair, byte) in letters.iter_mut().zip(bytes) {
+                    *pair = PAIRS[usize::from(*byte)];
+                }
+                text.extend_from_slice(letters.as_flattened().get(..2 * bytes.len())?);
+            }
             (taken, cursor) = (taken + pairs, cursor.checked_add(2 * pairs)?);
             continue;
         }
@@ -304,9 +310,17 @@ fn digit(letter: u8) -> u8 {
     if letter.is_ascii_digit() { letter - b'0' } else { letter - b'a' + 10 }
 }
 
-fn letter(digit: u8) -> u8 {
-    if digit < 10 { b'0' + digit } else { b'a' + digit - 10 }
-}
+/// Each byte as two hexadecimal digits.
+const PAIRS: [[u8; 2]; 256] = {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut pairs = [[0; 2]; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        pairs[byte] = [DIGITS[byte >> 4], DIGITS[byte & 0xF]];
+        byte += 1;
+    }
+    pairs
+};
 
 fn put(out: &mut Vec<u8>, mut value: usize) {
     while value >= 0x80 {
