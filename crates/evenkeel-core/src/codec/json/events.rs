@@ -1,5 +1,7 @@
 //! [`JsonEvents`]: a JSON watch, event by event, as it comes in.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 
 use super::feed::Feed;
@@ -44,6 +46,10 @@ impl EventDecoder for JsonEvents {
     }
 
     fn next_event(&mut self, kind: &str) -> Result<Option<Event>, StreamError> {
+        if let Some(((change, header, object), frame)) = self.feed.in_place(object_of) {
+            let payload = Payload::json(frame.bytes.slice(object));
+            return Ok(Some(Event::Object(change, Parsed { header, payload })));
+        }
         let frame = self.next_frame().inspect_err(|_| self.feed.give_up())?;
         frame.map(|frame| read_event(&frame, kind)).transpose()
     }
@@ -58,6 +64,17 @@ impl EventDecoder for JsonEvents {
         }
         Ok(())
     }
+}
+
+/// What happened to the object of the event that a text begins with, its header and where it stands; and how long the event
+/// is. `None` for everything that is not as most events are.
+fn object_of(text: &str) -> Option<((Change, Header, Range<usize>), usize)> {
+    let mut scanner = Scanner::of_str(text);
+    let parts = Parts::scan(&mut scanner).ok()?;
+    let change = Change::of(&parts.event?)?;
+    let header = parts.header?.and_then(Header::named).ok()?;
+    let object = parts.start..parts.start + parts.object?.len();
+    Some(((change, header, object), scanner.offset()))
 }
 
 fn read_event(frame: &Piece, kind: &str) -> Result<Event, StreamError> {
@@ -109,6 +126,13 @@ struct Parts<'a> {
 impl<'a> Parts<'a> {
     fn read(frame: &'a [u8]) -> Result<Self, JsonError> {
         let mut scanner = Scanner::new(frame)?;
+        let parts = Self::scan(&mut scanner)?;
+        scanner.end()?;
+        Ok(parts)
+    }
+
+    /// Reads the event that the scanner stands before, and leaves it behind the event.
+    fn scan(scanner: &mut Scanner<'a>) -> Result<Self, JsonError> {
         let text = scanner.clone();
         let mut parts = Parts::default();
         scanner.object(|scanner, member| {
@@ -132,7 +156,6 @@ impl<'a> Parts<'a> {
             }
             Ok(())
         })?;
-        scanner.end()?;
         Ok(parts)
     }
 }

@@ -11,6 +11,8 @@ use crate::stream::StreamError;
 
 /// A buffer larger than this is not kept for the next value that comes in pieces.
 const KEPT_BUFFER: usize = 1 << 20;
+/// The end of a value is looked for at least so far ahead.
+const NEAREST: usize = 4 << 10;
 
 /// Chunks in, values out. What is handed out is a slice of a chunk unless it was cut between chunks; then it is a copy
 /// of its exact size, as it may be kept for long.
@@ -22,6 +24,8 @@ pub(super) struct Feed {
     held: Vec<u8>,
     /// How large a value may be.
     pub(super) limit: usize,
+    /// How far to look for the end of a value that may lie in one piece: twice as far as the last one's.
+    near: usize,
 }
 
 impl fmt::Debug for Feed {
@@ -37,7 +41,7 @@ impl fmt::Debug for Feed {
 
 impl Feed {
     pub(super) fn new(limit: usize) -> Self {
-        Feed { chunks: Chunks::default(), open: None, held: Vec::new(), limit }
+        Feed { chunks: Chunks::default(), open: None, held: Vec::new(), limit, near: NEAREST }
     }
 
     pub(super) fn push(&mut self, chunk: Bytes) {
@@ -87,6 +91,28 @@ impl Feed {
         self.chunks.pass(1);
     }
 
+    /// Lets a reader try the value that comes next where it lies. It answers with what it read and how long that was.
+    ///
+    /// Most values lie in one chunk, and a reader finds their end as well as anybody: this saves looking for it first. If the
+    /// reader does not get to the end, for whatever reason, nothing has happened, and [`value`](Self::value) is to be asked.
+    pub(super) fn in_place<T>(&mut self, read: impl FnOnce(&str) -> Option<(T, usize)>) -> Option<(T, Piece)> {
+        if self.is_open() || self.peek().is_none() {
+            return None;
+        }
+        let near = self.near;
+        let ahead = self.chunks.ahead();
+        let ahead = ahead.get(..near).unwrap_or(ahead);
+        let text = match std::str::from_utf8(ahead) {
+            Ok(text) => text,
+            // It may be cut in the middle of a character.
+            Err(error) => std::str::from_utf8(ahead.get(..error.valid_up_to())?).ok()?,
+        };
+        let (found, length) = read(text).filter(|(_, length)| *length <= self.limit)?;
+        self.near = NEAREST.max(2 * length);
+        let offset = self.offset();
+        Some((found, Piece { bytes: self.chunks.take(length), offset }))
+    }
+
     /// The next value, if all of it is there. `path` says what it is, for errors.
     pub(super) fn value(&mut self, path: impl Fn() -> String) -> Result<Option<Piece>, StreamError> {
         if self.open.is_none() {
@@ -114,6 +140,7 @@ impl Feed {
             if end.is_some() {
                 self.open = None;
                 let bytes = if self.held.is_empty() { part } else { self.join(&part) };
+                self.near = NEAREST.max(2 * bytes.len());
                 return Ok(Some(Piece { bytes, offset }));
             }
             self.held.extend_from_slice(&part);

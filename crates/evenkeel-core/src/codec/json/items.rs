@@ -77,8 +77,8 @@ impl JsonItems {
         }
     }
 
-    /// Goes on to the next item.
-    fn step(&mut self) -> Result<Option<Piece>, StreamError> {
+    /// Goes on to the next item. If it was read in passing, its header is there too.
+    fn step(&mut self) -> Result<Option<(Option<Header>, Piece)>, StreamError> {
         loop {
             match self.state {
                 // A value that has begun is not to be disturbed by looking for space.
@@ -121,11 +121,15 @@ impl JsonItems {
                         continue;
                     }
                     let index = self.count;
-                    let Some(item) = self.feed.value(|| item_path(index))? else {
-                        return Ok(None);
+                    let (header, item) = match self.feed.in_place(header_of) {
+                        Some((header, item)) => (Some(header), item),
+                        None => match self.feed.value(|| item_path(index))? {
+                            Some(item) => (None, item),
+                            None => return Ok(None),
+                        },
                     };
                     self.state = State::AfterItem;
-                    return Ok(Some(item));
+                    return Ok(Some((header, item)));
                 }
                 State::AfterItem => self.punctuation(
                     &[(b',', State::Item { first: false }), (b']', State::AfterValue)],
@@ -204,8 +208,8 @@ impl ItemDecoder for JsonItems {
     }
 
     fn next_item(&mut self, kind: &str) -> Result<Option<Parsed>, StreamError> {
-        let Piece { bytes, offset } = match self.step() {
-            Ok(Some(piece)) => piece,
+        let (header, Piece { bytes, offset }) = match self.step() {
+            Ok(Some(item)) => item,
             Ok(None) => return Ok(None),
             Err(error) => {
                 self.feed.give_up();
@@ -214,7 +218,8 @@ impl ItemDecoder for JsonItems {
         };
         let index = self.count;
         self.count += 1;
-        let header = Header::from_json(&bytes)
+        let header = header
+            .map_or_else(|| Header::from_json(&bytes), Ok)
             .and_then(Header::named)
             .map_err(|source| object_error(source, &bytes, offset, index, kind))?;
         Ok(Some(Parsed { header, payload: Payload::json(bytes) }))
@@ -237,6 +242,13 @@ impl ItemDecoder for JsonItems {
         }
         Ok(self.meta)
     }
+}
+
+/// The header of the object that a text begins with, and how long the object is.
+fn header_of(text: &str) -> Option<(Header, usize)> {
+    let mut scanner = Scanner::of_str(text);
+    let header = Header::scan(&mut scanner).ok()?;
+    Some((header, scanner.offset()))
 }
 
 fn item_path(index: usize) -> String {
