@@ -36,6 +36,7 @@ pub mod json;
 pub mod key;
 mod memo;
 mod obj;
+pub mod protobuf;
 pub mod resource;
 pub mod selector;
 pub mod status;

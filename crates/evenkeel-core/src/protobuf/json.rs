@@ -1,0 +1,152 @@
+//! From protobuf into the text of JSON, with no tree in between.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::error::{Failure, ProtobufError};
+use super::leaf::{self, IntOrText, Json, Number, Schema};
+use super::table::{Kind, Message, Type};
+use super::walk::{Content, Items, Run, Walk};
+use super::wire::Wire;
+use super::{DEPTH_LIMIT, time};
+
+/// Appends a message as an object. What it is comes first, if it is given: `(apiVersion, kind)`.
+pub(super) fn put_message(
+    message: &'static Message,
+    bytes: &[u8],
+    type_meta: Option<(&str, &str)>,
+    depth: usize,
+    out: &mut Vec<u8>,
+) -> Result<(), Failure> {
+    if depth >= DEPTH_LIMIT {
+        return Err(Failure::new(ProtobufError::TooDeep { path: "".into(), limit: DEPTH_LIMIT }));
+    }
+    let mut walk = Walk::new(message, bytes)?;
+    let mut first = true;
+    let mut name = |name: &str, out: &mut Vec<u8>| {
+        out.push(if std::mem::take(&mut first) { b'{' } else { b',' });
+        // Names are ours and need no escapes.
+        out.push(b'"');
+        out.extend_from_slice(name.as_bytes());
+        out.extend_from_slice(b"\":");
+    };
+    if let Some((api_version, kind)) = type_meta {
+        name("kind", out);
+        put_text(kind, out)?;
+        name("apiVersion", out);
+        put_text(api_version, out)?;
+    }
+    while let Some((field, content)) = walk.next()? {
+        name(field.name, out);
+        put(field.of, content, depth + 1, out).map_err(|failure| failure.in_field(field.name))?;
+    }
+    if first {
+        out.push(b'{');
+    }
+    out.push(b'}');
+    Ok(())
+}
+
+/// Appends what a field holds.
+pub(super) fn put(of: Type, content: Content<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), Failure> {
+    match content {
+        Content::One(wire) => put_one(of, wire, depth, out),
+        Content::List(run) => put_list(of, run.items(of), depth, out),
+        Content::Map(run) => {
+            let mut items = run.items(of);
+            let mut before = b'{';
+            while let Some((key, value)) = items.next_pair()? {
+                out.push(before);
+                put_text(&leaf::text(key), out)?;
+                out.push(b':');
+                put_one(of, value, depth, out)?;
+                before = b',';
+            }
+            out.push(b'}');
+            Ok(())
+        }
+    }
+}
+
+fn put_list(of: Type, mut items: Items<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), Failure> {
+    out.push(b'[');
+    let mut index = 0;
+    while let Some(wire) = items.next().map_err(|fault| Failure::from(fault).in_item(index))? {
+        if index > 0 {
+            out.push(b',');
+        }
+        put_one(of, wire, depth, out).map_err(|failure| failure.in_item(index))?;
+        index += 1;
+    }
+    out.push(b']');
+    Ok(())
+}
+
+fn put_one(of: Type, wire: Wire<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), Failure> {
+    match of.kind {
+        Kind::Text => put_text(&leaf::text(wire.bytes()?), out),
+        Kind::Message => put_message(of.message(), wire.bytes()?, None, depth, out),
+        Kind::Bytes => put_plain(&STANDARD.encode(wire.bytes()?), out),
+        Kind::Bool => put_json(&(wire.varint()? != 0), out),
+        #[expect(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "two's complement")]
+        Kind::Int32 => put_json(&(wire.varint()? as i32), out),
+        #[expect(clippy::cast_possible_wrap, reason = "two's complement")]
+        Kind::Int64 => put_json(&(wire.varint()? as i64), out),
+        Kind::Double => match leaf::number(f64::from_bits(wire.fixed64()?)) {
+            Number::Signed(value) => put_json(&value, out),
+            Number::Unsigned(value) => put_json(&value, out),
+            Number::Double(value) => put_json(&value, out),
+        },
+        Kind::Quantity => put_text(&leaf::text(leaf::quantity(wire.bytes()?)?), out),
+        Kind::IntOrString => match leaf::int_or_text(wire.bytes()?)? {
+            IntOrText::Int(value) => put_json(&value, out),
+            IntOrText::Text(text) => put_text(&leaf::text(text), out),
+        },
+        Kind::Time | Kind::MicroTime => match time::read(wire.bytes()?)? {
+            Some((seconds, nanos)) => {
+                put_plain(time::text(seconds, nanos, of.kind == Kind::MicroTime, &mut [0; 27])?, out)
+            }
+            None => put_null(out),
+        },
+        Kind::Duration => put_text(&leaf::duration(wire.bytes()?)?, out),
+        Kind::Strings => put_list(Type::TEXT, Run::new(wire.bytes()?, 1).items(Type::TEXT), depth, out),
+        Kind::SchemaOrBool | Kind::SchemaOrSchemas | Kind::SchemaOrStrings => match leaf::schema(of, wire.bytes()?)? {
+            Schema::Null => put_null(out),
+            Schema::Bool(value) => put_json(&value, out),
+            Schema::Other(of, content) => put(of, content, depth, out),
+        },
+        Kind::Json => match leaf::json(wire.bytes()?)? {
+            Json::Null => put_null(out),
+            Json::Text(text) => {
+                let json: &RawValue = serde_json::from_slice(text)
+                    .map_err(|_| Failure::new(ProtobufError::NotJson { path: "".into() }))?;
+                out.extend_from_slice(json.get().as_bytes());
+                Ok(())
+            }
+            Json::Object { message, type_meta, raw } => put_message(message, raw, Some(type_meta), depth, out),
+        },
+    }
+}
+
+fn put_null(out: &mut Vec<u8>) -> Result<(), Failure> {
+    out.extend_from_slice(b"null");
+    Ok(())
+}
+
+/// Appends a text that needs no escapes.
+fn put_plain(text: &str, out: &mut Vec<u8>) -> Result<(), Failure> {
+    out.push(b'"');
+    out.extend_from_slice(text.as_bytes());
+    out.push(b'"');
+    Ok(())
+}
+
+fn put_text(text: &str, out: &mut Vec<u8>) -> Result<(), Failure> {
+    put_json(text, out)
+}
+
+fn put_json<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) -> Result<(), Failure> {
+    serde_json::to_writer(out, value).map_err(<Failure as serde::ser::Error>::custom)
+}

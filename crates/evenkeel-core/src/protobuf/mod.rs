@@ -1,0 +1,83 @@
+//! Kubernetes' protobuf, straight into and from the types that read and write JSON.
+//!
+//! # What it is for
+//!
+//! The API server speaks protobuf for its own kinds: it is smaller than JSON and takes less time to read. There are no types
+//! of its own for it here: a table says how the messages of Kubernetes relate to their JSON, and with it serde's
+//! `Deserialize` and `Serialize` of any type that stands for an object, those of `k8s_openapi` first of all, work on
+//! protobuf as they do on JSON.
+//!
+//! ```
+//! use evenkeel_core::protobuf::{self, Message};
+//! use k8s_openapi::api::core::v1::ConfigMap;
+//! use serde_json::json;
+//!
+//! let message = Message::of_kind("v1", "ConfigMap").expect("it is a kind of Kubernetes");
+//! let bytes = protobuf::to_vec(message, &json!({"metadata": {"name": "a"}, "data": {"key": "value"}}))?;
+//! let map: ConfigMap = protobuf::from_slice(message, &bytes)?;
+//! assert_eq!(map.data.unwrap()["key"], "value");
+//!
+//! let mut text = Vec::new();
+//! protobuf::write_json(message, &bytes, Some(("v1", "ConfigMap")), &mut text)?;
+//! assert_eq!(text, br#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a"},"data":{"key":"value"}}"#);
+//! # Ok::<(), protobuf::ProtobufError>(())
+//! ```
+//!
+//! On the wire every object stands in an envelope that says what it is: [`wrap`] and [`unwrap_envelope`].
+//!
+//! # What it promises
+//!
+//! - Whoever reads a message sees what the JSON of the same object shows, and whoever writes one gives the server what its
+//!   JSON would. What only JSON can say is an error when it is written, never lost.
+//! - `apiVersion` and `kind` are not in messages. Readers do not see them, writers leave them out.
+//! - Fields that the table does not know are passed over: they are from a version of Kubernetes that is newer than it.
+//! - No bytes make it panic, nest without bound, or take more memory than a small multiple of their number.
+//! - Errors name the field, and nothing of its contents.
+//!
+//! # What it deliberately does not do
+//!
+//! - It does not know custom resources: for these there is no protobuf, nor is there a [`Message`].
+//! - It does not tell an empty list from none: protobuf cannot.
+
+mod de;
+mod envelope;
+mod error;
+mod json;
+mod leaf;
+mod ser;
+mod table;
+mod time;
+mod walk;
+mod wire;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+pub use envelope::{Envelope, unwrap_envelope, wrap};
+pub use error::ProtobufError;
+pub use table::Message;
+pub use wire::WireFault;
+
+/// How deep messages may nest. Nothing of Kubernetes comes close but schemas that refer to themselves, which cannot.
+pub const DEPTH_LIMIT: usize = 256;
+
+/// Reads an object from its message, which is what an envelope holds.
+pub fn from_slice<T: DeserializeOwned>(message: &'static Message, bytes: &[u8]) -> Result<T, ProtobufError> {
+    T::deserialize(de::Value::whole(message, bytes)).map_err(ProtobufError::from)
+}
+
+/// Writes the message of an object: fields in the order of their numbers, keys in the order of the alphabet.
+pub fn to_vec<T: Serialize + ?Sized>(message: &'static Message, value: &T) -> Result<Vec<u8>, ProtobufError> {
+    ser::to_vec(message, value).map_err(ProtobufError::from)
+}
+
+/// Appends the JSON of a message. `type_meta` is what the object is, API version first, and comes first in the JSON; without
+/// it the JSON does not say. After an error, what has been appended is worth nothing.
+pub fn write_json(
+    message: &'static Message,
+    bytes: &[u8],
+    type_meta: Option<(&str, &str)>,
+    out: &mut Vec<u8>,
+) -> Result<(), ProtobufError> {
+    json::put_message(message, bytes, type_meta, 0, out).map_err(ProtobufError::from)
+}

@@ -1,0 +1,419 @@
+//! What every message of the Kubernetes API looks like, on the wire and in JSON.
+//!
+//! The facts stand in `data/protobuf-messages.txt`, which `tools/protobuf-table` writes and whose head says how to read it.
+//! It is read once, when the first message is looked up, into arrays: finding a field by its number is one index, and the
+//! names are slices of the file.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+const TEXT: &str = include_str!("../../data/protobuf-messages.txt");
+
+/// The kinds of the API's machinery, which every group and version has, wherever they are defined (PB-014).
+const EVERYWHERE: [&str; 12] = [
+    "APIGroup",
+    "APIGroupList",
+    "APIResourceList",
+    "APIVersions",
+    "CreateOptions",
+    "DeleteOptions",
+    "GetOptions",
+    "ListOptions",
+    "PatchOptions",
+    "Status",
+    "UpdateOptions",
+    "WatchEvent",
+];
+
+static TABLE: LazyLock<Table> = LazyLock::new(|| Table::read(TEXT));
+
+/// How many levels of messages may appear in the object around them.
+pub(crate) const INLINE_LEVELS: usize = 2;
+
+/// A message of the Kubernetes API: the names, numbers and types of its fields.
+///
+/// There is one of each, so that it is used as `&'static Message` and costs nothing to pass around.
+pub struct Message {
+    package: &'static str,
+    name: &'static str,
+    /// Where it stands in the table.
+    place: u16,
+    /// By their numbers.
+    fields: Box<[Option<Field>]>,
+    /// By their names in JSON, those of inline messages among them.
+    names: Box<[Named]>,
+    /// The inline messages, in the order of the numbers that lead to them.
+    inlines: Box<[Inline]>,
+}
+
+impl Message {
+    /// The message of a kind, such as `apps/v1` and `Deployment` or `DeploymentList`. There is none for custom resources,
+    /// nor for kinds that came or went in versions of Kubernetes that the table does not cover.
+    ///
+    /// `Status`, `DeleteOptions`, `WatchEvent` and what else every group has are found in any group and version.
+    ///
+    /// ```
+    /// use evenkeel_core::protobuf::Message;
+    ///
+    /// assert!(Message::of_kind("v1", "Pod").is_some());
+    /// assert!(Message::of_kind("stable.example.com/v1", "CronTab").is_none());
+    /// ```
+    pub fn of_kind(api_version: &str, kind: &str) -> Option<&'static Message> {
+        let table: &'static Table = &TABLE;
+        let find = |api_version: &str| {
+            let at =
+                table.roots.binary_search_by_key(&(api_version, kind), |root| (root.api_version, root.kind)).ok()?;
+            table.messages.get(usize::from(table.roots.get(at)?.message))
+        };
+        find(api_version).or_else(|| EVERYWHERE.contains(&kind).then(|| find("meta.k8s.io/v1")).flatten())
+    }
+
+    /// Its name in the schema of Kubernetes, without the package.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The type of a field that holds this message.
+    pub(crate) fn as_type(&self) -> Type {
+        Type { kind: Kind::Message, message: self.place }
+    }
+
+    /// The field with this number.
+    #[inline]
+    pub(crate) fn field(&'static self, number: u32) -> Option<&'static Field> {
+        self.fields.get(number as usize)?.as_ref()
+    }
+
+    /// The field that has this name in JSON. It may stand in an inline message.
+    pub(crate) fn named(&'static self, name: &str) -> Option<&'static Named> {
+        let at = self.names.binary_search_by_key(&name, |named| named.name).ok()?;
+        self.names.get(at)
+    }
+
+    /// All names, in alphabetical order.
+    pub(crate) fn names(&'static self) -> &'static [Named] {
+        &self.names
+    }
+
+    /// The inline messages.
+    pub(crate) fn inlines(&'static self) -> &'static [Inline] {
+        &self.inlines
+    }
+}
+
+impl std::fmt::Debug for Message {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{}", self.package, self.name)
+    }
+}
+
+impl PartialEq for Message {
+    fn eq(&self, other: &Message) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
+impl Eq for Message {}
+
+/// One field of a message.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Field {
+    /// Its name in JSON; empty if it is inline.
+    pub(crate) name: &'static str,
+    pub(crate) number: u8,
+    pub(crate) cardinality: Cardinality,
+    /// Whether JSON leaves it out if it is zero: Go has a plain value with `omitempty` there (PB-051).
+    pub(crate) elide: bool,
+    pub(crate) of: Type,
+}
+
+impl Field {
+    /// Whether the fields of this message appear in the one around it (PB-029).
+    #[inline]
+    pub(crate) fn is_inline(&self) -> bool {
+        self.name.is_empty()
+    }
+}
+
+/// How often a field may occur.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cardinality {
+    One,
+    List,
+    /// A list of pairs: a string, and what the type says.
+    Map,
+}
+
+/// What a field holds, or an item or value of it if there may be many.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Type {
+    pub(crate) kind: Kind,
+    message: u16,
+}
+
+impl Type {
+    pub(crate) const TEXT: Type = Type { kind: Kind::Text, message: 0 };
+
+    /// The message, of [`Kind::Message`], or the schema in question, of the kinds that may be schemas. There is always one
+    /// for these; for others it means nothing.
+    #[inline]
+    pub(crate) fn message(self) -> &'static Message {
+        let table: &'static Table = &TABLE;
+        &table.messages[usize::from(self.message)]
+    }
+
+    /// The same message as an item of its own.
+    pub(crate) fn as_message(self) -> Type {
+        Type { kind: Kind::Message, ..self }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Text,
+    Bytes,
+    Bool,
+    Int32,
+    Int64,
+    Double,
+    Message,
+    Quantity,
+    IntOrString,
+    Time,
+    MicroTime,
+    Duration,
+    /// A message that holds JSON.
+    Json,
+    /// A message that holds strings, and is a list of them in JSON (PB-032).
+    Strings,
+    /// A schema or a bool (PB-033).
+    SchemaOrBool,
+    /// A schema or a list of schemas.
+    SchemaOrSchemas,
+    /// A schema or a list of strings.
+    SchemaOrStrings,
+}
+
+impl Kind {
+    fn read(letter: &str) -> Option<Kind> {
+        Some(match letter {
+            "s" => Kind::Text,
+            "y" => Kind::Bytes,
+            "b" => Kind::Bool,
+            "i" => Kind::Int32,
+            "l" => Kind::Int64,
+            "d" => Kind::Double,
+            "q" => Kind::Quantity,
+            "x" => Kind::IntOrString,
+            "t" => Kind::Time,
+            "u" => Kind::MicroTime,
+            "n" => Kind::Duration,
+            "j" => Kind::Json,
+            "w" => Kind::Strings,
+            "o" => Kind::SchemaOrBool,
+            "a" => Kind::SchemaOrSchemas,
+            "r" => Kind::SchemaOrStrings,
+            _ => return None,
+        })
+    }
+}
+
+/// A name in JSON and the field it belongs to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Named {
+    pub(crate) name: &'static str,
+    pub(crate) field: Field,
+    /// The numbers of the inline messages that lead to it, from the outside; zeros where there are none.
+    pub(crate) path: [u8; INLINE_LEVELS],
+    /// Its place among the names.
+    pub(crate) place: usize,
+}
+
+/// An inline message.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Inline {
+    /// The numbers that lead to it, from the outside; zeros where there are fewer levels.
+    pub(crate) path: [u8; INLINE_LEVELS],
+}
+
+struct Table {
+    messages: Vec<Message>,
+    /// Sorted.
+    roots: Vec<Root>,
+}
+
+struct Root {
+    api_version: &'static str,
+    kind: &'static str,
+    message: u16,
+}
+
+/// A line of the table, in the package that it stands in.
+#[derive(Clone, Copy)]
+struct Line {
+    package: usize,
+    name: &'static str,
+    fields: &'static str,
+}
+
+impl Table {
+    /// Reads the table. It is ours, so what it cannot understand is left out instead of being reported; tests see to it that
+    /// there is no such thing.
+    fn read(text: &'static str) -> Table {
+        let mut packages = Vec::new();
+        let mut lines: Vec<Line> = Vec::new();
+        let mut roots = Vec::new();
+        let mut places: HashMap<(usize, &'static str), u16> = HashMap::new();
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
+            if let Some(package) = line.strip_prefix('/') {
+                packages.push(package.split_once(' ').unwrap_or((package, "")));
+                continue;
+            }
+            let package = packages.len().saturating_sub(1);
+            let (name, fields) = line.split_once(' ').unwrap_or((line, ""));
+            let message = u16::try_from(lines.len()).unwrap_or(u16::MAX);
+            let name = match name.strip_prefix('!') {
+                Some(kind) => {
+                    let api_version = packages.last().map_or("", |package| package.1);
+                    roots.push(Root { api_version, kind, message });
+                    kind
+                }
+                None => name,
+            };
+            places.insert((package, name), message);
+            lines.push(Line { package, name, fields });
+        }
+        roots.sort_by_key(|root| (root.api_version, root.kind));
+
+        let fields: Vec<Vec<Field>> = lines
+            .iter()
+            .map(|line| {
+                let text = match line.fields.strip_prefix('=') {
+                    Some(place) => {
+                        let other = place.parse().ok().and_then(|package| places.get(&(package, line.name)));
+                        other.and_then(|at| lines.get(usize::from(*at))).map_or("", |line| line.fields)
+                    }
+                    None => line.fields,
+                };
+                read_fields(Line { fields: text, ..*line }, &places)
+            })
+            .collect();
+        let messages = lines
+            .iter()
+            .zip(&fields)
+            .map(|(line, own)| {
+                let last = own.iter().map(|field| usize::from(field.number)).max().map_or(0, |last| last + 1);
+                let mut dense = vec![None; last];
+                for field in own {
+                    if let Some(slot) = dense.get_mut(usize::from(field.number)) {
+                        *slot = Some(*field);
+                    }
+                }
+                let (mut names, mut inlines) = (Vec::new(), Vec::new());
+                flatten(own, &fields, [0; INLINE_LEVELS], 0, &mut names, &mut inlines);
+                names.sort_by_key(|named| named.name);
+                names.iter_mut().enumerate().for_each(|(place, named)| named.place = place);
+                Message {
+                    package: packages.get(line.package).map_or("", |package| package.0),
+                    name: line.name,
+                    place: places.get(&(line.package, line.name)).copied().unwrap_or_default(),
+                    fields: dense.into(),
+                    names: names.into(),
+                    inlines: inlines.into(),
+                }
+            })
+            .collect();
+        Table { messages, roots }
+    }
+}
+
+/// The names of a message in JSON, with those of the messages inside of it whose fields appear in it.
+fn flatten(
+    own: &[Field],
+    all: &[Vec<Field>],
+    path: [u8; INLINE_LEVELS],
+    level: usize,
+    names: &mut Vec<Named>,
+    inlines: &mut Vec<Inline>,
+) {
+    for field in own {
+        if !field.is_inline() {
+            names.push(Named { name: field.name, field: *field, path, place: 0 });
+        } else if let Some(inner) = all.get(usize::from(field.of.message)) {
+            let mut path = path;
+            if let Some(slot) = path.get_mut(level) {
+                *slot = field.number;
+                inlines.push(Inline { path });
+                flatten(inner, all, path, level + 1, names, inlines);
+            }
+        }
+    }
+}
+
+fn read_fields(line: Line, places: &HashMap<(usize, &'static str), u16>) -> Vec<Field> {
+    if line.fields == "*" {
+        return list_fields(line, places);
+    }
+    let mut last = 0;
+    let texts = line.fields.split(' ').filter(|text| !text.is_empty());
+    texts.filter_map(|text| read_field(text, line.package, places, &mut last)).collect()
+}
+
+/// The fields of the list of a kind: metadata, items.
+fn list_fields(line: Line, places: &HashMap<(usize, &'static str), u16>) -> Vec<Field> {
+    let item = line.name.strip_suffix("List").and_then(|kind| places.get(&(line.package, kind)));
+    let fields =
+        [("metadata", 1, Cardinality::One, places.get(&(0, "ListMeta"))), ("items", 2, Cardinality::List, item)];
+    let fields = fields.into_iter().filter_map(|(name, number, cardinality, message)| {
+        let of = Type { kind: Kind::Message, message: *message? };
+        Some(Field { name, number, cardinality, elide: false, of })
+    });
+    fields.collect()
+}
+
+/// Reads `NUMBER NAME : CARDINALITY ? TYPE`.
+fn read_field(
+    text: &'static str,
+    package: usize,
+    places: &HashMap<(usize, &'static str), u16>,
+    last: &mut u8,
+) -> Option<Field> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, rest) = text.split_at(digits);
+    let number = if number.is_empty() { *last + 1 } else { number.parse().ok()? };
+    *last = number;
+    let (name, mut kind) = rest.split_once(':').unwrap_or((rest, "?s"));
+    let cardinality = match kind.split_at_checked(1)? {
+        ("+", rest) => {
+            kind = rest;
+            Cardinality::List
+        }
+        ("%", rest) => {
+            kind = rest;
+            Cardinality::Map
+        }
+        _ => Cardinality::One,
+    };
+    let (elide, kind) = kind.strip_prefix('?').map_or((false, kind), |kind| (true, kind));
+    let of = match Kind::read(kind) {
+        Some(kind) => {
+            let schema = places.get(&(package, "JSONSchemaProps")).copied().unwrap_or_default();
+            Type { kind, message: schema }
+        }
+        None => {
+            let place = match kind.strip_prefix('@') {
+                Some(other) => {
+                    let (other, name) = other.split_at(other.bytes().take_while(u8::is_ascii_digit).count());
+                    (other.parse().ok()?, name)
+                }
+                None => (package, kind),
+            };
+            Type { kind: Kind::Message, message: *places.get(&place)? }
+        }
+    };
+    Some(Field { name, number, cardinality, elide, of })
+}
+
+#[cfg(test)]
+#[path = "table_tests.rs"]
+mod tests;

@@ -1,0 +1,156 @@
+//! Times: seconds and nanoseconds on the wire, text in JSON.
+
+use jiff::Timestamp;
+
+use super::error::{Failure, ProtobufError};
+use super::wire::{Reader, WireFault, put_int};
+
+/// Go's zero time, the start of the year 1, which stands for no time at all.
+const ZERO: i64 = -62_135_596_800;
+/// The start of the year 0 and the end of the year 9999, beyond which RFC 3339 has no words.
+const FIRST: i64 = -62_167_219_200;
+const LAST: i64 = 253_402_300_799;
+
+/// What a time that is not set looks like to those who insist on one (PB-061).
+pub(super) const ZERO_TEXT: &str = "0001-01-01T00:00:00Z";
+
+/// Seconds and nanoseconds since 1970, or nothing if no time is set. The start of 1970 is a time like any other (PB-024).
+#[inline]
+pub(super) fn read(message: &[u8]) -> Result<Option<(i64, i32)>, WireFault> {
+    if message.is_empty() {
+        return Ok(None);
+    }
+    let (mut seconds, mut nanos) = (0, 0);
+    let mut reader = Reader::new(message);
+    while let Some((number, value)) = reader.next()? {
+        #[expect(clippy::cast_possible_wrap, clippy::cast_possible_truncation, reason = "two's complement")]
+        match number {
+            1 => seconds = value.varint()? as i64,
+            2 => nanos = value.varint()? as i32,
+            _ => {}
+        }
+    }
+    Ok((seconds != ZERO || nanos != 0).then_some((seconds, nanos)))
+}
+
+/// Room for the longest text.
+pub(super) type Buffer = [u8; 27];
+
+/// Writes a time as RFC 3339 in UTC, with six digits of a fraction if `micro`, without one otherwise.
+pub(super) fn text(seconds: i64, nanos: i32, micro: bool, buffer: &mut Buffer) -> Result<&str, Failure> {
+    let (seconds, nanos) = if micro {
+        let carried = i64::from(nanos).div_euclid(1_000_000_000);
+        (seconds.saturating_add(carried), i64::from(nanos).rem_euclid(1_000_000_000))
+    } else {
+        (seconds, 0)
+    };
+    if !(FIRST..=LAST).contains(&seconds) {
+        return Err(Failure::new(ProtobufError::NoTime { path: "".into() }));
+    }
+    let (year, month, day) = civil(seconds.div_euclid(86_400));
+    let second = seconds.rem_euclid(86_400);
+    *buffer = *b"0000-00-00T00:00:00.000000Z";
+    for (at, digits, value) in [
+        (0, 4, year),
+        (5, 2, month),
+        (8, 2, day),
+        (11, 2, second / 3600),
+        (14, 2, second / 60 % 60),
+        (17, 2, second % 60),
+        (20, 6, nanos / 1000),
+    ] {
+        put_digits(buffer, at, digits, value);
+    }
+    let length = if micro {
+        27
+    } else {
+        buffer[19] = b'Z';
+        20
+    };
+    std::str::from_utf8(&buffer[..length]).map_err(|_| Failure::new(ProtobufError::NoTime { path: "".into() }))
+}
+
+#[inline]
+fn put_digits(buffer: &mut Buffer, at: usize, digits: usize, mut value: i64) {
+    for slot in buffer[at..at + digits].iter_mut().rev() {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a digit")]
+        {
+            *slot = b'0' + (value % 10) as u8;
+        }
+        value /= 10;
+    }
+}
+
+/// Year, month and day of a day, counted from 1970, of the Gregorian calendar. Years begin in March while we count, so that
+/// the odd day of leap years comes last.
+fn civil(day: i64) -> (i64, i64, i64) {
+    const DAYS_TO_1970: i64 = 719_468;
+    const CENTURIES_4: i64 = 146_097;
+    let day = day + DAYS_TO_1970;
+    let era = day.div_euclid(CENTURIES_4);
+    let day_of_era = day.rem_euclid(CENTURIES_4);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let march_month = (5 * day_of_year + 2) / 153;
+    let day_of_month = day_of_year - (153 * march_month + 2) / 5 + 1;
+    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
+    (era * 400 + year_of_era + i64::from(month <= 2), month, day_of_month)
+}
+
+/// Appends the message of a time given as text: nothing for the zero time, both fields otherwise (PB-084).
+pub(super) fn put(out: &mut Vec<u8>, text: &str, micro: bool) -> Result<(), Failure> {
+    let time: Timestamp = text.parse().map_err(|_| Failure::new(ProtobufError::NoTime { path: "".into() }))?;
+    let mut seconds = time.as_second();
+    let mut nanos = i64::from(time.subsec_nanosecond());
+    if nanos < 0 {
+        seconds -= 1;
+        nanos += 1_000_000_000;
+    }
+    let nanos = if micro { nanos / 1000 * 1000 } else { 0 };
+    if (seconds, nanos) != (ZERO, 0) {
+        put_int(out, 1, seconds);
+        put_int(out, 2, nanos);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn any_time_is_told_as_jiff_tells_it(seconds in FIRST..=LAST, nanos in 0..1_000_000_000) {
+            let time = Timestamp::new(seconds, nanos).unwrap();
+            let mut buffer = [0; 27];
+            let expected = jiff::fmt::strtime::format("%Y-%m-%dT%H:%M:%SZ", time).unwrap();
+            if seconds >= 0 {
+                prop_assert_eq!(text(seconds, nanos, false, &mut buffer).unwrap(), expected);
+            }
+            let expected = jiff::fmt::strtime::format("%Y-%m-%dT%H:%M:%S.%6fZ", time).unwrap();
+            prop_assert_eq!(text(seconds, nanos, true, &mut buffer).unwrap(), expected);
+        }
+
+        #[test]
+        fn what_is_written_is_read_again(seconds in FIRST..=LAST, micros in 0..1_000_000) {
+            let mut buffer = [0; 27];
+            let told = text(seconds, micros * 1000, true, &mut buffer).unwrap();
+            let mut message = Vec::new();
+            put(&mut message, told, true).unwrap();
+            prop_assert_eq!(read(&message).unwrap(), Some((seconds, micros * 1000)).filter(|time| *time != (ZERO, 0)));
+        }
+    }
+
+    #[test]
+    fn years_have_four_digits() {
+        let mut buffer = [0; 27];
+        assert_eq!(text(ZERO, 0, false, &mut buffer).unwrap(), ZERO_TEXT);
+        assert_eq!(text(LAST, 0, false, &mut buffer).unwrap(), "9999-12-31T23:59:59Z");
+        for seconds in [i64::MIN, FIRST - 1, LAST + 1, i64::MAX] {
+            assert!(text(seconds, 0, false, &mut buffer).is_err());
+            assert!(text(seconds, i32::MIN, true, &mut buffer).is_err() || seconds > LAST);
+        }
+    }
+}

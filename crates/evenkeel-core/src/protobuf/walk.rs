@@ -1,0 +1,289 @@
+//! The fields of a message, each once, in the form in which JSON has them.
+//!
+//! Writers put fields in the order of their numbers, all items of a list in a row. Nothing obliges them to: a list may be
+//! scattered over the message and a single value given twice, in which case the last one counts. So a message is looked over
+//! before it is read. If it is in order, as it always is, it is read straight through; otherwise every field is gathered from
+//! the whole message when it is first seen, and passed over afterwards.
+
+use super::table::{Cardinality, Field, INLINE_LEVELS, Kind, Message, Type};
+use super::time;
+use super::wire::{Reader, Wire, WireFault};
+
+/// The fields of a message and of the inline messages in it.
+pub(crate) struct Walk<'de> {
+    frame: Frame<'de>,
+    outer: [Option<Frame<'de>>; INLINE_LEVELS],
+}
+
+#[derive(Clone, Copy)]
+struct Frame<'de> {
+    reader: Reader<'de>,
+    message: &'static Message,
+    ordered: bool,
+    /// The numbers that have been handed out, of a message that is not in order. The table has none beyond 63.
+    seen: u64,
+}
+
+/// What a field holds.
+#[derive(Clone, Copy)]
+pub(crate) enum Content<'de> {
+    One(Wire<'de>),
+    List(Run<'de>),
+    Map(Run<'de>),
+}
+
+impl<'de> Walk<'de> {
+    pub(crate) fn new(message: &'static Message, bytes: &'de [u8]) -> Result<Walk<'de>, WireFault> {
+        Ok(Walk { frame: Frame::new(message, bytes)?, outer: [None; INLINE_LEVELS] })
+    }
+
+    /// The next field that JSON would show.
+    pub(crate) fn next(&mut self) -> Result<Option<(&'static Field, Content<'de>)>, WireFault> {
+        loop {
+            if self.frame.reader.is_empty() {
+                match self.outer.iter_mut().rev().find_map(Option::take) {
+                    Some(outer) => self.frame = outer,
+                    None => return Ok(None),
+                }
+                continue;
+            }
+            let Some((field, content)) = self.frame.next()? else { continue };
+            let Content::One(value) = content else { return Ok(Some((field, content))) };
+            if field.is_inline() {
+                let inner = Frame::new(field.of.message(), value.bytes()?)?;
+                // The table has no deeper levels; if it had, the innermost fields would be left out.
+                if let Some(slot) = self.outer.iter_mut().find(|slot| slot.is_none()) {
+                    *slot = Some(std::mem::replace(&mut self.frame, inner));
+                }
+            } else if !(field.elide && is_zero(field.of.kind, value)?) {
+                return Ok(Some((field, content)));
+            }
+        }
+    }
+}
+
+impl<'de> Frame<'de> {
+    #[inline]
+    fn new(message: &'static Message, bytes: &'de [u8]) -> Result<Frame<'de>, WireFault> {
+        let reader = Reader::new(bytes);
+        Ok(Frame { reader, message, ordered: is_ordered(reader)?, seen: 0 })
+    }
+
+    /// Reads one field, unless it is unknown or has been read.
+    #[inline]
+    fn next(&mut self) -> Result<Option<(&'static Field, Content<'de>)>, WireFault> {
+        let start = self.reader;
+        let (number, wire_type) = self.reader.tag()?;
+        let Some(field) = self.message.field(number) else {
+            self.reader.skip(number, wire_type)?;
+            return Ok(None);
+        };
+        if !self.ordered {
+            return self.gather(field, start);
+        }
+        if field.cardinality == Cardinality::One {
+            let mut value = self.reader.value(number, wire_type)?.ok_or(WireFault::WireType(wire_type))?;
+            while self.is_next(number)? {
+                let (number, wire_type) = self.reader.tag()?;
+                value = self.reader.value(number, wire_type)?.ok_or(WireFault::WireType(wire_type))?;
+            }
+            return Ok(Some((field, Content::One(value))));
+        }
+        self.reader.skip(number, wire_type)?;
+        let mut count = 1;
+        while self.is_next(number)? {
+            let (number, wire_type) = self.reader.tag()?;
+            self.reader.skip(number, wire_type)?;
+            count += 1;
+        }
+        let run = start.rest();
+        let run = run.get(..run.len() - self.reader.rest().len()).unwrap_or(run);
+        Ok(Some((field, Run { bytes: run, number: field.number, count }.of(field))))
+    }
+
+    #[inline]
+    fn is_next(&self, number: u32) -> Result<bool, WireFault> {
+        let mut reader = self.reader;
+        Ok(!reader.is_empty() && reader.tag()?.0 == number)
+    }
+
+    /// Takes a field from wherever it stands in the rest of the message.
+    #[cold]
+    fn gather(
+        &mut self,
+        field: &'static Field,
+        start: Reader<'de>,
+    ) -> Result<Option<(&'static Field, Content<'de>)>, WireFault> {
+        let mut rest = start;
+        self.reader = start;
+        let (number, wire_type) = self.reader.tag()?;
+        self.reader.skip(number, wire_type)?;
+        let bit = 1u64.checked_shl(number).unwrap_or_default();
+        if self.seen & bit != 0 {
+            return Ok(None);
+        }
+        self.seen |= bit;
+        let (mut value, mut count) = (None, 0);
+        while !rest.is_empty() {
+            let (found, wire_type) = rest.tag()?;
+            if found == number && field.cardinality == Cardinality::One {
+                value = Some(rest.value(found, wire_type)?.ok_or(WireFault::WireType(wire_type))?);
+            } else {
+                rest.skip(found, wire_type)?;
+                count += u32::from(found == number);
+            }
+        }
+        let content = match value {
+            Some(value) => Content::One(value),
+            None => Run { bytes: start.rest(), number: field.number, count }.of(field),
+        };
+        Ok(Some((field, content)))
+    }
+}
+
+/// Whether the numbers of the fields never go down.
+#[inline]
+fn is_ordered(mut reader: Reader<'_>) -> Result<bool, WireFault> {
+    let mut last = 0;
+    while !reader.is_empty() {
+        let (number, wire_type) = reader.tag()?;
+        if number < last {
+            return Ok(false);
+        }
+        last = number;
+        reader.skip(number, wire_type)?;
+    }
+    Ok(true)
+}
+
+/// Whether a value is the one that Go leaves out of JSON. A value that has the wrong form is not.
+fn is_zero(kind: Kind, value: Wire<'_>) -> Result<bool, WireFault> {
+    Ok(match (kind, value) {
+        (Kind::Text | Kind::Bytes | Kind::Strings, Wire::Bytes(bytes)) => bytes.is_empty(),
+        (Kind::Bool | Kind::Int64, Wire::Varint(value)) => value == 0,
+        #[expect(clippy::cast_possible_truncation, reason = "only these bits count")]
+        (Kind::Int32, Wire::Varint(value)) => value as u32 == 0,
+        (Kind::Double, Wire::Fixed64(bits)) => f64::from_bits(bits) == 0.0,
+        (Kind::Time | Kind::MicroTime, Wire::Bytes(bytes)) => time::read(bytes)?.is_none(),
+        (Kind::Json, Wire::Bytes(bytes)) => bytes_of(bytes, 1)?.is_empty(),
+        _ => false,
+    })
+}
+
+/// The items of a list or the pairs of a map, as they stand in a message, possibly among other fields.
+#[derive(Clone, Copy)]
+pub(crate) struct Run<'de> {
+    bytes: &'de [u8],
+    number: u8,
+    count: u32,
+}
+
+impl<'de> Run<'de> {
+    /// The repeated field with this number in a message that is known to have nothing else of interest.
+    pub(crate) fn new(bytes: &'de [u8], number: u8) -> Run<'de> {
+        Run { bytes, number, count: 0 }
+    }
+
+    fn of(self, field: &Field) -> Content<'de> {
+        if field.cardinality == Cardinality::Map { Content::Map(self) } else { Content::List(self) }
+    }
+
+    pub(crate) fn items(self, of: Type) -> Items<'de> {
+        let packed = Reader::new(&[]);
+        Items {
+            reader: Reader::new(self.bytes),
+            packed,
+            number: u32::from(self.number),
+            kind: of.kind,
+            left: self.count,
+        }
+    }
+}
+
+/// The items of a run, one after the other.
+pub(crate) struct Items<'de> {
+    reader: Reader<'de>,
+    /// Numbers that came together in one field (PB-035).
+    packed: Reader<'de>,
+    number: u32,
+    kind: Kind,
+    left: u32,
+}
+
+impl<'de> Items<'de> {
+    /// How many there are, as far as that is known; more of numbers that are packed.
+    pub(crate) fn hint(&self) -> usize {
+        self.left as usize
+    }
+
+    #[inline]
+    pub(crate) fn next(&mut self) -> Result<Option<Wire<'de>>, WireFault> {
+        loop {
+            if !self.packed.is_empty() {
+                return self.unpack();
+            }
+            if self.reader.is_empty() {
+                return Ok(None);
+            }
+            let (number, wire_type) = self.reader.tag()?;
+            if number != self.number {
+                self.reader.skip(number, wire_type)?;
+                continue;
+            }
+            self.left = self.left.saturating_sub(1);
+            match self.reader.value(number, wire_type)?.ok_or(WireFault::WireType(wire_type))? {
+                Wire::Bytes(bytes) if matches!(self.kind, Kind::Bool | Kind::Int32 | Kind::Int64 | Kind::Double) => {
+                    self.packed = Reader::new(bytes);
+                }
+                value => return Ok(Some(value)),
+            }
+        }
+    }
+
+    #[cold]
+    fn unpack(&mut self) -> Result<Option<Wire<'de>>, WireFault> {
+        let wire_type = if self.kind == Kind::Double { super::wire::FIXED64 } else { super::wire::VARINT };
+        self.packed.value(self.number, wire_type)
+    }
+
+    /// The next pair of a map. What a pair lacks is zero; what it has twice counts the last time (PB-030).
+    #[inline]
+    pub(crate) fn next_pair(&mut self) -> Result<Option<(&'de [u8], Wire<'de>)>, WireFault> {
+        // Pairs are messages whatever their values are, and never packed.
+        let kind = std::mem::replace(&mut self.kind, Kind::Message);
+        let pair = self.next();
+        self.kind = kind;
+        let Some(pair) = pair? else { return Ok(None) };
+        let (mut key, mut value) = (&[][..], zero(kind));
+        let mut reader = Reader::new(pair.bytes()?);
+        while let Some((number, found)) = reader.next()? {
+            match number {
+                1 => key = found.bytes()?,
+                2 => value = found,
+                _ => {}
+            }
+        }
+        Ok(Some((key, value)))
+    }
+}
+
+fn zero(kind: Kind) -> Wire<'static> {
+    match kind {
+        Kind::Bool | Kind::Int32 | Kind::Int64 => Wire::Varint(0),
+        Kind::Double => Wire::Fixed64(0),
+        _ => Wire::Bytes(&[]),
+    }
+}
+
+/// The bytes in a field of a small message that the table does not describe; none if it lacks the field.
+#[inline]
+pub(crate) fn bytes_of(message: &[u8], number: u32) -> Result<&[u8], WireFault> {
+    let mut result = &[][..];
+    let mut reader = Reader::new(message);
+    while let Some((found, value)) = reader.next()? {
+        if found == number {
+            result = value.bytes()?;
+        }
+    }
+    Ok(result)
+}

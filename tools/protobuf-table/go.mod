@@ -1,0 +1,3 @@
+module evenkeel.dev/tools/protobuf-table
+
+go 1.26.0
