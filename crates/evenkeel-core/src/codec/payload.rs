@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use crate::decode::DecodeError;
 use crate::header::Header;
+use crate::protobuf::Message;
 
 /// An object taken apart: its [`Header`] and its payload, as it came. Made by a [`Codec`](super::Codec), for
 /// [`Obj::new`](crate::Obj::new). It has a name.
@@ -29,6 +30,8 @@ pub(crate) struct Payload {
 pub(crate) enum Form {
     /// One JSON object, checked to be one.
     Json,
+    /// One message of this kind, without an envelope. Its metadata has been read; the rest need not be sound.
+    Protobuf(&'static Message),
 }
 
 /// How a payload rests.
@@ -55,6 +58,11 @@ impl Payload {
     /// One JSON object, checked to be one.
     pub(crate) fn json(bytes: Bytes) -> Self {
         Payload { form: Form::Json, rest: Rest::Plain(bytes) }
+    }
+
+    /// One message, whose metadata has been read.
+    pub(crate) fn protobuf(bytes: Bytes, message: &'static Message) -> Self {
+        Payload { form: Form::Protobuf(message), rest: Rest::Plain(bytes) }
     }
 
     /// The form of what [`open`](Self::open) answers with.

@@ -132,6 +132,14 @@ impl Draft<'_> {
         if self.labels.windows(2).any(twice) { Err(DuplicateLabel) } else { Ok(()) }
     }
 
+    /// Of labels that were given more than once, keeps what was given last. They are in their order.
+    pub(crate) fn keep_last_labels(&mut self) {
+        let texts = self.texts.as_str();
+        self.labels.reverse();
+        self.labels.dedup_by(|(a, _), (b, _)| a.of(texts) == b.of(texts));
+        self.labels.reverse();
+    }
+
     fn keep(&mut self, text: &str) -> Span {
         // As above; what would not fit is as good as absent.
         let (Ok(start), Ok(length)) = (u32::try_from(self.texts.len()), u32::try_from(text.len())) else {

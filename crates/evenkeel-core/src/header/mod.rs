@@ -2,6 +2,7 @@
 
 mod draft;
 mod json;
+mod protobuf;
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use crate::key::ObjectKey;
 use crate::version::ResourceVersion;
 
 pub(crate) use draft::Draft;
+pub(crate) use protobuf::{Metadata, annotation_in, metadata_of};
 
 /// The identity and the bookkeeping of an object: everything of its metadata that the machinery itself looks at.
 ///

@@ -23,12 +23,15 @@ impl<'a> JsonValue<'a> {
     ///
     /// `None` if there is no such value or it is null, which in Kubernetes is the same, or if the path is not well-formed.
     pub fn at_path(text: &'a str, path: &str) -> Option<Self> {
-        Self::look_up(text, path).ok().flatten()
+        Self::look_up(text, segments(path)).ok().flatten()
     }
 
-    fn look_up(text: &'a str, path: &str) -> Result<Option<Self>, JsonError> {
+    pub(crate) fn look_up<'p>(
+        text: &'a str,
+        path: impl Iterator<Item = Option<Segment<'p>>>,
+    ) -> Result<Option<Self>, JsonError> {
         let mut scanner = Scanner::of_str(text);
-        for segment in segments(path) {
+        for segment in path {
             let found = match segment {
                 None => false,
                 Some(Segment::Member(name)) => scanner.find_member(name)?,
@@ -46,6 +49,11 @@ impl<'a> JsonValue<'a> {
         }
         let value = scanner.skip()?;
         Ok((value != "null").then_some(JsonValue(Cow::Borrowed(value))))
+    }
+
+    /// A string.
+    pub(crate) fn of_string(text: &str) -> JsonValue<'static> {
+        JsonValue(Cow::Owned(serde_json::Value::from(text).to_string()))
     }
 
     /// The same value in a text of its own.

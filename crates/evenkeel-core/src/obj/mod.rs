@@ -1,6 +1,7 @@
 //! [`Obj`]: the currency of evenkeel, an object whose header is read and whose payload is decoded on demand.
 
 mod opened;
+mod protobuf;
 
 use std::any::type_name;
 use std::borrow::Cow;
@@ -14,7 +15,7 @@ use ref_cast::{RefCastCustom, ref_cast_custom};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::codec::{Codec, EncodeError, Json, Parsed, Payload};
+use crate::codec::{ApiKind, Codec, EncodeError, Form, Json, Parsed, Payload, Protobuf};
 use crate::decode::DecodeError;
 use crate::header::Header;
 use crate::json::{Cut, JsonPaths, JsonValue};
@@ -139,7 +140,8 @@ impl<K> Obj<K> {
         self.inner.api_version()
     }
 
-    /// The payload as the server sent it, in the form that it came in. Items of typed lists do not state their kind.
+    /// The payload as the server sent it, in the form that it came in, which [`media_type`](Self::media_type) tells. Items
+    /// of typed lists do not state their kind. Protobuf is the message alone, without the envelope, and never states its kind.
     ///
     /// The bytes may be a slice of the chunk they came in: keeping them, or the object, keeps the chunk. See
     /// [`detached`](Self::detached).
@@ -147,25 +149,34 @@ impl<K> Obj<K> {
         self.inner.payload.bytes(&self.inner.header)
     }
 
+    /// The form of what [`raw`](Self::raw) answers with: [`Json::MEDIA_TYPE`] or [`Protobuf::MEDIA_TYPE`].
+    pub fn media_type(&self) -> &'static str {
+        match self.inner.payload.form() {
+            Form::Json => Json::MEDIA_TYPE,
+            Form::Protobuf(_) => Protobuf::MEDIA_TYPE,
+        }
+    }
+
     /// How many bytes of memory the payload rests in.
     pub fn payload_bytes(&self) -> usize {
         self.inner.payload.resting_bytes()
     }
 
-    /// The object as JSON with `kind` and `apiVersion`, filled in if the server left them out.
+    /// The object as JSON with `kind` and `apiVersion`, filled in if the server left them out. If it came as protobuf, it is
+    /// written anew.
     pub fn json(&self) -> Result<Cow<'_, [u8]>, DecodeError> {
-        Ok(self.inner.open()?.json())
+        self.inner.open()?.json()
     }
 
     /// The value of an annotation, looked up in the payload.
     pub fn annotation(&self, key: &str) -> Result<Option<Cow<'_, str>>, DecodeError> {
-        Ok(self.inner.open()?.annotation(key))
+        self.inner.open()?.annotation(key)
     }
 
     /// The value at a path such as `spec.nodeName` or `spec.containers[0].image`, looked up in the payload; `None` if there
     /// is none or it is null.
     pub fn path(&self, path: &str) -> Result<Option<JsonValue<'_>>, DecodeError> {
-        Ok(self.inner.open()?.path(path))
+        self.inner.open()?.path(path)
     }
 
     /// The same object in a payload of its own, so that it keeps nothing else in memory.
@@ -187,8 +198,9 @@ impl<K> Obj<K> {
         self.inner.payload.lies_in(&other.inner.payload)
     }
 
-    /// The object without what these paths lead to, cut out of the JSON as it is: no tree is built of it, and what stays
-    /// is copied once, into a payload of its own. If there is nothing to cut, this is the object itself, with whatever it
+    /// The object without what these paths lead to, cut out of the payload as it is: no tree is built of it, and what stays
+    /// is copied once, into a payload of its own. Only where a path leads into what is JSON inside of protobuf does the
+    /// payload become JSON as a whole. If there is nothing to cut, this is the object itself, with whatever it
     /// [keeps in memory](Self#what-it-keeps-in-memory).
     ///
     /// The header says what is left. An object that is left without a name, or without metadata, is an error.
@@ -216,19 +228,8 @@ impl<K> Obj<K> {
     }
 
     fn cut(&self, paths: &JsonPaths, cut: Cut) -> Result<Self, DecodeError> {
-        let inner = &*self.inner;
-        let opened = inner.open()?;
-        let rest = paths
-            .cut(opened::text(&opened.bytes), cut)
-            .map_err(|error| DecodeError::from(error).of_kind(self.kind()))?;
-        let Some(rest) = rest.map(Bytes::from) else {
-            return Ok(self.clone());
-        };
-        if cut == Cut::Others || paths.may_reach(Header::MEMBERS, Header::METADATA) {
-            return Self::from_json(&inner.info, rest);
-        }
-        let parsed = Parsed { header: inner.header.clone(), payload: Payload::json(rest) };
-        Ok(Self::new(&inner.info, parsed))
+        let parsed = self.inner.open()?.cut(paths, cut).map_err(|error| error.of_kind(self.kind()))?;
+        Ok(parsed.map_or_else(|| self.clone(), |parsed| Self::new(&self.inner.info, parsed)))
     }
 }
 
@@ -246,7 +247,7 @@ impl<K: Serialize> Obj<K> {
     /// The object that this value stands for. It costs writing the value as JSON and reading its header back. A value
     /// that has no name is refused.
     pub fn from_value(info: &Arc<ResourceInfo>, value: &K) -> Result<Self, ValueError> {
-        let json = Json.encode(&value)?;
+        let json = Json.encode(&value, ApiKind::from(&**info))?;
         Ok(Self::from_json(info, json)?)
     }
 }
@@ -291,7 +292,12 @@ impl Inner {
     }
 
     fn open(&self) -> Result<Opened<'_>, DecodeError> {
-        Ok(Opened { header: &self.header, info: &self.info, bytes: self.payload.open(&self.header)? })
+        Ok(Opened {
+            header: &self.header,
+            info: &self.info,
+            form: self.payload.form(),
+            bytes: self.payload.open(&self.header)?,
+        })
     }
 }
 

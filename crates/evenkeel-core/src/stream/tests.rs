@@ -283,7 +283,7 @@ fn sec_43_depth_is_limited_while_the_value_comes_in() {
     let _ = write!(text, "{}", "[".repeat(200));
     decoder.push(text.into());
     let error = decoder.next_event().unwrap_err();
-    let StreamError::Malformed { source } = &error else { panic!("{error:?}") };
+    let StreamError::Malformed { source: Malformation::Json(source) } = &error else { panic!("{error:?}") };
     assert_eq!(source.fault(), &JsonFault::TooDeep { limit: 128 });
     assert!(source.path().starts_with("event.object[0][0]"), "{}", source.path());
 }

@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 
-use super::feed::{Feed, Piece};
+use super::feed::Feed;
+use crate::codec::chunks::Piece;
 use crate::codec::{Change, Event, EventDecoder, Parsed, Payload};
 use crate::decode::{DecodeError, Misfit};
 use crate::header::Header;
@@ -84,7 +85,7 @@ fn read_event(frame: &Piece, kind: &str) -> Result<Event, StreamError> {
     }
 }
 
-fn read_bookmark(object: &str) -> Event {
+pub(crate) fn read_bookmark(object: &str) -> Event {
     let resource_version = JsonValue::at_path(object, "metadata.resourceVersion");
     let initial_events_end = JsonValue::at_path(object, "metadata.annotations[k8s.io/initial-events-end]");
     let version = resource_version.as_ref().and_then(JsonValue::as_str);
