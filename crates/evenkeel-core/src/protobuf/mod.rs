@@ -58,8 +58,8 @@ pub use error::ProtobufError;
 pub use table::Message;
 pub use wire::WireFault;
 
-/// How deep messages may nest. Nothing of Kubernetes comes close but schemas that refer to themselves, which cannot.
-pub const DEPTH_LIMIT: usize = 256;
+/// How deep messages may nest: as deep as serde_json lets JSON nest, so that no type needs more stack than it does for JSON.
+pub const DEPTH_LIMIT: usize = 128;
 
 /// Reads an object from its message, which is what an envelope holds.
 pub fn from_slice<T: DeserializeOwned>(message: &'static Message, bytes: &[u8]) -> Result<T, ProtobufError> {
