@@ -24,7 +24,7 @@ fn run(actions: &[WatchAction], frames: &[&'static str]) -> Vec<String> {
     }
     let mut steps = VecDeque::new();
     for frame in frames {
-        chain.frame(Bytes::from_static(frame.as_bytes()), &mut steps);
+        chain.feed(Bytes::from_static(frame.as_bytes()), &mut steps);
     }
     chain.end(&mut steps);
     let mut seen = Vec::new();
@@ -99,7 +99,7 @@ fn flt_4_coalesce_frames() {
     chain.push(action);
     let mut steps = VecDeque::new();
     assert_eq!(chain.flush_after(), None);
-    chain.frame(Bytes::from_static(A.as_bytes()), &mut steps);
+    chain.feed(Bytes::from_static(A.as_bytes()), &mut steps);
     assert_eq!(chain.flush_after(), Some(Duration::from_millis(7)));
     assert!(steps.is_empty());
     chain.flush(&mut steps);

@@ -63,8 +63,8 @@ pub(crate) use walk::bytes_of;
 pub use wire::WireFault;
 pub(crate) use wire::{BYTES, Reader, Wire, put_varint, varint_length};
 
-/// How deep messages may nest. Nothing of Kubernetes comes close but schemas that refer to themselves, which cannot.
-pub const DEPTH_LIMIT: usize = 256;
+/// How deep messages may nest: as deep as serde_json lets JSON nest, so that no type needs more stack than it does for JSON.
+pub const DEPTH_LIMIT: usize = 128;
 
 /// Reads an object from its message, which is what an envelope holds.
 pub fn from_slice<T: DeserializeOwned>(message: &'static Message, bytes: &[u8]) -> Result<T, ProtobufError> {

@@ -161,7 +161,6 @@ fn is_zero(kind: Kind, value: Wire<'_>) -> Result<bool, WireFault> {
     Ok(match (kind, value) {
         (Kind::Text | Kind::Bytes | Kind::Strings, Wire::Bytes(bytes)) => bytes.is_empty(),
         (Kind::Bool | Kind::Int64, Wire::Varint(value)) => value == 0,
-        #[expect(clippy::cast_possible_truncation, reason = "only these bits count")]
         (Kind::Int32, Wire::Varint(value)) => value as u32 == 0,
         (Kind::Double, Wire::Fixed64(bits)) => f64::from_bits(bits) == 0.0,
         (Kind::Time | Kind::MicroTime, Wire::Bytes(bytes)) => time::read(bytes)?.is_none(),
