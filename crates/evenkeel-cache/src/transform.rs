@@ -124,23 +124,23 @@ mod tests {
     #[test]
     fn managed_fields_are_dropped() {
         let lighter = drop_managed_fields()(pod()).unwrap();
-        assert!(lighter.path("metadata.managedFields").is_none());
+        assert!(lighter.path("metadata.managedFields").unwrap().is_none());
         assert_eq!(lighter.path("spec.nodeName").unwrap().unwrap().text(), "n1");
     }
 
     #[test]
     fn annotations_are_dropped_by_name() {
         let plainer = drop_annotations([LAST_APPLIED]).unwrap()(pod()).unwrap();
-        assert_eq!(plainer.annotation(LAST_APPLIED), None);
-        assert_eq!(plainer.annotation("other").as_deref(), Some("stays"));
+        assert_eq!(plainer.annotation(LAST_APPLIED).unwrap(), None);
+        assert_eq!(plainer.annotation("other").unwrap().as_deref(), Some("stays"));
         assert!(drop_annotations(["a]b"]).is_err(), "no annotation is called that");
     }
 
     #[test]
     fn paths_are_dropped() {
         let lighter = drop_paths(["spec.containers[*].env", "metadata.labels"]).unwrap()(pod()).unwrap();
-        assert!(lighter.path("spec.containers[0].env").is_none());
-        assert!(lighter.path("spec.containers[0].name").is_some());
+        assert!(lighter.path("spec.containers[0].env").unwrap().is_none());
+        assert!(lighter.path("spec.containers[0].name").unwrap().is_some());
         assert_eq!(lighter.label("app"), None);
         let nameless = drop_paths(["metadata.name"]).unwrap()(pod()).unwrap_err();
         assert!(matches!(nameless.downcast_ref(), Some(DecodeError::NoName { .. })), "{nameless}");
