@@ -50,7 +50,17 @@ impl<'de> Value<'de> {
     }
 
     /// Whether JSON has null here.
+    #[inline]
     fn is_null(&self) -> Result<bool, Failure> {
+        match self.of.kind {
+            Kind::Time | Kind::MicroTime | Kind::Json | Kind::SchemaOrSchemas | Kind::SchemaOrStrings => {
+                self.is_null_where_it_can_be()
+            }
+            _ => Ok(false),
+        }
+    }
+
+    fn is_null_where_it_can_be(&self) -> Result<bool, Failure> {
         let Content::One(Wire::Bytes(bytes)) = self.content else { return Ok(false) };
         Ok(match self.of.kind {
             Kind::Time | Kind::MicroTime => time::read(bytes)?.is_none(),
