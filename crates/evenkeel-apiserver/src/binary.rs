@@ -3,10 +3,14 @@
 //!
 //! What the fields of a kind are is known to [`evenkeel_core::protobuf`]; here is only what surrounds them.
 
+mod text;
+
 use bytes::Bytes;
 use evenkeel_core::protobuf::{Message, ProtobufError, to_vec};
 use serde::Serialize;
 use serde_json::{Value, json};
+
+pub(crate) use self::text::Text;
 
 /// What every body begins with.
 const PREFIX: &[u8] = b"k8s\0";
@@ -26,12 +30,17 @@ pub(crate) enum Unwritable {
 
 /// Whether objects of a kind, and lists of them, can be written.
 pub(crate) fn has_form(api_version: &str, kind: &str) -> bool {
-    Message::of_kind(api_version, kind).is_some()
+    message_of(api_version, kind).is_some()
+}
+
+fn message_of(api_version: &str, kind: &str) -> Option<&'static Message> {
+    // What this old version is asked for is the same in the new one.
+    Message::of_kind(if api_version == "meta.k8s.io/v1beta1" { "meta.k8s.io/v1" } else { api_version }, kind)
 }
 
 /// An object as a message, without an envelope.
 pub(crate) fn message(api_version: &str, kind: &str, object: &impl Serialize) -> Result<Vec<u8>, Unwritable> {
-    let Some(message) = Message::of_kind(api_version, kind) else {
+    let Some(message) = message_of(api_version, kind) else {
         return Err(Unwritable::UnknownKind { api_version: api_version.to_owned(), kind: kind.to_owned() });
     };
     to_vec(message, object).map_err(|source| Unwritable::Message {

@@ -102,10 +102,10 @@ impl Media {
 
     /// Whether this medium carries what a transform makes. Whole objects have a protobuf form if their kind has; tables
     /// have none, and metadata always has (NEG-5).
-    fn carries(self, transform: Transform, protobuf: bool) -> bool {
+    fn carries(self, transform: Transform, protobuf: impl Fn() -> bool) -> bool {
         self != Media::Protobuf
             || match transform {
-                Transform::None => protobuf,
+                Transform::None => protobuf(),
                 Transform::Table(_) => false,
                 Transform::PartialObjectMetadata(_) | Transform::PartialObjectMetadataList(_) => true,
             }
@@ -178,12 +178,12 @@ fn accepts_anything(headers: &HeaderMap) -> bool {
 }
 
 /// Chooses the form of the answer (NEG-1, NEG-4 to NEG-7). `protobuf` says whether the whole objects of the endpoint have
-/// a protobuf form: those of custom resources have none (BIN-3).
+/// a protobuf form: those of custom resources have none (BIN-3). It is asked only if that matters.
 pub(crate) fn negotiate(
     headers: &HeaderMap,
     query: &Query,
     endpoint: Endpoint,
-    protobuf: bool,
+    protobuf: impl Fn() -> bool,
 ) -> Result<Representation, Status> {
     let pretty = wants_pretty(headers, query);
     if accepts_anything(headers) {
@@ -196,7 +196,7 @@ pub(crate) fn negotiate(
             let Some(transform) = transform_of(&clause, endpoint) else {
                 continue;
             };
-            if (media == Media::Yaml && endpoint == Endpoint::Watch) || !media.carries(transform, protobuf) {
+            if (media == Media::Yaml && endpoint == Endpoint::Watch) || !media.carries(transform, &protobuf) {
                 continue;
             }
             let refusal = match (transform, endpoint) {
@@ -215,13 +215,13 @@ pub(crate) fn negotiate(
         }
     }
     // Built-in resources refuse unknown media types before they look at anything else, and say so in other words.
-    Err(if known || !protobuf { none_fits(endpoint) } else { not_acceptable() })
+    Err(if known || !protobuf() { none_fits(endpoint) } else { not_acceptable() })
 }
 
 /// The form of a Status: every client that reads protobuf or YAML reads it there too. Where nothing fits, JSON, so that
 /// the client learns what happened.
 pub(crate) fn negotiate_status(headers: &HeaderMap, query: &Query) -> Representation {
-    negotiate(headers, query, Endpoint::Plain, true).unwrap_or(Representation::JSON)
+    negotiate(headers, query, Endpoint::Plain, || true).unwrap_or(Representation::JSON)
 }
 
 /// The transform that a clause asks for; `None` when it is one that this endpoint does not make.

@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use super::*;
 
 #[test]
@@ -29,4 +31,61 @@ fn lengths_take_as_many_bytes_as_they_need() {
         assert_eq!((*number, decoded), (0x12, length));
         assert!(out.iter().skip(1).rev().skip(1).all(|byte| byte & 0x80 != 0) && out[out.len() - 1] & 0x80 == 0);
     }
+}
+
+proptest! {
+    #[test]
+    fn text_serialises_as_the_tree_that_it_is_the_text_of(value in any_json()) {
+        let text = value.to_string();
+        prop_assert_eq!(serde_json::to_value(Text(text.as_bytes())).unwrap(), value);
+    }
+}
+
+fn any_json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        (-1000..1000i32).prop_map(|number| Value::from(f64::from(number) / 8.0)),
+        any::<String>().prop_map(Value::from),
+    ];
+    leaf.prop_recursive(4, 32, 6, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
+            prop::collection::hash_map(any::<String>(), inner, 0..6)
+                .prop_map(|map| Value::Object(map.into_iter().collect())),
+        ]
+    })
+}
+
+#[test]
+fn text_that_is_cut_is_an_error() {
+    assert!(serde_json::to_value(Text(b"{\"a\":[1,")).is_err());
+}
+
+#[test]
+fn bin_1_every_built_in_kind_and_its_list_can_be_written() {
+    let registry = crate::registry::Registry::builtin();
+    let mut missing = Vec::new();
+    for resource in registry.resources() {
+        let version = resource.api_version();
+        let lists = resource.has_verb("list").then_some(&resource.list_kind);
+        for kind in [&resource.kind].into_iter().chain(lists).filter(|kind| !has_form(&version, kind)) {
+            missing.push(format!("{version} {kind}"));
+        }
+    }
+    assert_eq!(missing, [""; 0]);
+    for kind in ["PartialObjectMetadata", "PartialObjectMetadataList"] {
+        assert!(has_form("meta.k8s.io/v1", kind) && has_form("meta.k8s.io/v1beta1", kind), "{kind}");
+    }
+    assert!(has_form("v1", "Status") && has_form("autoscaling/v1", "Scale"));
+    assert!(has_form("authentication.k8s.io/v1", "TokenRequest"));
+}
+
+#[test]
+fn text_is_read_to_its_end_where_fields_are_left_out() {
+    let pod = json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "a"}, "spec": {"nodeName": "n"}});
+    let (tree, text) = (message("v1", "Pod", &pod), message("v1", "Pod", &Text(pod.to_string().as_bytes())));
+    assert_eq!(tree.unwrap(), text.unwrap());
 }

@@ -59,7 +59,7 @@ impl Request<'_> {
 
     fn representation(&self, endpoint: Endpoint) -> Result<Representation, Status> {
         let resource = self.resource();
-        let protobuf = resource.custom.is_none() && binary::has_form(&resource.api_version(), &resource.kind);
+        let protobuf = || resource.custom.is_none() && binary::has_form(&resource.api_version(), &resource.kind);
         negotiate::negotiate(&self.call.headers, self.query, endpoint, protobuf)
     }
 

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::indent::indent;
 use super::{convert, object};
-use crate::binary::{self, Unwritable};
+use crate::binary::{self, Text, Unwritable};
 use crate::negotiate::{Media, MetaVersion, Representation, Transform};
 use crate::registry::Resource;
 use crate::store::Record;
@@ -179,15 +179,17 @@ impl View {
     /// The object as a protobuf message, without its envelope.
     pub(super) fn message<'r>(&self, record: &'r Record, at: Option<u64>) -> Result<Cow<'r, [u8]>, Unwritable> {
         let (api_version, kind) = self.shown_as();
-        let whole = self.representation.transform == Transform::None;
-        if whole && at.is_none() && self.is_stored_form(record) {
-            return match record.protobuf() {
-                Some(message) => Ok(Cow::Borrowed(message)),
-                None => binary::message(api_version, kind, &record.value()).map(Cow::Owned),
-            };
-        }
-        let object = if whole { self.value(record, at) } else { value_of(&self.metadata(record, at)) };
-        binary::message(api_version, kind, &object).map(Cow::Owned)
+        let message = match self.representation.transform {
+            Transform::None if !self.is_stored_form(record) => {
+                binary::message(api_version, kind, &self.value(record, at))?
+            }
+            Transform::None => match (record.protobuf(), at) {
+                (Some(message), None) => return Ok(Cow::Borrowed(message)),
+                _ => binary::message(api_version, kind, &Text(&self.json(record, at)))?,
+            },
+            _ => binary::message(api_version, kind, &Text(&self.metadata(record, at)))?,
+        };
+        Ok(Cow::Owned(message))
     }
 
     /// The same, kept with the record for those who ask next, if it can be: for reads of what is there. News is shown
@@ -203,6 +205,8 @@ impl View {
     /// Keeps the message of a record, if the client reads protobuf.
     pub(super) fn keep(&self, record: &Record) {
         if self.representation.media == Media::Protobuf
+            && record.protobuf().is_none()
+            && self.keeps(record)
             && let Err(why) = self.kept_message(record)
         {
             tracing::error!(%why, "an object has no protobuf form");

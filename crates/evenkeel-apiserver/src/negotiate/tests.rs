@@ -8,7 +8,7 @@ fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
 }
 
 fn accept(value: &str, endpoint: Endpoint) -> Result<(Media, Transform), Status> {
-    negotiate(&headers(&[("accept", value)]), &Query::default(), endpoint, true)
+    negotiate(&headers(&[("accept", value)]), &Query::default(), endpoint, || true)
         .map(|chosen| (chosen.media, chosen.transform))
 }
 
@@ -34,7 +34,7 @@ fn neg_1_the_best_clause_wins_and_json_is_the_default() {
     assert_eq!(accept("application/json;stream=watch", Endpoint::Watch), plain(Media::Json));
     let stream = "application/vnd.kubernetes.protobuf;stream=watch,application/json;stream=watch";
     assert_eq!(accept(stream, Endpoint::Watch), plain(Media::Protobuf));
-    let none = negotiate(&HeaderMap::new(), &Query::default(), Endpoint::List, true).unwrap();
+    let none = negotiate(&HeaderMap::new(), &Query::default(), Endpoint::List, || true).unwrap();
     assert_eq!((none.media, none.pretty), (Media::Json, false));
 }
 
@@ -42,7 +42,7 @@ fn neg_1_the_best_clause_wins_and_json_is_the_default() {
 fn neg_1_several_accept_headers_are_one() {
     let mut two = headers(&[("accept", "application/xml")]);
     two.append("accept", HeaderValue::from_static("application/yaml"));
-    let chosen = negotiate(&two, &Query::default(), Endpoint::Object, true).unwrap();
+    let chosen = negotiate(&two, &Query::default(), Endpoint::Object, || true).unwrap();
     assert_eq!(chosen.media, Media::Yaml);
 }
 
@@ -72,7 +72,7 @@ fn neg_2_nothing_matches_is_406_in_json() {
 #[test]
 fn bin_3_custom_resources_have_no_protobuf_but_their_metadata_has() {
     let custom = |value: &str, endpoint| {
-        negotiate(&headers(&[("accept", value)]), &Query::default(), endpoint, false)
+        negotiate(&headers(&[("accept", value)]), &Query::default(), endpoint, || false)
             .map(|chosen| (chosen.media, chosen.transform))
     };
     let json = Ok((Media::Json, Transform::None));
@@ -208,7 +208,7 @@ fn neg_6_partial_metadata_where_it_belongs() {
 #[test]
 fn neg_7_pretty_for_people() {
     let pretty = |agent: &str, query: &str| {
-        negotiate(&headers(&[("user-agent", agent)]), &Query::parse(Some(query)), Endpoint::Object, true)
+        negotiate(&headers(&[("user-agent", agent)]), &Query::parse(Some(query)), Endpoint::Object, || true)
             .unwrap()
             .pretty
     };
@@ -216,6 +216,6 @@ fn neg_7_pretty_for_people() {
     assert!(!pretty("kubectl/v1.32.0", "") && pretty("kubectl/v1.32.0", "pretty=true"));
     assert!(!pretty("curl/8.0", "pretty=false"));
     let clause =
-        negotiate(&headers(&[("accept", "application/json;pretty=1")]), &Query::default(), Endpoint::Object, true);
+        negotiate(&headers(&[("accept", "application/json;pretty=1")]), &Query::default(), Endpoint::Object, || true);
     assert!(clause.unwrap().pretty);
 }

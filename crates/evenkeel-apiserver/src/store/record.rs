@@ -239,6 +239,15 @@ mod tests {
     }
 
     #[test]
+    fn bin_4_the_message_that_is_kept_first_stays() {
+        let record = Draft::new(&pod(), Facts::default(), 9).commit(9);
+        assert_eq!(record.protobuf(), None);
+        assert_eq!(record.keep_protobuf(b"one".to_vec()), b"one");
+        assert_eq!(record.keep_protobuf(b"another".to_vec()), b"one");
+        assert_eq!(record.protobuf(), Some(&b"one"[..]));
+    }
+
+    #[test]
     fn labels_are_found_by_key() {
         let facts =
             Facts { labels: Box::new([("a".into(), "1".into()), ("b".into(), "2".into())]), ..Facts::default() };
