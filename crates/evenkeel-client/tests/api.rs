@@ -334,7 +334,7 @@ async fn dyn_004_items_of_a_list_know_their_kind() {
     let list = client.dynamic(&client.resource::<ConfigMap>()).list(&ListParams::default()).await.unwrap();
     let (kind, api_version) = (list.items[0].kind(), list.items[0].api_version());
     assert_eq!((kind, api_version), ("ConfigMap", "v1"));
-    let whole: Value = serde_json::from_slice(&list.items[0].json()).unwrap();
+    let whole: Value = serde_json::from_slice(&list.items[0].json().unwrap()).unwrap();
     assert_eq!(whole["kind"], "ConfigMap");
 }
 

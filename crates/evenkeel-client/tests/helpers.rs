@@ -200,7 +200,7 @@ async fn an_object_is_waited_for_from_before_its_birth_to_after_its_end() {
     };
     let born = wait(|map| map.is_some());
     let counted = wait(|map| {
-        map.and_then(|map| map.path("data.count")).is_some_and(|count| count.as_str().as_deref() == Some("2"))
+        map.and_then(|map| map.path("data.count").unwrap()).is_some_and(|count| count.as_str().as_deref() == Some("2"))
     });
     tokio::task::yield_now().await;
     maps.create(&config_map("other")).await.unwrap();

@@ -270,7 +270,11 @@ impl ItemDecoder for ProtobufItems {
         };
         let index = self.count;
         self.count += 1;
-        match Header::from_protobuf(message, &bytes).and_then(Header::named) {
+        // Items do not state what they are. Of what the caller asked for this is clear, but metadata is of another kind.
+        let is_metadata = self.meta.kind == "PartialObjectMetadataList";
+        let stated = is_metadata.then_some(("PartialObjectMetadata", self.meta.api_version.as_str()));
+        let (stated_kind, api_version) = stated.unzip();
+        match Header::of_protobuf(message, &bytes, stated_kind, api_version).and_then(Header::named) {
             Ok(header) => Ok(Some(Parsed { header, payload: Payload::protobuf(bytes, message) })),
             Err(source) => Err(StreamError::Object {
                 offset,
