@@ -65,7 +65,7 @@ impl Outcome {
 
 /// The body of a response.
 ///
-/// A whole answer is one frame. A watch is a frame per event, whole JSON lines; it ends when the watch does. A long list
+/// A whole answer is one frame. A watch is a frame per event, whole; it ends when the watch does. A long list
 /// is a frame per batch of items.
 pub struct Body(Kind);
 
