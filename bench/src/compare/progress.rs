@@ -41,7 +41,7 @@ impl Plan {
             (taken + took, guessed + step.guess)
         });
         let scale = if guessed.is_zero() { 1.0 } else { taken.as_secs_f64() / guessed.as_secs_f64() };
-        let expected = |step: &Step| match done().filter(|(known, _)| known.key == step.key).last() {
+        let expected = |step: &Step| match done().filter(|(known, _)| known.key == step.key).next_back() {
             Some((_, took)) => took,
             None => step.guess.mul_f64(scale),
         };
