@@ -6,16 +6,20 @@
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "a benchmark reads clocks and prints")]
 
 mod client;
+mod compare;
+mod data;
 mod decode;
-mod informer;
 mod load;
 mod peer;
 mod pods;
 mod reconcile;
 mod report;
+mod server;
 mod start;
 mod store;
 mod watch;
+
+use std::ffi::{OsStr, OsString};
 
 use clap::Parser;
 
@@ -23,7 +27,7 @@ use clap::Parser;
 #[derive(Debug, Parser)]
 struct Options {
     /// The case to run: start, memory, crd, creates, large, watch, decode, peer, store, reconcile, or all of these; or
-    /// informer, which builds and runs client-go's and kube-rs' informers beside ours.
+    /// compare, which builds and runs client-go's and kube-rs' informers beside ours and has options of its own.
     #[arg(default_value = "all")]
     case: String,
     /// How many pods the large cases store.
@@ -40,8 +44,6 @@ struct Options {
     #[command(flatten)]
     store: store::Options,
     #[command(flatten)]
-    informer: informer::Options,
-    #[command(flatten)]
     reconcile: reconcile::Options,
 }
 
@@ -52,6 +54,13 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 const CASES: &[&str] = &["start", "memory", "crd", "creates", "large", "watch", "decode", "peer", "store", "reconcile"];
 
 fn main() -> Result<(), Failure> {
+    let mut arguments = std::env::args_os().skip(1);
+    match arguments.next().as_deref().and_then(OsStr::to_str) {
+        Some(name @ "compare") => return compare::run(compare::Options::parse_from(own(name, arguments))),
+        // A process of that case.
+        Some(name @ "load-server") => return server::serve(&server::Options::parse_from(own(name, arguments))),
+        _ => {}
+    }
     let options = Options::parse();
     if options.case == "all" {
         for case in CASES {
@@ -79,11 +88,13 @@ fn main() -> Result<(), Failure> {
             "watch" => watch::fan_out(options.watchers).await,
             "decode" => decode::lists(options.pods).await,
             "peer" => peer::compare(&options.peer).await,
-            "store" => store::store(&options.store, options.informer.objects),
-            "informer" => informer::compare(&options.informer).await,
-            // A process of that case.
-            "informer-server" => informer::serve(&options.informer).await,
-            other => Err(format!("there is no case {other:?}; there are all, informer, {}", CASES.join(", ")).into()),
+            "store" => store::store(&options.store),
+            other => Err(format!("there is no case {other:?}; there are all, compare, {}", CASES.join(", ")).into()),
         }
     })
+}
+
+/// The command line of a case that has options of its own.
+fn own(name: &str, arguments: impl Iterator<Item = OsString>) -> impl Iterator<Item = OsString> {
+    [OsString::from(format!("evenkeel-bench {name}"))].into_iter().chain(arguments)
 }

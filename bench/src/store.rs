@@ -19,6 +19,9 @@ const SLICES: usize = 5;
 /// The store's case.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
+    /// How many pods the store's case stores.
+    #[arg(long, default_value_t = 50_000)]
+    objects: usize,
     /// How many threads the store's parallel cases have.
     #[arg(long, default_value_t = 2)]
     threads: usize,
@@ -87,7 +90,8 @@ fn print(name: &str, threads: usize, unit: &str, figure: f64) {
     println!("{}", json!({"case": name, "threads": threads, unit: figure}));
 }
 
-pub(crate) fn store(options: &Options, count: usize) -> Result<(), Failure> {
+pub(crate) fn store(options: &Options) -> Result<(), Failure> {
+    let count = options.objects;
     let info = Arc::new(ResourceInfo::of::<Pod>());
     let old = (0..count).map(|number| pod(&info, number, number + 1)).collect::<Result<Vec<_>, _>>()?;
     let new = (0..count).map(|number| pod(&info, number, count + number + 1)).collect::<Result<Vec<_>, _>>()?;

@@ -1,9 +1,8 @@
-// Command informer is client-go's side of the informer benchmark: it syncs a shared informer of all pods, waits for
-// updates, and prints what that cost as one line of JSON.
+// Command informer is client-go's side of the informer benchmark: it syncs shared informers, waits for updates, reads, and
+// prints what that cost as one line of JSON.
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"flag"
@@ -12,16 +11,12 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
-	"strconv"
-	"strings"
 	"sync/atomic"
-	"syscall"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 )
 
 // quiet is how long nothing must have happened before memory counts as steady.
@@ -39,34 +34,23 @@ type figures struct {
 	StormCPU    float64 `json:"storm_cpu_s"`
 	EventsPerS  float64 `json:"events_per_s"`
 	CollectedKB int     `json:"rss_gc_kb"`
+	Handled     []int64 `json:"handled_ns,omitempty"`
+	*reads
 }
 
-// moment is a point in wall and processor time.
-type moment struct {
-	wall time.Time
-	cpu  time.Duration
-}
-
-func now() moment {
-	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		log.Fatal(err)
-	}
-	return moment{time.Now(), time.Duration(usage.Utime.Nano() + usage.Stime.Nano())}
-}
-
-func (m moment) since(start moment) (wall, cpu float64) {
-	return m.wall.Sub(start.wall).Seconds(), (m.cpu - start.cpu).Seconds()
-}
-
-// counter is the handler: it counts, and notes when the first and the last update came.
+// counter is the handler: it counts, notes when the first and the last update came, and then when each further one did.
 type counter struct {
 	wanted        int64
 	notifications atomic.Int64
 	updates       int64
 	first         moment
-	last          chan moment
+	last          chan storm
+	handled       []int64
+	allHandled    chan struct{}
 }
+
+// storm is when its first and its last update came.
+type storm struct{ first, last moment }
 
 func (c *counter) OnAdd(any, bool) { c.notifications.Add(1) }
 func (c *counter) OnDelete(any)    { c.notifications.Add(1) }
@@ -74,16 +58,33 @@ func (c *counter) OnDelete(any)    { c.notifications.Add(1) }
 func (c *counter) OnUpdate(before, after any) {
 	c.notifications.Add(1)
 	// A relist repeats every object; only new versions are updates.
-	if before.(*corev1.Pod).ResourceVersion == after.(*corev1.Pod).ResourceVersion {
+	if version(before) == version(after) {
 		return
 	}
 	c.updates++
+	if c.updates > c.wanted {
+		if len(c.handled) < cap(c.handled) {
+			c.handled = append(c.handled, time.Now().UnixNano())
+			if len(c.handled) == cap(c.handled) {
+				close(c.allHandled)
+			}
+		}
+		return
+	}
 	if c.updates == 1 {
 		c.first = now()
 	}
 	if c.updates == c.wanted {
-		c.last <- now()
+		c.last <- storm{c.first, now()}
 	}
+}
+
+func version(object any) string {
+	accessor, err := meta.Accessor(object)
+	if err != nil {
+		log.Fatal(err)
+	}
+	return accessor.GetResourceVersion()
 }
 
 // settle returns when there were no notifications for a while.
@@ -97,28 +98,8 @@ func (c *counter) settle() {
 	}
 }
 
-// memory reads a figure of this process, such as VmRSS, in KiB.
-func memory(name string) int {
-	file, err := os.Open("/proc/self/status")
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer file.Close()
-	for lines := bufio.NewScanner(file); lines.Scan(); {
-		if rest, found := strings.CutPrefix(lines.Text(), name+":"); found {
-			value, err := strconv.Atoi(strings.Fields(rest)[0])
-			if err != nil {
-				log.Fatal(err)
-			}
-			return value
-		}
-	}
-	log.Fatalf("no %s in /proc/self/status", name)
-	return 0
-}
-
-// version is that of the client-go module this was built with.
-func version() string {
+// moduleVersion is that of the client-go module this was built with.
+func moduleVersion() string {
 	info, _ := debug.ReadBuildInfo()
 	for _, module := range info.Deps {
 		if module.Path == "k8s.io/client-go" {
@@ -128,38 +109,70 @@ func version() string {
 	return "unknown"
 }
 
+// dropManagedFields is a transform, as client-go's users write it.
+func dropManagedFields(object any) (any, error) {
+	if accessor, err := meta.Accessor(object); err == nil && accessor.GetManagedFields() != nil {
+		accessor.SetManagedFields(nil)
+	}
+	return object, nil
+}
+
 func main() {
 	server := flag.String("server", "", "URL of the API server")
-	objects := flag.Int("objects", 0, "how many pods there must be; 0 does not check")
-	updates := flag.Int64("updates", 100_000, "how many updates to wait for")
+	wire := flag.String("wire", "json", "json or protobuf")
+	data := flag.String("data", "pods", "pods, secrets, endpointslices, documents or kinds")
+	objects := flag.Int("objects", 0, "how many objects there must be; 0 does not check")
+	updates := flag.Int64("updates", 0, "how many updates to wait for")
+	latency := flag.Int("latency", 0, "how many single updates to wait for then")
+	withReads := flag.Bool("reads", false, "read at last, by key and by index")
+	drop := flag.Bool("drop-managed-fields", false, "keep objects without their managedFields")
 	flag.Parse()
 
 	config := &rest.Config{Host: *server, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
-	clients, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		log.Fatal(err)
+	switch *wire {
+	case "json":
+	case "protobuf":
+		config.ContentType = "application/vnd.kubernetes.protobuf"
+		config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
+	default:
+		log.Fatalf("there is no wire %q", *wire)
 	}
-	factory := informers.NewSharedInformerFactory(clients, 0)
-	// The generated informers index by namespace of their own accord.
-	informer := factory.Core().V1().Pods().Informer()
-	handler := &counter{wanted: *updates, last: make(chan moment, 1)}
-	registration, err := informer.AddEventHandler(handler)
-	if err != nil {
-		log.Fatal(err)
+	// Twenty informers begin at once; the limit of requests per second that a client has by default would be what is measured.
+	config.QPS, config.Burst = 1000, 1000
+	all, start := informersOf(config, *data)
+	handler := &counter{
+		wanted: *updates, last: make(chan storm, 1), handled: make([]int64, 0, *latency), allHandled: make(chan struct{}),
+	}
+	var registrations []cache.ResourceEventHandlerRegistration
+	for _, informer := range all {
+		if *drop {
+			if err := informer.SetTransform(dropManagedFields); err != nil {
+				log.Fatal(err)
+			}
+		}
+		registration, err := informer.AddEventHandler(handler)
+		if err != nil {
+			log.Fatal(err)
+		}
+		registrations = append(registrations, registration)
 	}
 
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	begin := now()
-	factory.Start(ctx.Done())
+	start(ctx.Done())
 	// WaitForCacheSync looks ten times a second; this looks more often, so as not to add to the figure.
-	for !registration.HasSynced() {
-		time.Sleep(time.Millisecond)
+	for _, registration := range registrations {
+		for !registration.HasSynced() {
+			time.Sleep(time.Millisecond)
+		}
 	}
 	var result figures
 	result.SyncWall, result.SyncCPU = now().since(begin)
-	result.Program = "client-go " + version()
-	result.Objects = len(informer.GetStore().ListKeys())
+	result.Program = "client-go " + moduleVersion()
+	for _, informer := range all {
+		result.Objects += len(informer.GetStore().ListKeys())
+	}
 	if *objects != 0 && result.Objects != *objects {
 		log.Fatalf("synced %d objects instead of %d", result.Objects, *objects)
 	}
@@ -168,15 +181,24 @@ func main() {
 
 	fmt.Fprintf(os.Stderr, "synced %d objects, waiting for %d updates\n", result.Objects, *updates)
 	if *updates > 0 {
-		result.StormWall, result.StormCPU = (<-handler.last).since(handler.first)
+		storm := <-handler.last
+		result.StormWall, result.StormCPU = storm.last.since(storm.first)
 		result.Updates = *updates
 		result.EventsPerS = float64(*updates) / result.StormWall
+	}
+	if *latency > 0 {
+		fmt.Fprintf(os.Stderr, "updated, waiting for %d single updates\n", *latency)
+		<-handler.allHandled
+		result.Handled = handler.handled
+	}
+	if *withReads {
+		result.reads = read(all[0])
 	}
 	// What is left when the collector has been told to do its utmost. Programs do not do that, so it comes last.
 	runtime.GC()
 	debug.FreeOSMemory()
 	result.CollectedKB = memory("VmRSS")
-	runtime.KeepAlive(factory)
+	runtime.KeepAlive(all)
 	if err := json.NewEncoder(os.Stdout).Encode(result); err != nil {
 		log.Fatal(err)
 	}

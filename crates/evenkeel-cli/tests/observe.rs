@@ -289,3 +289,34 @@ async fn a_bench_of_an_informer_prints_its_figures() {
     let (code, out, errors) = output(&["bench", "informer", "--server", server.url(), "--objects", "4"]).await;
     assert_eq!((code, out.as_str(), errors.as_str()), (Some(1), "", "evenkeel: synced 3 objects instead of 4\n"));
 }
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bench_of_an_informer_notes_single_updates_and_reads() {
+    let (server, client) = server().await;
+    let pods = client.api::<Pod>().namespace("default");
+    let pod =
+        json!({"metadata": {"name": "a"}, "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}});
+    pods.create(&serde_json::from_value(pod).unwrap()).await.unwrap();
+    let arguments = ["--updates", "1", "--latency", "2", "--reads", "--drop-managed-fields"];
+    let mut bench = Running::start(&[&["bench", "informer", "--server", server.url()], &arguments[..]].concat());
+    assert_eq!(bench.error().await, "synced 1 objects, waiting for 1 updates");
+    for (number, said) in [(0, Some("updated, waiting for 2 single updates")), (1, None), (2, None)] {
+        let patch = Patch::merge(&json!({"metadata": {"labels": {"n": number.to_string()}}}));
+        pods.patch("a", &patch).await.unwrap();
+        if let Some(said) = said {
+            assert_eq!(bench.error().await, said);
+        }
+    }
+    let figures = bench.json(1).await.remove(0);
+    let handled: Vec<u64> = serde_json::from_value(figures["handled_ns"].clone()).unwrap();
+    assert!(handled.len() == 2 && handled[0] <= handled[1] && handled[0] > 0, "{figures}");
+    assert_eq!(figures["index_found"], json!(1.0), "one pod on one node");
+    for figure in ["typed_wall_s", "typed_rss_kb", "hot_reads_per_s", "index_wall_s", "index_reads_per_s"] {
+        assert!(figures[figure].as_f64().is_some_and(|figure| figure > 0.0), "{figure}: {figures}");
+    }
+
+    let (code, _, errors) =
+        output(&["bench", "informer", "--data", "secrets", "--reads", "--server", server.url()]).await;
+    assert_eq!((code, errors.as_str()), (Some(1), "evenkeel: --reads reads pods, and nothing else\n"));
+}

@@ -1,23 +1,26 @@
-//! `evenkeel bench informer`: one informer of all pods, with the index by namespace and one handler that counts.
+//! `evenkeel bench informer`: informers with the index by namespace and a handler that counts.
 //!
 //! The same is done with client-go and with kube-rs in `bench/`, which compares them.
+
+mod counter;
+mod kinds;
+mod reads;
 
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use evenkeel_cache::reflector::Next;
-use evenkeel_cache::source::ApiSource;
-use evenkeel_cache::{Event, Handler, SharedInformer};
-use k8s_openapi::api::core::v1::Pod;
 use serde::Serialize;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
+use self::counter::counter;
+use self::kinds::{Data, Setup};
+use self::reads::Reads;
 use super::process::{Moment, memory};
+use crate::Outcome;
 use crate::connect::{Connection, Wire};
-use crate::{Failure, Outcome};
 
 /// How long nothing must have been heard before memory counts as steady.
 const QUIET: Duration = Duration::from_secs(2);
@@ -26,12 +29,24 @@ const LOOK: Duration = Duration::from_millis(20);
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// How many pods there must be; 0 does not check
+    /// Of what: pods, or one of the other sets of objects that the load server of bench/ has
+    #[arg(long, value_enum, default_value_t = Data::Pods)]
+    data: Data,
+    /// How many objects there must be; 0 does not check
     #[arg(long, value_name = "N", default_value_t = 0)]
     objects: usize,
     /// How many updates to wait for
     #[arg(long, value_name = "N", default_value_t = 0)]
     updates: u64,
+    /// How many single updates to wait for then, noting when each of them came
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    latency: usize,
+    /// Read pods at last: all of them once, some over and over, and those of one node after the other
+    #[arg(long)]
+    reads: bool,
+    /// Keep objects without their managedFields
+    #[arg(long)]
+    drop_managed_fields: bool,
     /// In which form objects are sent
     #[arg(long, value_enum, default_value_t = Wire::Json)]
     wire: Wire,
@@ -52,67 +67,40 @@ struct Figures {
     storm_wall_s: f64,
     storm_cpu_s: f64,
     events_per_s: f64,
-}
-
-/// Counts, and notes when the first and the last update came.
-struct Counter {
-    wanted: u64,
-    heard: Arc<AtomicU64>,
-    updates: u64,
-    first: Option<Result<Moment, Failure>>,
-    done: Option<oneshot::Sender<Result<(Moment, Moment), Failure>>>,
-}
-
-impl Handler<Pod> for Counter {
-    fn handle(&mut self, event: Event<Pod>) {
-        self.heard.fetch_add(1, Ordering::Relaxed);
-        let Event::Update { old, new } = event else { return };
-        // Lists and resyncs tell of pods that have not changed.
-        if old.resource_version() == new.resource_version() {
-            return;
-        }
-        self.updates += 1;
-        if self.updates == 1 {
-            self.first = Some(Moment::now());
-        }
-        if self.updates == self.wanted
-            && let (Some(first), Some(done)) = (self.first.take(), self.done.take())
-        {
-            // Nobody waits any more if the program is ending.
-            let _ = done.send(first.and_then(|first| Ok((first, Moment::now()?))));
-        }
-    }
+    /// When each single update was handled, in nanoseconds since 1970.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    handled_ns: Vec<u64>,
+    #[serde(flatten)]
+    reads: Option<Reads>,
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Outcome {
+    if arguments.reads && arguments.data != Data::Pods {
+        return Err("--reads reads pods, and nothing else".into());
+    }
     let client = arguments.connection.client(None, arguments.wire)?;
     let (failures, mut troubles) = mpsc::channel(1);
-    let source = ApiSource::new(client.api::<Pod>());
-    let info = Arc::clone(source.resource());
-    let informer: SharedInformer<Pod> = SharedInformer::builder(source, &info)
-        // Before the storm a failure is the end of it, unless there is another way to get the same.
-        .on_error(move |trouble| {
-            if trouble.next != (Next::Relist { after: Duration::ZERO }) {
-                drop(failures.try_send(trouble.to_string()));
-            }
-        })
-        .build();
     let heard = Arc::new(AtomicU64::new(0));
-    let (done, last) = oneshot::channel();
-    let counter =
-        Counter { wanted: arguments.updates, heard: Arc::clone(&heard), updates: 0, first: None, done: Some(done) };
-    let registration = informer.add_handler(counter)?;
+    let (counter, news) = counter(arguments.updates, arguments.latency, &heard);
+    let setup = Setup { client, failures, heard: Arc::clone(&heard), light: arguments.drop_managed_fields };
+    let informers = kinds::informers(arguments.data, &setup, counter)?;
 
     let begin = Moment::now()?;
-    informer.start();
+    informers.iter().for_each(|informer| (informer.start)());
+    let synced = async {
+        for informer in &informers {
+            informer.registration.synced().await?;
+        }
+        Outcome::Ok(())
+    };
     tokio::select! {
-        synced = registration.synced() => synced?,
+        synced = synced => synced?,
         Some(trouble) = troubles.recv() => return Err(trouble.into()),
     }
     let (sync_wall_s, sync_cpu_s) = Moment::now()?.since(&begin);
     let program = concat!("evenkeel ", env!("CARGO_PKG_VERSION"));
     let mut figures = Figures { program, sync_wall_s, sync_cpu_s, ..Figures::default() };
-    figures.objects = informer.indexer().len();
+    figures.objects = informers.iter().map(|informer| (informer.len)()).sum();
     if arguments.objects != 0 && figures.objects != arguments.objects {
         return Err(format!("synced {} objects instead of {}", figures.objects, arguments.objects).into());
     }
@@ -121,13 +109,22 @@ pub(crate) async fn run(arguments: Arguments) -> Outcome {
 
     eprintln!("synced {} objects, waiting for {} updates", figures.objects, arguments.updates);
     if arguments.updates > 0 {
-        let (first, last) = last.await??;
+        let (first, last) = news.storm.await??;
         figures.updates = arguments.updates;
         (figures.storm_wall_s, figures.storm_cpu_s) = last.since(&first);
         // A single update takes no time; there is no rate then.
         if figures.storm_wall_s > 0.0 {
             figures.events_per_s = figures.updates as f64 / figures.storm_wall_s;
         }
+    }
+    if arguments.latency > 0 {
+        eprintln!("updated, waiting for {} single updates", arguments.latency);
+        figures.handled_ns = news.handled.await?;
+    }
+    if arguments.reads
+        && let Some(pods) = informers.iter().find_map(|informer| informer.pods.as_ref())
+    {
+        figures.reads = Some(reads::read(pods)?);
     }
     writeln!(io::stdout().lock(), "{}", serde_json::to_string(&figures)?)?;
     Ok(())

@@ -5,44 +5,9 @@
 //! number always gives the same pod.
 
 use fastrand::Rng;
-use jiff::Timestamp;
 
-/// The version of the first pod; the nth has this one and n.
-const FIRST_VERSION: usize = 1_000;
-/// When the first workload was created, in seconds since 1970.
-const EPOCH: i64 = 1_779_998_400;
+use super::{EPOCH, FIRST_VERSION, NOUNS, Objects, REGIONS, ROLES, STAGES, TEAMS, fill, hex, letters, one, time, uid};
 
-const TEAMS: &[&str] =
-    &["atlas", "borealis", "cinder", "delta", "ember", "fjord", "granite", "harbor", "iris", "juniper"];
-const STAGES: &[&str] = &["prod", "staging", "canary", "preview"];
-const NOUNS: &[&str] = &[
-    "account",
-    "billing",
-    "cart",
-    "catalog",
-    "checkout",
-    "fraud",
-    "inventory",
-    "invoice",
-    "ledger",
-    "mail",
-    "media",
-    "order",
-    "payment",
-    "pricing",
-    "profile",
-    "quota",
-    "report",
-    "search",
-    "session",
-    "shipping",
-    "stock",
-    "tax",
-    "upload",
-    "wallet",
-];
-const ROLES: &[&str] = &["api", "cron", "gateway", "indexer", "relay", "sync", "web", "worker"];
-const REGIONS: &[&str] = &["eu-west-1", "eu-central-1", "us-east-1", "ap-south-1"];
 const REGISTRIES: &[&str] = &["registry.example.com", "ghcr.example.org", "mirror.example.net:5000"];
 const CPUS: &[&str] = &["100m", "250m", "500m", "1", "2"];
 const MEMORIES: &[&str] = &["128Mi", "256Mi", "512Mi", "1Gi", "2Gi"];
@@ -50,8 +15,6 @@ const PORTS: &[&str] = &["3000", "5000", "8000", "8080", "8443", "9000"];
 const PROBES: &[&str] = &["/healthz", "/livez", "/ready", "/api/v1/health"];
 const SIDECARS: &[(&str, &str)] =
     &[("proxy", "mesh/proxy:2.14"), ("envoy", "mesh/envoy:1.33.2"), ("log-shipper", "observability/shipper:3.8.1")];
-/// Letters of the names that controllers generate.
-const SAFE: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
 /// What the pods of one workload have in common.
 struct Workload {
@@ -108,14 +71,14 @@ impl Workload {
 }
 
 /// The pods of a cluster.
-pub(crate) struct Pods {
+pub(super) struct Pods {
     workloads: Vec<Workload>,
     /// The workload of each pod.
     of: Vec<usize>,
 }
 
 impl Pods {
-    pub(crate) fn new(count: usize) -> Self {
+    pub(super) fn new(count: usize) -> Self {
         let (mut workloads, mut of) = (Vec::new(), Vec::with_capacity(count));
         while of.len() < count {
             let workload = Workload::new(workloads.len());
@@ -124,31 +87,6 @@ impl Pods {
             workloads.push(workload);
         }
         Pods { workloads, of }
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.of.len()
-    }
-
-    /// The version of a list of all pods as they were at first.
-    pub(crate) fn list_version(&self) -> usize {
-        FIRST_VERSION + self.len()
-    }
-
-    /// Appends the members of a pod's JSON object but for `kind` and `apiVersion`, which items of lists do not have, and
-    /// the braces.
-    pub(crate) fn write(&self, out: &mut String, number: usize) {
-        self.write_state(out, number, 0, FIRST_VERSION + number);
-    }
-
-    /// The same for the pod that the nth update changes, in the state that the update leaves it in.
-    pub(crate) fn write_update(&self, out: &mut String, update: usize) {
-        // A stride that no usual count is a multiple of: updates go all over the cluster and hit every pod in turn.
-        const STRIDE: usize = 7_919;
-        let count = self.len();
-        let stride = if count.is_multiple_of(STRIDE) { 1 } else { STRIDE };
-        let number = (update % count) * stride % count;
-        self.write_state(out, number, 1 + update / count, self.list_version() + 1 + update);
     }
 
     /// A pod whose first container has restarted so many times since the beginning.
@@ -198,6 +136,26 @@ impl Pods {
     }
 }
 
+impl Objects for Pods {
+    fn len(&self) -> usize {
+        self.of.len()
+    }
+
+    fn write(&self, out: &mut String, number: usize) {
+        self.write_state(out, number, 0, FIRST_VERSION + number);
+    }
+
+    fn write_update(&self, out: &mut String, update: usize) -> bool {
+        // A stride that no usual count is a multiple of: updates go all over the cluster and hit every pod in turn.
+        const STRIDE: usize = 7_919;
+        let count = self.len();
+        let stride = if count.is_multiple_of(STRIDE) { 1 } else { STRIDE };
+        let number = (update % count) * stride % count;
+        self.write_state(out, number, 1 + update / count, self.list_version() + 1 + update);
+        true
+    }
+}
+
 /// What the slots of the templates are filled with.
 struct Values<'a> {
     workload: &'a Workload,
@@ -217,17 +175,8 @@ struct Values<'a> {
 }
 
 impl Values<'_> {
-    /// Appends a template without its line breaks and indentation, each `<slot>` replaced by its value.
     fn fill(&self, out: &mut String, template: &str) {
-        for line in template.lines() {
-            let mut pieces = line.trim_start().split('<');
-            out.push_str(pieces.next().unwrap_or_default());
-            for piece in pieces {
-                let (slot, text) = piece.split_once('>').unwrap_or((piece, ""));
-                out.push_str(self.slot(slot));
-                out.push_str(text);
-            }
-        }
+        fill(out, template, |name| self.slot(name));
     }
 
     fn slot(&self, name: &str) -> &str {
@@ -265,32 +214,6 @@ impl Values<'_> {
             _ => unreachable!("the templates have no slot {name}"),
         }
     }
-}
-
-fn one<T: Copy>(dice: &mut Rng, choices: &[T]) -> T {
-    choices[dice.usize(0..choices.len())]
-}
-
-fn letters(dice: &mut Rng, length: usize) -> String {
-    (0..length).map(|_| char::from(one(dice, SAFE))).collect()
-}
-
-fn hex(dice: &mut Rng, length: usize) -> String {
-    let mut text = String::with_capacity(length + 16);
-    while text.len() < length {
-        text.push_str(&format!("{:016x}", dice.u64(..)));
-    }
-    text.truncate(length);
-    text
-}
-
-fn uid(dice: &mut Rng) -> String {
-    let digits = hex(dice, 32);
-    format!("{}-{}-4{}-8{}-{}", &digits[..8], &digits[8..12], &digits[13..16], &digits[17..20], &digits[20..])
-}
-
-fn time(seconds: i64) -> String {
-    Timestamp::from_second(seconds).map(|time| time.to_string()).unwrap_or_default()
 }
 
 const METADATA: &str = r#""metadata":{"name":"<name>","generateName":"<app>-<hash>-","namespace":"<namespace>","uid":"<uid>",
@@ -431,7 +354,7 @@ mod tests {
         let pods = Pods::new(50);
         let mut keys = HashSet::new();
         for update in 0..100 {
-            let (_, pod) = pod(|out| pods.write_update(out, update));
+            let (_, pod) = pod(|out| assert!(pods.write_update(out, update)));
             assert_eq!(pod.metadata.resource_version, Some((pods.list_version() + 1 + update).to_string()));
             keys.insert(pod.metadata.uid);
             assert_eq!(keys.len(), pods.len().min(update + 1));
@@ -442,7 +365,7 @@ mod tests {
     fn an_update_changes_the_status_and_not_the_pod() {
         let pods = Pods::new(1);
         let (_, before) = pod(|out| pods.write(out, 0));
-        let (_, after) = pod(|out| pods.write_update(out, 0));
+        let (_, after) = pod(|out| assert!(pods.write_update(out, 0)));
         assert_eq!(before.metadata.uid, after.metadata.uid);
         assert_eq!(before.spec, after.spec);
         assert_ne!(before.status, after.status);

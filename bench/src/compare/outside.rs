@@ -15,7 +15,7 @@ pub(crate) fn cpu(process: u32) -> Result<Duration, Failure> {
     let fields = text.rsplit_once(')').map_or("", |(_, fields)| fields);
     let mut times = fields.split_whitespace().skip(11).map(str::parse::<u32>);
     match (times.next(), times.next()) {
-        (Some(Ok(user)), Some(Ok(system))) => Ok(TICK * (user + system)),
+        (Some(Ok(user)), Some(Ok(system))) => Ok(TICK * user + TICK * system),
         _ => Err("processor time is not told".into()),
     }
 }

@@ -1,0 +1,133 @@
+//! kube-rs' side of the informer benchmark: syncs reflectors, waits for updates, reads, and prints what that cost as one
+//! line of JSON.
+//!
+//! kube-rs keeps no indexes, so this one does without the index by namespace that the other programs keep, and it speaks
+//! JSON alone.
+
+mod kinds;
+mod process;
+mod reads;
+mod reflection;
+
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use kube::runtime::watcher;
+use serde_json::{Value, json};
+
+use self::kinds::Data;
+use self::process::{Moment, memory};
+use self::reflection::{Setup, wanted};
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// How long nothing must have happened before memory counts as steady.
+const QUIET: Duration = Duration::from_secs(2);
+/// How often that is looked at.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Measures kube-rs' reflector.
+#[derive(Debug, Parser)]
+struct Options {
+    /// URL of the API server.
+    #[arg(long)]
+    server: String,
+    /// Of which objects.
+    #[arg(long, value_enum, default_value_t = Data::Pods)]
+    data: Data,
+    /// How many objects there must be; 0 does not check.
+    #[arg(long, default_value_t = 0)]
+    objects: usize,
+    /// How many updates to wait for.
+    #[arg(long, default_value_t = 0)]
+    updates: u64,
+    /// How many single updates to wait for then.
+    #[arg(long, default_value_t = 0)]
+    latency: usize,
+    /// Read at last, by key.
+    #[arg(long)]
+    reads: bool,
+    /// Keep objects without their managedFields.
+    #[arg(long)]
+    drop_managed_fields: bool,
+    /// In which form objects are sent; there is only one.
+    #[arg(long, value_parser = ["json"], default_value = "json")]
+    wire: String,
+    /// Ask for the first objects as a watch, not as pages of a list.
+    #[arg(long)]
+    streaming_lists: bool,
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Failure> {
+    let options = Options::parse();
+    let client = kube::Client::try_from(kube::Config::new(options.server.parse()?))?;
+    let config = watcher::Config::default();
+    let config = if options.streaming_lists { config.streaming_lists() } else { config };
+    let heard = Arc::new(AtomicU64::new(0));
+    let setup = Setup { client, config, heard: Arc::clone(&heard), light: options.drop_managed_fields };
+    let (wanted, news) = wanted(options.updates, options.latency);
+
+    let begin = Moment::now();
+    let mut reflections = kinds::start(options.data, &setup, wanted);
+    for reflection in &mut reflections {
+        (&mut reflection.ready).await?;
+    }
+    let (sync_wall, sync_cpu) = Moment::now().since(&begin);
+    let objects: usize = reflections.iter().map(|reflection| (reflection.len)()).sum();
+    if options.objects != 0 && objects != options.objects {
+        return Err(format!("synced {objects} objects instead of {}", options.objects).into());
+    }
+    settle(&heard).await;
+    let (peak, steady) = (memory("VmHWM")?, memory("VmRSS")?);
+    let mut line = json!({
+        "program": if options.streaming_lists { "kube-rs 5.0, streaming lists" } else { "kube-rs 5.0" },
+        "objects": objects, "sync_wall_s": sync_wall, "sync_cpu_s": sync_cpu, "rss_peak_kb": peak,
+        "rss_steady_kb": steady,
+    });
+
+    writeln!(std::io::stderr(), "synced {objects} objects, waiting for {} updates", options.updates)?;
+    if options.updates > 0 {
+        let (first, last) = news.storm.await?;
+        let (wall, cpu) = last.since(&first);
+        add(
+            &mut line,
+            json!({
+                "updates": options.updates, "storm_wall_s": wall, "storm_cpu_s": cpu,
+                "events_per_s": options.updates as f64 / wall,
+            }),
+        );
+    }
+    if options.latency > 0 {
+        writeln!(std::io::stderr(), "updated, waiting for {} single updates", options.latency)?;
+        add(&mut line, json!({"handled_ns": news.handled.await?}));
+    }
+    if options.reads
+        && let Some(pods) = reflections.iter().find_map(|reflection| reflection.pods.as_ref())
+    {
+        add(&mut line, reads::read(pods)?);
+    }
+    writeln!(std::io::stdout(), "{line}")?;
+    Ok(())
+}
+
+fn add(line: &mut Value, more: Value) {
+    if let (Value::Object(line), Value::Object(more)) = (line, more) {
+        line.extend(more);
+    }
+}
+
+/// Waits until nothing has been heard for a while.
+async fn settle(heard: &AtomicU64) {
+    let (mut before, mut since) = (heard.load(Ordering::Relaxed), Instant::now());
+    while since.elapsed() < QUIET {
+        tokio::time::sleep(LOOK).await;
+        let now = heard.load(Ordering::Relaxed);
+        if now != before {
+            (before, since) = (now, Instant::now());
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! What is measured: which objects, how many of them, and what happens to the programs that hold them.
+
+use crate::data::Data;
+use crate::server::wire::Wire;
+
+/// A group of rows of the table.
+#[derive(Clone, Debug)]
+pub(crate) struct Case {
+    pub(crate) name: &'static str,
+    pub(crate) title: String,
+    pub(crate) data: Data,
+    pub(crate) objects: usize,
+    pub(crate) wires: Vec<Wire>,
+    pub(crate) rounds: usize,
+    /// How many updates storm programs after a relist; with none there is no relist either.
+    pub(crate) updates: usize,
+    /// How many updates come one at a time then.
+    pub(crate) latency: usize,
+    /// Whether programs read at last.
+    pub(crate) reads: bool,
+    /// Whether they keep objects without managedFields.
+    pub(crate) light: bool,
+    /// Whether nobody runs but us.
+    pub(crate) alone: bool,
+}
+
+/// How much is measured.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scale {
+    pub(crate) objects: usize,
+    pub(crate) updates: usize,
+    pub(crate) latency: usize,
+    pub(crate) rounds: usize,
+}
+
+/// The names of all cases that run unless others are named.
+pub(crate) const NAMES: &[&str] =
+    &["informer", "small", "large", "light", "kinds", "secrets", "endpointslices", "documents"];
+
+/// Twice as many objects as this are twenty times the usual.
+const MILLION: usize = 20;
+
+/// The cases of these names, in the order in which they run.
+pub(crate) fn cases(names: &[String], million: bool, wires: &[Wire], scale: Scale) -> Result<Vec<Case>, String> {
+    if let Some(unknown) = names.iter().find(|name| !NAMES.contains(&name.as_str())) {
+        return Err(format!("there is no case {unknown:?}; there are {}", NAMES.join(", ")));
+    }
+    if million {
+        return Ok(vec![
+            Case { title: "before".to_owned(), alone: true, ..sync("before", scale.objects, wires, scale) },
+            // Once is enough of what takes minutes.
+            Case { alone: true, rounds: 1, ..sync("million", scale.objects * MILLION, wires, scale) },
+        ]);
+    }
+    let wanted = |name: &str| names.is_empty() || names.iter().any(|wanted| wanted == name);
+    Ok(NAMES.iter().filter(|name| wanted(name)).map(|name| case(name, wires, scale)).collect())
+}
+
+fn case(name: &'static str, wires: &[Wire], scale: Scale) -> Case {
+    let Scale { objects, updates, latency, .. } = scale;
+    // What is shown for the sake of growth, or of other data, is shown as well by fewer rounds.
+    let some = Scale { rounds: scale.rounds.min(2), ..scale };
+    match name {
+        "informer" => Case { updates, latency, reads: true, ..sync(name, objects, wires, scale) },
+        "small" => sync(name, objects / 10, wires, scale),
+        "large" => sync(name, objects * 4, wires, some),
+        "light" => {
+            let case = sync(name, objects, wires, some);
+            Case { title: format!("{}, managedFields dropped", case.title), light: true, ..case }
+        }
+        "kinds" => other(name, "objects of 20 kinds", Data::Kinds, objects, wires, some),
+        "secrets" => other(name, "Secrets of random bytes", Data::Secrets, objects * 2 / 5, wires, some),
+        "endpointslices" => other(name, "EndpointSlices", Data::Endpointslices, objects * 2 / 5, wires, some),
+        _ => {
+            let json: Vec<Wire> = wires.iter().copied().filter(|wire| *wire == Wire::Json).collect();
+            other(name, "custom resources of 100 KB", Data::Documents, objects / 50, &json, some)
+        }
+    }
+}
+
+/// Programs sync pods, and that is all.
+fn sync(name: &'static str, objects: usize, wires: &[Wire], scale: Scale) -> Case {
+    other(name, "pods", Data::Pods, objects, wires, scale)
+}
+
+fn other(name: &'static str, what: &str, data: Data, objects: usize, wires: &[Wire], scale: Scale) -> Case {
+    Case {
+        name,
+        title: format!("{} {what}", thousands(objects)),
+        data,
+        objects,
+        wires: wires.to_vec(),
+        rounds: scale.rounds,
+        updates: 0,
+        latency: 0,
+        reads: false,
+        light: false,
+        alone: false,
+    }
+}
+
+/// A number with its thousands apart.
+pub(crate) fn thousands(number: usize) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (position, digit) in digits.chars().enumerate() {
+        if position > 0 && (digits.len() - position).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SCALE: Scale = Scale { objects: 50_000, updates: 100_000, latency: 1_000, rounds: 3 };
+    const BOTH: &[Wire] = &[Wire::Json, Wire::Protobuf];
+
+    #[test]
+    fn all_cases_run_unless_some_are_named() {
+        let all = cases(&[], false, BOTH, SCALE).unwrap();
+        assert_eq!(all.iter().map(|case| case.name).collect::<Vec<_>>(), NAMES);
+        let pods: Vec<usize> = all.iter().filter(|case| case.data == Data::Pods).map(|case| case.objects).collect();
+        assert_eq!(pods, [50_000, 5_000, 200_000, 50_000]);
+        let documents = all.iter().find(|case| case.data == Data::Documents).unwrap();
+        assert_eq!((documents.wires.as_slice(), documents.objects), (&[Wire::Json][..], 1_000));
+        let some = cases(&["small".to_owned()], false, BOTH, SCALE).unwrap();
+        assert_eq!(some.iter().map(|case| case.name).collect::<Vec<_>>(), ["small"]);
+        assert!(cases(&["smal".to_owned()], false, BOTH, SCALE).unwrap_err().contains("endpointslices"));
+    }
+
+    #[test]
+    fn a_million_is_ours_alone_beside_the_usual_number() {
+        let both = cases(&[], true, &[Wire::Protobuf], SCALE).unwrap();
+        assert_eq!(both.iter().map(|case| case.objects).collect::<Vec<_>>(), [50_000, 1_000_000]);
+        assert!(both.iter().all(|case| case.alone));
+    }
+
+    #[test]
+    fn thousands_are_apart() {
+        assert_eq!([7, 999, 1_000, 1_234_567].map(thousands), ["7", "999", "1,000", "1,234,567"]);
+    }
+}

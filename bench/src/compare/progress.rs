@@ -1,0 +1,177 @@
+//! Where a run is, on the terminal or in the log.
+
+use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+/// What is yet to be done, and how long it is likely to take.
+#[derive(Default)]
+pub(crate) struct Plan {
+    steps: Vec<Step>,
+}
+
+struct Step {
+    /// Steps with the same key do the same.
+    key: String,
+    guess: Duration,
+    took: Option<Duration>,
+}
+
+impl Plan {
+    /// Adds a step that does what this key names, and the time it takes if nothing better is known.
+    pub(crate) fn add(&mut self, key: impl Into<String>, guess: Duration) {
+        self.steps.push(Step { key: key.into(), guess, took: None });
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.steps.len()
+    }
+
+    /// The next step has taken so long.
+    fn done(&mut self, took: Duration) {
+        if let Some(step) = self.steps.iter_mut().find(|step| step.took.is_none()) {
+            step.took = Some(took);
+        }
+    }
+
+    /// How long all that is left will take: as long as the same took before, else as guessed, and so much faster or slower
+    /// as guesses were wrong so far.
+    pub(crate) fn left(&self) -> Duration {
+        let done = || self.steps.iter().filter_map(|step| Some((step, step.took?)));
+        let (taken, guessed) = done().fold((Duration::ZERO, Duration::ZERO), |(taken, guessed), (step, took)| {
+            (taken + took, guessed + step.guess)
+        });
+        let scale = if guessed.is_zero() { 1.0 } else { taken.as_secs_f64() / guessed.as_secs_f64() };
+        let expected = |step: &Step| match done().filter(|(known, _)| known.key == step.key).next_back() {
+            Some((_, took)) => took,
+            None => step.guess.mul_f64(scale),
+        };
+        self.steps.iter().filter(|step| step.took.is_none()).map(expected).sum()
+    }
+}
+
+/// Shows where a run is, on stderr: a bar on a terminal, a line per step anywhere else.
+pub(crate) struct Progress {
+    plan: Plan,
+    begin: Instant,
+    step: Option<(String, Instant)>,
+    finished: usize,
+    is_terminal: bool,
+    drawn: Option<Instant>,
+}
+
+/// How often the bar is drawn.
+const DRAW: Duration = Duration::from_millis(200);
+
+impl Progress {
+    pub(crate) fn new(plan: Plan) -> Self {
+        let is_terminal = std::io::stderr().is_terminal();
+        Progress { plan, begin: Instant::now(), step: None, finished: 0, is_terminal, drawn: None }
+    }
+
+    /// A step begins.
+    pub(crate) fn step(&mut self, label: String) {
+        if !self.is_terminal {
+            let (number, all, left) = (self.finished + 1, self.plan.len(), words(self.plan.left()));
+            self.write(&format!(
+                "[{number}/{all}] {label} ({} so far, about {left} left)\n",
+                words(self.begin.elapsed())
+            ));
+        }
+        self.step = Some((label, Instant::now()));
+        self.drawn = None;
+        self.tick();
+    }
+
+    /// It has come to its end.
+    pub(crate) fn done(&mut self) {
+        if let Some((_, begin)) = self.step.take() {
+            self.plan.done(begin.elapsed());
+            self.finished += 1;
+        }
+    }
+
+    /// Draws the bar anew, if it is time to.
+    pub(crate) fn tick(&mut self) {
+        let Some((label, begin)) = &self.step else { return };
+        if !self.is_terminal || self.drawn.is_some_and(|drawn| drawn.elapsed() < DRAW) {
+            return;
+        }
+        let left = self.plan.left().saturating_sub(begin.elapsed());
+        let line = bar(self.begin.elapsed(), left, (self.finished + 1, self.plan.len()), label);
+        self.write(&format!("\r\x1b[K{line}"));
+        self.drawn = Some(Instant::now());
+    }
+
+    /// Says something that stays.
+    pub(crate) fn say(&mut self, text: &str) {
+        let clear = if self.is_terminal { "\r\x1b[K" } else { "" };
+        self.write(&format!("{clear}{text}\n"));
+        self.drawn = None;
+    }
+
+    fn write(&self, text: &str) {
+        // Whoever has closed it does not want to know.
+        let _ = std::io::stderr().write_all(text.as_bytes());
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if self.is_terminal {
+            self.write("\r\x1b[K");
+        }
+    }
+}
+
+const WIDTH: usize = 28;
+
+fn bar(elapsed: Duration, left: Duration, (number, all): (usize, usize), label: &str) -> String {
+    let whole = (elapsed + left).as_secs_f64().max(f64::MIN_POSITIVE);
+    let share = (elapsed.as_secs_f64() / whole).clamp(0.0, 1.0);
+    let full = (share * WIDTH as f64) as usize;
+    let bar: String = (0..WIDTH).map(|place| if place < full { '█' } else { '░' }).collect();
+    let (percent, elapsed, left) = (share * 100.0, words(elapsed), words(left));
+    format!("{bar} {percent:3.0} % {elapsed}, about {left} left · {number}/{all} {label}")
+}
+
+/// A time as people say it.
+pub(crate) fn words(time: Duration) -> String {
+    let seconds = time.as_secs();
+    if seconds < 100 { format!("{seconds} s") } else { format!("{} min", (seconds + 30) / 60) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn what_is_left_is_learnt_from_what_was() {
+        let mut plan = Plan::default();
+        for key in ["a", "b", "a", "b"] {
+            plan.add(key, seconds(10));
+        }
+        assert_eq!((plan.len(), plan.left()), (4, seconds(40)));
+        plan.done(seconds(30));
+        // Three times what was guessed: b is likely to take that too.
+        assert_eq!(plan.left(), seconds(30) + seconds(30) + seconds(30));
+        plan.done(seconds(5));
+        assert_eq!(plan.left(), seconds(30) + seconds(5));
+        plan.done(seconds(40));
+        plan.done(seconds(5));
+        assert_eq!(plan.left(), Duration::ZERO);
+        plan.done(seconds(1));
+        assert_eq!(plan.left(), Duration::ZERO);
+    }
+
+    #[test]
+    fn the_bar_says_where_it_is() {
+        let line = bar(seconds(30), seconds(90), (2, 8), "round 1 of 3: client-go");
+        assert_eq!(line, "███████░░░░░░░░░░░░░░░░░░░░░  25 % 30 s, about 90 s left · 2/8 round 1 of 3: client-go");
+        assert!(bar(Duration::ZERO, Duration::ZERO, (1, 1), "x").contains("  0 %"));
+        assert!(bar(seconds(600), Duration::ZERO, (8, 8), "x").contains("100 % 10 min, about 0 s left"));
+    }
+}

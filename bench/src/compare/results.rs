@@ -1,0 +1,249 @@
+//! What the rounds have shown, and the ratios between programs.
+
+use serde_json::{Value, json};
+
+use super::cases::Case;
+use super::measures::{MEASURES, Measure};
+use super::programs::OURS;
+use super::run::Figures;
+use crate::server::wire::Wire;
+
+/// What became of one run.
+struct Entry {
+    case: &'static str,
+    wire: Wire,
+    program: &'static str,
+    round: usize,
+    outcome: Result<Figures, String>,
+}
+
+/// What the rounds have shown so far.
+#[derive(Default)]
+pub(crate) struct Results {
+    entries: Vec<Entry>,
+}
+
+/// A median, and how far the single values are from it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Spread {
+    pub(crate) median: f64,
+    pub(crate) least: f64,
+    pub(crate) most: f64,
+}
+
+impl Spread {
+    /// Of these values; none if there are none.
+    pub(crate) fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
+        let mut sorted: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
+        sorted.sort_by(f64::total_cmp);
+        let middle = sorted.len() / 2;
+        let median = match sorted.len().is_multiple_of(2) {
+            true => (sorted.get(middle.checked_sub(1)?)? + sorted.get(middle)?) / 2.0,
+            false => *sorted.get(middle)?,
+        };
+        Some(Spread { median, least: *sorted.first()?, most: *sorted.last()? })
+    }
+}
+
+impl Results {
+    pub(crate) fn add(
+        &mut self,
+        case: &Case,
+        wire: Wire,
+        program: &'static str,
+        round: usize,
+        outcome: Result<Figures, String>,
+    ) {
+        self.entries.push(Entry { case: case.name, wire, program, round, outcome });
+    }
+
+    /// How often a program has failed at something.
+    pub(crate) fn failures_of(&self, case: &Case, wire: Wire, program: &str) -> usize {
+        let entries = self.entries.iter().filter(|entry| entry.is(case.name, wire, program));
+        entries.filter(|entry| entry.outcome.is_err()).count()
+    }
+
+    /// What failed, and how.
+    pub(crate) fn failures(&self) -> Vec<String> {
+        let failed = self.entries.iter().filter_map(|entry| {
+            let error = entry.outcome.as_ref().err()?;
+            let Entry { case, wire, program, round, .. } = entry;
+            Some(format!("{program}, {case}, {}, round {}: {error}", wire.name(), round + 1))
+        });
+        failed.collect()
+    }
+
+    /// What a program calls itself.
+    pub(crate) fn version(&self, program: &str) -> Option<&str> {
+        let own = self.entries.iter().filter(|entry| entry.program == program);
+        own.filter_map(|entry| entry.outcome.as_ref().ok()?.get("program")?.as_str()).next()
+    }
+
+    /// A figure of each round in which it was told.
+    fn rounds(&self, case: &str, wire: Wire, program: &str, figure: &str) -> Vec<(usize, f64)> {
+        let entries = self.entries.iter().filter(|entry| entry.is(case, wire, program));
+        entries.filter_map(|entry| Some((entry.round, entry.outcome.as_ref().ok()?.get(figure)?.as_f64()?))).collect()
+    }
+
+    /// Whether a program has told a figure in any round.
+    pub(crate) fn tells(&self, case: &str, wire: Wire, program: &str, figure: &str) -> bool {
+        !self.rounds(case, wire, program, figure).is_empty()
+    }
+
+    /// What a program has shown of a measure, in its unit.
+    pub(crate) fn value(&self, case: &str, wire: Wire, program: &str, measure: &Measure) -> Option<Spread> {
+        let rounds = self.rounds(case, wire, program, measure.figure_of(program));
+        Spread::of(rounds.into_iter().map(|(_, value)| value / measure.unit))
+    }
+
+    /// How many times better we are than another program: the spread over rounds, each with itself.
+    pub(crate) fn ratio(
+        &self,
+        case: &str,
+        wire: Wire,
+        (program, of): (&str, Wire),
+        measure: &Measure,
+    ) -> Option<Spread> {
+        let ours = self.rounds(case, wire, OURS, measure.figure_of(OURS));
+        let theirs = self.rounds(case, of, program, measure.figure_of(program));
+        Spread::of(ours.iter().filter_map(|(round, own)| {
+            let (_, their) = theirs.iter().find(|(other, _)| other == round)?;
+            Some(if measure.more_is_better { own / their } else { their / own })
+        }))
+    }
+
+    /// In which form a program was measured that is to be held against us in this one: in the same, or, if it does not
+    /// speak that, in JSON.
+    pub(crate) fn form_of(&self, case: &str, wire: Wire, program: &str) -> Option<Wire> {
+        let ran = |wire: Wire| self.entries.iter().any(|entry| entry.is(case, wire, program));
+        [wire, Wire::Json].into_iter().find(|wire| ran(*wire))
+    }
+
+    /// All of it, as figures.
+    pub(crate) fn json(&self, cases: &[Case], programs: &[&'static str]) -> Value {
+        let mut groups = Vec::new();
+        for case in cases {
+            for wire in &case.wires {
+                let mut group = json!({
+                    "case": case.name, "title": case.title, "wire": wire.name(), "objects": case.objects,
+                    "updates": case.updates,
+                });
+                for program in programs {
+                    let entries = self.entries.iter().filter(|entry| entry.is(case.name, *wire, program));
+                    let rounds: Vec<&Figures> = entries.filter_map(|entry| entry.outcome.as_ref().ok()).collect();
+                    group["rounds"][program] = json!(rounds);
+                    for measure in MEASURES {
+                        if let Some(value) = self.value(case.name, *wire, program, measure) {
+                            group["medians"][program][measure.figure] = json!(value.median * measure.unit);
+                        }
+                        let Some(form) = self.form_of(case.name, *wire, program).filter(|_| *program != OURS) else {
+                            continue;
+                        };
+                        if let Some(ratio) = self.ratio(case.name, *wire, (program, form), measure) {
+                            let Spread { median, least, most } = ratio;
+                            group["better_than"][program][measure.figure] =
+                                json!({"median": median, "least": least, "most": most});
+                        }
+                    }
+                }
+                groups.push(group);
+            }
+        }
+        json!({"groups": groups, "failures": self.failures()})
+    }
+}
+
+impl Entry {
+    fn is(&self, case: &str, wire: Wire, program: &str) -> bool {
+        (self.case, self.wire, self.program) == (case, wire, program)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::super::cases::{Scale, cases};
+    use super::super::measures::measure;
+    use super::*;
+
+    /// Results of two rounds of 50 pods, in both forms.
+    pub(crate) fn results() -> (Vec<Case>, Results) {
+        let scale = Scale { objects: 50, updates: 100, latency: 0, rounds: 2 };
+        let cases = cases(&["informer".into(), "small".into()], false, &[Wire::Json, Wire::Protobuf], scale).unwrap();
+        let mut results = Results::default();
+        let mut add = |case: &Case, wire, program, round, figures: Value| {
+            let Value::Object(figures) = figures else { panic!("no object") };
+            results.add(case, wire, program, round, Ok(figures));
+        };
+        for case in &cases {
+            for (round, slow) in [(0, 1.0), (1, 3.0)] {
+                let figures = |times: f64| {
+                    json!({"program": "x 1.0", "sync_cpu_s": times * slow, "rss_steady_kb": times * case.objects as f64 * 1e3,
+                        "events_per_s": 1e5 / times / slow, "typed_cpu_s": 0.5, "objects": case.objects})
+                };
+                add(case, Wire::Json, OURS, round, figures(1.0));
+                add(case, Wire::Protobuf, OURS, round, figures(0.5));
+                add(case, Wire::Json, "client-go", round, figures(10.0 + round as f64));
+                add(case, Wire::Protobuf, "client-go", round, figures(8.0));
+                add(case, Wire::Json, "kube-rs", round, figures(20.0));
+            }
+        }
+        results.add(&cases[0], Wire::Json, "client-go-list", 0, Err("it hangs".into()));
+        (cases, results)
+    }
+
+    #[test]
+    fn ratios_are_taken_within_a_round() {
+        let (_, results) = results();
+        let cpu = measure("sync_cpu_s");
+        let ratio = |wire, program| results.ratio("informer", wire, program, cpu);
+        // Ten and eleven times in each round, however slow the machine was in it.
+        let expected = Spread { median: 10.5, least: 10.0, most: 11.0 };
+        assert_eq!(ratio(Wire::Json, ("client-go", Wire::Json)), Some(expected));
+        assert_eq!(ratio(Wire::Protobuf, ("kube-rs", Wire::Json)).map(|ratio| ratio.median), Some(40.0));
+        assert_eq!(ratio(Wire::Json, ("client-go-list", Wire::Json)), None);
+        let events = results.ratio("informer", Wire::Json, ("kube-rs", Wire::Json), measure("events_per_s"));
+        assert_eq!(events.map(|ratio| ratio.least), Some(20.0));
+    }
+
+    #[test]
+    fn others_decode_while_they_sync() {
+        let (_, results) = results();
+        let ratio = results.ratio("informer", Wire::Json, ("kube-rs", Wire::Json), measure("typed_cpu_s"));
+        assert_eq!(ratio.map(|ratio| ratio.least), Some(40.0), "20 s to sync, half a second to decode");
+    }
+
+    #[test]
+    fn who_does_not_speak_protobuf_is_shown_with_json() {
+        let (_, results) = results();
+        assert_eq!(results.form_of("informer", Wire::Protobuf, "kube-rs"), Some(Wire::Json));
+        assert_eq!(results.form_of("informer", Wire::Protobuf, "client-go"), Some(Wire::Protobuf));
+        assert_eq!(results.form_of("large", Wire::Protobuf, "client-go"), None);
+    }
+
+    #[test]
+    fn failures_are_counted_and_told() {
+        let (cases, results) = results();
+        assert_eq!(results.failures(), ["client-go-list, informer, json, round 1: it hangs"]);
+        assert_eq!(results.failures_of(&cases[0], Wire::Json, "client-go-list"), 1);
+        assert_eq!(results.failures_of(&cases[0], Wire::Json, "client-go"), 0);
+    }
+
+    #[test]
+    fn all_is_in_the_json() {
+        let (cases, results) = results();
+        let all = results.json(&cases, &[OURS, "client-go", "kube-rs"]);
+        let group = &all["groups"][0];
+        assert_eq!((&group["case"], &group["wire"]), (&json!("informer"), &json!("json")));
+        assert_eq!(group["medians"][OURS]["sync_cpu_s"], json!(2.0));
+        assert_eq!(group["better_than"]["client-go"]["sync_cpu_s"]["most"], json!(11.0));
+        assert_eq!(group["rounds"]["kube-rs"].as_array().map(Vec::len), Some(2));
+        assert_eq!(all["failures"].as_array().map(Vec::len), Some(1));
+    }
+
+    #[test]
+    fn a_spread_has_the_middle_and_the_ends() {
+        assert_eq!(Spread::of([]), None);
+        assert_eq!(Spread::of([2.0]), Some(Spread { median: 2.0, least: 2.0, most: 2.0 }));
+        assert_eq!(Spread::of([3.0, 1.0, f64::NAN]), Some(Spread { median: 2.0, least: 1.0, most: 3.0 }));
+    }
+}

@@ -1,0 +1,336 @@
+//! One program, from its start to the line it prints.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::thread::{sleep, spawn};
+use std::time::{Duration, Instant};
+
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+
+use super::cases::Case;
+use super::outside;
+use super::programs::Program;
+use crate::Failure;
+use crate::server::Watches;
+use crate::server::wire::Wire;
+
+/// A program has settled when it has used next to no processor time for so long: longer than the two quiet seconds after
+/// which programs look at their memory.
+const QUIET: Duration = Duration::from_millis(3_500);
+const NEXT_TO_NONE: Duration = Duration::from_millis(100);
+/// How often it is looked at.
+const LOOK: Duration = Duration::from_millis(50);
+/// How far apart single updates are, so that each finds a program that waits.
+const GAP: Duration = Duration::from_millis(3);
+
+/// What was measured, by name.
+pub(crate) type Figures = Map<String, Value>;
+
+/// A process that does not outlive the benchmark.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Both fail if it has ended by itself, which is as well.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The load server's process.
+pub(crate) struct Server {
+    url: String,
+    process: Process,
+}
+
+impl Server {
+    /// Starts it, which takes as long as it takes to make the objects in all forms, and the updates.
+    pub(crate) fn start(case: &Case, tick: &mut dyn FnMut()) -> Result<Self, Failure> {
+        let wires: Vec<&str> = case.wires.iter().map(|wire| wire.name()).collect();
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["load-server", "--data", case.data.name(), "--objects", &case.objects.to_string()]);
+        command.args(["--wires", &wires.join(",")]);
+        let mut process = Process(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?);
+        let lines = lines(process.0.stdout.take());
+        let url = loop {
+            match lines.try_recv() {
+                Ok(url) => break url,
+                Err(TryRecvError::Empty) => wait(tick),
+                Err(TryRecvError::Disconnected) => return Err("the load server does not start".into()),
+            }
+        };
+        let server = Server { url, process };
+        if case.updates + case.latency > 0 {
+            for wire in wires {
+                let path = format!("/prepare?updates={}&wire={wire}", case.updates + case.latency);
+                server.ask::<Value>("POST", &path)?;
+            }
+        }
+        Ok(server)
+    }
+
+    fn ask<T: DeserializeOwned>(&self, method: &str, path: &str) -> Result<T, Failure> {
+        let address = self.url.trim_start_matches("http://");
+        let mut stream = TcpStream::connect(address)?;
+        stream.write_all(format!("{method} {path} HTTP/1.1\r\nhost: {address}\r\n\r\n").as_bytes())?;
+        let mut reader = BufReader::new(stream);
+        let (mut first, mut length) = (String::new(), 0);
+        reader.read_line(&mut first)?;
+        loop {
+            let mut line = String::new();
+            reader.read_line(&mut line)?;
+            match line.trim_end().split_once(": ") {
+                Some(("content-length", value)) => length = value.parse()?,
+                Some(_) => {}
+                None => break,
+            }
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body)?;
+        if !first.contains(" 200 ") {
+            return Err(format!("the load server says: {}", String::from_utf8_lossy(&body)).into());
+        }
+        Ok(serde_json::from_slice(&body)?)
+    }
+
+    fn watches(&self) -> Result<Watches, Failure> {
+        self.ask("GET", "/watches")
+    }
+
+    fn cpu(&self) -> Result<Duration, Failure> {
+        outside::cpu(self.process.0.id())
+    }
+}
+
+fn wait(tick: &mut dyn FnMut()) {
+    tick();
+    sleep(LOOK);
+}
+
+/// The lines of a stream, as they come.
+fn lines(stream: Option<impl Read + Send + 'static>) -> Receiver<String> {
+    let (sender, receiver) = channel();
+    spawn(move || {
+        let lines = stream.into_iter().flat_map(|stream| BufReader::new(stream).lines());
+        // Whoever does not listen any more needs no more lines.
+        lines.map_while(Result::ok).try_for_each(|line| sender.send(line))
+    });
+    receiver
+}
+
+/// A program under way.
+struct Run<'a> {
+    process: Process,
+    server: &'a Server,
+    errors: Receiver<String>,
+    /// What it has written so far besides figures.
+    messages: Vec<String>,
+    until: Instant,
+    tick: &'a mut dyn FnMut(),
+}
+
+/// Runs a program: it syncs and, as the case wants it, lists anew, is stormed with updates, gets single ones and reads.
+/// Then it tells what that took.
+pub(crate) fn run(
+    program: &Program,
+    server: &Server,
+    case: &Case,
+    wire: Wire,
+    tick: &mut dyn FnMut(),
+) -> Result<Figures, Failure> {
+    let mut command = program.command(&server.url, case, wire);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let (opened, cpu) = (server.watches()?.opened, server.cpu()?);
+    let mut process = Process(command.spawn()?);
+    // Read while it runs: a program that cannot get rid of its messages would wait for ever.
+    let (output, errors) = (lines(process.0.stdout.take()), lines(process.0.stderr.take()));
+    // A hundred times what any of them needs for an object, and as long again for everything else.
+    let patience = Duration::from_secs(120) + Duration::from_millis(3) * (case.objects + case.updates) as u32;
+    let mut run = Run { process, server, errors, messages: Vec::new(), until: Instant::now() + patience, tick };
+    let story = run.story(case, opened);
+    let used = server.cpu()?.saturating_sub(cpu);
+    run.listen();
+    let Run { process, messages, errors, .. } = run;
+    drop(process);
+    let messages: Vec<String> = messages.into_iter().chain(errors.iter()).collect();
+    let told = output.iter().filter_map(|line| serde_json::from_str::<Figures>(&line).ok()).last();
+    let messages = messages[messages.len().saturating_sub(5)..].join("; ");
+    match (story, told) {
+        (Ok(mut figures), Some(told)) => {
+            figures.extend(told);
+            figures.insert("server_cpu_s".to_owned(), json!(used.as_secs_f64()));
+            derive(&mut figures);
+            Ok(figures)
+        }
+        (Err(error), _) => Err(format!("{error}: {messages}").into()),
+        (Ok(_), None) => Err(format!("it has told no figures: {messages}").into()),
+    }
+}
+
+impl Run<'_> {
+    /// What is done to the program, and what is seen of it from outside.
+    fn story(&mut self, case: &Case, opened: usize) -> Result<Figures, Failure> {
+        let mut figures = Figures::new();
+        if case.updates > 0 {
+            let opened = self.settled(opened)?;
+            let process = self.process.0.id();
+            let (before, cpu) = (outside::memory(process, "VmRSS")?, outside::cpu(process)?);
+            outside::forget_peak(process)?;
+            self.server.ask::<Value>("POST", "/relist")?;
+            self.settled(opened)?;
+            let peak = outside::memory(process, "VmHWM")?;
+            let cpu = outside::cpu(process)?.saturating_sub(cpu).as_secs_f64();
+            figures.insert("relist_steady_kb".to_owned(), json!(before));
+            figures.insert("relist_peak_kb".to_owned(), json!(peak));
+            figures.insert("relist_peak_over_steady".to_owned(), json!(peak as f64 / before as f64));
+            figures.insert("relist_cpu_s".to_owned(), json!(cpu));
+            self.server.ask::<Value>("POST", &format!("/storm?updates={}", case.updates))?;
+        }
+        if case.latency > 0 {
+            self.said("updated, ")?;
+            // What is left of the storm is none of the single updates' business.
+            self.pause(Duration::from_millis(500));
+            let (after, events, gap) = (case.updates, case.latency, GAP.as_micros());
+            self.server.ask::<Value>("POST", &format!("/trickle?after={after}&events={events}&gap_us={gap}"))?;
+        }
+        while self.process.0.try_wait()?.is_none() {
+            self.look("it does not come to its end")?;
+        }
+        if case.latency > 0 {
+            figures.insert("written_ns".to_owned(), self.server.ask("GET", "/written")?);
+        }
+        Ok(figures)
+    }
+
+    /// Waits until a watch was opened after the first so many, has got all it was to get, and the program that opened it
+    /// has done with that. Tells how many watches were opened.
+    fn settled(&mut self, opened: usize) -> Result<usize, Failure> {
+        let (mut since, mut used) = (Instant::now(), Duration::ZERO);
+        loop {
+            self.look("it does not settle")?;
+            self.alive()?;
+            let (watches, cpu) = (self.server.watches()?, outside::cpu(self.process.0.id())?);
+            if cpu > used + NEXT_TO_NONE || watches.opened == opened || watches.waiting == 0 {
+                (since, used) = (Instant::now(), cpu);
+            } else if since.elapsed() > QUIET {
+                return Ok(watches.opened);
+            }
+        }
+    }
+
+    /// Waits until it has written a message that begins like this.
+    fn said(&mut self, begin: &str) -> Result<(), Failure> {
+        while !self.messages.iter().any(|message| message.starts_with(begin)) {
+            self.look("it does not get all updates")?;
+            self.alive()?;
+        }
+        Ok(())
+    }
+
+    fn pause(&mut self, time: Duration) {
+        let end = Instant::now() + time;
+        while Instant::now() < end {
+            wait(self.tick);
+        }
+    }
+
+    fn alive(&mut self) -> Result<(), Failure> {
+        self.process.0.try_wait()?.map_or(Ok(()), |status| Err(format!("it ended early, {status}").into()))
+    }
+
+    /// Lets a moment pass, unless it was enough of them.
+    fn look(&mut self, trouble: &str) -> Result<(), Failure> {
+        self.listen();
+        if Instant::now() > self.until {
+            return Err(format!("it hangs: {trouble}").into());
+        }
+        wait(self.tick);
+        Ok(())
+    }
+
+    fn listen(&mut self) {
+        self.messages.extend(self.errors.try_iter());
+    }
+}
+
+/// Adds figures that follow from others.
+fn derive(figures: &mut Figures) {
+    let get = |figures: &Figures, name: &str| figures.get(name).and_then(Value::as_f64);
+    if get(figures, "updates").is_none_or(|updates| updates == 0.0) {
+        // There was no storm, which is not the same as one that took no time.
+        figures.retain(|name, _| !name.starts_with("storm_") && name != "events_per_s" && name != "updates");
+    }
+    let objects = get(figures, "objects").unwrap_or(1.0).max(1.0);
+    let add = |figures: &mut Figures, name: &str, value: Option<f64>| {
+        if let Some(value) = value.filter(|value| value.is_finite()) {
+            figures.insert(name.to_owned(), json!(value));
+        }
+    };
+    let per_object = get(figures, "sync_cpu_s").map(|cpu| cpu * 1e6 / objects);
+    add(figures, "sync_cpu_us_per_object", per_object);
+    let bytes = get(figures, "rss_steady_kb").map(|kib| kib * 1024.0 / objects);
+    add(figures, "steady_bytes_per_object", bytes);
+    let per_event = get(figures, "storm_cpu_s").zip(get(figures, "updates")).map(|(cpu, events)| cpu * 1e6 / events);
+    add(figures, "storm_cpu_us_per_event", per_event);
+    for (sum, sync, typed) in [
+        ("sync_and_typed_cpu_s", "sync_cpu_s", "typed_cpu_s"),
+        ("sync_and_typed_wall_s", "sync_wall_s", "typed_wall_s"),
+    ] {
+        let value = get(figures, sync).zip(get(figures, typed)).map(|(sync, typed)| sync + typed);
+        add(figures, sum, value);
+    }
+    let times = |value: Option<Value>| match value {
+        Some(Value::Array(times)) => times.iter().filter_map(Value::as_u64).collect(),
+        _ => Vec::new(),
+    };
+    // Thousands of times are of no use to anybody who reads the figures.
+    let (written, handled) = (times(figures.remove("written_ns")), times(figures.remove("handled_ns")));
+    let latencies = latencies(&written, &handled);
+    add(figures, "latency_p50_us", quantile(&latencies, 0.5));
+    add(figures, "latency_p99_us", quantile(&latencies, 0.99));
+}
+
+/// How long each single update took from being written to being handled, in microseconds, sorted.
+fn latencies(written: &[u64], handled: &[u64]) -> Vec<f64> {
+    let mut latencies: Vec<f64> =
+        written.iter().zip(handled).map(|(written, handled)| (*handled as f64 - *written as f64) / 1e3).collect();
+    latencies.sort_by(f64::total_cmp);
+    latencies
+}
+
+fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
+    let last = sorted.len().checked_sub(1)?;
+    sorted.get((last as f64 * share).round() as usize).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_follow_from_others() {
+        let Value::Object(mut figures) = json!({
+            "objects": 1_000, "sync_cpu_s": 0.5, "typed_cpu_s": 0.25, "rss_steady_kb": 2_000, "updates": 100,
+            "storm_cpu_s": 0.01, "written_ns": [1_000, 2_000, 3_000], "handled_ns": [11_000, 32_000, 23_000],
+        }) else {
+            panic!("no object")
+        };
+        derive(&mut figures);
+        assert_eq!(figures["sync_cpu_us_per_object"], json!(500.0));
+        assert_eq!(figures["steady_bytes_per_object"], json!(2_048.0));
+        assert_eq!(figures["storm_cpu_us_per_event"], json!(100.0));
+        assert_eq!(figures["sync_and_typed_cpu_s"], json!(0.75));
+        assert_eq!((&figures["latency_p50_us"], &figures["latency_p99_us"]), (&json!(20.0), &json!(30.0)));
+        assert!(!figures.contains_key("written_ns") && !figures.contains_key("sync_and_typed_wall_s"));
+    }
+
+    #[test]
+    fn nothing_follows_from_nothing() {
+        let mut figures = Figures::new();
+        derive(&mut figures);
+        assert!(figures.is_empty());
+    }
+}

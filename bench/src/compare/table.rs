@@ -1,0 +1,195 @@
+//! The results as tables that people read.
+
+use std::fmt::Write as _;
+
+use super::cases::Case;
+use super::measures::{MEASURES, Measure};
+use super::programs::{OURS, PROGRAMS};
+use super::results::{Results, Spread};
+use crate::server::wire::Wire;
+
+/// A table for each case and form, in Markdown whose columns are aligned.
+pub(crate) fn tables(results: &Results, cases: &[Case], programs: &[&'static str]) -> String {
+    let mut out = String::new();
+    for case in cases {
+        for wire in &case.wires {
+            let table = table(results, case, *wire, programs);
+            if table.len() > 1 {
+                let rounds = if case.rounds == 1 { "one round".to_owned() } else { format!("{} rounds", case.rounds) };
+                // Writing to a string does not fail, here and below.
+                let _ = writeln!(out, "\n### {}, {} ({rounds})\n", case.title, wire.name());
+                out.push_str(&aligned(&table));
+            }
+        }
+    }
+    out
+}
+
+/// The heads of the columns, then the rows of all measures that anybody has shown.
+fn table(results: &Results, case: &Case, wire: Wire, programs: &[&'static str]) -> Vec<Vec<String>> {
+    let ran: Vec<(&str, Wire)> = programs
+        .iter()
+        .filter_map(|program| Some((*program, results.form_of(case.name, wire, program)?)))
+        .filter(|(program, form)| *program != OURS || *form == wire)
+        .collect();
+    let head = ran.iter().map(|(program, form)| match *form == wire {
+        true => (*program).to_owned(),
+        false => format!("{program} ({})", form.name()),
+    });
+    let mut table = vec![[String::new()].into_iter().chain(head).collect::<Vec<_>>()];
+    for measure in MEASURES {
+        let cells: Vec<String> =
+            ran.iter().map(|(program, form)| cell(results, case, wire, (program, *form), measure)).collect();
+        if ran.iter().any(|(program, form)| results.tells(case.name, *form, program, measure.figure)) {
+            table.push([measure.title.to_owned()].into_iter().chain(cells).collect());
+        }
+    }
+    table
+}
+
+fn cell(results: &Results, case: &Case, wire: Wire, (program, form): (&str, Wire), measure: &Measure) -> String {
+    let Some(value) = results.value(case.name, form, program, measure) else {
+        return if results.failures_of(case, form, program) > 0 { "failed" } else { "–" }.to_owned();
+    };
+    let ratio = (measure.compared && program != OURS)
+        .then(|| results.ratio(case.name, wire, (program, form), measure))
+        .flatten();
+    match ratio {
+        Some(Spread { median, least, most }) if least == most => format!("{} · {}×", show(value.median), show(median)),
+        Some(Spread { median, least, most }) => {
+            format!("{} · {}× ({}–{})", show(value.median), show(median), show(least), show(most))
+        }
+        None => show(value.median),
+    }
+}
+
+/// A number with as many digits as it is good for.
+pub(crate) fn show(value: f64) -> String {
+    match value.abs() {
+        size if size >= 10_000_000.0 => format!("{:.0}M", value / 1e6),
+        size if size >= 1_000_000.0 => format!("{:.1}M", value / 1e6),
+        size if size >= 10_000.0 => super::cases::thousands(value.round() as usize),
+        size if size >= 100.0 => format!("{value:.0}"),
+        size if size >= 10.0 => format!("{value:.1}"),
+        size if size >= 0.1 || size == 0.0 => format!("{value:.2}"),
+        _ => format!("{value:.4}"),
+    }
+}
+
+fn aligned(table: &[Vec<String>]) -> String {
+    let columns = table.first().map_or(0, Vec::len);
+    let width =
+        |column: usize| table.iter().filter_map(|row| Some(row.get(column)?.chars().count())).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut out = String::new();
+    for (number, row) in table.iter().enumerate() {
+        for (cell, width) in row.iter().zip(&widths) {
+            let _ = write!(out, "| {cell:<width$} ");
+        }
+        out.push_str("|\n");
+        if number == 0 {
+            for width in &widths {
+                let _ = write!(out, "|{}", "-".repeat(width + 2));
+            }
+            out.push_str("|\n");
+        }
+    }
+    out
+}
+
+/// How to read the tables, and who took part.
+pub(crate) fn legend(results: &Results, programs: &[&'static str]) -> String {
+    let mut out = String::from(
+        "Figures are medians of the rounds. Behind the dot: how many times better ours is, the median of the ratios of \
+         single rounds and, in parentheses, the least and the most of them; below 1 ours is worse.\n",
+    );
+    for (name, note) in PROGRAMS.iter().filter(|(name, _)| programs.contains(name)) {
+        let version = results.version(name).unwrap_or("did not tell a version");
+        let _ = writeln!(out, "- {name}: {version}; {note}");
+    }
+    for failure in results.failures() {
+        let _ = writeln!(out, "- FAILED: {failure}");
+    }
+    out
+}
+
+/// How the cost of an object grows with their number.
+pub(crate) fn growth(results: &Results, cases: &[Case], measure: &Measure) -> String {
+    let mut out = String::new();
+    let [before, .., after] = cases else { return out };
+    for wire in &after.wires {
+        let value = |case: &Case| results.value(case.name, *wire, OURS, measure);
+        if let (Some(few), Some(many)) = (value(before), value(after)) {
+            let _ = writeln!(
+                out,
+                "{}, {}: {} with {}, {} with {}: {} times ({}–{})",
+                measure.title,
+                wire.name(),
+                show(few.median),
+                super::cases::thousands(before.objects),
+                show(many.median),
+                super::cases::thousands(after.objects),
+                show(many.median / few.median),
+                show(many.least / few.most),
+                show(many.most / few.least),
+            );
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::measures::measure;
+    use super::super::results::tests::results;
+    use super::*;
+
+    const ALL: &[&str] = &[OURS, "client-go", "client-go-list", "kube-rs"];
+
+    #[test]
+    fn tables_have_values_ratios_and_what_failed() {
+        let (cases, results) = results();
+        let text = tables(&results, &cases, ALL);
+        let titles: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("### ")).collect();
+        assert_eq!(
+            titles,
+            [
+                "50 pods, json (2 rounds)",
+                "50 pods, protobuf (2 rounds)",
+                "5 pods, json (2 rounds)",
+                "5 pods, protobuf (2 rounds)"
+            ]
+        );
+        let row: Vec<&str> = text.lines().find(|line| line.starts_with("| sync, CPU, s")).unwrap().split('|').collect();
+        let row: Vec<&str> = row.into_iter().map(str::trim).collect();
+        assert_eq!(row[1..6], ["sync, CPU, s", "2.00", "21.5 · 10.5× (10.0–11.0)", "failed", "40.0 · 20.0×"]);
+        let protobuf = text.lines().skip_while(|line| !line.contains("protobuf")).nth(2).unwrap();
+        assert!(protobuf.contains("kube-rs (json)"), "{protobuf}");
+        assert!(!text.contains("relist"), "nobody has shown any");
+        let lengths: Vec<usize> = text.lines().skip(3).take(4).map(|line| line.chars().count()).collect();
+        assert!(lengths.iter().all(|length| *length == lengths[0]), "{text}");
+    }
+
+    #[test]
+    fn the_legend_names_versions_and_failures() {
+        let (_, results) = results();
+        let text = legend(&results, ALL);
+        assert!(text.contains("- client-go: x 1.0; its defaults"), "{text}");
+        assert!(text.contains("FAILED: client-go-list, informer, json, round 1: it hangs"), "{text}");
+    }
+
+    #[test]
+    fn growth_is_a_ratio_of_costs() {
+        let (mut cases, results) = results();
+        cases.reverse();
+        let text = growth(&results, &cases, measure("rss_steady_kb"));
+        let json = text.lines().next().unwrap();
+        assert!(json.ends_with("with 5, 51.2 with 50: 10.0 times (10.0–10.0)"), "{json}");
+    }
+
+    #[test]
+    fn numbers_have_the_digits_they_are_good_for() {
+        let shown = [0.0, 0.01234, 0.5, 12.34, 123.4, 1_234.0, 43_900.4, 1_250_000.0, 98_700_000.0].map(show);
+        assert_eq!(shown, ["0.00", "0.0123", "0.50", "12.3", "123", "1234", "43,900", "1.2M", "99M"]);
+    }
+}

@@ -1,0 +1,244 @@
+//! What the load server is full of: objects of the shape, size and variety that clusters have.
+//!
+//! Everything is a function of its number: the same number always gives the same object, to every program and in every
+//! run.
+
+mod documents;
+mod endpoint_slices;
+mod kinds;
+mod pods;
+mod secrets;
+
+use fastrand::Rng;
+use jiff::Timestamp;
+
+/// The version of the first object; the nth has this one and n.
+pub(crate) const FIRST_VERSION: usize = 1_000;
+/// When the first object was created, in seconds since 1970.
+const EPOCH: i64 = 1_779_998_400;
+/// Letters of the names that controllers generate.
+const SAFE: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+
+/// A set of objects that informers are measured with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum)]
+pub(crate) enum Data {
+    /// Pods of many workloads, 5.8 KB of JSON each.
+    Pods,
+    /// Secrets whose values are random bytes, which nothing can compress.
+    Secrets,
+    /// EndpointSlices of services of all sizes.
+    Endpointslices,
+    /// A custom resource whose objects have 100 KB; there is no protobuf for it.
+    Documents,
+    /// Twenty built-in kinds.
+    Kinds,
+}
+
+impl Data {
+    /// The name, as programs are told it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Data::Pods => "pods",
+            Data::Secrets => "secrets",
+            Data::Endpointslices => "endpointslices",
+            Data::Documents => "documents",
+            Data::Kinds => "kinds",
+        }
+    }
+
+    /// The kinds of the set, with so many objects in all.
+    pub(crate) fn kinds(self, objects: usize) -> Vec<(Kind, Box<dyn Objects>)> {
+        match self {
+            Data::Pods => vec![(PODS, Box::new(pods::Pods::new(objects)))],
+            Data::Secrets => vec![(SECRETS, Box::new(secrets::Secrets(objects)))],
+            Data::Endpointslices => vec![(ENDPOINT_SLICES, Box::new(endpoint_slices::EndpointSlices(objects)))],
+            Data::Documents => vec![(DOCUMENTS, Box::new(documents::Documents(objects)))],
+            Data::Kinds => kinds::kinds(objects),
+        }
+    }
+}
+
+/// What a server calls objects, and where it serves them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kind {
+    pub(crate) path: &'static str,
+    pub(crate) api_version: &'static str,
+    pub(crate) kind: &'static str,
+    /// Custom resources have none.
+    pub(crate) has_protobuf: bool,
+}
+
+impl Kind {
+    const fn new(path: &'static str, api_version: &'static str, kind: &'static str) -> Self {
+        Kind { path, api_version, kind, has_protobuf: true }
+    }
+}
+
+const PODS: Kind = Kind::new("/api/v1/pods", "v1", "Pod");
+const SECRETS: Kind = Kind::new("/api/v1/secrets", "v1", "Secret");
+const ENDPOINT_SLICES: Kind =
+    Kind::new("/apis/discovery.k8s.io/v1/endpointslices", "discovery.k8s.io/v1", "EndpointSlice");
+const DOCUMENTS: Kind = Kind {
+    path: "/apis/bench.evenkeel.dev/v1/documents",
+    api_version: "bench.evenkeel.dev/v1",
+    kind: "Document",
+    has_protobuf: false,
+};
+
+/// Objects of one kind.
+pub(crate) trait Objects: Send + Sync {
+    fn len(&self) -> usize;
+
+    /// Appends the members of an object's JSON but for `kind` and `apiVersion`, which items of lists do not have, and the
+    /// braces.
+    fn write(&self, out: &mut String, number: usize);
+
+    /// The same for the object that the nth update changes, in the state that the update leaves it in. False if these
+    /// objects do not change.
+    fn write_update(&self, out: &mut String, update: usize) -> bool {
+        let _ = (out, update);
+        false
+    }
+
+    /// The version of a list of all objects as they were at first.
+    fn list_version(&self) -> usize {
+        FIRST_VERSION + self.len()
+    }
+}
+
+/// Appends a template without its line breaks and indentation, each `<slot>` replaced by its value.
+fn fill<'a>(out: &mut String, template: &str, slot: impl Fn(&str) -> &'a str) {
+    for line in template.lines() {
+        let mut pieces = line.trim_start().split('<');
+        out.push_str(pieces.next().unwrap_or_default());
+        for piece in pieces {
+            let (name, text) = piece.split_once('>').unwrap_or((piece, ""));
+            out.push_str(slot(name));
+            out.push_str(text);
+        }
+    }
+}
+
+fn one<T: Copy>(dice: &mut Rng, choices: &[T]) -> T {
+    choices[dice.usize(0..choices.len())]
+}
+
+fn letters(dice: &mut Rng, length: usize) -> String {
+    (0..length).map(|_| char::from(one(dice, SAFE))).collect()
+}
+
+fn hex(dice: &mut Rng, length: usize) -> String {
+    let mut text = String::with_capacity(length + 16);
+    while text.len() < length {
+        text.push_str(&format!("{:016x}", dice.u64(..)));
+    }
+    text.truncate(length);
+    text
+}
+
+fn uid(dice: &mut Rng) -> String {
+    let digits = hex(dice, 32);
+    format!("{}-{}-4{}-8{}-{}", &digits[..8], &digits[8..12], &digits[13..16], &digits[17..20], &digits[20..])
+}
+
+fn time(seconds: i64) -> String {
+    Timestamp::from_second(seconds).map(|time| time.to_string()).unwrap_or_default()
+}
+
+const TEAMS: &[&str] =
+    &["atlas", "borealis", "cinder", "delta", "ember", "fjord", "granite", "harbor", "iris", "juniper"];
+const STAGES: &[&str] = &["prod", "staging", "canary", "preview"];
+const ROLES: &[&str] = &["api", "cron", "gateway", "indexer", "relay", "sync", "web", "worker"];
+const REGIONS: &[&str] = &["eu-west-1", "eu-central-1", "us-east-1", "ap-south-1"];
+const NOUNS: &[&str] = &[
+    "account",
+    "billing",
+    "cart",
+    "catalog",
+    "checkout",
+    "fraud",
+    "inventory",
+    "invoice",
+    "ledger",
+    "mail",
+    "media",
+    "order",
+    "payment",
+    "pricing",
+    "profile",
+    "quota",
+    "report",
+    "search",
+    "session",
+    "shipping",
+    "stock",
+    "tax",
+    "upload",
+    "wallet",
+];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use serde_json::Value;
+
+    use super::*;
+
+    /// All objects of a set as values, and how many bytes of JSON they have in the mean.
+    fn values(objects: &dyn Objects) -> (Vec<Value>, usize) {
+        let mut bytes = 0;
+        let values = (0..objects.len()).map(|number| {
+            let mut text = String::from("{");
+            objects.write(&mut text, number);
+            text.push('}');
+            bytes += text.len();
+            serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+        });
+        let values: Vec<Value> = values.collect();
+        (values, bytes / objects.len())
+    }
+
+    #[test]
+    fn objects_are_different_ones_of_the_versions_that_lists_say() {
+        for data in [Data::Secrets, Data::Endpointslices, Data::Documents, Data::Kinds] {
+            for (kind, objects) in data.kinds(if data == Data::Documents { 20 } else { 200 }) {
+                let (values, _) = values(objects.as_ref());
+                let names: HashSet<String> = values.iter().map(|value| value["metadata"]["name"].to_string()).collect();
+                let uids: HashSet<String> = values.iter().map(|value| value["metadata"]["uid"].to_string()).collect();
+                assert_eq!((names.len(), uids.len()), (values.len(), values.len()), "{}", kind.kind);
+                for (number, value) in values.iter().enumerate() {
+                    assert_eq!(value["metadata"]["resourceVersion"], (FIRST_VERSION + number).to_string());
+                }
+                assert_eq!(objects.list_version(), FIRST_VERSION + values.len());
+            }
+        }
+    }
+
+    #[test]
+    fn sets_have_the_sizes_that_are_said() {
+        let mean = |data: Data| values(data.kinds(60)[0].1.as_ref()).1;
+        let documents = mean(Data::Documents);
+        assert!((95_000..110_000).contains(&documents), "{documents}");
+        let secrets = mean(Data::Secrets);
+        assert!((2_000..6_000).contains(&secrets), "{secrets}");
+        let slices = mean(Data::Endpointslices);
+        assert!((4_000..20_000).contains(&slices), "{slices}");
+    }
+
+    #[test]
+    fn twenty_kinds_share_the_objects() {
+        let kinds = Data::Kinds.kinds(205);
+        assert_eq!(kinds.len(), 20);
+        assert_eq!(kinds.iter().map(|(_, objects)| objects.len()).sum::<usize>(), 205);
+        let paths: HashSet<&str> = kinds.iter().map(|(kind, _)| kind.path).collect();
+        assert_eq!(paths.len(), 20);
+    }
+
+    #[test]
+    fn templates_lose_their_breaks_and_get_their_values() {
+        let mut out = String::new();
+        fill(&mut out, "{\"a\":\"<x>\",\n    \"b\":<y>}", |slot| if slot == "x" { "1 2" } else { "3" });
+        assert_eq!(out, r#"{"a":"1 2","b":3}"#);
+    }
+}

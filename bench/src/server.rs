@@ -1,0 +1,274 @@
+//! The load server: lists, watches and streaming lists, all from bytes that are there before anybody asks, so that it is
+//! never what is measured.
+//!
+//! It tells every client the same story from the beginning: all objects in their first state, then, when a storm is called
+//! for, the same updates to the watches that are open. It speaks HTTP/1.1, JSON and protobuf, as the client accepts them.
+//! A thread per connection writes from where the bytes lie, many events with one call of the system; each event is a chunk
+//! of its own, as API servers send them. Besides the objects:
+//!
+//! - `POST /prepare?updates=N&wire=W` makes N updates in that form, for what follows;
+//! - `POST /storm?updates=N` sends the first N updates to every open watch, as fast as it is read;
+//! - `POST /trickle?after=N&events=M&gap_us=G` sends the M updates behind the first N one at a time, so far apart, and
+//!   `GET /written` tells when each of them was written, in nanoseconds since 1970;
+//! - `POST /relist` ends every open watch with 410, so that its client lists anew. A client that has seen a storm is led
+//!   back to the first state by that;
+//! - `GET /watches` tells how many watches were opened so far and how many of them wait for something to happen.
+
+mod http;
+mod pieces;
+mod watch;
+pub(crate) mod wire;
+
+use std::io::{self, BufReader, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use self::http::Request;
+use self::pieces::Pieces;
+use self::watch::{Updates, Watch};
+use self::wire::{Wire, status};
+use crate::Failure;
+use crate::data::{Data, Kind, Objects};
+
+/// What the server is full of.
+#[derive(Debug, clap::Parser)]
+pub(crate) struct Options {
+    /// Which objects.
+    #[arg(long, value_enum, default_value_t = Data::Pods)]
+    data: Data,
+    /// How many.
+    #[arg(long, default_value_t = 50_000)]
+    objects: usize,
+    /// In which forms.
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "json,protobuf")]
+    wires: Vec<Wire>,
+}
+
+/// How many watches there are, as `GET /watches` tells.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
+pub(crate) struct Watches {
+    pub(crate) opened: usize,
+    pub(crate) waiting: usize,
+}
+
+/// Serves until the input ends. The first line of the output is the server's URL.
+pub(crate) fn serve(options: &Options) -> Result<(), Failure> {
+    let server = Arc::new(Server::new(options)?);
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    println!("http://{}", listener.local_addr()?);
+    std::io::stdout().flush()?;
+    std::thread::spawn(|| {
+        // Whoever started the server holds the other end; however that one ends, the server does not outlive it.
+        let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+        std::process::exit(0);
+    });
+    loop {
+        let (stream, _) = listener.accept()?;
+        let server = Arc::clone(&server);
+        // A client that goes away in the middle is none of the server's business.
+        std::thread::spawn(move || drop(server.attend(stream)));
+    }
+}
+
+/// What watches are told to do.
+#[derive(Clone)]
+enum Command {
+    Storm(Updates, usize),
+    Trickle(Updates, Range<usize>, Duration),
+    Relist,
+}
+
+/// Objects of a kind in one form.
+struct Form {
+    /// As lists have them.
+    items: Pieces,
+    /// What stands before each of them in the events that a streaming list begins with.
+    heads: Pieces,
+}
+
+/// Objects of a kind in all forms.
+struct Served {
+    kind: Kind,
+    objects: Box<dyn Objects>,
+    json: Option<Form>,
+    protobuf: Option<Form>,
+}
+
+impl Served {
+    fn new(kind: Kind, objects: Box<dyn Objects>, wires: &[Wire]) -> Result<Self, Failure> {
+        let form = |wire: Wire| {
+            let wanted = wires.contains(&wire) && (kind.has_protobuf || wire == Wire::Json);
+            wanted.then(|| Form::new(wire, &kind, objects.as_ref())).transpose()
+        };
+        let (json, protobuf) = (form(Wire::Json)?, form(Wire::Protobuf)?);
+        Ok(Served { kind, objects, json, protobuf })
+    }
+
+    fn form(&self, wire: Wire) -> io::Result<&Form> {
+        let form = match wire {
+            Wire::Json => self.json.as_ref(),
+            Wire::Protobuf => self.protobuf.as_ref(),
+        };
+        form.ok_or_else(|| io::Error::other("the server was not told to have this form"))
+    }
+
+    /// All objects, or a page of them. As with API servers, a list of any version is never cut into pages.
+    fn list(&self, stream: &mut TcpStream, wire: Wire, request: &Request) -> io::Result<()> {
+        let items = &self.form(wire)?.items;
+        let first = request.number("continue").unwrap_or(0).min(items.len());
+        let limit = request.number("limit").filter(|limit| *limit > 0 && request.get("resourceVersion") != Some("0"));
+        let end = limit.map_or(items.len(), |limit| items.len().min(first + limit));
+        let rest = (end < items.len()).then(|| (end, items.len() - end));
+        let mut slices: Vec<&[u8]> = items.slices(first..end).collect();
+        if let Some(last) = slices.last_mut() {
+            *last = &last[..last.len() - wire.surplus()];
+        }
+        let bytes = slices.iter().map(|slice| slice.len()).sum();
+        let head = wire.list_head(&self.kind, self.objects.list_version(), rest, bytes);
+        http::begin(stream, wire.content_type(false))?;
+        let parts = [head.as_slice()].into_iter().chain(slices).chain([wire.list_tail()]);
+        http::send_body(stream, parts)?;
+        http::end(stream)
+    }
+}
+
+impl Form {
+    fn new(wire: Wire, kind: &Kind, objects: &dyn Objects) -> Result<Self, Failure> {
+        let items = Pieces::new(objects.len(), |out, number| {
+            let mut members = String::with_capacity(8 << 10);
+            objects.write(&mut members, number);
+            wire.item(out, kind, &members)
+        })?;
+        let heads = Pieces::new(items.len(), |out, number| {
+            wire.event_head(out, "ADDED", kind, wire.of_item(items.get(number)).len());
+            Ok(())
+        })?;
+        Ok(Form { items, heads })
+    }
+}
+
+struct Server {
+    served: Vec<Served>,
+    updates: Mutex<Updates>,
+    watches: Mutex<Vec<Sender<Command>>>,
+    opened: AtomicUsize,
+    waiting: AtomicUsize,
+    written: Mutex<Vec<u64>>,
+}
+
+impl Server {
+    fn new(options: &Options) -> Result<Self, Failure> {
+        let kinds = options.data.kinds(options.objects).into_iter();
+        let served = kinds.map(|(kind, objects)| Served::new(kind, objects, &options.wires));
+        Ok(Server {
+            served: served.collect::<Result<_, _>>()?,
+            updates: Mutex::default(),
+            watches: Mutex::default(),
+            opened: AtomicUsize::new(0),
+            waiting: AtomicUsize::new(0),
+            written: Mutex::default(),
+        })
+    }
+
+    /// Serves a connection to its end.
+    fn attend(&self, mut stream: TcpStream) -> io::Result<()> {
+        stream.set_nodelay(true)?;
+        let mut requests = BufReader::new(stream.try_clone()?);
+        while let Some(request) = Request::read(&mut requests)? {
+            self.answer(&mut stream, &request)?;
+        }
+        Ok(())
+    }
+
+    fn answer(&self, stream: &mut TcpStream, request: &Request) -> io::Result<()> {
+        let served = self.served.iter().find(|served| served.kind.path == request.path);
+        match (request.method.as_str(), request.path.as_str(), served) {
+            ("GET", _, Some(served)) => {
+                let wire = Wire::accepted(&request.accept, &served.kind);
+                if !request.is("watch") {
+                    return served.list(stream, wire, request);
+                }
+                let (sender, commands) = channel();
+                self.lock_watches().push(sender);
+                self.opened.fetch_add(1, Ordering::AcqRel);
+                Watch::new(self, served, wire, request).serve(stream, &commands)
+            }
+            ("POST", "/prepare", _) => match self.prepare(request) {
+                Ok(()) => http::reply(stream, 200, "{}"),
+                Err(error) => http::reply(stream, 500, &status(&error.to_string(), "InternalError", 500).to_string()),
+            },
+            ("POST", "/storm", _) => {
+                self.command(stream, &Command::Storm(self.updates(), request.number("updates").unwrap_or(0)))
+            }
+            ("POST", "/trickle", _) => {
+                self.written.lock().unwrap_or_else(PoisonError::into_inner).clear();
+                let after = request.number("after").unwrap_or(0);
+                let events = after..after + request.number("events").unwrap_or(0);
+                let gap = Duration::from_micros(request.number("gap_us").unwrap_or(1_000) as u64);
+                self.command(stream, &Command::Trickle(self.updates(), events, gap))
+            }
+            ("GET", "/written", _) => {
+                let written = self.written.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                http::reply(stream, 200, &json!(written).to_string())
+            }
+            ("POST", "/relist", _) => self.command(stream, &Command::Relist),
+            ("GET", "/watches", _) => {
+                let (opened, waiting) = (self.opened.load(Ordering::Acquire), self.waiting.load(Ordering::Acquire));
+                http::reply(stream, 200, &json!(Watches { opened, waiting }).to_string())
+            }
+            (method, path, _) => {
+                let message = format!("the benchmark's server does not answer {method} {path}");
+                http::reply(stream, 404, &status(&message, "NotFound", 404).to_string())
+            }
+        }
+    }
+
+    /// Makes updates, if there are not enough of them already.
+    fn prepare(&self, request: &Request) -> Result<(), Failure> {
+        let count = request.number("updates").unwrap_or(0);
+        let wire = if request.get("wire") == Some("protobuf") { Wire::Protobuf } else { Wire::Json };
+        let mut updates = self.updates.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = updates.place(wire);
+        if place.as_ref().is_some_and(|pieces| pieces.len() >= count) {
+            return Ok(());
+        }
+        let served = self.served.first().ok_or("there are no objects")?;
+        let made = Pieces::new(count, |out, update| {
+            let mut members = String::with_capacity(8 << 10);
+            if !served.objects.write_update(&mut members, update) {
+                return Err("these objects do not change".into());
+            }
+            wire.event(out, "MODIFIED", &served.kind, &members)
+        })?;
+        *place = Some(Arc::new(made));
+        Ok(())
+    }
+
+    fn updates(&self) -> Updates {
+        self.updates.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn command(&self, stream: &mut TcpStream, command: &Command) -> io::Result<()> {
+        let mut watches = self.lock_watches();
+        // Of those that have ended nobody listens any more.
+        watches.retain(|watch| watch.send(command.clone()).is_ok());
+        let told = watches.len();
+        drop(watches);
+        http::reply(stream, 200, &json!({"watches": told}).to_string())
+    }
+
+    fn lock_watches(&self) -> std::sync::MutexGuard<'_, Vec<Sender<Command>>> {
+        self.watches.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+#[path = "server/tests.rs"]
+mod tests;

@@ -1,0 +1,210 @@
+//! As much of HTTP/1.1 as it takes to be read by informers: requests without bodies, answers in chunks.
+//!
+//! Nothing is copied on the way: what is sent is gathered from where it lies, many pieces in one call of the system.
+
+use std::io::{self, BufRead, IoSlice, Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use super::wire::{CHUNK_TAIL, chunk_head};
+
+/// How many pieces go into one call of the system; more than 1,024 it does not take.
+const GATHERED: usize = 960;
+/// Lists are cut into chunks of this size.
+const CHUNK: usize = 64 << 10;
+/// The longest head of a request.
+const LONGEST: usize = 64 << 10;
+
+/// What a client has asked.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Request {
+    pub(super) method: String,
+    pub(super) path: String,
+    query: Vec<(String, String)>,
+    pub(super) accept: String,
+}
+
+impl Request {
+    /// Reads the next one; none if the client has gone away.
+    pub(super) fn read(stream: &mut impl BufRead) -> io::Result<Option<Self>> {
+        let mut head = Vec::with_capacity(1_024);
+        while !head.ends_with(b"\r\n\r\n") {
+            if head.len() > LONGEST {
+                return Err(io::Error::other("a request that is too long"));
+            }
+            if stream.by_ref().take(LONGEST as u64).read_until(b'\n', &mut head)? == 0 {
+                return Ok(None);
+            }
+        }
+        Self::parse(&String::from_utf8_lossy(&head)).map(Some).ok_or_else(|| io::Error::other("not a request"))
+    }
+
+    fn parse(head: &str) -> Option<Self> {
+        let mut lines = head.split("\r\n");
+        let mut words = lines.next()?.split(' ');
+        let (method, target) = (words.next()?.to_owned(), words.next()?);
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        let headers = lines.filter_map(|line| line.split_once(':'));
+        let accept = headers.filter(|(name, _)| name.eq_ignore_ascii_case("accept")).map(|(_, value)| value.trim());
+        Some(Request {
+            method,
+            path: path.to_owned(),
+            query: form_urlencoded::parse(query.as_bytes()).into_owned().collect(),
+            accept: accept.last().unwrap_or_default().to_owned(),
+        })
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        self.query.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    pub(super) fn is(&self, name: &str) -> bool {
+        matches!(self.get(name), Some("true" | "1"))
+    }
+
+    pub(super) fn number(&self, name: &str) -> Option<usize> {
+        self.get(name)?.parse().ok()
+    }
+}
+
+/// Answers with a few bytes.
+pub(super) fn reply(stream: &mut impl Write, code: u16, body: &str) -> io::Result<()> {
+    let head = format!(
+        "HTTP/1.1 {code} {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        if code == 200 { "OK" } else { "Refused" },
+        body.len()
+    );
+    stream.write_all(&[head.as_bytes(), body.as_bytes()].concat())
+}
+
+/// Begins an answer whose body comes in chunks.
+pub(super) fn begin(stream: &mut impl Write, content_type: &str) -> io::Result<()> {
+    let head = format!("HTTP/1.1 200 OK\r\ncontent-type: {content_type}\r\ntransfer-encoding: chunked\r\n\r\n");
+    stream.write_all(head.as_bytes())
+}
+
+/// Ends it.
+pub(super) fn end(stream: &mut impl Write) -> io::Result<()> {
+    stream.write_all(b"0\r\n\r\n")
+}
+
+/// Sends these pieces as one body, cut into chunks wherever it is convenient.
+pub(super) fn send_body<'a>(stream: &mut impl Write, pieces: impl Iterator<Item = &'a [u8]>) -> io::Result<()> {
+    let chunks: Vec<&[u8]> = pieces.flat_map(|piece| piece.chunks(CHUNK)).collect();
+    for some in chunks.chunks(GATHERED / 3) {
+        let (mut heads, mut ends) = (Vec::new(), Vec::new());
+        for chunk in some {
+            chunk_head(&mut heads, chunk.len());
+            ends.push(heads.len());
+        }
+        let mut slices = Vec::with_capacity(GATHERED);
+        let mut begin = 0;
+        for (chunk, end) in some.iter().zip(ends) {
+            slices.extend([&heads[begin..end], chunk, CHUNK_TAIL].map(IoSlice::new));
+            begin = end;
+        }
+        send_all(stream, &mut slices)?;
+    }
+    Ok(())
+}
+
+/// Sends these pieces, which have their chunks already.
+pub(super) fn send_pieces<'a>(stream: &mut impl Write, mut pieces: impl Iterator<Item = &'a [u8]>) -> io::Result<()> {
+    let mut slices = Vec::with_capacity(GATHERED);
+    loop {
+        slices.clear();
+        slices.extend(pieces.by_ref().take(GATHERED).map(IoSlice::new));
+        if slices.is_empty() {
+            return Ok(());
+        }
+        send_all(stream, &mut slices)?;
+    }
+}
+
+fn send_all(stream: &mut impl Write, mut slices: &mut [IoSlice<'_>]) -> io::Result<()> {
+    IoSlice::advance_slices(&mut slices, 0);
+    while !slices.is_empty() {
+        match stream.write_vectored(slices) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(sent) => IoSlice::advance_slices(&mut slices, sent),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Whether the client has closed its side, or sent something it should not have.
+pub(super) fn is_gone(stream: &TcpStream) -> bool {
+    const MOMENT: Duration = Duration::from_millis(1);
+    let look = || -> io::Result<bool> {
+        stream.set_read_timeout(Some(MOMENT))?;
+        let gone = match stream.peek(&mut [0]) {
+            Ok(_) => true,
+            Err(error) => !matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut),
+        };
+        stream.set_read_timeout(None)?;
+        Ok(gone)
+    };
+    look().unwrap_or(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_read_one_after_the_other() {
+        let text = "GET /api/v1/pods?watch=1&limit=5&fieldSelector=a%3Db HTTP/1.1\r\nHost: x\r\n\
+            aCCept: application/vnd.kubernetes.protobuf,application/json\r\n\r\nPOST /storm HTTP/1.1\r\n\r\n";
+        let mut stream = text.as_bytes();
+        let first = Request::read(&mut stream).unwrap().unwrap();
+        assert_eq!((first.method.as_str(), first.path.as_str()), ("GET", "/api/v1/pods"));
+        assert!(first.is("watch") && !first.is("limit"));
+        assert_eq!((first.number("limit"), first.get("fieldSelector")), (Some(5), Some("a=b")));
+        assert_eq!(first.accept, "application/vnd.kubernetes.protobuf,application/json");
+        assert_eq!(Request::read(&mut stream).unwrap().unwrap().path, "/storm");
+        assert_eq!(Request::read(&mut stream).unwrap(), None);
+    }
+
+    /// Takes a few bytes at a time, as sockets do that are full.
+    struct Slow(Vec<u8>);
+
+    impl Write for Slow {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let some = &bytes[..bytes.len().min(7)];
+            self.0.extend_from_slice(some);
+            Ok(some.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// The body that these chunks make, without the last one.
+    fn body(mut chunks: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        while !chunks.is_empty() {
+            let end = chunks.windows(2).position(|bytes| bytes == b"\r\n").unwrap();
+            let length = usize::from_str_radix(std::str::from_utf8(&chunks[..end]).unwrap(), 16).unwrap();
+            assert!(length > 0, "this would be the last one");
+            out.extend_from_slice(&chunks[end + 2..end + 2 + length]);
+            assert_eq!(&chunks[end + 2 + length..end + 4 + length], b"\r\n");
+            chunks = &chunks[end + 4 + length..];
+        }
+        out
+    }
+
+    #[test]
+    fn bodies_arrive_whole_however_they_are_cut() {
+        let long = vec![b'x'; 3 * CHUNK + 17];
+        let pieces: Vec<&[u8]> = [&long[..], b"", b"end"].into_iter().chain(vec![&b"ab"[..]; 2_000]).collect();
+        let mut slow = Slow(Vec::new());
+        send_body(&mut slow, pieces.iter().copied()).unwrap();
+        assert_eq!(body(&slow.0), pieces.concat());
+        let mut slow = Slow(Vec::new());
+        send_pieces(&mut slow, pieces.iter().copied()).unwrap();
+        assert_eq!(slow.0, pieces.concat());
+    }
+}

@@ -1,0 +1,145 @@
+//! Of what there are informers.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use evenkeel_cache::reflector::Next;
+use evenkeel_cache::source::ApiSource;
+use evenkeel_cache::{Registration, SharedInformer, transform};
+use evenkeel_client::api::scope::Scope;
+use evenkeel_client::{Api, Client};
+use evenkeel_core::{Obj, ResourceInfo};
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::batch::v1::{CronJob, Job};
+use k8s_openapi::api::core::v1::{
+    ConfigMap, Namespace, Node, PersistentVolumeClaim, Pod, Secret, Service, ServiceAccount,
+};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::api::networking::v1::{Ingress, NetworkPolicy};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use tokio::sync::mpsc;
+
+use super::counter::{Counter, counter};
+use crate::Failure;
+
+/// A set of objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Data {
+    /// Pods
+    Pods,
+    /// Secrets
+    Secrets,
+    /// EndpointSlices
+    Endpointslices,
+    /// A custom resource, documents of bench.evenkeel.dev/v1
+    Documents,
+    /// Twenty built-in kinds, each with an informer of its own
+    Kinds,
+}
+
+/// What all informers are made with.
+pub(super) struct Setup {
+    pub(super) client: Client,
+    pub(super) failures: mpsc::Sender<String>,
+    pub(super) heard: Arc<AtomicU64>,
+    /// Whether objects are kept without their managedFields.
+    pub(super) light: bool,
+}
+
+/// An informer of some kind.
+pub(super) struct Informer {
+    pub(super) start: Box<dyn Fn()>,
+    pub(super) len: Box<dyn Fn() -> usize>,
+    pub(super) registration: Registration,
+    /// Itself, if it is one of pods.
+    pub(super) pods: Option<SharedInformer<Pod>>,
+}
+
+/// The informers of these data; the counter is the handler of the first.
+pub(super) fn informers(data: Data, setup: &Setup, counter: Counter) -> Result<Vec<Informer>, Failure> {
+    let client = &setup.client;
+    let one = match data {
+        Data::Pods => {
+            let pods = setup.build(client.api::<Pod>());
+            Informer { pods: Some(pods.clone()), ..Informer::new(pods, counter)? }
+        }
+        Data::Secrets => setup.informer(client.api::<Secret>(), counter)?,
+        Data::Endpointslices => setup.informer(client.api::<EndpointSlice>(), counter)?,
+        Data::Documents => {
+            let documents = Arc::new(ResourceInfo::new("bench.evenkeel.dev", "v1", "Document", "documents", true));
+            setup.informer(client.dynamic(&documents), counter)?
+        }
+        Data::Kinds => return setup.all(),
+    };
+    Ok(vec![one])
+}
+
+impl Setup {
+    fn all(&self) -> Result<Vec<Informer>, Failure> {
+        macro_rules! informers {
+            ($($kind:ty),*) => {
+                vec![$(self.informer(self.client.api::<$kind>(), counter(0, 0, &self.heard).0)?),*]
+            };
+        }
+        Ok(informers![
+            Pod,
+            Secret,
+            EndpointSlice,
+            ConfigMap,
+            Service,
+            ServiceAccount,
+            PersistentVolumeClaim,
+            Node,
+            Namespace,
+            Deployment,
+            ReplicaSet,
+            StatefulSet,
+            DaemonSet,
+            Job,
+            CronJob,
+            Ingress,
+            NetworkPolicy,
+            Role,
+            RoleBinding,
+            PodDisruptionBudget
+        ])
+    }
+
+    fn informer<K: 'static, S: Scope>(&self, api: Api<K, S>, counter: Counter) -> Result<Informer, Failure> {
+        Informer::new(self.build(api), counter)
+    }
+
+    fn build<K: 'static, S: Scope>(&self, api: Api<K, S>) -> SharedInformer<K> {
+        let source = ApiSource::new(api);
+        let info = Arc::clone(source.resource());
+        let failures = self.failures.clone();
+        let builder = SharedInformer::builder(source, &info)
+            // Before the storm a failure is the end of it, unless there is another way to get the same.
+            .on_error(move |trouble| {
+                if trouble.next != (Next::Relist { after: Duration::ZERO }) {
+                    drop(failures.try_send(trouble.to_string()));
+                }
+            });
+        let lighter = transform::drop_managed_fields();
+        match self.light {
+            true => builder.transform(move |object: Obj<K>| lighter(object.cast()).map(Obj::cast)).build(),
+            false => builder.build(),
+        }
+    }
+}
+
+impl Informer {
+    fn new<K: 'static>(informer: SharedInformer<K>, counter: Counter) -> Result<Self, Failure> {
+        let registration = informer.add_handler(counter)?;
+        let indexer = informer.indexer();
+        Ok(Informer {
+            start: Box::new(move || informer.start()),
+            len: Box::new(move || indexer.len()),
+            registration,
+            pods: None,
+        })
+    }
+}

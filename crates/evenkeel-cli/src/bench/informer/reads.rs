@@ -1,0 +1,89 @@
+//! Reads of what an informer holds.
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use evenkeel_cache::{Index, Indexer, SharedInformer};
+use k8s_openapi::api::core::v1::Pod;
+use serde::Serialize;
+use tokio::time::Instant;
+
+use crate::Failure;
+use crate::bench::process::{Moment, memory};
+
+/// How many objects are read over and over.
+const HOT: usize = 500;
+/// How long reads of one sort are made.
+const SPAN: Duration = Duration::from_secs(1);
+/// How many reads are made between two looks at the clock.
+const BATCH: usize = 1_000;
+const NODE: &str = "node";
+
+/// What reads took.
+#[derive(Debug, Serialize)]
+pub(super) struct Reads {
+    /// To decode every object once.
+    typed_wall_s: f64,
+    typed_cpu_s: f64,
+    /// What is resident then.
+    typed_rss_kb: u64,
+    hot_reads_per_s: f64,
+    /// To make the index by node over all that is there.
+    index_wall_s: f64,
+    index_reads_per_s: f64,
+    /// How many objects each of them finds.
+    index_found: f64,
+}
+
+/// Reads pods: all of them once, a few over and over, and those of one node after the other.
+pub(super) fn read(informer: &SharedInformer<Pod>) -> Result<Reads, Failure> {
+    let pods = informer.indexer();
+    let begin = Moment::now()?;
+    for pod in pods.list() {
+        black_box(node_name(pod.typed()?.as_ref()));
+    }
+    let (typed_wall_s, typed_cpu_s) = Moment::now()?.since(&begin);
+    let (_, typed_rss_kb) = memory()?;
+
+    let mut keys = pods.keys();
+    keys.sort_unstable_by(|a, b| a.as_str().cmp(b.as_str()));
+    let hot = HOT.min(keys.len());
+    let some: Vec<&str> = (0..hot).map(|number| keys[number * keys.len() / hot].as_str()).collect();
+    let hot_reads_per_s = per_second(&some, |key| {
+        let pod = pods.get(key).ok_or("a pod is gone")?;
+        Ok(node_name(pod.typed()?.as_ref()))
+    })?;
+
+    let begin = Moment::now()?;
+    informer.add_indexes([Index::by_path(NODE, "spec.nodeName")])?;
+    let (index_wall_s, _) = Moment::now()?.since(&begin);
+    let mut nodes = pods.index_values(NODE);
+    nodes.sort_unstable();
+    let index_reads_per_s = per_second(&nodes, |node| found(&pods, node))?;
+    let index_found = keys.len() as f64 / nodes.len().max(1) as f64;
+    Ok(Reads { typed_wall_s, typed_cpu_s, typed_rss_kb, hot_reads_per_s, index_wall_s, index_reads_per_s, index_found })
+}
+
+fn node_name(pod: &Pod) -> usize {
+    pod.spec.as_ref().and_then(|spec| spec.node_name.as_ref()).map_or(0, String::len)
+}
+
+fn found(pods: &Indexer<Pod>, node: &str) -> Result<usize, Failure> {
+    let found = pods.by_index(NODE, node)?;
+    Ok(found.first().map_or(0, |pod| pod.key().as_str().len()))
+}
+
+/// Does something to one after the other for a while, and tells how often in a second.
+fn per_second<T: AsRef<str>>(all: &[T], work: impl Fn(&str) -> Result<usize, Failure>) -> Result<f64, Failure> {
+    let (begin, mut done) = (Instant::now(), 0);
+    if all.is_empty() {
+        return Ok(0.0);
+    }
+    while begin.elapsed() < SPAN {
+        for _ in 0..BATCH {
+            black_box(work(all[done % all.len()].as_ref())?);
+            done += 1;
+        }
+    }
+    Ok(done as f64 / begin.elapsed().as_secs_f64())
+}
