@@ -1,8 +1,11 @@
+use evenkeel_core::protobuf::WireFault;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::registry::Registry;
+
+const PREFIX: &[u8] = b"k8s\0";
 
 /// A field on the wire whose value has a length.
 fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
@@ -29,7 +32,7 @@ fn bin_1_a_body_is_read_into_the_json_form() {
     let raw = [field(1, &metadata), field(2, &pair), field(3, &bytes), varint(4, 0)].concat();
     let object = decode(&body("v1", "ConfigMap", &raw)).unwrap();
     let expected = json!({
-        "kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "a", "creationTimestamp": null},
+        "kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "a"},
         "data": {"key": "value"}, "binaryData": {"raw": "AP8="}, "immutable": false,
     });
     assert_eq!(object, expected, "an optional false is kept, plain zero values are not");
@@ -52,9 +55,10 @@ fn bin_1_what_is_no_message_is_refused() {
     assert_eq!(decode(b"{}"), Err(ProtobufFault::NoPrefix));
     let unknown = ProtobufFault::UnknownKind { api_version: "example.com/v1".into(), kind: "Foo".into() };
     assert_eq!(decode(&body("example.com/v1", "Foo", b"")), Err(unknown));
-    assert_eq!(decode(&body("v1", "ConfigMap", &[0x0a, 0x7f])), Err(ProtobufFault::Cut));
-    assert_eq!(decode(&body("v1", "ConfigMap", &varint(1, 1))), Err(ProtobufFault::Wire { number: 1, wire: 0 }));
-    assert_eq!(decode(&body("v1", "ConfigMap", &field(1, &field(1, b"\xff")))), Err(ProtobufFault::Text(1)));
+    let malformed =
+        |path: &str, source| Err(ProtobufFault::Unreadable(ProtobufError::Malformed { path: path.into(), source }));
+    assert_eq!(decode(&body("v1", "ConfigMap", &[0x0a, 0x7f])), malformed("", WireFault::Truncated));
+    assert_eq!(decode(&body("v1", "ConfigMap", &varint(1, 1))), malformed("metadata", WireFault::WireType(0)));
 }
 
 #[test]
@@ -63,25 +67,6 @@ fn bin_1_every_built_in_kind_can_be_sent() {
         let api_version = resource.api_version();
         assert!(Message::of_kind(&api_version, &resource.kind).is_some(), "{api_version} {}", resource.kind);
     }
-}
-
-#[test]
-fn bin_1_every_type_of_the_table_is_in_the_table() {
-    let mut seen = std::collections::BTreeSet::new();
-    let mut todo: Vec<&str> = vec!["api.core.v1.Pod", "api.apps.v1.Deployment"];
-    todo.push("apiextensions_apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition");
-    while let Some(name) = todo.pop() {
-        if !seen.insert(name) {
-            continue;
-        }
-        let message = Message::named(name).unwrap_or_else(|| panic!("{name} is missing"));
-        for field in (0..200).filter_map(|number| message.field(number)) {
-            if let Kind::Message(name) = field.kind {
-                todo.push(name);
-            }
-        }
-    }
-    assert!(seen.len() > 100, "{}", seen.len());
 }
 
 /// Both forms of one object of every kind, where `EVENKEEL_FIXTURES` names a folder that has them.

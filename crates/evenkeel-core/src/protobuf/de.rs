@@ -9,8 +9,9 @@ use std::io::Cursor;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::de::value::BorrowedStrDeserializer;
-use serde::de::{DeserializeSeed, Deserializer, Error, IntoDeserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, IntoDeserializer, MapAccess, SeqAccess, Visitor};
 use serde::forward_to_deserialize_any;
+use serde_json::de::IoRead;
 
 use super::error::{Failure, ProtobufError};
 use super::leaf::{self, IntOrText, Json, Number, Schema};
@@ -74,12 +75,34 @@ impl<'de> Value<'de> {
         })
     }
 
+    #[inline]
+    fn items(self, run: Run<'de>) -> List<'de> {
+        List { items: run.items(self.of), of: self.of, depth: self.depth, index: 0 }
+    }
+
+    #[inline]
+    fn pairs(self, run: Run<'de>) -> Pairs<'de> {
+        Pairs { items: run.items(self.of), of: self.of, depth: self.depth, value: None }
+    }
+
+    /// The value as JSON has it.
+    #[cold]
+    fn tree(self) -> Result<serde_json::Value, Failure> {
+        serde_json::Value::deserialize(self)
+    }
+
+    /// Shows a value of which JSON has another form than was asked for, or that holds JSON.
+    #[cold]
+    fn visit_tree<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+        self.tree()?.deserialize_any(visitor).map_err(misfit)
+    }
+
     /// Shows a single value to a visitor.
     #[inline]
     fn visit_one<V: Visitor<'de>>(self, wire: Wire<'de>, visitor: V) -> Result<V::Value, Failure> {
         match self.of.kind {
             Kind::Text => visit_text(wire.bytes()?, visitor),
-            Kind::Message => visitor.visit_map(Fields::new(self.of.message(), wire.bytes()?, self.depth)?),
+            Kind::Message => visitor.visit_map(&mut Fields::new(self.of.message(), wire.bytes()?, self.depth)?),
             Kind::Bool => visitor.visit_bool(wire.varint()? != 0),
             Kind::Int32 => visit_int(i64::from(wire.varint()? as i32), visitor),
             Kind::Int64 => visit_int(wire.varint()? as i64, visitor),
@@ -121,7 +144,11 @@ impl<'de> Value<'de> {
             }
             Kind::Json => match leaf::json(wire.bytes()?)? {
                 Json::Null => visitor.visit_unit(),
-                Json::Text(text) => through_json(text, |json| json.deserialize_any(visitor)),
+                Json::Text(text) => {
+                    let mut json = serde_json::Deserializer::from_slice(text);
+                    let value = json.deserialize_any(visitor).map_err(misfit)?;
+                    json.end().map(|()| value).map_err(misfit)
+                }
                 Json::Object { .. } => through_json_of(self, |json| json.deserialize_any(visitor)),
             },
             // The kinds of `visit_one`.
@@ -130,6 +157,9 @@ impl<'de> Value<'de> {
     }
 }
 
+/// The ways in which types ask for something that messages have: they get it at once. Whatever else is there is shown to
+/// them as a tree, so that what they say about it is what they would say about JSON. The way by the tree is the same for all,
+/// as code is made for every type and every way.
 impl<'de> Deserializer<'de> for Value<'de> {
     type Error = Failure;
 
@@ -137,12 +167,8 @@ impl<'de> Deserializer<'de> for Value<'de> {
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
         match self.content {
             Content::One(wire) => self.visit_one(wire, visitor),
-            Content::List(run) => {
-                visitor.visit_seq(List { items: run.items(self.of), of: self.of, depth: self.depth, index: 0 })
-            }
-            Content::Map(run) => {
-                visitor.visit_map(Pairs { items: run.items(self.of), of: self.of, depth: self.depth, value: None })
-            }
+            Content::List(run) => visitor.visit_seq(self.items(run)),
+            Content::Map(run) => visitor.visit_map(self.pairs(run)),
         }
     }
 
@@ -151,15 +177,54 @@ impl<'de> Deserializer<'de> for Value<'de> {
         if self.is_null()? { visitor.visit_none() } else { visitor.visit_some(self) }
     }
 
+    #[inline]
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Failure> {
+        match self.single(Kind::Message) {
+            Some(bytes) => visitor.visit_map(&mut Fields::new(self.of.message(), bytes, self.depth)?),
+            None => self.visit_tree(visitor),
+        }
+    }
+
+    #[inline]
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+        match self.content {
+            Content::Map(run) => visitor.visit_map(self.pairs(run)),
+            Content::One(Wire::Bytes(bytes)) if self.of.kind == Kind::Message => {
+                visitor.visit_map(&mut Fields::new(self.of.message(), bytes, self.depth)?)
+            }
+            _ => self.visit_tree(visitor),
+        }
+    }
+
+    #[inline]
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+        match self.content {
+            Content::List(run) => visitor.visit_seq(self.items(run)),
+            _ => self.visit_tree(visitor),
+        }
+    }
+
     /// A time that is not set is null, which text cannot be: who insists gets the time that Go means by it (PB-061).
     #[inline]
     fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
-        if let Some(message) = self.single(Kind::Time).or_else(|| self.single(Kind::MicroTime))
-            && time::read(message)?.is_none()
-        {
-            return visitor.visit_borrowed_str(time::ZERO_TEXT);
+        let Content::One(Wire::Bytes(bytes)) = self.content else { return self.visit_tree(visitor) };
+        match self.of.kind {
+            Kind::Text => visit_text(bytes, visitor),
+            Kind::Bytes => visitor.visit_string(STANDARD.encode(bytes)),
+            Kind::Time | Kind::MicroTime => match time::read(bytes)? {
+                Some((seconds, nanos)) => {
+                    let micro = self.of.kind == Kind::MicroTime;
+                    visitor.visit_str(time::text(seconds, nanos, micro, &mut [0; 27])?)
+                }
+                None => visitor.visit_borrowed_str(time::ZERO_TEXT),
+            },
+            _ => self.visit_tree(visitor),
         }
-        self.deserialize_any(visitor)
     }
 
     #[inline]
@@ -168,13 +233,31 @@ impl<'de> Deserializer<'de> for Value<'de> {
     }
 
     #[inline]
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+        match self.content {
+            Content::One(Wire::Varint(value)) if self.of.kind == Kind::Bool => visitor.visit_bool(value != 0),
+            _ => self.visit_tree(visitor),
+        }
+    }
+
+    #[inline]
+    fn deserialize_i64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+        match self.content {
+            Content::One(Wire::Varint(value)) if self.of.kind == Kind::Int32 => {
+                visit_int(i64::from(value as i32), visitor)
+            }
+            Content::One(Wire::Varint(value)) if self.of.kind == Kind::Int64 => visit_int(value as i64, visitor),
+            _ => self.visit_tree(visitor),
+        }
+    }
+
+    #[inline]
+    fn deserialize_i32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+        self.deserialize_i64(visitor)
+    }
+
     fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value, Failure> {
         if name == RAW_VALUE {
-            if let Some(message) = self.single(Kind::Json)
-                && let Json::Text(text) = leaf::json(message)?
-            {
-                return through_json(text, |json| json.deserialize_newtype_struct(name, visitor));
-            }
             return through_json_of(self, |json| json.deserialize_newtype_struct(name, visitor));
         }
         visitor.visit_newtype_struct(self)
@@ -186,11 +269,11 @@ impl<'de> Deserializer<'de> for Value<'de> {
         variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Failure> {
-        if let Some(bytes) = self.single(Kind::Text) {
-            return visitor.visit_enum(leaf::text(bytes).into_deserializer());
+        match self.single(Kind::Text) {
+            Some(bytes) => visitor.visit_enum(leaf::text(bytes).into_deserializer()),
+            // Enums with contents are rare and have many forms: JSON knows them.
+            None => self.tree()?.deserialize_enum(name, variants, visitor).map_err(misfit),
         }
-        // Enums with contents are rare and have many forms: JSON knows them.
-        through_json_of(self, |json| json.deserialize_enum(name, variants, visitor))
     }
 
     /// Nobody wants to know: nothing is read.
@@ -204,8 +287,7 @@ impl<'de> Deserializer<'de> for Value<'de> {
     }
 
     forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char bytes byte_buf unit unit_struct seq tuple tuple_struct map
-        struct identifier
+        i8 i16 i128 u8 u16 u32 u64 u128 f32 f64 char bytes byte_buf unit unit_struct tuple tuple_struct identifier
     }
 }
 
@@ -226,21 +308,10 @@ fn visit_int<'de, V: Visitor<'de>>(value: i64, visitor: V) -> Result<V::Value, F
     }
 }
 
-type JsonReader<'a, R> = &'a mut serde_json::Deserializer<R>;
-
-/// Reads JSON that stands in a message.
-fn through_json<'de, T>(
-    text: &'de [u8],
-    read: impl FnOnce(JsonReader<'_, serde_json::de::SliceRead<'de>>) -> serde_json::Result<T>,
-) -> Result<T, Failure> {
-    let mut json = serde_json::Deserializer::from_slice(text);
-    read(&mut json).and_then(|value| json.end().map(|()| value)).map_err(misfit)
-}
-
 /// Reads the JSON of a value, for the few who ask for what only JSON can give.
 fn through_json_of<T>(
     value: Value<'_>,
-    read: impl FnOnce(JsonReader<'_, serde_json::de::IoRead<Cursor<Vec<u8>>>>) -> serde_json::Result<T>,
+    read: impl FnOnce(&mut serde_json::Deserializer<IoRead<Cursor<Vec<u8>>>>) -> serde_json::Result<T>,
 ) -> Result<T, Failure> {
     let mut text = Vec::new();
     json::put(value.of, value.content, value.depth, &mut text)?;

@@ -583,7 +583,7 @@ struct Fields<'a> {
     first: usize,
     /// Where the contents start of what is to be closed after the message, from the outside; zero for nothing.
     close: [usize; 2],
-    /// The place of the name that is likely to come next: types go by the alphabet.
+    /// The first place where the next name may be: types go by the alphabet.
     next: usize,
     pending: Option<&'static Named>,
 }
@@ -592,8 +592,8 @@ impl Fields<'_> {
     /// Finds a field. There is none for `apiVersion` and `kind`, which the envelope has (PB-081); every other name that is
     /// not in the message is an error, as the value would be lost.
     fn find(&mut self, name: &str) -> Result<Option<&'static Named>, Failure> {
-        let likely = self.message.names().get(self.next).filter(|named| named.name == name);
-        match likely.or_else(|| self.message.named(name)) {
+        let ahead = self.message.names().get(self.next..).unwrap_or_default();
+        match ahead.iter().find(|named| named.name == name).or_else(|| self.message.named(name)) {
             Some(named) => {
                 self.next = named.place + 1;
                 Ok(Some(named))
