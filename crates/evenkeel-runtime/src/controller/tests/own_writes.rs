@@ -228,7 +228,7 @@ async fn ask_1_an_object_whose_last_finalizer_was_removed_is_not_seen_again() {
                 }
                 let patch = evenkeel_client::Patch::merge(&json!({"metadata": {"finalizers": null}}));
                 let configs = ctx.client().untracked().api::<ConfigMap>().namespace("default");
-                let mut answer: Value = serde_json::from_slice(&configs.patch("a", &patch).await?.json())?;
+                let mut answer: Value = serde_json::from_slice(&configs.patch("a", &patch).await?.json()?)?;
                 answer["metadata"]["resourceVersion"] = object.resource_version().into();
                 ctx.wrote(&Obj::<ConfigMap>::from_json(object.resource(), answer.to_string())?);
                 Ok(Next::after(ms(100)))
