@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep};
 
 use super::process::{Moment, memory};
-use crate::connect::{Connection, Wire};
+use crate::connect::Connection;
 use crate::{Failure, Outcome};
 
 /// How long nothing must have been heard before memory counts as steady.
@@ -32,9 +32,6 @@ pub(crate) struct Arguments {
     /// How many updates to wait for
     #[arg(long, value_name = "N", default_value_t = 0)]
     updates: u64,
-    /// In which form objects are sent
-    #[arg(long, value_enum, default_value_t = Wire::Json)]
-    wire: Wire,
     #[command(flatten)]
     connection: Connection,
 }
@@ -85,7 +82,7 @@ impl Handler<Pod> for Counter {
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Outcome {
-    let client = arguments.connection.client(None, arguments.wire)?;
+    let client = arguments.connection.client(None)?;
     let (failures, mut troubles) = mpsc::channel(1);
     let source = ApiSource::new(client.api::<Pod>());
     let info = Arc::clone(source.resource());
