@@ -192,7 +192,7 @@ fn guess(case: &Case, program: &str, wire: Wire) -> Duration {
     };
     let quiet = Duration::from_millis(if case.updates > 0 { 10_500 } else { 2_500 });
     let syncs = if case.updates > 0 { 2 } else { 1 };
-    let reads = Duration::from_secs(if case.reads { 3 } else { 0 });
+    let reads = Duration::from_secs(if case.reads { 5 } else { 0 });
     let work =
         Duration::from_micros((sync * syncs * case.objects + update * case.updates + 3_200 * case.latency) as u64);
     quiet + reads + work

@@ -16,6 +16,9 @@ struct Step {
     took: Option<Duration>,
 }
 
+/// How much the guesses are trusted at first.
+const TRUST: Duration = Duration::from_secs(30);
+
 impl Plan {
     /// Adds a step that does what this key names, and the time it takes if nothing better is known.
     pub(crate) fn add(&mut self, key: impl Into<String>, guess: Duration) {
@@ -40,7 +43,8 @@ impl Plan {
         let (taken, guessed) = done().fold((Duration::ZERO, Duration::ZERO), |(taken, guessed), (step, took)| {
             (taken + took, guessed + step.guess)
         });
-        let scale = if guessed.is_zero() { 1.0 } else { taken.as_secs_f64() / guessed.as_secs_f64() };
+        // A little that was guessed right to begin with, so that the first short steps do not decide.
+        let scale = (taken + TRUST).as_secs_f64() / (guessed + TRUST).as_secs_f64();
         let expected = |step: &Step| match done().filter(|(known, _)| known.key == step.key).next_back() {
             Some((_, took)) => took,
             None => step.guess.mul_f64(scale),
@@ -155,11 +159,11 @@ mod tests {
             plan.add(key, seconds(10));
         }
         assert_eq!((plan.len(), plan.left()), (4, seconds(40)));
-        plan.done(seconds(30));
-        // Three times what was guessed: b is likely to take that too.
-        assert_eq!(plan.left(), seconds(30) + seconds(30) + seconds(30));
+        plan.done(seconds(50));
+        // That was five times what was guessed: guesses are taken twice as long.
+        assert_eq!(plan.left(), seconds(20) + seconds(50) + seconds(20));
         plan.done(seconds(5));
-        assert_eq!(plan.left(), seconds(30) + seconds(5));
+        assert_eq!(plan.left(), seconds(50) + seconds(5));
         plan.done(seconds(40));
         plan.done(seconds(5));
         assert_eq!(plan.left(), Duration::ZERO);

@@ -72,6 +72,7 @@ pub(crate) fn show(value: f64) -> String {
         size if size >= 100.0 => format!("{value:.0}"),
         size if size >= 10.0 => format!("{value:.1}"),
         size if size >= 0.1 || size == 0.0 => format!("{value:.2}"),
+        size if size >= 0.01 => format!("{value:.3}"),
         _ => format!("{value:.4}"),
     }
 }
@@ -190,6 +191,6 @@ mod tests {
     #[test]
     fn numbers_have_the_digits_they_are_good_for() {
         let shown = [0.0, 0.01234, 0.5, 12.34, 123.4, 1_234.0, 43_900.4, 1_250_000.0, 98_700_000.0].map(show);
-        assert_eq!(shown, ["0.00", "0.0123", "0.50", "12.3", "123", "1234", "43,900", "1.2M", "99M"]);
+        assert_eq!(shown, ["0.00", "0.012", "0.50", "12.3", "123", "1234", "43,900", "1.2M", "99M"]);
     }
 }
