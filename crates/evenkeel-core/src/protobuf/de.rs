@@ -15,7 +15,7 @@ use serde_json::de::IoRead;
 
 use super::error::{Failure, ProtobufError};
 use super::leaf::{self, IntOrText, Json, Number, Schema};
-use super::table::{Kind, Message, Type};
+use super::table::{Field, Kind, Message, Type};
 use super::walk::{Content, Items, Run, Walk};
 use super::wire::Wire;
 use super::{DEPTH_LIMIT, json, time};
@@ -326,8 +326,8 @@ fn misfit(error: serde_json::Error) -> Failure {
 /// The fields of a message.
 struct Fields<'de> {
     walk: Walk<'de>,
-    value: Option<Value<'de>>,
-    name: &'static str,
+    /// The one whose name has been given and whose value has not.
+    field: Option<&'static Field>,
     depth: usize,
 }
 
@@ -337,7 +337,7 @@ impl<'de> Fields<'de> {
         if depth >= DEPTH_LIMIT {
             return Err(Failure::new(ProtobufError::TooDeep { path: "".into(), limit: DEPTH_LIMIT }));
         }
-        Ok(Fields { walk: Walk::new(message, bytes)?, value: None, name: "", depth: depth + 1 })
+        Ok(Fields { walk: Walk::new(message, bytes)?, field: None, depth: depth + 1 })
     }
 }
 
@@ -346,18 +346,20 @@ impl<'de> MapAccess<'de> for Fields<'de> {
 
     #[inline]
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Failure> {
-        let Some((field, content)) = self.walk.next()? else { return Ok(None) };
-        self.value = Some(Value { of: field.of, content, depth: self.depth });
-        self.name = field.name;
-        seed.deserialize(BorrowedStrDeserializer::new(field.name)).map(Some)
+        self.field = self.walk.next()?;
+        match self.field {
+            Some(field) => seed.deserialize(BorrowedStrDeserializer::new(field.name)).map(Some),
+            None => Ok(None),
+        }
     }
 
     #[inline]
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Failure> {
-        match self.value.take() {
-            Some(value) => seed.deserialize(value).map_err(|failure| failure.in_field(self.name)),
-            None => Err(Failure::custom("a value was asked for before its name")),
-        }
+        let Some(field) = self.field.take() else {
+            return Err(Failure::custom("a value was asked for before its name"));
+        };
+        let value = Value { of: field.of, content: self.walk.content(), depth: self.depth };
+        seed.deserialize(value).map_err(|failure| failure.in_field(field.name))
     }
 }
 

@@ -38,9 +38,9 @@ pub(super) fn put_message(
         name("apiVersion", out);
         put_text(api_version, out)?;
     }
-    while let Some((field, content)) = walk.next()? {
+    while let Some(field) = walk.next()? {
         name(field.name, out);
-        put(field.of, content, depth + 1, out).map_err(|failure| failure.in_field(field.name))?;
+        put(field.of, walk.content(), depth + 1, out).map_err(|failure| failure.in_field(field.name))?;
     }
     if first {
         out.push(b'{');

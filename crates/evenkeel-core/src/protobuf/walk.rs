@@ -12,6 +12,8 @@ use super::wire::{Reader, Wire, WireFault};
 /// The fields of a message and of the inline messages in it.
 pub(crate) struct Walk<'de> {
     frame: Frame<'de>,
+    /// What the field holds that came last.
+    content: Content<'de>,
     outer: [Option<Frame<'de>>; INLINE_LEVELS],
 }
 
@@ -34,12 +36,18 @@ pub(crate) enum Content<'de> {
 
 impl<'de> Walk<'de> {
     pub(crate) fn new(message: &'static Message, bytes: &'de [u8]) -> Result<Walk<'de>, WireFault> {
-        Ok(Walk { frame: Frame::new(message, bytes)?, outer: [None; INLINE_LEVELS] })
+        let content = Content::One(Wire::Varint(0));
+        Ok(Walk { frame: Frame::new(message, bytes)?, content, outer: [None; INLINE_LEVELS] })
     }
 
-    /// The next field that JSON would show.
+    /// What the field holds that came last.
     #[inline]
-    pub(crate) fn next(&mut self) -> Result<Option<(&'static Field, Content<'de>)>, WireFault> {
+    pub(crate) fn content(&self) -> Content<'de> {
+        self.content
+    }
+
+    /// The next field that JSON would show. What it holds stays here until it is asked for, as moving it is what costs most.
+    pub(crate) fn next(&mut self) -> Result<Option<&'static Field>, WireFault> {
         loop {
             if self.frame.reader.is_empty() {
                 match self.leave() {
@@ -53,35 +61,26 @@ impl<'de> Walk<'de> {
                 self.frame.reader.skip(number, wire_type)?;
                 continue;
             };
-            let content = if !self.frame.ordered {
+            if !self.frame.ordered {
                 match self.frame.gather(field, start)? {
-                    Some(content) => content,
+                    Some(content) => self.content = content,
                     None => continue,
                 }
             } else if field.cardinality == Cardinality::One {
-                Content::One(self.frame.last(start, number, wire_type)?)
+                self.content = Content::One(self.frame.last(start, number, wire_type)?);
             } else {
-                self.frame.run(field, start, number, wire_type)?
-            };
-            if let Content::One(value) = content {
+                self.content = self.frame.run(field, start, number, wire_type)?;
+            }
+            if let Content::One(value) = self.content {
                 if field.is_inline() {
                     self.enter(field, value)?;
                     continue;
                 }
-                if field.elide {
-                    // Go writes many of these, so the two most common are told at a glance.
-                    let integer = matches!(field.of.kind, Kind::Bool | Kind::Int32 | Kind::Int64);
-                    let zero = match value {
-                        Wire::Varint(0) => integer,
-                        Wire::Bytes([]) => !integer && field.of.kind != Kind::Double,
-                        value => is_zero(field.of.kind, value)?,
-                    };
-                    if zero {
-                        continue;
-                    }
+                if field.elide && is_left_out(field.of.kind, value)? {
+                    continue;
                 }
             }
-            return Ok(Some((field, content)));
+            return Ok(Some(field));
         }
     }
 
@@ -202,6 +201,17 @@ fn is_ordered(mut reader: Reader<'_>) -> Result<bool, WireFault> {
         reader.skip(number, wire_type)?;
     }
     Ok(true)
+}
+
+/// Whether JSON leaves a value out. Go writes many of these, so the two most common are told at a glance.
+#[inline]
+fn is_left_out(kind: Kind, value: Wire<'_>) -> Result<bool, WireFault> {
+    let integer = matches!(kind, Kind::Bool | Kind::Int32 | Kind::Int64);
+    match value {
+        Wire::Varint(0) => Ok(integer),
+        Wire::Bytes([]) => Ok(!integer && kind != Kind::Double),
+        value => is_zero(kind, value),
+    }
 }
 
 /// Whether a value that is written out is the one that Go leaves out of JSON.
