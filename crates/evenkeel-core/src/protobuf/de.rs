@@ -15,7 +15,7 @@ use serde_json::de::IoRead;
 
 use super::error::{Failure, ProtobufError};
 use super::leaf::{self, IntOrText, Json, Number, Schema};
-use super::table::{Kind, Message, Type};
+use super::table::{Field, Kind, Message, Type};
 use super::walk::{Content, Items, Run, Walk};
 use super::wire::Wire;
 use super::{DEPTH_LIMIT, json, time};
@@ -23,28 +23,23 @@ use super::{DEPTH_LIMIT, json, time};
 /// The name under which serde_json asks for JSON as it is.
 const RAW_VALUE: &str = "$serde_json::private::RawValue";
 
-/// Something in a message, or a whole one.
+/// Something in a message, or a whole one. It is passed on a lot and therefore small: what it holds stays where it is.
 #[derive(Clone, Copy)]
-pub(super) struct Value<'de> {
+pub(super) struct Value<'a, 'de> {
     of: Type,
-    content: Content<'de>,
+    content: &'a Content<'de>,
     depth: usize,
 }
 
-impl<'de> Value<'de> {
-    pub(super) fn whole(message: &'static Message, bytes: &'de [u8]) -> Value<'de> {
-        Value { of: message.as_type(), content: Content::One(Wire::Bytes(bytes)), depth: 0 }
-    }
-
-    #[inline]
-    fn text(bytes: &'de [u8]) -> Value<'de> {
-        Value { of: Type::TEXT, content: Content::One(Wire::Bytes(bytes)), depth: 0 }
+impl<'a, 'de> Value<'a, 'de> {
+    pub(super) fn whole(message: &'static Message, content: &'a Content<'de>) -> Value<'a, 'de> {
+        Value { of: message.as_type(), content, depth: 0 }
     }
 
     /// The bytes, of a single value of this kind.
     #[inline]
     fn single(&self, kind: Kind) -> Option<&'de [u8]> {
-        match self.content {
+        match *self.content {
             Content::One(Wire::Bytes(bytes)) if self.of.kind == kind => Some(bytes),
             _ => None,
         }
@@ -62,7 +57,7 @@ impl<'de> Value<'de> {
     }
 
     fn is_null_where_it_can_be(&self) -> Result<bool, Failure> {
-        let Content::One(Wire::Bytes(bytes)) = self.content else { return Ok(false) };
+        let Content::One(Wire::Bytes(bytes)) = *self.content else { return Ok(false) };
         Ok(match self.of.kind {
             Kind::Time | Kind::MicroTime => time::read(bytes)?.is_none(),
             Kind::Json => match leaf::json(bytes)? {
@@ -139,7 +134,7 @@ impl<'de> Value<'de> {
                 match leaf::schema(self.of, wire.bytes()?)? {
                     Schema::Null => visitor.visit_unit(),
                     Schema::Bool(value) => visitor.visit_bool(value),
-                    Schema::Other(of, content) => Value { of, content, ..self }.deserialize_any(visitor),
+                    Schema::Other(of, content) => Value { of, content: &content, ..self }.deserialize_any(visitor),
                 }
             }
             Kind::Json => match leaf::json(wire.bytes()?)? {
@@ -160,12 +155,12 @@ impl<'de> Value<'de> {
 /// The ways in which types ask for something that messages have: they get it at once. Whatever else is there is shown to
 /// them as a tree, so that what they say about it is what they would say about JSON. The way by the tree is the same for all,
 /// as code is made for every type and every way.
-impl<'de> Deserializer<'de> for Value<'de> {
+impl<'de> Deserializer<'de> for Value<'_, 'de> {
     type Error = Failure;
 
     #[inline]
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
-        match self.content {
+        match *self.content {
             Content::One(wire) => self.visit_one(wire, visitor),
             Content::List(run) => visitor.visit_seq(self.items(run)),
             Content::Map(run) => visitor.visit_map(self.pairs(run)),
@@ -192,7 +187,7 @@ impl<'de> Deserializer<'de> for Value<'de> {
 
     #[inline]
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
-        match self.content {
+        match *self.content {
             Content::Map(run) => visitor.visit_map(self.pairs(run)),
             Content::One(Wire::Bytes(bytes)) if self.of.kind == Kind::Message => {
                 visitor.visit_map(&mut Fields::new(self.of.message(), bytes, self.depth)?)
@@ -203,7 +198,7 @@ impl<'de> Deserializer<'de> for Value<'de> {
 
     #[inline]
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
-        match self.content {
+        match *self.content {
             Content::List(run) => visitor.visit_seq(self.items(run)),
             _ => self.visit_tree(visitor),
         }
@@ -212,7 +207,7 @@ impl<'de> Deserializer<'de> for Value<'de> {
     /// A time that is not set is null, which text cannot be: who insists gets the time that Go means by it (PB-061).
     #[inline]
     fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
-        let Content::One(Wire::Bytes(bytes)) = self.content else { return self.visit_tree(visitor) };
+        let Content::One(Wire::Bytes(bytes)) = *self.content else { return self.visit_tree(visitor) };
         match self.of.kind {
             Kind::Text => visit_text(bytes, visitor),
             Kind::Bytes => visitor.visit_string(STANDARD.encode(bytes)),
@@ -234,7 +229,7 @@ impl<'de> Deserializer<'de> for Value<'de> {
 
     #[inline]
     fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
-        match self.content {
+        match *self.content {
             Content::One(Wire::Varint(value)) if self.of.kind == Kind::Bool => visitor.visit_bool(value != 0),
             _ => self.visit_tree(visitor),
         }
@@ -242,7 +237,7 @@ impl<'de> Deserializer<'de> for Value<'de> {
 
     #[inline]
     fn deserialize_i64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
-        match self.content {
+        match *self.content {
             Content::One(Wire::Varint(value)) if self.of.kind == Kind::Int32 => {
                 visit_int(i64::from(value as i32), visitor)
             }
@@ -310,11 +305,11 @@ fn visit_int<'de, V: Visitor<'de>>(value: i64, visitor: V) -> Result<V::Value, F
 
 /// Reads the JSON of a value, for the few who ask for what only JSON can give.
 fn through_json_of<T>(
-    value: Value<'_>,
+    value: Value<'_, '_>,
     read: impl FnOnce(&mut serde_json::Deserializer<IoRead<Cursor<Vec<u8>>>>) -> serde_json::Result<T>,
 ) -> Result<T, Failure> {
     let mut text = Vec::new();
-    json::put(value.of, value.content, value.depth, &mut text)?;
+    json::put(value.of, *value.content, value.depth, &mut text)?;
     let mut json = serde_json::Deserializer::from_reader(Cursor::new(text));
     read(&mut json).map_err(misfit)
 }
@@ -326,8 +321,8 @@ fn misfit(error: serde_json::Error) -> Failure {
 /// The fields of a message.
 struct Fields<'de> {
     walk: Walk<'de>,
-    value: Option<Value<'de>>,
-    name: &'static str,
+    /// The one whose name has been given and whose value has not.
+    field: Option<&'static Field>,
     depth: usize,
 }
 
@@ -337,7 +332,7 @@ impl<'de> Fields<'de> {
         if depth >= DEPTH_LIMIT {
             return Err(Failure::new(ProtobufError::TooDeep { path: "".into(), limit: DEPTH_LIMIT }));
         }
-        Ok(Fields { walk: Walk::new(message, bytes)?, value: None, name: "", depth: depth + 1 })
+        Ok(Fields { walk: Walk::new(message, bytes)?, field: None, depth: depth + 1 })
     }
 }
 
@@ -346,18 +341,20 @@ impl<'de> MapAccess<'de> for Fields<'de> {
 
     #[inline]
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Failure> {
-        let Some((field, content)) = self.walk.next()? else { return Ok(None) };
-        self.value = Some(Value { of: field.of, content, depth: self.depth });
-        self.name = field.name;
-        seed.deserialize(BorrowedStrDeserializer::new(field.name)).map(Some)
+        self.field = self.walk.next()?;
+        match self.field {
+            Some(field) => seed.deserialize(BorrowedStrDeserializer::new(field.name)).map(Some),
+            None => Ok(None),
+        }
     }
 
     #[inline]
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Failure> {
-        match self.value.take() {
-            Some(value) => seed.deserialize(value).map_err(|failure| failure.in_field(self.name)),
-            None => Err(Failure::custom("a value was asked for before its name")),
-        }
+        let Some(field) = self.field.take() else {
+            return Err(Failure::custom("a value was asked for before its name"));
+        };
+        let value = Value { of: field.of, content: self.walk.content(), depth: self.depth };
+        seed.deserialize(value).map_err(|failure| failure.in_field(field.name))
     }
 }
 
@@ -375,11 +372,11 @@ impl<'de> SeqAccess<'de> for List<'de> {
     #[inline]
     fn next_element_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, Failure> {
         let index = self.index;
-        let Some(wire) = self.items.next().map_err(|fault| Failure::from(fault).in_item(index))? else {
+        let Some(wire) = self.items.next().map_err(|failure| failure.in_item(index))? else {
             return Ok(None);
         };
         self.index += 1;
-        let value = Value { of: self.of, content: Content::One(wire), depth: self.depth };
+        let value = Value { of: self.of, content: &Content::One(wire), depth: self.depth };
         seed.deserialize(value).map(Some).map_err(|failure| failure.in_item(index))
     }
 
@@ -403,13 +400,13 @@ impl<'de> MapAccess<'de> for Pairs<'de> {
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Failure> {
         let Some((key, value)) = self.items.next_pair()? else { return Ok(None) };
         self.value = Some(value);
-        seed.deserialize(Value::text(key)).map(Some)
+        seed.deserialize(Value { of: Type::TEXT, content: &Content::One(Wire::Bytes(key)), depth: 0 }).map(Some)
     }
 
     #[inline]
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Failure> {
         let wire = self.value.take().ok_or_else(|| Failure::custom("a value was asked for before its key"))?;
-        seed.deserialize(Value { of: self.of, content: Content::One(wire), depth: self.depth })
+        seed.deserialize(Value { of: self.of, content: &Content::One(wire), depth: self.depth })
     }
 
     fn size_hint(&self) -> Option<usize> {

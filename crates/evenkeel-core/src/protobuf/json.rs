@@ -38,9 +38,9 @@ pub(super) fn put_message(
         name("apiVersion", out);
         put_text(api_version, out)?;
     }
-    while let Some((field, content)) = walk.next()? {
+    while let Some(field) = walk.next()? {
         name(field.name, out);
-        put(field.of, content, depth + 1, out).map_err(|failure| failure.in_field(field.name))?;
+        put(field.of, *walk.content(), depth + 1, out).map_err(|failure| failure.in_field(field.name))?;
     }
     if first {
         out.push(b'{');
@@ -73,7 +73,7 @@ pub(super) fn put(of: Type, content: Content<'_>, depth: usize, out: &mut Vec<u8
 fn put_list(of: Type, mut items: Items<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), Failure> {
     out.push(b'[');
     let mut index = 0;
-    while let Some(wire) = items.next().map_err(|fault| Failure::from(fault).in_item(index))? {
+    while let Some(wire) = items.next().map_err(|failure| failure.in_item(index))? {
         if index > 0 {
             out.push(b',');
         }

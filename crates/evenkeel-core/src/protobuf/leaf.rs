@@ -6,7 +6,7 @@ use super::envelope::{self, PREFIX};
 use super::error::{Failure, ProtobufError};
 use super::table::{Kind, Message, Type};
 use super::walk::{Content, Run, bytes_of};
-use super::wire::{Reader, Wire, WireFault};
+use super::wire::{Reader, Wire};
 
 /// What CBOR begins with in Kubernetes.
 const CBOR: &[u8] = b"\xd9\xd9\xf7";
@@ -14,11 +14,12 @@ const CBOR: &[u8] = b"\xd9\xd9\xf7";
 /// A text, as it is if it is UTF-8 and with marks where it is not, as Go's JSON has it (PB-037).
 #[inline]
 pub(super) fn text(bytes: &[u8]) -> Cow<'_, str> {
-    String::from_utf8_lossy(bytes)
+    // Lossy conversion looks at the same bytes in a slower way.
+    std::str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
 }
 
 /// A quantity is a text; none is zero (PB-022).
-pub(super) fn quantity(message: &[u8]) -> Result<&[u8], WireFault> {
+pub(super) fn quantity(message: &[u8]) -> Result<&[u8], Failure> {
     let text = bytes_of(message, 1)?;
     Ok(if text.is_empty() { b"0" } else { text })
 }
@@ -29,7 +30,7 @@ pub(super) enum IntOrText<'de> {
 }
 
 /// What is no text is a number (PB-023).
-pub(super) fn int_or_text(message: &[u8]) -> Result<IntOrText<'_>, WireFault> {
+pub(super) fn int_or_text(message: &[u8]) -> Result<IntOrText<'_>, Failure> {
     let (mut is_text, mut int, mut text) = (false, 0, &[][..]);
     let mut reader = Reader::new(message);
     while let Some((number, value)) = reader.next()? {
@@ -44,7 +45,7 @@ pub(super) fn int_or_text(message: &[u8]) -> Result<IntOrText<'_>, WireFault> {
 }
 
 /// A duration as Go prints it (PB-026).
-pub(super) fn duration(message: &[u8]) -> Result<String, WireFault> {
+pub(super) fn duration(message: &[u8]) -> Result<String, Failure> {
     let mut nanos = 0;
     let mut reader = Reader::new(message);
     while let Some((number, value)) = reader.next()? {
@@ -92,7 +93,7 @@ pub(super) enum Schema<'de> {
     Other(Type, Content<'de>),
 }
 
-pub(super) fn schema(of: Type, message: &[u8]) -> Result<Schema<'_>, WireFault> {
+pub(super) fn schema(of: Type, message: &[u8]) -> Result<Schema<'_>, Failure> {
     let (mut first, mut second) = (None, None);
     let mut reader = Reader::new(message);
     while let Some((number, value)) = reader.next()? {

@@ -68,7 +68,8 @@ pub const DEPTH_LIMIT: usize = 128;
 
 /// Reads an object from its message, which is what an envelope holds.
 pub fn from_slice<T: DeserializeOwned>(message: &'static Message, bytes: &[u8]) -> Result<T, ProtobufError> {
-    T::deserialize(de::Value::whole(message, bytes)).map_err(ProtobufError::from)
+    let whole = walk::Content::One(wire::Wire::Bytes(bytes));
+    T::deserialize(de::Value::whole(message, &whole)).map_err(ProtobufError::from)
 }
 
 /// A deserializer over a message, for those who have more to say of the object than the message does.

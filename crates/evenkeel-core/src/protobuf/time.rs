@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::error::{Failure, ProtobufError};
-use super::wire::{Reader, WireFault, put_int};
+use super::wire::{Reader, put_int};
 
 /// Go's zero time, the start of the year 1, which stands for no time at all.
 const ZERO: i64 = -62_135_596_800;
@@ -16,7 +16,7 @@ pub(super) const ZERO_TEXT: &str = "0001-01-01T00:00:00Z";
 
 /// Seconds and nanoseconds since 1970, or nothing if no time is set. The start of 1970 is a time like any other (PB-024).
 #[inline]
-pub(super) fn read(message: &[u8]) -> Result<Option<(i64, i32)>, WireFault> {
+pub(super) fn read(message: &[u8]) -> Result<Option<(i64, i32)>, Failure> {
     if message.is_empty() {
         return Ok(None);
     }

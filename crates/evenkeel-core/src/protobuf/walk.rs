@@ -5,13 +5,16 @@
 //! before it is read. If it is in order, as it always is, it is read straight through; otherwise every field is gathered from
 //! the whole message when it is first seen, and passed over afterwards.
 
+use super::error::Failure;
 use super::table::{Cardinality, Field, INLINE_LEVELS, Kind, Message, Type};
 use super::time;
-use super::wire::{Reader, Wire, WireFault};
+use super::wire::{Reader, Wire};
 
 /// The fields of a message and of the inline messages in it.
 pub(crate) struct Walk<'de> {
     frame: Frame<'de>,
+    /// What the field holds that came last.
+    content: Content<'de>,
     outer: [Option<Frame<'de>>; INLINE_LEVELS],
 }
 
@@ -33,13 +36,19 @@ pub(crate) enum Content<'de> {
 }
 
 impl<'de> Walk<'de> {
-    pub(crate) fn new(message: &'static Message, bytes: &'de [u8]) -> Result<Walk<'de>, WireFault> {
-        Ok(Walk { frame: Frame::new(message, bytes)?, outer: [None; INLINE_LEVELS] })
+    pub(crate) fn new(message: &'static Message, bytes: &'de [u8]) -> Result<Walk<'de>, Failure> {
+        let content = Content::One(Wire::Varint(0));
+        Ok(Walk { frame: Frame::new(message, bytes)?, content, outer: [None; INLINE_LEVELS] })
     }
 
-    /// The next field that JSON would show.
+    /// What the field holds that came last.
     #[inline]
-    pub(crate) fn next(&mut self) -> Result<Option<(&'static Field, Content<'de>)>, WireFault> {
+    pub(crate) fn content(&self) -> &Content<'de> {
+        &self.content
+    }
+
+    /// The next field that JSON would show. What it holds stays here until it is asked for, as moving it is what costs most.
+    pub(crate) fn next(&mut self) -> Result<Option<&'static Field>, Failure> {
         loop {
             if self.frame.reader.is_empty() {
                 match self.leave() {
@@ -53,40 +62,31 @@ impl<'de> Walk<'de> {
                 self.frame.reader.skip(number, wire_type)?;
                 continue;
             };
-            let content = if !self.frame.ordered {
+            if !self.frame.ordered {
                 match self.frame.gather(field, start)? {
-                    Some(content) => content,
+                    Some(content) => self.content = content,
                     None => continue,
                 }
             } else if field.cardinality == Cardinality::One {
-                Content::One(self.frame.last(start, number, wire_type)?)
+                self.content = Content::One(self.frame.last(start, number, wire_type)?);
             } else {
-                self.frame.run(field, start, number, wire_type)?
-            };
-            if let Content::One(value) = content {
+                self.content = self.frame.run(field, start, number, wire_type)?;
+            }
+            if let Content::One(value) = self.content {
                 if field.is_inline() {
                     self.enter(field, value)?;
                     continue;
                 }
-                if field.elide {
-                    // Go writes many of these, so the two most common are told at a glance.
-                    let integer = matches!(field.of.kind, Kind::Bool | Kind::Int32 | Kind::Int64);
-                    let zero = match value {
-                        Wire::Varint(0) => integer,
-                        Wire::Bytes([]) => !integer && field.of.kind != Kind::Double,
-                        value => is_zero(field.of.kind, value)?,
-                    };
-                    if zero {
-                        continue;
-                    }
+                if field.elide && is_left_out(field.of.kind, value)? {
+                    continue;
                 }
             }
-            return Ok(Some((field, content)));
+            return Ok(Some(field));
         }
     }
 
     /// Goes on with the fields of an inline message.
-    fn enter(&mut self, field: &'static Field, value: Wire<'de>) -> Result<(), WireFault> {
+    fn enter(&mut self, field: &'static Field, value: Wire<'de>) -> Result<(), Failure> {
         let inner = Frame::new(field.of.message(), value.bytes()?)?;
         // The table has no deeper levels; if it had, the innermost fields would be left out.
         if let Some(slot) = self.outer.iter_mut().find(|slot| slot.is_none()) {
@@ -109,18 +109,18 @@ impl<'de> Walk<'de> {
 
 impl<'de> Frame<'de> {
     #[inline]
-    fn new(message: &'static Message, bytes: &'de [u8]) -> Result<Frame<'de>, WireFault> {
+    fn new(message: &'static Message, bytes: &'de [u8]) -> Result<Frame<'de>, Failure> {
         let reader = Reader::new(bytes);
         Ok(Frame { reader, message, ordered: is_ordered(reader)?, seen: 0 })
     }
 
     /// A single value: the last one if the field is there several times.
     #[inline]
-    fn last(&mut self, start: Reader<'de>, number: u32, wire_type: u8) -> Result<Wire<'de>, WireFault> {
-        let mut value = self.reader.value(number, wire_type)?.ok_or(WireFault::WireType(wire_type))?;
+    fn last(&mut self, start: Reader<'de>, number: u32, wire_type: u8) -> Result<Wire<'de>, Failure> {
+        let mut value = self.reader.value(wire_type)?;
         while self.is_next(start, number)? {
-            let (number, wire_type) = self.reader.tag()?;
-            value = self.reader.value(number, wire_type)?.ok_or(WireFault::WireType(wire_type))?;
+            let (_, wire_type) = self.reader.tag()?;
+            value = self.reader.value(wire_type)?;
         }
         Ok(value)
     }
@@ -133,7 +133,7 @@ impl<'de> Frame<'de> {
         start: Reader<'de>,
         number: u32,
         wire_type: u8,
-    ) -> Result<Content<'de>, WireFault> {
+    ) -> Result<Content<'de>, Failure> {
         self.reader.skip(number, wire_type)?;
         let mut count = 1;
         while self.is_next(start, number)? {
@@ -143,12 +143,12 @@ impl<'de> Frame<'de> {
         }
         let run = start.rest();
         let run = run.get(..run.len() - self.reader.rest().len()).unwrap_or(run);
-        Ok(Run { bytes: run, number: field.number, count }.of(field))
+        Ok(Run { bytes: run, number, count }.of(field))
     }
 
     /// Whether the field that starts there comes again. Most often a glance at the tag tells that it does not.
     #[inline]
-    fn is_next(&self, start: Reader<'de>, number: u32) -> Result<bool, WireFault> {
+    fn is_next(&self, start: Reader<'de>, number: u32) -> Result<bool, Failure> {
         /// The bits of a tag's first byte that are neither the wire type nor say whether there is a second one.
         const NUMBER: u8 = 0b0111_1000;
         match (self.reader.rest(), start.rest()) {
@@ -162,7 +162,7 @@ impl<'de> Frame<'de> {
 
     /// Takes a field from wherever it stands in the rest of the message.
     #[cold]
-    fn gather(&mut self, field: &'static Field, start: Reader<'de>) -> Result<Option<Content<'de>>, WireFault> {
+    fn gather(&mut self, field: &'static Field, start: Reader<'de>) -> Result<Option<Content<'de>>, Failure> {
         let mut rest = start;
         self.reader = start;
         let (number, wire_type) = self.reader.tag()?;
@@ -176,7 +176,7 @@ impl<'de> Frame<'de> {
         while !rest.is_empty() {
             let (found, wire_type) = rest.tag()?;
             if found == number && field.cardinality == Cardinality::One {
-                value = Some(rest.value(found, wire_type)?.ok_or(WireFault::WireType(wire_type))?);
+                value = Some(rest.value(wire_type)?);
             } else {
                 rest.skip(found, wire_type)?;
                 count += u32::from(found == number);
@@ -184,14 +184,14 @@ impl<'de> Frame<'de> {
         }
         Ok(Some(match value {
             Some(value) => Content::One(value),
-            None => Run { bytes: start.rest(), number: field.number, count }.of(field),
+            None => Run { bytes: start.rest(), number, count }.of(field),
         }))
     }
 }
 
 /// Whether the numbers of the fields never go down.
 #[inline]
-fn is_ordered(mut reader: Reader<'_>) -> Result<bool, WireFault> {
+fn is_ordered(mut reader: Reader<'_>) -> Result<bool, Failure> {
     let mut last = 0;
     while !reader.is_empty() {
         let (number, wire_type) = reader.tag()?;
@@ -204,8 +204,19 @@ fn is_ordered(mut reader: Reader<'_>) -> Result<bool, WireFault> {
     Ok(true)
 }
 
+/// Whether JSON leaves a value out. Go writes many of these, so the two most common are told at a glance.
+#[inline]
+fn is_left_out(kind: Kind, value: Wire<'_>) -> Result<bool, Failure> {
+    let integer = matches!(kind, Kind::Bool | Kind::Int32 | Kind::Int64);
+    match value {
+        Wire::Varint(0) => Ok(integer),
+        Wire::Bytes([]) => Ok(!integer && kind != Kind::Double),
+        value => is_zero(kind, value),
+    }
+}
+
 /// Whether a value that is written out is the one that Go leaves out of JSON.
-fn is_zero(kind: Kind, value: Wire<'_>) -> Result<bool, WireFault> {
+fn is_zero(kind: Kind, value: Wire<'_>) -> Result<bool, Failure> {
     Ok(match (kind, value) {
         (Kind::Int32, Wire::Varint(value)) => value as u32 == 0,
         (Kind::Double, Wire::Fixed64(bits)) => f64::from_bits(bits) == 0.0,
@@ -219,13 +230,13 @@ fn is_zero(kind: Kind, value: Wire<'_>) -> Result<bool, WireFault> {
 #[derive(Clone, Copy)]
 pub(crate) struct Run<'de> {
     bytes: &'de [u8],
-    number: u8,
+    number: u32,
     count: u32,
 }
 
 impl<'de> Run<'de> {
     /// The repeated field with this number in a message that is known to have nothing else of interest.
-    pub(crate) fn new(bytes: &'de [u8], number: u8) -> Run<'de> {
+    pub(crate) fn new(bytes: &'de [u8], number: u32) -> Run<'de> {
         Run { bytes, number, count: 0 }
     }
 
@@ -235,13 +246,7 @@ impl<'de> Run<'de> {
 
     pub(crate) fn items(self, of: Type) -> Items<'de> {
         let packed = Reader::new(&[]);
-        Items {
-            reader: Reader::new(self.bytes),
-            packed,
-            number: u32::from(self.number),
-            kind: of.kind,
-            left: self.count,
-        }
+        Items { reader: Reader::new(self.bytes), packed, number: self.number, kind: of.kind, left: self.count }
     }
 }
 
@@ -262,7 +267,7 @@ impl<'de> Items<'de> {
     }
 
     #[inline]
-    pub(crate) fn next(&mut self) -> Result<Option<Wire<'de>>, WireFault> {
+    pub(crate) fn next(&mut self) -> Result<Option<Wire<'de>>, Failure> {
         loop {
             if !self.packed.is_empty() {
                 return self.unpack();
@@ -276,7 +281,7 @@ impl<'de> Items<'de> {
                 continue;
             }
             self.left = self.left.saturating_sub(1);
-            match self.reader.value(number, wire_type)?.ok_or(WireFault::WireType(wire_type))? {
+            match self.reader.value(wire_type)? {
                 Wire::Bytes(bytes) if matches!(self.kind, Kind::Bool | Kind::Int32 | Kind::Int64 | Kind::Double) => {
                     self.packed = Reader::new(bytes);
                 }
@@ -286,14 +291,14 @@ impl<'de> Items<'de> {
     }
 
     #[cold]
-    fn unpack(&mut self) -> Result<Option<Wire<'de>>, WireFault> {
+    fn unpack(&mut self) -> Result<Option<Wire<'de>>, Failure> {
         let wire_type = if self.kind == Kind::Double { super::wire::FIXED64 } else { super::wire::VARINT };
-        self.packed.value(self.number, wire_type)
+        self.packed.value(wire_type).map(Some)
     }
 
     /// The next pair of a map. What a pair lacks is zero; what it has twice counts the last time (PB-030).
     #[inline]
-    pub(crate) fn next_pair(&mut self) -> Result<Option<(&'de [u8], Wire<'de>)>, WireFault> {
+    pub(crate) fn next_pair(&mut self) -> Result<Option<(&'de [u8], Wire<'de>)>, Failure> {
         // Pairs are messages whatever their values are, and never packed.
         let kind = std::mem::replace(&mut self.kind, Kind::Message);
         let pair = self.next();
@@ -322,7 +327,7 @@ fn zero(kind: Kind) -> Wire<'static> {
 
 /// The bytes in a field of a small message that the table does not describe; none if it lacks the field.
 #[inline]
-pub(crate) fn bytes_of(message: &[u8], number: u32) -> Result<&[u8], WireFault> {
+pub(crate) fn bytes_of(message: &[u8], number: u32) -> Result<&[u8], Failure> {
     let mut result = &[][..];
     let mut reader = Reader::new(message);
     while let Some((found, value)) = reader.next()? {

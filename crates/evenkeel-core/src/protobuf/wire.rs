@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::error::Failure;
+
 /// The largest number that a field can have.
 const LAST_NUMBER: u64 = (1 << 29) - 1;
 
@@ -43,6 +45,13 @@ const GROUP: u8 = 3;
 const END_GROUP: u8 = 4;
 const FIXED32: u8 = 5;
 
+/// Errors are boxed at once: a result that is as wide as a word or two stays in registers, and this is where all the time of
+/// reading goes.
+#[cold]
+fn fail<T>(fault: WireFault) -> Result<T, Failure> {
+    Err(fault.into())
+}
+
 /// The value of a field.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Wire<'de> {
@@ -54,30 +63,30 @@ pub(crate) enum Wire<'de> {
 impl<'de> Wire<'de> {
     /// The bytes of a string, of bytes or of a message.
     #[inline]
-    pub(crate) fn bytes(self) -> Result<&'de [u8], WireFault> {
+    pub(crate) fn bytes(self) -> Result<&'de [u8], Failure> {
         match self {
             Wire::Bytes(bytes) => Ok(bytes),
-            Wire::Varint(_) => Err(WireFault::WireType(VARINT)),
-            Wire::Fixed64(_) => Err(WireFault::WireType(FIXED64)),
+            Wire::Varint(_) => fail(WireFault::WireType(VARINT)),
+            Wire::Fixed64(_) => fail(WireFault::WireType(FIXED64)),
         }
     }
 
     /// An integer or a bool.
     #[inline]
-    pub(crate) fn varint(self) -> Result<u64, WireFault> {
+    pub(crate) fn varint(self) -> Result<u64, Failure> {
         match self {
             Wire::Varint(value) => Ok(value),
-            Wire::Fixed64(_) => Err(WireFault::WireType(FIXED64)),
-            Wire::Bytes(_) => Err(WireFault::WireType(BYTES)),
+            Wire::Fixed64(_) => fail(WireFault::WireType(FIXED64)),
+            Wire::Bytes(_) => fail(WireFault::WireType(BYTES)),
         }
     }
 
     /// The bits of a double.
-    pub(crate) fn fixed64(self) -> Result<u64, WireFault> {
+    pub(crate) fn fixed64(self) -> Result<u64, Failure> {
         match self {
             Wire::Fixed64(value) => Ok(value),
-            Wire::Varint(_) => Err(WireFault::WireType(VARINT)),
-            Wire::Bytes(_) => Err(WireFault::WireType(BYTES)),
+            Wire::Varint(_) => fail(WireFault::WireType(VARINT)),
+            Wire::Bytes(_) => fail(WireFault::WireType(BYTES)),
         }
     }
 }
@@ -108,41 +117,42 @@ impl<'de> Reader<'de> {
     /// The next field and its value, or nothing at the end of the message. Fields in forms that Kubernetes does not use
     /// (groups, 32 bits) are passed over.
     #[inline]
-    pub(crate) fn next(&mut self) -> Result<Option<(u32, Wire<'de>)>, WireFault> {
+    pub(crate) fn next(&mut self) -> Result<Option<(u32, Wire<'de>)>, Failure> {
         while !self.rest.is_empty() {
             let (number, wire_type) = self.tag()?;
-            if let Some(value) = self.value(number, wire_type)? {
-                return Ok(Some((number, value)));
+            if matches!(wire_type, VARINT | FIXED64 | BYTES) {
+                return self.value(wire_type).map(|value| Some((number, value)));
             }
+            self.skip(number, wire_type)?;
         }
         Ok(None)
     }
 
     /// The number and wire type of the next field.
     #[inline]
-    pub(crate) fn tag(&mut self) -> Result<(u32, u8), WireFault> {
+    pub(crate) fn tag(&mut self) -> Result<(u32, u8), Failure> {
         let tag = self.varint()?;
         let number = tag >> 3;
         if number == 0 || number > LAST_NUMBER {
-            return Err(WireFault::BadTag);
+            return fail(WireFault::BadTag);
         }
         Ok((number as u32, (tag & 7) as u8))
     }
 
-    /// The value after a tag, or nothing if it is one that Kubernetes has no use for.
+    /// The value after a tag. Kubernetes has no use for other wire types than these.
     #[inline]
-    pub(crate) fn value(&mut self, number: u32, wire_type: u8) -> Result<Option<Wire<'de>>, WireFault> {
+    pub(crate) fn value(&mut self, wire_type: u8) -> Result<Wire<'de>, Failure> {
         match wire_type {
-            VARINT => self.varint().map(|value| Some(Wire::Varint(value))),
-            BYTES => self.bytes().map(|bytes| Some(Wire::Bytes(bytes))),
-            FIXED64 => self.fixed().map(|bytes| Some(Wire::Fixed64(u64::from_le_bytes(bytes)))),
-            other => self.skip(number, other).map(|()| None),
+            VARINT => self.varint().map(Wire::Varint),
+            BYTES => self.bytes().map(Wire::Bytes),
+            FIXED64 => self.fixed().map(|bytes| Wire::Fixed64(u64::from_le_bytes(bytes))),
+            other => fail(WireFault::WireType(other)),
         }
     }
 
     /// Passes over the value after a tag.
     #[inline]
-    pub(crate) fn skip(&mut self, number: u32, wire_type: u8) -> Result<(), WireFault> {
+    pub(crate) fn skip(&mut self, number: u32, wire_type: u8) -> Result<(), Failure> {
         match wire_type {
             VARINT => self.varint().map(|_| ()),
             BYTES => self.bytes().map(|_| ()),
@@ -153,7 +163,7 @@ impl<'de> Reader<'de> {
 
     /// Passes over groups, which may nest, without nesting itself.
     #[cold]
-    fn skip_rare(&mut self, number: u32, wire_type: u8) -> Result<(), WireFault> {
+    fn skip_rare(&mut self, number: u32, wire_type: u8) -> Result<(), Failure> {
         match wire_type {
             FIXED32 => self.fixed::<4>().map(|_| ()),
             GROUP => {
@@ -164,20 +174,20 @@ impl<'de> Reader<'de> {
                         (number, END_GROUP) if number == innermost => {
                             open.pop();
                         }
-                        (_, END_GROUP) => return Err(WireFault::EndOfGroup),
+                        (_, END_GROUP) => return fail(WireFault::EndOfGroup),
                         (_, FIXED32) => self.fixed::<4>().map(|_| ())?,
                         (number, other) => self.skip(number, other)?,
                     }
                 }
                 Ok(())
             }
-            END_GROUP => Err(WireFault::EndOfGroup),
-            other => Err(WireFault::WireType(other)),
+            END_GROUP => fail(WireFault::EndOfGroup),
+            other => fail(WireFault::WireType(other)),
         }
     }
 
     #[inline]
-    pub(crate) fn varint(&mut self) -> Result<u64, WireFault> {
+    pub(crate) fn varint(&mut self) -> Result<u64, Failure> {
         match self.rest {
             [byte, rest @ ..] if *byte < 0x80 => {
                 self.rest = rest;
@@ -191,7 +201,7 @@ impl<'de> Reader<'de> {
         }
     }
 
-    fn long_varint(&mut self) -> Result<u64, WireFault> {
+    fn long_varint(&mut self) -> Result<u64, Failure> {
         let mut value = 0;
         for (at, byte) in self.rest.iter().enumerate().take(10) {
             value |= u64::from(byte & 0x7f) << (7 * at);
@@ -200,20 +210,20 @@ impl<'de> Reader<'de> {
                 return Ok(value);
             }
         }
-        Err(if self.rest.len() < 10 { WireFault::Truncated } else { WireFault::LongNumber })
+        fail(if self.rest.len() < 10 { WireFault::Truncated } else { WireFault::LongNumber })
     }
 
     #[inline]
-    fn bytes(&mut self) -> Result<&'de [u8], WireFault> {
+    fn bytes(&mut self) -> Result<&'de [u8], Failure> {
         let length = self.varint()?;
-        let length = usize::try_from(length).map_err(|_| WireFault::Truncated)?;
-        let (bytes, rest) = self.rest.split_at_checked(length).ok_or(WireFault::Truncated)?;
+        let length = usize::try_from(length).map_err(|_| Failure::from(WireFault::Truncated))?;
+        let (bytes, rest) = self.rest.split_at_checked(length).ok_or_else(|| Failure::from(WireFault::Truncated))?;
         self.rest = rest;
         Ok(bytes)
     }
 
-    fn fixed<const N: usize>(&mut self) -> Result<[u8; N], WireFault> {
-        let (bytes, rest) = self.rest.split_first_chunk().ok_or(WireFault::Truncated)?;
+    fn fixed<const N: usize>(&mut self) -> Result<[u8; N], Failure> {
+        let (bytes, rest) = self.rest.split_first_chunk().ok_or_else(|| Failure::from(WireFault::Truncated))?;
         self.rest = rest;
         Ok(*bytes)
     }

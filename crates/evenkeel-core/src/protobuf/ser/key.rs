@@ -1,0 +1,85 @@
+//! Keys of maps and names of fields, where types do not say them as text themselves.
+
+use serde::ser::{Impossible, Serialize, Serializer};
+
+use super::super::error::Failure;
+use super::parts::Object;
+
+/// Takes the key of a pair, which is text or can be.
+pub(super) struct Key<'a, 'b>(pub(super) &'a mut Object<'b>);
+
+macro_rules! plain_keys {
+    ($($method:ident: $type:ty,)*) => {
+        $(fn $method(self, value: $type) -> Result<(), Failure> {
+            self.0.begin(&value.to_string())
+        })*
+    };
+}
+
+macro_rules! no_keys {
+    ($($method:ident($($type:ty),*) -> $ok:ty;)*) => {
+        $(fn $method(self, $(_: $type),*) -> Result<$ok, Failure> {
+            Err(Failure::unexpected("a string for a name"))
+        })*
+    };
+}
+
+impl Serializer for Key<'_, '_> {
+    type Ok = ();
+    type Error = Failure;
+    type SerializeSeq = Impossible<(), Failure>;
+    type SerializeTuple = Impossible<(), Failure>;
+    type SerializeTupleStruct = Impossible<(), Failure>;
+    type SerializeTupleVariant = Impossible<(), Failure>;
+    type SerializeMap = Impossible<(), Failure>;
+    type SerializeStruct = Impossible<(), Failure>;
+    type SerializeStructVariant = Impossible<(), Failure>;
+
+    fn serialize_str(self, key: &str) -> Result<(), Failure> {
+        self.0.begin(key)
+    }
+
+    fn serialize_unit_variant(self, _: &'static str, _: u32, variant: &'static str) -> Result<(), Failure> {
+        self.0.begin(variant)
+    }
+
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(self, _: &'static str, value: &T) -> Result<(), Failure> {
+        value.serialize(self)
+    }
+
+    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<(), Failure> {
+        value.serialize(self)
+    }
+
+    fn serialize_newtype_variant<T: Serialize + ?Sized>(
+        self,
+        _: &'static str,
+        _: u32,
+        _: &'static str,
+        _: &T,
+    ) -> Result<(), Failure> {
+        Err(Failure::unexpected("a string for a name"))
+    }
+
+    plain_keys! {
+        serialize_bool: bool, serialize_char: char,
+        serialize_i8: i8, serialize_i16: i16, serialize_i32: i32, serialize_i64: i64,
+        serialize_u8: u8, serialize_u16: u16, serialize_u32: u32, serialize_u64: u64,
+    }
+
+    no_keys! {
+        serialize_f32(f32) -> ();
+        serialize_f64(f64) -> ();
+        serialize_bytes(&[u8]) -> ();
+        serialize_none() -> ();
+        serialize_unit() -> ();
+        serialize_unit_struct(&'static str) -> ();
+        serialize_seq(Option<usize>) -> Self::SerializeSeq;
+        serialize_tuple(usize) -> Self::SerializeTuple;
+        serialize_tuple_struct(&'static str, usize) -> Self::SerializeTupleStruct;
+        serialize_tuple_variant(&'static str, u32, &'static str, usize) -> Self::SerializeTupleVariant;
+        serialize_map(Option<usize>) -> Self::SerializeMap;
+        serialize_struct(&'static str, usize) -> Self::SerializeStruct;
+        serialize_struct_variant(&'static str, u32, &'static str, usize) -> Self::SerializeStructVariant;
+    }
+}

@@ -1,0 +1,209 @@
+//! Lists, messages and maps that are being written.
+
+use serde::ser::{Serialize, SerializeMap, SerializeSeq, SerializeStruct, SerializeTuple, SerializeTupleStruct};
+
+use super::super::error::{Failure, ProtobufError};
+use super::super::table::{Cardinality, INLINE_LEVELS, Kind, Message, Named};
+use super::super::wire::put_bytes;
+use super::key::Key;
+use super::{Encoder, Part, Slot, close, open, put_zero};
+
+/// The items of a list.
+pub(super) struct Items<'a> {
+    pub(super) encoder: &'a mut Encoder,
+    pub(super) slot: Slot,
+    /// Where the contents of the message start that holds the items, if one does.
+    pub(super) close: usize,
+    pub(super) index: usize,
+}
+
+impl SerializeSeq for Items<'_> {
+    type Ok = ();
+    type Error = Failure;
+
+    fn serialize_element<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Failure> {
+        let before = self.encoder.out.len();
+        self.encoder.put(self.slot, value).map_err(|failure| failure.in_item(self.index))?;
+        self.index += 1;
+        if self.encoder.out.len() == before {
+            put_zero(&mut self.encoder.out, self.slot);
+        }
+        Ok(())
+    }
+
+    fn end(self) -> Result<(), Failure> {
+        if self.close > 0 {
+            close(&mut self.encoder.out, self.close);
+        }
+        Ok(())
+    }
+}
+
+impl SerializeTuple for Items<'_> {
+    type Ok = ();
+    type Error = Failure;
+
+    fn serialize_element<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Failure> {
+        SerializeSeq::serialize_element(self, value)
+    }
+
+    fn end(self) -> Result<(), Failure> {
+        SerializeSeq::end(self)
+    }
+}
+
+impl SerializeTupleStruct for Items<'_> {
+    type Ok = ();
+    type Error = Failure;
+
+    fn serialize_field<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Failure> {
+        SerializeSeq::serialize_element(self, value)
+    }
+
+    fn end(self) -> Result<(), Failure> {
+        SerializeSeq::end(self)
+    }
+}
+
+/// What JSON has as an object: the fields of a message or the pairs of a map.
+pub(super) enum Object<'a> {
+    Fields(Fields<'a>),
+    Pairs(Pairs<'a>),
+}
+
+pub(super) struct Fields<'a> {
+    pub(super) encoder: &'a mut Encoder,
+    pub(super) message: &'static Message,
+    pub(super) depth: usize,
+    /// Where the message starts, in the bytes and in the parts.
+    pub(super) start: usize,
+    pub(super) first: usize,
+    /// Where the contents start of what is to be closed after the message, from the outside; zero for nothing.
+    pub(super) close: [usize; 2],
+    /// The first place where the next name may be: types go by the alphabet.
+    pub(super) next: usize,
+    pub(super) pending: Option<&'static Named>,
+}
+
+impl Fields<'_> {
+    /// Finds a field. There is none for `apiVersion` and `kind`, which the envelope has (PB-081); every other name that is
+    /// not in the message is an error, as the value would be lost.
+    fn find(&mut self, name: &str) -> Result<Option<&'static Named>, Failure> {
+        let ahead = self.message.names().get(self.next..).unwrap_or_default();
+        match ahead.iter().find(|named| named.name == name).or_else(|| self.message.named(name)) {
+            Some(named) => {
+                self.next = named.place + 1;
+                Ok(Some(named))
+            }
+            None if name == "apiVersion" || name == "kind" => Ok(None),
+            None => Err(Failure::new(ProtobufError::NotRepresentable { path: name.into() })),
+        }
+    }
+
+    fn put<T: Serialize + ?Sized>(&mut self, named: &'static Named, value: &T) -> Result<(), Failure> {
+        let field = &named.field;
+        let start = self.encoder.out.len();
+        let slot = Slot { of: field.of, cardinality: field.cardinality, number: field.number, depth: self.depth };
+        self.encoder.put(slot, value).map_err(|failure| failure.in_field(named.name))?;
+        let end = self.encoder.out.len();
+        if end > start {
+            let [outer, inner] = named.path;
+            let order = match (outer, inner) {
+                (0, _) => [field.number, 0, 0],
+                (outer, 0) => [outer, field.number, 0],
+                (outer, inner) => [outer, inner, field.number],
+            };
+            self.encoder.parts.push(Part { order, start, end });
+        }
+        Ok(())
+    }
+
+    fn end(self) {
+        self.encoder.finish(self.message, self.start, self.first);
+        for start in self.close.into_iter().rev().filter(|start| *start > 0) {
+            close(&mut self.encoder.out, start);
+        }
+    }
+}
+
+pub(super) struct Pairs<'a> {
+    pub(super) encoder: &'a mut Encoder,
+    pub(super) slot: Slot,
+    pub(super) start: usize,
+    pub(super) first: usize,
+    /// Where the pair starts that is being written, and its contents.
+    pub(super) pair: (usize, usize),
+}
+
+impl Pairs<'_> {
+    fn begin(&mut self, key: &str) {
+        let start = self.encoder.out.len();
+        self.pair = (start, open(&mut self.encoder.out, self.slot.number));
+        put_bytes(&mut self.encoder.out, 1, key.as_bytes());
+    }
+
+    fn put<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Failure> {
+        let slot = Slot { cardinality: Cardinality::One, number: 2, ..self.slot };
+        let before = self.encoder.out.len();
+        self.encoder.put(slot, value)?;
+        if self.encoder.out.len() == before && slot.of.kind != Kind::Bytes {
+            put_zero(&mut self.encoder.out, slot);
+        }
+        let (start, contents) = self.pair;
+        close(&mut self.encoder.out, contents);
+        let end = self.encoder.out.len();
+        self.encoder.parts.push(Part { order: [0; INLINE_LEVELS + 1], start, end });
+        Ok(())
+    }
+}
+
+impl Object<'_> {
+    pub(super) fn begin(&mut self, key: &str) -> Result<(), Failure> {
+        match self {
+            Object::Fields(fields) => fields.pending = fields.find(key)?,
+            Object::Pairs(pairs) => pairs.begin(key),
+        }
+        Ok(())
+    }
+}
+
+impl SerializeMap for Object<'_> {
+    type Ok = ();
+    type Error = Failure;
+
+    fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), Failure> {
+        key.serialize(Key(self))
+    }
+
+    fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Failure> {
+        match self {
+            Object::Fields(fields) => match fields.pending.take() {
+                Some(named) => fields.put(named, value),
+                None => Ok(()),
+            },
+            Object::Pairs(pairs) => pairs.put(value),
+        }
+    }
+
+    fn end(self) -> Result<(), Failure> {
+        match self {
+            Object::Fields(fields) => fields.end(),
+            Object::Pairs(pairs) => pairs.encoder.finish_pairs(pairs.start, pairs.first),
+        }
+        Ok(())
+    }
+}
+
+impl SerializeStruct for Object<'_> {
+    type Ok = ();
+    type Error = Failure;
+
+    fn serialize_field<T: Serialize + ?Sized>(&mut self, key: &'static str, value: &T) -> Result<(), Failure> {
+        self.begin(key)?;
+        SerializeMap::serialize_value(self, value)
+    }
+
+    fn end(self) -> Result<(), Failure> {
+        SerializeMap::end(self)
+    }
+}
