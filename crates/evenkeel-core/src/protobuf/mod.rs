@@ -68,16 +68,20 @@ pub const DEPTH_LIMIT: usize = 128;
 
 /// Reads an object from its message, which is what an envelope holds.
 pub fn from_slice<T: DeserializeOwned>(message: &'static Message, bytes: &[u8]) -> Result<T, ProtobufError> {
-    let whole = walk::Content::One(wire::Wire::Bytes(bytes));
-    T::deserialize(de::Value::whole(message, &whole)).map_err(ProtobufError::from)
+    T::deserialize(de::Value::whole(message, &whole(bytes))).map_err(ProtobufError::from)
+}
+
+/// The whole of a message, to be given to [`deserializer`].
+pub(crate) fn whole(bytes: &[u8]) -> walk::Content<'_> {
+    walk::Content::One(wire::Wire::Bytes(bytes))
 }
 
 /// A deserializer over a message, for those who have more to say of the object than the message does.
 pub(crate) fn deserializer<'de>(
     message: &'static Message,
-    bytes: &'de [u8],
+    whole: &walk::Content<'de>,
 ) -> impl serde::Deserializer<'de, Error = Failure> {
-    de::Value::whole(message, bytes)
+    de::Value::whole(message, whole)
 }
 
 /// The time in a message as JSON has it, to the second; `None` if none is set.

@@ -38,9 +38,9 @@ enum Stop {
     Failed(Failure),
 }
 
-impl From<WireFault> for Stop {
-    fn from(fault: WireFault) -> Self {
-        Stop::Failed(fault.into())
+impl From<Failure> for Stop {
+    fn from(failure: Failure) -> Self {
+        Stop::Failed(failure)
     }
 }
 
@@ -231,7 +231,7 @@ impl Knife<'_> {
     }
 
     fn expect_message(&self, wire_type: u8) -> Result<(), Stop> {
-        if wire_type == BYTES { Ok(()) } else { Err(WireFault::WireType(wire_type).into()) }
+        if wire_type == BYTES { Ok(()) } else { Err(Failure::from(WireFault::WireType(wire_type)).into()) }
     }
 
     /// What is left.
@@ -251,16 +251,18 @@ impl Knife<'_> {
 }
 
 /// Passes a field, and says where it lies in bytes of which the message is the part up to `end`.
-fn next_part(reader: &mut Reader<'_>, end: usize) -> Result<(u32, u8, Part), WireFault> {
+fn next_part(reader: &mut Reader<'_>, end: usize) -> Result<(u32, u8, Part), Failure> {
     let start = end - reader.rest().len();
     let (number, wire_type) = reader.tag()?;
     let length_start = end - reader.rest().len();
-    let value = reader.value(number, wire_type)?;
-    let behind = end - reader.rest().len();
-    let contents = match value {
-        Some(crate::protobuf::Wire::Bytes(bytes)) => behind - bytes.len(),
-        _ => length_start,
+    let contents = match wire_type {
+        BYTES => end - reader.value(wire_type)?.bytes()?.len() - reader.rest().len(),
+        _ => {
+            reader.skip(number, wire_type)?;
+            length_start
+        }
     };
+    let behind = end - reader.rest().len();
     Ok((number, wire_type, Part { all: start..behind, length: length_start..contents, contents: contents..behind }))
 }
 

@@ -163,8 +163,11 @@ fn entry<'a>(bytes: &'a [u8], number: u8, key: &str) -> Result<Option<(&'a [u8],
     while !reader.is_empty() {
         let start = reader.rest();
         let (this, wire_type) = reader.tag()?;
-        let value = reader.value(this, wire_type)?;
-        let (true, Some(value)) = (this == u32::from(number), value) else { continue };
+        if this != u32::from(number) {
+            reader.skip(this, wire_type)?;
+            continue;
+        }
+        let value = reader.value(wire_type)?;
         let (mut name, mut content) = (&[][..], &[][..]);
         let mut entry = Reader::new(value.bytes()?);
         while let Some((number, value)) = entry.next()? {

@@ -10,7 +10,7 @@ use serde::de::value::BorrowedStrDeserializer;
 use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
 use serde::forward_to_deserialize_any;
 
-use crate::protobuf::{Failure, Message, ProtobufError, deserializer, write_json};
+use crate::protobuf::{Failure, Message, ProtobufError, deserializer, whole, write_json};
 
 /// The name under which serde_json asks for JSON as it is.
 const RAW_VALUE: &str = "$serde_json::private::RawValue";
@@ -49,7 +49,7 @@ impl<'de> Deserializer<'de> for Stated<'de> {
     type Error = Failure;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
-        deserializer(self.message, self.bytes).deserialize_any(Told { stated: self, visitor })
+        deserializer(self.message, &whole(self.bytes)).deserialize_any(Told { stated: self, visitor })
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
