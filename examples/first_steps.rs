@@ -14,7 +14,7 @@ fn main() -> evenkeel_examples::Outcome {
 
         let pods = client.api::<Pod>().default_namespace();
         for pod in pods.list(&ListParams::default().limit(10)).await? {
-            println!("pod {} is {:?}", pod.key(), pod.path("status.phase").map(|phase| phase.text()));
+            println!("pod {} is {:?}", pod.key(), pod.path("status.phase")?.map(|phase| phase.text().into_owned()));
         }
         match pods.get("web-0").await {
             Ok(pod) => {

@@ -101,7 +101,11 @@ fn sync(worker: u8, item: &Item<ObjectKey>, configs: &Lister<ConfigMap>) -> Resu
     if key.name() == "stubborn" && item.failures() < 2 {
         return Err(format!("it does not want to yet, on attempt {}", item.failures() + 1));
     }
-    let text = config.path("data.text").map(|text| text.text().into_owned()).unwrap_or_default();
+    let text = config
+        .path("data.text")
+        .map_err(|error| error.to_string())?
+        .map(|text| text.text().into_owned())
+        .unwrap_or_default();
     println!("worker {worker}: {key} says {text:?} (priority {}, {} failures)", item.priority(), item.failures());
     Ok(())
 }

@@ -179,8 +179,8 @@ fn build(options: &Options, journal: &Arc<Journal>) -> Result<SharedInformer<Uns
 
 /// Counts, in an annotation, how often it has seen an object.
 fn count(object: Obj<Unstructured>) -> Result<Obj<Unstructured>, Failure> {
-    let mut value: Value = serde_json::from_slice(&object.json())?;
-    let seen = object.annotation(TRANSFORMED).unwrap_or_default();
+    let mut value: Value = serde_json::from_slice(&object.json()?)?;
+    let seen = object.annotation(TRANSFORMED)?.unwrap_or_default();
     value["metadata"]["annotations"][TRANSFORMED] = json!(format!("{seen}x"));
     Ok(Obj::from_json(object.resource(), serde_json::to_vec(&value)?)?)
 }
@@ -250,7 +250,7 @@ impl Gate {
 }
 
 fn describe(object: &Obj<Unstructured>) -> Seen {
-    let annotation = |name: &str| object.annotation(name).unwrap_or_default().into_owned();
+    let annotation = |name: &str| object.annotation(name).ok().flatten().unwrap_or_default().into_owned();
     Seen {
         key: object.key().as_str().to_owned(),
         uid: object.uid().to_owned(),

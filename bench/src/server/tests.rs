@@ -96,7 +96,7 @@ fn events_in_json_are_read_by_our_own_decoder() {
     let Some(WatchEvent::Modified(pod)) = events.next() else { panic!("no update") };
     assert_eq!((pod.key().as_str(), pod.resource_version(), pod.kind()), ("n/a", "7", "Pod"));
     let Some(WatchEvent::Added(pod)) = events.next() else { panic!("nothing was added") };
-    assert_eq!((pod.key().as_str(), pod.path("spec.nodeName").unwrap().text().as_ref()), ("n/a", "x"));
+    assert_eq!((pod.key().as_str(), pod.path("spec.nodeName").unwrap().unwrap().text().as_ref()), ("n/a", "x"));
     let Some(WatchEvent::Bookmark { resource_version, initial_events_end }) = events.next() else { panic!("no end") };
     assert_eq!((resource_version.as_str(), initial_events_end), ("9", true));
     let Some(WatchEvent::Error(status)) = events.next() else { panic!("no error") };

@@ -25,6 +25,7 @@
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
+mod binary;
 mod core;
 mod crd;
 mod discovery;

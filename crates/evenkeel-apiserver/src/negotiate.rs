@@ -1,7 +1,9 @@
 //! Content negotiation: in which form an answer is wanted, and in which form a body came.
+use bytes::Bytes;
 use evenkeel_core::{Reason, Status, StatusDetails};
 use http::header::{self, HeaderMap, HeaderValue};
 
+use crate::core::encode;
 use crate::exchange::Body;
 use crate::query::{Query, go_bool};
 
@@ -14,11 +16,19 @@ pub(crate) struct Representation {
     pub(crate) pretty: bool,
 }
 
+impl Representation {
+    /// What is answered to who does not say.
+    pub(crate) const JSON: Representation =
+        Representation { media: Media::Json, transform: Transform::None, pretty: false };
+}
+
 /// The encoding of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Media {
     Json,
     Yaml,
+    /// Kubernetes' protobuf.
+    Protobuf,
 }
 
 /// What is made of the object or list before it is written (NEG-4).
@@ -55,19 +65,50 @@ pub(crate) enum Endpoint {
     Object,
     /// A list.
     List,
-    /// A stream of objects, each transformed by itself; JSON only.
+    /// A stream of objects, each transformed by itself; YAML cannot be streamed.
     Watch,
     /// Something that is always written as it is.
     Plain,
 }
 
 impl Media {
+    /// Every medium, the favourite of a client that takes anything first.
+    const ALL: [Media; 3] = [Media::Json, Media::Yaml, Media::Protobuf];
+
+    fn subtype(self) -> &'static str {
+        match self {
+            Media::Json => "json",
+            Media::Yaml => "yaml",
+            Media::Protobuf => "vnd.kubernetes.protobuf",
+        }
+    }
+
     /// The value of `Content-Type`.
     pub(crate) fn content_type(self) -> HeaderValue {
         HeaderValue::from_static(match self {
             Media::Json => "application/json",
             Media::Yaml => "application/yaml",
+            Media::Protobuf => "application/vnd.kubernetes.protobuf",
         })
+    }
+
+    /// The value of `Content-Type` of a watch (WAT-1).
+    pub(crate) fn stream_content_type(self) -> HeaderValue {
+        match self {
+            Media::Protobuf => HeaderValue::from_static("application/vnd.kubernetes.protobuf;stream=watch"),
+            Media::Json | Media::Yaml => self.content_type(),
+        }
+    }
+
+    /// Whether this medium carries what a transform makes. Whole objects have a protobuf form if their kind has; tables
+    /// have none, and metadata always has (NEG-5).
+    fn carries(self, transform: Transform, protobuf: impl Fn() -> bool) -> bool {
+        self != Media::Protobuf
+            || match transform {
+                Transform::None => protobuf(),
+                Transform::Table(_) => false,
+                Transform::PartialObjectMetadata(_) | Transform::PartialObjectMetadataList(_) => true,
+            }
     }
 }
 
@@ -136,41 +177,51 @@ fn accepts_anything(headers: &HeaderMap) -> bool {
     headers.get_all(header::ACCEPT).iter().all(|value| value.as_bytes().trim_ascii().is_empty())
 }
 
-/// Chooses the form of the answer (NEG-1, NEG-4 to NEG-7).
-pub(crate) fn negotiate(headers: &HeaderMap, query: &Query, endpoint: Endpoint) -> Result<Representation, Status> {
+/// Chooses the form of the answer (NEG-1, NEG-4 to NEG-7). `protobuf` says whether the whole objects of the endpoint have
+/// a protobuf form: those of custom resources have none (BIN-3). It is asked only if that matters.
+pub(crate) fn negotiate(
+    headers: &HeaderMap,
+    query: &Query,
+    endpoint: Endpoint,
+    protobuf: impl Fn() -> bool,
+) -> Result<Representation, Status> {
     let pretty = wants_pretty(headers, query);
     if accepts_anything(headers) {
-        return Ok(Representation { media: Media::Json, transform: Transform::None, pretty });
+        return Ok(Representation { pretty, ..Representation::JSON });
     }
+    let mut known = false;
     for clause in clauses(headers) {
-        let media = if clause.matches("application", "json") {
-            Media::Json
-        } else if clause.matches("application", "yaml") && endpoint != Endpoint::Watch {
-            Media::Yaml
-        } else {
-            continue;
-        };
-        let Some(transform) = transform_of(&clause, endpoint) else {
-            continue;
-        };
-        let refusal = match (transform, endpoint) {
-            (Transform::PartialObjectMetadata(_), Endpoint::List) => {
-                "you requested PartialObjectMetadata, but the requested object is a list"
+        for media in Media::ALL.into_iter().filter(|media| clause.matches("application", media.subtype())) {
+            known = true;
+            let Some(transform) = transform_of(&clause, endpoint) else {
+                continue;
+            };
+            if (media == Media::Yaml && endpoint == Endpoint::Watch) || !media.carries(transform, &protobuf) {
+                continue;
             }
-            (Transform::PartialObjectMetadataList(_), Endpoint::Object | Endpoint::Watch) => {
-                "you requested PartialObjectMetadataList, but the requested object is not a list"
-            }
-            _ => {
-                return Ok(Representation {
-                    media,
-                    transform,
-                    pretty: pretty || clause.parameter("pretty").is_some_and(|value| go_bool(value) == Some(true)),
-                });
-            }
-        };
-        return Err(Status::failure(406, Reason::NOT_ACCEPTABLE, refusal));
+            let refusal = match (transform, endpoint) {
+                (Transform::PartialObjectMetadata(_), Endpoint::List) => {
+                    "you requested PartialObjectMetadata, but the requested object is a list"
+                }
+                (Transform::PartialObjectMetadataList(_), Endpoint::Object | Endpoint::Watch) => {
+                    "you requested PartialObjectMetadataList, but the requested object is not a list"
+                }
+                _ => {
+                    let pretty = pretty || clause.parameter("pretty").is_some_and(|value| go_bool(value) == Some(true));
+                    return Ok(Representation { media, transform, pretty });
+                }
+            };
+            return Err(Status::failure(406, Reason::NOT_ACCEPTABLE, refusal));
+        }
     }
-    Err(not_acceptable())
+    // Built-in resources refuse unknown media types before they look at anything else, and say so in other words.
+    Err(if known || !protobuf() { none_fits(endpoint) } else { not_acceptable() })
+}
+
+/// The form of a Status: every client that reads protobuf or YAML reads it there too. Where nothing fits, JSON, so that
+/// the client learns what happened.
+pub(crate) fn negotiate_status(headers: &HeaderMap, query: &Query) -> Representation {
+    negotiate(headers, query, Endpoint::Plain, || true).unwrap_or(Representation::JSON)
 }
 
 /// The transform that a clause asks for; `None` when it is one that this endpoint does not make.
@@ -227,7 +278,17 @@ pub(crate) fn choose(headers: &HeaderMap, offers: &[(&str, &[(&str, &str)])]) ->
     Err(not_acceptable())
 }
 
-/// No clause of the Accept header can be met (NEG-2).
+/// The media types are known, but not with these parameters or for this resource (NEG-2).
+fn none_fits(endpoint: Endpoint) -> Status {
+    let accepted = match endpoint {
+        Endpoint::Watch => "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch",
+        _ => "application/json, application/yaml, application/vnd.kubernetes.protobuf",
+    };
+    let message = format!("only the following media types are accepted: {accepted}");
+    Status::failure(406, Reason::NOT_ACCEPTABLE, message)
+}
+
+/// No clause of the Accept header names a media type that there is (NEG-2).
 pub(crate) fn not_acceptable() -> Status {
     Status::failure(
         406,
@@ -328,12 +389,25 @@ fn unknown_format(accepted: &str) -> Status {
     )
 }
 
-/// A Status as an answer: always JSON, whatever was asked for (NEG-2). Its retry-after becomes a header too (ERR-18).
+/// A Status as an answer, in JSON. Its retry-after becomes a header too (ERR-18).
 pub(crate) fn status_reply(status: &Status) -> http::Response<Body> {
-    let body = serde_json::to_vec(status).unwrap_or_default();
+    status_reply_in(status, Representation::JSON)
+}
+
+/// A Status as an answer, in the form that the client of this request reads.
+pub(crate) fn status_reply_to(headers: &HeaderMap, uri: &http::Uri, status: &Status) -> http::Response<Body> {
+    status_reply_in(status, negotiate_status(headers, &Query::parse(uri.query())))
+}
+
+/// A Status as an answer, in this form. That nothing is acceptable is always told in JSON (NEG-2).
+pub(crate) fn status_reply_in(status: &Status, representation: Representation) -> http::Response<Body> {
+    let json = Bytes::from(serde_json::to_vec(status).unwrap_or_default());
+    let wanted = Representation { transform: Transform::None, ..representation };
+    let written = if status.is_not_acceptable() { None } else { encode(json.clone(), wanted).ok() };
+    let (body, media) = written.map_or((json, Media::Json), |body| (body, wanted.media));
     let mut reply = http::Response::new(Body::whole(body));
     *reply.status_mut() = http::StatusCode::from_u16(status.code).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
-    reply.headers_mut().insert(header::CONTENT_TYPE, Media::Json.content_type());
+    reply.headers_mut().insert(header::CONTENT_TYPE, media.content_type());
     if let Some(wait) = status.retry_after() {
         reply.headers_mut().insert(header::RETRY_AFTER, wait.as_secs().into());
     }
@@ -341,167 +415,4 @@ pub(crate) fn status_reply(status: &Status) -> http::Response<Body> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
-        pairs
-            .iter()
-            .map(|(name, value)| (header::HeaderName::from_static(name), HeaderValue::from_str(value).unwrap()))
-            .collect()
-    }
-
-    fn accept(value: &str, endpoint: Endpoint) -> Result<(Media, Transform), Status> {
-        negotiate(&headers(&[("accept", value)]), &Query::default(), endpoint)
-            .map(|chosen| (chosen.media, chosen.transform))
-    }
-
-    #[test]
-    fn neg_1_the_best_clause_wins_and_json_is_the_default() {
-        let plain = |media| Ok((media, Transform::None));
-        let object = |value: &str| accept(value, Endpoint::Object);
-        assert_eq!(object("application/json"), plain(Media::Json));
-        assert_eq!(object("application/yaml"), plain(Media::Yaml));
-        assert_eq!(object("*/*"), plain(Media::Json));
-        assert_eq!(object("application/*"), plain(Media::Json));
-        assert_eq!(object("application/json;q=0.5, application/yaml;q=0.9"), plain(Media::Yaml));
-        assert_eq!(object("*/*, application/yaml"), plain(Media::Yaml));
-        assert_eq!(object("application/vnd.kubernetes.protobuf,application/json"), plain(Media::Json));
-        assert_eq!(object("application/json;q=0, application/yaml;q=0.1"), plain(Media::Yaml));
-        assert_eq!(object("text/html, image/gif, *; q=.2, */*; q=.2"), plain(Media::Json));
-        assert_eq!(object(""), plain(Media::Json));
-        assert_eq!(accept("application/json;stream=watch", Endpoint::Watch), plain(Media::Json));
-        let none = negotiate(&HeaderMap::new(), &Query::default(), Endpoint::List).unwrap();
-        assert_eq!((none.media, none.pretty), (Media::Json, false));
-    }
-
-    #[test]
-    fn neg_1_several_accept_headers_are_one() {
-        let mut two = headers(&[("accept", "application/xml")]);
-        two.append("accept", HeaderValue::from_static("application/yaml"));
-        let chosen = negotiate(&two, &Query::default(), Endpoint::Object).unwrap();
-        assert_eq!(chosen.media, Media::Yaml);
-    }
-
-    #[test]
-    fn neg_2_nothing_matches_is_406_in_json() {
-        for value in ["application/xml", "application/vnd.kubernetes.protobuf", "application/json;q=0"] {
-            let status = accept(value, Endpoint::Object).unwrap_err();
-            assert_eq!(
-                serde_json::to_value(&status).unwrap(),
-                serde_json::json!({
-                    "apiVersion": "v1", "code": 406, "details": {}, "kind": "Status",
-                    "message": "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, \
-                                application/vnd.kubernetes.protobuf",
-                    "metadata": {}, "reason": "NotAcceptable", "status": "Failure"
-                })
-            );
-            let reply = status_reply(&status);
-            assert_eq!(reply.status(), 406);
-            assert_eq!(reply.headers()["content-type"], "application/json");
-        }
-        assert!(accept("application/yaml", Endpoint::Watch).is_err());
-    }
-
-    #[test]
-    fn neg_3_bin_3_body_media() {
-        let of = |value: &str, custom| body_media(&headers(&[("content-type", value)]), custom);
-        assert_eq!(body_media(&HeaderMap::new(), true), Ok(BodyMedia::Json));
-        assert_eq!(of("application/json; charset=utf-8", true), Ok(BodyMedia::Json));
-        assert_eq!(of("application/yaml", false), Ok(BodyMedia::Yaml));
-        assert_eq!(of("application/vnd.kubernetes.protobuf", false), Ok(BodyMedia::Protobuf));
-        assert_eq!(of("application/vnd.kubernetes.protobuf", true).unwrap_err().code, 415);
-        let status = of("application/xml", false).unwrap_err();
-        assert_eq!((status.code, status.reason.as_str()), (415, "UnsupportedMediaType"));
-        assert!(status.message.starts_with(
-            "the body of the request was in an unknown format - accepted media types include: application/json"
-        ));
-    }
-
-    #[test]
-    fn neg_3_pat_1_patch_types_and_their_refusals() {
-        let of = |value: &str, custom| PatchType::of(&headers(&[("content-type", value)]), custom);
-        for kind in PatchType::ALL {
-            assert_eq!(of(kind.media_type(), false), Ok(kind));
-        }
-        assert_eq!(of("application/merge-patch+json; charset=utf-8", true), Ok(PatchType::Merge));
-        for refused in ["application/xml", "application/json", ""] {
-            assert_eq!(
-                serde_json::to_value(of(refused, false).unwrap_err()).unwrap(),
-                serde_json::json!({
-                    "apiVersion": "v1", "code": 415, "details": {}, "kind": "Status", "metadata": {},
-                    "message": "415: Unsupported Media Type", "reason": "UnsupportedMediaType", "status": "Failure"
-                })
-            );
-        }
-        assert_eq!(
-            serde_json::to_value(of("application/strategic-merge-patch+json", true).unwrap_err()).unwrap(),
-            serde_json::json!({
-                "apiVersion": "v1", "code": 415, "kind": "Status", "metadata": {},
-                "message": "the body of the request was in an unknown format - accepted media types include: \
-                            application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
-                "reason": "UnsupportedMediaType", "status": "Failure"
-            })
-        );
-    }
-
-    #[test]
-    fn neg_4_transforms_and_the_way_down_to_plain_json() {
-        let table = Transform::Table(MetaVersion::V1);
-        let kubectl = "application/json;as=Table;v=v1;g=meta.k8s.io,\
-                       application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
-        assert_eq!(accept(kubectl, Endpoint::List), Ok((Media::Json, table)));
-        assert_eq!(accept(kubectl, Endpoint::Object), Ok((Media::Json, table)));
-        assert_eq!(accept(kubectl, Endpoint::Watch), Ok((Media::Json, table)));
-        assert_eq!(accept(kubectl, Endpoint::Plain), Ok((Media::Json, Transform::None)));
-        assert_eq!(
-            accept("application/json;as=Table;v=v9;g=meta.k8s.io,application/json", Endpoint::List),
-            Ok((Media::Json, Transform::None))
-        );
-        assert_eq!(
-            accept("application/json;as=Table;v=v1beta1;g=meta.k8s.io", Endpoint::List),
-            Ok((Media::Json, Transform::Table(MetaVersion::V1beta1)))
-        );
-        assert_eq!(accept("application/json;as=Table", Endpoint::List).unwrap_err().code, 406);
-        assert_eq!(MetaVersion::V1beta1.api_version(), "meta.k8s.io/v1beta1");
-    }
-
-    #[test]
-    fn neg_5_tables_in_yaml() {
-        assert_eq!(
-            accept(
-                "application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io,\
-                 application/yaml;as=Table;v=v1;g=meta.k8s.io",
-                Endpoint::List
-            ),
-            Ok((Media::Yaml, Transform::Table(MetaVersion::V1)))
-        );
-    }
-
-    #[test]
-    fn neg_6_partial_metadata_where_it_belongs() {
-        let one = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
-        let many = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
-        let (partial, partial_list) =
-            (Transform::PartialObjectMetadata(MetaVersion::V1), Transform::PartialObjectMetadataList(MetaVersion::V1));
-        assert_eq!(accept(one, Endpoint::Object), Ok((Media::Json, partial)));
-        assert_eq!(accept(one, Endpoint::Watch), Ok((Media::Json, partial)));
-        assert_eq!(accept(many, Endpoint::List), Ok((Media::Json, partial_list)));
-        assert_eq!(accept(one, Endpoint::List).unwrap_err().code, 406);
-        let status = accept(many, Endpoint::Object).unwrap_err();
-        assert!(status.is_not_acceptable() && status.message.contains("is not a list"));
-    }
-
-    #[test]
-    fn neg_7_pretty_for_people() {
-        let pretty = |agent: &str, query: &str| {
-            negotiate(&headers(&[("user-agent", agent)]), &Query::parse(Some(query)), Endpoint::Object).unwrap().pretty
-        };
-        assert!(pretty("curl/8.0", "") && pretty("Wget/1", "") && pretty("Mozilla/5.0 (X11)", ""));
-        assert!(!pretty("kubectl/v1.32.0", "") && pretty("kubectl/v1.32.0", "pretty=true"));
-        assert!(!pretty("curl/8.0", "pretty=false"));
-        let clause =
-            negotiate(&headers(&[("accept", "application/json;pretty=1")]), &Query::default(), Endpoint::Object);
-        assert!(clause.unwrap().pretty);
-    }
-}
+mod tests;

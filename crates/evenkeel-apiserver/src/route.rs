@@ -8,7 +8,7 @@ use http::header::{self, HeaderValue};
 
 use crate::discovery::DiscoveryPath;
 use crate::exchange::Body;
-use crate::negotiate::status_reply;
+use crate::negotiate::{Representation, status_reply_in};
 use crate::query::{Query, percent_decode};
 use crate::registry::{Registry, Resource, Version};
 
@@ -131,8 +131,13 @@ pub(crate) enum Refusal {
 }
 
 impl Refusal {
-    /// The refusal as an answer.
+    /// The refusal as an answer, in JSON.
     pub(crate) fn reply(&self) -> http::Response<Body> {
+        self.reply_in(Representation::JSON)
+    }
+
+    /// The refusal as an answer, in this form if it is a Status.
+    pub(crate) fn reply_in(&self, representation: Representation) -> http::Response<Body> {
         match self {
             Refusal::PageNotFound => {
                 let mut reply = http::Response::new(Body::whole("404 page not found\n"));
@@ -142,9 +147,9 @@ impl Refusal {
                 headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
                 reply
             }
-            Refusal::Status(status) => status_reply(status),
+            Refusal::Status(status) => status_reply_in(status, representation),
             Refusal::MethodNotAllowed { allow, status } => {
-                let mut reply = status_reply(status);
+                let mut reply = status_reply_in(status, representation);
                 if let Ok(allow) = HeaderValue::from_str(allow) {
                     reply.headers_mut().insert(header::ALLOW, allow);
                 }

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::ValueEnum;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use evenkeel_client::config::{Environment, Overrides};
-use evenkeel_client::{Client, Config, Secret};
+use evenkeel_client::{Client, Config, Secret, Wire};
 
 use crate::Failure;
 
@@ -26,21 +26,19 @@ pub(crate) struct Connection {
     /// Accept any certificate, and with it whoever listens in between
     #[arg(long)]
     insecure_skip_tls_verify: bool,
+    /// In which form objects are sent; auto is protobuf for kinds that have such a form, and JSON for all others
+    #[arg(long, value_name = "FORM", value_parser = wires(), default_value_t = Wire::default())]
+    wire: Wire,
 }
 
-/// In which form objects are sent.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum Wire {
-    Json,
-    Protobuf,
+/// The forms that objects can have on their way, as arguments.
+fn wires() -> impl TypedValueParser<Value = Wire> {
+    PossibleValuesParser::new(Wire::NAMES).try_map(|name| name.parse::<Wire>())
 }
 
 impl Connection {
     /// A client of the cluster, in this namespace if none other is meant.
-    pub(crate) fn client(self, namespace: Option<String>, wire: Wire) -> Result<Client, Failure> {
-        if let Wire::Protobuf = wire {
-            return Err("--wire protobuf is not built yet; objects are sent as JSON".into());
-        }
+    pub(crate) fn client(self, namespace: Option<String>) -> Result<Client, Failure> {
         let overrides = Overrides {
             context: self.context,
             namespace,
@@ -49,10 +47,11 @@ impl Connection {
             insecure_skip_tls_verify: self.insecure_skip_tls_verify.then_some(true),
             ..Overrides::default()
         };
-        let config = match self.kubeconfig {
+        let mut config = match self.kubeconfig {
             Some(file) => Config::from_kubeconfig_file(file, &overrides)?,
             None => Environment::from_process().infer(&overrides)?,
         };
+        config.wire = self.wire;
         Ok(Client::new(config)?)
     }
 }

@@ -200,15 +200,31 @@ async fn a_watch_that_fails_is_told_and_goes_on() {
     assert_eq!(code, Some(0));
 }
 
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn every_form_tells_the_same() {
+    let (server, client) = server().await;
+    let a = create(&client, "default", "a", "web").await;
+    for form in ["auto", "json", "protobuf"] {
+        let arguments = ["observe", "cm", "-n", "default", "-l", "app=web", "-o", "json", "--server", server.url()];
+        let mut observe = Running::start(&[arguments.as_slice(), &["--wire", form]].concat());
+        let add = json!({"event": "add", "initial": true, "key": "default/a", "resourceVersion": a});
+        assert_eq!(observe.json(2).await, [add, json!({"event": "synced", "objects": 1})], "{form}");
+        let b = create(&client, "default", "b", "web").await;
+        let add = json!({"event": "add", "initial": false, "key": "default/b", "resourceVersion": b});
+        assert_eq!(observe.json(1).await, [add], "{form}");
+        client.api::<ConfigMap>().namespace("default").delete("b").await.unwrap();
+        assert_eq!(observe.json(1).await[0]["event"], "delete", "{form}");
+        assert_eq!(observe.interrupt().await.0, Some(0));
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_done_is_one_line() {
     let (server, _client) = server().await;
     let url = server.url();
     let (code, out, errors) = output(&["observe", "widgets", "--server", url]).await;
     assert_eq!((code, out.as_str(), errors.as_str()), (Some(1), "", "evenkeel: the server has no resource widgets\n"));
-    let (code, _, errors) = output(&["observe", "pods", "--wire", "protobuf", "--server", url]).await;
-    assert_eq!((code, errors.lines().count()), (Some(1), 1));
-    assert!(errors.contains("--wire protobuf is not built yet"), "{errors}");
     let (code, _, errors) = output(&["observe", "pods"]).await;
     assert_eq!((code, errors.lines().count()), (Some(1), 1), "{errors}");
     for wrong in [["-l", "=x"], ["--field-selector", "x"], ["--resync", "soon"], ["-o", "yaml"], ["--wire", "cbor"]] {

@@ -17,7 +17,7 @@ use crate::auth::Credentials;
 use crate::config::{Auth, Config, ConfigError, ServerUrl, Tls};
 use crate::error::Error;
 use crate::rest::metrics::Recorder;
-use crate::rest::{Codecs, Path, RateLimiter, Request, ThrottleLog};
+use crate::rest::{Path, RateLimiter, Refusals, Request, ThrottleLog};
 use crate::transport::{Body, BoxError, Transport};
 
 /// A client of one API server. Cheap to clone; clones share connections, limits and caches.
@@ -36,7 +36,7 @@ struct Inner {
     limiter: Option<RateLimiter>,
     throttle_log: ThrottleLog,
     metrics: Recorder,
-    codecs: Codecs,
+    refusals: Arc<Refusals>,
     /// The kinds that have been used, so that everybody shares one description and its memo of decoded objects. Grows with
     /// the number of Rust types that are used as kinds.
     kinds: RwLock<HashMap<TypeId, Arc<ResourceInfo>>>,
@@ -170,7 +170,7 @@ impl Client {
                 limiter,
                 throttle_log,
                 metrics,
-                codecs: Codecs::default(),
+                refusals: Arc::default(),
                 kinds: RwLock::default(),
             }),
         }
@@ -186,8 +186,9 @@ impl Client {
         &self.inner.config
     }
 
-    pub(crate) fn codecs(&self) -> &Codecs {
-        &self.inner.codecs
+    /// What is known of servers that do not speak protobuf.
+    pub(crate) fn refusals(&self) -> &Arc<Refusals> {
+        &self.inner.refusals
     }
 
     pub(crate) fn transport(&self) -> &Transport {

@@ -63,6 +63,7 @@ pub mod tls;
 pub mod transport;
 pub mod wait;
 pub mod watch;
+mod wire;
 
 pub use api::{
     Api, Call, CreateOrUpdate, Deleted, FieldValidation, ListParams, Object, PartialObjectMetadata, Patch, Propagation,
@@ -78,3 +79,4 @@ pub use retry::{Backoff, DEFAULT_BACKOFF, DEFAULT_RETRY, Retry, RetryError, retr
 pub use secret::Secret;
 pub use wait::{Interrupted, is_interrupted, wait_for};
 pub use watch::{RetryWatcher, until};
+pub use wire::{UnknownWire, Wire};

@@ -65,7 +65,7 @@ async fn typ_002_each_verb_goes_to_its_place() {
     map.data.as_mut().unwrap().insert("k".into(), "w".into());
     let updated = maps.update(&map).await.unwrap();
     assert_eq!(last(&server), "PUT /api/v1/namespaces/default/configmaps/a");
-    assert_eq!(updated.path("data.k").unwrap().text(), "w");
+    assert_eq!(updated.path("data.k").unwrap().unwrap().text(), "w");
     maps.patch("a", &Patch::merge(&json!({"data": {"l": "x"}}))).await.unwrap();
     assert_eq!(last(&server), "PATCH /api/v1/namespaces/default/configmaps/a");
     let list = maps.list(&ListParams::default()).await.unwrap();
@@ -156,7 +156,7 @@ async fn typ_007_subresources_are_parts_with_types_of_their_own() {
     scale.spec.as_mut().unwrap().replicas = Some(5);
     let scaled = deployments.scale().update(&scale).await.unwrap();
     assert_eq!(last(&server), "PUT /apis/apps/v1/namespaces/default/deployments/web/scale");
-    assert_eq!(scaled.path("spec.replicas").unwrap().as_i64(), Some(5));
+    assert_eq!(scaled.path("spec.replicas").unwrap().unwrap().as_i64(), Some(5));
     deployments.scale().patch("web", &Patch::merge(&json!({"spec": {"replicas": 6}}))).await.unwrap();
 
     let mut web = Deployment::clone(&*deployments.get("web").await.unwrap().typed().unwrap());
@@ -165,8 +165,8 @@ async fn typ_007_subresources_are_parts_with_types_of_their_own() {
     web.spec.replicas = Some(1);
     let web = deployments.status().update(&web).await.unwrap();
     assert_eq!(last(&server), "PUT /apis/apps/v1/namespaces/default/deployments/web/status");
-    assert_eq!(web.path("status.replicas").unwrap().as_i64(), Some(6));
-    assert_eq!(web.path("spec.replicas").unwrap().as_i64(), Some(6), "the spec is not the status's to change");
+    assert_eq!(web.path("status.replicas").unwrap().unwrap().as_i64(), Some(6));
+    assert_eq!(web.path("spec.replicas").unwrap().unwrap().as_i64(), Some(6), "the spec is not the status's to change");
 
     let pods = client.core_v1().pods("default");
     pods.create(&pod("a")).await.unwrap();
@@ -177,7 +177,7 @@ async fn typ_007_subresources_are_parts_with_types_of_their_own() {
     ours.metadata.namespace = None;
     pods.bind(&ours).await.unwrap();
     assert_eq!(last(&server), "POST /api/v1/namespaces/default/pods/a/binding");
-    assert_eq!(pods.get("a").await.unwrap().path("spec.nodeName").unwrap().text(), "n1");
+    assert_eq!(pods.get("a").await.unwrap().path("spec.nodeName").unwrap().unwrap().text(), "n1");
     let debug: Pod = from(json!({
         "metadata": {"name": "a"},
         "spec": {
@@ -195,7 +195,7 @@ async fn typ_007_subresources_are_parts_with_types_of_their_own() {
     ended.spec.as_mut().unwrap().finalizers = Some(vec!["kubernetes".into(), "example.com/mine".into()]);
     let kept = client.core_v1().namespaces().finalize().update(&ended).await.unwrap();
     assert_eq!(last(&server), "PUT /api/v1/namespaces/default/finalize");
-    assert_eq!(kept.path("spec.finalizers[1]").unwrap().text(), "example.com/mine");
+    assert_eq!(kept.path("spec.finalizers[1]").unwrap().unwrap().text(), "example.com/mine");
 }
 
 #[tokio::test(start_paused = true)]
@@ -264,7 +264,7 @@ async fn writes_can_be_tried_out_and_held_to_the_schema() {
     maps.create(&config_map("a")).dry_run().await.unwrap();
     assert!(maps.get("a").await.unwrap_err().is_not_found());
     let created = maps.create(&config_map("a")).field_manager("me").await.unwrap();
-    assert_eq!(created.path("metadata.managedFields[0].manager").unwrap().text(), "me");
+    assert_eq!(created.path("metadata.managedFields[0].manager").unwrap().unwrap().text(), "me");
     let odd = Unstructured::from(json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "b"}, "dta": {}
     }));
@@ -334,7 +334,7 @@ async fn dyn_004_items_of_a_list_know_their_kind() {
     let list = client.dynamic(&client.resource::<ConfigMap>()).list(&ListParams::default()).await.unwrap();
     let (kind, api_version) = (list.items[0].kind(), list.items[0].api_version());
     assert_eq!((kind, api_version), ("ConfigMap", "v1"));
-    let whole: Value = serde_json::from_slice(&list.items[0].json()).unwrap();
+    let whole: Value = serde_json::from_slice(&list.items[0].json().unwrap()).unwrap();
     assert_eq!(whole["kind"], "ConfigMap");
 }
 
@@ -370,17 +370,17 @@ async fn met_001_only_the_metadata_comes_when_only_that_is_asked_for() {
     let metadata = client.core_v1().config_maps("default").metadata();
     let one = metadata.get("a").await.unwrap();
     assert_eq!((one.kind(), one.api_version()), ("PartialObjectMetadata", "meta.k8s.io/v1"));
-    assert!(one.path("data").is_none());
+    assert!(one.path("data").unwrap().is_none());
     assert_eq!(one.typed().unwrap().metadata.name.as_deref(), Some("a"));
     let list = metadata.list(&ListParams::default()).await.unwrap();
     assert_eq!(list.meta.kind, "PartialObjectMetadataList");
-    assert!(list.items[0].path("data").is_none());
+    assert!(list.items[0].path("data").unwrap().is_none());
     let mut watch = metadata.watch(&WatchParams::default()).await.unwrap();
     let Some(Ok(WatchEvent::Added(seen))) = watch.next().await else { panic!("no event") };
-    assert!(seen.path("data").is_none());
+    assert!(seen.path("data").unwrap().is_none());
     let labelled = metadata.patch("a", &Patch::merge(&json!({"metadata": {"labels": {"x": "y"}}}))).await.unwrap();
     assert_eq!(labelled.label("x"), Some("y"));
-    assert!(labelled.path("data").is_none());
+    assert!(labelled.path("data").unwrap().is_none());
 }
 
 #[tokio::test(start_paused = true)]
@@ -401,7 +401,7 @@ async fn kinds_of_the_cluster_need_no_namespace() {
     assert_eq!(nodes.get("n1").await.unwrap().key().as_str(), "n1");
     let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
     let node = nodes.status().patch("n1", &Patch::merge(&ready)).await.unwrap();
-    assert_eq!(node.path("status.conditions[0].type").unwrap().text(), "Ready");
+    assert_eq!(node.path("status.conditions[0].type").unwrap().unwrap().text(), "Ready");
 }
 
 #[tokio::test(start_paused = true)]

@@ -60,7 +60,7 @@ async fn rt_003_writers_that_race_all_get_through() {
         writer.await.unwrap().unwrap();
     }
     let map = maps.get("a").await.unwrap();
-    assert_eq!(map.path("data.count").unwrap().text(), "4");
+    assert_eq!(map.path("data.count").unwrap().unwrap().text(), "4");
     assert!(server.requests().iter().any(|request| request.status.is_some_and(|status| status == 409)), "they raced");
 }
 
@@ -200,7 +200,7 @@ async fn an_object_is_waited_for_from_before_its_birth_to_after_its_end() {
     };
     let born = wait(|map| map.is_some());
     let counted = wait(|map| {
-        map.and_then(|map| map.path("data.count")).is_some_and(|count| count.as_str().as_deref() == Some("2"))
+        map.and_then(|map| map.path("data.count").unwrap()).is_some_and(|count| count.as_str().as_deref() == Some("2"))
     });
     tokio::task::yield_now().await;
     maps.create(&config_map("other")).await.unwrap();
@@ -279,13 +279,13 @@ async fn create_or_update_does_what_is_needed_and_says_so() {
     let named = config_map("a");
     let created = create_or_update(&maps, &named, count_to(7)).await.unwrap();
     assert!(matches!(created, CreateOrUpdate::Created(_)) && created.is_changed());
-    assert_eq!(created.object().path("data.count").unwrap().text(), "7");
+    assert_eq!(created.object().path("data.count").unwrap().unwrap().text(), "7");
     let same = create_or_update(&maps, &named, count_to(7)).await.unwrap();
     assert!(matches!(same, CreateOrUpdate::Unchanged(_)) && !same.is_changed());
     assert_eq!(same.object().resource_version(), created.object().resource_version());
     let updated = create_or_update(&maps, &named, count_to(8)).await.unwrap();
     assert!(matches!(updated, CreateOrUpdate::Updated(_)));
-    assert_eq!(updated.object().path("data.count").unwrap().text(), "8");
+    assert_eq!(updated.object().path("data.count").unwrap().unwrap().text(), "8");
     assert_eq!((count(&server, "POST", ""), count(&server, "PUT", "")), (1, 1));
 }
 
@@ -333,7 +333,7 @@ async fn create_or_update_tells_what_cannot_be_done() {
     let done = create_or_update(&dynamic, &named, |map| {
         map.set("data.colour", json!("blue")).unwrap();
     });
-    assert_eq!(done.await.unwrap().object().path("data.colour").unwrap().text(), "blue");
+    assert_eq!(done.await.unwrap().object().path("data.colour").unwrap().unwrap().text(), "blue");
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::json::JsonError;
 use crate::key::ObjectKey;
+use crate::protobuf::ProtobufError;
 
 /// An object that cannot be read. It concerns this object alone: the list or the watch that it came in goes on.
 #[derive(Debug, thiserror::Error)]
@@ -17,7 +18,23 @@ pub enum DecodeError {
         /// What is wrong and where.
         source: JsonError,
     },
-    /// The JSON has no `metadata`, so it is not an object of the API.
+    /// The object's protobuf is malformed. Only its metadata is read when it comes; the rest is when it is asked for.
+    #[error("cannot read {}{}: {source}", Subject(.kind), Called(.key))]
+    Protobuf {
+        /// The kind of the object, if it is known.
+        kind: Option<Box<str>>,
+        /// Its key, if it is known.
+        key: Option<Box<ObjectKey>>,
+        /// What is wrong and where.
+        source: ProtobufError,
+    },
+    /// The object is protobuf of a kind that has no known form in it. It can be had as JSON.
+    #[error("the protobuf form of {kind} is not known, use JSON")]
+    UnknownKind {
+        /// The API version and kind, such as `example.com/v1 Foo`.
+        kind: Box<str>,
+    },
+    /// There is no `metadata`, so it is not an object of the API.
     #[error("object has no meta: {} has no metadata", Subject(.kind))]
     NoMetadata {
         /// The kind of the object, if it is known.
@@ -56,8 +73,9 @@ impl DecodeError {
     pub fn path(&self) -> &str {
         match self {
             DecodeError::Json { source, .. } => source.path(),
+            DecodeError::Protobuf { source, .. } => source.path(),
             DecodeError::NoMetadata { .. } => "",
-            DecodeError::OtherKind { .. } => "kind",
+            DecodeError::OtherKind { .. } | DecodeError::UnknownKind { .. } => "kind",
             DecodeError::NoName { .. } => "metadata.name",
             DecodeError::Typed { path, .. } => path,
         }
@@ -66,10 +84,13 @@ impl DecodeError {
     /// The same error, saying what kind the object was to be if it did not say so itself.
     pub(crate) fn of_kind(mut self, name: &str) -> Self {
         match &mut self {
-            DecodeError::Json { kind, .. } | DecodeError::NoMetadata { kind } | DecodeError::NoName { kind } => {
+            DecodeError::Json { kind, .. }
+            | DecodeError::Protobuf { kind, .. }
+            | DecodeError::NoMetadata { kind }
+            | DecodeError::NoName { kind } => {
                 kind.get_or_insert_with(|| name.into());
             }
-            DecodeError::OtherKind { .. } | DecodeError::Typed { .. } => {}
+            DecodeError::OtherKind { .. } | DecodeError::UnknownKind { .. } | DecodeError::Typed { .. } => {}
         }
         self
     }
@@ -80,6 +101,12 @@ impl DecodeError {
             DecodeError::Json { kind, source } => DecodeError::Json { kind, source: source.within(offset, path) },
             other => other,
         }
+    }
+}
+
+impl From<ProtobufError> for DecodeError {
+    fn from(source: ProtobufError) -> Self {
+        DecodeError::Protobuf { kind: None, key: None, source }
     }
 }
 
@@ -96,6 +123,13 @@ impl From<JsonError> for DecodeError {
 pub struct Misfit(Box<str>);
 
 impl Misfit {
+    /// Words that are ours already, or that are to become so.
+    pub(crate) fn of(problem: &impl fmt::Display) -> Self {
+        let mut text = problem.to_string();
+        redact(&mut text);
+        Misfit(text.into())
+    }
+
     pub(crate) fn new(error: &serde_json::Error) -> Self {
         let mut text = error.to_string();
         // The place is told by the path; line and column would be those of one line of JSON.
@@ -135,6 +169,14 @@ struct Subject<'a>(&'a Option<Box<str>>);
 impl fmt::Display for Subject<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.0.as_deref().unwrap_or("object"))
+    }
+}
+
+struct Called<'a>(&'a Option<Box<ObjectKey>>);
+
+impl fmt::Display for Called<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.as_ref().map_or(Ok(()), |key| write!(f, " {key}"))
     }
 }
 

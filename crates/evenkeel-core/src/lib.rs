@@ -43,7 +43,7 @@ pub mod status;
 pub mod stream;
 mod version;
 
-pub use codec::{Codec, Json};
+pub use codec::{Codec, Json, Protobuf};
 pub use decode::{DecodeError, Misfit};
 pub use header::{Header, OwnerRef};
 pub use key::{KeyError, ObjectKey};
@@ -51,5 +51,5 @@ pub use obj::{Obj, Untyped, ValueError};
 pub use resource::ResourceInfo;
 pub use selector::{FieldOperator, FieldSelector, FieldTerm, LabelOperator, LabelSelector, Requirement, SelectorError};
 pub use status::{Reason, Status, StatusCause, StatusDetails};
-pub use stream::{ListDecoder, ListMeta, StreamError, WatchDecoder, WatchEvent};
+pub use stream::{ListDecoder, ListMeta, Malformation, StreamError, WatchDecoder, WatchEvent};
 pub use version::ResourceVersion;

@@ -84,7 +84,7 @@ fn a_list_of_everything_survives_any_size_of_chunk() {
             decoder.push(chunk.to_vec().into());
             while let Some(item) = decoder.next_item().unwrap() {
                 item.typed().unwrap();
-                read.push(item.raw().trim_ascii().to_vec());
+                read.push(item.raw().unwrap().trim_ascii().to_vec());
             }
         }
         decoder.finish().unwrap();

@@ -48,7 +48,7 @@ impl Core {
         let mut written = self.apply_intent(request, target, &intent, &options)?;
         written.warnings.splice(0..0, warnings);
         self.after_update(request, &written, &options);
-        Ok(Outcome::Reply(self.written(&view, &written, options.dry_run)))
+        self.written(&view, &written, options.dry_run)
     }
 
     /// Applies a Scale: an intent for the one field that it shows.

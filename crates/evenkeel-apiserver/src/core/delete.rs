@@ -12,6 +12,7 @@ use super::{Core, convert, object, reply};
 use crate::env::rfc3339;
 use crate::exchange::{Body, Outcome};
 use crate::kinds;
+use crate::negotiate::Representation;
 use crate::registry::Resource;
 use crate::store::{Draft, Expect, Record, Write};
 
@@ -119,9 +120,10 @@ impl Core {
         selected: Vec<Arc<Record>>,
         options: DeleteOptions,
         answer: http::Response<Body>,
+        representation: Representation,
     ) -> Outcome {
         let (core, resource) = (Arc::clone(self), Arc::clone(resource));
-        Deletion { core, resource, left: selected.into_iter(), options, answer }.go_on()
+        Deletion { core, resource, left: selected.into_iter(), options, answer, representation }.go_on()
     }
 }
 
@@ -132,6 +134,8 @@ struct Deletion {
     left: std::vec::IntoIter<Arc<Record>>,
     options: DeleteOptions,
     answer: http::Response<Body>,
+    /// Of what goes wrong.
+    representation: Representation,
 }
 
 impl Deletion {
@@ -146,7 +150,9 @@ impl Deletion {
             let target = Target { resource: &self.resource, namespace, name, scope: Scope::Main };
             match self.core.delete(target, &self.options) {
                 Ok(_) if !self.options.dry_run => self.core.after_deletion(&self.resource, namespace, name),
-                Err(status) if !status.is_not_found() => return Outcome::Reply(reply::status(&status)),
+                Err(status) if !status.is_not_found() => {
+                    return Outcome::Reply(reply::status(&status, self.representation));
+                }
                 _ => {}
             }
         }

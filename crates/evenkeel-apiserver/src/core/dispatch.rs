@@ -25,7 +25,7 @@ use crate::query::Query;
 use crate::registry::Resource;
 use crate::route::{self, Health, HealthEndpoint, ResourceRoute, Route, Verb};
 use crate::schema::{Schema, json};
-use crate::{crd, discovery, managed, openapi};
+use crate::{binary, crd, discovery, managed, openapi};
 
 /// A request to a resource, taken apart.
 pub(super) struct Request<'a> {
@@ -58,7 +58,14 @@ impl Request<'_> {
     }
 
     fn representation(&self, endpoint: Endpoint) -> Result<Representation, Status> {
-        negotiate::negotiate(&self.call.headers, self.query, endpoint)
+        let resource = self.resource();
+        let protobuf = || resource.custom.is_none() && binary::has_form(&resource.api_version(), &resource.kind);
+        negotiate::negotiate(&self.call.headers, self.query, endpoint, protobuf)
+    }
+
+    /// The form of a Status.
+    fn status_representation(&self) -> Representation {
+        negotiate::negotiate_status(&self.call.headers, self.query)
     }
 }
 
@@ -67,7 +74,9 @@ impl Core {
         let registry = self.registry();
         let query = Query::parse(call.uri.query());
         let answer = match route::route(&registry, &call.method, call.uri.path(), &query) {
-            Err(refusal) => return Outcome::Reply(refusal.reply()),
+            Err(refusal) => {
+                return Outcome::Reply(refusal.reply_in(negotiate::negotiate_status(&call.headers, &query)));
+            }
             Ok(Route::Resource(route)) => self.resource(&Request { call, query: &query, route: &route }, waited),
             Ok(Route::Discovery(path)) => {
                 Ok(Outcome::Reply(discovery::respond(&registry, &path, &call.headers, address(call))))
@@ -78,7 +87,10 @@ impl Core {
             Ok(Route::Version) => Ok(Outcome::Reply(discovery::version_reply(self.settings.version))),
             Ok(Route::Health(health)) => Ok(Outcome::Reply(healthy(&health, &query))),
         };
-        answer.unwrap_or_else(|status| Outcome::Reply(reply::status(&status)))
+        answer.unwrap_or_else(|status| {
+            let representation = negotiate::negotiate_status(&call.headers, &query);
+            Outcome::Reply(reply::status(&status, representation))
+        })
     }
 
     fn resource(self: &Arc<Self>, request: &Request<'_>, waited: bool) -> Result<Outcome, Status> {
@@ -150,7 +162,7 @@ impl Core {
         if let Some(status) = reviews::answer(resource, &request.call.user) {
             let mut review = object;
             review["status"] = status?;
-            let body = view::encode(view::render(review), view.representation);
+            let body = view::encode(view::render(review), view.representation)?;
             return Ok(Outcome::Reply(reply::with_code(StatusCode::CREATED, view.representation, body)));
         }
         if resource.group.is_empty() && resource.plural == "bindings" {
@@ -162,26 +174,22 @@ impl Core {
         if is_definition(resource) && !options.dry_run {
             self.definition_changed(object::text(&written.record.value(), "name"));
         }
-        Ok(Outcome::Reply(self.written(&view, &written, options.dry_run)))
+        self.written(&view, &written, options.dry_run)
     }
 
     /// The answer to a write.
-    pub(super) fn written(&self, view: &View, written: &Written, dry_run: bool) -> http::Response<Body> {
-        let mut body = view.single(&written.record, None);
-        if dry_run && written.created {
-            // What was not stored has no resource version (DRY-2).
-            if let Ok(mut value) = serde_json::from_slice::<Value>(&body) {
-                object::metadata_mut(&mut value).remove("resourceVersion");
-                body = view::encode(view::render(value), view.representation);
-            }
-        }
+    pub(super) fn written(&self, view: &View, written: &Written, dry_run: bool) -> Result<Outcome, Status> {
+        let body = match dry_run && written.created {
+            true => view.unstored(&written.record)?,
+            false => view.single(&written.record, None)?,
+        };
         let code = if written.created { StatusCode::CREATED } else { StatusCode::OK };
         let mut answer = reply::with_code(code, view.representation, body);
         reply::warn(&mut answer, &written.warnings);
         if is_definition(&view.resource) {
             reply::warn(&mut answer, &crd::admit::warnings(&written.record.value()));
         }
-        answer
+        Ok(Outcome::Reply(answer))
     }
 
     fn put(self: &Arc<Self>, request: &Request<'_>, scope: Scope<'_>) -> Result<Outcome, Status> {
@@ -210,7 +218,7 @@ impl Core {
         };
         written.warnings.splice(0..0, warnings);
         self.after_update(request, &written, &options);
-        Ok(Outcome::Reply(self.written(&view, &written, options.dry_run)))
+        self.written(&view, &written, options.dry_run)
     }
 
     /// UPD-6: the kinds that a PUT may create. A resource version says that the object must be there.
@@ -239,7 +247,7 @@ impl Core {
         })?;
         written.warnings.splice(0..0, warnings);
         self.after_update(request, &written, &options);
-        Ok(Outcome::Reply(self.written(&view, &written, options.dry_run)))
+        self.written(&view, &written, options.dry_run)
     }
 
     pub(super) fn after_update(&self, request: &Request<'_>, written: &Written, options: &WriteOptions) {
@@ -277,14 +285,14 @@ impl Core {
             Deleted::Pending(record) => {
                 let accepted = options.orphan_dependents == Some(false);
                 let code = if accepted { StatusCode::ACCEPTED } else { StatusCode::OK };
-                reply::with_code(code, representation, view.single(&record, None))
+                reply::with_code(code, representation, view.single(&record, None)?)
             }
             Deleted::Removed { last, revision } if target.resource.strategy.delete_returns_object => {
-                reply::ok(representation, view.single(&last, Some(revision)))
+                reply::ok(representation, view.single(&last, Some(revision))?)
             }
             Deleted::Removed { last, .. } => {
                 let status = serde_json::to_vec(&delete::success(target, &last)).unwrap_or_default();
-                reply::ok(representation, view::encode(status.into(), representation))
+                reply::ok(representation, view::encode(status.into(), representation)?)
             }
         };
         reply::warn(&mut answer, delete::warnings(target.resource, &options).as_slice());
@@ -302,9 +310,10 @@ impl Core {
         };
         let selected = page.records.clone();
         page.next_after = None;
-        let mut answer = read::list_reply(view, &filter, page, true);
+        let mut answer = read::list_reply(view, &filter, page, true)?;
         reply::warn(&mut answer, delete::warnings(request.resource(), &options).as_slice());
-        Ok(self.delete_collection(request.resource(), selected, options, answer))
+        let representation = request.status_representation();
+        Ok(self.delete_collection(request.resource(), selected, options, answer, representation))
     }
 
     fn subresource(self: &Arc<Self>, request: &Request<'_>, name: &str, waited: bool) -> Result<Outcome, Status> {
@@ -364,7 +373,7 @@ impl Core {
             self.resize(target, writer, |_| Ok(sent.object.clone()))?
         };
         written.warnings.splice(0..0, warnings);
-        Ok(Outcome::Reply(self.written(&view, &written, options.dry_run)))
+        self.written(&view, &written, options.dry_run)
     }
 
     fn post_to_pod(self: &Arc<Self>, request: &Request<'_>, name: &str) -> Result<Outcome, Status> {
@@ -382,14 +391,14 @@ impl Core {
                 self.after_deletion(target.resource, target.namespace, target.name);
             }
         }
-        Ok(Outcome::Reply(created_status()))
+        Ok(Outcome::Reply(created_status(request)))
     }
 
     fn post_token(self: &Arc<Self>, request: &Request<'_>) -> Result<Outcome, Status> {
         let representation = request.representation(Endpoint::Plain)?;
         let body = decode::parse(request.call, "TokenRequest")?.value;
         let answer = view::render(self.request_token(request.target(Scope::Main), body)?);
-        let answer = view::encode(answer, representation);
+        let answer = view::encode(answer, representation)?;
         Ok(Outcome::Reply(reply::with_code(StatusCode::CREATED, representation, answer)))
     }
 
@@ -400,7 +409,7 @@ impl Core {
         let name = object::text(binding, "name");
         let target = Target { resource: pods, namespace: request.namespace(), name, scope: Scope::Main };
         self.bind(target, binding, writer)?;
-        Ok(Outcome::Reply(created_status()))
+        Ok(Outcome::Reply(created_status(request)))
     }
 
     fn scale(self: &Arc<Self>, request: &Request<'_>) -> Result<Outcome, Status> {
@@ -409,7 +418,7 @@ impl Core {
         let Some(paths) = Paths::of(resource) else { return Err(not_implemented("scale for this resource")) };
         let show = |object: &Value| -> Result<Outcome, Status> {
             let scale = view::render(paths.show(resource, object)?);
-            Ok(Outcome::Reply(reply::ok(representation, view::encode(scale, representation))))
+            Ok(Outcome::Reply(reply::ok(representation, view::encode(scale, representation)?)))
         };
         if request.route.verb == Verb::Get {
             let key = super::write::key(request.namespace(), request.name());
@@ -527,10 +536,10 @@ pub(super) fn check_name(object: &Value, name: &str) -> Result<(), Status> {
     }
 }
 
-fn created_status() -> http::Response<Body> {
+fn created_status(request: &Request<'_>) -> http::Response<Body> {
     let mut status = Status::success();
     status.code = 201;
-    reply::status(&status)
+    reply::status(&status, request.status_representation())
 }
 
 fn healthy(health: &Health, query: &Query) -> http::Response<Body> {

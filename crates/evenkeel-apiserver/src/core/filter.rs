@@ -121,7 +121,7 @@ impl FieldTest {
             Subject::Path(path) => {
                 let text = std::str::from_utf8(record.json()).unwrap_or_default();
                 let value = JsonValue::at_path(text, path);
-                value.map_or("".into(), |value| value.text()) == self.value
+                value.as_ref().map_or("".into(), JsonValue::text) == self.value
             }
         };
         same != self.negated

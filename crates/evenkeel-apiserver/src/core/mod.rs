@@ -2,6 +2,7 @@
 
 mod accounts;
 mod apply;
+mod binary_list;
 mod convert;
 mod decode;
 mod definitions;
@@ -37,6 +38,7 @@ use serde_json::json;
 pub(crate) use self::accounts::SigningKey;
 use self::options::{DeleteOptions, WriteOptions};
 use self::timers::Timers;
+pub(crate) use self::view::encode;
 use self::write::{Scope, Target, Writer};
 use crate::env::Env;
 use crate::exchange::{Call, Outcome, User};

@@ -9,6 +9,7 @@ use evenkeel_core::Status;
 use serde_json::{Value, json};
 
 use super::Core;
+use super::binary_list::BinaryList;
 use super::filter::Filter;
 use super::options::{ListOptions, Match, parse_revision};
 use super::reply;
@@ -19,7 +20,7 @@ use crate::negotiate::{Media, Transform};
 use crate::store::{At, Page, Record, Span, Unavailable};
 
 /// Lists longer than this are sent in pieces of about this size.
-const PIECE: usize = 256 * 1024;
+pub(super) const PIECE: usize = 256 * 1024;
 
 /// What a request for a collection selects.
 pub(super) enum Selected {
@@ -50,7 +51,8 @@ impl Core {
         };
         match self.store.get_at(&resource.storage, key, at) {
             Ok(Some(record)) => {
-                let body = view.single(&record, None);
+                view.keep(&record);
+                let body = view.single(&record, None)?;
                 Ok(Outcome::Reply(reply::ok(view.representation, body)))
             }
             Ok(None) => Err(Status::not_found(&resource.group, &resource.plural, name)),
@@ -66,7 +68,11 @@ impl Core {
         waited: bool,
     ) -> Result<Outcome, Status> {
         Ok(match self.page(&view.resource.storage, filter, options, waited)? {
-            Selected::Page { page, consistent } => Outcome::Reply(list_reply(view, filter, page, consistent)),
+            Selected::Page { page, consistent } if view.representation.media == Media::Protobuf => {
+                let metadata = list_metadata(&view, filter, &page, consistent);
+                BinaryList::new(view, metadata, page.records).go_on()
+            }
+            Selected::Page { page, consistent } => Outcome::Reply(list_reply(view, filter, page, consistent)?),
             Selected::Later(outcome) => outcome,
         })
     }
@@ -180,18 +186,23 @@ fn list_metadata(view: &View, filter: &Filter, page: &Page, consistent: bool) ->
     metadata
 }
 
-pub(super) fn list_reply(view: View, filter: &Filter, page: Page, consistent: bool) -> http::Response<Body> {
+pub(super) fn list_reply(
+    view: View,
+    filter: &Filter,
+    page: Page,
+    consistent: bool,
+) -> Result<http::Response<Body>, Status> {
     let metadata = list_metadata(&view, filter, &page, consistent);
     let representation = view.representation;
+    if representation.media == Media::Protobuf {
+        return BinaryList::new(view, metadata, page.records).at_once();
+    }
     if let Transform::Table(_) = representation.transform {
         let rows = page.records.iter().map(|record| view.row(record, None)).collect();
         let table = view.table(rows, metadata, true);
-        return reply::ok(representation, view::encode(table.to_string().into(), representation));
+        return Ok(reply::ok(representation, view::encode(table.to_string().into(), representation)?));
     }
-    let (kind, api_version) = match representation.transform {
-        Transform::None => (view.resource.list_kind.clone(), view.resource.api_version()),
-        _ => ("PartialObjectMetadataList".to_owned(), view.meta_version().to_owned()),
-    };
+    let (api_version, kind) = view.list_shown_as();
     let head = format!(
         "{{\"kind\":{},\"apiVersion\":{},\"metadata\":{metadata},\"items\":[",
         Value::from(kind),
@@ -204,14 +215,14 @@ pub(super) fn list_reply(view: View, filter: &Filter, page: Page, consistent: bo
         while let Some(piece) = stream.next_piece() {
             whole.extend_from_slice(&piece);
         }
-        return reply::ok(representation, view::encode(whole.into(), representation));
+        return Ok(reply::ok(representation, view::encode(whole.into(), representation)?));
     }
     let short = stream.records.as_slice().iter().map(|record| record.json().len()).sum::<usize>() < PIECE / 2;
     let body = match short {
         true => Body::whole(stream.next_piece().unwrap_or_default()),
         false => Body::stream(stream),
     };
-    reply::with_body(representation, body)
+    Ok(reply::with_body(representation, body))
 }
 
 /// A list that is written as it is read, in pieces: the records are shared with the store, so a list of any length costs

@@ -8,7 +8,7 @@ use http::header::{CONTENT_TYPE, HeaderValue, WARNING, X_CONTENT_TYPE_OPTIONS};
 use http::{Response, StatusCode};
 
 use crate::exchange::Body;
-use crate::negotiate::{Representation, status_reply};
+use crate::negotiate::{Representation, status_reply_in};
 
 /// Warnings longer than this in all are shortened, and those that even so do not fit are left out (NEG-12).
 const ALL_WARNINGS: usize = 4096;
@@ -31,13 +31,13 @@ pub(super) fn with_body(representation: Representation, body: Body) -> Response<
 }
 
 /// A Status as an answer. What is forbidden is told in words that no browser takes for markup (ERR-20).
-pub(super) fn status(status: &Status) -> Response<Body> {
+pub(super) fn status(status: &Status, representation: Representation) -> Response<Body> {
     if !status.is_forbidden() {
-        return status_reply(status);
+        return status_reply_in(status, representation);
     }
     let mut harmless = status.clone();
     harmless.message = escape_html(&status.message);
-    let mut reply = status_reply(&harmless);
+    let mut reply = status_reply_in(&harmless, representation);
     reply.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     reply
 }

@@ -1,13 +1,16 @@
 //! How objects look to the client: its version of the resource, whole, as metadata, or as rows of a table.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use evenkeel_core::{Reason, Status};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::convert;
 use super::indent::indent;
+use super::{convert, object};
+use crate::binary::{self, Text, Unwritable};
 use crate::negotiate::{Media, MetaVersion, Representation, Transform};
 use crate::registry::Resource;
 use crate::store::Record;
@@ -28,6 +31,8 @@ pub(super) struct View {
     pub(super) include: IncludeObject,
     /// For the ages in a table: the time of the request, or of the event that a watch shows.
     pub(super) now: Timestamp,
+    /// Of this resource.
+    api_version: String,
     /// `{"kind":"…","apiVersion":"…",` of this resource.
     prefix: String,
     printer: Option<Printer>,
@@ -40,13 +45,14 @@ impl View {
         include: IncludeObject,
         now: Timestamp,
     ) -> Self {
+        let api_version = resource.api_version();
         let prefix = format!(
             "{{\"kind\":{},\"apiVersion\":{},",
             Value::from(resource.kind.as_str()),
-            Value::from(resource.api_version())
+            Value::from(api_version.as_str())
         );
         let printer = matches!(representation.transform, Transform::Table(_)).then(|| Printer::new(&resource));
-        View { resource, representation, include, now, prefix, printer }
+        View { resource, representation, include, now, api_version, prefix, printer }
     }
 
     /// The version of the transformed forms.
@@ -151,17 +157,107 @@ impl View {
                "columnDefinitions": columns, "rows": rows})
     }
 
+    /// The version and the kind of what is shown.
+    pub(super) fn shown_as(&self) -> (&str, &str) {
+        match self.representation.transform {
+            Transform::None => (&self.api_version, &self.resource.kind),
+            Transform::Table(_) => (self.meta_version(), "Table"),
+            Transform::PartialObjectMetadata(_) | Transform::PartialObjectMetadataList(_) => {
+                (self.meta_version(), "PartialObjectMetadata")
+            }
+        }
+    }
+
+    /// The version and the kind of a list of what is shown.
+    pub(super) fn list_shown_as(&self) -> (&str, &str) {
+        match self.representation.transform {
+            Transform::None => (&self.api_version, &self.resource.list_kind),
+            _ => (self.meta_version(), "PartialObjectMetadataList"),
+        }
+    }
+
+    /// The object as a protobuf message, without its envelope.
+    pub(super) fn message<'r>(&self, record: &'r Record, at: Option<u64>) -> Result<Cow<'r, [u8]>, Unwritable> {
+        let (api_version, kind) = self.shown_as();
+        let message = match self.representation.transform {
+            Transform::None if !self.is_stored_form(record) => {
+                binary::message(api_version, kind, &self.value(record, at))?
+            }
+            Transform::None => match (record.protobuf(), at) {
+                (Some(message), None) => return Ok(Cow::Borrowed(message)),
+                _ => binary::message(api_version, kind, &Text(&self.json(record, at)))?,
+            },
+            _ => binary::message(api_version, kind, &Text(&self.metadata(record, at)))?,
+        };
+        Ok(Cow::Owned(message))
+    }
+
+    /// The same, kept with the record for those who ask next, if it can be: for reads of what is there. News is shown
+    /// to all watchers at once, and then no more.
+    pub(super) fn kept_message<'r>(&self, record: &'r Record) -> Result<Cow<'r, [u8]>, Unwritable> {
+        let message = self.message(record, None)?;
+        Ok(match message {
+            Cow::Owned(message) if self.keeps(record) => Cow::Borrowed(record.keep_protobuf(message)),
+            other => other,
+        })
+    }
+
+    /// Keeps the message of a record, if the client reads protobuf.
+    pub(super) fn keep(&self, record: &Record) {
+        if self.representation.media == Media::Protobuf
+            && record.protobuf().is_none()
+            && self.keeps(record)
+            && let Err(why) = self.kept_message(record)
+        {
+            tracing::error!(%why, "an object has no protobuf form");
+        }
+    }
+
+    /// Whether the message of a record is one that can be kept with it.
+    fn keeps(&self, record: &Record) -> bool {
+        self.representation.transform == Transform::None && self.is_stored_form(record)
+    }
+
     /// One object as the body of a response.
-    pub(super) fn single(&self, record: &Record, at: Option<u64>) -> Bytes {
-        let json = match self.representation.transform {
+    pub(super) fn single(&self, record: &Record, at: Option<u64>) -> Result<Bytes, Status> {
+        if self.representation.media == Media::Protobuf {
+            let (api_version, kind) = self.shown_as();
+            let message = self.message(record, at).map_err(unwritable)?;
+            return Ok(binary::envelope(api_version, kind, &message));
+        }
+        encode(self.as_json(record, at), self.representation)
+    }
+
+    /// An object that was not stored, and so has no resource version (DRY-2), as the body of a response.
+    pub(super) fn unstored(&self, record: &Record) -> Result<Bytes, Status> {
+        let mut object = value_of(&self.as_json(record, None));
+        object::metadata_mut(&mut object).remove("resourceVersion");
+        encode(render(object), self.representation)
+    }
+
+    fn as_json(&self, record: &Record, at: Option<u64>) -> Bytes {
+        match self.representation.transform {
             Transform::Table(_) => {
                 let metadata = json!({"resourceVersion": at.unwrap_or(record.revision).to_string()});
                 self.table(vec![self.row(record, at)], metadata, true).to_string().into()
             }
             Transform::PartialObjectMetadata(_) | Transform::PartialObjectMetadataList(_) => self.metadata(record, at),
             Transform::None => self.json(record, at),
-        };
-        encode(json, self.representation)
+        }
+    }
+}
+
+/// JSON that this server has written, as a tree.
+fn value_of(json: &[u8]) -> Value {
+    serde_json::from_slice(json).unwrap_or_default()
+}
+
+/// The answer where something has no protobuf form: either no such thing has one (CT-022), or this one should have.
+pub(super) fn unwritable(why: Unwritable) -> Status {
+    let message = format!("the answer cannot be written as protobuf: {why}");
+    match why {
+        Unwritable::UnknownKind { .. } => Status::failure(406, Reason::NOT_ACCEPTABLE, message),
+        Unwritable::Message { .. } => Status::internal(message),
     }
 }
 
@@ -182,14 +278,12 @@ pub(super) fn render(mut object: Value) -> Bytes {
     text.into()
 }
 
-/// JSON as the client wants it: as it is, indented, or as YAML.
-pub(super) fn encode(json: Bytes, representation: Representation) -> Bytes {
-    match representation.media {
+/// JSON as the client wants it: as it is, indented, as YAML, or as protobuf.
+pub(crate) fn encode(json: Bytes, representation: Representation) -> Result<Bytes, Status> {
+    Ok(match representation.media {
         Media::Json if representation.pretty => indent(&json).into(),
         Media::Json => json,
-        Media::Yaml => {
-            let value = serde_json::from_slice::<Value>(&json).ok();
-            value.and_then(|value| serde_saphyr::to_string(&value).ok()).map_or(json, Bytes::from)
-        }
-    }
+        Media::Yaml => serde_saphyr::to_string(&value_of(&json)).map_or(json, Bytes::from),
+        Media::Protobuf => binary::object(&value_of(&json)).map_err(unwritable)?,
+    })
 }

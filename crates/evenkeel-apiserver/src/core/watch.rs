@@ -8,16 +8,17 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use evenkeel_core::{Reason, Status};
-use http::header::{CONTENT_TYPE, HeaderValue};
-use serde_json::json;
+use http::header::CONTENT_TYPE;
+use serde_json::{Value, json};
 
 use super::Core;
 use super::filter::Filter;
 use super::options::ListOptions;
 use super::timers::Timer;
 use super::view::{IncludeObject, View};
+use crate::binary::{self, Unwritable};
 use crate::exchange::{Body, Cut, FrameStream, Outcome};
-use crate::negotiate::{MetaVersion, Transform};
+use crate::negotiate::{Media, MetaVersion, Transform};
 use crate::store::{At, Cursor, Event, Record, Span, Unavailable};
 
 /// How often a watch that asked for bookmarks gets one.
@@ -28,8 +29,6 @@ const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 const SHORTEST_DEFAULT: Duration = Duration::from_secs(1800);
 /// How many events are taken from the history at a time.
 const BATCH: usize = 64;
-
-const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 impl Core {
     /// Opens a watch. What is wrong with the options is told by the response's code; what is wrong with the resource
@@ -70,14 +69,12 @@ impl Core {
                 return Ok(Outcome::AwaitRevision { revision: requested.unwrap_or_default(), allotted: None });
             }
             Err(Unavailable::Future { current }) => {
-                return Ok(Outcome::Reply(error_stream(&Status::too_large_resource_version(
-                    requested.unwrap_or_default(),
-                    current,
-                ))));
+                let status = Status::too_large_resource_version(requested.unwrap_or_default(), current);
+                return Ok(Outcome::Reply(error_stream(&status, view.representation.media)));
             }
             Err(Unavailable::Compacted { floor }) => {
                 let message = format!("too old resource version: {} ({floor})", requested.unwrap_or_default());
-                return Ok(Outcome::Reply(error_stream(&Status::expired(message))));
+                return Ok(Outcome::Reply(error_stream(&Status::expired(message), view.representation.media)));
             }
         };
         if !self.is_still_served(&view.resource) {
@@ -88,6 +85,7 @@ impl Core {
             Some(seconds) if seconds > 0 => Duration::from_secs(seconds.unsigned_abs()),
             _ => SHORTEST_DEFAULT + Duration::from_millis(self.env.random() % 1_800_000),
         };
+        let media = view.representation.media;
         let bookmarks = options.allow_bookmarks;
         let deadline = now.saturating_add(lifetime);
         let stream = WatchStream {
@@ -105,7 +103,7 @@ impl Core {
             last: None,
             ended: false,
         };
-        Ok(Outcome::Reply(stream_reply(Body::stream(stream))))
+        Ok(Outcome::Reply(stream_reply(Body::stream(stream), media)))
     }
 }
 
@@ -115,16 +113,35 @@ fn next_bookmark(now: Duration, deadline: Duration) -> Duration {
     if now < last && last < regular { last } else { regular }
 }
 
-fn stream_reply(body: Body) -> http::Response<Body> {
+fn stream_reply(body: Body, media: Media) -> http::Response<Body> {
     let mut reply = http::Response::new(body);
-    reply.headers_mut().insert(CONTENT_TYPE, JSON);
+    reply.headers_mut().insert(CONTENT_TYPE, media.stream_content_type());
     reply
 }
 
 /// A watch that consists of one ERROR event.
-fn error_stream(status: &Status) -> http::Response<Body> {
-    let frame = format!("{}\n", json!({"type": "ERROR", "object": status}));
-    stream_reply(Body::whole(frame))
+fn error_stream(status: &Status, media: Media) -> http::Response<Body> {
+    stream_reply(Body::whole(error_frame(status, media)), media)
+}
+
+/// The frame of an ERROR event.
+fn error_frame(status: &Status, media: Media) -> Bytes {
+    // A Status is strings and numbers: it can always be written.
+    frame_of("ERROR", &serde_json::to_value(status).unwrap_or_default(), media)
+}
+
+/// The frame of an event with an object that names its kind and version. Empty, and that is logged, if the object has
+/// no such form.
+fn frame_of(event: &str, object: &Value, media: Media) -> Bytes {
+    match media {
+        Media::Protobuf => binary::event_of(event, object).unwrap_or_else(no_frame),
+        Media::Json | Media::Yaml => line(event, object.to_string().as_bytes()),
+    }
+}
+
+fn no_frame(why: Unwritable) -> Bytes {
+    tracing::error!(%why, "a watch ends because it cannot show an object");
+    Bytes::new()
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,7 +163,7 @@ impl EventType {
     }
 }
 
-/// An open watch. Every frame is one whole line; reading is what drives it, and dropping it ends it.
+/// An open watch. Every frame is one whole event; reading is what drives it, and dropping it ends it.
 struct WatchStream {
     core: Arc<Core>,
     cursor: Cursor,
@@ -207,7 +224,13 @@ impl WatchStream {
         }
         for record in self.initial.by_ref().take(BATCH) {
             any = true;
-            self.ready.push_back(self.view.frame(EventType::Added, &record, None, &mut self.columns_sent));
+            self.view.keep(&record);
+            let frame = self.view.frame(EventType::Added, &record, None, &mut self.columns_sent);
+            if frame.is_empty() {
+                self.ended = true;
+                return true;
+            }
+            self.ready.push_back(frame);
         }
         if !any && self.end_of_initial {
             self.end_of_initial = false;
@@ -226,8 +249,13 @@ impl WatchStream {
                 return;
             };
             for event in &events {
-                if let Some(frame) = self.change(event) {
-                    self.ready.push_back(frame);
+                match self.change(event) {
+                    Some(frame) if frame.is_empty() => {
+                        self.ended = true;
+                        return;
+                    }
+                    Some(frame) => self.ready.push_back(frame),
+                    None => {}
                 }
             }
             if events.len() < BATCH || !self.ready.is_empty() {
@@ -263,9 +291,13 @@ impl WatchStream {
             (Some(_), Some(_)) => EventType::Modified,
             (Some(_), None) => EventType::Deleted,
         };
+        let frames = || match self.view.representation.media {
+            Media::Protobuf => event.protobuf.get_or_init(Box::default),
+            Media::Json | Media::Yaml => &event.json,
+        };
         let shared = match self.view.representation.transform {
-            Transform::None if self.view.is_stored_form(&record) => Some(&event.frame),
-            Transform::PartialObjectMetadata(MetaVersion::V1) => Some(&event.metadata_frame),
+            Transform::None if self.view.is_stored_form(&record) => Some(&frames().whole),
+            Transform::PartialObjectMetadata(MetaVersion::V1) => Some(&frames().metadata),
             _ => None,
         };
         match shared {
@@ -304,7 +336,7 @@ impl WatchStream {
                        "metadata": metadata})
             }
         };
-        line(EventType::Bookmark, object.to_string().as_bytes())
+        frame_of(EventType::Bookmark.as_str(), &object, self.view.representation.media)
     }
 
     /// Arranges to be woken for the next bookmark or for the end.
@@ -318,28 +350,34 @@ impl WatchStream {
 }
 
 impl View {
+    /// The frame of an event with this object; empty, and that is logged, if the object has no such form.
     fn frame(&self, kind: EventType, record: &Record, at: Option<u64>, columns_sent: &mut bool) -> Bytes {
+        let event = kind.as_str();
+        if self.representation.media == Media::Protobuf {
+            let (api_version, kind) = self.shown_as();
+            let message = self.message(record, at);
+            return message.map_or_else(no_frame, |message| binary::event(event, api_version, kind, &message));
+        }
         match self.representation.transform {
-            Transform::None => line(kind, &self.json(record, at)),
+            Transform::None => line(event, &self.json(record, at)),
             Transform::PartialObjectMetadata(_) | Transform::PartialObjectMetadataList(_) => {
-                line(kind, &self.metadata(record, at))
+                line(event, &self.metadata(record, at))
             }
             Transform::Table(_) => {
                 let version = json!({"resourceVersion": at.unwrap_or(record.revision).to_string()});
                 let columns = !std::mem::replace(columns_sent, true);
                 let table = self.table(vec![self.row(record, at)], version, columns);
-                line(kind, table.to_string().as_bytes())
+                line(event, table.to_string().as_bytes())
             }
         }
     }
 }
 
 /// `{"type":"…","object":…}` and a newline.
-fn line(kind: EventType, object: &[u8]) -> Bytes {
-    let kind = kind.as_str();
-    let mut frame = Vec::with_capacity(object.len() + kind.len() + 26);
+fn line(event: &str, object: &[u8]) -> Bytes {
+    let mut frame = Vec::with_capacity(object.len() + event.len() + 26);
     frame.extend_from_slice(b"{\"type\":\"");
-    frame.extend_from_slice(kind.as_bytes());
+    frame.extend_from_slice(event.as_bytes());
     frame.extend_from_slice(b"\",\"object\":");
     frame.extend_from_slice(object);
     frame.extend_from_slice(b"}\n");

@@ -577,7 +577,7 @@ mod tests {
                                please try again.",
                    "details": {"group": "apps", "kind": "deployments", "name": "update", "retryAfterSeconds": 2}})
         );
-        let reply = crate::core::reply::status(&status);
+        let reply = crate::core::reply::status(&status, crate::negotiate::Representation::JSON);
         assert_eq!(reply.headers()[http::header::RETRY_AFTER], "2");
     }
 }

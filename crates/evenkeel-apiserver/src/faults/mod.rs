@@ -4,6 +4,7 @@
 //! and feed the frames of every watch through a [`Chain`](stages::Chain).
 
 mod clock;
+pub(crate) mod framing;
 mod rule;
 mod spec;
 pub(crate) mod stages;

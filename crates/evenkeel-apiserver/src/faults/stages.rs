@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use evenkeel_core::Status;
 
+use super::framing::Framing;
 use super::rule::{ExpireForm, WatchAction};
 
 /// What the client is to see next.
@@ -27,6 +28,7 @@ pub(crate) enum Step {
 /// Faults applied to one stream, in the order of their rules.
 #[derive(Debug, Default)]
 pub(crate) struct Chain {
+    framing: Framing,
     stages: Vec<Stage>,
 }
 
@@ -42,6 +44,11 @@ struct Stage {
 }
 
 impl Chain {
+    /// For a stream of this framing.
+    pub(crate) fn new(framing: Framing) -> Self {
+        Chain { framing, stages: Vec::new() }
+    }
+
     pub(crate) fn push(&mut self, action: WatchAction) {
         self.stages.push(Stage { action, events: 0, bytes: 0, held: Vec::new(), withheld: false });
     }
@@ -50,9 +57,12 @@ impl Chain {
         self.stages.is_empty()
     }
 
-    /// What becomes of a frame of the original stream.
-    pub(crate) fn frame(&mut self, frame: Bytes, out: &mut VecDeque<Step>) {
-        self.run(0, Step::Send(frame), out);
+    /// What becomes of the frames that a chunk of the original stream holds.
+    pub(crate) fn feed(&mut self, mut chunk: Bytes, out: &mut VecDeque<Step>) {
+        while !chunk.is_empty() {
+            let frame = self.framing.take(&mut chunk);
+            self.run(0, Step::Send(frame), out);
+        }
     }
 
     /// What becomes of the end of the original stream: stages let go of what they hold.
@@ -92,7 +102,7 @@ impl Chain {
         };
         let mut produced = Vec::new();
         if let Some(stage) = self.stages.get_mut(index) {
-            stage.feed(frame, &mut produced);
+            stage.feed(frame, self.framing, &mut produced);
         }
         for step in produced {
             self.run(index + 1, step, out);
@@ -101,7 +111,7 @@ impl Chain {
 }
 
 impl Stage {
-    fn feed(&mut self, frame: Bytes, out: &mut Vec<Step>) {
+    fn feed(&mut self, frame: Bytes, framing: Framing, out: &mut Vec<Step>) {
         let index = self.events;
         self.events += 1;
         match &self.action {
@@ -133,7 +143,7 @@ impl Stage {
                 out.push(Step::End);
             }
             WatchAction::CorruptFrame { event, byte } if index == *event => {
-                out.push(Step::Send(corrupt(frame, *byte)));
+                out.push(Step::Send(framing.corrupt(frame, *byte)));
             }
             WatchAction::SplitFrame { sizes } => split(frame, sizes, out),
             WatchAction::CoalesceFrames { events, .. } => {
@@ -156,30 +166,30 @@ impl Stage {
                 }
             }
             WatchAction::Expire { event, form: ExpireForm::Event } if index == *event => {
-                out.push(Step::Send(error_frame(&expired())));
+                out.push(Step::Send(framing.error(&expired())));
                 out.push(Step::End);
             }
             WatchAction::BookmarkOnly => {
-                self.withheld |= !is_bookmark(&frame);
+                self.withheld |= !framing.is_bookmark(&frame);
                 if !self.withheld {
                     out.push(Step::Send(frame));
                 }
             }
-            WatchAction::NoBookmarks if is_bookmark(&frame) => {}
+            WatchAction::NoBookmarks if framing.is_bookmark(&frame) => {}
             WatchAction::StallFor { event, duration } if index == *event => {
                 out.push(Step::Pause(*duration));
                 out.push(Step::Send(frame));
             }
             WatchAction::ErrorEvent { event, status } if index == *event => {
-                out.push(Step::Send(error_frame(status)));
+                out.push(Step::Send(framing.error(status)));
                 out.push(Step::End);
             }
             WatchAction::UnknownEventType { event } if index == *event => {
-                out.push(Step::Send(Bytes::from_static(UNKNOWN_EVENT)));
+                out.push(Step::Send(framing.surprise("SURPRISE")));
                 out.push(Step::Send(frame));
             }
             WatchAction::WrongKindObject { event } if index == *event => {
-                out.push(Step::Send(Bytes::from_static(WRONG_KIND)));
+                out.push(Step::Send(framing.surprise("ADDED")));
                 out.push(Step::Send(frame));
             }
             _ => out.push(Step::Send(frame)),
@@ -197,41 +207,15 @@ impl Stage {
     }
 }
 
-const UNKNOWN_EVENT: &[u8] = b"{\"type\":\"SURPRISE\",\"object\":{\"kind\":\"Surprise\",\
-\"apiVersion\":\"faults.evenkeel.dev/v1\",\"metadata\":{\"name\":\"surprise\"}}}\n";
-
-const WRONG_KIND: &[u8] = b"{\"type\":\"ADDED\",\"object\":{\"kind\":\"Surprise\",\
-\"apiVersion\":\"faults.evenkeel.dev/v1\",\"metadata\":{\"name\":\"surprise\"}}}\n";
-
 /// The status of an injected expiry.
 pub(crate) fn expired() -> Status {
     Status::expired("too old resource version: 1 (2)")
-}
-
-fn error_frame(status: &Status) -> Bytes {
-    // A Status is strings and numbers: it always serialises.
-    let object = serde_json::to_string(status).unwrap_or_default();
-    Bytes::from(format!("{{\"type\":\"ERROR\",\"object\":{object}}}\n"))
-}
-
-fn is_bookmark(frame: &[u8]) -> bool {
-    frame.starts_with(b"{\"type\":\"BOOKMARK\"")
 }
 
 fn send_some(bytes: Bytes, out: &mut Vec<Step>) {
     if !bytes.is_empty() {
         out.push(Step::Send(bytes));
     }
-}
-
-fn corrupt(frame: Bytes, byte: usize) -> Bytes {
-    // The newline at the end stays, so that exactly one event is spoilt.
-    let last = frame.len().saturating_sub(2);
-    let mut bytes = BytesMut::from(frame);
-    if let Some(byte) = bytes.get_mut(byte.min(last)) {
-        *byte = 0x01;
-    }
-    bytes.freeze()
 }
 
 fn split(mut frame: Bytes, sizes: &[usize], out: &mut Vec<Step>) {

@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicU64 as Counter;
 use bytes::Bytes;
 use http::{HeaderMap, Method};
 
+use super::framing::Framing;
 use super::stages::{Chain, Step};
 use super::*;
 
@@ -24,7 +25,7 @@ fn run(actions: &[WatchAction], frames: &[&'static str]) -> Vec<String> {
     }
     let mut steps = VecDeque::new();
     for frame in frames {
-        chain.frame(Bytes::from_static(frame.as_bytes()), &mut steps);
+        chain.feed(Bytes::from_static(frame.as_bytes()), &mut steps);
     }
     chain.end(&mut steps);
     let mut seen = Vec::new();
@@ -99,7 +100,7 @@ fn flt_4_coalesce_frames() {
     chain.push(action);
     let mut steps = VecDeque::new();
     assert_eq!(chain.flush_after(), None);
-    chain.frame(Bytes::from_static(A.as_bytes()), &mut steps);
+    chain.feed(Bytes::from_static(A.as_bytes()), &mut steps);
     assert_eq!(chain.flush_after(), Some(Duration::from_millis(7)));
     assert!(steps.is_empty());
     chain.flush(&mut steps);
@@ -159,6 +160,42 @@ fn flt_4_error_event() {
     assert_eq!(value["type"], "ERROR");
     assert_eq!(value["object"]["code"], 500);
     assert_eq!(seen[1], "$");
+}
+
+#[test]
+fn flt_4_bin_2_frames_of_protobuf() {
+    let event = |name: &str| crate::binary::event(name, "v1", "Pod", b"\x0a\x00");
+    let (added, mark) = (event("ADDED"), event("BOOKMARK"));
+    let run = |action: WatchAction| {
+        let mut chain = Chain::new(Framing::Lengths);
+        chain.push(action);
+        let mut steps = VecDeque::new();
+        chain.feed([&added[..], &mark, &added].concat().into(), &mut steps);
+        steps
+            .into_iter()
+            .map(|step| if let Step::Send(bytes) = step { bytes } else { Bytes::new() })
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(run(WatchAction::NoBookmarks), [added.clone(), added.clone()]);
+    assert_eq!(run(WatchAction::SkipEvent { event: 0 }), [mark.clone(), added.clone()]);
+    assert_eq!(run(WatchAction::Reorder { first: 0, second: 1 }), [mark.clone(), added.clone(), added.clone()]);
+    let holds = |action, index: usize, name: &str, kind: &[u8]| {
+        let frames = run(action);
+        let frame = &frames[index];
+        let (length, body) = frame.split_first_chunk().unwrap();
+        assert_eq!(u32::from_be_bytes(*length) as usize, body.len());
+        assert_eq!(&body[2..2 + name.len()], name.as_bytes());
+        assert!(body.windows(kind.len()).any(|part| part == kind));
+    };
+    holds(WatchAction::UnknownEventType { event: 1 }, 1, "SURPRISE", b"Surprise");
+    holds(WatchAction::WrongKindObject { event: 0 }, 0, "ADDED", b"Surprise");
+    let status = Box::new(Status::internal("boom"));
+    holds(WatchAction::ErrorEvent { event: 2, status }, 2, "ERROR", b"Status");
+    holds(WatchAction::Expire { event: 0, form: ExpireForm::Event }, 0, "ERROR", b"Expired");
+    let cut = run(WatchAction::TruncateFrame { event: 0, byte: 3 });
+    assert_eq!(cut[0], added.slice(..3));
+    let half = Framing::Lengths.take(&mut added.slice(..7));
+    assert_eq!(half, added.slice(..7), "what is no whole event passes for one");
 }
 
 #[test]

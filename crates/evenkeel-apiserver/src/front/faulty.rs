@@ -13,6 +13,7 @@ use tokio::time::{Sleep, sleep};
 use super::service::Shared;
 use crate::exchange::{Body, Cut, FrameStream};
 use crate::faults::WatchAction;
+use crate::faults::framing::Framing;
 use crate::faults::stages::{Chain, Step};
 use crate::faults::subject::Subject;
 
@@ -29,8 +30,6 @@ pub(crate) struct FaultyWatch {
     seen: u64,
     chain: Chain,
     steps: VecDeque<Step>,
-    /// Whether events are lines; if not, each chunk is one.
-    lines: bool,
     pause: Option<Pin<Box<Sleep>>>,
     patience: Option<Pin<Box<Sleep>>>,
     parting: Option<Pin<Box<Sleep>>>,
@@ -43,9 +42,9 @@ impl FaultyWatch {
         subject: Subject,
         seen: u64,
         actions: Vec<WatchAction>,
-        lines: bool,
+        framing: Framing,
     ) -> Self {
-        let mut chain = Chain::default();
+        let mut chain = Chain::new(framing);
         for action in actions {
             chain.push(action);
         }
@@ -56,7 +55,6 @@ impl FaultyWatch {
             seen,
             chain,
             steps: VecDeque::new(),
-            lines,
             pause: None,
             patience: None,
             parting: None,
@@ -75,16 +73,6 @@ impl FaultyWatch {
             self.chain.push(action);
         }
         self.seen = newest;
-    }
-
-    fn feed(&mut self, mut chunk: Bytes) {
-        if !self.lines {
-            return self.chain.frame(chunk, &mut self.steps);
-        }
-        while !chunk.is_empty() {
-            let end = chunk.iter().position(|byte| *byte == b'\n').map_or(chunk.len(), |at| at + 1);
-            self.chain.frame(chunk.split_to(end), &mut self.steps);
-        }
     }
 
     /// The next chunk of the core's stream has been waited for; frames that are held back may be due.
@@ -146,7 +134,7 @@ impl FrameStream for FaultyWatch {
                         if this.chain.is_empty() {
                             return Poll::Ready(Some(Ok(chunk)));
                         }
-                        this.feed(chunk);
+                        this.chain.feed(chunk, &mut this.steps);
                     }
                 }
             }

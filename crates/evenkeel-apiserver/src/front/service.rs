@@ -19,9 +19,10 @@ use super::receive::{self, Refusal};
 use super::{Control, Handler, Records, RequestRecord, compress};
 use crate::env::{self, Env};
 use crate::exchange::{Body, Call, Cut, Outcome, User};
+use crate::faults::framing::Framing;
 use crate::faults::subject::Subject;
 use crate::faults::{Fate, Faults, Plan};
-use crate::negotiate::status_reply;
+use crate::negotiate::{status_reply, status_reply_to};
 
 /// How long a request may wait for a revision that the store has not reached.
 const AWAIT_REVISION: Duration = Duration::from_secs(3);
@@ -120,7 +121,7 @@ impl InProcess {
         }
         let user = match self.user(&parts).and_then(|user| impersonate(user, &mut parts.headers)) {
             Ok(user) => user,
-            Err(status) => return Ok(status_reply(&status)),
+            Err(status) => return Ok(status_reply_to(&parts.headers, &parts.uri, &status)),
         };
         user_name.clone_from(&user.name);
         let faults = &self.shared.faults;
@@ -138,7 +139,7 @@ impl InProcess {
             sleep(plan.delay).await;
         }
         match plan.fate {
-            Fate::Answer(status) => return Ok(status_reply(&status)),
+            Fate::Answer(status) => return Ok(status_reply_to(&parts.headers, &parts.uri, &status)),
             Fate::Drop => return Err(Cut),
             Fate::Hang => std::future::pending::<()>().await,
             Fate::Handle | Fate::HandleThenDrop | Fate::ReadThenDrop => {}
@@ -146,7 +147,9 @@ impl InProcess {
         let body = match receive::body(body).await {
             Ok(body) => body,
             Err(Refusal::Gone) => return Err(Cut),
-            Err(Refusal::Answer(status)) => return Ok(closing(status_reply(&status))),
+            Err(Refusal::Answer(status)) => {
+                return Ok(closing(status_reply_to(&parts.headers, &parts.uri, &status)));
+            }
         };
         if plan.fate == Fate::ReadThenDrop {
             return Err(Cut);
@@ -161,10 +164,10 @@ impl InProcess {
         }
         let watch = subject.filter(|subject| subject.is_watch() && response.status() == StatusCode::OK);
         if let Some(subject) = watch {
-            let lines = is_json(response.headers());
+            let framing = Framing::of(response.headers());
             let shared = Arc::clone(&self.shared);
             response = response
-                .map(|body| Body::stream(FaultyWatch::new(body, shared, subject, plan.seen, plan.watch, lines)));
+                .map(|body| Body::stream(FaultyWatch::new(body, shared, subject, plan.seen, plan.watch, framing)));
         }
         if let Some(bytes) = plan.reset_after {
             response = response.map(|body| Body::stream(CutAfter::new(body, bytes)));
@@ -234,7 +237,8 @@ impl InProcess {
                 }
             };
             if waited {
-                return status_reply(&Status::internal("the store waits for a revision without end"));
+                let status = Status::internal("the store waits for a revision without end");
+                return status_reply_to(&call.headers, &call.uri, &status);
             }
             let patience = allotted.map_or(AWAIT_REVISION, |allotted| allotted.min(AWAIT_REVISION));
             let deadline = *deadline.get_or_insert_with(|| Instant::now() + patience);
@@ -242,7 +246,8 @@ impl InProcess {
             waited = reached.is_err();
             if waited && patience < AWAIT_REVISION {
                 let message = "Timeout: request did not complete within the allotted timeout";
-                return status_reply(&Status::failure(504, Reason::TIMEOUT, message));
+                let status = Status::failure(504, Reason::TIMEOUT, message);
+                return status_reply_to(&call.headers, &call.uri, &status);
             }
         }
     }
@@ -294,8 +299,4 @@ fn may_be_watch(parts: &Parts) -> bool {
     let by_query = |query: &str| query.contains("watch") || query.contains('%');
     parts.method == http::Method::GET
         && (parts.uri.query().is_some_and(by_query) || parts.uri.path().contains("/watch/"))
-}
-
-fn is_json(headers: &HeaderMap) -> bool {
-    headers.get(header::CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(b"application/json"))
 }

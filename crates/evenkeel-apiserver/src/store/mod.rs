@@ -278,8 +278,8 @@ impl Store {
                 current,
                 previous,
                 at: now,
-                frame: Default::default(),
-                metadata_frame: Default::default(),
+                json: Default::default(),
+                protobuf: Default::default(),
             });
             table.apply(&event, self.history);
             let everyone = table.is_announcement_due(self.history);

@@ -1,6 +1,7 @@
 //! One version of one object, at rest.
 
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use bytes::Bytes;
 use serde_json::{Map, Value};
@@ -16,6 +17,8 @@ pub(crate) struct Record {
     layout: Layout,
     pub(crate) revision: u64,
     pub(crate) facts: Facts,
+    /// The object as a protobuf message, in the version in which it is stored, once somebody has asked for it (BIN-4).
+    protobuf: OnceLock<Box<[u8]>>,
 }
 
 /// Where the parts of a record are.
@@ -64,6 +67,16 @@ impl Record {
     /// The value of `metadata`.
     pub(crate) fn metadata(&self) -> &[u8] {
         self.bytes.get(range(self.layout.metadata)).unwrap_or_default()
+    }
+
+    /// The object as a protobuf message in the version of [`Record::json`], if one has been kept.
+    pub(crate) fn protobuf(&self) -> Option<&[u8]> {
+        self.protobuf.get().map(|message| &**message)
+    }
+
+    /// Keeps a message for [`Record::protobuf`]. All who make one make the same, so the first stays.
+    pub(crate) fn keep_protobuf(&self, message: Vec<u8>) -> &[u8] {
+        self.protobuf.get_or_init(|| message.into())
     }
 
     /// The object as a tree.
@@ -145,7 +158,7 @@ impl Draft {
             self.layout.metadata.1 = shift(self.layout.metadata.1);
             self.bytes.shrink_to_fit();
         }
-        Record { bytes: self.bytes.into(), layout: self.layout, revision, facts: self.facts }
+        Record { bytes: self.bytes.into(), layout: self.layout, revision, facts: self.facts, protobuf: OnceLock::new() }
     }
 }
 
@@ -223,6 +236,15 @@ mod tests {
         assert_eq!(later["metadata"]["resourceVersion"], "12345");
         let metadata: Value = serde_json::from_slice(&record.metadata_at(5)).unwrap();
         assert_eq!(metadata, json!({"name": "a", "uid": "u", "resourceVersion": "5"}));
+    }
+
+    #[test]
+    fn bin_4_the_message_that_is_kept_first_stays() {
+        let record = Draft::new(&pod(), Facts::default(), 9).commit(9);
+        assert_eq!(record.protobuf(), None);
+        assert_eq!(record.keep_protobuf(b"one".to_vec()), b"one");
+        assert_eq!(record.keep_protobuf(b"another".to_vec()), b"one");
+        assert_eq!(record.protobuf(), Some(&b"one"[..]));
     }
 
     #[test]

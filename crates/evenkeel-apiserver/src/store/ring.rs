@@ -19,10 +19,18 @@ pub(crate) struct Event {
     pub(crate) previous: Option<Arc<Record>>,
     /// When it happened, on the server's monotonic clock.
     pub(super) at: Duration,
-    /// The event's JSON frame as most watchers see it, written by the first watcher that needs it.
-    pub(crate) frame: OnceLock<Bytes>,
-    /// The same for watchers of metadata alone.
-    pub(crate) metadata_frame: OnceLock<Bytes>,
+    /// The event as JSON.
+    pub(crate) json: Frames,
+    /// The event as protobuf, which costs nothing until somebody watches in it.
+    pub(crate) protobuf: OnceLock<Box<Frames>>,
+}
+
+/// An event as most watchers see it, written once, by the first watcher that needs it (STO-18).
+#[derive(Debug, Default)]
+pub(crate) struct Frames {
+    pub(crate) whole: OnceLock<Bytes>,
+    /// For watchers of metadata alone.
+    pub(crate) metadata: OnceLock<Bytes>,
 }
 
 /// The events of one resource that are still remembered, oldest first.

@@ -16,11 +16,12 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use tower_service::Service;
 
-/// What client-go's metadata client accepts from a list, and from everything else.
-pub(crate) const METADATA_LIST: &str = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,\
-     application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
-pub(crate) const METADATA: &str = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,\
-     application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+use crate::wire;
+
+/// What a client of metadata that reads JSON accepts from a list, and from everything else.
+pub(crate) const METADATA_LIST: &str =
+    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+pub(crate) const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 /// What kubectl accepts from a list.
 pub(crate) const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,\
      application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
@@ -116,10 +117,19 @@ impl Api {
         self.server.service().call(request).await.unwrap()
     }
 
-    async fn exchange(&self, method: &str, path: &str, headers: &[(&str, &str)], body: Option<&Value>) -> Answer {
+    pub(crate) async fn exchange(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<&Value>,
+    ) -> Answer {
         let (head, body) = self.send(method, path, headers, body).await.into_parts();
         let bytes = body.collect().await.unwrap().to_bytes();
-        let body = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
+        let body = match head.headers.get("content-type") {
+            Some(media) if media == wire::PROTOBUF => wire::object(&bytes),
+            _ => serde_json::from_slice(&bytes).unwrap_or(Value::Null),
+        };
         Answer { code: head.status.as_u16(), headers: head.headers, body }
     }
 
@@ -191,8 +201,10 @@ impl Api {
     pub(crate) async fn watch_as(&self, accept: &str, path: &str) -> Watch {
         let response = self.send("GET", &watching(path), &[("accept", accept)], None).await;
         assert_eq!(response.status(), 200);
-        assert_eq!(response.headers()["content-type"], "application/json");
-        Watch::new(response.into_body())
+        let media = response.headers()["content-type"].clone();
+        let wanted = if accept.contains(wire::PROTOBUF) { wire::PROTOBUF_STREAM } else { "application/json" };
+        assert_eq!(media, wanted);
+        Watch { binary: wanted == wire::PROTOBUF_STREAM, ..Watch::new(response.into_body()) }
     }
 
     /// The answer to a watch that is refused.
@@ -281,39 +293,49 @@ pub(crate) fn version(object: &Value) -> u64 {
 /// An open watch.
 pub(crate) struct Watch {
     body: Body,
-    /// What has arrived of a line that is not whole yet.
+    /// Events are protobuf messages, not lines.
+    binary: bool,
+    /// What has arrived of an event that is not whole yet.
     rest: BytesMut,
-    lines: VecDeque<Bytes>,
+    events: VecDeque<Event>,
     ended: bool,
 }
 
 impl Watch {
     pub(crate) fn new(body: Body) -> Self {
-        Watch { body, rest: BytesMut::new(), lines: VecDeque::new(), ended: false }
+        Watch { body, binary: false, rest: BytesMut::new(), events: VecDeque::new(), ended: false }
     }
 
     fn feed(&mut self, bytes: &[u8]) {
         self.rest.extend_from_slice(bytes);
-        while let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
-            self.lines.push_back(self.rest.split_to(end + 1).freeze());
+        while self.binary
+            && let Some(frame) = wire::take_frame(&mut self.rest)
+        {
+            let (kind, object) = wire::event(&frame);
+            self.events.push_back(Event { kind, object });
+        }
+        while !self.binary
+            && let Some(end) = self.rest.iter().position(|byte| *byte == b'\n')
+        {
+            self.events.push_back(Event::read(&self.rest.split_to(end + 1)));
         }
     }
 
     /// The next event, however long it takes; `None` at the end.
     pub(crate) async fn next(&mut self) -> Option<Event> {
-        while self.lines.is_empty() && !self.ended {
+        while self.events.is_empty() && !self.ended {
             match self.body.frame().await {
                 Some(frame) => self.feed(&frame.unwrap().into_data().unwrap()),
                 None => self.ended = true,
             }
         }
-        self.lines.pop_front().map(|line| Event::read(&line))
+        self.events.pop_front()
     }
 
     /// The next event that is there already.
     pub(crate) fn ready(&mut self) -> Option<Event> {
         let mut context = Context::from_waker(Waker::noop());
-        while self.lines.is_empty() && !self.ended {
+        while self.events.is_empty() && !self.ended {
             let mut frame = std::pin::pin!(self.body.frame());
             match frame.as_mut().poll(&mut context) {
                 Poll::Pending => return None,
@@ -321,7 +343,7 @@ impl Watch {
                 Poll::Ready(Some(frame)) => self.feed(&frame.unwrap().into_data().unwrap()),
             }
         }
-        self.lines.pop_front().map(|line| Event::read(&line))
+        self.events.pop_front()
     }
 
     /// Every event that is there already, as `TYPE name`.

@@ -7,6 +7,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use crate::api::{Api, CONFIG_MAPS, METADATA, pass};
+use crate::wire::{BINARY, BINARY_METADATA};
 
 const INITIAL: &str = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
 
@@ -81,7 +82,7 @@ async fn sto_18_watchers_share_one_encoding() {
     let api = Api::start().await;
     let start = api.now().await;
     let path = format!("{CONFIG_MAPS}?resourceVersion={start}");
-    for accept in ["application/json", METADATA] {
+    for accept in ["application/json", METADATA, BINARY, BINARY_METADATA] {
         let mut first = api.watch_as(accept, &path).await;
         let mut second = api.watch_as(accept, &path).await;
         if accept == "application/json" {

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "in a test a panic is a finding")]
 
 mod api;
+mod binary;
 mod bookmarks;
 mod history;
 mod lists;
@@ -14,6 +15,7 @@ mod sockets;
 mod subresources;
 mod tables;
 mod watches;
+mod wire;
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::api::{Api, METADATA, Watch, config_map, name, pass, version};
+use crate::wire::{BINARY, BINARY_METADATA};
 
 const NAMESPACES: [&str; 2] = ["default", "other"];
 
@@ -228,6 +229,9 @@ async fn sto_10_sto_12_wat_27_nothing_is_lost_between_threads() {
     }
 }
 
+/// The forms in which watchers watch.
+const ACCEPTED: [&str; 4] = ["application/json", METADATA, BINARY, BINARY_METADATA];
+
 proptest! {
     #![proptest_config(crate::api::repeatable(100))]
 
@@ -242,7 +246,7 @@ proptest! {
             api.add_namespace("other").await;
             let mut mirrors: Vec<Mirror> = WATCHERS.iter().enumerate().map(|(index, path)| Mirror {
                 path,
-                accept: if index % 2 == 0 { "application/json" } else { METADATA },
+                accept: ACCEPTED[index % ACCEPTED.len()],
                 watch: None,
                 seen: None,
                 copy: BTreeMap::new(),

@@ -4,7 +4,7 @@ use std::any::TypeId;
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_client::{Client, PartialObjectMetadata, Unstructured};
+use evenkeel_client::{Client, PartialObjectMetadata, Unstructured, Wire};
 use evenkeel_core::{Obj, ResourceInfo};
 use kube_core::Resource;
 
@@ -83,6 +83,15 @@ impl InformerFactoryBuilder {
     /// [`configure`](Self::configure) for those of one.
     pub fn fields(mut self, selector: impl ToString) -> Self {
         self.settings.all.fields = Some(selector.to_string());
+        self
+    }
+
+    /// The form that objects of all kinds have on their way, whatever the client says, as far as the kind has it. Unless
+    /// said, built-in kinds come as protobuf, and those that are only known at run time as JSON. See [`ApiSource::wire`].
+    ///
+    /// [`ApiSource::wire`]: crate::source::ApiSource::wire
+    pub fn wire(mut self, wire: Wire) -> Self {
+        self.settings.all.wire = Some(wire);
         self
     }
 

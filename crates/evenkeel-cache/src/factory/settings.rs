@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_client::api::scope::Any;
-use evenkeel_client::{Api, Client};
+use evenkeel_client::{Api, Client, Wire};
 use evenkeel_core::status::qualified;
 use evenkeel_core::{Obj, ResourceInfo, Untyped};
 
@@ -50,6 +50,12 @@ impl<K: 'static> KindSettings<K> {
         self
     }
 
+    /// The form that objects have on their way, whatever the client says. See [`ApiSource::wire`].
+    pub fn wire(mut self, wire: Wire) -> Self {
+        self.said.wire = Some(wire);
+        self
+    }
+
     /// Changes objects before they are stored, instead of the transform for all informers. See
     /// [`InformerBuilder::transform`].
     pub fn transform(mut self, transform: impl Fn(Obj<K>) -> Result<Obj<K>, BoxError> + Send + Sync + 'static) -> Self {
@@ -83,6 +89,7 @@ pub(super) struct Said {
     pub(super) namespace: Option<String>,
     pub(super) labels: Option<String>,
     pub(super) fields: Option<String>,
+    pub(super) wire: Option<Wire>,
     pub(super) transform: Option<Transform>,
     changes: Vec<Change>,
 }
@@ -94,6 +101,7 @@ impl fmt::Debug for Said {
             .field("namespace", &self.namespace)
             .field("labels", &self.labels)
             .field("fields", &self.fields)
+            .field("wire", &self.wire)
             .finish_non_exhaustive()
     }
 }
@@ -120,6 +128,11 @@ impl Settings {
         let mut api = Api::<Untyped, Any>::of(client, info);
         if let Some(namespace) = one.namespace.as_ref().or(all.namespace.as_ref()) {
             api = api.namespace(namespace);
+        }
+        // Of a kind that is only known now everything is wanted, as `Client::dynamic` gives it.
+        let own = matches!(key, Key::Dynamic(_)).then_some(Wire::Json);
+        if let Some(wire) = one.wire.or(all.wire).or(own) {
+            api = api.wire(wire);
         }
         let labels = one.labels.as_ref().or(all.labels.as_ref()).map_or("", String::as_str);
         let fields = one.fields.as_ref().or(all.fields.as_ref()).map_or("", String::as_str);

@@ -100,7 +100,7 @@ impl Intake {
 }
 
 fn apply(transform: &Transform, object: Object) -> Result<Object, ReflectorError> {
-    let (key, came) = (object.key().clone(), object.raw().as_ptr_range());
+    let (key, came) = (object.key().clone(), object.clone());
     let transformed = match transform(object) {
         Ok(transformed) => transformed,
         Err(source) => return Err(ReflectorError::Transform { key, source }),
@@ -109,5 +109,5 @@ fn apply(transform: &Transform, object: Object) -> Result<Object, ReflectorError
         return Err(ReflectorError::TransformChangedKey { key, became: transformed.key().clone() });
     }
     // What the transform has made is in memory of its own; what it has left alone is not.
-    Ok(if came.contains(&transformed.raw().as_ptr()) { transformed.into_detached() } else { transformed })
+    Ok(if transformed.shares_memory_with(&came) { transformed.into_detached() } else { transformed })
 }

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 
 use evenkeel_client::api::scope::Scope;
 use evenkeel_client::transport::TransportFault;
-use evenkeel_client::{Api, Error, ListParams, ListStream, WatchEnd, WatchParams, WatchStream};
+use evenkeel_client::{Api, Error, ListParams, ListStream, WatchEnd, WatchParams, WatchStream, Wire};
 use evenkeel_core::{Obj, ResourceInfo, StreamError, Untyped, WatchEvent};
 use futures_core::Stream;
 
@@ -16,6 +16,9 @@ use super::{BoxFuture, ListItems, ListPart, ListRequest, ListerWatcher, SourceEr
 ///
 /// Each request is made anew from what is said here: nothing of one is left over for the next. An `Api` of
 /// [metadata](Api::metadata) works as well; what comes then are objects of which nothing but the metadata is there.
+///
+/// Objects of built-in kinds come as protobuf, and all others as JSON, unless the client's configuration, the `Api` or
+/// [`wire`](Self::wire) says otherwise. A server that speaks no protobuf is asked for JSON.
 ///
 /// ```
 /// # fn example(client: &evenkeel_client::Client) {
@@ -40,6 +43,7 @@ pub struct ApiSource<K, S: Scope> {
 impl<K, S: Scope> ApiSource<K, S> {
     /// All objects of the API.
     pub fn new(api: Api<K, S>) -> Self {
+        let api = for_many(api);
         ApiSource { api, labels: String::new(), fields: String::new(), supports_watch_list: true }
     }
 
@@ -52,6 +56,13 @@ impl<K, S: Scope> ApiSource<K, S> {
     /// Only objects whose fields match; see [`ListParams::fields`].
     pub fn fields(mut self, selector: impl ToString) -> Self {
         self.fields = selector.to_string();
+        self
+    }
+
+    /// The form that objects have on their way, whatever the client or the `Api` says. [`Wire::Automatic`] is protobuf here,
+    /// for kinds that have such a form.
+    pub fn wire(mut self, wire: Wire) -> Self {
+        self.api = for_many(self.api.wire(wire));
         self
     }
 
@@ -84,6 +95,14 @@ impl<K, S: Scope> ApiSource<K, S> {
             .fields(&self.fields)
             .timeout(request.timeout);
         if request.initial_events { params.initial_events() } else { params }
+    }
+}
+
+/// The API to ask for many objects again and again, for which protobuf pays.
+fn for_many<K, S: Scope>(api: Api<K, S>) -> Api<K, S> {
+    match api.chosen_wire() {
+        Wire::Automatic => api.wire(Wire::Protobuf),
+        Wire::Json | Wire::Protobuf => api,
     }
 }
 

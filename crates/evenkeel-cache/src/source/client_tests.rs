@@ -113,7 +113,7 @@ async fn the_metadata_alone_can_be_had() {
     let ListPart::Object(object) = poll_fn(|context| items.poll_next(context)).await.unwrap() else {
         panic!("an object comes first");
     };
-    assert_eq!((object.kind(), object.path("data").is_none()), ("PartialObjectMetadata", true));
+    assert_eq!((object.kind(), object.path("data").unwrap().is_none()), ("PartialObjectMetadata", true));
 }
 
 #[tokio::test(start_paused = true)]

@@ -71,12 +71,12 @@ impl Edit<'_> {
         let hash = self.state.hash(object.key().as_str());
         let known = self.state.find(hash, object.key().as_str());
         let slot = known.unwrap_or_else(|| self.ledger.free_slots.pop().unwrap_or_else(|| self.ledger.next_slot()));
-        let bytes = object.raw().len();
+        let bytes = object.payload_bytes();
         let before = self.state.set(slot, Some(object));
         let facts = &mut self.state.facts;
         facts.payload_bytes += bytes;
         match &before {
-            Some(before) => facts.payload_bytes -= before.raw().len(),
+            Some(before) => facts.payload_bytes -= before.payload_bytes(),
             None => {
                 facts.objects += 1;
                 self.state.link(hash, slot);
@@ -99,7 +99,7 @@ impl Edit<'_> {
         self.ledger.free_slots.push(slot);
         let gone = self.state.set(slot, None)?;
         self.state.facts.objects -= 1;
-        self.state.facts.payload_bytes -= gone.raw().len();
+        self.state.facts.payload_bytes -= gone.payload_bytes();
         Some(gone)
     }
 

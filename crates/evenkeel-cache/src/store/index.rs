@@ -56,10 +56,10 @@ impl<K> Index<K> {
     /// under nothing; one where it is the empty string is found under that.
     pub fn by_path(name: &str, path: &str) -> Self {
         let path: Box<str> = path.into();
-        Self::new(name, move |object, values| {
-            if let Some(value) = object.path(&path) {
-                values.push(&value.text());
-            }
+        Self::new(name, move |object, values| match object.path(&path) {
+            Ok(Some(value)) => values.push(&value.text()),
+            Ok(None) => {}
+            Err(error) => tracing::error!(%error, path = &*path, "an object is left out of an index"),
         })
     }
 

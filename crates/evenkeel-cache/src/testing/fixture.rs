@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use evenkeel_core::codec::{Codec, Json};
+use evenkeel_core::codec::{ApiKind, Codec, Json};
 use evenkeel_core::{Obj, ResourceInfo, ValueError};
 use serde::Serialize;
 use serde_json::Value;
@@ -30,19 +30,19 @@ pub enum Made {}
 
 impl<T: Serialize> Fixture<Written> for T {
     fn json(&self) -> Result<Vec<u8>, ValueError> {
-        Ok(Json.encode(&self)?)
+        Ok(Json.encode(&self, ApiKind::default())?)
     }
 }
 
 impl<K> Fixture<Made> for Obj<K> {
     fn json(&self) -> Result<Vec<u8>, ValueError> {
-        Ok(Obj::json(self).into_owned())
+        Ok(Obj::json(self)?.into_owned())
     }
 }
 
 impl<K> Fixture<Made> for &Obj<K> {
     fn json(&self) -> Result<Vec<u8>, ValueError> {
-        Ok(Obj::json(self).into_owned())
+        Ok(Obj::json(self)?.into_owned())
     }
 }
 

@@ -280,7 +280,8 @@ impl Known {
 
 /// Whether two are the same object in the same state.
 fn is_same(one: &Map, other: &Map) -> bool {
-    one.raw().as_ptr() == other.raw().as_ptr() || (one.is_same_state_as(other) && contents(one) == contents(other))
+    one.raw().unwrap().as_ptr() == other.raw().unwrap().as_ptr()
+        || (one.is_same_state_as(other) && contents(one) == contents(other))
 }
 
 fn state(object: &Map) -> String {

@@ -318,7 +318,7 @@ fn check_store(scene: Scene, indexer: &Indexer<ConfigMap>, server_has: &[Map], l
         let stored = store.get(truth.key()).unwrap_or_else(|| panic!("{} is missing", truth.key()));
         assert_eq!((stored.uid(), stored.resource_version()), (truth.uid(), truth.resource_version()));
         assert_eq!(contents(stored), contents(truth), "{}", truth.key());
-        assert_eq!(stored.path("data.ballast").is_none(), scene.transforms, "{}", truth.key());
+        assert_eq!(stored.path("data.ballast").unwrap().is_none(), scene.transforms, "{}", truth.key());
         shards.entry(truth.label("shard").unwrap()).or_default().insert(truth.key());
         namespaces.entry(truth.key().namespace().unwrap()).or_default().insert(truth.key());
     }

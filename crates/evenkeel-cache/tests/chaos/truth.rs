@@ -78,7 +78,7 @@ pub(crate) fn version(object: &Map) -> u64 {
 
 /// What is in an object, as far as it is ever changed.
 pub(crate) fn contents(object: &Map) -> String {
-    let text = |path: &str| object.path(path).map(|value| value.text().into_owned()).unwrap_or_default();
+    let text = |path: &str| object.path(path).unwrap().map(|value| value.text().into_owned()).unwrap_or_default();
     let labels: Vec<String> = object.labels().map(|(key, value)| format!("{key}={value}")).collect();
     format!("{} [{}]", text("data.n"), labels.join(","))
 }

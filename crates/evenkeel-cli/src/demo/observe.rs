@@ -57,6 +57,6 @@ pub(crate) async fn revision(objects: &Api<ConfigMap>) -> Result<String, Error> 
 }
 
 fn entry(change: Change, object: &Obj<ConfigMap>) -> Entry {
-    let value = object.path("data.value").map(|value| value.text().into_owned());
+    let value = object.path("data.value").ok().flatten().map(|value| value.text().into_owned());
     Entry { change, name: object.key().name().to_owned(), value: value.unwrap_or_default() }
 }

@@ -11,15 +11,16 @@ use clap::ValueEnum;
 use evenkeel_cache::reflector::{Failure as Trouble, Next, Phase};
 use evenkeel_cache::source::{ApiSource, BoxError};
 use evenkeel_cache::{Event, HandlerOptions, SharedInformer};
+use evenkeel_client::api::scope::Any;
 use evenkeel_client::discovery::{DiscoveryError, ResourceQuery, RestMapper};
-use evenkeel_client::{Client, Unstructured};
+use evenkeel_client::{Api, Client, Unstructured};
 use evenkeel_core::{FieldSelector, LabelSelector, ResourceInfo, duration};
 use tokio::sync::mpsc;
 
 use self::line::Lines;
 use self::progress::Progress;
 use crate::Outcome;
-use crate::connect::{Connection, Wire};
+use crate::connect::Connection;
 use crate::output::{self, Output};
 use crate::signals::Signals;
 
@@ -46,9 +47,6 @@ pub(crate) struct Arguments {
     /// How often to be told of all objects again, such as 30s [default: never]
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     resync: Option<Duration>,
-    /// In which form objects are sent
-    #[arg(long, value_enum, default_value_t = Wire::Json)]
-    wire: Wire,
     /// Print one JSON object per line
     #[arg(short, long, value_enum, value_name = "FORMAT")]
     output: Option<Format>,
@@ -75,9 +73,10 @@ pub(crate) async fn run(arguments: Arguments) -> Outcome {
 
 /// Tells of everything, until something makes no sense.
 async fn observe(arguments: Arguments, output: Output) -> Outcome {
-    let client = arguments.connection.client(arguments.namespace, arguments.wire)?;
+    let client = arguments.connection.client(arguments.namespace)?;
     let info = resolve(&client, &arguments.resource).await?;
-    let mut api = client.dynamic(&info);
+    // Nothing is told but what all kinds have, so that it does not matter if a form leaves out what nobody here knows.
+    let mut api = Api::<Unstructured, Any>::of(&client, &info);
     if !arguments.all_namespaces {
         api = api.namespace(&client.config().namespace);
     }

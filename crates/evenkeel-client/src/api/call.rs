@@ -125,9 +125,9 @@ impl<T, V> Call<T, V> {
     pub async fn answer(self) -> Result<Answer, Error> {
         let request = match self.delete.map(|body| *body) {
             None => self.request,
-            Some(DeleteBody { options, evicted: None }) => self.request.json(&options),
+            Some(DeleteBody { options, evicted: None }) => self.request.value(&options),
             Some(DeleteBody { options, evicted: Some(metadata) }) => {
-                self.request.json(&Eviction { metadata, delete_options: Some(options) })
+                self.request.value(&Eviction { metadata, delete_options: Some(options) })
             }
         };
         request.send().await

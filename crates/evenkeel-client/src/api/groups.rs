@@ -14,6 +14,7 @@ use super::Api;
 use super::call::{Call, read_json, verb};
 use super::scope::{Addressable, Cluster, Namespaced, Scope};
 use crate::client::Client;
+use crate::wire::Part;
 
 /// A kind that can only be created: a question to the server, whose answer is the same object with its status filled in.
 pub struct CreateOnly<K, S>(Api<K, S>);
@@ -25,7 +26,7 @@ where
 {
     /// Asks.
     pub fn create(&self, object: &K) -> Call<K, verb::Write> {
-        let request = self.0.request(Method::POST, None, None).json(object);
+        let request = self.0.request(Method::POST, None, None, Part::All).value(object);
         Call::new(request, self.0.resource(), read_json)
     }
 }

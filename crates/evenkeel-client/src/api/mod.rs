@@ -11,6 +11,7 @@ use kube_core::Resource;
 use crate::client::Client;
 use crate::error::Error;
 use crate::rest::{List, ListStream, Path, Request, RequestError, WatchStream};
+use crate::wire::{Part, Terms, Wire};
 
 mod call;
 mod create_or_patch;
@@ -52,7 +53,7 @@ pub use unstructured::{PartialObjectMetadata, Unstructured};
 ///
 /// let pods = client.api::<Pod>().namespace("default");
 /// let web = pods.get("web-0").await?;
-/// println!("{} is {:?}", web.key(), web.path("status.phase"));
+/// println!("{} is {:?}", web.key(), web.path("status.phase")?);
 /// pods.delete("web-0").grace_period(0).await?;
 ///
 /// for node in client.api::<Node>().list(&ListParams::default()).await? {
@@ -80,14 +81,19 @@ pub struct Api<K, S = Namespaced> {
     client: Client,
     info: Arc<ResourceInfo>,
     scope: S,
-    form: Form,
+    extent: Extent,
+    /// If it is another one than the client's.
+    wire: Option<Wire>,
     kind: PhantomData<fn() -> K>,
 }
 
 /// How much of an object is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
-    Whole,
+enum Extent {
+    /// What is known of its kind.
+    Known,
+    /// All of it, also what nobody here knows anything about.
+    Everything,
     Metadata,
 }
 
@@ -112,12 +118,12 @@ impl Client {
     ///
     /// let foos = Arc::new(ResourceInfo::new("samplecontroller.k8s.io", "v1alpha1", "Foo", "foos", true));
     /// let foo = client.dynamic(&foos).namespace("default").get("a").await?;
-    /// println!("{:?}", foo.path("spec.replicas").and_then(|value| value.as_i64()));
+    /// println!("{:?}", foo.path("spec.replicas")?.and_then(|value| value.as_i64()));
     /// # Ok(())
     /// # }
     /// ```
     pub fn dynamic(&self, info: &Arc<ResourceInfo>) -> Api<Unstructured, Any> {
-        Api::of(self, info)
+        Api { extent: Extent::Everything, ..Api::of(self, info) }
     }
 }
 
@@ -148,23 +154,52 @@ impl<K> Api<K, All> {
 
 impl<K, S: Scope> Api<K, S> {
     pub(crate) fn new(client: &Client, info: Arc<ResourceInfo>, scope: S) -> Self {
-        Api { client: client.clone(), info, scope, form: Form::Whole, kind: PhantomData }
+        Api { client: client.clone(), info, scope, extent: Extent::Known, wire: None, kind: PhantomData }
+    }
+
+    /// The same objects in another scope, or as another type.
+    fn seen_as<L, T>(&self, scope: T, extent: Extent) -> Api<L, T> {
+        let (client, info) = (self.client.clone(), Arc::clone(&self.info));
+        Api { client, info, scope, extent, wire: self.wire, kind: PhantomData }
     }
 
     fn scoped<T>(&self, scope: T) -> Api<K, T> {
-        let (client, info) = (self.client.clone(), Arc::clone(&self.info));
-        Api { client, info, scope, form: self.form, kind: PhantomData }
+        self.seen_as(scope, self.extent)
     }
 
     /// The same objects, of which only the metadata is sent.
     pub fn metadata(&self) -> Api<PartialObjectMetadata, S> {
-        let (client, scope) = (self.client.clone(), self.scope.clone());
-        Api { client, info: Arc::clone(&self.info), scope, form: Form::Metadata, kind: PhantomData }
+        self.seen_as(self.scope.clone(), Extent::Metadata)
     }
 
     /// Whether only the metadata of the objects is asked for.
     pub fn is_metadata_only(&self) -> bool {
-        self.form == Form::Metadata
+        self.extent == Extent::Metadata
+    }
+
+    /// The same objects, which have this form on their way, whatever the client's configuration says.
+    ///
+    /// ```
+    /// # async fn example(client: evenkeel_client::Client) -> Result<(), evenkeel_client::Error> {
+    /// use evenkeel_client::{ListParams, Wire};
+    /// use k8s_openapi::api::core::v1::Pod;
+    ///
+    /// let pods = client.api::<Pod>().wire(Wire::Protobuf).list(&ListParams::default()).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn wire(&self, wire: Wire) -> Self {
+        Api { wire: Some(wire), ..self.clone() }
+    }
+
+    /// The form that is chosen for the objects' way: here, or by the client's configuration. Kinds that are only known at
+    /// run time are JSON unless it is chosen here.
+    pub fn chosen_wire(&self) -> Wire {
+        match (self.wire, self.extent) {
+            (Some(wire), _) => wire,
+            (None, Extent::Everything) => Wire::Json,
+            (None, Extent::Known | Extent::Metadata) => self.client.config().wire,
+        }
     }
 
     /// What is known of the kind.
@@ -182,7 +217,7 @@ impl<K, S: Scope> Api<K, S> {
     /// The list is decoded while it comes in. For more objects than should be in memory at once, or in one answer, go
     /// through it page by page with [`pages`](Self::pages).
     pub async fn list(&self, params: &ListParams) -> Result<List<K>, Error> {
-        params.add_to(self.accept_list(self.client.request(Method::GET, self.collection()))).list(&self.info).await
+        params.add_to(self.ask(Method::GET, self.collection(), Part::MetadataList)).list(&self.info).await
     }
 
     /// Reads the objects that are there, all of them or a page, and hands them out one by one as they come in.
@@ -208,22 +243,18 @@ impl<K, S: Scope> Api<K, S> {
     /// # }
     /// ```
     pub async fn list_stream(&self, params: &ListParams) -> Result<ListStream<K>, Error> {
-        params
-            .add_to(self.accept_list(self.client.request(Method::GET, self.collection())))
-            .list_stream(&self.info)
-            .await
+        params.add_to(self.ask(Method::GET, self.collection(), Part::MetadataList)).list_stream(&self.info).await
     }
 
     /// Watches what happens to the objects.
     pub async fn watch(&self, params: &WatchParams) -> Result<WatchStream<K>, Error> {
-        let request = self.client.request(Method::GET, self.collection());
-        params.add_to(self.accept_one(request)).watch(&self.info).await
+        params.add_to(self.ask(Method::GET, self.collection(), Part::Metadata)).watch(&self.info).await
     }
 
     /// Deletes all objects that match, one after the other. Answers with those that the server shows as deleted, or on
     /// their way. Servers refuse to do this across namespaces.
     pub fn delete_collection(&self, params: &ListParams) -> Call<Vec<Obj<K>>, verb::Delete> {
-        let request = params.add_to(self.client.request(Method::DELETE, self.collection()));
+        let request = params.add_to(self.ask(Method::DELETE, self.collection(), Part::All));
         Call::delete(request, &self.info, read_collection)
     }
 
@@ -235,19 +266,16 @@ impl<K, S: Scope> Api<K, S> {
         }
     }
 
-    fn accept_list(&self, request: Request) -> Request {
-        self.accept(request, ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1")
-    }
-
-    fn accept_one(&self, request: Request) -> Request {
-        self.accept(request, ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1")
-    }
-
-    fn accept(&self, request: Request, metadata: &str) -> Request {
-        match self.form {
-            Form::Whole => request,
-            Form::Metadata => request.accept(&format!("application/json{metadata},application/json")),
-        }
+    /// A request about objects of this kind. If metadata is all that is wanted, it asks for this part.
+    fn ask(&self, method: Method, path: Path<'_>, metadata: Part) -> Request {
+        let wire = self.chosen_wire();
+        let terms = match (self.extent, metadata) {
+            // Such as a delete, which custom resources do not take in protobuf.
+            (Extent::Metadata, Part::All) => Terms::default(),
+            (Extent::Metadata, part) => Terms::new(wire, &self.info, part),
+            (Extent::Known | Extent::Everything, _) => Terms::new(wire, &self.info, Part::All),
+        };
+        self.client.request(method, path).terms(terms)
     }
 }
 
@@ -269,16 +297,16 @@ impl<K, S: Addressable> Api<K, S> {
 
     /// Deletes an object.
     pub fn delete(&self, name: &str) -> Call<Deleted<K>, verb::Delete> {
-        Call::delete(self.request(Method::DELETE, Some(name), None), &self.info, read_deleted)
+        Call::delete(self.request(Method::DELETE, Some(name), None, Part::All), &self.info, read_deleted)
     }
 
     /// A call about the object of this name, or about a subresource of it.
     fn one<V>(&self, method: Method, name: &str, subresource: Option<&str>) -> Call<Obj<K>, V> {
-        let request = self.accept_one(self.request(method, Some(name), subresource));
+        let request = self.request(method, Some(name), subresource, Part::Metadata);
         Call::new(request, &self.info, read_object)
     }
 
-    fn request(&self, method: Method, name: Option<&str>, subresource: Option<&str>) -> Request {
+    fn request(&self, method: Method, name: Option<&str>, subresource: Option<&str>, metadata: Part) -> Request {
         let (namespace, fault) = match self.scope.address() {
             Ok(namespace) => (namespace, None),
             Err(fault) => (None, Some(fault)),
@@ -294,8 +322,8 @@ impl<K, S: Addressable> Api<K, S> {
             path = path.subresource(subresource);
         }
         match fault {
-            None => self.client.request(method, path),
-            Some(fault) => self.client.request(method, path).fault(fault),
+            None => self.ask(method, path, metadata),
+            Some(fault) => self.ask(method, path, metadata).fault(fault),
         }
     }
 }
@@ -303,7 +331,7 @@ impl<K, S: Addressable> Api<K, S> {
 impl<K: Object, S: Addressable> Api<K, S> {
     /// Creates an object. Without a name it needs a `generateName`, from which the server makes one.
     pub fn create(&self, object: &K) -> Call<Obj<K>, verb::Write> {
-        let request = self.request(Method::POST, None, None);
+        let request = self.request(Method::POST, None, None, Part::All);
         Call::new(self.body(request, object), &self.info, read_object)
     }
 
@@ -315,13 +343,13 @@ impl<K: Object, S: Addressable> Api<K, S> {
 
     fn update_of(&self, object: &K, subresource: Option<&str>) -> Call<Obj<K>, verb::Write> {
         let name = object.name().unwrap_or_default();
-        let request = self.request(Method::PUT, Some(&name), subresource);
+        let request = self.request(Method::PUT, Some(&name), subresource, Part::All);
         Call::new(self.body(request, object), &self.info, read_object)
     }
 
     /// Puts an object into a request, if it belongs where the request goes.
     fn body(&self, request: Request, object: &K) -> Request {
-        self.check_namespace(request, object).json(object)
+        self.check_namespace(request, object).value(object)
     }
 
     fn check_namespace(&self, request: Request, object: &K) -> Request {
@@ -371,8 +399,9 @@ fn add_patch(request: Request, patch: &Patch) -> Request {
 
 impl<K, S: Clone> Clone for Api<K, S> {
     fn clone(&self) -> Self {
-        let (client, info) = (self.client.clone(), Arc::clone(&self.info));
-        Api { client, info, scope: self.scope.clone(), form: self.form, kind: PhantomData }
+        let Api { client, info, scope, extent, wire, kind } = self;
+        let (client, info, scope) = (client.clone(), Arc::clone(info), scope.clone());
+        Api { client, info, scope, extent: *extent, wire: *wire, kind: *kind }
     }
 }
 

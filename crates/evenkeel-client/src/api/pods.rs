@@ -17,6 +17,7 @@ use super::scope::{Addressable, Namespaced};
 use super::{Api, Subresource};
 use crate::error::Error;
 use crate::rest::{ByteStream, Path, Request};
+use crate::wire::{Part, Wire};
 
 impl Api<Pod, Namespaced> {
     /// The log of a pod's container. Say which part of it, then await it for a text, or
@@ -34,12 +35,12 @@ impl Api<Pod, Namespaced> {
     /// # }
     /// ```
     pub fn logs(&self, name: &str) -> Logs {
-        Logs { request: self.request(Method::GET, Some(name), Some("log")).accept("text/plain, */*") }
+        Logs { request: self.request(Method::GET, Some(name), Some("log"), Part::All).accept("text/plain, */*") }
     }
 
     /// Asks for a pod to be deleted, if the disruption budgets allow it; if they do not, the answer is a 429.
     pub fn evict(&self, name: &str) -> Call<Status, verb::Delete> {
-        let request = self.request(Method::POST, Some(name), Some("eviction"));
+        let request = self.wire(Wire::Json).request(Method::POST, Some(name), Some("eviction"), Part::All);
         let namespace = self.scope.0.to_string();
         let metadata = ObjectMeta { name: Some(name.into()), namespace: Some(namespace), ..ObjectMeta::default() };
         Call::evict(request, &self.info, read_json, metadata)
@@ -47,7 +48,7 @@ impl Api<Pod, Namespaced> {
 
     /// Puts a pod onto a node. The binding names both; its namespace is not looked at.
     pub fn bind(&self, binding: &Binding) -> Call<Status, verb::Write> {
-        self.subresource::<Binding>("binding").post_named(binding)
+        self.wire(Wire::Json).subresource::<Binding>("binding").post_named(binding)
     }
 
     /// The containers that are put into running pods to look at them.

@@ -17,6 +17,7 @@ use crate::client::Client;
 use crate::discovery::RestMapper;
 use crate::error::Error;
 use crate::rest::{Answer, RequestError};
+use crate::wire::{Part, Wire};
 
 /// The form that everybody gets to see.
 const CURRENT: &str = "autoscaling/v1";
@@ -73,7 +74,7 @@ impl Scales {
     /// When the resource has no scale.
     pub async fn of_resource(&self, info: &Arc<ResourceInfo>) -> Result<ScaleApi, Error> {
         let kind = self.mapper.subresource(info, "scale").await?.kind;
-        Ok(ScaleApi { api: Api::of(&self.client, info), kind })
+        Ok(ScaleApi { api: Api::of(&self.client, info).wire(Wire::Json), kind })
     }
 }
 
@@ -119,7 +120,8 @@ impl ScaleApi {
     }
 
     fn call<V>(&self, method: Method, name: &str) -> Call<Scale, V> {
-        Call::new(self.api.request(method, Some(name), Some("scale")), self.api.resource(), |answer, _| decode(&answer))
+        let request = self.api.request(method, Some(name), Some("scale"), Part::All);
+        Call::new(request, self.api.resource(), |answer, _| decode(&answer))
     }
 }
 

@@ -8,6 +8,7 @@ use kube_core::Resource;
 use super::call::{Call, verb};
 use super::scope::{All, Cluster, Namespaced};
 use super::{Api, Object, Subresource};
+use crate::wire::Wire;
 
 impl Api<ServiceAccount, Namespaced> {
     /// Asks for a token of a service account. The answer carries it in its status.
@@ -26,7 +27,7 @@ impl Api<CertificateSigningRequest, Cluster> {
 impl Api<Namespace, Cluster> {
     /// What still has to happen before a namespace is gone.
     pub fn finalize(&self) -> Subresource<Namespace, Cluster> {
-        self.subresource("finalize")
+        self.wire(Wire::Json).subresource("finalize")
     }
 }
 

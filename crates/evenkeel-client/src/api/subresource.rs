@@ -1,7 +1,5 @@
 //! [`Subresource`]: a part of an object that has an address, and often a type, of its own.
 
-use std::sync::Arc;
-
 use evenkeel_core::Obj;
 use http::Method;
 use k8s_openapi::api::autoscaling::v1::Scale;
@@ -10,8 +8,9 @@ use serde::de::DeserializeOwned;
 
 use super::call::{Call, read_json, verb};
 use super::scope::{Addressable, Scope};
-use super::{Api, Object, Patch, add_patch};
+use super::{Api, Extent, Object, Patch, add_patch};
 use crate::rest::RequestError;
+use crate::wire::Part;
 
 /// A part of every object of a kind: its status, its scale, or another that the kind has. `T` is what is read and written
 /// there.
@@ -46,7 +45,9 @@ impl<K, S: Scope> Api<K, S> {
 
     /// Another part, which is read and written as a `T`.
     pub fn subresource<T>(&self, part: &str) -> Subresource<T, S> {
-        Subresource { api: Api::new(&self.client, Arc::clone(&self.info), self.scope.clone()), part: part.into() }
+        // Of a part there is no metadata to be had alone.
+        let extent = if self.is_metadata_only() { Extent::Known } else { self.extent };
+        Subresource { api: self.seen_as(self.scope.clone(), extent), part: part.into() }
     }
 }
 
@@ -69,7 +70,7 @@ impl<T, S: Addressable> Subresource<T, S> {
     /// Posts something to the part, for parts that are really verbs: a token to be made, a binding. `R` is what comes
     /// back.
     pub fn post<B: Serialize, R: DeserializeOwned + 'static>(&self, name: &str, body: &B) -> Call<R, verb::Write> {
-        let request = self.api.request(Method::POST, Some(name), Some(&self.part)).json(body);
+        let request = self.api.request(Method::POST, Some(name), Some(&self.part), Part::All).value(body);
         Call::new(request, &self.api.info, read_json)
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::rest::WarningHandler;
 use crate::secret::Secret;
+use crate::wire::Wire;
 
 mod check;
 mod connections;
@@ -55,6 +56,8 @@ pub struct Config {
     pub proxy: Proxy,
     /// What we call ourselves; [`Config::default_user_agent`] unless set.
     pub user_agent: Option<String>,
+    /// The form that objects have on their way. Whoever asks may say otherwise.
+    pub wire: Wire,
     /// Whether answers may come compressed. Watches never do.
     pub compression: bool,
     /// The time for one call with all its retries; none by default. Watches and logs have no such end.
@@ -277,6 +280,7 @@ impl Config {
             impersonate: None,
             proxy: Proxy::default(),
             user_agent: None,
+            wire: Wire::default(),
             compression: true,
             timeout: None,
             connections: Connections::default(),

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use evenkeel_core::codec::{Codec, Json};
+use evenkeel_core::codec::Codec;
 use evenkeel_core::{DecodeError, ListDecoder, Obj, ResourceInfo, Status};
 use http::header::CONTENT_TYPE;
 use http::{StatusCode, response};
 use serde::de::DeserializeOwned;
 
 use super::failure::{failure_in, is_failure};
-use super::media::MediaError;
+use super::media::{MediaError, to_json};
+use super::refusals::Distrust;
 use super::stream::List;
 use super::text::escaped;
 use super::warnings::{self, Warning};
@@ -26,6 +27,7 @@ pub struct Answer {
     codec: Result<&'static dyn Codec, MediaError>,
     /// Whether it is about a part of an object, such as its scale, which may be of any kind.
     is_part: bool,
+    distrust: Option<Distrust>,
 }
 
 impl Answer {
@@ -35,8 +37,9 @@ impl Answer {
         body: Bytes,
         codec: Result<&'static dyn Codec, MediaError>,
         is_part: bool,
+        distrust: Option<Distrust>,
     ) -> Self {
-        Answer { call, head, body, codec, is_part }
+        Answer { call, head, body, codec, is_part, distrust }
     }
 
     /// The HTTP status: 200, 201 or another 2xx.
@@ -64,7 +67,7 @@ impl Answer {
         warnings::parse(&self.head.headers)
     }
 
-    /// The bytes.
+    /// The bytes, in the form that [`content_type`](Self::content_type) says.
     pub fn bytes(&self) -> &Bytes {
         &self.body
     }
@@ -84,7 +87,10 @@ impl Answer {
 
     /// The answer as a list.
     pub fn list<K>(self, info: &Arc<ResourceInfo>) -> Result<List<K>, Error> {
-        let unreadable = |source| Error::Stream { call: self.call.clone(), source };
+        let unreadable = |source| {
+            Distrust::look_at_stream(self.distrust.as_ref(), &source);
+            Error::Stream { call: self.call.clone(), source }
+        };
         let codec = self.codec(info.kind())?;
         let mut decoder = ListDecoder::with_codec(codec, Arc::clone(info));
         decoder.push(self.body.clone());
@@ -107,14 +113,15 @@ impl Answer {
         }
     }
 
-    /// The answer as a value of any type that can be read from JSON.
+    /// The answer as a value of any type that can be read from JSON, whatever the form that it came in. Something that came
+    /// as protobuf, and has no known form there, cannot be read.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, Error> {
         let what = std::any::type_name::<T>();
-        let codec = self.codec(what)?;
-        if codec.media_type() != Json::MEDIA_TYPE {
-            return Err(self.unreadable(format!("it is {}, not JSON", codec.media_type())));
-        }
-        serde_json::from_slice(&self.body).map_err(|error| {
+        let json = to_json(self.codec(what)?, &self.body).map_err(|problem| {
+            self.distrust.iter().for_each(Distrust::note);
+            self.unreadable(format!("it is no {what}: {problem}"))
+        })?;
+        serde_json::from_slice(&json).map_err(|error| {
             self.unreadable(format!("it is no {what} (line {}, column {})", error.line(), error.column()))
         })
     }
@@ -131,6 +138,9 @@ impl Answer {
     fn mismatch(self, codec: &dyn Codec, info: &ResourceInfo, decoded: Result<String, DecodeError>) -> Error {
         if let Some(status) = failure_in(codec, &self.body) {
             return Error::Api { call: self.call, status: Box::new(status) };
+        }
+        if let Err(error) = &decoded {
+            Distrust::look_at(self.distrust.as_ref(), error);
         }
         let source = decoded.map_or_else(
             |error| error,

@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, AUTHORIZATION, Entry};
+use evenkeel_core::codec::Protobuf;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, Entry, HeaderValue};
 use http::{HeaderMap, Response, StatusCode, Uri};
 use http_body::Body as _;
 use http_body_util::BodyExt;
@@ -12,6 +13,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::content;
 use super::error::RequestError;
+use super::media::{Codecs, accept, codec, to_json};
 use super::reader::Reader;
 use super::redirect::{Redirect, redirect};
 use super::reply::{Deadline, Reply, TimeLeft, after};
@@ -21,6 +23,7 @@ use crate::auth::DebugHeaders;
 use crate::client::Client;
 use crate::error::{CallName, Error};
 use crate::transport::{Body, BoxError, Lane, TransportError};
+use crate::wire::{Form, Terms};
 
 /// How much of an answer that nobody wants is read, so that its connection can be used again.
 const DRAIN: usize = 2048;
@@ -32,20 +35,34 @@ const DRAIN_TIME: Duration = Duration::from_secs(1);
 pub(crate) enum Payload {
     /// These bytes, as often as needed.
     Bytes(Bytes),
+    /// These bytes, which are a value in protobuf, as often as needed; or the same value in JSON.
+    Protobuf(Bytes),
     /// A body that can be sent once.
     Once(Arc<Mutex<Option<Body>>>),
 }
 
 impl Payload {
     pub(crate) fn is_replayable(&self) -> bool {
-        matches!(self, Payload::Bytes(_))
+        matches!(self, Payload::Bytes(_) | Payload::Protobuf(_))
     }
 
-    fn take(&self) -> Result<Body, RequestError> {
+    /// The body, and what it is, if the request's headers do not say that.
+    fn take(&self, form: Form) -> Result<(Body, Option<HeaderValue>), RequestError> {
         match self {
-            Payload::Bytes(bytes) => Ok(Body::full(bytes.clone())),
+            Payload::Bytes(bytes) => Ok((Body::full(bytes.clone()), None)),
+            Payload::Protobuf(bytes) => {
+                let bytes = match form {
+                    Form::Protobuf => bytes.clone(),
+                    Form::Json => to_json(&Protobuf, bytes).map_err(|error| {
+                        let (what, problem) = ("the body".to_owned(), error.to_string());
+                        RequestError::Body { what, problem }
+                    })?,
+                };
+                Ok((Body::full(bytes), Some(HeaderValue::from_static(codec(form).media_type()))))
+            }
             Payload::Once(body) => {
-                body.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(|| RequestError::Invalid {
+                let body = body.lock().unwrap_or_else(PoisonError::into_inner).take();
+                body.map(|body| (body, None)).ok_or_else(|| RequestError::Invalid {
                     problem: "the request's body is a stream, and has been sent already".to_owned(),
                 })
             }
@@ -61,6 +78,8 @@ pub(crate) struct Exchange<'a> {
     pub(crate) headers: &'a HeaderMap,
     pub(crate) payload: &'a Payload,
     pub(super) reader: Reader<'a>,
+    /// What is asked for. If the server does not like the form, another one.
+    pub(crate) terms: Terms,
     pub(crate) terminal: Terminal,
     pub(crate) span: &'a tracing::Span,
     pub(crate) progress: Progress,
@@ -80,6 +99,8 @@ pub(crate) struct Progress {
     redirects: u32,
     /// The error of the last attempt that was not the last.
     previous: Option<Box<Error>>,
+    /// Whether the server has refused what it was asked for or sent in protobuf.
+    refused: bool,
 }
 
 /// What to do after an attempt.
@@ -94,7 +115,16 @@ enum Next {
 
 impl Progress {
     pub(crate) fn new(retries: Retries, limit: Option<Duration>) -> Self {
-        Progress { retries, limit, deadline: None, attempts: 0, sent: Instant::now(), redirects: 0, previous: None }
+        Progress {
+            retries,
+            limit,
+            deadline: None,
+            attempts: 0,
+            sent: Instant::now(),
+            redirects: 0,
+            previous: None,
+            refused: false,
+        }
     }
 
     fn time_left(&self) -> Option<Duration> {
@@ -125,7 +155,8 @@ impl Exchange<'_> {
             Err(error) => return Err(after(error, previous)),
         };
         self.span.record("status", response.status().as_u16());
-        Ok(Reply { response, time: TimeLeft { call: self.call.clone(), deadline, previous } })
+        let form = self.terms.accept;
+        Ok(Reply { response, form, time: TimeLeft { call: self.call.clone(), deadline, previous } })
     }
 
     async fn attempts(&mut self) -> Result<Response<Body>, Error> {
@@ -167,6 +198,10 @@ impl Exchange<'_> {
                 );
                 return Ok(Next::Again(Duration::ZERO));
             }
+            Ok(response) if self.is_refused(response.status()) => {
+                tracing::debug!(attempt = number, "the server refuses protobuf: trying again with JSON");
+                return Ok(Next::Again(Duration::ZERO));
+            }
             Ok(response) => match self.redirected(response)? {
                 Some(target) => return Ok(Next::Elsewhere(target)),
                 None => Attempt::Answered(response.status(), retry_after(response.headers())),
@@ -185,7 +220,7 @@ impl Exchange<'_> {
 
     /// One attempt. The outer error says that there could not even be one.
     async fn attempt(&mut self) -> Result<Result<Response<Body>, TransportError>, Error> {
-        let body = self.payload.take()?;
+        let (body, content_type) = self.payload.take(self.terms.send)?;
         let method = self.call.method();
         let size = body.size_hint().exact().and_then(|size| usize::try_from(size).ok());
         let mut request = http::Request::new(body);
@@ -193,7 +228,10 @@ impl Exchange<'_> {
         *request.uri_mut() = self.uri.clone();
         *request.headers_mut() = self.headers.clone();
         if let Entry::Vacant(vacant) = request.headers_mut().entry(ACCEPT) {
-            vacant.insert(self.client.codecs().accept().clone());
+            vacant.insert(accept(self.terms.part, self.terms.accept));
+        }
+        if let Some(content_type) = content_type {
+            request.headers_mut().insert(CONTENT_TYPE, content_type);
         }
         content::ask(request.headers_mut(), self.client.config(), self.terminal);
         if self.terminal != Terminal::Call {
@@ -241,6 +279,46 @@ impl Exchange<'_> {
             && !self.headers.contains_key(AUTHORIZATION)
             && self.client.credentials().is_some_and(|credentials| credentials.invalidate(self.progress.sent))
             && self.progress.retries.reauthorize()
+    }
+
+    /// Whether the server does not understand protobuf, so that the request is to be sent again without any: once, and
+    /// besides the other retries. It is remembered that it does not, unless it understands JSON no better.
+    fn is_refused(&mut self, status: StatusCode) -> bool {
+        let is_refusal = match status {
+            StatusCode::UNSUPPORTED_MEDIA_TYPE => self.sent_protobuf(),
+            StatusCode::NOT_ACCEPTABLE => self.asked_for_protobuf(),
+            _ => {
+                if std::mem::take(&mut self.progress.refused) {
+                    self.remember_refusal();
+                }
+                return false;
+            }
+        };
+        if !is_refusal {
+            return false;
+        }
+        // That it has nothing to answer with, a server may find out after it has done what it was asked to do.
+        let is_done = status == StatusCode::NOT_ACCEPTABLE && !self.call.method().is_safe();
+        if is_done || !self.progress.retries.renegotiate() {
+            self.remember_refusal();
+            return false;
+        }
+        self.progress.refused = true;
+        self.terms = self.terms.in_json();
+        self.reader.codecs = Codecs::preferring(Form::Json);
+        true
+    }
+
+    fn remember_refusal(&self) {
+        self.client.refusals().note(&self.reader.target.group, "it refuses protobuf");
+    }
+
+    fn asked_for_protobuf(&self) -> bool {
+        self.terms.accept == Form::Protobuf && !self.headers.contains_key(ACCEPT)
+    }
+
+    fn sent_protobuf(&self) -> bool {
+        self.terms.send == Form::Protobuf && matches!(self.payload, Payload::Protobuf(_))
     }
 
     /// Where the answer points to, if we go there.

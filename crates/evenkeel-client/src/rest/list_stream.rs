@@ -10,6 +10,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::content::body_error;
 use super::metrics::Recorder;
+use super::refusals::Distrust;
 use super::reply::{TimeLeft, after};
 use crate::error::{CallName, Error};
 use crate::transport::Body;
@@ -33,6 +34,7 @@ pub struct ListStream<K> {
     limit: usize,
     meta: Option<ListMeta>,
     pace: Pace,
+    distrust: Option<Distrust>,
 }
 
 /// When the list has to be over, and who is told when it is.
@@ -46,9 +48,16 @@ struct Pace {
 
 impl<K> ListStream<K> {
     /// A list of at most `limit` bytes, from this host.
-    pub(super) fn new(call: &CallName, host: &str, decoder: ListDecoder<K>, body: Body, limit: usize) -> Self {
+    pub(super) fn new(
+        call: &CallName,
+        host: &str,
+        decoder: ListDecoder<K>,
+        body: Body,
+        limit: usize,
+        distrust: Option<Distrust>,
+    ) -> Self {
         let pace = Pace { host: host.into(), time: None, sleep: None, metrics: None };
-        ListStream { call: call.clone(), decoder: Some(decoder), body, received: 0, limit, meta: None, pace }
+        ListStream { call: call.clone(), decoder: Some(decoder), body, received: 0, limit, meta: None, pace, distrust }
     }
 
     /// The same list, which has only so much time, and is measured since it was asked for.
@@ -97,7 +106,10 @@ impl<K> ListStream<K> {
                 self.meta = Some(meta);
                 Poll::Ready(None)
             }
-            Err(source) => Poll::Ready(Some(Err(Error::Stream { call: self.call.clone(), source }))),
+            Err(source) => {
+                Distrust::look_at_stream(self.distrust.as_ref(), &source);
+                Poll::Ready(Some(Err(Error::Stream { call: self.call.clone(), source })))
+            }
         }
     }
 
@@ -121,6 +133,7 @@ impl<K> Stream for ListStream<K> {
                 Ok(Some(item)) => return Poll::Ready(Some(Ok(item))),
                 Ok(None) => {}
                 Err(source) => {
+                    Distrust::look_at_stream(this.distrust.as_ref(), &source);
                     let is_fatal = source.is_fatal();
                     let error = Error::Stream { call: this.call.clone(), source };
                     return if is_fatal { this.fail(error) } else { Poll::Ready(Some(Err(error))) };

@@ -3,21 +3,57 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use evenkeel_core::codec::{Codec, Json};
+use bytes::Bytes;
+use evenkeel_core::codec::{ApiKind, Codec, Json, Protobuf};
+use evenkeel_core::protobuf::{Envelope, Message, unwrap_envelope, write_json};
+use evenkeel_core::{DecodeError, ResourceInfo};
 use http::HeaderMap;
 use http::header::{CONTENT_TYPE, HeaderValue};
 
 use super::text::escaped;
+use crate::wire::{Form, Part};
 
 /// How much of a media type is shown that makes no sense.
 const SHOWN: usize = 128;
 
-/// The codecs that a client has, and the one that it prefers.
-#[derive(Clone, Debug)]
+/// What is asked for in JSON by those who ask for nothing in particular.
+const JSON: HeaderValue = HeaderValue::from_static("application/json, */*");
+const PROTOBUF: HeaderValue = HeaderValue::from_static("application/vnd.kubernetes.protobuf,application/json");
+
+/// What is asked for by those who want metadata alone. Servers that know of no such thing send everything.
+macro_rules! metadata {
+    ($kind:literal) => {
+        [
+            HeaderValue::from_static(concat!("application/json;as=", $kind, ";g=meta.k8s.io;v=v1,application/json")),
+            HeaderValue::from_static(concat!(
+                "application/vnd.kubernetes.protobuf;as=",
+                $kind,
+                ";g=meta.k8s.io;v=v1,application/json;as=",
+                $kind,
+                ";g=meta.k8s.io;v=v1,application/json"
+            )),
+        ]
+    };
+}
+
+/// The media types to ask for.
+pub(super) fn accept(part: Part, form: Form) -> HeaderValue {
+    let [json, protobuf] = match part {
+        Part::All => [JSON, PROTOBUF],
+        Part::Metadata => metadata!("PartialObjectMetadata"),
+        Part::MetadataList => metadata!("PartialObjectMetadataList"),
+    };
+    match form {
+        Form::Json => json,
+        Form::Protobuf => protobuf,
+    }
+}
+
+/// The codecs that there are, and the one for answers that do not say what they are.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Codecs {
-    known: Vec<&'static dyn Codec>,
+    known: &'static [&'static dyn Codec],
     preferred: &'static dyn Codec,
-    accept: HeaderValue,
 }
 
 /// Why there is no codec for an answer.
@@ -30,22 +66,9 @@ pub(crate) enum MediaError {
 }
 
 impl Codecs {
-    /// These codecs. The first of `known` is for watches that do not say what they are; `preferred` is for requests, and for
-    /// answers that do not say.
-    pub(crate) fn new(known: Vec<&'static dyn Codec>, preferred: &'static dyn Codec) -> Self {
-        let accept = match known.first() {
-            Some(first) if first.media_type() != preferred.media_type() => {
-                HeaderValue::from_str(&format!("{},{}", preferred.media_type(), first.media_type()))
-            }
-            _ => HeaderValue::from_str(&format!("{}, */*", preferred.media_type())),
-        };
-        let accept = accept.unwrap_or(HeaderValue::from_static("*/*"));
-        Codecs { known, preferred, accept }
-    }
-
-    /// What to ask for with a request that does not say.
-    pub(crate) fn accept(&self) -> &HeaderValue {
-        &self.accept
+    /// The codecs for answers to a request that asked for this form.
+    pub(crate) fn preferring(form: Form) -> Self {
+        Codecs { known: &[&Json, &Protobuf], preferred: codec(form) }
     }
 
     /// The codec for an answer with these headers.
@@ -57,11 +80,11 @@ impl Codecs {
         self.find(&media_type, |codec| codec.reads(&media_type))
     }
 
-    /// The codec for a watch with these headers.
+    /// The codec for a watch with these headers. One that does not say is JSON, whatever was asked for.
     pub(crate) fn of_watch(&self, headers: &HeaderMap) -> Result<&'static dyn Codec, MediaError> {
         let media_type = media_type(headers)?;
-        if let (true, Some(first)) = (media_type.is_empty(), self.known.first()) {
-            return Ok(*first);
+        if media_type.is_empty() {
+            return Ok(&Json);
         }
         self.find(&media_type, |codec| codec.reads_watch(&media_type))
     }
@@ -72,10 +95,31 @@ impl Codecs {
     }
 }
 
-impl Default for Codecs {
-    fn default() -> Self {
-        Codecs::new(vec![&Json], &Json)
+/// The codec for bodies of this form.
+pub(super) fn codec(form: Form) -> &'static dyn Codec {
+    match form {
+        Form::Json => &Json,
+        Form::Protobuf => &Protobuf,
     }
+}
+
+/// Whether objects of this kind have a protobuf form.
+pub(crate) fn has_protobuf_form(info: &ResourceInfo) -> bool {
+    Protobuf.knows(info.into())
+}
+
+/// The same as JSON, whatever it is, or why that cannot be.
+pub(super) fn to_json(codec: &dyn Codec, bytes: &Bytes) -> Result<Bytes, DecodeError> {
+    if codec.media_type() != Protobuf::MEDIA_TYPE {
+        return Ok(bytes.clone());
+    }
+    let Envelope { api_version, kind, raw, .. } = unwrap_envelope(bytes)?;
+    let message = Message::of_kind(api_version, kind).ok_or_else(|| DecodeError::UnknownKind {
+        kind: escaped(ApiKind { api_version, kind }.to_string().as_bytes(), SHOWN).into(),
+    })?;
+    let mut json = Vec::new();
+    write_json(message, raw, Some((api_version, kind)), &mut json)?;
+    Ok(json.into())
 }
 
 impl fmt::Display for MediaError {

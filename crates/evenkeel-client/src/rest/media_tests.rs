@@ -1,49 +1,8 @@
 //! Media types as servers state them, and the codecs they choose.
 
-use bytes::Bytes;
-use evenkeel_core::codec::{EncodeError, EventDecoder, ItemDecoder, Parsed};
-use evenkeel_core::{DecodeError, Status};
-
 use super::*;
 
-/// A codec with bytes of its own: JSON behind a prefix.
-#[derive(Debug)]
-pub(in crate::rest) struct Prefixed;
-
-pub(in crate::rest) const PREFIXED: &str = "application/vnd.kubernetes.protobuf";
-
-impl Codec for Prefixed {
-    fn media_type(&self) -> &'static str {
-        PREFIXED
-    }
-
-    fn encode(&self, value: &dyn erased_serde::Serialize) -> Result<Vec<u8>, EncodeError> {
-        Ok([b"k8s\0".as_slice(), &Json.encode(value)?].concat())
-    }
-
-    fn decode(&self, bytes: Bytes) -> Result<Parsed, DecodeError> {
-        match bytes.strip_prefix(b"k8s\0") {
-            Some(rest) => Json.decode(bytes.slice_ref(rest)),
-            None => Err(DecodeError::NoMetadata { kind: None }),
-        }
-    }
-
-    fn decode_status(&self, bytes: &[u8]) -> Option<Status> {
-        Json.decode_status(bytes.strip_prefix(b"k8s\0")?)
-    }
-
-    fn items(&self) -> Box<dyn ItemDecoder> {
-        Json.items()
-    }
-
-    fn events(&self) -> Box<dyn EventDecoder> {
-        Json.events()
-    }
-}
-
-pub(in crate::rest) fn two_codecs() -> Codecs {
-    Codecs::new(vec![&Json, &Prefixed], &Prefixed)
-}
+pub(in crate::rest) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 pub(in crate::rest) fn headers(content_type: &str) -> HeaderMap {
     HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_bytes(content_type.as_bytes()).unwrap())])
@@ -51,13 +10,35 @@ pub(in crate::rest) fn headers(content_type: &str) -> HeaderMap {
 
 #[test]
 fn ct_001_json_is_preferred_and_anything_is_accepted() {
-    assert_eq!(Codecs::default().accept(), "application/json, */*");
-    assert_eq!(two_codecs().accept(), "application/vnd.kubernetes.protobuf,application/json");
+    assert_eq!(accept(Part::All, Form::Json), "application/json, */*");
+}
+
+#[test]
+fn ct_002_protobuf_is_asked_for_before_json() {
+    assert_eq!(accept(Part::All, Form::Protobuf), "application/vnd.kubernetes.protobuf,application/json");
+}
+
+#[test]
+fn met_001_metadata_is_asked_for_in_each_form_and_everything_if_there_is_no_other_way() {
+    assert_eq!(
+        accept(Part::Metadata, Form::Protobuf),
+        "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,\
+         application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+    );
+    assert_eq!(
+        accept(Part::MetadataList, Form::Protobuf),
+        "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,\
+         application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+    );
+    assert_eq!(
+        accept(Part::MetadataList, Form::Json),
+        "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+    );
 }
 
 #[test]
 fn ct_004_parameters_do_not_matter_and_a_missing_header_means_what_was_preferred() {
-    let codecs = two_codecs();
+    let codecs = Codecs::preferring(Form::Protobuf);
     let chosen = |headers: &HeaderMap| codecs.of_answer(headers).map(|codec| codec.media_type());
     for header in [
         "application/json",
@@ -68,9 +49,9 @@ fn ct_004_parameters_do_not_matter_and_a_missing_header_means_what_was_preferred
     ] {
         assert_eq!(chosen(&headers(header)), Ok("application/json"), "{header}");
     }
-    assert_eq!(chosen(&headers("application/vnd.kubernetes.protobuf;stream=watch")), Ok(PREFIXED));
-    assert_eq!(chosen(&HeaderMap::new()), Ok(PREFIXED));
-    assert_eq!(chosen(&headers("")), Ok(PREFIXED));
+    assert_eq!(chosen(&headers("application/vnd.kubernetes.protobuf;stream=watch")), Ok(PROTOBUF));
+    assert_eq!(chosen(&HeaderMap::new()), Ok(PROTOBUF));
+    assert_eq!(chosen(&headers("")), Ok(PROTOBUF));
 }
 
 #[test]
@@ -101,8 +82,8 @@ fn ct_005_malformed_headers_are_told_from_unknown_types() {
 
 #[test]
 fn ct_006_and_ct_007_an_unknown_type_has_no_codec() {
-    let codecs = Codecs::default();
-    for header in ["text/html", "json", "application/yaml", PREFIXED] {
+    let codecs = Codecs::preferring(Form::Json);
+    for header in ["text/html", "json", "application/yaml", "application/cbor"] {
         let error = codecs.of_answer(&headers(header)).unwrap_err();
         assert_eq!(error, MediaError::Unknown(header.to_owned()));
         assert_eq!(error.to_string(), format!("its media type is {header}, for which there is no codec"));
@@ -111,10 +92,10 @@ fn ct_006_and_ct_007_an_unknown_type_has_no_codec() {
 
 #[test]
 fn wch_004_a_watch_that_does_not_say_is_json() {
-    let codecs = two_codecs();
+    let codecs = Codecs::preferring(Form::Protobuf);
     let chosen = |headers: &HeaderMap| codecs.of_watch(headers).map(|codec| codec.media_type());
     assert_eq!(chosen(&HeaderMap::new()), Ok("application/json"), "whatever is preferred");
-    assert_eq!(chosen(&headers("application/vnd.kubernetes.protobuf;stream=watch")), Ok(PREFIXED));
+    assert_eq!(chosen(&headers("application/vnd.kubernetes.protobuf;stream=watch")), Ok(PROTOBUF));
     assert_eq!(chosen(&headers("application/json;stream=watch")), Ok("application/json"));
     assert!(matches!(chosen(&headers("foobar")), Err(MediaError::Unknown(_))));
 }

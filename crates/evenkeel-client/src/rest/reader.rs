@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use evenkeel_core::codec::Codec;
+use evenkeel_core::codec::{Codec, Json};
 use evenkeel_core::{ListDecoder, ResourceInfo, WatchDecoder};
 use http::{Response, response};
 
@@ -11,6 +11,7 @@ use super::failure::{Target, nonsense, refusal};
 use super::list_stream::ListStream;
 use super::media::{Codecs, MediaError};
 use super::reading::Reading;
+use super::refusals::{Distrust, Refusals};
 use super::stream::{ByteStream, List, WatchStream};
 use super::warnings::{self, WarningHandler};
 use crate::config::Limits;
@@ -30,7 +31,9 @@ pub(super) struct Reader<'a> {
     /// What it is about.
     pub(super) target: &'a Target,
     /// What can be read.
-    pub(super) codecs: &'a Codecs,
+    pub(super) codecs: Codecs,
+    /// What is known of servers that do not speak protobuf.
+    pub(super) refusals: &'a Arc<Refusals>,
     /// How much of it.
     pub(super) limits: &'a Limits,
     /// Who hears the warnings: whom the request names, else whom the client names, else everybody's.
@@ -47,7 +50,8 @@ impl Reader<'_> {
         };
         self.warn(&head);
         let body = self.reading(body).whole(self.limits.object).await?;
-        Ok(Answer::new(self.call.clone(), head, body, codec, self.target.is_part()))
+        let distrust = codec.as_ref().ok().and_then(|codec| self.distrust(*codec));
+        Ok(Answer::new(self.call.clone(), head, body, codec, self.target.is_part(), distrust))
     }
 
     /// Reads a list, item by item as it comes in, and tells how many bytes it had. One item that is no object fails all
@@ -59,7 +63,11 @@ impl Reader<'_> {
     ) -> Result<(List<K>, usize), Error> {
         let (head, body) = self.success(response).await?;
         let codec = self.codec(&head, self.codecs.of_answer(&head.headers))?;
-        let unreadable = |source| Error::Stream { call: self.call.clone(), source };
+        let distrust = self.distrust(codec);
+        let unreadable = |source| {
+            Distrust::look_at_stream(distrust.as_ref(), &source);
+            Error::Stream { call: self.call.clone(), source }
+        };
         let mut decoder = ListDecoder::<K>::with_codec(codec, Arc::clone(info)).max_item_bytes(self.limits.frame);
         let mut items = Vec::new();
         let mut reading = self.reading(body);
@@ -87,7 +95,7 @@ impl Reader<'_> {
         let (head, body) = self.success(response).await?;
         let codec = self.codec(&head, self.codecs.of_answer(&head.headers))?;
         let decoder = ListDecoder::with_codec(codec, Arc::clone(info)).max_item_bytes(self.limits.frame);
-        Ok(ListStream::new(self.call, self.host, decoder, body, self.limits.list))
+        Ok(ListStream::new(self.call, self.host, decoder, body, self.limits.list, self.distrust(codec)))
     }
 
     /// Begins to read a watch.
@@ -99,7 +107,7 @@ impl Reader<'_> {
         let (head, body) = self.success(response).await?;
         let codec = self.codec(&head, self.codecs.of_watch(&head.headers))?;
         let decoder = WatchDecoder::with_codec(codec, Arc::clone(info)).max_event_bytes(self.limits.frame);
-        Ok(WatchStream::new(self.call.clone(), decoder, body))
+        Ok(WatchStream::new(self.call.clone(), decoder, body, self.distrust(codec)))
     }
 
     /// Begins to read bytes, whatever they are.
@@ -111,7 +119,7 @@ impl Reader<'_> {
 
     /// The error for an answer that is no success, of whose body this much has been read.
     pub(super) fn refusal(self, head: &response::Parts, body: &[u8]) -> Error {
-        refusal(self.call, self.target, self.codecs, head, body)
+        refusal(self.call, self.target, &self.codecs, head, body)
     }
 
     /// The answer if it is a success. Of one that is not, no more is read than is wanted of an error.
@@ -141,6 +149,12 @@ impl Reader<'_> {
             Err(malformed @ MediaError::Malformed(_)) => Err(nonsense(self.call, &malformed)),
             Err(unknown) => Err(Error::Unreadable { call: self.call.clone(), problem: unknown.to_string() }),
         }
+    }
+
+    /// Who is told if what this codec reads turns out to be no protobuf that we know.
+    fn distrust(self, codec: &dyn Codec) -> Option<Distrust> {
+        let is_protobuf = codec.media_type() != Json::MEDIA_TYPE;
+        is_protobuf.then(|| Distrust::new(self.refusals, &self.target.group))
     }
 
     fn warn(self, head: &response::Parts) {

@@ -7,10 +7,13 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::error::{CallName, Error};
 use crate::transport::Body;
+use crate::wire::Form;
 
 /// An answer whose head is here.
 pub(crate) struct Reply {
     pub(crate) response: Response<Body>,
+    /// The form that was asked for in the end.
+    pub(crate) form: Form,
     pub(crate) time: TimeLeft,
 }
 

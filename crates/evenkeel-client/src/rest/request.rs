@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
+use evenkeel_core::ResourceInfo;
+use evenkeel_core::codec::{ApiKind, Codec, Json, Protobuf};
 use evenkeel_core::duration;
-use evenkeel_core::{Codec, Json, ResourceInfo};
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Uri};
 use serde::Serialize;
@@ -20,11 +21,13 @@ use super::error::RequestError;
 use super::exchange::{Exchange, Payload, Progress};
 use super::failure::Target;
 use super::list_stream::ListStream;
+use super::media::Codecs;
 use super::path::Path;
 use super::query::{Query, QueryValue};
 use super::reader::Reader;
 use super::reply::{Reply, TimeLeft, after};
 use super::retry::{Retries, Terminal};
+use super::stated_kind::stated_kind;
 use super::stream::{ByteStream, List, WatchStream};
 use super::template::UrlTemplate;
 use super::warnings::WarningHandler;
@@ -32,6 +35,7 @@ use crate::auth::is_secret;
 use crate::client::Client;
 use crate::error::{CallName, Error};
 use crate::transport::Body;
+use crate::wire::{Form, Terms};
 
 /// One call.
 ///
@@ -70,6 +74,7 @@ pub struct Request {
     /// Whether somebody else than the API server reads the query.
     proxied: bool,
     target: Target,
+    terms: Terms,
     fault: Option<RequestError>,
     /// What is wrong with it as a call, but not as a watch or a stream.
     preflight: Option<RequestError>,
@@ -105,6 +110,7 @@ impl Request {
             warnings: None,
             proxied: path.is_proxied(),
             target: path.target(),
+            terms: Terms::default(),
             fault,
             preflight,
         }
@@ -145,7 +151,8 @@ impl Request {
         self
     }
 
-    /// The media types to answer in; JSON unless set.
+    /// The media types to answer in, instead of those that [`Wire`](crate::Wire) stands for. An answer in JSON or
+    /// protobuf is read as what it says it is.
     pub fn accept(self, media_types: &str) -> Self {
         self.header(ACCEPT, media_types)
     }
@@ -165,12 +172,42 @@ impl Request {
 
     /// Sends this value as JSON.
     pub fn json<T: Serialize + ?Sized>(self, value: &T) -> Self {
-        match Json.encode(&value) {
+        match Json.encode(&value, ApiKind::default()) {
             Ok(bytes) => self.body(bytes, Json::MEDIA_TYPE),
             Err(error) => {
                 let what = std::any::type_name::<T>().to_owned();
                 self.fault(RequestError::Body { what, problem: error.to_string() })
             }
+        }
+    }
+
+    /// Asks for this, and sends [values](Self::value) in this form.
+    pub(crate) fn terms(mut self, terms: Terms) -> Self {
+        self.terms = terms;
+        self
+    }
+
+    /// Sends this value, in protobuf if that is the form to send in, and it has one. Should the server not read it, the
+    /// same is sent as JSON.
+    pub(crate) fn value<T: Serialize + ?Sized>(mut self, value: &T) -> Self {
+        if self.terms.send == Form::Json || self.client.refusals().include(&self.target.group) {
+            return self.json(value);
+        }
+        let encoded = stated_kind(value).map(|(api_version, kind)| {
+            let kind = ApiKind { api_version: &api_version, kind: &kind };
+            Protobuf.encode(&value, kind)
+        });
+        match encoded {
+            Some(Ok(bytes)) => {
+                self.payload = Payload::Protobuf(bytes.into());
+                self
+            }
+            // Should anything be wrong with it, the server has the better words.
+            Some(Err(error)) => {
+                tracing::debug!(call = %self.call, %error, "sending JSON");
+                self.json(value)
+            }
+            None => self.json(value),
         }
     }
 
@@ -204,8 +241,8 @@ impl Request {
             if let Some(fault) = &self.preflight {
                 return Err(fault.clone().into());
             }
-            let Reply { response, time } = self.exchange(Terminal::Call, span).await?;
-            let answer = time.read(self.reader().answer(response)).await?;
+            let Reply { response, form, time } = self.exchange(Terminal::Call, span).await?;
+            let answer = time.read(self.reader(form).answer(response)).await?;
             self.client.metrics().received(self.call.method(), answer.bytes().len());
             Ok(answer)
         })
@@ -216,8 +253,8 @@ impl Request {
     /// all of it, with an error that names the item.
     pub async fn list<K>(&self, info: &Arc<ResourceInfo>) -> Result<List<K>, Error> {
         self.timed(async |span| {
-            let Reply { response, time } = self.exchange(Terminal::Call, span).await?;
-            let (list, received) = time.read(self.reader().list(info, response)).await?;
+            let Reply { response, form, time } = self.exchange(Terminal::Call, span).await?;
+            let (list, received) = time.read(self.reader(form).list(info, response)).await?;
             self.client.metrics().received(self.call.method(), received);
             Ok(list)
         })
@@ -229,9 +266,9 @@ impl Request {
     pub async fn list_stream<K>(&self, info: &Arc<ResourceInfo>) -> Result<ListStream<K>, Error> {
         let (asked, span) = (Instant::now(), self.span());
         let opening = async {
-            let Reply { response, mut time } = self.exchange(Terminal::Call, &span).await?;
+            let Reply { response, form, mut time } = self.exchange(Terminal::Call, &span).await?;
             let opening = TimeLeft { call: time.call.clone(), deadline: time.deadline, previous: None };
-            match opening.read(self.reader().list_stream(info, response)).await {
+            match opening.read(self.reader(form).list_stream(info, response)).await {
                 Ok(stream) => Ok(stream.paced(time, self.client.metrics().clone(), asked)),
                 Err(error) => Err(after(error, time.previous.take())),
             }
@@ -247,8 +284,8 @@ impl Request {
     pub async fn stream(&self) -> Result<ByteStream, Error> {
         let span = self.span();
         let opening = async {
-            let Reply { response, time } = self.exchange(Terminal::Stream, &span).await?;
-            time.read(self.reader().stream(response)).await
+            let Reply { response, form, time } = self.exchange(Terminal::Stream, &span).await?;
+            time.read(self.reader(form).stream(response)).await
         };
         opening.instrument(span.clone()).await
     }
@@ -259,19 +296,21 @@ impl Request {
     pub async fn watch<K>(&self, info: &Arc<ResourceInfo>) -> Result<WatchStream<K>, Error> {
         let span = self.span();
         let opening = async {
-            let Reply { response, time } = self.exchange(Terminal::Watch, &span).await?;
-            time.read(self.reader().watch(info, response)).await
+            let Reply { response, form, time } = self.exchange(Terminal::Watch, &span).await?;
+            time.read(self.reader(form).watch(info, response)).await
         };
         opening.instrument(span.clone()).await
     }
 
-    fn reader(&self) -> Reader<'_> {
+    /// What reads answers to the request, which asks for this form.
+    fn reader(&self, form: Form) -> Reader<'_> {
         let config = self.client.config();
         Reader {
             call: &self.call,
             host: config.server.host(),
             target: &self.target,
-            codecs: self.client.codecs(),
+            codecs: Codecs::preferring(form),
+            refusals: self.client.refusals(),
             limits: &config.limits,
             warnings: [self.warnings.as_ref(), config.warnings.as_ref()],
         }
@@ -305,13 +344,16 @@ impl Request {
         retry.max_retries = self.max_retries.unwrap_or(retry.max_retries);
         let method = self.call.method();
         let retries = Retries::new(&retry, terminal, method, self.payload.is_replayable());
+        let is_refused = self.client.refusals().include(&self.target.group);
+        let terms = if is_refused { self.terms.in_json() } else { self.terms };
         Exchange {
             client: &self.client,
             call: &self.call,
             uri: self.uri(limit.filter(|_| terminal == Terminal::Call && !self.proxied))?,
             headers: &self.headers,
             payload: &self.payload,
-            reader: self.reader(),
+            reader: self.reader(terms.accept),
+            terms,
             terminal,
             span,
             progress: Progress::new(retries, limit),

@@ -56,6 +56,8 @@ pub(crate) struct Retries {
     replayable: bool,
     /// Whether the request may be repeated once with new credentials.
     reauthorize: bool,
+    /// Whether the request may be repeated in another form.
+    renegotiate: bool,
 }
 
 impl Retries {
@@ -67,12 +69,19 @@ impl Retries {
             safe: *method == Method::GET,
             replayable,
             reauthorize: replayable && config.max_retries > 0,
+            renegotiate: replayable && config.max_retries > 0,
         }
     }
 
     /// Whether the request may be repeated with new credentials: once, and besides the other retries.
     pub(crate) fn reauthorize(&mut self) -> bool {
         std::mem::take(&mut self.reauthorize)
+    }
+
+    /// Whether the request may be repeated in a form that the server understands: if it may be repeated at all, and besides
+    /// the other retries.
+    pub(crate) fn renegotiate(&self) -> bool {
+        self.renegotiate
     }
 
     /// What to do about this attempt. `chance` is from 0 to 1; `time_left` is what remains of the call's time. There is no

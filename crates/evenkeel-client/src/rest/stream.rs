@@ -12,6 +12,7 @@ use tokio::io::{AsyncBufRead, AsyncRead, ReadBuf};
 
 use super::content::body_error;
 use super::lines::Lines;
+use super::refusals::Distrust;
 use crate::error::{CallName, Error};
 use crate::transport::{Body, TransportError};
 
@@ -115,11 +116,12 @@ pub struct WatchStream<K> {
     decoder: Option<WatchDecoder<K>>,
     body: Body,
     end: Option<WatchEnd>,
+    distrust: Option<Distrust>,
 }
 
 impl<K> WatchStream<K> {
-    pub(crate) fn new(call: CallName, decoder: WatchDecoder<K>, body: Body) -> Self {
-        WatchStream { call, decoder: Some(decoder), body, end: None }
+    pub(super) fn new(call: CallName, decoder: WatchDecoder<K>, body: Body, distrust: Option<Distrust>) -> Self {
+        WatchStream { call, decoder: Some(decoder), body, end: None, distrust }
     }
 
     /// The next event; `None` when the watch has ended. May be dropped and called again: no event is lost.
@@ -167,11 +169,14 @@ impl<K> Stream for WatchStream<K> {
             match decoder.next_event() {
                 Ok(Some(event)) => return Poll::Ready(Some(Ok(event))),
                 Ok(None) => {}
-                Err(source) if source.is_fatal() => {
-                    this.over(WatchEnd::Garbled(source));
-                    break;
+                Err(source) => {
+                    Distrust::look_at_stream(this.distrust.as_ref(), &source);
+                    if source.is_fatal() {
+                        this.over(WatchEnd::Garbled(source));
+                        break;
+                    }
+                    return Poll::Ready(Some(Err(Error::Stream { call: this.call.clone(), source })));
                 }
-                Err(source) => return Poll::Ready(Some(Err(Error::Stream { call: this.call.clone(), source }))),
             }
             match ready!(Pin::new(&mut this.body).poll_frame(context)) {
                 Some(Ok(frame)) => {

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use evenkeel_core::codec::{ApiKind, Codec, Protobuf};
 use http::header::{CONTENT_TYPE, HeaderName};
 use http::{Method, Response};
 use http_body::Frame;
@@ -14,10 +15,13 @@ use http_body::Frame;
 use super::failure::Target;
 use super::media::Codecs;
 use super::reader::Reader;
+use super::refusals::Refusals;
+use super::stated_kind::stated_kind;
 use super::warnings::{Warning, WarningHandler};
 use crate::config::Limits;
 use crate::error::CallName;
 use crate::transport::{Body, BoxError};
+use crate::wire::Form;
 
 /// An answer with this code, media type (none if empty) and body.
 pub(super) fn response(code: u16, content_type: &str, body: impl Into<Bytes>) -> Response<Body> {
@@ -31,11 +35,19 @@ pub(super) fn with_header(mut response: Response<Body>, name: HeaderName, value:
     response
 }
 
+/// The object in this JSON, which says what it is, in protobuf.
+pub(super) fn protobuf(json: &str) -> Vec<u8> {
+    let value: serde_json::Value = serde_json::from_str(json).unwrap();
+    let (api_version, kind) = stated_kind(&value).unwrap();
+    Protobuf.encode(&value, ApiKind { api_version: &api_version, kind: &kind }).unwrap()
+}
+
 /// A call, and everything that a [`Reader`] needs for its answers.
 pub(super) struct Scene {
     pub(super) call: CallName,
     pub(super) target: Target,
     pub(super) codecs: Codecs,
+    pub(super) refusals: Arc<Refusals>,
     pub(super) limits: Limits,
     pub(super) heard: Arc<Heard>,
     handler: Arc<dyn WarningHandler>,
@@ -53,7 +65,8 @@ impl Scene {
                 name: "web".into(),
                 subresource: "".into(),
             },
-            codecs: Codecs::default(),
+            codecs: Codecs::preferring(Form::Json),
+            refusals: Arc::default(),
             limits: Limits::default(),
             handler: Arc::clone(&heard) as _,
             heard,
@@ -65,7 +78,8 @@ impl Scene {
             call: &self.call,
             host: "api.test",
             target: &self.target,
-            codecs: &self.codecs,
+            codecs: self.codecs,
+            refusals: &self.refusals,
             limits: &self.limits,
             warnings: [None, Some(&self.handler)],
         }

@@ -6,7 +6,8 @@
 //! use k8s_openapi::api::core::v1::Pod;
 //!
 //! let ready_or_gone = or(condition_true("Ready"), is_deleted::<Pod>());
-//! let placed = and(exists(), |pod: Option<&Obj<Pod>>| pod.is_some_and(|pod| pod.path("spec.nodeName").is_some()));
+//! let has_node = |pod: &Obj<Pod>| matches!(pod.path("spec.nodeName"), Ok(Some(_)));
+//! let placed = and(exists(), move |pod: Option<&Obj<Pod>>| pod.is_some_and(has_node));
 //! assert!(ready_or_gone(None) && !placed(None) && not(exists::<Pod>())(None));
 //! ```
 
@@ -81,12 +82,12 @@ struct Stated<'a> {
 }
 
 fn states<K>(object: &Obj<K>, condition: &str, status: &str) -> bool {
-    let Some(conditions) = object.path("status.conditions") else { return false };
-    // A status that is not made like others has no conditions that could be true.
+    // A status that cannot be read, or is not made like others, has no conditions that could be true.
+    let Ok(Some(conditions)) = object.path("status.conditions") else { return false };
     let stated: Vec<Stated<'_>> = serde_json::from_str(conditions.json()).unwrap_or_default();
     let found = stated.iter().find(|stated| stated.condition.eq_ignore_ascii_case(condition));
     found.is_some_and(|found| {
-        let status_as_a_whole = || object.path("status.observedGeneration").and_then(|value| value.as_i64());
+        let status_as_a_whole = || object.path("status.observedGeneration").ok()?.and_then(|value| value.as_i64());
         let observed = found.observed_generation.or_else(status_as_a_whole);
         let outdated = observed.zip(object.generation()).is_some_and(|(observed, current)| observed < current);
         found.status.eq_ignore_ascii_case(status) && !outdated

@@ -55,6 +55,8 @@ fn answers() -> Vec<(u16, String, String)> {
             format!(r#"{{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"{reason}","code":{code}}}"#),
         )
     };
+    let protobuf = |body: String| (200, "content-type: application/vnd.kubernetes.protobuf\r\n".to_owned(), body);
+    let length = |bytes: usize| char::from(u8::try_from(bytes).unwrap());
     vec![
         status(401, "Unauthorized"),
         status(403, "Forbidden"),
@@ -72,6 +74,16 @@ fn answers() -> Vec<(u16, String, String)> {
         json(200, format!(r#"{{"type":"ADDED","object":"{CANARY}"}}"#)),
         json(200, format!(r#"{{"type":"ADDED","object":{{"kind":"Secret","data":{{"k":"{CANARY}"}}}}"#)),
         (200, format!("{JSON}content-encoding: gzip\r\n"), CANARY.into()),
+        protobuf(CANARY.into()),
+        protobuf(format!("k8s\0{CANARY}")),
+        // What says that it is a Secret, and is none.
+        protobuf(format!("k8s\0\n\x0c\n\x02v1\x12\x06Secret\x12{}{CANARY}", length(CANARY.len()))),
+        // A Secret with a name, and with something in it that is no map.
+        protobuf(format!(
+            "k8s\0\n\x0c\n\x02v1\x12\x06Secret\x12{}\n\x03\n\x01a\x12{}{CANARY}",
+            length(CANARY.len() + 7),
+            length(CANARY.len())
+        )),
         (302, format!("location: https://u:{CANARY}@elsewhere/x?token={CANARY}#{CANARY}\r\n"), String::new()),
         (307, format!("location: /x?token={CANARY}\r\n"), String::new()),
     ]

@@ -33,7 +33,7 @@ async fn large_writes_and_reads_share_a_connection_and_its_window() {
                 large.data.as_mut().unwrap().insert("k".into(), text.clone());
                 maps.create(&large).await.unwrap();
                 let read = maps.get(&name).await.unwrap();
-                assert_eq!(read.path("data.k").unwrap().text(), text);
+                assert_eq!(read.path("data.k").unwrap().unwrap().text(), text);
             });
         }
         soon(writing.join_all()).await;

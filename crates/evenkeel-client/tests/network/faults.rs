@@ -188,7 +188,7 @@ async fn events_come_whole_however_they_are_cut_up() {
         let mut watch = house.watch().await;
         house.maps.create(&config_map("b")).await.unwrap();
         let event = soon(watch.next()).await.unwrap().unwrap();
-        assert!(matches!(event, WatchEvent::Added(map) if map.path("data.k").unwrap().text() == "v"));
+        assert!(matches!(event, WatchEvent::Added(map) if map.path("data.k").unwrap().unwrap().text() == "v"));
     }
 }
 

@@ -1,21 +1,34 @@
 //! Everything, over every way to speak with a server.
 
 use evenkeel_apiserver::{ApiServer, Builder};
+use evenkeel_client::Wire;
 use evenkeel_client::config::HttpVersions;
 use http::Version;
 
 use crate::scenario::everything;
 use crate::support::{Tap, config, deserted, soon};
 
-async fn all_of_it_over(server: Builder, http: HttpVersions, expected: Version) {
+/// Everything in both forms.
+async fn all_of_it_over(server: fn() -> Builder, http: HttpVersions, expected: Version) {
+    for wire in [Wire::Automatic, Wire::Protobuf] {
+        all_of_it_in(wire, server(), http, expected).await;
+    }
+}
+
+async fn all_of_it_in(wire: Wire, server: Builder, http: HttpVersions, expected: Version) {
     let server = server.start().await.unwrap();
     let mut config = config(&server);
     config.connections.http = http;
+    config.wire = wire;
     let tap = Tap::default();
     let client = tap.client(config);
     soon(everything(&server, &client)).await;
     let attempts = tap.attempts();
     assert!(attempts.len() > 60, "{}", attempts.len());
+    for direction in [0, 1] {
+        let count = attempts.iter().filter(|attempt| attempt.protobuf[direction]).count();
+        assert_eq!(count > 20, wire == Wire::Protobuf, "{count} of {}", attempts.len());
+    }
     for attempt in attempts {
         let (version, _) = attempt.answer.as_ref().unwrap();
         assert_eq!(*version, expected, "{attempt:?}");
@@ -30,20 +43,20 @@ async fn all_of_it_over(server: Builder, http: HttpVersions, expected: Version) 
 
 #[tokio::test]
 async fn everything_works_over_plain_http1() {
-    all_of_it_over(ApiServer::builder(), HttpVersions::Any, Version::HTTP_11).await;
+    all_of_it_over(ApiServer::builder, HttpVersions::Any, Version::HTTP_11).await;
 }
 
 #[tokio::test]
 async fn everything_works_over_plain_http2() {
-    all_of_it_over(ApiServer::builder(), HttpVersions::Http2Only, Version::HTTP_2).await;
+    all_of_it_over(ApiServer::builder, HttpVersions::Http2Only, Version::HTTP_2).await;
 }
 
 #[tokio::test]
 async fn everything_works_over_tls_and_http2() {
-    all_of_it_over(ApiServer::builder().tls(), HttpVersions::Any, Version::HTTP_2).await;
+    all_of_it_over(|| ApiServer::builder().tls(), HttpVersions::Any, Version::HTTP_2).await;
 }
 
 #[tokio::test]
 async fn everything_works_over_tls_and_http1() {
-    all_of_it_over(ApiServer::builder().tls(), HttpVersions::Http1Only, Version::HTTP_11).await;
+    all_of_it_over(|| ApiServer::builder().tls(), HttpVersions::Http1Only, Version::HTTP_11).await;
 }

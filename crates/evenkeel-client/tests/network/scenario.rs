@@ -45,30 +45,30 @@ async fn objects(client: &Client) {
     let mut map = ConfigMap::clone(&*maps.get("a").await.unwrap().typed().unwrap());
     map.data.as_mut().unwrap().insert("k".into(), "w".into());
     let updated = maps.update(&map).await.unwrap();
-    assert_eq!(updated.path("data.k").unwrap().text(), "w");
+    assert_eq!(updated.path("data.k").unwrap().unwrap().text(), "w");
     assert!(maps.update(&map).await.unwrap_err().is_conflict(), "it was of the version before");
 
     let merged = maps.patch("a", &Patch::merge(&json!({"data": {"l": "x"}}))).await.unwrap();
-    assert_eq!(merged.path("data.l").unwrap().text(), "x");
+    assert_eq!(merged.path("data.l").unwrap().unwrap().text(), "x");
     let replace = json!([{"op": "test", "path": "/data/l", "value": "x"}, {"op": "remove", "path": "/data/l"}]);
     let patched = maps.patch("a", &Patch::json(&replace)).await.unwrap();
-    assert!(patched.path("data.l").is_none());
+    assert!(patched.path("data.l").unwrap().is_none());
     assert!(maps.patch("a", &Patch::json(&replace)).await.unwrap_err().is_invalid(), "there is no l any more");
 
     let strategic = maps.patch("a", &Patch::strategic(&json!({"data": {"m": "y"}}))).await.unwrap();
-    assert_eq!(strategic.path("data.m").unwrap().text(), "y");
+    assert_eq!(strategic.path("data.m").unwrap().unwrap().text(), "y");
     let wanted = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "applied"}});
     let wanted = Unstructured::from(wanted);
     assert!(maps.apply("a", "me", &wanted).await.unwrap_err().is_conflict(), "k is somebody else's");
     let applied = maps.apply("a", "me", &wanted).force().await.unwrap();
-    assert_eq!(applied.path("data.k").unwrap().text(), "applied");
-    assert_eq!(applied.path("data.m").unwrap().text(), "y");
+    assert_eq!(applied.path("data.k").unwrap().unwrap().text(), "applied");
+    assert_eq!(applied.path("data.m").unwrap().unwrap().text(), "y");
 
     // As large as an object gets: more than one frame, and more than one window, both ways.
     let mut large = config_map("large");
     large.data.as_mut().unwrap().insert("k".into(), "x".repeat(900_000));
     maps.create(&large).await.unwrap();
-    assert_eq!(maps.get("large").await.unwrap().path("data.k").unwrap().text().len(), 900_000);
+    assert_eq!(maps.get("large").await.unwrap().path("data.k").unwrap().unwrap().text().len(), 900_000);
 
     assert_eq!(names(&maps.list(&ListParams::default()).await.unwrap().items), ["a", "large"]);
     assert!(matches!(maps.delete("a").await.unwrap(), Deleted::Gone(_)));
@@ -83,7 +83,7 @@ async fn objects(client: &Client) {
 async fn dry_runs(client: &Client) {
     let maps = client.core_v1().config_maps("default");
     let dry = maps.create(&config_map("a")).dry_run().field_manager("me").await.unwrap();
-    assert_eq!(dry.path("metadata.managedFields[0].manager").unwrap().text(), "me");
+    assert_eq!(dry.path("metadata.managedFields[0].manager").unwrap().unwrap().text(), "me");
     assert!(maps.get("a").await.unwrap_err().is_not_found());
 }
 
@@ -126,7 +126,9 @@ async fn watches(server: &ApiServer, client: &Client) {
     maps.patch("a", &Patch::merge(&json!({"data": {"k": "w"}}))).await.unwrap();
     maps.delete("a").await.unwrap();
     for watch in [&mut watch, &mut later] {
-        assert!(matches!(next(watch).await, WatchEvent::Modified(map) if map.path("data.k").unwrap().text() == "w"));
+        assert!(
+            matches!(next(watch).await, WatchEvent::Modified(map) if map.path("data.k").unwrap().unwrap().text() == "w")
+        );
         assert!(matches!(next(watch).await, WatchEvent::Deleted(map) if map.key().name() == "a"));
     }
     later.stop();
@@ -158,18 +160,18 @@ async fn parts(client: &Client) {
     let mut scale = (*deployments.scale().get("web").await.unwrap().typed().unwrap()).clone();
     scale.spec.as_mut().unwrap().replicas = Some(5);
     let scaled = deployments.scale().update(&scale).await.unwrap();
-    assert_eq!(scaled.path("spec.replicas").unwrap().as_i64(), Some(5));
+    assert_eq!(scaled.path("spec.replicas").unwrap().unwrap().as_i64(), Some(5));
     deployments.scale().patch("web", &Patch::merge(&json!({"spec": {"replicas": 6}}))).await.unwrap();
     let status = json!({"status": {"replicas": 6}, "spec": {"replicas": 1}});
     let web = deployments.status().patch("web", &Patch::merge(&status)).await.unwrap();
-    assert_eq!(web.path("status.replicas").unwrap().as_i64(), Some(6));
-    assert_eq!(web.path("spec.replicas").unwrap().as_i64(), Some(6), "the spec is not the status's to change");
+    assert_eq!(web.path("status.replicas").unwrap().unwrap().as_i64(), Some(6));
+    assert_eq!(web.path("spec.replicas").unwrap().unwrap().as_i64(), Some(6), "the spec is not the status's to change");
 
     let pods = client.core_v1().pods("default");
     pods.create(&pod("bound")).await.unwrap();
     let binding: Binding = from(json!({"metadata": {"name": "bound"}, "target": {"kind": "Node", "name": "n1"}}));
     pods.bind(&binding).await.unwrap();
-    assert_eq!(pods.get("bound").await.unwrap().path("spec.nodeName").unwrap().text(), "n1");
+    assert_eq!(pods.get("bound").await.unwrap().path("spec.nodeName").unwrap().unwrap().text(), "n1");
     pods.evict("bound").grace_period(0).await.unwrap();
     assert!(pods.get("bound").await.unwrap_err().is_not_found());
 
@@ -233,9 +235,9 @@ async fn custom_objects(server: &ApiServer, client: &Client) {
     assert_eq!(seen.typed().unwrap().get("spec.replicas"), Some(&json!(1)));
     let mut changed = Unstructured::clone(&*foos.get("f").await.unwrap().typed().unwrap());
     changed.set("spec.replicas", json!(2)).unwrap();
-    assert_eq!(foos.update(&changed).await.unwrap().path("spec.replicas").unwrap().as_i64(), Some(2));
+    assert_eq!(foos.update(&changed).await.unwrap().path("spec.replicas").unwrap().unwrap().as_i64(), Some(2));
     let done = foos.status().patch("f", &Patch::merge(&json!({"status": {"done": true}}))).await.unwrap();
-    assert_eq!(done.path("status.done").unwrap().text(), "true");
+    assert_eq!(done.path("status.done").unwrap().unwrap().text(), "true");
     assert_eq!(names(&foos.list(&ListParams::default()).await.unwrap().items), ["f"]);
 }
 
@@ -244,11 +246,11 @@ async fn metadata(client: &Client) {
     maps.create(&config_map("m")).await.unwrap();
     let metadata = maps.metadata();
     let one = metadata.get("m").await.unwrap();
-    assert_eq!((one.kind(), one.path("data").is_none()), ("PartialObjectMetadata", true));
+    assert_eq!((one.kind(), one.path("data").unwrap().is_none()), ("PartialObjectMetadata", true));
     let list = metadata.list(&ListParams::default()).await.unwrap();
     assert_eq!((list.meta.kind.as_str(), list.len()), ("PartialObjectMetadataList", 1));
     let mut watch = metadata.watch(&WatchParams::default()).await.unwrap();
-    assert!(matches!(next(&mut watch).await, WatchEvent::Added(seen) if seen.path("data").is_none()));
+    assert!(matches!(next(&mut watch).await, WatchEvent::Added(seen) if seen.path("data").unwrap().is_none()));
     metadata.delete("m").await.unwrap();
 }
 

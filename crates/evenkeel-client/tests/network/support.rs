@@ -9,8 +9,8 @@ use evenkeel_apiserver::{ApiServer, ConnectionCounts};
 use evenkeel_client::config::{Overrides, Pem, Proxy, ServerUrl};
 use evenkeel_client::transport::{Body, BoxError, ResponseFuture, Transport};
 use evenkeel_client::{Client, ClientBuilder, Config};
-use http::header::{AUTHORIZATION, CONTENT_ENCODING};
-use http::{Method, Version};
+use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE};
+use http::{HeaderMap, Method, Version};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use serde_json::{Value, json};
 use tower_layer::Layer;
@@ -104,6 +104,8 @@ pub(crate) struct Attempt {
     pub(crate) answer: Option<(Version, u16)>,
     /// How its body is encoded.
     pub(crate) encoding: Option<String>,
+    /// Whether what was sent, and what was answered, is protobuf.
+    pub(crate) protobuf: [bool; 2],
 }
 
 impl Tap {
@@ -116,6 +118,10 @@ impl Tap {
     pub(crate) fn attempts(&self) -> Vec<Attempt> {
         self.0.lock().unwrap().clone()
     }
+}
+
+fn is_protobuf(headers: &HeaderMap) -> bool {
+    headers.get(CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(b"application/vnd.kubernetes.protobuf"))
 }
 
 impl Layer<Transport> for Tap {
@@ -149,6 +155,7 @@ impl Service<http::Request<Body>> for Tapped {
             authorization,
             answer: None,
             encoding: None,
+            protobuf: [is_protobuf(request.headers()), false],
         };
         let (tap, answer) = (self.tap.clone(), self.inner.call(request));
         Box::pin(async move {
@@ -156,6 +163,7 @@ impl Service<http::Request<Body>> for Tapped {
             attempt.answer = outcome.as_ref().ok().map(|answer| (answer.version(), answer.status().as_u16()));
             let encoding = outcome.as_ref().ok().and_then(|answer| answer.headers().get(CONTENT_ENCODING));
             attempt.encoding = encoding.map(|value| value.to_str().unwrap().to_owned());
+            attempt.protobuf[1] = outcome.as_ref().is_ok_and(|answer| is_protobuf(answer.headers()));
             tap.0.lock().unwrap().push(attempt);
             outcome
         })

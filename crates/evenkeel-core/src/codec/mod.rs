@@ -1,25 +1,30 @@
 //! The forms that objects have on the wire. [`Codec`] is what they have in common; [`Json`] is the one that every server
-//! speaks.
+//! speaks of every kind, [`Protobuf`] the one that is cheaper for the kinds that are built into Kubernetes.
 //!
 //! A codec takes bytes apart just as far as the machinery needs: into a header and a payload that rests as it came. What
 //! it makes is not generic over the Rust type of the objects; [`Obj`](crate::Obj), [`ListDecoder`](crate::ListDecoder) and
 //! [`WatchDecoder`](crate::WatchDecoder) are thin typed shells around it.
 
+mod chunks;
 mod json;
 mod payload;
+mod protobuf;
 
 use std::fmt;
 
 use bytes::Bytes;
 
 use crate::decode::{DecodeError, Misfit};
+use crate::protobuf::ProtobufError;
+use crate::resource::ResourceInfo;
 use crate::status::Status;
 use crate::stream::{ListMeta, StreamError};
 use crate::version::ResourceVersion;
 
 pub use json::Json;
 pub use payload::Parsed;
-pub(crate) use payload::Payload;
+pub(crate) use payload::{Form, Payload};
+pub use protobuf::Protobuf;
 
 /// A form that objects have on the wire.
 ///
@@ -39,8 +44,14 @@ pub trait Codec: fmt::Debug + Send + Sync {
         self.reads(media_type)
     }
 
-    /// The bytes to send for a value.
-    fn encode(&self, value: &dyn erased_serde::Serialize) -> Result<Vec<u8>, EncodeError>;
+    /// Whether it has a form for objects of this kind.
+    fn knows(&self, kind: ApiKind<'_>) -> bool {
+        let _ = kind;
+        true
+    }
+
+    /// The bytes to send for a value of this kind.
+    fn encode(&self, value: &dyn erased_serde::Serialize, kind: ApiKind<'_>) -> Result<Vec<u8>, EncodeError>;
 
     /// Takes apart one object. A list or anything else that has no name is refused.
     fn decode(&self, bytes: Bytes) -> Result<Parsed, DecodeError>;
@@ -127,18 +138,55 @@ impl Change {
     }
 }
 
+/// The name of a kind: the API version and the kind within it, as objects state them. Both are empty if it is not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ApiKind<'a> {
+    /// Group and version: `v1`, `apps/v1`.
+    pub api_version: &'a str,
+    /// The kind, such as `Deployment`.
+    pub kind: &'a str,
+}
+
+impl<'a> From<&'a ResourceInfo> for ApiKind<'a> {
+    fn from(info: &'a ResourceInfo) -> Self {
+        ApiKind { api_version: info.api_version(), kind: info.kind() }
+    }
+}
+
+impl fmt::Display for ApiKind<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.api_version, self.kind)
+    }
+}
+
 /// A value cannot be written in the form that was asked for, and why. Like [`DecodeError`] it tells no contents of
 /// strings.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the value cannot be written as {media_type}: {problem}")]
 pub struct EncodeError {
     media_type: &'static str,
-    problem: Misfit,
+    problem: Problem,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+enum Problem {
+    #[error(transparent)]
+    Json(Misfit),
+    #[error(transparent)]
+    Protobuf(ProtobufError),
+    #[error("{0} has no such form, use JSON")]
+    UnknownKind(Box<str>),
 }
 
 impl EncodeError {
     /// The media type that was asked for.
     pub fn media_type(&self) -> &'static str {
         self.media_type
+    }
+
+    /// Whether the value has no such form, as it may have one in JSON: its kind is not known, or it has a field that the
+    /// form has no room for.
+    pub fn needs_json(&self) -> bool {
+        matches!(&self.problem, Problem::UnknownKind(_) | Problem::Protobuf(ProtobufError::NotRepresentable { .. }))
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use super::{JsonError, Scanner, Segment, Shape, segments};
 
 /// Paths are told apart by the bits of a number.
-type Active = u128;
+pub(crate) type Active = u128;
 
 /// How many paths a [`JsonPaths`] can have.
 const MAX_PATHS: usize = Active::BITS as usize;
@@ -30,7 +30,7 @@ pub struct JsonPaths {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Step {
+pub(crate) enum Step {
     /// The member of an object.
     Member(Box<str>),
     /// The element of an array with this index, or else the member of an object.
@@ -67,7 +67,8 @@ pub(crate) enum Cut {
 }
 
 /// Where the paths lead, seen from one value.
-enum Found {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
     /// Nowhere in it.
     Nothing,
     /// To the value itself.
@@ -107,7 +108,7 @@ impl JsonPaths {
     /// The text after the cut; `None` if nothing had to be cut. The text is that of an object whose header has been read.
     pub(crate) fn cut(&self, text: &str, cut: Cut) -> Result<Option<Vec<u8>>, JsonError> {
         let mut knife = Knife { paths: self, cut, text, gone: Vec::new() };
-        let all = Active::MAX.checked_shr((MAX_PATHS - self.paths.len()) as u32).unwrap_or(0);
+        let all = self.all();
         let mut scanner = Scanner::of_str(text);
         // The usual case. There is only one metadata, and what stands behind it need not be looked at.
         if cut == Cut::These && self.stay_in("metadata") {
@@ -119,6 +120,31 @@ impl JsonPaths {
         }
         knife.value(&mut scanner, all, 0)?;
         Ok(knife.rest())
+    }
+
+    /// All paths.
+    pub(crate) fn all(&self) -> Active {
+        Active::MAX.checked_shr((MAX_PATHS - self.paths.len()) as u32).unwrap_or(0)
+    }
+
+    /// Where those paths lead that are `active` after `depth` steps, if the next step is one that fits.
+    pub(crate) fn step(&self, active: Active, depth: usize, leads: impl Fn(&Step) -> bool) -> Found {
+        let mut inside: Active = 0;
+        let mut rest = active;
+        while rest != 0 {
+            let index = rest.trailing_zeros() as usize;
+            rest &= rest - 1;
+            let Some([step, further @ ..]) = self.paths.get(index).and_then(|steps| steps.get(depth..)) else {
+                continue;
+            };
+            if leads(step) {
+                if further.is_empty() {
+                    return Found::Itself;
+                }
+                inside |= 1 << index;
+            }
+        }
+        if inside == 0 { Found::Nothing } else { Found::Inside(inside) }
     }
 
     /// Whether all paths lead to something inside of this member.
@@ -139,14 +165,14 @@ impl Step {
         }
     }
 
-    fn is_member(&self, name: &str) -> bool {
+    pub(crate) fn is_member(&self, name: &str) -> bool {
         match self {
             Step::Member(own) | Step::Bracketed(own, _) => **own == *name,
             Step::Any => true,
         }
     }
 
-    fn is_element(&self, index: usize) -> bool {
+    pub(crate) fn is_element(&self, index: usize) -> bool {
         match self {
             Step::Member(_) => false,
             Step::Bracketed(_, own) => *own == Some(index),
@@ -176,13 +202,13 @@ impl<'a> Knife<'a> {
         let mut row = Row { behind: scanner.offset() + 1, has_kept: false, is_first: true };
         match shape {
             Shape::Object => scanner.object(|scanner, name| {
-                let found = self.step(active, depth, |step| step.is_member(name));
+                let found = self.paths.step(active, depth, |step| step.is_member(name));
                 self.part(scanner, &mut row, found, depth)
             }),
             Shape::Array => {
                 let mut index = 0;
                 scanner.array(|scanner| {
-                    let found = self.step(active, depth, |step| step.is_element(index));
+                    let found = self.paths.step(active, depth, |step| step.is_element(index));
                     index += 1;
                     self.part(scanner, &mut row, found, depth)
                 })
@@ -220,25 +246,6 @@ impl<'a> Knife<'a> {
         }
         row.behind = end;
         Ok(())
-    }
-
-    fn step(&self, active: Active, depth: usize, leads: impl Fn(&Step) -> bool) -> Found {
-        let mut inside: Active = 0;
-        let mut rest = active;
-        while rest != 0 {
-            let index = rest.trailing_zeros() as usize;
-            rest &= rest - 1;
-            let Some([step, further @ ..]) = self.paths.paths.get(index).and_then(|steps| steps.get(depth..)) else {
-                continue;
-            };
-            if leads(step) {
-                if further.is_empty() {
-                    return Found::Itself;
-                }
-                inside |= 1 << index;
-            }
-        }
-        if inside == 0 { Found::Nothing } else { Found::Inside(inside) }
     }
 
     fn remove(&mut self, start: usize, end: usize) {

@@ -12,7 +12,7 @@ mod plain;
 mod scanner;
 mod value;
 
-pub(crate) use cut::Cut;
+pub(crate) use cut::{Active, Cut, Found};
 pub use cut::{JsonPaths, PathError};
 pub use error::{JsonError, JsonFault};
 pub(crate) use path::{Segment, path_at, segments};

@@ -15,20 +15,23 @@ use super::{JsonError, Scanner, Segment, Shape, segments};
 /// assert_eq!(JsonValue::at_path(text, "spec.containers[0].image").unwrap().text(), "web:1");
 /// assert_eq!(JsonValue::at_path(text, "spec.containers[1]"), None);
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct JsonValue<'a>(&'a str);
+#[derive(Clone, PartialEq, Eq)]
+pub struct JsonValue<'a>(Cow<'a, str>);
 
 impl<'a> JsonValue<'a> {
     /// The value at a path such as `spec.containers[0].image` or `metadata.labels[app.kubernetes.io/name]`.
     ///
     /// `None` if there is no such value or it is null, which in Kubernetes is the same, or if the path is not well-formed.
     pub fn at_path(text: &'a str, path: &str) -> Option<Self> {
-        Self::look_up(text, path).ok().flatten()
+        Self::look_up(text, segments(path)).ok().flatten()
     }
 
-    fn look_up(text: &'a str, path: &str) -> Result<Option<Self>, JsonError> {
+    pub(crate) fn look_up<'p>(
+        text: &'a str,
+        path: impl Iterator<Item = Option<Segment<'p>>>,
+    ) -> Result<Option<Self>, JsonError> {
         let mut scanner = Scanner::of_str(text);
-        for segment in segments(path) {
+        for segment in path {
             let found = match segment {
                 None => false,
                 Some(Segment::Member(name)) => scanner.find_member(name)?,
@@ -45,33 +48,43 @@ impl<'a> JsonValue<'a> {
             }
         }
         let value = scanner.skip()?;
-        Ok((value != "null").then_some(JsonValue(value)))
+        Ok((value != "null").then_some(JsonValue(Cow::Borrowed(value))))
+    }
+
+    /// A string.
+    pub(crate) fn of_string(text: &str) -> JsonValue<'static> {
+        JsonValue(Cow::Owned(serde_json::Value::from(text).to_string()))
+    }
+
+    /// The same value in a text of its own.
+    pub fn into_owned(self) -> JsonValue<'static> {
+        JsonValue(Cow::Owned(self.0.into_owned()))
     }
 
     /// The value's own text: strings have their quotes.
-    pub fn json(&self) -> &'a str {
-        self.0
+    pub fn json(&self) -> &str {
+        &self.0
     }
 
     /// The value if it is a string.
-    pub fn as_str(&self) -> Option<Cow<'a, str>> {
+    pub fn as_str(&self) -> Option<Cow<'_, str>> {
         // Asked of whatever an index finds: what is no string is not worth an error.
-        self.0.starts_with('"').then(|| Scanner::of_str(self.0).string().ok())?
+        self.0.starts_with('"').then(|| Scanner::of_str(&self.0).string().ok())?
     }
 
     /// The value if it is a whole number of 64 bits.
     pub fn as_i64(&self) -> Option<i64> {
-        Scanner::of_str(self.0).integer().ok()
+        Scanner::of_str(&self.0).integer().ok()
     }
 
     /// The value if it is a boolean.
     pub fn as_bool(&self) -> Option<bool> {
-        Scanner::of_str(self.0).bool().ok()
+        Scanner::of_str(&self.0).bool().ok()
     }
 
     /// The value as an index would have it: a string without its quotes, anything else as it is written.
-    pub fn text(&self) -> Cow<'a, str> {
-        self.as_str().unwrap_or(Cow::Borrowed(self.0))
+    pub fn text(&self) -> Cow<'_, str> {
+        self.as_str().unwrap_or(Cow::Borrowed(&self.0))
     }
 }
 

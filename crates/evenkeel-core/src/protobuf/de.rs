@@ -50,7 +50,17 @@ impl<'de> Value<'de> {
     }
 
     /// Whether JSON has null here.
+    #[inline]
     fn is_null(&self) -> Result<bool, Failure> {
+        match self.of.kind {
+            Kind::Time | Kind::MicroTime | Kind::Json | Kind::SchemaOrSchemas | Kind::SchemaOrStrings => {
+                self.is_null_where_it_can_be()
+            }
+            _ => Ok(false),
+        }
+    }
+
+    fn is_null_where_it_can_be(&self) -> Result<bool, Failure> {
         let Content::One(Wire::Bytes(bytes)) = self.content else { return Ok(false) };
         Ok(match self.of.kind {
             Kind::Time | Kind::MicroTime => time::read(bytes)?.is_none(),
@@ -71,9 +81,7 @@ impl<'de> Value<'de> {
             Kind::Text => visit_text(wire.bytes()?, visitor),
             Kind::Message => visitor.visit_map(Fields::new(self.of.message(), wire.bytes()?, self.depth)?),
             Kind::Bool => visitor.visit_bool(wire.varint()? != 0),
-            #[expect(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "two's complement")]
             Kind::Int32 => visit_int(i64::from(wire.varint()? as i32), visitor),
-            #[expect(clippy::cast_possible_wrap, reason = "two's complement")]
             Kind::Int64 => visit_int(wire.varint()? as i64, visitor),
             Kind::Quantity => visit_text(leaf::quantity(wire.bytes()?)?, visitor),
             Kind::Time | Kind::MicroTime => match time::read(wire.bytes()?)? {

@@ -90,9 +90,7 @@ fn put_one(of: Type, wire: Wire<'_>, depth: usize, out: &mut Vec<u8>) -> Result<
         Kind::Message => put_message(of.message(), wire.bytes()?, None, depth, out),
         Kind::Bytes => put_plain(&STANDARD.encode(wire.bytes()?), out),
         Kind::Bool => put_json(&(wire.varint()? != 0), out),
-        #[expect(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "two's complement")]
         Kind::Int32 => put_json(&(wire.varint()? as i32), out),
-        #[expect(clippy::cast_possible_wrap, reason = "two's complement")]
         Kind::Int64 => put_json(&(wire.varint()? as i64), out),
         Kind::Double => match leaf::number(f64::from_bits(wire.fixed64()?)) {
             Number::Signed(value) => put_json(&value, out),

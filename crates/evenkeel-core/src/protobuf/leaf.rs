@@ -35,7 +35,6 @@ pub(super) fn int_or_text(message: &[u8]) -> Result<IntOrText<'_>, WireFault> {
     while let Some((number, value)) = reader.next()? {
         match number {
             1 => is_text = value.varint()? == 1,
-            #[expect(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "only these bits count")]
             2 => int = value.varint()? as i32,
             3 => text = value.bytes()?,
             _ => {}
@@ -50,10 +49,7 @@ pub(super) fn duration(message: &[u8]) -> Result<String, WireFault> {
     let mut reader = Reader::new(message);
     while let Some((number, value)) = reader.next()? {
         if number == 1 {
-            #[expect(clippy::cast_possible_wrap, reason = "two's complement")]
-            {
-                nanos = value.varint()? as i64;
-            }
+            nanos = value.varint()? as i64;
         }
     }
     let text = crate::duration::to_text(std::time::Duration::from_nanos(nanos.unsigned_abs()));
@@ -135,7 +131,6 @@ pub(super) fn number(value: f64) -> Number {
     if value.fract() != 0.0 || (value == 0.0 && value.is_sign_negative()) {
         return Number::Double(value);
     }
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is whole and in range")]
     match value {
         value if (-SIGNED..SIGNED).contains(&value) => Number::Signed(value as i64),
         value if (0.0..UNSIGNED).contains(&value) => Number::Unsigned(value as u64),

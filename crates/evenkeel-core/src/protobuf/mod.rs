@@ -53,17 +53,36 @@ mod wire;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+pub(crate) use envelope::PREFIX;
 pub use envelope::{Envelope, unwrap_envelope, wrap};
+pub(crate) use error::Failure;
 pub use error::ProtobufError;
 pub use table::Message;
+pub(crate) use table::{Cardinality, Field, Kind};
+pub(crate) use walk::bytes_of;
 pub use wire::WireFault;
+pub(crate) use wire::{BYTES, Reader, Wire, put_varint, varint_length};
 
-/// How deep messages may nest. Nothing of Kubernetes comes close but schemas that refer to themselves, which cannot.
-pub const DEPTH_LIMIT: usize = 256;
+/// How deep messages may nest: as deep as serde_json lets JSON nest, so that no type needs more stack than it does for JSON.
+pub const DEPTH_LIMIT: usize = 128;
 
 /// Reads an object from its message, which is what an envelope holds.
 pub fn from_slice<T: DeserializeOwned>(message: &'static Message, bytes: &[u8]) -> Result<T, ProtobufError> {
     T::deserialize(de::Value::whole(message, bytes)).map_err(ProtobufError::from)
+}
+
+/// A deserializer over a message, for those who have more to say of the object than the message does.
+pub(crate) fn deserializer<'de>(
+    message: &'static Message,
+    bytes: &'de [u8],
+) -> impl serde::Deserializer<'de, Error = Failure> {
+    de::Value::whole(message, bytes)
+}
+
+/// The time in a message as JSON has it, to the second; `None` if none is set.
+pub(crate) fn time_text(message: &[u8]) -> Result<Option<String>, Failure> {
+    let Some((seconds, nanos)) = time::read(message)? else { return Ok(None) };
+    time::text(seconds, nanos, false, &mut [0; 27]).map(|text| Some(text.to_owned()))
 }
 
 /// Writes the message of an object: fields in the order of their numbers, keys in the order of the alphabet.

@@ -67,10 +67,7 @@ fn close(out: &mut Vec<u8>, start: usize) {
     }
     let mut rest = length;
     for slot in &mut out[start - 1..start + more] {
-        #[expect(clippy::cast_possible_truncation, reason = "these are the low bits")]
-        {
-            *slot = rest as u8 & 0x7f | 0x80;
-        }
+        *slot = rest as u8 & 0x7f | 0x80;
         rest >>= 7;
     }
     out[start + more - 1] &= 0x7f;
@@ -217,7 +214,6 @@ impl<'a> Value<'a> {
                 Ok(value) => put_int_or_text(out, number, 0, value, ""),
                 Err(_) => return self.expected(),
             },
-            #[expect(clippy::cast_precision_loss, reason = "that is what a double is")]
             (Cardinality::One, Kind::Double) => put_double(out, number, value as f64),
             (Cardinality::One, Kind::Quantity) => put_quantity(out, number, &value.to_string()),
             _ => return self.expected(),

@@ -23,7 +23,6 @@ pub(super) fn read(message: &[u8]) -> Result<Option<(i64, i32)>, WireFault> {
     let (mut seconds, mut nanos) = (0, 0);
     let mut reader = Reader::new(message);
     while let Some((number, value)) = reader.next()? {
-        #[expect(clippy::cast_possible_wrap, clippy::cast_possible_truncation, reason = "two's complement")]
         match number {
             1 => seconds = value.varint()? as i64,
             2 => nanos = value.varint()? as i32,
@@ -73,10 +72,7 @@ pub(super) fn text(seconds: i64, nanos: i32, micro: bool, buffer: &mut Buffer) -
 #[inline]
 fn put_digits(buffer: &mut Buffer, at: usize, digits: usize, mut value: i64) {
     for slot in buffer[at..at + digits].iter_mut().rev() {
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a digit")]
-        {
-            *slot = b'0' + (value % 10) as u8;
-        }
+        *slot = b'0' + (value % 10) as u8;
         value /= 10;
     }
 }

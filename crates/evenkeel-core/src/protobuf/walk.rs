@@ -38,26 +38,62 @@ impl<'de> Walk<'de> {
     }
 
     /// The next field that JSON would show.
+    #[inline]
     pub(crate) fn next(&mut self) -> Result<Option<(&'static Field, Content<'de>)>, WireFault> {
         loop {
             if self.frame.reader.is_empty() {
-                match self.outer.iter_mut().rev().find_map(Option::take) {
-                    Some(outer) => self.frame = outer,
-                    None => return Ok(None),
+                match self.leave() {
+                    true => continue,
+                    false => return Ok(None),
                 }
+            }
+            let start = self.frame.reader;
+            let (number, wire_type) = self.frame.reader.tag()?;
+            let Some(field) = self.frame.message.field(number) else {
+                self.frame.reader.skip(number, wire_type)?;
                 continue;
-            }
-            let Some((field, content)) = self.frame.next()? else { continue };
-            let Content::One(value) = content else { return Ok(Some((field, content))) };
-            if field.is_inline() {
-                let inner = Frame::new(field.of.message(), value.bytes()?)?;
-                // The table has no deeper levels; if it had, the innermost fields would be left out.
-                if let Some(slot) = self.outer.iter_mut().find(|slot| slot.is_none()) {
-                    *slot = Some(std::mem::replace(&mut self.frame, inner));
+            };
+            let content = if !self.frame.ordered {
+                match self.frame.gather(field, start)? {
+                    Some(content) => content,
+                    None => continue,
                 }
-            } else if !(field.elide && is_zero(field.of.kind, value)?) {
-                return Ok(Some((field, content)));
+            } else if field.cardinality == Cardinality::One {
+                Content::One(self.frame.last(start, number, wire_type)?)
+            } else {
+                self.frame.run(field, start, number, wire_type)?
+            };
+            if let Content::One(value) = content {
+                if field.is_inline() {
+                    self.enter(field, value)?;
+                    continue;
+                }
+                if field.elide && is_zero(field.of.kind, value)? {
+                    continue;
+                }
             }
+            return Ok(Some((field, content)));
+        }
+    }
+
+    /// Goes on with the fields of an inline message.
+    fn enter(&mut self, field: &'static Field, value: Wire<'de>) -> Result<(), WireFault> {
+        let inner = Frame::new(field.of.message(), value.bytes()?)?;
+        // The table has no deeper levels; if it had, the innermost fields would be left out.
+        if let Some(slot) = self.outer.iter_mut().find(|slot| slot.is_none()) {
+            *slot = Some(std::mem::replace(&mut self.frame, inner));
+        }
+        Ok(())
+    }
+
+    /// Goes back to the message around an inline one, unless there is none.
+    fn leave(&mut self) -> bool {
+        match self.outer.iter_mut().rev().find_map(Option::take) {
+            Some(outer) => {
+                self.frame = outer;
+                true
+            }
+            None => false,
         }
     }
 }
@@ -69,51 +105,55 @@ impl<'de> Frame<'de> {
         Ok(Frame { reader, message, ordered: is_ordered(reader)?, seen: 0 })
     }
 
-    /// Reads one field, unless it is unknown or has been read.
+    /// A single value: the last one if the field is there several times.
     #[inline]
-    fn next(&mut self) -> Result<Option<(&'static Field, Content<'de>)>, WireFault> {
-        let start = self.reader;
-        let (number, wire_type) = self.reader.tag()?;
-        let Some(field) = self.message.field(number) else {
-            self.reader.skip(number, wire_type)?;
-            return Ok(None);
-        };
-        if !self.ordered {
-            return self.gather(field, start);
+    fn last(&mut self, start: Reader<'de>, number: u32, wire_type: u8) -> Result<Wire<'de>, WireFault> {
+        let mut value = self.reader.value(number, wire_type)?.ok_or(WireFault::WireType(wire_type))?;
+        while self.is_next(start, number)? {
+            let (number, wire_type) = self.reader.tag()?;
+            value = self.reader.value(number, wire_type)?.ok_or(WireFault::WireType(wire_type))?;
         }
-        if field.cardinality == Cardinality::One {
-            let mut value = self.reader.value(number, wire_type)?.ok_or(WireFault::WireType(wire_type))?;
-            while self.is_next(number)? {
-                let (number, wire_type) = self.reader.tag()?;
-                value = self.reader.value(number, wire_type)?.ok_or(WireFault::WireType(wire_type))?;
-            }
-            return Ok(Some((field, Content::One(value))));
-        }
+        Ok(value)
+    }
+
+    /// All of a field that there is.
+    #[inline]
+    fn run(
+        &mut self,
+        field: &'static Field,
+        start: Reader<'de>,
+        number: u32,
+        wire_type: u8,
+    ) -> Result<Content<'de>, WireFault> {
         self.reader.skip(number, wire_type)?;
         let mut count = 1;
-        while self.is_next(number)? {
+        while self.is_next(start, number)? {
             let (number, wire_type) = self.reader.tag()?;
             self.reader.skip(number, wire_type)?;
             count += 1;
         }
         let run = start.rest();
         let run = run.get(..run.len() - self.reader.rest().len()).unwrap_or(run);
-        Ok(Some((field, Run { bytes: run, number: field.number, count }.of(field))))
+        Ok(Run { bytes: run, number: field.number, count }.of(field))
     }
 
+    /// Whether the field that starts there comes again. Most often a glance at the tag tells that it does not.
     #[inline]
-    fn is_next(&self, number: u32) -> Result<bool, WireFault> {
-        let mut reader = self.reader;
-        Ok(!reader.is_empty() && reader.tag()?.0 == number)
+    fn is_next(&self, start: Reader<'de>, number: u32) -> Result<bool, WireFault> {
+        /// The bits of a tag's first byte that are neither the wire type nor say whether there is a second one.
+        const NUMBER: u8 = 0b0111_1000;
+        match (self.reader.rest(), start.rest()) {
+            ([next, ..], [this, ..]) if (next ^ this) & NUMBER == 0 => {
+                let mut reader = self.reader;
+                Ok(reader.tag()?.0 == number)
+            }
+            _ => Ok(false),
+        }
     }
 
     /// Takes a field from wherever it stands in the rest of the message.
     #[cold]
-    fn gather(
-        &mut self,
-        field: &'static Field,
-        start: Reader<'de>,
-    ) -> Result<Option<(&'static Field, Content<'de>)>, WireFault> {
+    fn gather(&mut self, field: &'static Field, start: Reader<'de>) -> Result<Option<Content<'de>>, WireFault> {
         let mut rest = start;
         self.reader = start;
         let (number, wire_type) = self.reader.tag()?;
@@ -133,11 +173,10 @@ impl<'de> Frame<'de> {
                 count += u32::from(found == number);
             }
         }
-        let content = match value {
+        Ok(Some(match value {
             Some(value) => Content::One(value),
             None => Run { bytes: start.rest(), number: field.number, count }.of(field),
-        };
-        Ok(Some((field, content)))
+        }))
     }
 }
 
@@ -157,11 +196,11 @@ fn is_ordered(mut reader: Reader<'_>) -> Result<bool, WireFault> {
 }
 
 /// Whether a value is the one that Go leaves out of JSON. A value that has the wrong form is not.
+#[inline]
 fn is_zero(kind: Kind, value: Wire<'_>) -> Result<bool, WireFault> {
     Ok(match (kind, value) {
         (Kind::Text | Kind::Bytes | Kind::Strings, Wire::Bytes(bytes)) => bytes.is_empty(),
         (Kind::Bool | Kind::Int64, Wire::Varint(value)) => value == 0,
-        #[expect(clippy::cast_possible_truncation, reason = "only these bits count")]
         (Kind::Int32, Wire::Varint(value)) => value as u32 == 0,
         (Kind::Double, Wire::Fixed64(bits)) => f64::from_bits(bits) == 0.0,
         (Kind::Time | Kind::MicroTime, Wire::Bytes(bytes)) => time::read(bytes)?.is_none(),

@@ -126,7 +126,6 @@ impl<'de> Reader<'de> {
         if number == 0 || number > LAST_NUMBER {
             return Err(WireFault::BadTag);
         }
-        #[expect(clippy::cast_possible_truncation, reason = "the number has 29 bits and the type three")]
         Ok((number as u32, (tag & 7) as u8))
     }
 
@@ -224,11 +223,9 @@ impl<'de> Reader<'de> {
 #[inline]
 pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
-        #[expect(clippy::cast_possible_truncation, reason = "these are the low bits")]
         out.push(value as u8 | 0x80);
         value >>= 7;
     }
-    #[expect(clippy::cast_possible_truncation, reason = "it is below 128")]
     out.push(value as u8);
 }
 
@@ -253,7 +250,6 @@ pub(crate) fn put_bytes(out: &mut Vec<u8>, number: u8, bytes: &[u8]) {
 /// Appends a field that holds an integer or a bool.
 pub(crate) fn put_int(out: &mut Vec<u8>, number: u8, value: i64) {
     put_tag(out, number, VARINT);
-    #[expect(clippy::cast_sign_loss, reason = "negative numbers are written as what two's complement makes of them")]
     put_varint(out, value as u64);
 }
 

@@ -5,6 +5,7 @@ use std::fmt;
 use crate::decode::{DecodeError, Misfit};
 use crate::json::JsonError;
 use crate::key::ObjectKey;
+use crate::protobuf::ProtobufError;
 
 /// A fault in a list or a watch stream. Offsets count the bytes of the whole stream.
 #[derive(Debug, thiserror::Error)]
@@ -14,7 +15,13 @@ pub enum StreamError {
     #[error("malformed stream: {source}")]
     Malformed {
         /// What is wrong and where.
-        source: JsonError,
+        source: Malformation,
+    },
+    /// The stream is protobuf of a kind that has no known form in it. It can be had as JSON.
+    #[error("the protobuf form of {kind} is not known, use JSON")]
+    UnknownKind {
+        /// The API version and kind, such as `example.com/v1 FooList`.
+        kind: String,
     },
     /// One item or event is larger than the decoder takes.
     #[error("stream at byte {offset} ({path}): larger than the limit of {limit} bytes")]
@@ -37,7 +44,7 @@ pub enum StreamError {
     /// The stream was given up because of an earlier error, so there is nothing to be said of its end.
     #[error("stream was given up after an error")]
     GivenUp,
-    /// The answer is a JSON object but has no `items`, so it is not a list.
+    /// The answer is an object but has no `items`, so it is not a list.
     #[error("expected a list, found {}", if kind.is_empty() { "an object without items" } else { kind })]
     NotAList {
         /// What it says it is; empty if it does not say.
@@ -79,11 +86,53 @@ impl StreamError {
     pub fn is_fatal(&self) -> bool {
         match self {
             StreamError::Malformed { .. }
+            | StreamError::UnknownKind { .. }
             | StreamError::TooLarge { .. }
             | StreamError::Truncated { .. }
             | StreamError::GivenUp
             | StreamError::NotAList { .. } => true,
             StreamError::Object { .. } | StreamError::UnknownEvent { .. } | StreamError::BadStatus { .. } => false,
+        }
+    }
+}
+
+impl From<JsonError> for StreamError {
+    fn from(source: JsonError) -> Self {
+        StreamError::Malformed { source: Malformation::Json(source) }
+    }
+}
+
+/// What is wrong with a stream, in the terms of the form that it is in.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Malformation {
+    /// The stream is JSON.
+    #[error(transparent)]
+    Json(JsonError),
+    /// The stream is protobuf.
+    #[error("at byte {offset}: {source}")]
+    Protobuf {
+        /// Where the field at fault starts, counted in bytes from the start of the stream.
+        offset: u64,
+        /// What is wrong.
+        source: ProtobufError,
+    },
+}
+
+impl Malformation {
+    /// Where the fault stands, counted in bytes from the start of the stream.
+    pub fn offset(&self) -> u64 {
+        match self {
+            Malformation::Json(source) => source.offset(),
+            Malformation::Protobuf { offset, .. } => *offset,
+        }
+    }
+
+    /// In which value the fault stands, such as `metadata.continue`; empty for the whole stream.
+    pub fn path(&self) -> &str {
+        match self {
+            Malformation::Json(source) => source.path(),
+            Malformation::Protobuf { source, .. } => source.path(),
         }
     }
 }

@@ -60,6 +60,19 @@ pub struct ListMeta {
     pub remaining_item_count: Option<i64>,
 }
 
+impl ListMeta {
+    /// That of a list that says nothing.
+    pub(crate) fn empty() -> Self {
+        ListMeta {
+            kind: String::new(),
+            api_version: String::new(),
+            resource_version: ResourceVersion::new(""),
+            continue_token: String::new(),
+            remaining_item_count: None,
+        }
+    }
+}
+
 impl<K> ListDecoder<K> {
     /// A decoder for a JSON list of this kind, which its items need not state.
     pub fn new(info: Arc<ResourceInfo>) -> Self {

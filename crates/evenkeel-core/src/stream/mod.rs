@@ -11,7 +11,7 @@ mod watch;
 #[cfg(test)]
 mod tests;
 
-pub use error::StreamError;
+pub use error::{Malformation, StreamError};
 pub use list::{ListDecoder, ListMeta};
 pub use watch::{WatchDecoder, WatchEvent};
 

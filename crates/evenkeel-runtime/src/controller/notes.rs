@@ -99,7 +99,8 @@ impl Notes {
 /// Whether an object that was answered to a write is there no more. A server takes an object away when its last finalizer goes
 /// while it is being deleted, and answers with the version that it had before: nothing but this tells that it has gone.
 fn is_gone<T>(object: &Obj<T>) -> bool {
-    let has_no_grace = || object.path("metadata.deletionGracePeriodSeconds").is_some_and(|grace| grace.json() == "0");
+    let grace = || object.path("metadata.deletionGracePeriodSeconds").ok().flatten();
+    let has_no_grace = || grace().is_some_and(|grace| grace.json() == "0");
     object.deletion_timestamp().is_some() && object.finalizers().len() == 0 && has_no_grace()
 }
 

@@ -18,6 +18,7 @@
 use std::sync::Arc;
 
 use evenkeel_cache::Event;
+use evenkeel_core::json::JsonValue;
 use evenkeel_core::{LabelSelector, Obj};
 
 /// Says which events are worth a reconcile. Every function of an [`Event`] that answers yes or no is one.
@@ -130,8 +131,9 @@ fn have_same_labels<K>(old: &Obj<K>, new: &Obj<K>) -> bool {
 }
 
 /// As they are written, which a server does in one order.
-fn annotations<K>(object: &Obj<K>) -> Option<&str> {
-    object.path("metadata.annotations").map(|value| value.json()).filter(|json| *json != "{}")
+fn annotations<K>(object: &Obj<K>) -> Option<JsonValue<'_>> {
+    // An object that cannot be read is reported by whoever decodes it.
+    object.path("metadata.annotations").ok().flatten().filter(|value| value.json() != "{}")
 }
 
 /// Accepts objects by their labels. Made by [`label_selector`].

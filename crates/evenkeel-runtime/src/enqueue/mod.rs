@@ -194,7 +194,10 @@ where
 /// use k8s_openapi::api::core::v1::Pod;
 ///
 /// let nodes = WorkQueue::<String>::rate_limited("nodes");
-/// let handler = enqueue_with(&nodes, |pod: &Obj<Pod>| pod.path("spec.nodeName").map(|name| name.text().into_owned()));
+/// let handler = enqueue_with(&nodes, |pod: &Obj<Pod>| {
+///     let node = pod.path("spec.nodeName").ok().flatten();
+///     node.map(|node| node.text().into_owned())
+/// });
 /// # drop(handler);
 /// ```
 pub fn enqueue_with<K, Q, F, I>(queue: &WorkQueue<Q>, keys: F) -> Enqueue<Q, Mapped<F>>

@@ -32,7 +32,7 @@ async fn dyn_002_objects_are_what_the_server_sent() {
     let object = whole.get("default/a").unwrap().typed().unwrap();
     assert_eq!(object.get("data.k").and_then(Value::as_str), Some("v"));
     let object = metadata.get("default/a").unwrap();
-    assert!(object.path("data").is_none());
+    assert!(object.path("data").unwrap().is_none());
     assert_eq!(object.typed().unwrap().metadata.labels.as_ref().unwrap()["app"], "web");
     let names: Vec<_> = informers.statuses().into_iter().map(|status| status.name).collect();
     assert_eq!(names, ["configmaps", "configmaps (metadata)"]);
@@ -106,7 +106,7 @@ async fn dyn_006_all_that_can_be_said_of_informers_can_be_said_of_these() {
     informers.start();
     informers.wait_for_sync().await.unwrap();
     let (whole, metadata) = (whole.get("other/c").unwrap(), metadata.get("other/c").unwrap());
-    assert!(whole.path("data").is_none() && whole.label("app") == Some("web"));
+    assert!(whole.path("data").unwrap().is_none() && whole.label("app") == Some("web"));
     assert_eq!(metadata.label("app"), None);
 }
 

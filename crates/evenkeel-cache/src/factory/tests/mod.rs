@@ -3,6 +3,7 @@
 mod dynamic;
 mod lifecycle;
 mod options;
+mod wire;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};

@@ -93,11 +93,11 @@ async fn fac_004_what_is_stored_is_what_the_transform_made() {
     let (maps, namespaces) = (informers.lister::<ConfigMap>(), informers.lister::<Namespace>());
     informers.start();
     informers.wait_for_sync().await.unwrap();
-    assert!(maps.get("default/a").unwrap().path("data").is_none());
-    assert!(namespaces.get("default").unwrap().path("spec").is_none());
+    assert!(maps.get("default/a").unwrap().path("data").unwrap().is_none());
+    assert!(namespaces.get("default").unwrap().path("spec").unwrap().is_none());
     create(&client, "default", "late", "web").await;
     settle().await;
-    assert!(maps.get("default/late").unwrap().path("data").is_none(), "what a watch brings is changed too");
+    assert!(maps.get("default/late").unwrap().path("data").unwrap().is_none(), "what a watch brings is changed too");
 }
 
 #[tokio::test(start_paused = true)]

@@ -155,7 +155,7 @@ async fn inf_012_store_and_handlers_see_what_the_transform_made() {
     let source = source();
     source.add(labelled("a", "small", "u")).unwrap();
     let upper = |object: Object| -> Result<Object, std::convert::Infallible> {
-        let json = String::from_utf8_lossy(object.raw()).replace("small", "LARGE");
+        let json = String::from_utf8_lossy(&object.raw().unwrap()).replace("small", "LARGE");
         Ok(Obj::from_json(object.resource(), json).unwrap())
     };
     let informer = builder(&source).transform(upper).build();

@@ -10,7 +10,8 @@ fn counting(calls: &Arc<AtomicUsize>) -> impl Fn(Object) -> Result<Object, Infal
     let calls = Arc::clone(calls);
     move |object| {
         calls.fetch_add(1, Ordering::Relaxed);
-        let json = String::from_utf8_lossy(object.raw()).replace(r#""name":"#, r#""labels":{"seen":"yes"},"name":"#);
+        let json =
+            String::from_utf8_lossy(&object.raw().unwrap()).replace(r#""name":"#, r#""labels":{"seen":"yes"},"name":"#);
         Ok(Obj::from_json(object.resource(), json).unwrap())
     }
 }
@@ -74,7 +75,11 @@ async fn a_relist_transforms_only_what_has_changed() {
     recorder.heard(4).await;
     assert_eq!(calls.load(Ordering::Relaxed), 3);
     let after = informer.indexer().get("a").unwrap();
-    assert_eq!(before.raw().as_ptr(), after.raw().as_ptr(), "it is the same object, not another one like it");
+    assert_eq!(
+        before.raw().unwrap().as_ptr(),
+        after.raw().unwrap().as_ptr(),
+        "it is the same object, not another one like it"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -87,7 +92,7 @@ async fn hc_27_a_transform_cannot_change_which_object_it_is() {
         let informer = builder(&source)
             .queue(kind)
             .transform(|object: Object| -> Result<Object, Infallible> {
-                let json = String::from_utf8_lossy(object.raw()).replace("\"pod1\"", "\"POD1\"");
+                let json = String::from_utf8_lossy(&object.raw().unwrap()).replace("\"pod1\"", "\"POD1\"");
                 Ok(Obj::from_json(object.resource(), json).unwrap())
             })
             .on_error(move |failure| log.lock().unwrap().push(failure.error.to_string()))

@@ -91,7 +91,7 @@ async fn hc_03_a_change_that_kept_its_version_is_a_change() {
     source.add(labelled("pod1", "old", "u")).unwrap();
     let (informer, never, _) = after_a_tick(&source).await;
     let stored = informer.indexer().get("pod1").unwrap();
-    let json = String::from_utf8_lossy(stored.raw()).replace("old", "new");
+    let json = String::from_utf8_lossy(&stored.raw().unwrap()).replace("old", "new");
     let same_version: Object = Obj::from_json(stored.resource(), json).unwrap();
     assert_eq!(same_version.resource_version(), "1");
     source.send(WatchEvent::Modified(same_version));

@@ -170,7 +170,7 @@ fn idx_010_objects_that_are_written_while_an_index_is_made_are_in_it() {
                 tx.remove(&"gone".parse().unwrap());
             });
         }
-        object.path("data.group").map(|value| value.text().into_owned())
+        object.path("data.group").unwrap().map(|value| value.text().into_owned())
     });
     store.add_indexes([index]).unwrap();
     assert_eq!((group(&store, "a"), group(&store, "b")), (vec!["new@2".to_owned()], vec!["x@2".to_owned()]));

@@ -69,7 +69,7 @@ fn index(number: u8) -> Index<ConfigMap> {
 
 /// What the indexes should say.
 fn values(object: &Obj<ConfigMap>, index: &str) -> Vec<String> {
-    let group = object.path("data.group").unwrap().text().into_owned();
+    let group = object.path("data.group").unwrap().unwrap().text().into_owned();
     match index {
         "namespace" => vec![object.key().namespace().unwrap_or_default().into()],
         "group" => vec![group],
@@ -207,7 +207,7 @@ proptest! {
                 action => act(action, &mut model, &store),
             }
             model.check(&store.snapshot());
-            let bytes: usize = model.objects.values().map(|object| object.raw().len()).sum();
+            let bytes: usize = model.objects.values().map(|object| object.raw().unwrap().len()).sum();
             prop_assert_eq!(store.payload_bytes(), bytes);
         }
         for (model, snapshot) in kept {

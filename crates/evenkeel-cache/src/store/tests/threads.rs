@@ -29,7 +29,7 @@ fn check(seen: &Snapshot<ConfigMap>) {
     for state in 0..7 {
         let value = format!("state-{state}");
         for object in seen.by_index("group", &value).unwrap() {
-            assert_eq!(object.path("data.group").unwrap().text(), value);
+            assert_eq!(object.path("data.group").unwrap().unwrap().text(), value);
         }
     }
     assert_eq!(

@@ -20,7 +20,7 @@ use self::kinds::{Data, Setup};
 use self::reads::Reads;
 use super::process::{Moment, memory};
 use crate::Outcome;
-use crate::connect::{Connection, Wire};
+use crate::connect::Connection;
 
 /// How long nothing must have been heard before memory counts as steady.
 const QUIET: Duration = Duration::from_secs(2);
@@ -47,9 +47,6 @@ pub(crate) struct Arguments {
     /// Keep objects without their managedFields
     #[arg(long)]
     drop_managed_fields: bool,
-    /// In which form objects are sent
-    #[arg(long, value_enum, default_value_t = Wire::Json)]
-    wire: Wire,
     #[command(flatten)]
     connection: Connection,
 }
@@ -78,7 +75,7 @@ pub(crate) async fn run(arguments: Arguments) -> Outcome {
     if arguments.reads && arguments.data != Data::Pods {
         return Err("--reads reads pods, and nothing else".into());
     }
-    let client = arguments.connection.client(None, arguments.wire)?;
+    let client = arguments.connection.client(None)?;
     let (failures, mut troubles) = mpsc::channel(1);
     let heard = Arc::new(AtomicU64::new(0));
     let (counter, news) = counter(arguments.updates, arguments.latency, &heard);

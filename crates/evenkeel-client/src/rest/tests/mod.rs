@@ -6,6 +6,7 @@ mod measured;
 mod repeated;
 mod throttled;
 mod traced;
+mod wire;
 
 use std::collections::VecDeque;
 use std::future::Future;

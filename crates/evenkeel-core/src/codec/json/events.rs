@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 
-use super::feed::{Feed, Piece};
+use super::feed::Feed;
+use crate::codec::chunks::Piece;
 use crate::codec::{Change, Event, EventDecoder, Parsed, Payload};
 use crate::decode::{DecodeError, Misfit};
 use crate::header::Header;
@@ -70,7 +71,7 @@ fn read_event(frame: &Piece, kind: &str) -> Result<Event, StreamError> {
             Header::from_json(&bytes).map_err(|source| source.within(parts.start as u64, "object"))
         });
         let header = header.and_then(Header::named).map_err(|source| object_error(frame, source, kind))?;
-        return Ok(Event::Object(change, Parsed { header, payload: Payload::Json(bytes) }));
+        return Ok(Event::Object(change, Parsed { header, payload: Payload::json(bytes) }));
     }
     match event {
         "BOOKMARK" => Ok(read_bookmark(object)),
@@ -84,13 +85,13 @@ fn read_event(frame: &Piece, kind: &str) -> Result<Event, StreamError> {
     }
 }
 
-fn read_bookmark(object: &str) -> Event {
-    let text = |path| JsonValue::at_path(object, path).and_then(|value| value.as_str());
-    let resource_version = text("metadata.resourceVersion").unwrap_or_default();
-    let initial_events_end = text("metadata.annotations[k8s.io/initial-events-end]");
+pub(crate) fn read_bookmark(object: &str) -> Event {
+    let resource_version = JsonValue::at_path(object, "metadata.resourceVersion");
+    let initial_events_end = JsonValue::at_path(object, "metadata.annotations[k8s.io/initial-events-end]");
+    let version = resource_version.as_ref().and_then(JsonValue::as_str);
     Event::Bookmark {
-        resource_version: ResourceVersion::new(&resource_version),
-        initial_events_end: initial_events_end.as_deref() == Some("true"),
+        resource_version: ResourceVersion::new(version.as_deref().unwrap_or_default()),
+        initial_events_end: initial_events_end.is_some_and(|value| value.as_str().as_deref() == Some("true")),
     }
 }
 

@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 
-use super::feed::{Feed, Piece};
+use super::feed::Feed;
+use crate::codec::chunks::Piece;
 use crate::codec::{ItemDecoder, Parsed, Payload};
 use crate::decode::DecodeError;
 use crate::header::Header;
@@ -72,13 +73,7 @@ impl JsonItems {
             count: 0,
             has_items: false,
             has_metadata: false,
-            meta: ListMeta {
-                kind: String::new(),
-                api_version: String::new(),
-                resource_version: ResourceVersion::new(""),
-                continue_token: String::new(),
-                remaining_item_count: None,
-            },
+            meta: ListMeta::empty(),
         }
     }
 
@@ -190,13 +185,12 @@ impl JsonItems {
                 }
                 scanner.end()
             })
-            .map_err(|source| StreamError::Malformed { source: source.within(value.offset, member.path()) })
+            .map_err(|source| source.within(value.offset, member.path()).into())
     }
 
     #[cold]
     fn duplicate(&self, path: &str) -> StreamError {
-        let source = JsonError::new(self.feed.offset(), path.into(), JsonFault::DuplicateMember);
-        StreamError::Malformed { source }
+        JsonError::new(self.feed.offset(), path.into(), JsonFault::DuplicateMember).into()
     }
 }
 
@@ -223,7 +217,7 @@ impl ItemDecoder for JsonItems {
         let header = Header::from_json(&bytes)
             .and_then(Header::named)
             .map_err(|source| object_error(source, &bytes, offset, index, kind))?;
-        Ok(Some(Parsed { header, payload: Payload::Json(bytes) }))
+        Ok(Some(Parsed { header, payload: Payload::json(bytes) }))
     }
 
     fn finish(mut self: Box<Self>) -> Result<ListMeta, StreamError> {
@@ -258,7 +252,7 @@ fn object_error(source: DecodeError, raw: &[u8], offset: u64, index: usize, kind
 fn member_of(name: &Piece) -> Result<Member, StreamError> {
     let name = Scanner::new(&name.bytes)
         .and_then(|mut scanner| scanner.string())
-        .map_err(|source| StreamError::Malformed { source: source.within(name.offset, "") })?;
+        .map_err(|source| source.within(name.offset, ""))?;
     Ok(match &*name {
         "kind" => Member::Kind,
         "apiVersion" => Member::ApiVersion,

@@ -5,9 +5,13 @@ mod extent;
 mod feed;
 mod items;
 
+pub(super) use events::read_bookmark;
+
+use std::borrow::Cow;
+
 use bytes::Bytes;
 
-use super::{Codec, EncodeError, EventDecoder, ItemDecoder, Parsed, Payload};
+use super::{ApiKind, Codec, EncodeError, EventDecoder, ItemDecoder, Parsed, Payload, Problem};
 use crate::decode::{DecodeError, Misfit};
 use crate::header::Header;
 use crate::json::{JsonValue, Scanner};
@@ -19,9 +23,10 @@ use crate::status::Status;
 /// What it writes is compact and ends with a newline, as Go's encoder leaves it.
 ///
 /// ```
-/// use evenkeel_core::codec::{Codec, Json};
+/// use evenkeel_core::codec::{ApiKind, Codec, Json};
 ///
-/// assert_eq!(Json.encode(&["a"])?, b"[\"a\"]\n");
+/// let kind = ApiKind { api_version: "example.com/v1", kind: "Foo" };
+/// assert_eq!(Json.encode(&["a"], kind)?, b"[\"a\"]\n");
 /// # Ok::<(), evenkeel_core::codec::EncodeError>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,16 +42,18 @@ impl Codec for Json {
         Json::MEDIA_TYPE
     }
 
-    fn encode(&self, value: &dyn erased_serde::Serialize) -> Result<Vec<u8>, EncodeError> {
-        let mut bytes = serde_json::to_vec(value)
-            .map_err(|error| EncodeError { media_type: Json::MEDIA_TYPE, problem: Misfit::new(&error) })?;
+    fn encode(&self, value: &dyn erased_serde::Serialize, _kind: ApiKind<'_>) -> Result<Vec<u8>, EncodeError> {
+        let mut bytes = serde_json::to_vec(value).map_err(|error| EncodeError {
+            media_type: Json::MEDIA_TYPE,
+            problem: Problem::Json(Misfit::new(&error)),
+        })?;
         bytes.push(b'\n');
         Ok(bytes)
     }
 
     fn decode(&self, bytes: Bytes) -> Result<Parsed, DecodeError> {
         let header = Header::from_json(&bytes)?.named()?;
-        Ok(Parsed { header, payload: Payload::Json(bytes) })
+        Ok(Parsed { header, payload: Payload::json(bytes) })
     }
 
     fn decode_status(&self, bytes: &[u8]) -> Option<Status> {
@@ -76,11 +83,11 @@ impl Codec for Json {
 }
 
 /// The key of an object that cannot be read, as far as it can. `path` is where in the text the object stands.
-fn key_in(text: &[u8], path: &str) -> Option<Box<ObjectKey>> {
+pub(super) fn key_in(text: &[u8], path: &str) -> Option<Box<ObjectKey>> {
     let text = std::str::from_utf8(text).ok()?;
     let member = |name| {
         let path = format!("{path}metadata.{name}");
-        JsonValue::at_path(text, &path).and_then(|value| value.as_str())
+        JsonValue::at_path(text, &path).and_then(|value| value.as_str().map(Cow::into_owned))
     };
     let name = member("name").filter(|name| !name.is_empty())?;
     Some(Box::new(ObjectKey::new(member("namespace").as_deref(), &name)))
@@ -90,16 +97,18 @@ fn key_in(text: &[u8], path: &str) -> Option<Box<ObjectKey>> {
 mod tests {
     use super::*;
 
+    const POD: ApiKind<'_> = ApiKind { api_version: "v1", kind: "Pod" };
+
     #[test]
     fn ct_010_bodies_are_compact_and_end_with_a_newline() {
         let value = serde_json::json!({"a": [1, "é"], "n": i64::MAX});
-        assert_eq!(Json.encode(&value).unwrap(), "{\"a\":[1,\"é\"],\"n\":9223372036854775807}\n".as_bytes());
+        assert_eq!(Json.encode(&value, POD).unwrap(), "{\"a\":[1,\"é\"],\"n\":9223372036854775807}\n".as_bytes());
     }
 
     #[test]
     fn ct_008_an_object_is_written_with_its_kind_and_version_and_stays_as_it_was() {
         let pod = k8s_openapi::api::core::v1::Pod::default();
-        let bytes = Json.encode(&pod).unwrap();
+        let bytes = Json.encode(&pod, POD).unwrap();
         let text = std::str::from_utf8(&bytes).unwrap();
         let member = |path| JsonValue::at_path(text, path).map(|value| value.text().into_owned());
         assert_eq!((member("kind").as_deref(), member("apiVersion").as_deref()), (Some("Pod"), Some("v1")));
@@ -114,7 +123,7 @@ mod tests {
                 Err(serde::ser::Error::custom("bad value \"hunter2\""))
             }
         }
-        let error = Json.encode(&Odd).unwrap_err();
+        let error = Json.encode(&Odd, POD).unwrap_err();
         assert_eq!(error.to_string(), "the value cannot be written as application/json: bad value");
         assert_eq!(error.media_type(), "application/json");
     }

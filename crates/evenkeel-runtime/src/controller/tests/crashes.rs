@@ -62,7 +62,7 @@ async fn reconcile(set: Obj<ReplicaSet>, ctx: Context) -> Result<Next, Failure> 
         ctx.api::<Secret>().namespace("default").create(&secret).await?;
         ready -= 1;
     }
-    if ready == 2 && set.path("status.replicas").and_then(|value| value.as_i64()) != Some(2) {
+    if ready == 2 && set.path("status.replicas").unwrap().and_then(|value| value.as_i64()) != Some(2) {
         let patch = Patch::merge(&json!({"status": {"replicas": 2}}));
         ctx.api::<ReplicaSet>().namespace("default").status().patch("web", &patch).await?;
     }
@@ -99,7 +99,7 @@ async fn converges(server: &ApiServer, points: &[Point]) {
     pass(secs(10)).await;
     let sets = client.api::<ReplicaSet>().namespace("default");
     let version = sets.get("web").await.unwrap();
-    assert_eq!(version.path("status.replicas").and_then(|value| value.as_i64()), Some(2), "{points:?}");
+    assert_eq!(version.path("status.replicas").unwrap().and_then(|value| value.as_i64()), Some(2), "{points:?}");
     let is_child = |owner: Option<evenkeel_core::OwnerRef<'_>>| owner.is_some_and(|owner| owner.uid == version.uid());
     let configs = client.api::<ConfigMap>().namespace("default").list(&Default::default()).await.unwrap();
     assert_eq!(configs.items.iter().filter(|config| is_child(config.controller())).count(), 1, "{points:?}");

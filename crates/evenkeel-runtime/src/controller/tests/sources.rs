@@ -147,7 +147,7 @@ async fn co_016_of_what_is_owned_the_metadata_may_be_enough() {
                 log.note(format!(
                     "{} with {:?}",
                     parent.key().name(),
-                    seen.first().map(|secret| secret.path("data").is_some())
+                    seen.first().map(|secret| secret.path("data").unwrap().is_some())
                 ));
                 assert!(ctx.lister::<Secret>().is_err() && ctx.lister_of::<Unstructured>(&secrets).is_err());
                 if seen.is_empty() {

@@ -30,7 +30,8 @@ async fn co_022_create_or_patch_creates_patches_and_leaves_alone() {
     };
     let created = create_or_patch(&deployments, &deployment("web"), three).await.unwrap();
     assert!(matches!(created, CreateOrUpdate::Created(_)), "{created:?}");
-    let ready = |object: &Obj<Deployment>| object.path("status.readyReplicas").and_then(|value| value.as_i64());
+    let ready =
+        |object: &Obj<Deployment>| object.path("status.readyReplicas").unwrap().and_then(|value| value.as_i64());
     assert_eq!(ready(created.object()), Some(2), "the status was written too");
     let same = create_or_patch(&deployments, &deployment("web"), three).await.unwrap();
     assert!(matches!(same, CreateOrUpdate::Unchanged(_)), "{same:?}");
@@ -44,7 +45,7 @@ async fn co_022_create_or_patch_creates_patches_and_leaves_alone() {
     assert!(matches!(updated, CreateOrUpdate::Updated(_)), "{updated:?}");
     let object = deployments.get("web").await.unwrap();
     assert_eq!((object.label("tier"), ready(&object)), (Some("front"), None));
-    assert_eq!(object.path("spec.replicas").and_then(|value| value.as_i64()), Some(3));
+    assert_eq!(object.path("spec.replicas").unwrap().and_then(|value| value.as_i64()), Some(3));
 }
 
 #[tokio::test(start_paused = true)]
@@ -68,7 +69,7 @@ async fn co_022_create_or_patch_goes_again_when_somebody_else_was_faster() {
     let (done, other) = tokio::join!(done, other);
     let (CreateOrUpdate::Updated(map), Ok(_)) = (done.unwrap(), other) else { panic!() };
     assert_eq!(runs.load(Ordering::Relaxed), 2);
-    assert_eq!(map.path("data").unwrap().json(), r#"{"colour":"blue","size":"large"}"#);
+    assert_eq!(map.path("data").unwrap().unwrap().json(), r#"{"colour":"blue","size":"large"}"#);
 
     server.faults().clear();
     server.faults().add(conflict());

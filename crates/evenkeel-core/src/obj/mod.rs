@@ -1,5 +1,8 @@
 //! [`Obj`]: the currency of evenkeel, an object whose header is read and whose payload is decoded on demand.
 
+mod opened;
+mod protobuf;
+
 use std::any::type_name;
 use std::borrow::Cow;
 use std::fmt;
@@ -12,11 +15,12 @@ use ref_cast::{RefCastCustom, ref_cast_custom};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::codec::{Codec, EncodeError, Json, Parsed, Payload};
-use crate::decode::{DecodeError, Misfit};
+use crate::codec::{ApiKind, Codec, EncodeError, Form, Json, Parsed, Payload, Protobuf};
+use crate::decode::DecodeError;
 use crate::header::Header;
-use crate::json::{Cut, JsonPaths, JsonValue, path_at};
+use crate::json::{Cut, JsonPaths, JsonValue};
 use crate::resource::ResourceInfo;
+use opened::Opened;
 
 /// An object of kind `K`.
 ///
@@ -43,7 +47,7 @@ use crate::resource::ResourceInfo;
 /// let json = r#"{"metadata": {"namespace": "ns", "name": "web-0"}, "spec": {"nodeName": "n1", "containers": []}}"#;
 /// let pod = Obj::<Pod>::from_json(&pods, json)?;
 /// assert_eq!(pod.key().as_str(), "ns/web-0");
-/// assert_eq!(pod.path("spec.nodeName").unwrap().text(), "n1");
+/// assert_eq!(pod.path("spec.nodeName")?.unwrap().text(), "n1");
 /// assert_eq!(pod.typed()?.spec.as_ref().unwrap().node_name.as_deref(), Some("n1"));
 /// # Ok::<(), evenkeel_core::DecodeError>(())
 /// ```
@@ -136,28 +140,43 @@ impl<K> Obj<K> {
         self.inner.api_version()
     }
 
-    /// The payload as the server sent it. Items of typed lists do not state their kind.
+    /// The payload as the server sent it, in the form that it came in, which [`media_type`](Self::media_type) tells. Items
+    /// of typed lists do not state their kind. Protobuf is the message alone, without the envelope, and never states its kind.
     ///
     /// The bytes may be a slice of the chunk they came in: keeping them, or the object, keeps the chunk. See
     /// [`detached`](Self::detached).
-    pub fn raw(&self) -> &Bytes {
-        self.inner.payload.bytes()
+    pub fn raw(&self) -> Result<Bytes, DecodeError> {
+        self.inner.payload.bytes(&self.inner.header)
     }
 
-    /// The JSON with `kind` and `apiVersion`, filled in if the server left them out.
-    pub fn json(&self) -> Cow<'_, [u8]> {
-        self.inner.json()
+    /// The form of what [`raw`](Self::raw) answers with: [`Json::MEDIA_TYPE`] or [`Protobuf::MEDIA_TYPE`].
+    pub fn media_type(&self) -> &'static str {
+        match self.inner.payload.form() {
+            Form::Json => Json::MEDIA_TYPE,
+            Form::Protobuf(_) => Protobuf::MEDIA_TYPE,
+        }
     }
 
-    /// The value of an annotation, looked up in the JSON.
-    pub fn annotation(&self, key: &str) -> Option<Cow<'_, str>> {
-        self.inner.annotation(key)
+    /// How many bytes of memory the payload rests in.
+    pub fn payload_bytes(&self) -> usize {
+        self.inner.payload.resting_bytes()
     }
 
-    /// The value at a path such as `spec.nodeName` or `spec.containers[0].image`, looked up in the JSON; `None` if there
+    /// The object as JSON with `kind` and `apiVersion`, filled in if the server left them out. If it came as protobuf, it is
+    /// written anew.
+    pub fn json(&self) -> Result<Cow<'_, [u8]>, DecodeError> {
+        self.inner.open()?.json()
+    }
+
+    /// The value of an annotation, looked up in the payload.
+    pub fn annotation(&self, key: &str) -> Result<Option<Cow<'_, str>>, DecodeError> {
+        self.inner.open()?.annotation(key)
+    }
+
+    /// The value at a path such as `spec.nodeName` or `spec.containers[0].image`, looked up in the payload; `None` if there
     /// is none or it is null.
-    pub fn path(&self, path: &str) -> Option<JsonValue<'_>> {
-        JsonValue::at_path(self.inner.text(), path)
+    pub fn path(&self, path: &str) -> Result<Option<JsonValue<'_>>, DecodeError> {
+        self.inner.open()?.path(path)
     }
 
     /// The same object in a payload of its own, so that it keeps nothing else in memory.
@@ -174,8 +193,14 @@ impl<K> Obj<K> {
         })
     }
 
-    /// The object without what these paths lead to, cut out of the JSON as it is: no tree is built of it, and what stays
-    /// is copied once, into a payload of its own. If there is nothing to cut, this is the object itself, with whatever it
+    /// Whether the payload lies in the same memory as that of the other, whole or in part.
+    pub fn shares_memory_with<L>(&self, other: &Obj<L>) -> bool {
+        self.inner.payload.lies_in(&other.inner.payload)
+    }
+
+    /// The object without what these paths lead to, cut out of the payload as it is: no tree is built of it, and what stays
+    /// is copied once, into a payload of its own. Only where a path leads into what is JSON inside of protobuf does the
+    /// payload become JSON as a whole. If there is nothing to cut, this is the object itself, with whatever it
     /// [keeps in memory](Self#what-it-keeps-in-memory).
     ///
     /// The header says what is left. An object that is left without a name, or without metadata, is an error.
@@ -189,7 +214,7 @@ impl<K> Obj<K> {
     /// let heavy = JsonPaths::new(["metadata.managedFields", "status"]).unwrap();
     /// let json = r#"{"metadata":{"name":"a","managedFields":[{"manager":"x"}]},"status":{"phase":"Running"}}"#;
     /// let pod = Obj::<Pod>::from_json(&Arc::new(ResourceInfo::of::<Pod>()), json)?.without(&heavy)?;
-    /// assert_eq!(&pod.raw()[..], br#"{"metadata":{"name":"a"}}"#);
+    /// assert_eq!(&pod.raw()?[..], br#"{"metadata":{"name":"a"}}"#);
     /// # Ok::<(), evenkeel_core::DecodeError>(())
     /// ```
     pub fn without(&self, paths: &JsonPaths) -> Result<Self, DecodeError> {
@@ -203,16 +228,8 @@ impl<K> Obj<K> {
     }
 
     fn cut(&self, paths: &JsonPaths, cut: Cut) -> Result<Self, DecodeError> {
-        let inner = &*self.inner;
-        let rest = paths.cut(inner.text(), cut).map_err(|error| DecodeError::from(error).of_kind(self.kind()))?;
-        let Some(rest) = rest.map(Bytes::from) else {
-            return Ok(self.clone());
-        };
-        if cut == Cut::Others || paths.may_reach(Header::MEMBERS, Header::METADATA) {
-            return Self::from_json(&inner.info, rest);
-        }
-        let parsed = Parsed { header: inner.header.clone(), payload: Payload::Json(rest) };
-        Ok(Self::new(&inner.info, parsed))
+        let parsed = self.inner.open()?.cut(paths, cut).map_err(|error| error.of_kind(self.kind()))?;
+        Ok(parsed.map_or_else(|| self.clone(), |parsed| Self::new(&self.inner.info, parsed)))
     }
 }
 
@@ -230,7 +247,7 @@ impl<K: Serialize> Obj<K> {
     /// The object that this value stands for. It costs writing the value as JSON and reading its header back. A value
     /// that has no name is refused.
     pub fn from_value(info: &Arc<ResourceInfo>, value: &K) -> Result<Self, ValueError> {
-        let json = Json.encode(&value)?;
+        let json = Json.encode(&value, ApiKind::from(&**info))?;
         Ok(Self::from_json(info, json)?)
     }
 }
@@ -259,15 +276,10 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Obj<K> {
         if let Some(value) = inner.info.memo.get(inner.id) {
             return Ok(value);
         }
-        let value: Arc<K> = Arc::new(decode(inner)?);
+        let value: Arc<K> = Arc::new(inner.open()?.decode()?);
         inner.info.memo.put(inner.id, &value);
         Ok(value)
     }
-}
-
-fn decode<K: DeserializeOwned>(inner: &Inner) -> Result<K, DecodeError> {
-    let json = inner.json();
-    serde_json::from_slice(&json).map_err(|error| inner.misfit(&json, &error))
 }
 
 impl Inner {
@@ -279,58 +291,14 @@ impl Inner {
         self.header.api_version().unwrap_or(self.info.api_version())
     }
 
-    fn text(&self) -> &str {
-        // The header was read from these bytes, so they are UTF-8; the check is a fraction of the look-up that follows.
-        std::str::from_utf8(self.payload.bytes()).unwrap_or_default()
+    fn open(&self) -> Result<Opened<'_>, DecodeError> {
+        Ok(Opened {
+            header: &self.header,
+            info: &self.info,
+            form: self.payload.form(),
+            bytes: self.payload.open(&self.header)?,
+        })
     }
-
-    fn json(&self) -> Cow<'_, [u8]> {
-        let raw: &[u8] = self.payload.bytes();
-        let mut missing = String::new();
-        for (member, stated, value) in [
-            ("kind", self.header.kind(), self.info.kind()),
-            ("apiVersion", self.header.api_version(), self.info.api_version()),
-        ] {
-            if stated.is_none() {
-                missing.push_str(&format!("\"{member}\":{},", serde_json::Value::from(value)));
-            }
-        }
-        // The object has metadata, so there is a member for the last comma to stand before.
-        let body = raw.trim_ascii_start().strip_prefix(b"{");
-        match body {
-            Some(body) if !missing.is_empty() => Cow::Owned([b"{", missing.as_bytes(), body].concat()),
-            _ => Cow::Borrowed(raw),
-        }
-    }
-
-    fn annotation(&self, key: &str) -> Option<Cow<'_, str>> {
-        let annotations = JsonValue::at_path(self.text(), "metadata.annotations")?;
-        let mut scanner = crate::json::Scanner::of_str(annotations.json());
-        if !scanner.find_member(key).ok()? {
-            return None;
-        }
-        scanner.string().ok()
-    }
-
-    #[cold]
-    fn misfit(&self, json: &[u8], error: &serde_json::Error) -> DecodeError {
-        DecodeError::Typed {
-            kind: self.kind().into(),
-            key: Box::new(self.header.key().clone()),
-            path: path_at(json, offset_of(json, error)).into(),
-            source: Misfit::new(error),
-        }
-    }
-}
-
-/// How many bytes serde_json had read when it gave up, from the line and column that it tells.
-fn offset_of(json: &[u8], error: &serde_json::Error) -> usize {
-    let lines = error.line().saturating_sub(1);
-    let start = match lines {
-        0 => 0,
-        _ => memchr::memchr_iter(b'\n', json).nth(lines - 1).map_or(json.len(), |newline| newline + 1),
-    };
-    start + error.column()
 }
 
 impl Drop for Inner {
@@ -362,5 +330,4 @@ impl<K> fmt::Debug for Obj<K> {
 }
 
 #[cfg(test)]
-#[path = "obj_tests.rs"]
 mod tests;

@@ -1,0 +1,206 @@
+//! In which form informers get their objects, and from servers that speak only one.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use evenkeel_apiserver::InProcess;
+use evenkeel_client::transport::Body;
+use evenkeel_client::{ListParams, Wire};
+use evenkeel_core::ResourceInfo;
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
+use http::{Request, Response, StatusCode};
+use tower_service::Service;
+
+use super::*;
+
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+const BOTH: &str = "application/vnd.kubernetes.protobuf,application/json";
+const JSON: &str = "application/json, */*";
+
+/// What a server makes of those who want protobuf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Manner {
+    /// It speaks it.
+    Fluent,
+    /// It answers in JSON.
+    Plain,
+    /// It does not answer.
+    Refusing,
+    /// It only says that it does.
+    Lying,
+}
+
+/// A way to the server on which everything is seen: the path, what was asked for, and what came.
+#[derive(Clone)]
+struct Line {
+    server: InProcess,
+    manner: Manner,
+    seen: Arc<Mutex<Vec<[String; 3]>>>,
+}
+
+impl Line {
+    async fn new(manner: Manner) -> (ApiServer, Self) {
+        let (server, _) = server().await;
+        let line = Line { server: server.service(), manner, seen: Arc::default() };
+        (server, line)
+    }
+
+    fn client(&self) -> Client {
+        Client::from_service(self.clone())
+    }
+
+    /// What was asked for of this path, and what came.
+    fn seen(&self, path: &str) -> Vec<(String, String)> {
+        let seen = self.seen.lock().unwrap();
+        seen.iter().filter(|seen| seen[0] == path).map(|[_, asked, came]| (asked.clone(), came.clone())).collect()
+    }
+
+    fn asked(&self, path: &str) -> BTreeSet<String> {
+        self.seen(path).into_iter().map(|(asked, _)| asked).collect()
+    }
+}
+
+impl Service<Request<Body>> for Line {
+    type Response = Response<Body>;
+    type Error = evenkeel_client::transport::BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Self::Error>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        let mut line = self.clone();
+        Box::pin(async move {
+            let text = |value: Option<&HeaderValue>| value.map_or("", |value| value.to_str().unwrap()).to_owned();
+            let (path, asked) = (request.uri().path().to_owned(), text(request.headers().get(ACCEPT)));
+            let wants_protobuf = asked.contains(PROTOBUF);
+            if line.manner != Manner::Fluent && wants_protobuf {
+                let json = asked.replace(&format!("{PROTOBUF},"), "");
+                request.headers_mut().insert(ACCEPT, json.parse().unwrap());
+            }
+            let response = match line.manner {
+                Manner::Refusing if wants_protobuf => {
+                    let mut response = Response::new(Body::empty());
+                    *response.status_mut() = StatusCode::NOT_ACCEPTABLE;
+                    response
+                }
+                Manner::Lying if wants_protobuf => {
+                    let mut response = Response::new(Body::full(Bytes::from_static(&[0xff; 32])));
+                    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(PROTOBUF));
+                    response
+                }
+                _ => line.server.call(request).await?.map(Body::new),
+            };
+            let came = text(response.headers().get(CONTENT_TYPE));
+            line.seen.lock().unwrap().push([path, asked, came]);
+            Ok(response)
+        })
+    }
+}
+
+const MAPS: &str = "/api/v1/configmaps";
+
+#[tokio::test(start_paused = true)]
+async fn ct_002_informers_of_built_in_kinds_get_protobuf_in_lists_and_watches() {
+    let (_server, line) = Line::new(Manner::Fluent).await;
+    let client = line.client();
+    for watch_list in [true, false] {
+        line.seen.lock().unwrap().clear();
+        let informers = InformerFactory::builder(&client)
+            .configure::<ConfigMap>(move |maps| maps.informer(move |maps| maps.watch_list(watch_list)))
+            .build();
+        let maps = informers.of::<ConfigMap>();
+        let notes = Recorder::default();
+        maps.add_handler(notes.clone()).unwrap();
+        informers.start();
+        informers.wait_for_sync().await.unwrap();
+        let lister = maps.lister();
+        let a = lister.get("default/a").unwrap();
+        assert_eq!(
+            (a.kind(), a.label("app"), a.typed().unwrap().data.as_ref().unwrap()["k"].as_str()),
+            ("ConfigMap", Some("web"), "v")
+        );
+        settle().await;
+        notes.take();
+        change(&client, "default", "a", json!({"k": "w"})).await;
+        create(&client, "default", "z", "web").await;
+        delete(&client, "default", "z").await;
+        settle().await;
+        assert_eq!(notes.take(), ["add default/z", "delete default/z", "update default/a"]);
+        assert_eq!(lister.get("default/a").unwrap().path("data.k").unwrap().unwrap().text(), "w");
+        let seen = line.seen(MAPS);
+        assert!(seen.iter().all(|(asked, came)| asked == BOTH && came.starts_with(PROTOBUF)), "{seen:?}");
+        change(&client, "default", "a", json!({"k": "v"})).await;
+        informers.shutdown().await;
+    }
+    let list = client.api::<ConfigMap>().list(&ListParams::default()).await.unwrap();
+    assert!(list.len() >= 3);
+    assert_eq!(line.seen(MAPS).last().unwrap().0, JSON, "nobody else does, unless it is said");
+}
+
+#[tokio::test(start_paused = true)]
+async fn pb_015_and_dyn_001_custom_kinds_and_those_known_at_run_time_come_as_json_and_metadata_as_protobuf() {
+    let (_server, line) = Line::new(Manner::Fluent).await;
+    let client = line.client();
+    let foos = Arc::new(ResourceInfo::new("example.com", "v1", "Foo", "foos", true));
+    let maps = Arc::new(ResourceInfo::of::<ConfigMap>());
+    let informers = factory(&client);
+    let (_foos, dynamic) = (informers.dynamic(&foos), informers.dynamic(&maps));
+    informers.start();
+    dynamic.synced().await.unwrap();
+    settle().await;
+    assert_eq!(line.asked("/apis/example.com/v1/foos"), set([JSON]));
+    assert_eq!(line.asked(MAPS), set([JSON]));
+    line.seen.lock().unwrap().clear();
+    let metadata = informers.metadata::<ConfigMap>();
+    metadata.synced().await.unwrap();
+    assert_eq!(metadata.lister().get("default/a").unwrap().typed().unwrap().metadata.name.as_deref(), Some("a"));
+    let asked = line.asked(MAPS);
+    assert!(asked.iter().all(|asked| asked.starts_with(&format!("{PROTOBUF};as=PartialObjectMetadata"))), "{asked:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_said_of_one_kind_counts_more_than_what_is_said_of_all_and_that_more_than_the_client() {
+    let (_server, line) = Line::new(Manner::Fluent).await;
+    let client = line.client();
+    let info = Arc::new(ResourceInfo::of::<ConfigMap>());
+    let informers = InformerFactory::builder(&client)
+        .wire(Wire::Json)
+        .configure::<Namespace>(|spaces| spaces.wire(Wire::Automatic))
+        .configure_dynamic(&info, |maps| maps.wire(Wire::Protobuf).namespace("default"))
+        .build();
+    let handles = (informers.of::<ConfigMap>(), informers.of::<Namespace>(), informers.dynamic(&info));
+    informers.start();
+    informers.wait_for_sync().await.unwrap();
+    assert_eq!(line.asked(MAPS), set([JSON]));
+    assert_eq!(line.asked("/api/v1/namespaces"), set([BOTH]));
+    assert_eq!(line.asked("/api/v1/namespaces/default/configmaps"), set([BOTH]));
+    let object = handles.2.lister().get("default/a").unwrap().typed().unwrap();
+    assert_eq!(object.get("data.k").and_then(Value::as_str), Some("v"));
+    assert_eq!((object.kind(), object.api_version()), (Some("ConfigMap"), Some("v1")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn ct_004_ct_016_informers_of_servers_without_protobuf_sync_and_follow() {
+    for manner in [Manner::Plain, Manner::Refusing, Manner::Lying] {
+        let (_server, line) = Line::new(manner).await;
+        let client = line.client();
+        let informers = factory(&client);
+        let maps = informers.lister::<ConfigMap>();
+        informers.start();
+        informers.wait_for_sync().await.unwrap();
+        settle().await;
+        create(&client, "default", "z", "web").await;
+        settle().await;
+        assert!(keys(&maps).is_superset(&set(["default/a", "default/b", "default/z"])), "{manner:?}");
+        let asked: Vec<_> = line.seen(MAPS).into_iter().map(|(asked, _)| asked).collect();
+        let in_vain = asked.iter().filter(|asked| *asked == BOTH).count();
+        match manner {
+            Manner::Plain => assert_eq!(in_vain, asked.len(), "it need not be asked otherwise"),
+            _ => assert_eq!((in_vain, asked.iter().any(|asked| asked == JSON)), (1, true), "{manner:?} {asked:?}"),
+        }
+    }
+}

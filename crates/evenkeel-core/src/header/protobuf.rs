@@ -1,0 +1,178 @@
+//! A header read from protobuf.
+
+use std::borrow::Cow;
+
+use super::draft::OwnerDraft;
+use super::{Draft, Header};
+use crate::decode::DecodeError;
+use crate::protobuf::{Failure, Message, ProtobufError, Reader, Wire, time_text};
+
+/// Fields of `ObjectMeta`.
+mod meta {
+    pub(super) const NAME: u32 = 1;
+    pub(super) const NAMESPACE: u32 = 3;
+    pub(super) const UID: u32 = 5;
+    pub(super) const RESOURCE_VERSION: u32 = 6;
+    pub(super) const GENERATION: u32 = 7;
+    pub(super) const CREATION_TIMESTAMP: u32 = 8;
+    pub(super) const DELETION_TIMESTAMP: u32 = 9;
+    pub(super) const LABELS: u32 = 11;
+    pub(super) const ANNOTATIONS: u32 = 12;
+    pub(super) const OWNER_REFERENCES: u32 = 13;
+    pub(super) const FINALIZERS: u32 = 14;
+}
+
+impl Header {
+    /// Reads the header of an object from its protobuf, without the envelope, so that it does not state its kind. Only the
+    /// metadata is looked into; whether the rest of the message is sound is seen by whoever reads it.
+    ///
+    /// It is the header that the same object would have in JSON. An object that has metadata but no name yields a header with
+    /// an empty name.
+    pub fn from_protobuf(message: &'static Message, bytes: &[u8]) -> Result<Self, DecodeError> {
+        Self::of_protobuf(message, bytes, None, None)
+    }
+
+    /// The same for an object that states what it is elsewhere: in its envelope.
+    pub(crate) fn of_protobuf(
+        message: &'static Message,
+        bytes: &[u8],
+        kind: Option<&str>,
+        api_version: Option<&str>,
+    ) -> Result<Self, DecodeError> {
+        let mut draft = Draft::default();
+        kind.into_iter().for_each(|text| draft.set_kind(text));
+        api_version.into_iter().for_each(|text| draft.set_api_version(text));
+        match metadata_of(message, bytes).map_err(DecodeError::from)? {
+            Metadata::OfObject(metadata) => {
+                read_metadata(&mut draft, metadata)
+                    .map_err(|failure| ProtobufError::from(failure.in_field("metadata")))?;
+                Ok(draft.finish())
+            }
+            // A list has metadata, and no name in it.
+            Metadata::Other => Ok(draft.finish()),
+            Metadata::None => Err(DecodeError::NoMetadata { kind: kind.map(Into::into) }),
+        }
+    }
+}
+
+/// The metadata of a message.
+pub(crate) enum Metadata<'a> {
+    /// That of an object.
+    OfObject(&'a [u8]),
+    /// That of a list or a status.
+    Other,
+    None,
+}
+
+/// Finds the metadata in a message, all of whose fields must hang together.
+pub(crate) fn metadata_of<'a>(message: &'static Message, bytes: &'a [u8]) -> Result<Metadata<'a>, ProtobufError> {
+    let Some(named) = message.named("metadata") else { return Ok(Metadata::None) };
+    let mut found = None;
+    let mut reader = Reader::new(bytes);
+    while let Some((number, value)) = reader.next().map_err(Failure::from)? {
+        if number == u32::from(named.field.number) {
+            found = Some(value.bytes().map_err(|fault| Failure::from(fault).in_field("metadata"))?);
+        }
+    }
+    let is_object = named.field.of.message().name() == "ObjectMeta";
+    Ok(found.map_or(Metadata::None, |bytes| if is_object { Metadata::OfObject(bytes) } else { Metadata::Other }))
+}
+
+fn read_metadata<'a>(draft: &mut Draft<'a>, bytes: &'a [u8]) -> Result<(), Failure> {
+    let mut has_labels = false;
+    let mut reader = Reader::new(bytes);
+    while let Some((number, value)) = reader.next()? {
+        match number {
+            meta::NAME => draft.name = Some(text(value).map_err(|fault| fault.in_field("name"))?),
+            meta::NAMESPACE => draft.namespace = Some(text(value).map_err(|fault| fault.in_field("namespace"))?),
+            meta::UID => draft.uid = Some(text(value).map_err(|fault| fault.in_field("uid"))?),
+            meta::RESOURCE_VERSION => {
+                draft.resource_version = Some(text(value).map_err(|fault| fault.in_field("resourceVersion"))?);
+            }
+            meta::GENERATION => {
+                let generation = value.varint().map_err(|fault| Failure::from(fault).in_field("generation"))?;
+                // Go has a plain number there, and shows none that is zero.
+                draft.generation = Some(generation.cast_signed()).filter(|generation| *generation != 0);
+            }
+            meta::CREATION_TIMESTAMP => {
+                draft.creation_timestamp = time(value).map_err(|fault| fault.in_field("creationTimestamp"))?;
+            }
+            meta::DELETION_TIMESTAMP => {
+                draft.deletion_timestamp = time(value).map_err(|fault| fault.in_field("deletionTimestamp"))?;
+            }
+            meta::LABELS => {
+                let (key, value) = entry(value).map_err(|fault| fault.in_field("labels"))?;
+                draft.add_label(&String::from_utf8_lossy(key), &String::from_utf8_lossy(value));
+                has_labels = true;
+            }
+            meta::OWNER_REFERENCES => {
+                let owner = owner(value).map_err(|fault| fault.in_field("ownerReferences"))?;
+                draft.add_owner(&owner);
+            }
+            meta::FINALIZERS => {
+                draft.add_finalizer(&text(value).map_err(|fault| fault.in_field("finalizers"))?);
+            }
+            _ => {}
+        }
+    }
+    if has_labels && draft.sort_labels().is_err() {
+        draft.keep_last_labels();
+    }
+    Ok(())
+}
+
+fn owner(value: Wire<'_>) -> Result<OwnerDraft<'_>, Failure> {
+    let mut owner = OwnerDraft::default();
+    let mut reader = Reader::new(value.bytes()?);
+    while let Some((number, value)) = reader.next()? {
+        match number {
+            1 => owner.kind = Some(text(value)?),
+            3 => owner.name = Some(text(value)?),
+            4 => owner.uid = Some(text(value)?),
+            5 => owner.api_version = Some(text(value)?),
+            6 => owner.controller = Some(value.varint()? != 0),
+            7 => owner.block_owner_deletion = Some(value.varint()? != 0),
+            _ => {}
+        }
+    }
+    Ok(owner)
+}
+
+/// Strings need not be UTF-8: Go does not check, and makes of them in JSON what this does.
+fn text(value: Wire<'_>) -> Result<Cow<'_, str>, Failure> {
+    Ok(String::from_utf8_lossy(value.bytes()?))
+}
+
+/// An entry of a map from strings to strings. What is not there is empty.
+fn entry<'a>(value: Wire<'a>) -> Result<(&'a [u8], &'a [u8]), Failure> {
+    let (mut key, mut content) = (&[][..], &[][..]);
+    let mut reader = Reader::new(value.bytes()?);
+    while let Some((number, value)) = reader.next()? {
+        match number {
+            1 => key = value.bytes()?,
+            2 => content = value.bytes()?,
+            _ => {}
+        }
+    }
+    Ok((key, content))
+}
+
+/// The value of an annotation; the last one, if there are several.
+pub(crate) fn annotation_in<'a>(metadata: &'a [u8], key: &str) -> Result<Option<Cow<'a, str>>, ProtobufError> {
+    let mut found = None;
+    let mut reader = Reader::new(metadata);
+    while let Some((number, value)) = reader.next().map_err(Failure::from)? {
+        if number == meta::ANNOTATIONS {
+            let (name, content) = entry(value).map_err(|fault| fault.in_field("annotations"))?;
+            if String::from_utf8_lossy(name) == key {
+                found = Some(content);
+            }
+        }
+    }
+    Ok(found.map(String::from_utf8_lossy))
+}
+
+/// A time as JSON has it; none if it is not set.
+fn time(value: Wire<'_>) -> Result<Option<Cow<'static, str>>, Failure> {
+    Ok(time_text(value.bytes()?)?.map(Cow::Owned))
+}
