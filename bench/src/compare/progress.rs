@@ -45,7 +45,7 @@ impl Plan {
         });
         // A little that was guessed right to begin with, so that the first short steps do not decide.
         let scale = (taken + TRUST).as_secs_f64() / (guessed + TRUST).as_secs_f64();
-        let expected = |step: &Step| match done().filter(|(known, _)| known.key == step.key).next_back() {
+        let expected = |step: &Step| match done().rfind(|(known, _)| known.key == step.key) {
             Some((_, took)) => took,
             None => step.guess.mul_f64(scale),
         };
