@@ -2,7 +2,8 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
-use std::task::Poll;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use hyper::client::conn::{http1, http2};
@@ -95,7 +96,8 @@ impl Speech {
     pub(super) async fn speak_http1(&self, wire: Wire) -> Result<(One, DriveOne), hyper::Error> {
         let (sender, connection) = self.http1.handshake(TokioIo::new(wire)).await?;
         let (home, returned) = mpsc::unbounded_channel();
-        Ok((One { sender, home, used: false }, DriveOne { connection, returned }))
+        let engine = Engine::new(connection);
+        Ok((One { sender, home, engine: Arc::clone(&engine), used: false }, DriveOne { engine, returned }))
     }
 
     /// Begins HTTP/2. From here on hyper has a task of its own, which ends when the last stream has.
@@ -115,6 +117,8 @@ pub(super) struct One {
     pub(super) sender: http1::SendRequest<Body>,
     /// The way back to the driver, for a connection that is not quite ready for its next request.
     home: mpsc::UnboundedSender<One>,
+    /// What makes it go, for who waits for an answer on it.
+    pub(super) engine: Arc<Engine>,
     /// Whether it has carried a request before.
     pub(super) used: bool,
 }
@@ -147,9 +151,76 @@ impl Alive for Many {
     }
 }
 
+/// An HTTP/1.1 connection, driven by its task, and by whoever waits for the body of an answer.
+///
+/// hyper hands a body over chunk by chunk, and a watch has a chunk per event. If one task reads chunks and another takes them,
+/// each event costs two switches between them, and often between threads: more than everything else that is done with it. So
+/// who waits for a chunk looks for it himself. Whoever has looked last is woken when there is more, which is as well: either
+/// takes it further. But who ceases to look must [tell](Self::resume) the task.
+pub(super) struct Engine {
+    state: Mutex<State>,
+    task: Mutex<Option<Waker>>,
+}
+
+struct State {
+    connection: http1::Connection<TokioIo<Wire>, Body>,
+    /// How it ended, until the task has heard of it.
+    ended: Option<Result<(), hyper::Error>>,
+    is_over: bool,
+}
+
+impl Engine {
+    fn new(connection: http1::Connection<TokioIo<Wire>, Body>) -> Arc<Self> {
+        let state = State { connection, ended: None, is_over: false };
+        Arc::new(Engine { state: Mutex::new(state), task: Mutex::new(None) })
+    }
+
+    /// Goes on as far as it can, for who waits for the body of an answer. If somebody else does so at this moment, there is
+    /// nothing to do: what he finds is handed over.
+    pub(super) fn look(&self, context: &mut Context<'_>) {
+        let Ok(mut state) = self.state.try_lock() else { return };
+        if state.turn(context) {
+            drop(state);
+            self.resume();
+        }
+    }
+
+    /// Leaves everything to the task again.
+    pub(super) fn resume(&self) {
+        let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(task) = task {
+            task.wake();
+        }
+    }
+
+    /// Goes on as far as it can, for the task. Answers with how it ended.
+    fn drive(&self, context: &mut Context<'_>) -> Poll<Result<(), hyper::Error>> {
+        *self.task.lock().unwrap_or_else(PoisonError::into_inner) = Some(context.waker().clone());
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.turn(context);
+        match state.ended.take() {
+            Some(ended) => Poll::Ready(ended),
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl State {
+    /// Goes on as far as it can. Answers with whether that was the end of it.
+    fn turn(&mut self, context: &mut Context<'_>) -> bool {
+        if self.is_over {
+            return false;
+        }
+        let Poll::Ready(ended) = Pin::new(&mut self.connection).poll(context) else { return false };
+        self.ended = Some(ended);
+        self.is_over = true;
+        true
+    }
+}
+
 /// What drives an HTTP/1.1 connection.
 pub(super) struct DriveOne {
-    connection: http1::Connection<TokioIo<Wire>, Body>,
+    engine: Arc<Engine>,
     returned: mpsc::UnboundedReceiver<One>,
 }
 
@@ -160,7 +231,7 @@ impl DriveOne {
         let mut settling = None;
         let ended = poll_fn(|context| {
             loop {
-                if let Poll::Ready(ended) = Pin::new(&mut self.connection).poll(context) {
+                if let Poll::Ready(ended) = self.engine.drive(context) {
                     return Poll::Ready(ended);
                 }
                 if settling.is_none()

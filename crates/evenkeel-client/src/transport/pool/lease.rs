@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::super::error::TransportError;
 use super::book::{Grant, Id};
-use super::conn::{Many, One};
+use super::conn::{Engine, Many, One};
 use super::wire::Tally;
 use super::{Inner, Place, classify};
 
@@ -118,12 +118,29 @@ pub(super) enum Hold {
 pub(super) struct PoolBody {
     incoming: Incoming,
     hold: Option<Hold>,
+    /// Of a connection that is this body's alone.
+    engine: Option<Arc<Engine>>,
     tally: Arc<Tally>,
 }
 
 impl PoolBody {
     pub(super) fn new(incoming: Incoming, hold: Hold, tally: Arc<Tally>) -> Self {
-        PoolBody { incoming, hold: Some(hold), tally }
+        let engine = match &hold {
+            Hold::One(lease) => lease.one.as_ref().map(|one| Arc::clone(&one.engine)),
+            Hold::Many(_) => None,
+        };
+        PoolBody { incoming, hold: Some(hold), engine, tally }
+    }
+
+    /// The next frame. If there is none yet, it is looked for.
+    fn poll_incoming(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        match (Pin::new(&mut self.incoming).poll_frame(context), &self.engine) {
+            (Poll::Pending, Some(engine)) => {
+                engine.look(context);
+                Pin::new(&mut self.incoming).poll_frame(context)
+            }
+            (frame, _) => frame,
+        }
     }
 
     fn let_go(&mut self) {
@@ -131,6 +148,14 @@ impl PoolBody {
             Some(Hold::One(mut lease)) => lease.finish(),
             Some(Hold::Many(slot)) => drop(slot),
             None => {}
+        }
+        self.resume();
+    }
+
+    /// Nobody looks for more of this body: the connection is its task's again.
+    fn resume(&mut self) {
+        if let Some(engine) = self.engine.take() {
+            engine.resume();
         }
     }
 }
@@ -143,13 +168,14 @@ impl HttpBody for PoolBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, TransportError>>> {
-        match std::task::ready!(Pin::new(&mut self.incoming).poll_frame(context)) {
+        match std::task::ready!(self.poll_incoming(context)) {
             Some(Ok(frame)) => Poll::Ready(Some(Ok(frame))),
             Some(Err(error)) => {
                 let error = match self.hold.take() {
                     Some(Hold::One(_)) => classify::http1_error(&self.tally.host, error),
                     Some(Hold::Many(_)) | None => classify::http2_error(&self.tally.host, error),
                 };
+                self.resume();
                 Poll::Ready(Some(Err(error)))
             }
             None => {
@@ -174,5 +200,8 @@ impl Drop for PoolBody {
         if self.incoming.is_end_stream() {
             self.let_go();
         }
+        // What is dropped in the middle closes the connection, which its task has to do.
+        self.hold = None;
+        self.resume();
     }
 }
