@@ -17,7 +17,8 @@ use crate::rest::has_protobuf_form;
 ///   at run time ([`Client::dynamic`](crate::Client::dynamic)), whose point is that nothing is lost, travel as JSON unless
 ///   their own `Api` says otherwise.
 /// - A server need not speak it. What an answer says of itself decides how it is read, and one that refuses protobuf is
-///   asked for JSON: the same call once more, and from then on all calls to that API group by the same client.
+///   asked for JSON: the same call once more, unless it may have been carried out or retries are off, and from then on all
+///   calls to that API group by the same client.
 ///
 /// Patches and what is applied are always sent as JSON, and so is what client-go has written by hand: bindings and
 /// evictions of pods, the finalizing of namespaces, and scales of any kind.

@@ -1,7 +1,7 @@
 //! Bodies in Kubernetes' protobuf, which Go clients send for built-in kinds, read into the JSON form of the same object
 //! (BIN-1).
 //!
-//! Answers are JSON: clients that send protobuf accept both.
+//! Answers are written by [`binary`](crate::binary).
 
 use evenkeel_core::protobuf::{Message, ProtobufError, from_slice, unwrap_envelope};
 use serde_json::Value;

@@ -20,7 +20,7 @@ struct Place {
 /// The objects that a watch begins with, in the order in which they came.
 #[derive(Debug, Default)]
 pub(super) struct Gathering {
-    /// Where each object is. Whose place it is says the object that is there, or was.
+    /// Where each object is. Whose place it is says the object that is there.
     places: HashTable<Place>,
     hasher: RandomState,
     objects: Vec<Option<Object>>,

@@ -94,7 +94,11 @@ impl Intake {
         let Some(transform) = &self.transform else { return Taken::Object(self.to_rest(object)) };
         let raw = (self.on_transform_error == OnTransformError::KeepRaw).then(|| object.clone());
         match (apply(transform, object), raw) {
-            (Ok(transformed), _) => Taken::Object(self.to_rest(transformed)),
+            (Ok(transformed), raw) => {
+                // If it is what the transform has left alone, it is to be the only one.
+                drop(raw);
+                Taken::Object(self.to_rest(transformed))
+            }
             (Err(error), Some(raw)) => Taken::Raw(self.to_rest(raw), error),
             (Err(error), None) if self.on_transform_error == OnTransformError::Fail => Taken::Fail(error),
             (Err(error), None) => Taken::Stale(error),

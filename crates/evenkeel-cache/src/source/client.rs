@@ -10,7 +10,10 @@ use evenkeel_client::{Api, Error, ListParams, ListStream, WatchEnd, WatchParams,
 use evenkeel_core::{Obj, ResourceInfo, StreamError, Untyped, WatchEvent};
 use futures_core::Stream;
 
-use super::{BoxFuture, ListItems, ListPart, ListRequest, ListerWatcher, SourceError, WatchEvents, WatchRequest};
+use super::{
+    BoxFuture, ListItems, ListPart, ListRequest, ListerWatcher, SourceError, WatchEvents, WatchRequest,
+    is_about_protobuf,
+};
 
 /// The objects of an [`Api`], or those of them that selectors choose.
 ///
@@ -145,6 +148,8 @@ impl<K> ListItems for Items<K> {
         Poll::Ready(match ready!(Pin::new(&mut self.0).poll_next(context)) {
             Some(Ok(object)) => Ok(ListPart::Object(object.cast())),
             Some(Err(error)) => match SourceError::from(error) {
+                // The client asks for JSON from now on, which may be readable: the list is worth another try.
+                SourceError::Unreadable(error) if is_about_protobuf(&error) => Err(SourceError::Garbled(error)),
                 SourceError::Unreadable(error) => Ok(ListPart::Unreadable(error)),
                 error => Err(error),
             },

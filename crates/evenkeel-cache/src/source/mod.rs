@@ -12,7 +12,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use evenkeel_core::{ResourceVersion, Status, StreamError, Untyped, WatchEvent};
+use evenkeel_core::{DecodeError, ResourceVersion, Status, StreamError, Untyped, WatchEvent};
 
 use crate::Object;
 
@@ -163,6 +163,11 @@ impl SourceError {
     pub fn is_expired(&self) -> bool {
         self.status().is_some_and(Status::is_expired)
     }
+}
+
+/// Whether an object could not be read because of the form that it came in.
+pub(crate) fn is_about_protobuf(error: &StreamError) -> bool {
+    matches!(error, StreamError::Object { source: DecodeError::Protobuf { .. } | DecodeError::UnknownKind { .. }, .. })
 }
 
 impl From<Status> for SourceError {

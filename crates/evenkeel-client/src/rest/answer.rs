@@ -98,7 +98,11 @@ impl Answer {
         while let Some(item) = decoder.next_item().map_err(unreadable)? {
             items.push(item);
         }
-        Ok(List { items, meta: decoder.finish().map_err(unreadable)? })
+        let meta = decoder.finish().map_err(|source| {
+            Distrust::look_at_end(self.distrust.as_ref(), &source);
+            Error::Stream { call: self.call.clone(), source }
+        })?;
+        Ok(List { items, meta })
     }
 
     /// The `Status` that a call answers with that has no object to show, such as some deletions; `None` if the answer is

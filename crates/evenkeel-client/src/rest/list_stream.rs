@@ -107,7 +107,7 @@ impl<K> ListStream<K> {
                 Poll::Ready(None)
             }
             Err(source) => {
-                Distrust::look_at_stream(self.distrust.as_ref(), &source);
+                Distrust::look_at_end(self.distrust.as_ref(), &source);
                 Poll::Ready(Some(Err(Error::Stream { call: self.call.clone(), source })))
             }
         }

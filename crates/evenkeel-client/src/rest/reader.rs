@@ -82,7 +82,10 @@ impl Reader<'_> {
             let problem = format!("0-length body instead of a list of {}", info.kind());
             return Err(Error::Unreadable { call: self.call.clone(), problem });
         }
-        let meta = decoder.finish().map_err(unreadable)?;
+        let meta = decoder.finish().map_err(|source| {
+            Distrust::look_at_end(distrust.as_ref(), &source);
+            Error::Stream { call: self.call.clone(), source }
+        })?;
         Ok((List { items, meta }, received))
     }
 
@@ -154,7 +157,9 @@ impl Reader<'_> {
     /// Who is told if what this codec reads turns out to be no protobuf that we know.
     fn distrust(self, codec: &dyn Codec) -> Option<Distrust> {
         let is_protobuf = codec.media_type() != Json::MEDIA_TYPE;
-        is_protobuf.then(|| Distrust::new(self.refusals, &self.target.group))
+        // What is behind a proxy, or at a path that says nothing of its group, tells nothing of the API server.
+        let is_of_group = !self.target.resource.is_empty() && &*self.target.subresource != "proxy";
+        (is_protobuf && is_of_group).then(|| Distrust::new(self.refusals, &self.target.group))
     }
 
     fn warn(self, head: &response::Parts) {

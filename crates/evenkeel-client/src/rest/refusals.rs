@@ -77,6 +77,14 @@ impl Distrust {
         }
     }
 
+    /// Looks at what is wrong with the end of a body that was sent to its end: here nothing can have been lost on the way.
+    pub(crate) fn look_at_end(this: Option<&Self>, error: &StreamError) {
+        match (this, error) {
+            (Some(this), StreamError::Truncated { .. }) => this.note(),
+            _ => Self::look_at_stream(this, error),
+        }
+    }
+
     /// The answer was in protobuf, and could not be read.
     pub(crate) fn note(&self) {
         self.refusals.note(&self.group, "what it sent as protobuf cannot be read");

@@ -130,6 +130,9 @@ struct Learned {
     dictionary: Arc<Dictionary>,
     index: Index,
     samples: usize,
+    /// What is to be learned next. Objects hold on to the dictionary that they were packed with, so it is not made anew for
+    /// each of these, but when they are as much as it has: all dictionaries together are then no more than twice the last.
+    pending: Vec<u8>,
 }
 
 struct Recent {
@@ -143,8 +146,10 @@ impl Packer {
     pub fn pack<K>(&mut self, object: Obj<K>) -> Obj<K> {
         object.repack(|header, payload| {
             header.share(&self.commons.shared(Arc::clone(header.common()), |common| common.hash()));
-            let packed = self.payload(header, payload);
+            let Some(plain) = payload.plain().map(Bytes::clone) else { return payload.clone() };
+            let packed = self.payload(header, payload, &plain);
             self.stats.objects += 1;
+            self.stats.bytes_in += plain.len() as u64;
             self.stats.bytes_out += packed.resting_bytes() as u64;
             packed
         })
@@ -156,10 +161,8 @@ impl Packer {
         PackStats { dictionary_bytes, ..self.stats }
     }
 
-    fn payload(&mut self, header: &Header, payload: &Payload) -> Payload {
-        let Some(plain) = payload.plain() else { return payload.clone() };
-        let (form, plain) = (payload.form(), Bytes::clone(plain));
-        self.stats.bytes_in += plain.len() as u64;
+    fn payload(&mut self, header: &Header, payload: &Payload, plain: &[u8]) -> Payload {
+        let form = payload.form();
         self.seen += 1;
         if plain.len() < SMALLEST || self.seen <= FIRST {
             return payload.detached();
@@ -167,7 +170,7 @@ impl Packer {
         self.context.clear();
         context(header).iter().for_each(|piece| self.context.extend_from_slice(piece));
         let family = family(header, form);
-        let packed = self.as_sibling(family, form, &plain).or_else(|| self.with_dictionary(family, form, &plain));
+        let packed = self.as_sibling(family, form, plain).or_else(|| self.with_dictionary(family, form, plain));
         match packed {
             Some(packed) => {
                 self.stats.packed += 1;
@@ -220,23 +223,28 @@ impl Packer {
 
 impl Learned {
     fn new(plain: &[u8]) -> Self {
-        let mut learned =
-            Learned { dictionary: Arc::new(Dictionary { bytes: [].into() }), index: Index::default(), samples: 0 };
+        let dictionary = Arc::new(Dictionary { bytes: [].into() });
+        let mut learned = Learned { dictionary, index: Index::default(), samples: 0, pending: Vec::new() };
         learned.learn(plain);
         learned
     }
 
-    /// Adds a text to the dictionary, if there is room for it.
+    /// Adds a text to the dictionary, if there is room for it. Answers with whether the dictionary has become another.
     fn learn(&mut self, plain: &[u8]) -> bool {
         let known = &self.dictionary.bytes;
-        if self.samples == SAMPLES || known.len() + plain.len() > DICTIONARY {
+        if self.samples == SAMPLES || known.len() + self.pending.len() + plain.len() > DICTIONARY {
             return false;
         }
-        let bytes: Box<[u8]> = [known, plain].concat().into();
+        self.samples += 1;
+        self.pending.extend_from_slice(plain);
+        if self.pending.len() < known.len() {
+            return false;
+        }
+        let bytes: Box<[u8]> = [known, self.pending.as_slice()].concat().into();
+        self.pending = Vec::new();
         self.index.reset(bytes.len());
         self.index.add(&bytes, 0, 1);
         self.dictionary = Arc::new(Dictionary { bytes });
-        self.samples += 1;
         true
     }
 

@@ -137,6 +137,30 @@ fn what_does_not_get_smaller_rests_as_it_came() {
 }
 
 #[test]
+fn what_objects_hold_of_dictionaries_is_no_more_than_they_are_worth() {
+    let info = pods();
+    let mut packer = Packer::default();
+    let mut dice = 3_u64;
+    let mut held = Vec::new();
+    let mut dictionaries = std::collections::BTreeMap::new();
+    for number in 0..60 {
+        let words: Vec<String> = (0..300)
+            .map(|_| {
+                dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                format!("w{}", (dice >> 33) % 3_000)
+            })
+            .collect();
+        let json = format!(r#"{{"metadata":{{"name":"n{number}"}},"data":"{}"}}"#, words.join(" "));
+        held.push(packer.pack(Obj::<Pod>::from_json(&info, json).unwrap()));
+        if let Some(learned) = &packer.dictionary {
+            dictionaries.insert(Arc::as_ptr(&learned.dictionary), Arc::clone(&learned.dictionary));
+        }
+    }
+    let all: usize = dictionaries.values().map(|dictionary| dictionary.bytes.len()).sum();
+    assert!(dictionaries.len() > 2 && all <= 2 * packer.stats().dictionary_bytes, "{all}");
+}
+
+#[test]
 fn a_packed_object_that_does_not_unpack_is_an_error_with_its_key() {
     let info = pods();
     let mut packer = Packer::default();

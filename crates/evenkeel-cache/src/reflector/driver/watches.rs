@@ -17,7 +17,7 @@ use crate::reflector::gathering::Gathering;
 use crate::reflector::intake::Taken;
 use crate::reflector::status::Phase;
 use crate::reflector::target::ReflectorStore;
-use crate::source::{SourceError, WatchEvents, WatchRequest};
+use crate::source::{SourceError, WatchEvents, WatchRequest, is_about_protobuf};
 
 /// What became of a stretch of a watch.
 enum Turn {
@@ -209,7 +209,13 @@ impl Driver {
             Ok(WatchEvent::Modified(object)) => self.change(Change::Modified, object, gathering, store),
             Ok(WatchEvent::Deleted(object)) => self.change(Change::Deleted, object, gathering, store),
             Err(SourceError::Unreadable(error @ StreamError::Object { .. })) => {
+                // What cannot be read as protobuf may be readable as JSON, which is what the client asks for next.
+                let is_worth_another_try = gathering.is_some() && is_about_protobuf(&error);
                 match (gathering, key_of(&error)) {
+                    _ if is_worth_another_try => {
+                        self.count_unreadable();
+                        return Err(Over::Failed(SourceError::Unreadable(error)));
+                    }
                     // Of an object that nothing is known of, nothing is known to be right either.
                     (None, None) => {
                         self.count_unreadable();

@@ -2,7 +2,7 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -97,7 +97,7 @@ impl Speech {
         let (sender, connection) = self.http1.handshake(TokioIo::new(wire)).await?;
         let (home, returned) = mpsc::unbounded_channel();
         let engine = Engine::new(connection);
-        Ok((One { sender, home, engine: Arc::clone(&engine), used: false }, DriveOne { engine, returned }))
+        Ok((One { sender, home, engine: Arc::downgrade(&engine), used: false }, DriveOne { engine, returned }))
     }
 
     /// Begins HTTP/2. From here on hyper has a task of its own, which ends when the last stream has.
@@ -117,8 +117,9 @@ pub(super) struct One {
     pub(super) sender: http1::SendRequest<Body>,
     /// The way back to the driver, for a connection that is not quite ready for its next request.
     home: mpsc::UnboundedSender<One>,
-    /// What makes it go, for who waits for an answer on it.
-    pub(super) engine: Arc<Engine>,
+    /// What makes it go, for who reads an answer on it. It is the driver's: hyper tells that a connection has ended by dropping
+    /// it, so nobody else may hold it.
+    pub(super) engine: Weak<Engine>,
     /// Whether it has carried a request before.
     pub(super) used: bool,
 }
@@ -155,32 +156,40 @@ impl Alive for Many {
 ///
 /// hyper hands a body over chunk by chunk, and a watch has a chunk per event. If one task reads chunks and another takes them,
 /// each event costs two switches between them, and often between threads: more than everything else that is done with it. So
-/// who waits for a chunk looks for it himself. Whoever has looked last is woken when there is more, which is as well: either
-/// takes it further. But who ceases to look must [tell](Self::resume) the task.
+/// who waits for a chunk looks for it himself. Whoever has looked last is woken when there is more: if he has a body and does
+/// not read it, that has to wait, and so has what is still to be sent of the request, which is why only those look whose request
+/// was sent whole. Who ceases to look must [tell](Self::resume) the task.
 pub(super) struct Engine {
     state: Mutex<State>,
     task: Mutex<Option<Waker>>,
 }
 
+type Connection = http1::Connection<TokioIo<Wire>, Body>;
+
 struct State {
-    connection: http1::Connection<TokioIo<Wire>, Body>,
+    /// Until it has ended.
+    connection: Option<Connection>,
     /// How it ended, until the task has heard of it.
     ended: Option<Result<(), hyper::Error>>,
-    is_over: bool,
 }
 
 impl Engine {
-    fn new(connection: http1::Connection<TokioIo<Wire>, Body>) -> Arc<Self> {
-        let state = State { connection, ended: None, is_over: false };
+    fn new(connection: Connection) -> Arc<Self> {
+        let state = State { connection: Some(connection), ended: None };
         Arc::new(Engine { state: Mutex::new(state), task: Mutex::new(None) })
     }
 
     /// Goes on as far as it can, for who waits for the body of an answer. If somebody else does so at this moment, there is
     /// nothing to do: what he finds is handed over.
     pub(super) fn look(&self, context: &mut Context<'_>) {
-        let Ok(mut state) = self.state.try_lock() else { return };
-        if state.turn(context) {
-            drop(state);
+        let mut state = match self.state.try_lock() {
+            Ok(state) => state,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
+        };
+        let over = state.turn(context);
+        drop(state);
+        if over.is_some() {
             self.resume();
         }
     }
@@ -197,8 +206,11 @@ impl Engine {
     fn drive(&self, context: &mut Context<'_>) -> Poll<Result<(), hyper::Error>> {
         *self.task.lock().unwrap_or_else(PoisonError::into_inner) = Some(context.waker().clone());
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.turn(context);
-        match state.ended.take() {
+        let over = state.turn(context);
+        let ended = state.ended.take();
+        drop(state);
+        drop(over);
+        match ended {
             Some(ended) => Poll::Ready(ended),
             None => Poll::Pending,
         }
@@ -206,15 +218,11 @@ impl Engine {
 }
 
 impl State {
-    /// Goes on as far as it can. Answers with whether that was the end of it.
-    fn turn(&mut self, context: &mut Context<'_>) -> bool {
-        if self.is_over {
-            return false;
-        }
-        let Poll::Ready(ended) = Pin::new(&mut self.connection).poll(context) else { return false };
+    /// Goes on as far as it can. Answers with the connection if that was the end of it, to be dropped outside of the lock.
+    fn turn(&mut self, context: &mut Context<'_>) -> Option<Connection> {
+        let Poll::Ready(ended) = Pin::new(self.connection.as_mut()?).poll(context) else { return None };
         self.ended = Some(ended);
-        self.is_over = true;
-        true
+        self.connection.take()
     }
 }
 

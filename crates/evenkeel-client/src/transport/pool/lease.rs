@@ -43,7 +43,9 @@ impl Lease {
             Ticket { pool: Arc::downgrade(pool), tally: Arc::clone(&pool.tally), place, id }
         };
         match grant {
-            Grant::One(id, one) => Lease::One(OneLease { one: Some(one), touched: false, ticket: ticket(id) }),
+            Grant::One(id, one) => {
+                Lease::One(OneLease { one: Some(one), touched: false, sent_whole: false, ticket: ticket(id) })
+            }
             Grant::Many(id, many) => Lease::Many(ManyLease { many, slot: Slot(ticket(id)) }),
         }
     }
@@ -54,6 +56,8 @@ impl Lease {
 pub(super) struct OneLease {
     one: Option<One>,
     touched: bool,
+    /// Whether the request lay in memory as a whole when it was sent.
+    pub(super) sent_whole: bool,
     ticket: Ticket,
 }
 
@@ -118,15 +122,16 @@ pub(super) enum Hold {
 pub(super) struct PoolBody {
     incoming: Incoming,
     hold: Option<Hold>,
-    /// Of a connection that is this body's alone.
-    engine: Option<Arc<Engine>>,
+    /// Of a connection that is this body's alone, and on which there is nothing left to send.
+    engine: Option<Weak<Engine>>,
     tally: Arc<Tally>,
 }
 
 impl PoolBody {
     pub(super) fn new(incoming: Incoming, hold: Hold, tally: Arc<Tally>) -> Self {
         let engine = match &hold {
-            Hold::One(lease) => lease.one.as_ref().map(|one| Arc::clone(&one.engine)),
+            Hold::One(lease) if lease.sent_whole => lease.one.as_ref().map(|one| Weak::clone(&one.engine)),
+            Hold::One(_) => None,
             Hold::Many(_) => None,
         };
         PoolBody { incoming, hold: Some(hold), engine, tally }
@@ -134,13 +139,15 @@ impl PoolBody {
 
     /// The next frame. If there is none yet, it is looked for.
     fn poll_incoming(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        match (Pin::new(&mut self.incoming).poll_frame(context), &self.engine) {
-            (Poll::Pending, Some(engine)) => {
-                engine.look(context);
-                Pin::new(&mut self.incoming).poll_frame(context)
-            }
-            (frame, _) => frame,
+        let frame = Pin::new(&mut self.incoming).poll_frame(context);
+        if frame.is_pending()
+            && let Some(engine) = self.engine.as_ref().and_then(Weak::upgrade)
+        {
+            engine.look(context);
+            drop(engine);
+            return Pin::new(&mut self.incoming).poll_frame(context);
         }
+        frame
     }
 
     fn let_go(&mut self) {
@@ -154,7 +161,7 @@ impl PoolBody {
 
     /// Nobody looks for more of this body: the connection is its task's again.
     fn resume(&mut self) {
-        if let Some(engine) = self.engine.take() {
+        if let Some(engine) = self.engine.take().and_then(|engine| engine.upgrade()) {
             engine.resume();
         }
     }

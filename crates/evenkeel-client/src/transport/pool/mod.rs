@@ -260,6 +260,7 @@ impl Inner {
         *request.uri_mut() = Uri::from(path);
         *request.version_mut() = Version::HTTP_11;
         request.headers_mut().entry(HOST).or_insert_with(|| self.host_header.clone());
+        lease.sent_whole = request.body().try_clone().is_some();
         let Some(one) = lease.begin() else {
             let error = TransportError::bare(TransportFault::Closed, &self.tally.host);
             return Err(Failed { error, again: Some(request) });

@@ -156,8 +156,11 @@ fn nth<'a>(bytes: &'a [u8], number: u8, index: &str) -> Result<Option<&'a [u8]>,
     Ok(found)
 }
 
-/// The last entry of a map that has this key, as a message of its own, and the value in it, which is empty if it has none.
-fn entry<'a>(bytes: &'a [u8], number: u8, key: &str) -> Result<Option<(&'a [u8], &'a [u8])>, Failure> {
+/// An entry of a map as a message of its own, and the value in it, which is empty if it has none.
+type Entry<'a> = (&'a [u8], &'a [u8]);
+
+/// The last entry of a map that has this key.
+fn entry<'a>(bytes: &'a [u8], number: u8, key: &str) -> Result<Option<Entry<'a>>, Failure> {
     let mut found = None;
     let mut reader = Reader::new(bytes);
     while !reader.is_empty() {
