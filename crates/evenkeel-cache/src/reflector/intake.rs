@@ -91,22 +91,22 @@ impl Intake {
 
     /// Takes an object that has changed, which has been [checked](Self::check).
     pub(super) fn changed(&mut self, object: Object) -> Taken {
-        let Some(transform) = &self.transform else { return Taken::Object(self.to_rest(object)) };
+        let Some(transform) = &self.transform else { return Taken::Object(self.lay_down(object)) };
         let raw = (self.on_transform_error == OnTransformError::KeepRaw).then(|| object.clone());
         match (apply(transform, object), raw) {
             (Ok(transformed), raw) => {
                 // If it is what the transform has left alone, it is to be the only one.
                 drop(raw);
-                Taken::Object(self.to_rest(transformed))
+                Taken::Object(self.lay_down(transformed))
             }
-            (Err(error), Some(raw)) => Taken::Raw(self.to_rest(raw), error),
+            (Err(error), Some(raw)) => Taken::Raw(self.lay_down(raw), error),
             (Err(error), None) if self.on_transform_error == OnTransformError::Fail => Taken::Fail(error),
             (Err(error), None) => Taken::Stale(error),
         }
     }
 
     /// The object as it is to lie in the store: it must not keep the chunk that it came in.
-    fn to_rest(&mut self, object: Object) -> Object {
+    fn lay_down(&mut self, object: Object) -> Object {
         match &mut self.packer {
             Some(packer) => packer.pack(object),
             None => object.into_detached(),

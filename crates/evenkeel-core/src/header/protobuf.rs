@@ -69,9 +69,9 @@ pub(crate) fn metadata_of<'a>(message: &'static Message, bytes: &'a [u8]) -> Res
     let Some(named) = message.named("metadata") else { return Ok(Metadata::None) };
     let mut found = None;
     let mut reader = Reader::new(bytes);
-    while let Some((number, value)) = reader.next().map_err(Failure::from)? {
+    while let Some((number, value)) = reader.next()? {
         if number == u32::from(named.field.number) {
-            found = Some(value.bytes().map_err(|fault| Failure::from(fault).in_field("metadata"))?);
+            found = Some(value.bytes().map_err(|fault| fault.in_field("metadata"))?);
         }
     }
     let is_object = named.field.of.message().name() == "ObjectMeta";
@@ -90,7 +90,7 @@ fn read_metadata<'a>(draft: &mut Draft<'a>, bytes: &'a [u8]) -> Result<(), Failu
                 draft.resource_version = Some(text(value).map_err(|fault| fault.in_field("resourceVersion"))?);
             }
             meta::GENERATION => {
-                let generation = value.varint().map_err(|fault| Failure::from(fault).in_field("generation"))?;
+                let generation = value.varint().map_err(|fault| fault.in_field("generation"))?;
                 // Go has a plain number there, and shows none that is zero.
                 draft.generation = Some(generation.cast_signed()).filter(|generation| *generation != 0);
             }
@@ -161,7 +161,7 @@ fn entry<'a>(value: Wire<'a>) -> Result<(&'a [u8], &'a [u8]), Failure> {
 pub(crate) fn annotation_in<'a>(metadata: &'a [u8], key: &str) -> Result<Option<Cow<'a, str>>, ProtobufError> {
     let mut found = None;
     let mut reader = Reader::new(metadata);
-    while let Some((number, value)) = reader.next().map_err(Failure::from)? {
+    while let Some((number, value)) = reader.next()? {
         if number == meta::ANNOTATIONS {
             let (name, content) = entry(value).map_err(|fault| fault.in_field("annotations"))?;
             if String::from_utf8_lossy(name) == key {

@@ -26,7 +26,6 @@ mod shared;
 
 use std::sync::{Arc, Weak};
 
-use bytes::Bytes;
 use rapidhash::v3::rapidhash_v3;
 
 use self::delta::{Base, Writer};
@@ -146,7 +145,7 @@ impl Packer {
     pub fn pack<K>(&mut self, object: Obj<K>) -> Obj<K> {
         object.repack(|header, payload| {
             header.share(&self.commons.shared(Arc::clone(header.common()), |common| common.hash()));
-            let Some(plain) = payload.plain().map(Bytes::clone) else { return payload.clone() };
+            let Some(plain) = payload.plain().cloned() else { return payload.clone() };
             let packed = self.payload(header, payload, &plain);
             self.stats.objects += 1;
             self.stats.bytes_in += plain.len() as u64;

@@ -66,9 +66,12 @@ impl EventDecoder for JsonEvents {
     }
 }
 
+/// What happened to an object, its header, and where in the event it stands.
+type Happened = (Change, Header, Range<usize>);
+
 /// What happened to the object of the event that a text begins with, its header and where it stands; and how long the event
 /// is. `None` for everything that is not as most events are.
-fn object_of(text: &str) -> Option<((Change, Header, Range<usize>), usize)> {
+fn object_of(text: &str) -> Option<(Happened, usize)> {
     let mut scanner = Scanner::of_str(text);
     let parts = Parts::scan(&mut scanner).ok()?;
     let change = Change::of(&parts.event?)?;

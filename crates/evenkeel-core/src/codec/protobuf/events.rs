@@ -112,10 +112,10 @@ fn parts(frame: &[u8]) -> Result<(&[u8], &[u8]), Failure> {
     let mut reader = Reader::new(frame);
     while let Some((number, value)) = reader.next()? {
         match number {
-            1 => event = value.bytes().map_err(|fault| Failure::from(fault).in_field("type"))?,
+            1 => event = value.bytes().map_err(|fault| fault.in_field("type"))?,
             2 => {
                 let raw = value.bytes().and_then(|extension| bytes_of(extension, 1));
-                object = raw.map_err(|fault| Failure::from(fault).in_field("object"))?;
+                object = raw.map_err(|fault| fault.in_field("object"))?;
             }
             _ => {}
         }
@@ -140,7 +140,7 @@ fn read_bookmark(object: &[u8]) -> Result<Event, DecodeError> {
     let Metadata::OfObject(metadata) = metadata_of(opened.message, opened.raw)? else {
         return Err(DecodeError::NoMetadata { kind: Some(opened.stated.kind.into()) });
     };
-    let version = bytes_of(metadata, RESOURCE_VERSION).map_err(|fault| ProtobufError::from(Failure::from(fault)))?;
+    let version = bytes_of(metadata, RESOURCE_VERSION).map_err(ProtobufError::from)?;
     let initial_events_end = annotation_in(metadata, "k8s.io/initial-events-end")?;
     Ok(Event::Bookmark {
         resource_version: ResourceVersion::new(&String::from_utf8_lossy(version)),

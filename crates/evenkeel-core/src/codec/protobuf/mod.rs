@@ -74,8 +74,8 @@ impl<'a> ApiKind<'a> {
         let mut stated = ApiKind { api_version: "", kind: "" };
         let text = |bytes, name| std::str::from_utf8(bytes).map_err(|_| Failure::unexpected("UTF-8").in_field(name));
         let mut reader = Reader::new(bytes);
-        while let Some((number, value)) = reader.next().map_err(Failure::from)? {
-            let value = value.bytes().map_err(Failure::from);
+        while let Some((number, value)) = reader.next()? {
+            let value = value.bytes();
             match number {
                 1 => stated.api_version = text(value?, "apiVersion")?,
                 2 => stated.kind = text(value?, "kind")?,
