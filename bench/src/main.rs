@@ -10,6 +10,7 @@ mod compare;
 mod data;
 mod decode;
 mod load;
+mod pack;
 mod peer;
 mod pods;
 mod reconcile;
@@ -26,7 +27,7 @@ use clap::Parser;
 /// Measures the embedded API server and the decoders.
 #[derive(Debug, Parser)]
 struct Options {
-    /// The case to run: start, memory, crd, creates, large, watch, decode, peer, store, reconcile, or all of these; or
+    /// The case to run: start, memory, crd, creates, large, watch, decode, pack, peer, store, reconcile, or all of these; or
     /// compare, which builds and runs client-go's and kube-rs' informers beside ours and has options of its own.
     #[arg(default_value = "all")]
     case: String,
@@ -51,7 +52,8 @@ struct Options {
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// The cases, in the order in which they run. Each has a process of its own, so that none inherits another's memory.
-const CASES: &[&str] = &["start", "memory", "crd", "creates", "large", "watch", "decode", "peer", "store", "reconcile"];
+const CASES: &[&str] =
+    &["start", "memory", "crd", "creates", "large", "watch", "decode", "pack", "peer", "store", "reconcile"];
 
 fn main() -> Result<(), Failure> {
     let mut arguments = std::env::args_os().skip(1);
@@ -87,6 +89,7 @@ fn main() -> Result<(), Failure> {
             "large" => load::large(options.pods).await,
             "watch" => watch::fan_out(options.watchers).await,
             "decode" => decode::lists(options.pods).await,
+            "pack" => pack::pack(options.pods.min(50_000)),
             "peer" => peer::compare(&options.peer).await,
             "store" => store::store(&options.store),
             other => Err(format!("there is no case {other:?}; there are all, compare, {}", CASES.join(", ")).into()),

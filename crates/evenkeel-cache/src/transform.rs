@@ -16,8 +16,8 @@
 //! # Ok::<(), evenkeel_core::json::PathError>(())
 //! ```
 //!
-//! Dropping and keeping work on the JSON as it came: no object is decoded for it, what stays is copied once, and an object
-//! that has nothing to drop is handed on as it is.
+//! Dropping and keeping work on the payload as it came, JSON or protobuf: no object is decoded for it, what stays is copied
+//! once, and an object that has nothing to drop is handed on as it is.
 
 use std::sync::Arc;
 

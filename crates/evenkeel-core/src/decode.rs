@@ -90,6 +90,11 @@ impl DecodeError {
         }
     }
 
+    /// Whether the fault is that of the form the object came in, so that it may be readable as JSON.
+    pub fn is_about_protobuf(&self) -> bool {
+        matches!(self, DecodeError::Protobuf { .. } | DecodeError::UnknownKind { .. })
+    }
+
     /// The same error, saying what kind the object was to be if it did not say so itself.
     pub(crate) fn of_kind(mut self, name: &str) -> Self {
         match &mut self {

@@ -7,7 +7,8 @@
 //! - Choosing things: [`LabelSelector`] and [`FieldSelector`].
 //! - Holding things: [`Obj`], an object whose [`Header`] is read and whose payload is decoded on demand.
 //! - Receiving things: [`ListDecoder`] and [`WatchDecoder`], which turn bytes, cut anywhere, into objects and events, in
-//!   the form that a [`Codec`] knows: [`Json`].
+//!   the form that a [`Codec`] knows: [`Json`] or [`Protobuf`](codec::Protobuf).
+//! - Keeping many of them: [`pack`].
 //! - Reading and writing Kubernetes' protobuf with the types that there are for JSON: [`protobuf`].
 //! - Refusing things: [`Status`], the API's own error, and [`DecodeError`], [`StreamError`], [`SelectorError`] for what
 //!   cannot be read.
@@ -16,7 +17,7 @@
 //!
 //! - No I/O, no clocks, no tasks, no randomness: everything here is a function of its input.
 //! - No input makes it panic, recurse without bound or hold more than its documented limits.
-//! - Errors say where: the byte, the path in the JSON, and the object.
+//! - Errors say where: the byte, the path in the object, and the object.
 //! - Nothing of an object's payload is printed by `Debug`, and no contents of strings appear in decode errors.
 //! - Types of [`kube_core`] and [`k8s_openapi`] work as they are; how payloads rest in memory is nobody's business but
 //!   this crate's and may change.

@@ -12,7 +12,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use evenkeel_core::{DecodeError, ResourceVersion, Status, StreamError, Untyped, WatchEvent};
+use evenkeel_core::{ResourceVersion, Status, StreamError, Untyped, WatchEvent};
 
 use crate::Object;
 
@@ -167,7 +167,7 @@ impl SourceError {
 
 /// Whether an object could not be read because of the form that it came in.
 pub(crate) fn is_about_protobuf(error: &StreamError) -> bool {
-    matches!(error, StreamError::Object { source: DecodeError::Protobuf { .. } | DecodeError::UnknownKind { .. }, .. })
+    matches!(error, StreamError::Object { source, .. } if source.is_about_protobuf())
 }
 
 impl From<Status> for SourceError {

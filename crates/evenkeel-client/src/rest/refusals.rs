@@ -55,7 +55,7 @@ impl Distrust {
     /// Looks at what is wrong with an object, if anybody cares.
     pub(crate) fn look_at(this: Option<&Self>, error: &DecodeError) {
         if let Some(this) = this
-            && is_about_protobuf(error)
+            && error.is_about_protobuf()
         {
             this.note();
         }
@@ -69,7 +69,7 @@ impl Distrust {
             | StreamError::UnknownKind { .. }
             | StreamError::NotAList { .. }
             | StreamError::TooLarge { .. } => true,
-            StreamError::Object { source, .. } => is_about_protobuf(source),
+            StreamError::Object { source, .. } => source.is_about_protobuf(),
             _ => false,
         };
         if let (Some(this), true) = (this, is_about_protobuf) {
@@ -95,10 +95,6 @@ impl fmt::Debug for Distrust {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Distrust").field(&self.group).finish()
     }
-}
-
-fn is_about_protobuf(error: &DecodeError) -> bool {
-    matches!(error, DecodeError::Protobuf { .. } | DecodeError::UnknownKind { .. })
 }
 
 #[cfg(test)]

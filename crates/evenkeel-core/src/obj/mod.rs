@@ -36,7 +36,7 @@ use opened::Opened;
 /// two chunks. That is free while the chunk's other objects are kept as well. But one object of a chunk keeps all of it,
 /// and how large chunks are is for the transport to say: 16 KiB with HTTP/2, up to several hundred with HTTP/1.1. Whoever
 /// keeps some objects and drops the rest, such as a filter before a store, or a store that outlives the list it was
-/// filled from, keeps them [`detached`](Self::detached).
+/// filled from, keeps them [`detached`](Self::detached), or [packs](crate::pack) them, as informers do.
 ///
 /// ```
 /// use std::sync::Arc;

@@ -1,0 +1,89 @@
+//! Objects that rest packed: what packing costs, what is left of them, and what it adds to decoding one.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use evenkeel_core::codec::{Codec, Json, Protobuf};
+use evenkeel_core::pack::Packer;
+use evenkeel_core::{Obj, ResourceInfo, protobuf};
+use k8s_openapi::api::core::v1::Pod;
+
+use crate::Failure;
+use crate::data::Data;
+use crate::report::line;
+use crate::server::wire::Wire;
+
+/// How many of the packed pods are decoded in each round, beside the same ones that are not packed.
+const DECODED: usize = 2_000;
+const ROUNDS: usize = 7;
+
+/// Packs varied pods in both forms, and decodes some of them, packed and not, in turns.
+pub(crate) fn pack(count: usize) -> Result<(), Failure> {
+    for wire in [Wire::Json, Wire::Protobuf] {
+        let plain = pods(wire, count)?;
+        let bytes: usize = plain.iter().map(Obj::payload_bytes).sum();
+        let name = |what: &str| format!("pack, {}, {what}", wire.name());
+        line(&name("the pods"), &format!("{count} of {} bytes", bytes / count.max(1)), "");
+
+        let mut packer = Packer::default();
+        let fresh = pods(wire, count)?;
+        let begin = Instant::now();
+        let packed: Vec<Obj<Pod>> = fresh.into_iter().map(|pod| packer.pack(pod)).collect();
+        let left = packer.stats().bytes_out as f64 / count.max(1) as f64;
+        line(&name("packing"), &format!("{:.2} µs a pod, {left:.0} bytes left", per(begin.elapsed(), count)), "");
+
+        let begin = Instant::now();
+        for pod in &packed {
+            std::hint::black_box(pod.raw()?);
+        }
+        line(&name("unpacking"), &format!("{:.2} µs a pod", per(begin.elapsed(), count)), "");
+
+        let step = (count / DECODED).max(1);
+        let mut ratios = Vec::new();
+        let mut best = [Duration::MAX; 2];
+        for _ in 0..ROUNDS {
+            let times = [typed(&plain, step)?, typed(&packed, step)?];
+            ratios.push(times[1].as_secs_f64() / times[0].as_secs_f64());
+            best = [best[0].min(times[0]), best[1].min(times[1])];
+        }
+        ratios.sort_by(f64::total_cmp);
+        let decoded = count.div_ceil(step);
+        let figure = format!("{:.2} µs a pod, plain {:.2} µs", per(best[1], decoded), per(best[0], decoded));
+        let ratio = format!("{:.2} times ({:.2} to {:.2})", ratios[ROUNDS / 2], ratios[0], ratios[ROUNDS - 1]);
+        line(&name("typed()"), &figure, &ratio);
+    }
+    Ok(())
+}
+
+fn pods(wire: Wire, count: usize) -> Result<Vec<Obj<Pod>>, Failure> {
+    let info = Arc::new(ResourceInfo::of::<Pod>());
+    let kinds = Data::Pods.kinds(count);
+    let (kind, objects) = kinds.first().ok_or("there are no pods")?;
+    let mut pods = Vec::with_capacity(count);
+    for number in 0..count {
+        let (mut members, mut item) = (String::new(), Vec::new());
+        objects.write(&mut members, number);
+        wire.item(&mut item, kind, &members)?;
+        let (codec, bytes): (&dyn Codec, Vec<u8>) = match wire {
+            // Without the comma.
+            Wire::Json => (&Json, item.strip_suffix(b",").unwrap_or(&item).to_vec()),
+            Wire::Protobuf => (&Protobuf, protobuf::wrap(kind.api_version, kind.kind, wire.of_item(&item))),
+        };
+        pods.push(Obj::decode(codec, &info, bytes.into())?);
+    }
+    Ok(pods)
+}
+
+/// How long it takes to decode one in so many of these.
+fn typed(pods: &[Obj<Pod>], step: usize) -> Result<Duration, Failure> {
+    let begin = Instant::now();
+    for pod in pods.iter().step_by(step) {
+        std::hint::black_box(pod.typed()?);
+    }
+    Ok(begin.elapsed())
+}
+
+/// In microseconds.
+fn per(time: Duration, count: usize) -> f64 {
+    time.as_secs_f64() * 1e6 / count.max(1) as f64
+}
