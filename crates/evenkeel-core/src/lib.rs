@@ -7,7 +7,7 @@
 //! - Choosing things: [`LabelSelector`] and [`FieldSelector`].
 //! - Holding things: [`Obj`], an object whose [`Header`] is read and whose payload is decoded on demand.
 //! - Receiving things: [`ListDecoder`] and [`WatchDecoder`], which turn bytes, cut anywhere, into objects and events, in
-//!   the form that a [`Codec`] knows: [`Json`] or [`Protobuf`](codec::Protobuf).
+//!   the form that a [`Codec`] knows: [`Json`] or [`Protobuf`].
 //! - Keeping many of them: [`pack`].
 //! - Reading and writing Kubernetes' protobuf with the types that there are for JSON: [`protobuf`].
 //! - Refusing things: [`Status`], the API's own error, and [`DecodeError`], [`StreamError`], [`SelectorError`] for what
