@@ -8,6 +8,7 @@ mod demo;
 mod observe;
 mod output;
 mod signals;
+mod terminal;
 
 use std::error::Error;
 use std::io;

@@ -1,0 +1,1 @@
+//! The sample controller of the Kubernetes project.
