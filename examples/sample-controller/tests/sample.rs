@@ -1,0 +1,255 @@
+//! The sample controller against an API server in this process, in virtual time. The tests play the part of everybody else in a
+//! cluster: users, strangers, and the controller that makes Deployments available.
+#![allow(missing_docs, clippy::unwrap_used, clippy::disallowed_names, reason = "in a test a panic is a finding")]
+
+use evenkeel::apiserver::{ApiServer, Faults};
+use evenkeel::cache::reflector::Phase;
+use evenkeel::events::fake::{self, FakeEvents};
+use evenkeel::k8s_openapi::api::apps::v1::Deployment;
+use evenkeel::prelude::*;
+use evenkeel::testing::eventually;
+use evenkeel_sample_controller::{CRD, Foo, FooSpec, FooStatus, SampleController};
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+struct World {
+    server: ApiServer,
+    foos: Api<Foo>,
+    deployments: Api<Deployment>,
+    controller: SampleController,
+    events: FakeEvents,
+    shutdown: oneshot::Sender<()>,
+    running: JoinHandle<()>,
+}
+
+async fn world() -> World {
+    let server = ApiServer::builder().in_process_only().start().await.unwrap();
+    server.install_crds([CRD]).await.unwrap();
+    let client = server.client();
+    let informers = InformerFactory::builder(&client).build();
+    let (recorder, events) = fake::recorder(1000);
+    let controller = SampleController::new(&client, &informers, recorder).unwrap();
+    let (shutdown, ended) = oneshot::channel::<()>();
+    let running = tokio::spawn({
+        let controller = controller.clone();
+        async move { controller.run(2, async { drop(ended.await) }).await.unwrap() }
+    });
+    let foos = client.api::<Foo>().namespace("default");
+    let deployments = client.api::<Deployment>().namespace("default");
+    World { server, foos, deployments, controller, events, shutdown, running }
+}
+
+fn foo(name: &str, deployment: &str, replicas: i32) -> Foo {
+    Foo::new(name, FooSpec { deployment_name: deployment.to_owned(), replicas })
+}
+
+impl World {
+    /// Waits for a Deployment of this size that belongs to the Foo.
+    async fn owned(&self, name: &str, replicas: i32, foo: &Obj<Foo>) -> Obj<Deployment> {
+        let look = async || {
+            let deployment = self.deployments.get(name).await.ok()?;
+            let is_right = deployment.typed().unwrap().spec.replicas == Some(replicas)
+                && deployment.controller().is_some_and(|owner| owner.uid == foo.uid());
+            is_right.then_some(deployment)
+        };
+        eventually(format!("deployment {name} of size {replicas}"), look).await.unwrap()
+    }
+
+    async fn gone(&self, name: &str) {
+        let look = async || self.deployments.get(name).await.err().filter(evenkeel::Error::is_not_found);
+        eventually(format!("deployment {name} goes"), look).await.unwrap();
+    }
+
+    /// The part of the deployment controller.
+    async fn make_available(&self, name: &str, replicas: i32) {
+        let status = json!({"status": {"replicas": replicas, "availableReplicas": replicas}});
+        self.deployments.status().patch(name, &Patch::merge(&status)).await.unwrap();
+    }
+
+    async fn status(&self, name: &str, wanted: &FooStatus) {
+        let look = async || {
+            let foo = self.foos.get(name).await.ok()?.typed().unwrap();
+            (foo.status.as_ref() == Some(wanted)).then_some(())
+        };
+        eventually(format!("foo {name} says {wanted:?}"), look).await.unwrap();
+    }
+
+    async fn scale(&self, name: &str, replicas: i32) {
+        self.foos.patch(name, &Patch::merge(&json!({"spec": {"replicas": replicas}}))).await.unwrap();
+    }
+
+    /// Waits until nothing is left to be done, now or later.
+    async fn quiet(&self) {
+        let look = async || {
+            let stats = self.controller.queue().stats();
+            (stats.depth + stats.processing + stats.waiting == 0).then_some(())
+        };
+        eventually("the controller has nothing to do", look).await.unwrap();
+    }
+
+    async fn end(self) {
+        self.shutdown.send(()).unwrap();
+        self.running.await.unwrap();
+    }
+}
+
+fn available(replicas: i32, generation: i64) -> FooStatus {
+    FooStatus { available_replicas: replicas, observed_generation: Some(generation) }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_foo_has_a_deployment_of_its_size_and_knows_how_much_of_it_is_available() {
+    let mut world = world().await;
+    let foo = world.foos.create(&foo("example", "web", 3)).await.unwrap();
+    world.owned("web", 3, &foo).await;
+    world.status("example", &available(0, 1)).await;
+    world.make_available("web", 3).await;
+    world.status("example", &available(3, 1)).await;
+    world.scale("example", 5).await;
+    world.owned("web", 5, &foo).await;
+    world.status("example", &available(3, 2)).await;
+    world.quiet().await;
+    let lines = world.events.lines();
+    assert!(lines.iter().all(|line| line == "Normal Synced Foo synced successfully"), "{lines:?}");
+    assert!(lines.len() >= 3, "{lines:?}");
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_others_do_to_the_deployment_is_undone() {
+    let world = world().await;
+    let foo = world.foos.create(&foo("example", "web", 2)).await.unwrap();
+    let first = world.owned("web", 2, &foo).await;
+    world.deployments.patch("web", &Patch::merge(&json!({"spec": {"replicas": 9}}))).await.unwrap();
+    world.owned("web", 2, &foo).await;
+    world.deployments.delete("web").await.unwrap();
+    let second = world.owned("web", 2, &foo).await;
+    assert_ne!(first.uid(), second.uid());
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deployment_of_somebody_else_is_left_alone_and_its_name_taken_over_when_it_goes() {
+    let mut world = world().await;
+    let stranger: Deployment = serde_json::from_value(strangers("web")).unwrap();
+    let stranger = world.deployments.create(&stranger).await.unwrap();
+    let foo = world.foos.create(&foo("example", "web", 2)).await.unwrap();
+    let warned = async || world.events.lines().into_iter().find(|line| line.starts_with("Warning"));
+    let warning = eventually("a warning", warned).await.unwrap();
+    assert_eq!(warning, "Warning ErrResourceExists Deployment \"web\" already exists and is not managed by Foo");
+    let seen = world.deployments.get("web").await.unwrap();
+    assert_eq!(seen.resource_version(), stranger.resource_version(), "it is as it was");
+
+    // By now the back-off is long. Nobody waits for it: the Deployment's end is what the Foo is waiting for.
+    let failing = async || (world.controller.queue().failures(foo.key()) >= 11).then_some(());
+    eventually("the Foo has failed often", failing).await.unwrap();
+    let before = tokio::time::Instant::now();
+    world.deployments.delete("web").await.unwrap();
+    world.owned("web", 2, &foo).await;
+    assert!(before.elapsed() < std::time::Duration::from_secs(5), "in virtual time: {:?}", before.elapsed());
+    world.quiet().await;
+    assert_eq!(world.controller.queue().failures(foo.key()), 0);
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_foo_that_asks_for_another_name_gets_it_before_the_old_deployment_goes() {
+    let world = world().await;
+    world.deployments.create(&serde_json::from_value(strangers("taken")).unwrap()).await.unwrap();
+    let foo = world.foos.create(&foo("example", "old", 2)).await.unwrap();
+    world.owned("old", 2, &foo).await;
+
+    let rename = |name: &str| Patch::merge(&json!({"spec": {"deploymentName": name}}));
+    world.foos.patch("example", &rename("taken")).await.unwrap();
+    let failing = async || (world.controller.queue().failures(foo.key()) >= 3).then_some(());
+    eventually("the name is taken", failing).await.unwrap();
+    world.owned("old", 2, &foo).await;
+
+    world.foos.patch("example", &rename("new")).await.unwrap();
+    world.owned("new", 2, &foo).await;
+    world.gone("old").await;
+    assert!(world.deployments.get("taken").await.unwrap().controller().is_none());
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_made_for_a_foo_that_is_gone_or_going() {
+    let world = world().await;
+    let mut going = foo("going", "going", 1);
+    going.metadata.finalizers = Some(vec!["example.com/wait".to_owned()]);
+    let going = world.foos.create(&going).await.unwrap();
+    world.owned("going", 1, &going).await;
+    world.foos.delete("going").await.unwrap();
+    world.quiet().await;
+    // The part of the garbage collector.
+    world.deployments.delete("going").await.unwrap();
+    world.quiet().await;
+    world.foos.patch("going", &Patch::merge(&json!({"metadata": {"finalizers": null}}))).await.unwrap();
+    world.quiet().await;
+    world.gone("going").await;
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_happens_while_the_watches_are_down_is_made_up_for() {
+    let world = world().await;
+    world.server.faults().drop_watch_after(1);
+    let kept = world.foos.create(&foo("kept", "kept", 1)).await.unwrap();
+    world.owned("kept", 1, &kept).await;
+    world.quiet().await;
+
+    // The next event is the last one for every watch that is there, and none can be begun.
+    world.server.faults().add(Faults::parse("status:code=503,watches=true").unwrap());
+    world.scale("kept", 4).await;
+    world.deployments.delete("kept").await.unwrap();
+    let ended = async || {
+        let is_waiting = |phase| matches!(phase, Phase::Waiting { .. });
+        let statuses = [world.controller.foos().status(), world.controller.deployments().status()];
+        statuses.iter().all(|status| is_waiting(status.reflector.phase)).then_some(())
+    };
+    eventually("both watches are down", ended).await.unwrap();
+    let new = world.foos.create(&foo("new", "new", 2)).await.unwrap();
+    world.scale("kept", 5).await;
+    // The network is well again. But where they were the watches cannot go on: they have to list anew.
+    world.server.faults().compact_now();
+    world.server.faults().clear();
+    world.owned("kept", 5, &kept).await;
+    world.owned("new", 2, &new).await;
+    assert!(world.controller.foos().status().reflector.lists > 1);
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_definition_has_limits_defaults_and_columns() {
+    let world = world().await;
+    let foos = &world.foos;
+    let info = foos.resource();
+    let raw = world.server.client().dynamic(info).namespace("default");
+    let create = async |spec: Value| {
+        let foo = json!({"apiVersion": info.api_version(), "kind": "Foo", "metadata": {"name": "a"}, "spec": spec});
+        raw.create(&serde_json::from_value(foo).unwrap()).await
+    };
+    for spec in [json!({}), json!({"deploymentName": ""}), json!({"deploymentName": "a", "replicas": -1})] {
+        assert!(create(spec.clone()).await.unwrap_err().is_invalid(), "{spec}");
+    }
+    create(json!({"deploymentName": "a"})).await.unwrap();
+    assert_eq!(
+        foos.get("a").await.unwrap().typed().unwrap().spec,
+        FooSpec { deployment_name: "a".into(), replicas: 1 }
+    );
+    world.end().await;
+}
+
+fn strangers(name: &str) -> Value {
+    json!({
+        "metadata": {"name": name},
+        "spec": {
+            "selector": {"matchLabels": {"app": name}},
+            "template": {
+                "metadata": {"labels": {"app": name}},
+                "spec": {"containers": [{"name": "app", "image": "httpd"}]}
+            }
+        }
+    })
+}
