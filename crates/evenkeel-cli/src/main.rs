@@ -4,6 +4,7 @@
 mod apiserver;
 mod bench;
 mod connect;
+mod controller;
 mod demo;
 mod observe;
 mod output;
@@ -32,6 +33,8 @@ enum Command {
     Apiserver(apiserver::Arguments),
     /// Show what an informer is told: every object, and everything that happens to it
     Observe(observe::Arguments),
+    /// Run a controller against a cluster
+    Controller(controller::Arguments),
     /// Measure the pieces, and print the figures as JSON
     Bench(bench::Arguments),
 }
@@ -50,6 +53,7 @@ async fn main() -> ExitCode {
         Command::Demo(arguments) => demo::run(arguments).await,
         Command::Apiserver(arguments) => apiserver::run(arguments).await,
         Command::Observe(arguments) => observe::run(arguments).await,
+        Command::Controller(arguments) => controller::run(arguments).await,
         Command::Bench(arguments) => bench::run(arguments).await,
     };
     match outcome {

@@ -30,3 +30,15 @@ pub struct FooStatus {
 /// The CustomResourceDefinition, as YAML: what the API server has to know of Foos. The schema is in here and not derived from the
 /// types above, because it says more than they can: limits, defaults, and which columns `kubectl get` shows.
 pub const CRD: &str = include_str!("../manifests/crd.yaml");
+
+/// All that a cluster needs to run the controller, as YAML: the definition of Foos, a namespace, what the controller is allowed to
+/// do, and two replicas of it.
+pub const MANIFESTS: &str = concat!(
+    include_str!("../manifests/crd.yaml"),
+    "---\n",
+    include_str!("../manifests/namespace.yaml"),
+    "---\n",
+    include_str!("../manifests/rbac.yaml"),
+    "---\n",
+    include_str!("../manifests/deployment.yaml"),
+);

@@ -28,5 +28,5 @@ mod foo;
 mod sync;
 
 pub use controller::SampleController;
-pub use foo::{CRD, Foo, FooSpec, FooStatus};
+pub use foo::{CRD, Foo, FooSpec, FooStatus, MANIFESTS};
 pub use sync::SyncError;

@@ -221,7 +221,7 @@ async fn what_happens_while_the_watches_are_down_is_made_up_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_definition_has_limits_defaults_and_columns() {
+async fn the_definition_has_limits_and_defaults() {
     let world = world().await;
     let foos = &world.foos;
     let info = foos.resource();

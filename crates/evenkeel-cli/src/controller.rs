@@ -1,0 +1,162 @@
+//! `evenkeel controller sample`: the sample controller in a cluster, one leader among any number of replicas.
+
+use std::io::{self, IsTerminal, Write};
+
+use clap::builder::NonEmptyStringValueParser;
+use evenkeel::health::{Check, Diagnostics, Health, HealthServer, Prometheus, Source};
+use evenkeel::manager::{Stop, shutdown_signal};
+use evenkeel::prelude::*;
+use evenkeel_sample_controller::{Foo, MANIFESTS, SampleController};
+use tracing::Level;
+
+use crate::connect::Connection;
+use crate::{Failure, Outcome};
+
+/// What the controller is called: in events, and as a Lease.
+const NAME: &str = "sample-controller";
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    which: Which,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Which {
+    /// The sample controller of the Kubernetes project: a Foo asks for a Deployment
+    Sample(Box<Sample>),
+}
+
+/// What to do first, for `--help`.
+const FIRST_STEPS: &str = "\
+The cluster has to know what a Foo is, and the controller has to be allowed to do its work:
+  evenkeel controller sample --print-manifests | kubectl apply -f -
+That also runs two replicas of it, of an image that has to be there (see the Dockerfile). To run it here instead, the definition
+of Foos is enough:
+  evenkeel controller sample --print-crd | kubectl apply -f -
+  evenkeel controller sample --lease-namespace default";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = FIRST_STEPS)]
+struct Sample {
+    /// Only Foos in this namespace [default: all namespaces]
+    #[arg(short, long, value_name = "NS", value_parser = NonEmptyStringValueParser::new())]
+    namespace: Option<String>,
+    /// Where the Lease is kept by which replicas agree on a leader [default: the namespace of the context or pod]
+    #[arg(long, value_name = "NS", value_parser = NonEmptyStringValueParser::new())]
+    lease_namespace: Option<String>,
+    /// What this replica is called among the others [default: POD_NAME, else the name of the host and a random suffix]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    identity: Option<String>,
+    /// Work alone, without asking for a Lease
+    #[arg(long, conflicts_with_all = ["lease_namespace", "identity"])]
+    no_election: bool,
+    /// How many Foos are worked on at the same time
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    workers: u16,
+    /// Where to serve /healthz, /readyz, /metrics and /debug; 0 for nowhere. For the probes of a cluster, :8081
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8081")]
+    health: String,
+    /// How much to log: error, warn, info, debug or trace
+    #[arg(long, value_name = "LEVEL", default_value_t = Level::INFO)]
+    log: Level,
+    /// Print the definition of Foos as YAML, and do nothing else
+    #[arg(long)]
+    print_crd: bool,
+    /// Print all that a cluster needs to run this as YAML, and do nothing else
+    #[arg(long, conflicts_with = "print_crd")]
+    print_manifests: bool,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+pub(crate) async fn run(arguments: Arguments) -> Outcome {
+    let Which::Sample(sample) = arguments.which;
+    if sample.print_crd || sample.print_manifests {
+        let text = if sample.print_crd { evenkeel_sample_controller::CRD } else { MANIFESTS };
+        io::stdout().lock().write_all(text.as_bytes())?;
+        return Ok(());
+    }
+    // Before anything is logged, and before anything is counted.
+    tracing_subscriber::fmt()
+        .with_max_level(sample.log)
+        .with_ansi(io::stderr().is_terminal())
+        .with_writer(io::stderr)
+        .init();
+    let metrics = Prometheus::install()?;
+    sample.run(metrics).await
+}
+
+impl Sample {
+    async fn run(self, metrics: Prometheus) -> Outcome {
+        let shutdown = shutdown_signal()?;
+        let client = self.connection.client(None)?;
+        ask_for_foos(&client, self.namespace.as_deref()).await?;
+
+        let mut informers = InformerFactory::builder(&client);
+        if let Some(namespace) = self.namespace {
+            informers = informers.namespace(namespace);
+        }
+        let mut manager = Manager::with_informers(&client, informers);
+        let recorder = EventRecorder::new(&client, NAME);
+        let controller = SampleController::new(&client, manager.informers(), recorder.clone())?;
+
+        let health = Health::new();
+        // A replica that stands by is ready as well: it has its caches, and can take over at once.
+        health.ready().add(Check::synced(controller.foos()))?;
+        health.ready().add(Check::synced(controller.deployments()))?;
+        let diagnostics = Diagnostics::new();
+        diagnostics.add(Source::informer(controller.foos()));
+        diagnostics.add(Source::informer(controller.deployments()));
+        diagnostics.add(Source::queue("foos", controller.queue()));
+        let server = HealthServer::builder(&health).address(self.health).metrics(metrics).diagnostics(&diagnostics);
+        let server = server.start().await?;
+        if let Some(address) = server.address() {
+            tracing::info!(%address, "serving /healthz, /readyz, /metrics and /debug");
+        }
+
+        if !self.no_election {
+            let mut elector = LeaderElector::new(&client, NAME);
+            if let Some(namespace) = self.lease_namespace {
+                elector = elector.namespace(namespace);
+            }
+            let pod_name = std::env::var("POD_NAME").ok().filter(|name| !name.is_empty());
+            if let Some(identity) = self.identity.or(pod_name) {
+                elector = elector.identity(identity);
+            }
+            elector.validate()?;
+            manager = manager.election(elector);
+        }
+        let workers = usize::from(self.workers);
+        let outcome = manager
+            .server("health", |stop: Stop| async move {
+                stop.requested().await;
+                server.shutdown().await;
+                Ok::<_, Failure>(())
+            })
+            .elected(NAME, move |stop: Stop| async move { controller.run(workers, stop.requested()).await })
+            .run(shutdown)
+            .await;
+        // What was done last is told too.
+        if let Err(unfinished) = recorder.shutdown().within(std::time::Duration::from_secs(2)).await {
+            tracing::warn!(%unfinished, "some events were not written");
+        }
+        outcome.map_err(Into::into)
+    }
+}
+
+/// Makes sure that there is a server, that it answers us, and that it knows what a Foo is: an informer would try for ever.
+async fn ask_for_foos(client: &Client, namespace: Option<&str>) -> Outcome {
+    let (foos, one) = (client.api::<Foo>(), ListParams::default().limit(1));
+    let answer = match namespace {
+        Some(namespace) => foos.namespace(namespace).list(&one).await,
+        None => foos.list(&one).await,
+    };
+    match answer {
+        Ok(_) => Ok(()),
+        Err(error) if error.is_not_found() => Err("the cluster does not know what a Foo is yet; this tells it: \
+             evenkeel controller sample --print-crd | kubectl apply -f -"
+            .into()),
+        Err(error) => Err(error.into()),
+    }
+}
