@@ -1,90 +1,142 @@
 //! The bounded memory of decoded values that all objects of one [`ResourceInfo`](crate::ResourceInfo) share.
 //!
 //! A decoded pod takes five times the room of its JSON, so keeping one per object would undo what raw payloads save;
-//! keeping none would make two handlers that look at the same event decode it twice. The middle is a small table of the
-//! values that were decoded last. Objects are numbered as they are made and number modulo size is the slot, so that
-//! objects made one after the other never fight for a slot, and a look-up is one uncontended lock.
+//! keeping none would make two handlers that look at the same event decode it twice, and a controller that looks at the
+//! same few objects again and again decode them each time. The middle is a small table of the values that were asked for
+//! last. A value has a choice of a few places, behind one lock, and the value goes that was not asked for
+//! the longest: so a hundred objects fit next to each other whatever their numbers are, and a look-up is one lock that
+//! hardly anybody else wants.
 
 use std::any::Any;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// How many decoded values are remembered per kind. Two megabytes for pods of a common size.
-pub(crate) const SLOTS: usize = 64;
+/// How many locks there are.
+const SETS: usize = 16;
+/// How many values stand behind each: so many that a hundred objects find room however unevenly they are spread. With all
+/// locks that makes 256 values per kind, eight megabytes for pods of a common size, if so many were asked for.
+const WAYS: usize = 16;
+/// How many decoded values are remembered per kind.
+#[cfg(test)]
+pub(crate) const VALUES: usize = SETS * WAYS;
 
 type Value = Arc<dyn Any + Send + Sync>;
-type Slot = Mutex<Option<(u64, Value)>>;
+/// By when they were last asked for; the first is the newest.
+type Set = [Option<(u64, Value)>; WAYS];
 
 /// See the module's documentation.
 #[derive(Default)]
 pub(crate) struct Memo {
     last_id: AtomicU64,
     /// Made on first use: most infos are only asked for names.
-    slots: OnceLock<Box<[Slot]>>,
+    sets: OnceLock<Box<[Mutex<Set>]>>,
 }
 
 impl Memo {
-    /// A number for a new object. Numbers are never used twice, so a slot can never answer for another object.
+    /// A number for a new object. Numbers are never used twice, so a place can never answer for another object.
     pub(crate) fn number(&self) -> u64 {
         self.last_id.fetch_add(1, Ordering::Relaxed)
     }
 
     /// The value decoded for this object, if it is still remembered and was decoded into `K`.
     pub(crate) fn get<K: Any + Send + Sync>(&self, id: u64) -> Option<Arc<K>> {
-        let slot = self.slot(id)?.lock().unwrap_or_else(PoisonError::into_inner);
-        let value = slot.as_ref().filter(|(owner, _)| *owner == id).map(|(_, value)| Arc::clone(value))?;
-        drop(slot);
+        let mut set = lock(self.sets.get()?, id)?;
+        let place = set.iter().position(|place| is_of(place, id))?;
+        // Those in front of it move back by one.
+        set.get_mut(..=place)?.rotate_right(1);
+        let value = set.first()?.as_ref().map(|(_, value)| Arc::clone(value))?;
+        drop(set);
         value.downcast().ok()
     }
 
-    /// Remembers a value, and forgets the one that had its place.
+    /// Remembers a value, and forgets the one of its set that was not asked for the longest.
     pub(crate) fn put<K: Any + Send + Sync>(&self, id: u64, value: &Arc<K>) {
-        let Some(slot) = self.slot(id) else { return };
-        let value: Value = Arc::clone(value) as Value;
-        let forgotten = slot.lock().unwrap_or_else(PoisonError::into_inner).replace((id, value));
+        let sets = self.sets.get_or_init(|| (0..SETS).map(|_| Mutex::default()).collect());
+        let Some(mut set) = lock(sets, id) else { return };
+        // Its own place if it has one: somebody may have decoded it at the same time, or as another type.
+        let place = set.iter().position(|place| is_of(place, id)).unwrap_or(WAYS - 1);
+        if let Some(front) = set.get_mut(..=place) {
+            front.rotate_right(1);
+        }
+        let forgotten = set.first_mut().and_then(|first| first.replace((id, Arc::clone(value) as Value)));
+        drop(set);
         // Dropped after the lock: tearing down a large object takes longer than a look-up should wait.
         drop(forgotten);
     }
 
     /// Forgets the value of an object that is gone.
     pub(crate) fn forget(&self, id: u64) {
-        if self.slots.get().is_none() {
-            return;
-        }
-        let Some(slot) = self.slot(id) else { return };
-        let forgotten = slot.lock().unwrap_or_else(PoisonError::into_inner).take_if(|(owner, _)| *owner == id);
+        let Some(mut set) = self.sets.get().and_then(|sets| lock(sets, id)) else { return };
+        let forgotten = set.iter_mut().find(|place| is_of(place, id)).and_then(Option::take);
+        drop(set);
         drop(forgotten);
     }
+}
 
-    fn slot(&self, id: u64) -> Option<&Slot> {
-        let slots = self.slots.get_or_init(|| (0..SLOTS).map(|_| Slot::default()).collect());
-        let index = id % SLOTS as u64;
-        slots.get(usize::try_from(index).ok()?)
-    }
+fn is_of(place: &Option<(u64, Value)>, id: u64) -> bool {
+    place.as_ref().is_some_and(|(owner, _)| *owner == id)
+}
+
+/// The set that the value of this object belongs to: any, whatever pattern there is in the numbers.
+fn lock(sets: &[Mutex<Set>], id: u64) -> Option<MutexGuard<'_, Set>> {
+    let mut mixed = (id ^ (id >> 32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    mixed = (mixed ^ (mixed >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let index = mixed >> (u64::BITS - SETS.ilog2());
+    Some(sets.get(usize::try_from(index).ok()?)?.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn remember(memo: &Memo, id: u64) -> Arc<u64> {
+        let value = Arc::new(id);
+        memo.put(id, &value);
+        value
+    }
+
     #[test]
     fn it_remembers_the_last_values_and_no_more() {
         let memo = Memo::default();
-        let values: Vec<Arc<u64>> = (0..3 * SLOTS as u64)
-            .map(|_| {
-                let id = memo.number();
-                let value = Arc::new(id);
-                memo.put(id, &value);
-                value
-            })
-            .collect();
+        let values: Vec<Arc<u64>> = (0..16 * VALUES).map(|_| remember(&memo, memo.number())).collect();
         let held = values.iter().filter(|value| Arc::strong_count(value) > 1).count();
-        assert_eq!(held, SLOTS);
-        let newest = 3 * SLOTS as u64 - 1;
+        assert_eq!(held, VALUES);
+        let newest = 16 * VALUES as u64 - 1;
         assert_eq!(memo.get::<u64>(newest).as_deref(), Some(&newest));
         assert_eq!(memo.get::<u64>(0), None, "its place was taken");
         assert_eq!(memo.get::<String>(newest), None, "another type is not an answer");
         memo.forget(newest);
         assert_eq!(memo.get::<u64>(newest), None);
+    }
+
+    #[test]
+    fn a_hundred_objects_fit_next_to_each_other_whatever_their_numbers() {
+        for step in [1, 2, 7, 64, 100, 256, 1000, 4096, 10_007] {
+            let memo = Memo::default();
+            let ids = (0..100).map(|index| 12_345 + index * step);
+            let _values: Vec<_> = ids.clone().map(|id| remember(&memo, id)).collect();
+            let held = ids.filter(|id| memo.get::<u64>(*id).is_some()).count();
+            assert_eq!(held, 100, "numbers that are {step} apart");
+        }
+    }
+
+    #[test]
+    fn what_is_asked_for_stays_and_what_is_not_goes() {
+        let memo = Memo::default();
+        let _kept = remember(&memo, 0);
+        for id in 1..100 * VALUES as u64 {
+            remember(&memo, id);
+            assert!(memo.get::<u64>(0).is_some(), "after {id}");
+        }
+    }
+
+    #[test]
+    fn a_value_that_was_decoded_twice_has_one_place() {
+        let memo = Memo::default();
+        let first = remember(&memo, 7);
+        let second = remember(&memo, 7);
+        assert_eq!((Arc::strong_count(&first), Arc::strong_count(&second)), (1, 2));
+        memo.forget(7);
+        assert_eq!(Arc::strong_count(&second), 1);
     }
 }

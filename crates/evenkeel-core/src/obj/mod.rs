@@ -277,7 +277,7 @@ pub enum ValueError {
 impl<K: DeserializeOwned + Send + Sync + 'static> Obj<K> {
     /// The object as a Rust value, decoded on first use.
     ///
-    /// What was decoded is remembered for a while, but a [`ResourceInfo`] never holds more than 64 decoded values, and
+    /// What was decoded is remembered for a while, but a [`ResourceInfo`] never holds more than 256 decoded values, and
     /// none of an object that is gone: those that look at an object at about the same time share one value, while a
     /// cache of a hundred thousand objects that were all looked at once does not come to hold a hundred thousand values.
     /// Keep the `Arc` for as long as you look at it, and ask again the next time.

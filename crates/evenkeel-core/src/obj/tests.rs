@@ -3,7 +3,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use kube_core::DynamicObject;
 
 use super::*;
-use crate::memo::SLOTS;
+use crate::memo::VALUES;
 
 fn info<K>() -> Arc<ResourceInfo>
 where
@@ -25,12 +25,12 @@ fn typed_is_decoded_once_and_shared() {
 #[test]
 fn what_typed_remembers_is_bounded_and_goes_with_the_object() {
     let info = info::<ConfigMap>();
-    let objects: Vec<Obj<ConfigMap>> = (0..2 * SLOTS)
+    let objects: Vec<Obj<ConfigMap>> = (0..16 * VALUES)
         .map(|i| Obj::from_json(&info, format!(r#"{{"metadata":{{"name":"a{i}"}}}}"#)).unwrap())
         .collect();
     let values: Vec<Arc<ConfigMap>> = objects.iter().map(|obj| obj.typed().unwrap()).collect();
     let held = |values: &[Arc<ConfigMap>]| values.iter().filter(|value| Arc::strong_count(value) > 1).count();
-    assert_eq!(held(&values), SLOTS);
+    assert_eq!(held(&values), VALUES);
     drop(objects);
     assert_eq!(held(&values), 0);
 }
