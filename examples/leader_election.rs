@@ -1,0 +1,108 @@
+//! One leader among many replicas: two of them run, one of them works, it goes away, and the other takes over.
+//!
+//! ```text
+//! cargo run -p evenkeel-examples --example leader_election
+//! ```
+//!
+//! The two are tasks of one process here, and pods of a Deployment elsewhere: all they share is a Lease on the API server.
+//!
+//! In client-go: `examples/leader-election`, with `leaderelection.RunOrDie` and its callbacks. Here the work is a future that
+//! runs while the lease is held: it is told when the lease is lost, and dropped before anybody else can lead if it does not end.
+//! kube-rs has no leader election of its own.
+
+#![allow(clippy::print_stdout, reason = "an example shows what it does")]
+
+use std::error::Error;
+use std::time::Duration;
+
+use evenkeel::apiserver::ApiServer;
+use evenkeel::election::ElectorHandle;
+use evenkeel::k8s_openapi::api::coordination::v1;
+use evenkeel::k8s_openapi::api::core::v1::ConfigMap;
+use evenkeel::prelude::*;
+use evenkeel::testing::eventually;
+use serde_json::json;
+use tokio::sync::mpsc::{self, UnboundedSender};
+use tokio::task::JoinHandle;
+
+type Outcome = Result<(), Box<dyn Error + Send + Sync>>;
+
+#[tokio::main]
+async fn main() -> Outcome {
+    let server = ApiServer::start().await?;
+    let client = server.client();
+    let maps = client.api::<ConfigMap>().namespace("default");
+    maps.create(&serde_json::from_value(json!({"metadata": {"name": "settings"}}))?).await?;
+
+    let (report, mut reports) = mpsc::unbounded_channel();
+    let first = Replica::start(&client, "replica-1", &report);
+    let (leader, first_term) = reports.recv().await.ok_or("nobody worked")?;
+    assert_eq!(leader, "replica-1");
+
+    // The second stands by: it campaigns, and works on nothing while the first one leads.
+    let second = Replica::start(&client, "replica-2", &report);
+    let seen = eventually("replica-2 sees who leads", async || second.handle.leader()).await?;
+    println!("replica-2 stands by, and sees that {seen} leads");
+    assert!(first.handle.is_leader() && !second.handle.is_leader());
+
+    // As when a pod gets SIGTERM: the work ends first, then the lease is given back, so that nobody has to wait for it to expire.
+    println!("replica-1 is told to stop");
+    first.stop().await?;
+    let (leader, second_term) = reports.recv().await.ok_or("nobody worked")?;
+    assert_eq!(leader, "replica-2");
+    // Send this number along with what you write elsewhere, and a leader of the past can be told from that of today.
+    println!("the term of replica-2 has a higher number: {second_term} after {first_term}");
+    assert!(second_term > first_term);
+
+    second.stop().await?;
+    let lease = client.api::<v1::Lease>().namespace("default").get("my-controller").await?.typed()?;
+    let holder = lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref()).unwrap_or_default();
+    println!("both are gone, and the lease belongs to {}", if holder.is_empty() { "nobody" } else { holder });
+    assert_eq!(holder, "");
+    Ok(())
+}
+
+/// One of the processes that could lead.
+struct Replica {
+    handle: ElectorHandle,
+    running: JoinHandle<Outcome>,
+}
+
+impl Replica {
+    /// Takes part in the election, and runs the controller while it leads. Reports who reconciled something, and in which term.
+    fn start(client: &Client, name: &'static str, report: &UnboundedSender<(&'static str, u64)>) -> Self {
+        // In seconds where 15, 10 and 2 are the usual ones: this program wants to end soon.
+        let elector = LeaderElector::new(client, "my-controller")
+            .identity(name)
+            .lease_duration(Duration::from_secs(2))
+            .renew_deadline(Duration::from_secs(1))
+            .retry_period(Duration::from_millis(200));
+        let handle = elector.handle();
+        let (client, report) = (client.clone(), report.clone());
+        let running = tokio::spawn(async move {
+            let work = |lease: evenkeel::Lease| async move {
+                let term = lease.fencing_token();
+                println!("{name} leads");
+                Controller::<ConfigMap>::new(&client)
+                    .run(lease.lost(), move |map, _| {
+                        println!("{name} reconciles {}", map.key());
+                        // The program may have heard enough.
+                        let _ = report.send((name, term));
+                        async { Ok(Next::done()) }
+                    })
+                    .await
+            };
+            // An error if the lease was lost: a real program ends then, and is started again.
+            let ended = elector.run(work).await?;
+            println!("{name} has ended");
+            Ok(ended.output.transpose().map(drop)?)
+        });
+        Replica { handle, running }
+    }
+
+    /// Ends it in an orderly way.
+    async fn stop(self) -> Outcome {
+        self.handle.stop();
+        self.running.await?
+    }
+}
