@@ -6,7 +6,7 @@
 //! ```
 //!
 //! In client-go: `informers.NewSharedInformerFactory`, `AddIndexers`, `AddEventHandler`, `Lister()`. In kube-rs: `watcher`,
-//! `reflector` and `Store`. Neither has the last part: after a write, their caches may still show what was before.
+//! `reflector` and `Store`. There, a read after a write may show what was before it, and the program has to see to that.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 

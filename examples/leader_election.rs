@@ -8,13 +8,14 @@
 //!
 //! In client-go: `examples/leader-election`, with `leaderelection.RunOrDie` and its callbacks. Here the work is a future that
 //! runs while the lease is held: it is told when the lease is lost, and dropped before anybody else can lead if it does not end.
-//! kube-rs has no leader election of its own.
+//! kube-rs has none; there are other crates for it.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
 use std::error::Error;
 use std::time::Duration;
 
+use evenkeel::Lease;
 use evenkeel::apiserver::ApiServer;
 use evenkeel::election::ElectorHandle;
 use evenkeel::k8s_openapi::api::coordination::v1;
@@ -22,10 +23,10 @@ use evenkeel::k8s_openapi::api::core::v1::ConfigMap;
 use evenkeel::prelude::*;
 use evenkeel::testing::eventually;
 use serde_json::json;
-use tokio::sync::mpsc::{self, UnboundedSender};
+use tokio::sync::mpsc::{self, UnboundedReceiver};
 use tokio::task::JoinHandle;
 
-type Outcome = Result<(), Box<dyn Error + Send + Sync>>;
+type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
 
 #[tokio::main]
 async fn main() -> Outcome {
@@ -34,25 +35,22 @@ async fn main() -> Outcome {
     let maps = client.api::<ConfigMap>().namespace("default");
     maps.create(&serde_json::from_value(json!({"metadata": {"name": "settings"}}))?).await?;
 
-    let (report, mut reports) = mpsc::unbounded_channel();
-    let first = Replica::start(&client, "replica-1", &report);
-    let (leader, first_term) = reports.recv().await.ok_or("nobody worked")?;
-    assert_eq!(leader, "replica-1");
+    let mut first = Replica::start(&client, "replica-1");
+    let first_term = first.worked().await?;
 
     // The second stands by: it campaigns, and works on nothing while the first one leads.
-    let second = Replica::start(&client, "replica-2", &report);
-    let seen = eventually("replica-2 sees who leads", async || second.handle.leader()).await?;
-    println!("replica-2 stands by, and sees that {seen} leads");
+    let mut second = Replica::start(&client, "replica-2");
+    let leader = eventually("replica-2 sees who leads", async || second.handle.leader()).await?;
+    println!("replica-2 stands by, and sees that {leader} leads");
     assert!(first.handle.is_leader() && !second.handle.is_leader());
 
     // As when a pod gets SIGTERM: the work ends first, then the lease is given back, so that nobody has to wait for it to expire.
     println!("replica-1 is told to stop");
     first.stop().await?;
-    let (leader, second_term) = reports.recv().await.ok_or("nobody worked")?;
-    assert_eq!(leader, "replica-2");
+    let second_term = second.worked().await?;
     // Send this number along with what you write elsewhere, and a leader of the past can be told from that of today.
     println!("the term of replica-2 has a higher number: {second_term} after {first_term}");
-    assert!(second_term > first_term);
+    assert!(second.handle.is_leader() && second_term > first_term);
 
     second.stop().await?;
     let lease = client.api::<v1::Lease>().namespace("default").get("my-controller").await?.typed()?;
@@ -66,38 +64,43 @@ async fn main() -> Outcome {
 struct Replica {
     handle: ElectorHandle,
     running: JoinHandle<Outcome>,
+    terms: UnboundedReceiver<u64>,
 }
 
 impl Replica {
-    /// Takes part in the election, and runs the controller while it leads. Reports who reconciled something, and in which term.
-    fn start(client: &Client, name: &'static str, report: &UnboundedSender<(&'static str, u64)>) -> Self {
-        // In seconds where 15, 10 and 2 are the usual ones: this program wants to end soon.
-        let elector = LeaderElector::new(client, "my-controller")
-            .identity(name)
-            .lease_duration(Duration::from_secs(2))
-            .renew_deadline(Duration::from_secs(1))
-            .retry_period(Duration::from_millis(200));
+    /// Takes part in the election, and runs a controller while it leads.
+    fn start(client: &Client, name: &'static str) -> Self {
+        // Who stands by looks this often whether the lease is free: two seconds, unless told otherwise.
+        let elector =
+            LeaderElector::new(client, "my-controller").identity(name).retry_period(Duration::from_millis(200));
         let handle = elector.handle();
-        let (client, report) = (client.clone(), report.clone());
+        let (report, terms) = mpsc::unbounded_channel();
+        let client = client.clone();
         let running = tokio::spawn(async move {
-            let work = |lease: evenkeel::Lease| async move {
-                let term = lease.fencing_token();
+            let work = |lease: Lease| async move {
                 println!("{name} leads");
-                Controller::<ConfigMap>::new(&client)
-                    .run(lease.lost(), move |map, _| {
-                        println!("{name} reconciles {}", map.key());
-                        // The program may have heard enough.
-                        let _ = report.send((name, term));
-                        async { Ok(Next::done()) }
-                    })
-                    .await
+                let term = lease.fencing_token();
+                let controller = Controller::<ConfigMap>::new(&client);
+                let reconcile = move |map: Obj<ConfigMap>, _| {
+                    println!("{name} reconciles {}", map.key());
+                    // Whoever waited for this may have heard enough.
+                    let _ = report.send(term);
+                    async { Ok(Next::done()) }
+                };
+                controller.run(lease.lost(), reconcile).await
             };
-            // An error if the lease was lost: a real program ends then, and is started again.
+            // An error if the lease was lost: a program ends then, and is started again.
             let ended = elector.run(work).await?;
             println!("{name} has ended");
-            Ok(ended.output.transpose().map(drop)?)
+            ended.output.transpose()?;
+            Ok(())
         });
-        Replica { handle, running }
+        Replica { handle, running, terms }
+    }
+
+    /// Waits until it has reconciled something, and says in which term.
+    async fn worked(&mut self) -> Outcome<u64> {
+        Ok(self.terms.recv().await.ok_or("it ended without having led")?)
     }
 
     /// Ends it in an orderly way.

@@ -6,7 +6,7 @@
 //!
 //! In client-go: `examples/workqueue`. What is not here: no `Done`, because an item that is dropped is finished; no
 //! `MetaNamespaceKeyFunc`, because every object knows its key; no `DeletedFinalStateUnknown`, because `enqueue_key` knows it. In
-//! kube-rs the queue is a part of `Controller`, and cannot be had by itself.
+//! kube-rs the queue is inside of `Controller`.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
