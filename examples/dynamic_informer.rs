@@ -14,6 +14,7 @@
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
 use std::error::Error;
+use std::process::ExitCode;
 
 use evenkeel::apiserver::ApiServer;
 use evenkeel::prelude::*;
@@ -21,21 +22,31 @@ use evenkeel::{RestMapper, SharedInformer, Unstructured};
 use serde_json::{Value, json};
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
-    match (arguments.next(), arguments.next()) {
+    let done = match (arguments.next(), arguments.next()) {
         (Some(resource), path) => show(&resource, path.as_deref().unwrap_or("metadata.namespace")).await,
         (None, _) => play().await,
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Errors are sentences: which cluster cannot be reached and why, which name no resource has.
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
     }
 }
 
 /// Shows how the objects of a resource are spread over the values of a field.
 async fn show(resource: &str, path: &str) -> Result<(), Box<dyn Error>> {
     let (informers, cache) = informer(&Client::infer().await?, resource, path).await?;
-    for value in cache.indexer().index_values("value") {
-        println!("{path} {value}: {} objects", cache.indexer().index_keys("value", &value)?.len());
+    let mut values = cache.indexer().index_values("value");
+    values.sort();
+    for value in values {
+        println!("  {path} {value}: {}", cache.indexer().index_keys("value", &value)?.len());
     }
-    println!("{} {} in all", cache.indexer().len(), cache.resource().plural());
+    println!("{} in all", cache.indexer().len());
     informers.shutdown().await;
     Ok(())
 }
@@ -97,8 +108,7 @@ async fn informer(
 
 /// The names of those that use an image, in order.
 fn users_of(tabs: &SharedInformer<Unstructured>, image: &str) -> Result<String, Box<dyn Error>> {
-    let mut keys = tabs.indexer().index_keys("value", image)?;
-    keys.sort();
+    let keys = tabs.indexer().index_keys("value", image)?;
     Ok(keys.iter().map(ObjectKey::name).collect::<Vec<_>>().join(", "))
 }
 

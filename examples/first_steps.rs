@@ -21,7 +21,8 @@ use serde_json::json;
 async fn main() -> Result<(), Box<dyn Error>> {
     if std::env::var_os("KUBECONFIG").is_some() {
         // As kubectl finds it: the kubeconfig, else the cluster that the program runs in.
-        look_around(&Client::infer().await?).await?;
+        let client = Client::infer().await?;
+        look_around(&client).await?;
     } else {
         let server = a_small_cluster().await?;
         let seen = look_around(&server.client()).await?;
