@@ -103,7 +103,7 @@ async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     let another = async || deployments.get("example").await.ok().filter(|new| new.uid() != first.uid());
     eventually("there is another", another).await?;
 
-    // Reconciles that run are finished; then nothing of the controller is left.
+    // Reconciles that run are finished; then nothing of the controller is left. If it has ended already, its result says why.
     let _ = stop.send(());
     running.await??;
     println!("the controller has ended");

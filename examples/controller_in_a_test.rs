@@ -124,6 +124,7 @@ impl World {
 
     /// Ends the controller as a program would, and says what it told people.
     async fn end(mut self) -> Outcome<Vec<String>> {
+        // If it has ended already, what it ended with says why.
         let _ = self.stop.send(());
         self.controller.await??;
         Ok(self.events.lines())

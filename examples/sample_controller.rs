@@ -63,7 +63,8 @@ async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     eventually("the Deployment comes back", another).await?;
     println!("somebody deleted the deployment, and the controller made another");
 
-    // Keys in hand are finished, informers end, and what people should know is written.
+    // Keys in hand are finished, informers end, and what people should know is written. If the controller has ended already, its
+    // result says why.
     let _ = stop.send(());
     running.await??;
     informers.shutdown().await;
