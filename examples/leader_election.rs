@@ -25,6 +25,10 @@ use evenkeel::testing::eventually;
 use serde_json::json;
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+/// What has not happened by then will not happen.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
 
@@ -100,7 +104,7 @@ impl Replica {
 
     /// Waits until it has reconciled something, and says in which term.
     async fn worked(&mut self) -> Outcome<u64> {
-        Ok(self.terms.recv().await.ok_or("it ended without having led")?)
+        Ok(timeout(PATIENCE, self.terms.recv()).await?.ok_or("it ended without having led")?)
     }
 
     /// Ends it in an orderly way.

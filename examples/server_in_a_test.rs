@@ -10,6 +10,7 @@
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
 use std::error::Error;
+use std::time::Duration;
 
 use evenkeel::ResourceVersion;
 use evenkeel::apiserver::ApiServer;
@@ -18,6 +19,10 @@ use evenkeel::core::WatchEvent;
 use evenkeel::k8s_openapi::api::core::v1::ConfigMap;
 use evenkeel::prelude::*;
 use serde_json::json;
+use tokio::time::timeout;
+
+/// What has not come by then will not come. A test that waits for ever says nothing.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -44,7 +49,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     // A plain watch breaks, and says how.
     let version = &list.meta.resource_version;
-    let mut watch = maps.watch(&WatchParams::from_version(version.as_str())).await?;
+    let mut watch = maps.watch(&WatchParams::from_version(version.as_str()).timeout(PATIENCE)).await?;
     let mut events = 0;
     while watch.next().await.transpose()?.is_some() {
         events += 1;
@@ -58,7 +63,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         async move { maps.watch(&WatchParams::from_version(version.as_str())).await }
     })?;
     while seen.len() < 5
-        && let Some(event) = watch.next().await
+        && let Some(event) = timeout(PATIENCE, watch.next()).await?
     {
         if let WatchEvent::Added(map) = event {
             seen.push(map.key().name().to_owned());

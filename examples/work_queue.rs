@@ -20,9 +20,12 @@ use evenkeel::prelude::*;
 use evenkeel::queue::Delayed;
 use serde_json::json;
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 
 /// A key that has failed this often is given up until its object changes.
 const MAX_FAILURES: u32 = 3;
+/// What has not happened by then will not happen.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -46,18 +49,18 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let (report, mut reports) = mpsc::unbounded_channel();
     let workers = [1, 2].map(|worker| tokio::spawn(work(worker, queue.clone(), cache.lister(), report.clone())));
     for _ in 0..4 {
-        reports.recv().await;
+        timeout(PATIENCE, reports.recv()).await?;
     }
 
     println!("main: one changes, one goes");
     configs.update(&config("greeting", "Good morning")?).await?;
     configs.delete("farewell").await?;
     for _ in 0..2 {
-        reports.recv().await;
+        timeout(PATIENCE, reports.recv()).await?;
     }
 
     // Nothing more comes in, and what is there is worked off.
-    queue.drain(Delayed::Discard).within(Duration::from_secs(10)).await?;
+    queue.drain(Delayed::Discard).within(PATIENCE).await?;
     for worker in workers {
         worker.await?;
     }
