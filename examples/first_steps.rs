@@ -11,6 +11,7 @@
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
 use std::error::Error;
+use std::process::ExitCode;
 
 use evenkeel::apiserver::ApiServer;
 use evenkeel::k8s_openapi::api::core::v1::Pod;
@@ -18,7 +19,18 @@ use evenkeel::prelude::*;
 use serde_json::json;
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> ExitCode {
+    match run().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Errors are sentences: which kubeconfig is malformed and where, which server cannot be reached and why.
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run() -> Result<(), Box<dyn Error>> {
     if std::env::var_os("KUBECONFIG").is_some() {
         // As kubectl finds it: the kubeconfig, else the cluster that the program runs in.
         let client = Client::infer().await?;

@@ -47,7 +47,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     pods.delete("web-0").grace_period(0).await?;
     let last = pods.create(&pod("web-2", "node-2")?).await?;
 
-    // The copy is behind the server, as every copy is. This waits until it has come as far as our last write.
+    // The copy is behind the server, as every copy is. This waits until it has come as far as our last write. Handlers hear of it
+    // in their own time, so their lines may come later.
     let lister = cache.lister();
     let seen = lister.at_least(&last.version()).await?;
     let mut names: Vec<String> = seen.list_all().iter().map(|pod| pod.key().to_string()).collect();
