@@ -1,35 +1,39 @@
-//! A controller and its test: an API server in the process, a network that misbehaves, and waiting instead of sleeping.
+//! A controller and its tests: an API server in the process, a network that misbehaves, and waiting instead of sleeping.
 //!
-//! `cargo run -p evenkeel-examples --example controller_in_a_test`
+//! ```text
+//! cargo test -p evenkeel-examples --example controller_in_a_test     # the tests, which are what to copy
+//! cargo run -p evenkeel-examples --example controller_in_a_test      # the same as a story
+//! ```
+//!
+//! In Go: controller-runtime's `envtest`, which starts the binaries of a server, with `Eventually` of gomega; or client-go's
+//! `fake.NewClientset`, which is no server. In kube-rs: a mocked service, or a cluster.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
+use std::error::Error;
 use std::sync::Arc;
 
-use evenkeel_apiserver::ApiServer;
-use evenkeel_cache::{InformerFactory, Lister, ObjectKey};
-use evenkeel_client::Client;
-use evenkeel_examples::Outcome;
-use evenkeel_queue::{Delayed, WorkQueue};
-use evenkeel_runtime::events::fake;
-use evenkeel_runtime::helpers::{
-    CreateOrUpdate, Finalized, Finalizers, create_or_update, is_controlled_by, set_controller_reference,
-};
-use evenkeel_runtime::testing::eventually;
-use evenkeel_runtime::{EventRecorder, EventType, enqueue_key, enqueue_owner};
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use evenkeel::apiserver::{ApiServer, Faults};
+use evenkeel::controller::ControllerError;
+use evenkeel::events::fake::{self, FakeEvents};
+use evenkeel::helpers::{Finalized, Finalizers, RegisterError, is_controlled_by, set_controller_reference};
+use evenkeel::k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use evenkeel::prelude::*;
+use evenkeel::testing::eventually;
 use serde_json::json;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 
-/// Gives every config map a secret of the same name, and says goodbye when the map goes.
-struct Controller {
-    client: Client,
-    maps: Lister<ConfigMap>,
+type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
+
+/// What is tested: gives every config map a secret of the same name, and says goodbye when the map goes.
+struct SecretKeeper {
     finalizers: Finalizers<ConfigMap>,
     recorder: EventRecorder,
 }
 
-impl Controller {
-    fn new(client: &Client, maps: Lister<ConfigMap>, recorder: EventRecorder) -> Outcome<Self> {
+impl SecretKeeper {
+    fn new(recorder: EventRecorder) -> Result<Self, RegisterError> {
         let mut finalizers = Finalizers::new();
         finalizers.register("example.com/goodbye", {
             let recorder = recorder.clone();
@@ -38,78 +42,174 @@ impl Controller {
                 async { Ok(()) }
             }
         })?;
-        Ok(Controller { client: client.clone(), maps, finalizers, recorder })
+        Ok(SecretKeeper { finalizers, recorder })
     }
 
-    async fn reconcile(&self, key: &ObjectKey) -> Outcome {
-        let Some(map) = self.maps.get(key) else { return Ok(()) };
-        let Finalized::Live { object: map, .. } = self.finalizers.finalize(&self.client, &map).await? else {
-            return Ok(());
+    async fn run(self, client: &Client, shutdown: impl Future + Send) -> Result<(), ControllerError> {
+        let keeper = Arc::new(self);
+        Controller::<ConfigMap>::new(client)
+            .owns::<Secret>()
+            .run(shutdown, move |map, ctx| {
+                let keeper = Arc::clone(&keeper);
+                async move { keeper.reconcile(map, ctx).await }
+            })
+            .await
+    }
+
+    async fn reconcile(&self, map: Obj<ConfigMap>, ctx: Context) -> Result<Next, Failure> {
+        let Finalized::Live { object: map, .. } = self.finalizers.finalize(ctx.client().untracked(), &map).await?
+        else {
+            return Ok(Next::done());
         };
-        let secrets = self.client.api::<Secret>().namespace(key.namespace().unwrap_or_default());
-        let mut secret = Secret::default();
-        secret.metadata.name = Some(key.name().to_owned());
-        secret.metadata.namespace = key.namespace().map(str::to_owned);
-        set_controller_reference(&mut secret, &map)?;
-        let wanted = secret.metadata.owner_references.clone();
-        let done = create_or_update(&secrets, &secret, |secret| secret.metadata.owner_references = wanted.clone());
-        if let CreateOrUpdate::Created(_) = done.await? {
-            self.recorder.event(&map, EventType::Normal, "Created", "made a secret");
+        ctx.wrote(&map);
+        match ctx.lister::<Secret>()?.get(map.key()) {
+            Some(secret) if is_controlled_by(&secret, &map) => {}
+            Some(_) => {
+                self.recorder.event(
+                    &map,
+                    EventType::Warning,
+                    "Taken",
+                    "a secret of that name belongs to somebody else",
+                );
+                // Trying again does not help. If the secret goes, or the map changes, it is looked at again.
+                return Err(Failure::terminal(format!("{} belongs to somebody else", map.key())));
+            }
+            None => {
+                let mut secret = Secret::default();
+                secret.metadata.name = Some(map.key().name().to_owned());
+                secret.metadata.namespace = map.key().namespace().map(str::to_owned);
+                set_controller_reference(&mut secret, &map)?;
+                let secrets = ctx.api::<Secret>().namespace(map.key().namespace().unwrap_or_default());
+                secrets.create(&secret).await?;
+                self.recorder.event(&map, EventType::Normal, "Created", "made a secret");
+            }
         }
-        Ok(())
+        Ok(Next::done())
     }
 }
 
-/// What a test of it looks like.
+/// What each test begins with: a server of its own, and the controller at work. Nothing is shared, so tests run side by side.
+struct World {
+    server: ApiServer,
+    maps: Api<ConfigMap>,
+    secrets: Api<Secret>,
+    events: FakeEvents,
+    stop: oneshot::Sender<()>,
+    controller: JoinHandle<Result<(), ControllerError>>,
+}
+
+impl World {
+    async fn start() -> Outcome<Self> {
+        // No socket: that is quicker, and all there is to wait for is in this process.
+        let server = ApiServer::builder().in_process_only().start().await?;
+        let client = server.client();
+        let (recorder, events) = fake::recorder(10);
+        let keeper = SecretKeeper::new(recorder)?;
+        let (stop, stopped) = oneshot::channel();
+        let maps = client.api::<ConfigMap>().namespace("default");
+        let secrets = client.api::<Secret>().namespace("default");
+        let controller = tokio::spawn(async move { keeper.run(&client, stopped).await });
+        Ok(World { server, maps, secrets, events, stop, controller })
+    }
+
+    async fn create_map(&self, name: &str) -> Outcome<Obj<ConfigMap>> {
+        Ok(self.maps.create(&serde_json::from_value(json!({"metadata": {"name": name}}))?).await?)
+    }
+
+    /// Waits for the secret of a map.
+    async fn secret_of(&self, map: &Obj<ConfigMap>) -> Outcome<Obj<Secret>> {
+        let name = map.key().name();
+        Ok(eventually(format!("{name} has a secret"), async || self.secrets.get(name).await.ok()).await?)
+    }
+
+    /// Ends the controller as a program would, and says what it told people.
+    async fn end(mut self) -> Outcome<Vec<String>> {
+        // If it has ended already, what it ended with says why.
+        let _ = self.stop.send(());
+        self.controller.await??;
+        Ok(self.events.lines())
+    }
+}
+
 #[tokio::main]
 async fn main() -> Outcome {
-    let server = ApiServer::builder().in_process_only().start().await?;
-    // Every watch breaks after two events, and some calls fail: a controller has to live with that.
-    server.faults().drop_watch_after(2);
-    server.faults().fail_next(3, 503, None);
-    let client = server.client();
+    let world = World::start().await?;
+    // Every watch breaks after two events, and the first secrets cannot be written: a controller has to live with that.
+    world.server.faults().drop_watch_after(2);
+    world.server.faults().add(Faults::parse("status:code=503,times=3,verb=create,resource=secrets")?);
 
-    let informers = InformerFactory::builder(&client).build();
-    let (maps, secrets) = (informers.of::<ConfigMap>(), informers.of::<Secret>());
-    let queue = WorkQueue::rate_limited("maps");
-    maps.add_handler(enqueue_key(&queue))?;
-    secrets.add_handler(enqueue_owner::<ConfigMap>(&queue))?;
-    let (recorder, mut events) = fake::recorder(10);
-    let controller = Arc::new(Controller::new(&client, maps.lister(), recorder)?);
-    informers.start();
-    informers.wait_for_sync().await?;
-    let worker = tokio::spawn({
-        let queue = queue.clone();
-        async move {
-            while let Some(item) = queue.next().await {
-                match controller.reconcile(item.key()).await {
-                    Ok(()) => item.forget(),
-                    Err(error) => item.retry(error),
-                }
-            }
-        }
-    });
-
-    let (all_maps, all_secrets) =
-        (client.api::<ConfigMap>().namespace("default"), client.api::<Secret>().namespace("default"));
-    let map: ConfigMap = serde_json::from_value(json!({"metadata": {"name": "blue"}}))?;
-    let map = all_maps.create(&map).await?;
-    let secret = eventually("there is a secret", async || all_secrets.get("blue").await.ok()).await?;
+    let map = world.create_map("blue").await?;
+    let secret = world.secret_of(&map).await?;
+    println!("{} was created, and has a secret", map.key());
     assert!(is_controlled_by(&secret, &map));
-    println!("{} has a secret", map.key());
 
-    all_secrets.delete("blue").await?;
-    let is_new = async || all_secrets.get("blue").await.ok().filter(|new| new.uid() != secret.uid());
-    eventually("the secret comes back", is_new).await?;
-    println!("it came back when it was deleted");
+    world.secrets.delete("blue").await?;
+    let replaced = async || world.secrets.get("blue").await.ok().filter(|new| new.uid() != secret.uid());
+    eventually("the secret comes back", replaced).await?;
+    println!("its secret was deleted, and came back");
 
-    all_maps.delete("blue").await?;
-    let is_gone = async || all_maps.get("blue").await.err().filter(|error| error.is_not_found());
-    eventually("the map goes", is_gone).await?;
-    assert_eq!(events.lines().last().map(String::as_str), Some("Normal Goodbye nothing is left of it"));
-    println!("it went, and its finalizer has run");
+    world.maps.delete("blue").await?;
+    let gone = async || world.maps.get("blue").await.err().filter(evenkeel::Error::is_not_found);
+    eventually("the map goes", gone).await?;
+    println!("it was deleted, and its finalizer has run");
 
-    queue.drain(Delayed::Discard).await?;
-    worker.await?;
+    let events = world.end().await?;
+    println!("what people were told: {}", events.join("; "));
+    assert_eq!(events.last().map(String::as_str), Some("Normal Goodbye nothing is left of it"));
     Ok(())
+}
+
+/// Time is paused in all of them: it jumps to what is waited for next, so back-offs take no time at all.
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_map_gets_a_secret_that_belongs_to_it() -> Outcome {
+        let world = World::start().await?;
+        let map = world.create_map("blue").await?;
+        assert!(is_controlled_by(&world.secret_of(&map).await?, &map));
+        assert_eq!(world.end().await?, ["Normal Created made a secret"]);
+        Ok(())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_secret_that_is_deleted_comes_back_though_watches_break() -> Outcome {
+        let world = World::start().await?;
+        world.server.faults().drop_watch_after(1);
+        let map = world.create_map("blue").await?;
+        let first = world.secret_of(&map).await?;
+        world.secrets.delete("blue").await?;
+        let another = async || world.secrets.get("blue").await.ok().filter(|secret| secret.uid() != first.uid());
+        eventually("there is another secret", another).await?;
+        Ok(())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_secret_of_somebody_else_is_left_alone() -> Outcome {
+        let mut world = World::start().await?;
+        let theirs: Secret = serde_json::from_value(json!({"metadata": {"name": "blue"}}))?;
+        let theirs = world.secrets.create(&theirs).await?;
+        world.create_map("blue").await?;
+        let told = eventually("somebody is told", async || world.events.lines().pop()).await?;
+        assert_eq!(told, "Warning Taken a secret of that name belongs to somebody else");
+        assert_eq!(world.secrets.get("blue").await?.resource_version(), theirs.resource_version());
+        Ok(())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_forgotten_while_secrets_cannot_be_written() -> Outcome {
+        let world = World::start().await?;
+        let faults = world.server.faults();
+        let outage = faults.add(Faults::parse("status:code=500,verb=create,resource=secrets")?);
+        let map = world.create_map("blue").await?;
+        let attempts = || faults.report().iter().find(|rule| rule.id == outage).map_or(0, |rule| rule.fired);
+        eventually("it was tried ten times", async || (attempts() >= 10).then_some(())).await?;
+        assert!(world.secrets.get("blue").await.is_err_and(|error| error.is_not_found()));
+
+        faults.remove(outage);
+        assert!(is_controlled_by(&world.secret_of(&map).await?, &map));
+        assert_eq!(world.end().await?, ["Normal Created made a secret"]);
+        Ok(())
+    }
 }

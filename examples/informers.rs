@@ -1,65 +1,79 @@
-//! Informers: two kinds, an index, a handler, and a read that is as new as one's own write.
+//! A shared informer: a copy of what there is, an index over it, handlers that are told what happens, and a read that is as new as
+//! one's own write. The watch breaks on the way, and nobody notices.
 //!
-//! `cargo run -p evenkeel-examples --example informers` needs no cluster: it runs against a server in its own process, whose
-//! watches break on the way.
+//! ```text
+//! cargo run -p evenkeel-examples --example informers
+//! ```
+//!
+//! In client-go: `informers.NewSharedInformerFactory`, `AddIndexers`, `AddEventHandler`, `Lister()`. In kube-rs: `watcher`,
+//! `reflector` and `Store`. There, a read after a write may show what was before it, and the program has to see to that.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
-use evenkeel_apiserver::ApiServer;
-use evenkeel_cache::handler::HandlerFuncs;
-use evenkeel_cache::{Index, InformerFactory};
-use evenkeel_core::{LabelSelector, Obj};
-use k8s_openapi::api::core::v1::{Node, Pod};
+use std::error::Error;
+
+use evenkeel::LabelSelector;
+use evenkeel::apiserver::ApiServer;
+use evenkeel::k8s_openapi::api::core::v1::Pod;
+use evenkeel::prelude::*;
 use serde_json::json;
 
 #[tokio::main]
-async fn main() -> evenkeel_examples::Outcome {
+async fn main() -> Result<(), Box<dyn Error>> {
     let server = ApiServer::start().await?;
     let client = server.client();
     let pods = client.api::<Pod>().namespace("default");
     pods.create(&pod("web-0", "node-1")?).await?;
-    client.api::<Node>().create(&serde_json::from_value(json!({"metadata": {"name": "node-1"}}))?).await?;
 
-    // The kubelet's: of all nodes only its own.
-    let informers = InformerFactory::builder(&client)
-        .configure::<Node>(|nodes| nodes.fields("metadata.name=node-1"))
-        .configure::<Pod>(|pods| pods.informer(|pods| pods.index(Index::by_path("node", "spec.nodeName"))))
-        .build();
-    let nodes = informers.of::<Node>().lister();
+    // One informer for each kind, however often it is asked for. Nothing is sent before the start.
+    let informers = InformerFactory::builder(&client).namespace("default").build();
     let cache = informers.of::<Pod>();
+    cache.add_indexes([Index::by_path("node", "spec.nodeName")])?;
     cache.add_handler(
         HandlerFuncs::new()
-            .on_add(|pod: Obj<Pod>, initial| println!("+ {}{}", pod.key(), if initial { " (was there)" } else { "" }))
+            .on_add(|pod: Obj<Pod>, initial| println!("  + {}{}", pod.key(), if initial { ", was there" } else { "" }))
             .on_update(|old: Obj<Pod>, new| {
-                println!("~ {} {} -> {}", new.key(), old.resource_version(), new.resource_version())
+                println!("  ~ {}, from version {} to {}", new.key(), old.resource_version(), new.resource_version());
             })
-            .on_delete(|gone| println!("- {}", gone.key())),
+            .on_delete(|gone| println!("  - {}", gone.key())),
     )?;
     informers.start();
     informers.wait_for_sync().await?;
-    println!("{} pods, {} node", cache.indexer().len(), nodes.list_all().len());
+    println!("synced: {} pod in the copy", cache.indexer().len());
 
-    // The watch breaks, and what happens meanwhile is not lost.
+    println!("from now on, every watch breaks after one event; meanwhile:");
     server.faults().drop_watch_after(1);
-    let written = pods.create(&pod("web-1", "node-1")?).await?;
+    pods.create(&pod("web-1", "node-1")?).await?;
     pods.delete("web-0").grace_period(0).await?;
     let last = pods.create(&pod("web-2", "node-2")?).await?;
 
-    // A read that is at least as new as the last write.
-    let reader = cache.lister();
-    let fresh = reader.at_least(&last.version()).await?;
-    assert!(fresh.get(written.key()).is_some() && fresh.get("default/web-0").is_none());
-    let on_node_1 = cache.indexer().by_index("node", "node-1")?;
-    println!("on node-1: {:?}", on_node_1.iter().map(|pod| pod.key().name()).collect::<Vec<_>>());
-    println!("labelled: {}", reader.list(&"app=web".parse::<LabelSelector>()?).len());
+    // The copy is behind the server, as every copy is. This waits until it has come as far as our last write. Handlers hear of it
+    // in their own time, so their lines may come later.
+    let lister = cache.lister();
+    let seen = lister.at_least(&last.version()).await?;
+    let mut names: Vec<String> = seen.list_all().iter().map(|pod| pod.key().to_string()).collect();
+    names.sort();
+    println!("in the copy now: {}", names.join(", "));
+    assert_eq!(names, ["default/web-1", "default/web-2"]);
 
+    // By index: no pod is looked at that is not on the node.
+    let on_node_1 = cache.indexer().by_index("node", "node-1")?;
+    println!("on node-1: {} pod", on_node_1.len());
+    assert_eq!(on_node_1.len(), 1);
+
+    // By labels, in memory: no server is asked.
+    let web: LabelSelector = "app=web".parse()?;
+    println!("with the label app=web: {} pods", lister.list(&web).len());
+    assert_eq!(lister.list(&web).len(), 2);
+
+    // Handlers are told what waits for them, and then no task is left.
     informers.shutdown().await;
     Ok(())
 }
 
-fn pod(name: &str, node: &str) -> evenkeel_examples::Outcome<Pod> {
-    Ok(serde_json::from_value(json!({
+fn pod(name: &str, node: &str) -> serde_json::Result<Pod> {
+    serde_json::from_value(json!({
         "metadata": {"name": name, "labels": {"app": "web"}},
         "spec": {"nodeName": node, "containers": [{"name": "web", "image": "nginx"}]}
-    }))?)
+    }))
 }

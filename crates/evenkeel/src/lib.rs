@@ -88,22 +88,24 @@ pub use evenkeel_cache::{
     Deleted, Delivery, Event, Handler, HandlerFuncs, HandlerOptions, Index, Indexer, InformerFactory, Lister,
     SharedInformer,
 };
+pub use evenkeel_client::discovery::RestMapper;
 pub use evenkeel_client::{
     Api, Client, Config, Error, ListParams, PartialObjectMetadata, Patch, Unstructured, WatchParams,
 };
 pub use evenkeel_core::{FieldSelector, LabelSelector, Obj, ObjectKey, ResourceInfo, ResourceVersion};
 pub use evenkeel_queue::{Item, RateLimiter, WorkQueue};
+pub use evenkeel_runtime::manager::shutdown_signal;
 pub use evenkeel_runtime::{
-    Context, Controller, EventRecorder, EventType, LeaderElector, Lease, Manager, Next, enqueue_key, enqueue_owner,
-    enqueue_with,
+    Context, Controller, EventRecorder, EventType, Failure, LeaderElector, Lease, Manager, Next, enqueue_key,
+    enqueue_owner, enqueue_with,
 };
 
 /// What nearly all programs name: `use evenkeel::prelude::*;`.
 pub mod prelude {
     pub use crate::{
-        Api, Client, Controller, Event, EventRecorder, EventType, HandlerFuncs, Index, InformerFactory, LeaderElector,
-        ListParams, Lister, Manager, Next, Obj, ObjectKey, Patch, SharedInformer, WatchParams, WorkQueue, enqueue_key,
-        enqueue_owner, enqueue_with,
+        Api, Client, Context, Controller, Event, EventRecorder, EventType, Failure, HandlerFuncs, Index,
+        InformerFactory, LeaderElector, ListParams, Lister, Manager, Next, Obj, ObjectKey, Patch, SharedInformer,
+        WatchParams, WorkQueue, enqueue_key, enqueue_owner, enqueue_with, shutdown_signal,
     };
     pub use kube_core::{CustomResourceExt, Resource, ResourceExt};
 }
