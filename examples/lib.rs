@@ -59,3 +59,17 @@ async fn fill(server: &ApiServer) -> Outcome {
     client.apps_v1().deployments("default").create(&deployment).await?;
     Ok(())
 }
+
+/// The Rust code of the documents that people learn from: `cargo test -p evenkeel-examples --doc` compiles all of it, and runs what
+/// is a whole program.
+#[cfg(doctest)]
+mod documents {
+    #[doc = include_str!("../docs/guide.md")]
+    struct Guide;
+
+    #[doc = include_str!("../docs/from-client-go.md")]
+    struct FromClientGo;
+
+    #[doc = include_str!("../docs/from-kube-rs.md")]
+    struct FromKubeRs;
+}
