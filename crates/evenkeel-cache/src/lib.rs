@@ -7,6 +7,26 @@
 //!                                                        Listers
 //! ```
 //!
+//! ```
+//! use evenkeel_cache::testing::FakeSource;
+//! use evenkeel_cache::{Event, HandlerOptions, SharedInformer};
+//! use k8s_openapi::api::core::v1::Pod;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let source = FakeSource::of::<Pod>(); // or what a client lists and watches: `InformerFactory::builder(&client)`
+//! source.add(serde_json::json!({"metadata": {"namespace": "default", "name": "web-0"}}))?;
+//!
+//! let pods = SharedInformer::<Pod>::builder(source.clone(), source.resource()).build();
+//! let mut events = pods.subscribe(HandlerOptions::new())?; // or `pods.add_handler(|event: Event<Pod>| …)`
+//! pods.start();
+//! pods.synced().await?;
+//! assert!(pods.lister().get("default/web-0").is_some());
+//! assert!(matches!(events.next().await, Some(Event::Add { initial: true, .. })));
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # What it is for
 //!
 //! - [`source`]: where objects come from: [`ListerWatcher`], which a client's `Api` is, and which a test can be.
@@ -14,14 +34,16 @@
 //! - [`queue`]: what lies between reflector and store: `DeltaFifo`, keyed, and
 //!   `OrderedQueue`, in the order of the watch.
 //! - [`store`]: [`Indexer`], the objects by key and by any number of indexes, and [`Store`], which can be written too.
+//! - [`informer`]: [`SharedInformer`], which is all of these together, for any number of handlers.
+//! - [`handler`]: [`Handler`], who is told what happens ([`Event`]), and ready-made ones.
 //! - [`lister`]: [`Lister`], reads of what an informer has.
 //! - `factory`: `InformerFactory`, one informer for each kind, with the feature `client`.
-//! - [`mutation_cache`]: one's own writes on top of an indexer; [`ttl_store`]: objects that are forgotten after a while.
 //! - [`transform`]: what makes objects lighter before they are stored.
 //! - [`wait`]: waiting for several informers at once; [`until`]: waiting for something to happen.
-//! - [`testing`]: stand-ins for a source and a store, for tests.
-//! - [`handler`]: [`Handler`], who is told what happens, and ready-made ones.
+//! - [`metrics`]: what is reported.
+//! - [`mutation_cache`]: one's own writes on top of an indexer; [`ttl_store`]: objects that are forgotten after a while.
 //! - [`tools`]: small things for those who build on the others.
+//! - [`testing`]: stand-ins for a source and a store, for tests.
 //!
 //! # What it promises
 //!

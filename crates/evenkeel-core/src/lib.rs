@@ -1,5 +1,19 @@
 //! The vocabulary that every other room of evenkeel speaks.
 //!
+//! ```
+//! use std::sync::Arc;
+//! use evenkeel_core::{Obj, ResourceInfo};
+//! use k8s_openapi::api::core::v1::Pod;
+//!
+//! let pods = Arc::new(ResourceInfo::of::<Pod>());
+//! let json = r#"{"metadata": {"namespace": "default", "name": "web-0"}, "spec": {"nodeName": "node-1", "containers": []}}"#;
+//! let pod = Obj::<Pod>::from_json(&pods, json)?;
+//! assert_eq!(pod.key().as_str(), "default/web-0"); // the header is read
+//! assert_eq!(pod.path("spec.nodeName")?.unwrap().text(), "node-1"); // looked up in the bytes
+//! assert!(pod.typed()?.spec.as_ref().unwrap().containers.is_empty()); // decoded, now that somebody asks
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # What it is for
 //!
 //! - Naming things: [`ObjectKey`] for objects, [`ResourceInfo`] for kinds, [`ResourceVersion`] for states of the store.

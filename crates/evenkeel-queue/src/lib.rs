@@ -4,6 +4,19 @@
 //! Keys can be added for later, come back after a back-off that grows with each failure, and have priorities, which make some
 //! wait longer and none for ever.
 //!
+//! ```
+//! use evenkeel_queue::WorkQueue;
+//!
+//! let queue = WorkQueue::<&str>::rate_limited("pods");
+//! queue.add("default/web-0");
+//! queue.add("default/web-0"); // is there already
+//! let item = queue.try_next().unwrap(); // workers that can wait say `queue.next().await`
+//! queue.add("default/web-0"); // it changes while a worker has it
+//! assert!(queue.try_next().is_none()); // nobody else gets it
+//! item.forget(); // done; or `item.retry(error)`, and it comes back after its back-off
+//! assert_eq!(*queue.try_next().unwrap().key(), "default/web-0"); // once more, for what has changed
+//! ```
+//!
 //! - [`WorkQueue`]: the queue. [`WorkQueue::next`] hands out an [`Item`], which says how it went.
 //! - [`limiter`]: how long a key waits that has failed.
 //! - [`metrics`]: what is reported, under client-go's names.

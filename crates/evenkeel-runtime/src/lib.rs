@@ -6,12 +6,29 @@
 //!  informer ──► enqueue_with   ─┘
 //! ```
 //!
+//! ```no_run
+//! # async fn example(client: evenkeel_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+//! use evenkeel_runtime::{Controller, Next};
+//! use k8s_openapi::api::apps::v1::ReplicaSet;
+//! use k8s_openapi::api::core::v1::Pod;
+//!
+//! Controller::<ReplicaSet>::new(&client)
+//!     .owns::<Pod>() // what happens to a pod is news of the set that owns it
+//!     .run(tokio::signal::ctrl_c(), |set, ctx| async move {
+//!         println!("{}: {} pods in the cache", set.key(), ctx.lister::<Pod>()?.list_all().len());
+//!         Ok(Next::done())
+//!     })
+//!     .await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # What it is for
 //!
-//! - [`election`]: one leader among many replicas, with a lease that ends before anybody else's can begin.
+//! - [`controller`]: [`Controller`], which does something for each object of a kind whenever something happens to it.
 //! - [`enqueue`]: handlers that put the keys of objects, of their owners, or of whatever else an object is about, into a
 //!   [`WorkQueue`](evenkeel_queue::WorkQueue).
-//! - [`controller`]: [`Controller`], which does something for each object of a kind whenever something happens to it.
+//! - [`election`]: one leader among many replicas, with a lease that ends before anybody else's can begin.
 //! - [`events`]: [`EventRecorder`], which tells people what a controller does.
 //! - [`health`]: whether the program is alive and ready, metrics and diagnostics, over HTTP.
 //! - [`helpers`]: finalizers, owners, conditions, and writing what differs.

@@ -9,6 +9,9 @@
 //!    └──────────────────────────────────────── writes ──────────────────────────────────────────────────────────┘
 //! ```
 //!
+//! New to informers and controllers? The project's `docs/guide.md` explains them from nothing; `docs/from-client-go.md` and
+//! `docs/from-kube-rs.md` are for those who know the names.
+//!
 //! # A program
 //!
 //! ```no_run
@@ -32,8 +35,47 @@
 //! }
 //! ```
 //!
-//! [`Controller`] does the same with less to write. In a test, the client is that of a server in the process:
-//! `ApiServer::start().await?.client()`.
+//! # A controller
+//!
+//! [`Controller`] does the same with less to write, and more: several workers, reads of one's own writes, an end in good order.
+//!
+//! ```no_run
+//! # async fn example(client: evenkeel::Client) -> Result<(), Box<dyn std::error::Error>> {
+//! use evenkeel::k8s_openapi::api::core::v1::{ConfigMap, Secret};
+//! use evenkeel::manager::shutdown_signal;
+//! use evenkeel::prelude::*;
+//!
+//! Controller::<ConfigMap>::new(&client)
+//!     .owns::<Secret>() // what happens to a secret is news of the map that owns it
+//!     .concurrency(4)
+//!     .run(shutdown_signal()?, |map, ctx| async move {
+//!         let secret = ctx.lister::<Secret>()?.get(ctx.key());
+//!         println!("{}: {:?}", map.key(), secret.map(|secret| secret.uid().to_owned()));
+//!         Ok(Next::done()) // an error comes back after the key's back-off
+//!     })
+//!     .await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # A test
+//!
+//! With the feature `apiserver`, the cluster is in the process, and its network misbehaves on demand:
+//!
+#![cfg_attr(feature = "apiserver", doc = "```")]
+#![cfg_attr(not(feature = "apiserver"), doc = "```ignore")]
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use evenkeel::apiserver::ApiServer;
+//! use evenkeel::k8s_openapi::api::core::v1::Namespace;
+//!
+//! let server = ApiServer::builder().in_process_only().start().await?;
+//! server.faults().drop_watch_after(3); // every watch ends after three events
+//! let namespace = server.client().api::<Namespace>().get("default").await?;
+//! assert_eq!(namespace.key().name(), "default");
+//! # Ok(())
+//! # }
+//! ```
 //!
 //! # Where things are
 //!
