@@ -71,8 +71,8 @@ impl SecretKeeper {
                     "Taken",
                     "a secret of that name belongs to somebody else",
                 );
-                // Trying again does not help. If the secret goes, or the map changes, it is looked at again.
-                return Err(Failure::terminal(format!("{} belongs to somebody else", map.key())));
+                // It comes back after its back-off: nobody tells us when a secret goes that is not ours.
+                return Err(Failure::new(format!("{} belongs to somebody else", map.key())));
             }
             None => {
                 let mut secret = Secret::default();

@@ -106,6 +106,13 @@ pub enum Error {
     /// An object that was read does not fit its Rust type. What [`Obj::typed`](evenkeel_core::Obj::typed) says of it, made
     /// this by `?`. The call that read it was a success.
     Typed(DecodeError),
+    /// Whoever was to change an object would not: see [`Mutation`](crate::api::Mutation). Nothing was written.
+    Declined {
+        /// The object's name.
+        name: String,
+        /// Why.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// It is not known what the server serves, or a name means nothing to it.
     Discovery(DiscoveryError),
     /// A call was tried again, and there is more to tell of that than the error of the last attempt.
@@ -288,6 +295,7 @@ impl Error {
             Error::Config(_)
             | Error::Request(_)
             | Error::Typed(_)
+            | Error::Declined { .. }
             | Error::Discovery(_)
             | Error::Retry(_)
             | Error::Paging(_) => None,
@@ -335,6 +343,7 @@ impl fmt::Display for Error {
             Error::Decode { source, .. } => write!(f, "{source}"),
             Error::Stream { source, .. } => write!(f, "{source}"),
             Error::Typed(source) => write!(f, "{source}"),
+            Error::Declined { name, source } => write!(f, "{name:?} was left as it is: {source}"),
             Error::Discovery(source) => write!(f, "{source}"),
             Error::Retry(source) => write!(f, "{source}"),
             Error::Paging(source) => write!(f, "{source}"),
@@ -355,6 +364,7 @@ impl std::error::Error for Error {
             Error::Decode { source, .. } => std::error::Error::source(source),
             Error::Stream { source, .. } => std::error::Error::source(source),
             Error::Typed(source) => std::error::Error::source(source),
+            Error::Declined { source, .. } => source.source(),
             Error::Discovery(source) => std::error::Error::source(source),
             Error::Retry(source) => std::error::Error::source(&**source),
             Error::Paging(source) => std::error::Error::source(source),

@@ -4,7 +4,7 @@ use evenkeel_core::Obj;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use super::create_or_update::{CreateOrUpdate, Failure, Races, name_of, same_name, value};
+use super::create_or_update::{CreateOrUpdate, Failure, Mutation, Races, change, name_of, same_name, value};
 use super::scope::Addressable;
 use super::{Api, Object, Patch};
 use crate::error::Error;
@@ -19,16 +19,17 @@ use crate::error::Error;
 /// kind without that subresource keeps its status like any other field: use `create_or_update` for it.
 ///
 /// # Errors
-/// If `initial` has no name, if `mutate` changes the name, and those of the calls. The object may then be written while its
+/// If `initial` has no name, if `mutate` [declines](Mutation) or changes the name, and those of the calls. The object may then be written while its
 /// status is not; the next call writes the rest.
-pub async fn create_or_patch<K, S>(
+pub async fn create_or_patch<K, S, M>(
     api: &Api<K, S>,
     initial: &K,
-    mut mutate: impl FnMut(&mut K),
+    mut mutate: impl FnMut(&mut K) -> M,
 ) -> Result<CreateOrUpdate<K>, Error>
 where
     K: Object + Clone + DeserializeOwned + Send + Sync + 'static,
     S: Addressable,
+    M: Mutation,
 {
     let name = name_of(initial)?;
     let mut races = Races::new();
@@ -46,15 +47,16 @@ fn raced(error: Error) -> Failure {
     Failure { error, raced }
 }
 
-async fn attempt<K, S>(
+async fn attempt<K, S, M>(
     api: &Api<K, S>,
     name: &str,
     initial: &K,
-    mutate: impl FnOnce(&mut K),
+    mutate: impl FnOnce(&mut K) -> M,
 ) -> Result<CreateOrUpdate<K>, Failure>
 where
     K: Object + Clone + DeserializeOwned + Send + Sync + 'static,
     S: Addressable,
+    M: Mutation,
 {
     let (before, found) = match api.get(name).await {
         Ok(found) => (K::clone(&*found.typed().map_err(Error::from)?), Some(found)),
@@ -62,7 +64,7 @@ where
         Err(error) => return Err(error.into()),
     };
     let mut wanted = before.clone();
-    mutate(&mut wanted);
+    change(&mut wanted, mutate)?;
     same_name(&before, &wanted)?;
     let Some(found) = found else {
         let created = api.create(&wanted).await.map_err(raced)?;

@@ -50,6 +50,34 @@ impl<K> fmt::Debug for CreateOrUpdate<K> {
     }
 }
 
+/// What a function that changes an object answers with: nothing, or a `Result`. An error means that the object is to be left as
+/// it is, such as one that belongs to somebody else; it comes back as [`Error::Declined`].
+pub trait Mutation {
+    /// # Errors
+    /// Why the object is to be left as it is.
+    fn outcome(self) -> Result<(), Box<dyn std::error::Error + Send + Sync>>;
+}
+
+impl Mutation for () {
+    fn outcome(self) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        Ok(())
+    }
+}
+
+impl<E: Into<Box<dyn std::error::Error + Send + Sync>>> Mutation for Result<(), E> {
+    fn outcome(self) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        self.map_err(Into::into)
+    }
+}
+
+/// Changes an object, if whoever does so agrees.
+pub(super) fn change<K: Object, M: Mutation>(object: &mut K, mutate: impl FnOnce(&mut K) -> M) -> Result<(), Error> {
+    mutate(object).outcome().map_err(|source| {
+        let name = object.name().map(|name| name.into_owned()).unwrap_or_default();
+        Error::Declined { name, source }
+    })
+}
+
 /// Has an object as `mutate` wants it. `initial` names it, and is what it begins as if it is not there yet.
 ///
 /// The object is read. If it is not there, a copy of `initial` is mutated and created. If it is, a copy of it is mutated,
@@ -59,6 +87,8 @@ impl<K> fmt::Debug for CreateOrUpdate<K> {
 /// What is written is the whole object as `K` knows it. Fields of which `K` knows nothing are lost when an object is
 /// updated, as with every update: for objects that newer programs write as well, use server-side apply
 /// ([`Api::apply`]) or a type that keeps all fields, such as [`Unstructured`](crate::Unstructured).
+///
+/// `mutate` may answer with a `Result`; if that is an error, nothing is written: see [`Mutation`].
 ///
 /// ```
 /// # async fn example(client: evenkeel_client::Client) -> Result<(), evenkeel_client::Error> {
@@ -82,14 +112,15 @@ impl<K> fmt::Debug for CreateOrUpdate<K> {
 /// # Ok(())
 /// # }
 /// ```
-pub async fn create_or_update<K, S>(
+pub async fn create_or_update<K, S, M>(
     api: &Api<K, S>,
     initial: &K,
-    mut mutate: impl FnMut(&mut K),
+    mut mutate: impl FnMut(&mut K) -> M,
 ) -> Result<CreateOrUpdate<K>, Error>
 where
     K: Object + Clone + DeserializeOwned + Send + Sync + 'static,
     S: Addressable,
+    M: Mutation,
 {
     let name = name_of(initial)?;
     let mut races = Races::new();
@@ -145,15 +176,16 @@ pub(super) fn name_of<K: Object>(initial: &K) -> Result<String, Error> {
     })
 }
 
-async fn attempt<K, S>(
+async fn attempt<K, S, M>(
     api: &Api<K, S>,
     name: &str,
     initial: &K,
-    mutate: impl FnOnce(&mut K),
+    mutate: impl FnOnce(&mut K) -> M,
 ) -> Result<CreateOrUpdate<K>, Failure>
 where
     K: Object + Clone + DeserializeOwned + Send + Sync + 'static,
     S: Addressable,
+    M: Mutation,
 {
     let found = match api.get(name).await {
         Ok(object) => Some(object),
@@ -180,19 +212,19 @@ enum Plan<K> {
     Keep(Obj<K>),
 }
 
-fn plan<K>(found: Option<Obj<K>>, initial: &K, mutate: impl FnOnce(&mut K)) -> Result<Plan<K>, Error>
+fn plan<K, M: Mutation>(found: Option<Obj<K>>, initial: &K, mutate: impl FnOnce(&mut K) -> M) -> Result<Plan<K>, Error>
 where
     K: Object + Clone + DeserializeOwned + Send + Sync + 'static,
 {
     let Some(found) = found else {
         let mut object = initial.clone();
-        mutate(&mut object);
+        change(&mut object, mutate)?;
         same_name(initial, &object)?;
         return Ok(Plan::Create(object));
     };
     let current = found.typed()?;
     let mut object = K::clone(&current);
-    mutate(&mut object);
+    change(&mut object, mutate)?;
     same_name(&*current, &object)?;
     // Types of objects need not be comparable, and maps in them need not be ordered; their JSON is the one and both.
     Ok(if value(&*current)? == value(&object)? { Plan::Keep(found) } else { Plan::Update(object) })

@@ -30,7 +30,7 @@ mod unstructured;
 pub use call::{Call, Deleted, FieldValidation, Propagation, verb};
 use call::{read_collection, read_deleted, read_object};
 pub use create_or_patch::create_or_patch;
-pub use create_or_update::{CreateOrUpdate, create_or_update};
+pub use create_or_update::{CreateOrUpdate, Mutation, create_or_update};
 pub use object::Object;
 pub use params::{ListParams, VersionMatch, WatchParams};
 pub use patch::Patch;

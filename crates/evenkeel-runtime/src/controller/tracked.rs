@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use evenkeel_client::api::scope::{Addressable, All, Any, Namespaced, Scope, Start};
-use evenkeel_client::api::{Deleted, FieldValidation, Object, Propagation, Subresource, verb};
+use evenkeel_client::api::{Deleted, FieldValidation, Mutation, Object, Propagation, Subresource, verb};
 use evenkeel_client::{
     Api, Call, Client, CreateOrUpdate, Error, List, ListParams, PartialObjectMetadata, Patch, Request, Unstructured,
 };
@@ -212,7 +212,11 @@ where
     ///
     /// # Errors
     /// As [`create_or_update`](evenkeel_client::create_or_update).
-    pub async fn create_or_update(&self, initial: &K, mutate: impl FnMut(&mut K)) -> Result<CreateOrUpdate<K>, Error> {
+    pub async fn create_or_update<M: Mutation>(
+        &self,
+        initial: &K,
+        mutate: impl FnMut(&mut K) -> M,
+    ) -> Result<CreateOrUpdate<K>, Error> {
         let done = evenkeel_client::create_or_update(&self.api, initial, mutate).await?;
         // What was found as it should be may be newer than what the caches show, so it is noted too.
         self.notes.wrote(done.object());
@@ -223,7 +227,11 @@ where
     ///
     /// # Errors
     /// As [`create_or_patch`](evenkeel_client::create_or_patch).
-    pub async fn create_or_patch(&self, initial: &K, mutate: impl FnMut(&mut K)) -> Result<CreateOrUpdate<K>, Error> {
+    pub async fn create_or_patch<M: Mutation>(
+        &self,
+        initial: &K,
+        mutate: impl FnMut(&mut K) -> M,
+    ) -> Result<CreateOrUpdate<K>, Error> {
         let done = evenkeel_client::create_or_patch(&self.api, initial, mutate).await?;
         self.notes.wrote(done.object());
         Ok(done)

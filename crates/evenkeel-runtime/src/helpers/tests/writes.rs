@@ -1,7 +1,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use evenkeel_client::Patch;
+use evenkeel_client::{Error, Patch};
 use k8s_openapi::api::apps::v1::Deployment;
 
 use super::*;
@@ -87,4 +87,28 @@ async fn co_022_create_or_patch_wants_a_name_that_stays() {
     let error = create_or_patch(&maps, &initial, |map| map.metadata.name = Some("b".into())).await.unwrap_err();
     assert!(error.to_string().contains("renamed"), "{error}");
     assert!(maps.get("b").await.unwrap_err().is_not_found());
+}
+
+#[tokio::test(start_paused = true)]
+async fn co_022_what_belongs_to_somebody_else_is_left_as_it_is() {
+    let server = ApiServer::builder().in_process_only().start().await.unwrap();
+    let maps = server.client().api::<ConfigMap>().namespace("default");
+    let named = |name: &str| -> ConfigMap {
+        serde_json::from_value(json!({"metadata": {"name": name, "namespace": "default"}})).unwrap()
+    };
+    let owner = maps.create(&named("owner")).await.unwrap();
+    let other = maps.create(&named("other")).await.unwrap();
+    let own = |map: &mut ConfigMap, owner: &Obj<ConfigMap>| set_controller_reference(map, owner);
+    let done = create_or_update(&maps, &named("child"), |map| own(map, &owner)).await.unwrap();
+    assert!(matches!(done, CreateOrUpdate::Created(_)));
+    let done = create_or_patch(&maps, &named("child"), |map| own(map, &owner)).await.unwrap();
+    assert!(matches!(done, CreateOrUpdate::Unchanged(_)));
+
+    let error = create_or_update(&maps, &named("child"), |map| own(map, &other)).await.unwrap_err();
+    let Error::Declined { name, source } = &error else { panic!("{error:?}") };
+    assert!(name == "child" && source.downcast_ref::<OwnerError>().is_some(), "{error}");
+    assert!(error.to_string().starts_with("\"child\" was left as it is: the object is controlled by"), "{error}");
+    let error = create_or_patch(&maps, &named("child"), |map| own(map, &other)).await.unwrap_err();
+    assert!(matches!(error, Error::Declined { .. }));
+    assert!(is_controlled_by(&maps.get("child").await.unwrap(), &owner));
 }
