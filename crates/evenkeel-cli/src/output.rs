@@ -1,11 +1,13 @@
-//! Lines on the standard output, written by a thread of their own: a reader who is slow, or who has stopped reading, must not
-//! keep a program from being interrupted.
+//! Lines on the standard output, and perhaps a block of lines below them, written by a thread of their own: a reader who is
+//! slow, or who has stopped reading, must not keep a program from being interrupted.
 
 use std::io::{self, Write};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
+
+use crate::terminal::{self, Block};
 
 /// How many lines wait for the reader before the program does.
 const WAITING: usize = 1024;
@@ -14,27 +16,28 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Where lines are put. When it is dropped, the thread writes what waits and ends.
 #[derive(Debug)]
-pub(crate) struct Output(mpsc::Sender<String>);
+pub(crate) struct Output(mpsc::Sender<Item>);
 
 /// How the writing goes.
 #[derive(Debug)]
 pub(crate) struct Writing(oneshot::Receiver<io::Result<()>>);
 
-/// Opens the standard output for lines. Each is flushed by itself.
-pub(crate) fn open() -> (Output, Writing) {
-    let (sender, mut lines) = mpsc::channel::<String>(WAITING);
+#[derive(Debug)]
+enum Item {
+    Line(String),
+    /// A line for the standard error, in its turn.
+    Aside(String),
+    Footer(Vec<terminal::Line>),
+}
+
+/// Opens the standard output for lines. With a block they scroll above it, and [`Output::footer`] says what is in it.
+pub(crate) fn open(block: Option<Block>) -> (Output, Writing) {
+    let (sender, items) = mpsc::channel(WAITING);
     let (done, outcome) = oneshot::channel();
     std::thread::spawn(move || {
-        let mut out = io::stdout().lock();
-        let mut write = || -> io::Result<()> {
-            while let Some(line) = lines.blocking_recv() {
-                writeln!(out, "{line}")?;
-                out.flush()?;
-            }
-            Ok(())
-        };
+        let screen = Screen { out: io::stdout().lock(), frame: Vec::new(), block, footer: Vec::new() };
         // Nobody asks any more if the program has ended.
-        let _ = done.send(write());
+        let _ = done.send(screen.show(items));
     });
     (Output(sender), Writing(outcome))
 }
@@ -42,7 +45,34 @@ pub(crate) fn open() -> (Output, Writing) {
 impl Output {
     /// Puts a line. If nobody writes any more this does nothing: [`Writing`] says why.
     pub(crate) async fn line(&self, line: String) {
-        let _ = self.0.send(line).await;
+        let _ = self.0.send(Item::Line(line)).await;
+    }
+
+    /// Puts a line on the standard error, after all lines that were put before.
+    pub(crate) async fn aside(&self, line: String) {
+        let _ = self.0.send(Item::Aside(line)).await;
+    }
+
+    /// Says what the block shows from now on. When more waits to be written than can be, it is left out.
+    pub(crate) fn footer(&self, lines: Vec<terminal::Line>) {
+        let _ = self.0.try_send(Item::Footer(lines));
+    }
+
+    /// Ends with these lines and no block, if that does not take too long.
+    pub(crate) async fn end(self, lines: Vec<String>, writing: Writing) -> io::Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        let last = async {
+            let _ = self.0.send(Item::Footer(Vec::new())).await;
+            for line in lines {
+                self.line(line).await;
+            }
+            drop(self);
+            writing.0.await
+        };
+        match timeout_at(deadline, last).await {
+            Ok(Ok(outcome)) => outcome,
+            _ => Ok(()),
+        }
     }
 }
 
@@ -54,12 +84,72 @@ impl Writing {
             _ => std::future::pending().await,
         }
     }
+}
 
-    /// Waits for the last lines, if they do not take too long.
-    pub(crate) async fn finish(self) -> io::Result<()> {
-        match timeout(PATIENCE, self.0).await {
-            Ok(Ok(outcome)) => outcome,
-            _ => Ok(()),
+/// What the thread knows.
+struct Screen<'a> {
+    out: io::StdoutLock<'a>,
+    /// What will be written next, in one go, so that nobody sees half of it.
+    frame: Vec<u8>,
+    block: Option<Block>,
+    footer: Vec<terminal::Line>,
+}
+
+impl Screen<'_> {
+    fn show(mut self, mut items: mpsc::Receiver<Item>) -> io::Result<()> {
+        while let Some(item) = items.blocking_recv() {
+            self.put(item)?;
+            // Whatever waits is written together, and the block drawn once.
+            for _ in 0..WAITING {
+                match items.try_recv() {
+                    Ok(item) => self.put(item)?,
+                    Err(_) => break,
+                }
+            }
+            if let Some(block) = self.block.as_mut().filter(|_| !self.footer.is_empty()) {
+                block.draw(&mut self.frame, &self.footer, terminal::width())?;
+            }
+            self.flush()?;
         }
+        self.clear()?;
+        self.flush()
+    }
+
+    fn put(&mut self, item: Item) -> io::Result<()> {
+        match item {
+            Item::Footer(lines) => {
+                if lines.is_empty() {
+                    self.clear()?;
+                }
+                self.footer = lines;
+            }
+            Item::Line(line) => {
+                self.clear()?;
+                writeln!(self.frame, "{line}")?;
+            }
+            Item::Aside(line) => {
+                self.clear()?;
+                self.flush()?;
+                // Who cannot be told need not be.
+                let _ = writeln!(io::stderr().lock(), "{line}");
+            }
+        }
+        Ok(())
+    }
+
+    fn clear(&mut self) -> io::Result<()> {
+        match &mut self.block {
+            Some(block) => block.clear(&mut self.frame),
+            None => Ok(()),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.frame.is_empty() {
+            return Ok(());
+        }
+        self.out.write_all(&self.frame)?;
+        self.frame.clear();
+        self.out.flush()
     }
 }
