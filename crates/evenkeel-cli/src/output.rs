@@ -77,25 +77,54 @@ impl Output {
 }
 
 impl Writing {
-    /// Waits until something fails, which may be never.
+    /// Waits until something fails, which may be never. That nobody reads any more is noticed without writing.
     pub(crate) async fn failed(&mut self) -> io::Error {
-        match (&mut self.0).await {
-            Ok(Err(error)) => error,
-            _ => std::future::pending().await,
+        tokio::select! {
+            outcome = &mut self.0 => match outcome {
+                Ok(Err(error)) => error,
+                _ => std::future::pending().await,
+            },
+            () = abandoned() => io::ErrorKind::BrokenPipe.into(),
         }
     }
 }
 
+/// Waits until the standard output is a pipe that nobody reads. Whoever writes seldom would otherwise stay for long.
+#[cfg(unix)]
+async fn abandoned() {
+    use std::os::fd::AsFd;
+
+    use tokio::io::Interest;
+    use tokio::net::unix::pipe::Sender;
+
+    let watched = io::stdout().as_fd().try_clone_to_owned();
+    // A file, for one, cannot be watched, and has no reader who could go.
+    // Unchecked, because the checked way makes the pipe non-blocking for all who share it. It is only looked at.
+    let watched = watched.and_then(Sender::from_owned_fd_unchecked);
+    let is_abandoned = match watched {
+        Ok(watched) => watched.ready(Interest::ERROR).await.is_ok_and(|ready| ready.is_error()),
+        Err(_) => false,
+    };
+    if !is_abandoned {
+        std::future::pending().await
+    }
+}
+
+#[cfg(not(unix))]
+async fn abandoned() {
+    std::future::pending().await
+}
+
 /// What the thread knows.
-struct Screen<'a> {
-    out: io::StdoutLock<'a>,
+struct Screen<W> {
+    out: W,
     /// What will be written next, in one go, so that nobody sees half of it.
     frame: Vec<u8>,
     block: Option<Block>,
     footer: Vec<terminal::Line>,
 }
 
-impl Screen<'_> {
+impl<W: Write> Screen<W> {
     fn show(mut self, mut items: mpsc::Receiver<Item>) -> io::Result<()> {
         while let Some(item) = items.blocking_recv() {
             self.put(item)?;
@@ -151,5 +180,36 @@ impl Screen<'_> {
         self.out.write_all(&self.frame)?;
         self.frame.clear();
         self.out.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::terminal::{Line, PLAIN};
+
+    /// What is written when all this waits.
+    fn written(block: Option<Block>, items: Vec<Item>) -> String {
+        let (sender, waiting) = mpsc::channel(WAITING);
+        items.into_iter().for_each(|item| sender.try_send(item).unwrap());
+        drop(sender);
+        let mut out = Vec::new();
+        Screen { out: &mut out, frame: Vec::new(), block, footer: Vec::new() }.show(waiting).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    fn items() -> Vec<Item> {
+        vec![Item::Footer(vec![Line::new().with(PLAIN, "below")]), Item::Line("one".into()), Item::Line("two".into())]
+    }
+
+    #[test]
+    fn lines_scroll_above_the_block_which_is_gone_in_the_end() {
+        let written = written(Some(Block::new(false)), items());
+        assert_eq!(written, "one\ntwo\n\r\x1b[Kbelow\r\n\x1b[J\r\x1b[1A\x1b[J");
+    }
+
+    #[test]
+    fn without_a_block_there_are_only_lines() {
+        assert_eq!(written(None, items()), "one\ntwo\n");
     }
 }

@@ -47,7 +47,7 @@ impl Serialize for Seen<'_> {
 
 /// What stands where a secret would.
 pub(super) fn hidden(bytes: usize) -> String {
-    format!("[redacted, {bytes} bytes]")
+    format!("[redacted, {bytes} {}]", if bytes == 1 { "byte" } else { "bytes" })
 }
 
 /// The differences between two states of an object, in the order of their paths.

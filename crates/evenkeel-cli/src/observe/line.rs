@@ -124,6 +124,12 @@ impl Lines {
         self.line(&Line::Synced { objects }, time)
     }
 
+    /// Something went wrong, for people at a terminal.
+    pub(super) fn trouble(&self, text: &str, time: Duration) -> String {
+        let line = terminal::Line::new().with(FAINT, clock(time)).with(PLAIN, " ").with(BAD, format!("! {text}"));
+        line.render(self.look == Look::Terminal { is_coloured: true }, usize::MAX)
+    }
+
     fn line(&self, line: &Line<'_>, time: Duration) -> String {
         let (word, key, versions) = line.columns();
         let width = self.width;
@@ -157,7 +163,8 @@ impl Lines {
     /// The differences, one in a line, and not too many.
     fn changes(&self, changes: &[Change<'_>]) -> Vec<String> {
         let (indent, is_coloured) = match self.look {
-            Look::Terminal { is_coloured } => (19, is_coloured),
+            // The signs stand below those of the events.
+            Look::Terminal { is_coloured } => (10, is_coloured),
             _ => (8, false),
         };
         let render = |line: terminal::Line| line.render(is_coloured, usize::MAX);

@@ -197,7 +197,10 @@ impl Session {
                     }
                     self.failures += 1;
                     progress.clear();
-                    output.aside(terminal::harmless(&format!("evenkeel: {}", told.text))).await;
+                    match is_live && io::stderr().is_terminal() {
+                        true => output.line(lines.trouble(&told.brief, time_of_day())).await,
+                        false => output.aside(terminal::harmless(&format!("evenkeel: {}", told.text))).await,
+                    }
                 }
                 _ = frames.tick(), if is_live => {
                     let (now, received) = (Instant::now(), received.load(Ordering::Relaxed));
@@ -273,6 +276,8 @@ fn time_of_day() -> Duration {
 /// What is told of a failure.
 struct Told {
     text: String,
+    /// The same for those who know what is observed.
+    brief: String,
     /// What the server says, if trying again helps nobody: it has understood, and says no.
     refusal: Option<Box<Status>>,
 }
@@ -292,6 +297,7 @@ impl Told {
                 || status.is_method_not_supported()
                 || status.is_bad_request()
         });
-        Some(Told { text: trouble.to_string(), refusal: refusal.cloned().map(Box::new) })
+        let brief = format!("{}; {}", trouble.error, trouble.next);
+        Some(Told { text: trouble.to_string(), brief, refusal: refusal.cloned().map(Box::new) })
     }
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::validate::{check_cluster, check_namespace, check_user};
 use super::{Cluster, Data, Kubeconfig, Overrides, User};
 use crate::config::{
-    Auth, Chosen, Config, ConfigError, Connections, EntryKind, Identity, Impersonate, KubeconfigFiles, Pem, PrivateKey, Proxy,
-    ProxyUrl, ServerUrl,
+    Auth, Chosen, Config, ConfigError, Connections, EntryKind, Identity, Impersonate, KubeconfigFiles, Pem, PrivateKey,
+    Proxy, ProxyUrl, ServerUrl,
 };
 use crate::secret::Secret;
 
@@ -34,8 +34,11 @@ impl Kubeconfig {
     }
 
     pub(crate) fn select(&self, overrides: &Overrides) -> Result<Selected, ConfigError> {
-        let missing = |kind, name: &str, named_by: String| {
-            ConfigError::Missing { kind, name: name.into(), named_by, known: self.names(kind) }
+        let missing = |kind, name: &str, named_by: String| ConfigError::Missing {
+            kind,
+            name: name.into(),
+            named_by,
+            known: self.names(kind),
         };
         let (context_name, named_by) = match &overrides.context {
             Some(name) => (Some(name.as_str()), "the override"),
