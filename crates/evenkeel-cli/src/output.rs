@@ -53,9 +53,9 @@ impl Output {
         let _ = self.0.send(Item::Aside(line)).await;
     }
 
-    /// Says what the block shows from now on. When more waits to be written than can be, it is left out.
-    pub(crate) fn footer(&self, lines: Vec<terminal::Line>) {
-        let _ = self.0.try_send(Item::Footer(lines));
+    /// Says what the block shows from now on; false if so much waits to be written that this would have to wait too.
+    pub(crate) fn footer(&self, lines: Vec<terminal::Line>) -> bool {
+        self.0.try_send(Item::Footer(lines)).is_ok()
     }
 
     /// Ends with these lines and no block, if that does not take too long.

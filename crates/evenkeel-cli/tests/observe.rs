@@ -237,8 +237,8 @@ async fn what_has_changed_is_told_if_somebody_asks() {
     let update = format!(
         r#"{{"event":"update","key":"default/a","oldResourceVersion":"{a}","resourceVersion":"{b}","diff":[{{"path":"data.k","old":"v","new":"w"}}]}}"#
     );
-    assert_eq!(programs.lines(1).await, [update.clone()]);
-    assert_eq!(packed.lines(1).await, [update]);
+    assert_eq!(programs.lines(1).await[0], update);
+    assert_eq!(packed.lines(1).await[0], update);
     for observe in [people, programs, packed] {
         assert_eq!(observe.interrupt().await, (Some(0), String::new(), String::new()));
     }

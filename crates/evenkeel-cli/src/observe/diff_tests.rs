@@ -169,13 +169,13 @@ fn values() -> impl Strategy<Value = Value> {
 fn states() -> impl Strategy<Value = (Value, Value)> {
     fn change(value: &mut Value, seed: usize, with: &Value) {
         match value {
-            Value::Object(members) if !members.is_empty() && seed % 4 != 0 => {
+            Value::Object(members) if !members.is_empty() && !seed.is_multiple_of(4) => {
                 let at = seed % members.len();
                 if let Some(member) = members.values_mut().nth(at) {
                     change(member, seed / 2, with);
                 }
             }
-            Value::Array(list) if !list.is_empty() && seed % 4 != 0 => {
+            Value::Array(list) if !list.is_empty() && !seed.is_multiple_of(4) => {
                 let at = seed % list.len();
                 list.rotate_left(at);
                 change(&mut list[0], seed / 2, with);

@@ -10,35 +10,52 @@ use tokio::time::Instant;
 use super::tally::Tally;
 use crate::terminal::{BAD, CHANGED, FAINT, GOOD, Line, NAME, PLAIN, STRONG};
 
-/// How the watch is doing, and what has happened so far.
-pub(super) fn live(
-    what: &str,
-    status: &InformerStatus,
-    received: usize,
-    tally: &mut Tally,
-    now: Instant,
-    passed: Duration,
-) -> Vec<Line> {
-    let report = &status.reflector;
-    let (state, style) = match report.phase {
-        Phase::Watching => ("watching".to_owned(), GOOD),
-        Phase::Listing if received > 0 && !status.has_synced => (format!("listing, {received} so far"), CHANGED),
-        Phase::Waiting { until } => {
-            // Whoever waits for less than a second waits for one.
-            let seconds = until.saturating_duration_since(now).as_millis().div_ceil(1000).max(1);
-            (format!("waiting {seconds}s to try again"), BAD)
+/// How the watch is doing.
+#[derive(Debug)]
+pub(super) struct Watch {
+    pub(super) phase: Phase,
+    /// How many objects have come in the first list, as long as it has not ended.
+    pub(super) received: Option<usize>,
+    pub(super) version: String,
+    pub(super) failures: u64,
+}
+
+impl Watch {
+    pub(super) fn new(status: InformerStatus, received: usize) -> Self {
+        Watch {
+            phase: status.reflector.phase,
+            received: (!status.has_synced).then_some(received),
+            version: status.store_resource_version,
+            failures: status.reflector.failures,
         }
-        Phase::Idle => ("beginning".to_owned(), FAINT),
-        _ => ("listing".to_owned(), CHANGED),
-    };
-    let mut watch = Line::new().with(FAINT, "── ").with(NAME, what).with(PLAIN, "  ").with(style, state);
-    if !status.store_resource_version.is_empty() {
-        watch = watch.with(FAINT, format!("  at version {}", status.store_resource_version));
     }
-    if report.failures > 0 {
-        watch = watch.with(PLAIN, "  ").with(BAD, failures(report.failures));
+
+    fn line(&self, what: &str, now: Instant) -> Line {
+        let (state, style) = match (self.phase, self.received) {
+            (Phase::Watching, None) => ("watching".to_owned(), GOOD),
+            (Phase::Waiting { until }, _) => {
+                // Whoever waits for less than a second waits for one.
+                let seconds = until.saturating_duration_since(now).as_millis().div_ceil(1000).max(1);
+                (format!("waiting {seconds}s to try again"), BAD)
+            }
+            (Phase::Idle, _) => ("beginning".to_owned(), FAINT),
+            (_, Some(received)) if received > 0 => (format!("listing, {received} so far"), CHANGED),
+            _ => ("listing".to_owned(), CHANGED),
+        };
+        let mut line = Line::new().with(FAINT, "── ").with(NAME, what).with(PLAIN, "  ").with(style, state);
+        if !self.version.is_empty() {
+            line = line.with(FAINT, format!("  at version {}", self.version));
+        }
+        if self.failures > 0 {
+            line = line.with(PLAIN, "  ").with(BAD, failures(self.failures));
+        }
+        line
     }
-    vec![watch, Line::new().with(PLAIN, "   ").and(tally.line(passed))]
+}
+
+/// How the watch is doing, and what has happened so far.
+pub(super) fn live(what: &str, watch: &Watch, tally: &mut Tally, now: Instant, passed: Duration) -> Vec<Line> {
+    vec![watch.line(what, now), Line::new().with(PLAIN, "   ").and(tally.line(passed))]
 }
 
 /// What is left to say.
@@ -60,5 +77,46 @@ fn failures(count: u64) -> String {
         0 => "no failure".to_owned(),
         1 => "1 failure".to_owned(),
         count => format!("{count} failures"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(lines: &[Line]) -> Vec<String> {
+        lines.iter().map(|line| line.render(false, usize::MAX)).collect()
+    }
+
+    #[test]
+    fn the_footer_says_how_the_watch_is_doing() {
+        let now = Instant::now();
+        let state = |phase, received| {
+            let watch = Watch { phase, received, version: String::new(), failures: 0 };
+            texts(&[watch.line("pods", now)]).remove(0)
+        };
+        assert_eq!(state(Phase::Idle, Some(0)), "── pods  beginning");
+        assert_eq!(state(Phase::Listing, Some(0)), "── pods  listing");
+        assert_eq!(state(Phase::Listing, Some(7)), "── pods  listing, 7 so far");
+        assert_eq!(state(Phase::Listing, None), "── pods  listing");
+        assert_eq!(state(Phase::Watching, None), "── pods  watching");
+        let until = now + Duration::from_millis(1200);
+        assert_eq!(state(Phase::Waiting { until }, None), "── pods  waiting 2s to try again");
+        assert_eq!(state(Phase::Waiting { until: now }, None), "── pods  waiting 1s to try again");
+        let watch = Watch { phase: Phase::Watching, received: None, version: "9".to_owned(), failures: 2 };
+        assert_eq!(
+            texts(&live("pods", &watch, &mut Tally::default(), now, Duration::ZERO)),
+            [
+                "── pods  watching  at version 9  2 failures",
+                "   0 objects  +0 added  ~0 updated  =0 unchanged  -0 deleted  0.0 events/s",
+            ]
+        );
+    }
+
+    #[test]
+    fn the_end_is_a_title_and_a_table() {
+        let lines = texts(&last("pods in default", &Tally::default(), 1, Duration::from_millis(134_567)));
+        assert_eq!(lines[..2], ["", "pods in default, observed for 2m14s: 0 objects at the end, 1 failure"]);
+        assert_eq!(lines.len(), 4);
     }
 }

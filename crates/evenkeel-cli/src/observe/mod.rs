@@ -16,18 +16,20 @@ use clap::ValueEnum;
 use clap::builder::NonEmptyStringValueParser;
 use evenkeel_cache::reflector::{Failure as Trouble, Next, Phase};
 use evenkeel_cache::source::{ApiSource, BoxError};
-use evenkeel_cache::{Event, HandlerOptions, Obj, SharedInformer};
+use evenkeel_cache::{Event, HandlerOptions, SharedInformer, Subscription};
 use evenkeel_client::api::scope::Any;
 use evenkeel_client::{Api, Unstructured, Wire};
-use evenkeel_core::{DecodeError, FieldSelector, LabelSelector, ResourceInfo, Status, duration};
+use evenkeel_core::{FieldSelector, LabelSelector, Status, duration};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
+use self::diff::Change;
+use self::footer::Watch;
 use self::line::{Lines, Look};
 use self::progress::Progress;
 use self::tally::Tally;
 use crate::Outcome;
-use crate::connect::Connection;
+use crate::connect::{Cluster, Connection};
 use crate::output::{self, Output};
 use crate::signals::Signals;
 use crate::terminal::{self, Block};
@@ -88,18 +90,6 @@ enum Format {
     Json,
 }
 
-/// What is kept for the end.
-#[derive(Debug)]
-struct Session {
-    look: Look,
-    began: Instant,
-    tally: Tally,
-    /// What is observed, in words. Nothing before that is known.
-    what: String,
-    /// How many failures were told.
-    failures: u64,
-}
-
 pub(crate) async fn run(arguments: Arguments) -> Outcome {
     let mut signals = Signals::listen()?;
     let stdout = io::stdout();
@@ -113,8 +103,7 @@ pub(crate) async fn run(arguments: Arguments) -> Outcome {
         _ => None,
     };
     let (output, mut writing) = output::open(block);
-    let mut session =
-        Session { look, began: Instant::now(), tally: Tally::default(), what: String::new(), failures: 0 };
+    let mut session = Session::new(look);
     let outcome = tokio::select! {
         outcome = session.observe(arguments, &output) => outcome,
         error = writing.failed() => return Err(error.into()),
@@ -137,8 +126,42 @@ pub(crate) async fn run(arguments: Arguments) -> Outcome {
     outcome
 }
 
+/// What is observed, and what was told of it. It outlives the observing, so that the end can be told too.
+#[derive(Debug)]
+struct Session {
+    look: Look,
+    lines: Lines,
+    began: Instant,
+    tally: Tally,
+    /// What is observed, in words. Nothing before that is known.
+    what: String,
+    /// How many failures were told.
+    failures: u64,
+}
+
+/// Where notifications and failures come from.
+struct Feed {
+    informer: SharedInformer<Unstructured>,
+    events: Subscription<Unstructured>,
+    troubles: mpsc::Receiver<Told>,
+    /// How many objects have come from the server. Counted only where somebody is shown it.
+    received: Arc<AtomicUsize>,
+    /// Of Secrets less is told.
+    is_secret: bool,
+    is_diff: bool,
+}
+
 impl Session {
-    /// Tells of everything, until something makes no sense.
+    fn new(look: Look) -> Self {
+        let (lines, tally) = (Lines::new(look), Tally::default());
+        Session { look, lines, began: Instant::now(), tally, what: String::new(), failures: 0 }
+    }
+
+    fn is_live(&self) -> bool {
+        matches!(self.look, Look::Terminal { .. })
+    }
+
+    /// Finds what is meant, and tells of it until something makes no sense.
     async fn observe(&mut self, mut arguments: Arguments, output: &Output) -> Outcome {
         if arguments.diff {
             // A field that this version does not know would not be there in protobuf, and its changes would not be told.
@@ -149,7 +172,7 @@ impl Session {
         let info = resolve::resolve(&cluster, &arguments.resource).await?;
         // Without differences nothing is told but what all kinds have, and protobuf will do.
         let mut api = Api::<Unstructured, Any>::of(client, &info);
-        let place = match (info.namespaced(), arguments.all_namespaces) {
+        let what = match (info.namespaced(), arguments.all_namespaces) {
             (true, false) => {
                 let namespace = &client.config().namespace;
                 api = api.namespace(namespace);
@@ -162,15 +185,14 @@ impl Session {
             .labels(arguments.selector.unwrap_or_default())
             .fields(arguments.field_selector.unwrap_or_default());
 
-        let (failures, mut troubles) = mpsc::channel(TROUBLES);
+        let (failures, troubles) = mpsc::channel(TROUBLES);
         let mut builder = SharedInformer::<Unstructured>::builder(source, &info)
             .resync(arguments.resync.unwrap_or_default())
             // If nobody reads them, those that are told say enough.
             .on_error(move |trouble| Told::of(trouble).into_iter().for_each(|told| drop(failures.try_send(told))));
         let received = Arc::new(AtomicUsize::new(0));
-        let is_live = matches!(self.look, Look::Terminal { .. });
-        let mut progress = Progress::new(info.plural(), !is_live);
-        if is_live || progress.is_shown() {
+        let progress = Progress::new(info.plural(), !self.is_live());
+        if self.is_live() || progress.is_shown() {
             let received = Arc::clone(&received);
             builder = builder.transform(move |object| {
                 received.fetch_add(1, Ordering::Relaxed);
@@ -178,38 +200,37 @@ impl Session {
             });
         }
         let informer = builder.build();
-        let mut events = informer.subscribe(HandlerOptions::new().name("observe"))?;
-        let registration = events.registration();
+        let events = informer.subscribe(HandlerOptions::new().name("observe"))?;
         informer.start();
-        self.what = place;
+        self.what = what;
+        let is_secret = info.group().is_empty() && info.kind() == "Secret";
+        let feed = Feed { informer, events, troubles, received, is_secret, is_diff: arguments.diff };
+        self.follow(feed, progress, &cluster, output).await
+    }
 
+    /// Tells of everything that comes.
+    async fn follow(&mut self, feed: Feed, mut progress: Progress, cluster: &Cluster, output: &Output) -> Outcome {
+        let Feed { informer, mut events, mut troubles, received, is_secret, is_diff } = feed;
+        let registration = events.registration();
         let mut frames = interval(FRAME);
         frames.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let mut drawn = (Vec::new(), 0);
-        let mut lines = Lines::new(self.look);
         let mut is_synced = false;
         loop {
             tokio::select! {
                 biased;
                 Some(told) = troubles.recv() => {
-                    if let Some(status) = told.refusal.filter(|_| !informer.has_synced()) {
-                        return Err(cluster.refusal(&status, &format!("list {}", self.what)).into());
+                    if let Some(status) = told.refusal.as_deref().filter(|_| !informer.has_synced()) {
+                        return Err(cluster.refusal(status, &format!("list {}", self.what)).into());
                     }
-                    self.failures += 1;
                     progress.clear();
-                    match is_live && io::stderr().is_terminal() {
-                        true => output.line(lines.trouble(&told.brief, time_of_day())).await,
-                        false => output.aside(terminal::harmless(&format!("evenkeel: {}", told.text))).await,
-                    }
+                    self.trouble(&told, output).await;
                 }
-                _ = frames.tick(), if is_live => {
-                    let (now, received) = (Instant::now(), received.load(Ordering::Relaxed));
-                    let passed = now - self.began;
-                    let footer = footer::live(&self.what, &informer.status(), received, &mut self.tally, now, passed);
+                _ = frames.tick(), if self.is_live() => {
+                    let watch = Watch::new(informer.status(), received.load(Ordering::Relaxed));
                     // Drawing what is there already would only disturb who wants to copy it.
-                    let drawing = (footer, terminal::width());
-                    if drawing != drawn {
-                        output.footer(drawing.0.clone());
+                    let drawing = (self.footer(&watch, Instant::now()), terminal::width());
+                    if drawing != drawn && output.footer(drawing.0.clone()) {
                         drawn = drawing;
                     }
                 }
@@ -217,35 +238,63 @@ impl Session {
                     let Some(event) = event else { return Err("the informer has ended".into()) };
                     progress.clear();
                     if registration.has_synced() && !std::mem::replace(&mut is_synced, true) {
-                        output.line(lines.synced(self.tally.objects(), time_of_day())).await;
+                        self.synced(output).await;
                     }
                     self.tally.count(&event, self.began.elapsed());
-                    let told = match arguments.diff {
-                        true => with_diff(&mut lines, &event, &info),
-                        false => Ok(lines.event(&event, None, time_of_day())),
-                    };
-                    // One object that cannot be read is one object.
-                    let told = match told {
-                        Ok(told) => told,
-                        Err(error) => {
-                            output.aside(terminal::harmless(&format!("evenkeel: no difference: {error}"))).await;
-                            lines.event(&event, None, time_of_day())
-                        }
-                    };
-                    for line in told {
-                        output.line(line).await;
+                    match is_diff {
+                        true => self.event_with_diff(&event, is_secret, output).await,
+                        false => self.event(&event, None, output).await,
                     }
                 }
                 _ = registration.synced(), if !is_synced => {
                     is_synced = true;
                     progress.clear();
-                    output.line(lines.synced(self.tally.objects(), time_of_day())).await;
+                    self.synced(output).await;
                 }
                 () = progress.next(), if self.tally.objects() == 0 && !is_synced => {
                     progress.draw(received.load(Ordering::Relaxed));
                 }
             }
         }
+    }
+
+    async fn event(&mut self, event: &Event<Unstructured>, diff: Option<&[Change<'_>]>, output: &Output) {
+        for line in self.lines.event(event, diff, time_of_day()) {
+            output.line(line).await;
+        }
+    }
+
+    /// Tells of a notification and, if it is an update, of what it has changed.
+    async fn event_with_diff(&mut self, event: &Event<Unstructured>, is_secret: bool, output: &Output) {
+        let Event::Update { old, new } = event else { return self.event(event, None, output).await };
+        match (old.typed(), new.typed()) {
+            (Ok(old), Ok(new)) => {
+                let changes = diff::diff(&old.0, &new.0, is_secret);
+                self.event(event, Some(&changes), output).await;
+            }
+            // One object that cannot be read is one object.
+            (Err(error), _) | (_, Err(error)) => {
+                output.aside(terminal::harmless(&format!("evenkeel: no difference: {error}"))).await;
+                self.event(event, None, output).await;
+            }
+        }
+    }
+
+    async fn synced(&self, output: &Output) {
+        output.line(self.lines.synced(self.tally.objects(), time_of_day())).await;
+    }
+
+    /// Tells of a failure, which is not the end.
+    async fn trouble(&mut self, told: &Told, output: &Output) {
+        self.failures += 1;
+        match self.is_live() && io::stderr().is_terminal() {
+            true => output.line(self.lines.trouble(&told.brief, time_of_day())).await,
+            false => output.aside(terminal::harmless(&format!("evenkeel: {}", told.text))).await,
+        }
+    }
+
+    fn footer(&mut self, watch: &Watch, now: Instant) -> Vec<terminal::Line> {
+        footer::live(&self.what, watch, &mut self.tally, now, now - self.began)
     }
 
     /// What is left to say, if there is something.
@@ -255,16 +304,6 @@ impl Session {
             what => footer::last(what, &self.tally, self.failures, self.began.elapsed()),
         }
     }
-}
-
-/// The lines of a notification and, if it is an update, of what it has changed.
-fn with_diff(lines: &mut Lines, event: &Event<Unstructured>, info: &ResourceInfo) -> Result<Vec<String>, DecodeError> {
-    let Event::Update { old, new } = event else { return Ok(lines.event(event, None, time_of_day())) };
-    let state = |object: &Obj<Unstructured>| object.typed();
-    let (old, new) = (state(old)?, state(new)?);
-    let is_secret = info.group().is_empty() && info.kind() == "Secret";
-    let changes = diff::diff(&old.0, &new.0, is_secret);
-    Ok(lines.event(event, Some(&changes), time_of_day()))
 }
 
 /// What has passed of the day, and of all days before it.
