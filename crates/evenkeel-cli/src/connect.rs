@@ -1,9 +1,11 @@
 //! Which cluster, and as whom: the arguments that all commands have that talk to one.
 
+mod explain;
+
 use std::path::PathBuf;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
-use evenkeel_client::config::{Environment, Overrides};
+use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser, TypedValueParser};
+use evenkeel_client::config::{ConfigError, EntryKind, Environment, Overrides};
 use evenkeel_client::{Client, Config, Secret, Wire};
 
 use crate::Failure;
@@ -18,7 +20,7 @@ pub(crate) struct Connection {
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
     /// The URL of the API server, instead of the context's
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", value_parser = NonEmptyStringValueParser::new())]
     server: Option<String>,
     /// The bearer token to show the server
     #[arg(long, value_name = "TOKEN")]
@@ -31,14 +33,37 @@ pub(crate) struct Connection {
     wire: Wire,
 }
 
+/// A cluster that can be talked to, and how it came to be this one.
+#[derive(Debug)]
+pub(crate) struct Cluster {
+    client: Client,
+    /// Whether an argument says where the server is.
+    is_server_given: bool,
+    /// Whether an argument says who we are.
+    is_token_given: bool,
+}
+
 /// The forms that objects can have on their way, as arguments.
 fn wires() -> impl TypedValueParser<Value = Wire> {
     PossibleValuesParser::new(Wire::NAMES).try_map(|name| name.parse::<Wire>())
 }
 
 impl Connection {
+    /// Asks for this form of objects, unless somebody has asked for another.
+    pub(crate) fn prefer(&mut self, wire: Wire) {
+        if self.wire == Wire::Automatic {
+            self.wire = wire;
+        }
+    }
+
     /// A client of the cluster, in this namespace if none other is meant.
     pub(crate) fn client(self, namespace: Option<String>) -> Result<Client, Failure> {
+        Ok(self.cluster(namespace)?.client)
+    }
+
+    /// The cluster, with this namespace if none other is meant. Nothing is sent yet.
+    pub(crate) fn cluster(self, namespace: Option<String>) -> Result<Cluster, Failure> {
+        let (is_server_given, is_token_given) = (self.server.is_some(), self.token.is_some());
         let overrides = Overrides {
             context: self.context,
             namespace,
@@ -47,11 +72,48 @@ impl Connection {
             insecure_skip_tls_verify: self.insecure_skip_tls_verify.then_some(true),
             ..Overrides::default()
         };
-        let mut config = match self.kubeconfig {
-            Some(file) => Config::from_kubeconfig_file(file, &overrides)?,
-            None => Environment::from_process().infer(&overrides)?,
+        let config = match self.kubeconfig {
+            Some(file) => Config::from_kubeconfig_file(file, &overrides),
+            None => Environment::from_process().infer(&overrides),
         };
+        let mut config = config.map_err(|error| in_arguments(error, &overrides))?;
         config.wire = self.wire;
-        Ok(Client::new(config)?)
+        Ok(Cluster { client: Client::new(config)?, is_server_given, is_token_given })
+    }
+}
+
+impl Cluster {
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
+}
+
+/// The error in the words of the command line.
+fn in_arguments(error: ConfigError, overrides: &Overrides) -> Failure {
+    match error {
+        ConfigError::Missing { kind: EntryKind::Context, name, known, .. } if overrides.context.is_some() => {
+            let there = match known.as_slice() {
+                [] => "it has none".to_owned(),
+                names => format!("it has {}", names.join(", ")),
+            };
+            format!("--context names {name:?}, which the kubeconfig does not have; {there}").into()
+        }
+        ConfigError::NotConfigured { looked, contexts } if contexts.is_empty() => {
+            let looked: Vec<String> = looked
+                .iter()
+                .map(|file| match file.exists() {
+                    true => format!("{} names none", file.display()),
+                    false => format!("{} does not exist", file.display()),
+                })
+                .collect();
+            let looked = if looked.is_empty() { "there is no home directory".to_owned() } else { looked.join(", ") };
+            format!("no cluster to talk to: {looked}; --kubeconfig FILE or --server URL says which").into()
+        }
+        ConfigError::NotConfigured { contexts, .. } => format!(
+            "no cluster to talk to: the kubeconfig has no current-context; --context NAME chooses one of {}",
+            contexts.join(", ")
+        )
+        .into(),
+        other => other.into(),
     }
 }

@@ -60,7 +60,7 @@ async fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if is_broken_pipe(error.as_ref()) => ExitCode::from(BROKEN_PIPE),
         Err(error) => {
-            eprintln!("evenkeel: {}", chain(error.as_ref()));
+            eprintln!("evenkeel: {}", terminal::harmless(&chain(error.as_ref())));
             ExitCode::FAILURE
         }
     }

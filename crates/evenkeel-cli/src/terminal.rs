@@ -38,13 +38,24 @@ impl Line {
         self
     }
 
+    /// The line and another one behind it.
+    pub(crate) fn and(mut self, mut other: Line) -> Self {
+        self.0.append(&mut other.0);
+        self
+    }
+
+    /// How wide the whole line is.
+    fn width(&self) -> usize {
+        self.0.iter().map(|(_, text)| text.chars().filter(|c| !is_obeyed(*c)).count()).sum()
+    }
+
     /// The text, with colours or without, and no wider than this.
     pub(crate) fn render(&self, is_coloured: bool, width: usize) -> String {
         let mut rendered = String::new();
         let mut room = width;
         for (style, text) in &self.0 {
             // What is written here is one column wide per character; anything that comes from outside may not move the cursor.
-            let shown: String = text.chars().filter(|c| !c.is_control()).take(room).collect();
+            let shown: String = text.chars().filter(|c| !is_obeyed(*c)).take(room).collect();
             room -= shown.chars().count();
             let _ = match is_coloured && *style != PLAIN {
                 true => write!(rendered, "{style}{shown}{style:#}"),
@@ -53,6 +64,27 @@ impl Line {
         }
         rendered
     }
+}
+
+/// Whether a terminal would do something instead of showing it: control characters, and those that turn the direction of
+/// the text around them.
+fn is_obeyed(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// A text in one line that no terminal obeys, whoever wrote it: white space becomes a space, anything else an escape as
+/// JSON writes it.
+pub(crate) fn harmless(text: &str) -> String {
+    let mut harmless = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' | '\r' | '\t' => harmless.push(' '),
+            // None of them is so large that JSON would need two escapes for it.
+            c if is_obeyed(c) => _ = write!(harmless, "\\u{:04x}", u32::from(c)),
+            c => harmless.push(c),
+        }
+    }
+    harmless
 }
 
 /// Whether a stream may have colours: it is a terminal, and nobody has said otherwise (`NO_COLOR`, `TERM=dumb`).
@@ -84,24 +116,26 @@ pub(crate) fn height() -> Option<usize> {
 #[derive(Debug)]
 pub(crate) struct Block {
     is_coloured: bool,
-    /// How many lines were drawn.
-    drawn: usize,
+    /// How wide each line is that was drawn.
+    drawn: Vec<usize>,
 }
 
 impl Block {
     pub(crate) fn new(is_coloured: bool) -> Self {
-        Block { is_coloured, drawn: 0 }
+        Block { is_coloured, drawn: Vec::new() }
     }
 
     /// Draws these lines where the last ones were.
     pub(crate) fn draw(&mut self, out: &mut impl Write, lines: &[Line], width: usize) -> io::Result<()> {
-        let mut frame = self.up();
+        let mut frame = self.up(width);
+        self.drawn.clear();
         for line in lines {
             // The last column stays free: some terminals go to the next line there, some do not.
-            let _ = write!(frame, "\x1b[K{}\r\n", line.render(self.is_coloured, width.saturating_sub(1)));
+            let room = width.saturating_sub(1);
+            let _ = write!(frame, "\x1b[K{}\r\n", line.render(self.is_coloured, room));
+            self.drawn.push(line.width().min(room));
         }
         frame.push_str("\x1b[J");
-        self.drawn = lines.len();
         // In one go, so that nobody sees half of it.
         out.write_all(frame.as_bytes())?;
         out.flush()
@@ -109,24 +143,24 @@ impl Block {
 
     /// Takes the lines away, so that something else can stand there.
     pub(crate) fn clear(&mut self, out: &mut impl Write) -> io::Result<()> {
-        if self.drawn == 0 {
+        if self.drawn.is_empty() {
             return Ok(());
         }
-        let up = self.up();
-        self.drawn = 0;
+        let up = self.up(width());
+        self.drawn.clear();
         write!(out, "{up}\x1b[J")?;
         out.flush()
     }
 
     /// Lets the lines stand; what is written next stands below them.
     pub(crate) fn keep(&mut self) {
-        self.drawn = 0;
+        self.drawn.clear();
     }
 
-    /// To where the block begins.
-    fn up(&self) -> String {
-        match self.drawn {
-            0 => "\r".to_owned(),
+    /// To where the block begins. A terminal that has become narrower has broken the lines that no longer fit.
+    fn up(&self, width: usize) -> String {
+        match self.drawn.iter().map(|line| line.div_ceil(width.max(1)).max(1)).sum() {
+            0_usize => "\r".to_owned(),
             lines => format!("\r\x1b[{lines}A"),
         }
     }
@@ -156,5 +190,22 @@ mod tests {
         block.clear(&mut out).unwrap();
         let drawn = String::from_utf8(out).unwrap();
         assert_eq!(drawn, "\r\x1b[Kone\r\n\x1b[Ktwo\r\n\x1b[J\r\x1b[2A\x1b[Kone\r\n\x1b[J\r\x1b[1A\x1b[J");
+    }
+
+    #[test]
+    fn lines_that_a_narrower_terminal_has_broken_are_drawn_over_too() {
+        let mut block = Block::new(false);
+        let mut out = Vec::new();
+        let lines = [Line::new().with(PLAIN, "0123456789"), Line::new()];
+        block.draw(&mut out, &lines, 80).unwrap();
+        out.clear();
+        block.draw(&mut out, &lines[1..], 4).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), "\r\x1b[4A\x1b[K\r\n\x1b[J");
+    }
+
+    #[test]
+    fn what_others_wrote_stays_in_its_line_and_does_nothing() {
+        assert_eq!(harmless("a\nb\tc"), "a b c");
+        assert_eq!(harmless("\x1b[2J\u{9b}1m\u{202e}é"), "\\u001b[2J\\u009b1m\\u202eé");
     }
 }

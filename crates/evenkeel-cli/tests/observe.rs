@@ -7,7 +7,7 @@ use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
 use evenkeel_apiserver::{Action, ApiServer, Rule};
 use evenkeel_client::{Client, Patch};
 use evenkeel_core::Status;
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Secret};
 use serde_json::{Value, json};
 
 /// The binary, in a home without a kubeconfig.
@@ -219,29 +219,49 @@ async fn every_form_tells_the_same() {
     }
 }
 
+#[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_done_is_one_line() {
-    let (server, _client) = server().await;
-    let url = server.url();
-    let (code, out, errors) = output(&["observe", "widgets", "--server", url]).await;
-    assert_eq!((code, out.as_str(), errors.as_str()), (Some(1), "", "evenkeel: the server has no resource widgets\n"));
-    let (code, _, errors) = output(&["observe", "pods"]).await;
-    assert_eq!((code, errors.lines().count()), (Some(1), 1), "{errors}");
-    for wrong in [["-l", "=x"], ["--field-selector", "x"], ["--resync", "soon"], ["-o", "yaml"], ["--wire", "cbor"]] {
-        let (code, _, errors) = output(&["observe", "pods", wrong[0], wrong[1]]).await;
-        assert_eq!(code, Some(2), "{wrong:?}");
-        assert!(errors.contains(wrong[1]), "{errors}");
+async fn what_has_changed_is_told_if_somebody_asks() {
+    let (server, client) = server().await;
+    let a = create(&client, "default", "a", "web").await;
+    let arguments = ["observe", "cm", "-l", "app", "--diff", "--server", server.url()];
+    let mut people = Running::start(&arguments);
+    let mut programs = Running::start(&[&arguments[..], &["-o", "json"]].concat());
+    let mut packed = Running::start(&[&arguments[..], &["-o", "json", "--wire", "protobuf"]].concat());
+    for observe in [&mut people, &mut programs, &mut packed] {
+        observe.lines(2).await;
+    }
+    let b = change(&client, "a").await;
+    let row = format!("update  {:<24}  {a} -> {b}", "default/a");
+    assert_eq!(people.lines(2).await, [row, r#"          data.k: "v" -> "w""#.to_owned()]);
+    let update = format!(
+        r#"{{"event":"update","key":"default/a","oldResourceVersion":"{a}","resourceVersion":"{b}","diff":[{{"path":"data.k","old":"v","new":"w"}}]}}"#
+    );
+    assert_eq!(programs.lines(1).await[0], update);
+    assert_eq!(packed.lines(1).await[0], update);
+    for observe in [people, programs, packed] {
+        assert_eq!(observe.interrupt().await, (Some(0), String::new(), String::new()));
     }
 }
 
+#[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
-async fn who_may_not_look_is_told_so() {
-    let (server, _client) = server().await;
-    let no = Status::forbidden("", "pods", "", "you may not look");
-    server.faults().add(Rule::new(Action::Status(Box::new(no))).resource("pods"));
-    let (code, out, errors) = output(&["observe", "pods", "--server", server.url()]).await;
-    assert_eq!((code, out.as_str(), errors.lines().count()), (Some(1), "", 1), "{errors}");
-    assert!(errors.starts_with("evenkeel: pods: failed to list: "), "{errors}");
+async fn what_is_in_a_secret_is_never_told() {
+    let (server, client) = server().await;
+    let secrets = client.api::<Secret>().namespace("default");
+    let secret = json!({"metadata": {"name": "s"}, "stringData": {"password": "hunter2"}});
+    secrets.create(&serde_json::from_value(secret).unwrap()).await.unwrap();
+    let mut people = Running::start(&["observe", "secrets", "--diff", "--server", server.url()]);
+    let mut programs = Running::start(&["observe", "secrets", "--diff", "-o", "json", "--server", server.url()]);
+    people.lines(2).await;
+    programs.lines(2).await;
+    let patch = Patch::merge(&json!({"stringData": {"password": "hunter22"}}));
+    secrets.patch("s", &patch).await.unwrap();
+    let told = people.lines(2).await;
+    assert_eq!(told[1], "          data.password: [redacted, 7 bytes] -> [redacted, 8 bytes]");
+    let told = programs.json(1).await;
+    let change = json!([{"path": "data.password", "old": "[redacted, 7 bytes]", "new": "[redacted, 8 bytes]"}]);
+    assert_eq!(told[0]["diff"], change);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -258,13 +278,12 @@ async fn no_server_is_one_line() {
 
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reader_who_goes_away_ends_it_quietly() {
+async fn a_reader_who_goes_away_ends_it_quietly_even_if_nothing_more_happens() {
     let (server, client) = server().await;
     create(&client, "default", "a", "web").await;
     let mut observe = Running::start(&["observe", "cm", "-l", "app", "-o", "json", "--server", server.url()]);
     observe.lines(2).await;
     drop(observe.lines.take());
-    change(&client, "a").await;
     let (code, errors) = tokio::task::spawn_blocking(move || {
         let mut errors = String::new();
         observe.errors.take().unwrap().read_to_string(&mut errors).unwrap();

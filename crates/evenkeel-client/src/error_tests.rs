@@ -26,7 +26,7 @@ fn an_object_that_does_not_fit_its_type_is_an_error_like_any_other() {
 fn what_discovery_says_is_an_error_like_any_other() {
     let unknown = DiscoveryError::NoResource { query: ResourceQuery::new("foos") };
     let error = Error::from(unknown);
-    assert_eq!(error.to_string(), "the server has no resource foos");
+    assert_eq!(error.to_string(), "the server has no resource \"foos\"");
     assert!(error.source().is_none());
 
     let call = CallName::new(&Method::GET, "/apis");

@@ -95,7 +95,7 @@ async fn scl_002_an_update_scales_the_object_and_its_errors_pass() {
 async fn scl_001_scl_002_custom_resources_scale_too_once_they_are_defined_so() {
     let (server, client, mapper) = start().await;
     let scales = client.scales(&mapper);
-    assert_eq!(scales.of("foos").await.unwrap_err().to_string(), "the server has no resource foos");
+    assert_eq!(scales.of("foos").await.unwrap_err().to_string(), "the server has no resource \"foos\"");
     server.install_crds([definition(&json!({}))]).await.unwrap();
     let plain = scales.of("foos").await.unwrap_err().to_string();
     assert_eq!(plain, "the resource foos of sample.example.com/v1alpha1 has no subresource \"scale\"");

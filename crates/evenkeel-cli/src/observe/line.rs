@@ -1,15 +1,37 @@
 //! How notifications look.
 
+use std::time::Duration;
+
 use evenkeel_cache::{Deleted, Event};
 use serde::Serialize;
 
+use super::diff::{Change, Seen, hidden};
+use crate::terminal::{self, BAD, CHANGED, FAINT, GOOD, NAME, PLAIN, STRONG, harmless};
+
 /// How wide the column of keys is to begin with. It grows with the keys.
 const KEYS: usize = 24;
+/// How many differences are told to people.
+const CHANGES: usize = 20;
+/// How much of a value is told to people.
+const VALUE: usize = 60;
+/// How much of what two long values have in common stands before where they part.
+const COMMON: usize = 12;
 
-/// Makes lines of notifications: for people, or as JSON.
+/// For whom lines are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    /// For programs.
+    Json,
+    /// For files, and for people behind a pipe.
+    Plain,
+    /// For people at a terminal.
+    Terminal { is_coloured: bool },
+}
+
+/// Makes lines of notifications.
 #[derive(Debug)]
 pub(super) struct Lines {
-    json: bool,
+    look: Look,
     width: usize,
 }
 
@@ -17,20 +39,36 @@ pub(super) struct Lines {
 #[derive(Debug, Serialize)]
 #[serde(tag = "event", rename_all = "lowercase", rename_all_fields = "camelCase")]
 enum Line<'a> {
-    Add { initial: bool, key: &'a str, resource_version: &'a str },
-    Update { key: &'a str, old_resource_version: &'a str, resource_version: &'a str },
-    Delete { key: &'a str, resource_version: &'a str, final_state_unknown: bool },
-    Synced { objects: usize },
+    Add {
+        initial: bool,
+        key: &'a str,
+        resource_version: &'a str,
+    },
+    Update {
+        key: &'a str,
+        old_resource_version: &'a str,
+        resource_version: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        diff: Option<&'a [Change<'a>]>,
+    },
+    Delete {
+        key: &'a str,
+        resource_version: &'a str,
+        final_state_unknown: bool,
+    },
+    Synced {
+        objects: usize,
+    },
 }
 
 impl<'a> Line<'a> {
-    fn of<K>(event: &'a Event<K>) -> Self {
+    fn of<K>(event: &'a Event<K>, diff: Option<&'a [Change<'a>]>) -> Self {
         let key = event.key().as_str();
         let resource_version = event.object().map_or("", |object| object.resource_version());
         match event {
             Event::Add { initial, .. } => Line::Add { initial: *initial, key, resource_version },
             Event::Update { old, .. } => {
-                Line::Update { key, old_resource_version: old.resource_version(), resource_version }
+                Line::Update { key, old_resource_version: old.resource_version(), resource_version, diff }
             }
             Event::Delete(deleted) => {
                 let final_state_unknown = Deleted::is_final_state_unknown(deleted);
@@ -38,116 +76,163 @@ impl<'a> Line<'a> {
             }
         }
     }
+
+    /// The word, the key, and what there is to say of versions.
+    fn columns(&self) -> (&'static str, &str, String) {
+        match self {
+            Line::Add { initial, key, resource_version } => {
+                (if *initial { "initial" } else { "add" }, key, (*resource_version).to_owned())
+            }
+            Line::Update { key, old_resource_version, resource_version, .. } => {
+                let versions = match self.is_unchanged() {
+                    true => format!("{resource_version} (unchanged)"),
+                    false => format!("{old_resource_version} -> {resource_version}"),
+                };
+                ("update", key, versions)
+            }
+            Line::Delete { key, resource_version, final_state_unknown } => {
+                let unknown = if *final_state_unknown { " (final state unknown)" } else { "" };
+                ("delete", key, format!("{resource_version}{unknown}"))
+            }
+            Line::Synced { .. } => ("synced", "", String::new()),
+        }
+    }
+
+    fn is_unchanged(&self) -> bool {
+        matches!(self, Line::Update { old_resource_version, resource_version, .. } if old_resource_version == resource_version)
+    }
 }
 
 impl Lines {
-    pub(super) fn new(json: bool) -> Self {
-        Lines { json, width: KEYS }
+    pub(super) fn new(look: Look) -> Self {
+        Lines { look, width: KEYS }
     }
 
-    pub(super) fn event<K>(&mut self, event: &Event<K>) -> String {
-        self.width = self.width.max(event.key().as_str().len());
-        self.line(&Line::of(event))
+    /// The lines that tell of a notification: one, and for people one more for each difference. Time is that of the day.
+    pub(super) fn event<K>(&mut self, event: &Event<K>, diff: Option<&[Change<'_>]>, time: Duration) -> Vec<String> {
+        self.width = self.width.max(event.key().as_str().chars().count());
+        let line = Line::of(event, diff);
+        let mut lines = vec![self.line(&line, time)];
+        if let Some(changes) = diff.filter(|_| self.look != Look::Json && !line.is_unchanged()) {
+            lines.extend(self.changes(changes));
+        }
+        lines
     }
 
     /// The handler has been told of everything that there was: so many objects.
-    pub(super) fn synced(&self, objects: usize) -> String {
-        self.line(&Line::Synced { objects })
+    pub(super) fn synced(&self, objects: usize, time: Duration) -> String {
+        self.line(&Line::Synced { objects }, time)
     }
 
-    fn line(&self, line: &Line<'_>) -> String {
-        if self.json {
-            // Texts, numbers and truth values can always be written.
-            return serde_json::to_string(line).unwrap_or_default();
-        }
+    /// Something went wrong, for people at a terminal.
+    pub(super) fn trouble(&self, text: &str, time: Duration) -> String {
+        let line = terminal::Line::new().with(FAINT, clock(time)).with(PLAIN, " ").with(BAD, format!("! {text}"));
+        line.render(self.look == Look::Terminal { is_coloured: true }, usize::MAX)
+    }
+
+    fn line(&self, line: &Line<'_>, time: Duration) -> String {
+        let (word, key, versions) = line.columns();
         let width = self.width;
-        let row = |event: &str, key: &str, versions: &str| format!("{event:<8}{key:<width$}  {versions}");
-        match line {
-            Line::Add { initial: true, key, resource_version } => row("initial", key, resource_version),
-            Line::Add { initial: false, key, resource_version } => row("add", key, resource_version),
-            Line::Update { key, old_resource_version, resource_version }
-                if old_resource_version == resource_version =>
-            {
-                row("update", key, &format!("{resource_version} (unchanged)"))
+        match (self.look, line) {
+            // Texts, numbers and truth values can always be written.
+            (Look::Json, _) => harmless(&serde_json::to_string(line).unwrap_or_default()),
+            (Look::Plain, Line::Synced { objects }) => format!("synced  {}", count(*objects)),
+            (Look::Plain, _) => harmless(&format!("{word:<8}{key:<width$}  {versions}")),
+            (Look::Terminal { is_coloured }, _) => {
+                let (sign, style) = match line {
+                    Line::Add { initial: true, .. } => ('+', FAINT),
+                    Line::Add { initial: false, .. } => ('+', GOOD),
+                    Line::Update { .. } if line.is_unchanged() => ('=', FAINT),
+                    Line::Update { .. } => ('~', CHANGED),
+                    Line::Delete { .. } => ('-', BAD),
+                    Line::Synced { .. } => ('*', STRONG),
+                };
+                let shown = terminal::Line::new()
+                    .with(FAINT, clock(time))
+                    .with(PLAIN, " ")
+                    .with(style, format!("{sign} {word:<8}"));
+                let shown = match line {
+                    Line::Synced { objects } => shown.with(PLAIN, count(*objects)),
+                    _ => shown.with(PLAIN, format!("{key:<width$}  ")).with(FAINT, versions),
+                };
+                shown.render(is_coloured, usize::MAX)
             }
-            Line::Update { key, old_resource_version, resource_version } => {
-                row("update", key, &format!("{old_resource_version} -> {resource_version}"))
-            }
-            Line::Delete { key, resource_version, final_state_unknown: false } => row("delete", key, resource_version),
-            Line::Delete { key, resource_version, final_state_unknown: true } => {
-                row("delete", key, &format!("{resource_version} (final state unknown)"))
-            }
-            Line::Synced { objects: 1 } => "synced  1 object".to_owned(),
-            Line::Synced { objects } => format!("synced  {objects} objects"),
         }
     }
+
+    /// The differences, one in a line, and not too many.
+    fn changes(&self, changes: &[Change<'_>]) -> Vec<String> {
+        let (indent, is_coloured) = match self.look {
+            // The signs stand below those of the events.
+            Look::Terminal { is_coloured } => (10, is_coloured),
+            _ => (8, false),
+        };
+        let render = |line: terminal::Line| line.render(is_coloured, usize::MAX);
+        let margin = || terminal::Line::new().with(PLAIN, " ".repeat(indent));
+        if changes.is_empty() {
+            return vec![render(margin().with(FAINT, "  (only what --diff leaves out)"))];
+        }
+        let mut lines: Vec<String> =
+            changes.iter().take(CHANGES).map(|change| render(shown(margin(), change))).collect();
+        if changes.len() > CHANGES {
+            lines.push(render(margin().with(FAINT, format!("  … and {} more", changes.len() - CHANGES))));
+        }
+        lines
+    }
+}
+
+/// A difference after its margin.
+fn shown(line: terminal::Line, change: &Change<'_>) -> terminal::Line {
+    let path = format!("{}: ", if change.path.is_empty() { "(all)" } else { &change.path });
+    match (&change.old, &change.new) {
+        (Some(old), Some(new)) => {
+            let (old, new) = both(old, new);
+            line.with(PLAIN, "  ").with(NAME, path).with(BAD, old).with(PLAIN, " -> ").with(GOOD, new)
+        }
+        (Some(old), None) => line.with(BAD, "- ").with(NAME, path).with(BAD, cut(&text(old), 0)),
+        (None, Some(new)) => line.with(GOOD, "+ ").with(NAME, path).with(GOOD, cut(&text(new), 0)),
+        (None, None) => line.with(NAME, path),
+    }
+}
+
+fn text(seen: &Seen<'_>) -> String {
+    match seen {
+        // JSON leaves some of what a terminal obeys as it is.
+        Seen::Value(value) => harmless(&value.to_string()),
+        Seen::Hidden { bytes } => hidden(*bytes),
+    }
+}
+
+/// Two values, cut so that it can be seen where they part.
+fn both(old: &Seen<'_>, new: &Seen<'_>) -> (String, String) {
+    let (old, new) = (text(old), text(new));
+    if old.chars().count().max(new.chars().count()) <= VALUE {
+        return (old, new);
+    }
+    let common = old.chars().zip(new.chars()).take_while(|(old, new)| old == new).count();
+    let from = if common > VALUE / 2 { common - COMMON } else { 0 };
+    (cut(&old, from), cut(&new, from))
+}
+
+/// Some of a text, from this character on.
+fn cut(text: &str, from: usize) -> String {
+    let before = if from > 0 { "…" } else { "" };
+    let mut rest = text.chars().skip(from);
+    let shown: String = rest.by_ref().take(VALUE).collect();
+    let after = if rest.next().is_some() { "…" } else { "" };
+    format!("{before}{shown}{after}")
+}
+
+fn count(objects: usize) -> String {
+    format!("{objects} {}", if objects == 1 { "object" } else { "objects" })
+}
+
+/// The time of day, as Kubernetes has it: that of Greenwich.
+fn clock(time: Duration) -> String {
+    let seconds = time.as_secs();
+    format!("{:02}:{:02}:{:02}Z", seconds / 3600 % 24, seconds / 60 % 60, seconds % 60)
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use evenkeel_cache::{Obj, ObjectKey, ResourceInfo};
-
-    use super::*;
-
-    fn object(version: &str) -> Obj<()> {
-        let info = Arc::new(ResourceInfo::new("", "v1", "Pod", "pods", true));
-        let json = format!(r#"{{"metadata": {{"namespace": "ns", "name": "a", "resourceVersion": "{version}"}}}}"#);
-        Obj::from_json(&info, json).unwrap()
-    }
-
-    fn events() -> Vec<Event<()>> {
-        vec![
-            Event::Add { object: object("7"), initial: true },
-            Event::Add { object: object("7"), initial: false },
-            Event::Update { old: object("7"), new: object("9") },
-            Event::Update { old: object("9"), new: object("9") },
-            Event::Delete(Deleted::Observed(object("10"))),
-            Event::Delete(Deleted::Missed { key: ObjectKey::namespaced("ns", "a"), last_known: Some(object("9")) }),
-            Event::Delete(Deleted::Missed { key: ObjectKey::namespaced("ns", "a"), last_known: None }),
-        ]
-    }
-
-    fn told(json: bool) -> Vec<String> {
-        let mut lines = Lines::new(json);
-        let mut told: Vec<_> = events().iter().map(|event| lines.event(event)).collect();
-        told.push(lines.synced(3));
-        told
-    }
-
-    #[test]
-    fn programs_are_told_in_json() {
-        assert_eq!(
-            told(true),
-            [
-                r#"{"event":"add","initial":true,"key":"ns/a","resourceVersion":"7"}"#,
-                r#"{"event":"add","initial":false,"key":"ns/a","resourceVersion":"7"}"#,
-                r#"{"event":"update","key":"ns/a","oldResourceVersion":"7","resourceVersion":"9"}"#,
-                r#"{"event":"update","key":"ns/a","oldResourceVersion":"9","resourceVersion":"9"}"#,
-                r#"{"event":"delete","key":"ns/a","resourceVersion":"10","finalStateUnknown":false}"#,
-                r#"{"event":"delete","key":"ns/a","resourceVersion":"9","finalStateUnknown":true}"#,
-                r#"{"event":"delete","key":"ns/a","resourceVersion":"","finalStateUnknown":true}"#,
-                r#"{"event":"synced","objects":3}"#,
-            ]
-        );
-    }
-
-    #[test]
-    fn people_are_told_in_columns() {
-        let lines: Vec<String> = told(false).iter().map(|line| line.trim_end().to_owned()).collect();
-        assert_eq!(
-            lines,
-            [
-                "initial ns/a                      7",
-                "add     ns/a                      7",
-                "update  ns/a                      7 -> 9",
-                "update  ns/a                      9 (unchanged)",
-                "delete  ns/a                      10",
-                "delete  ns/a                      9 (final state unknown)",
-                "delete  ns/a                       (final state unknown)",
-                "synced  3 objects",
-            ]
-        );
-    }
-}
+#[path = "line_tests.rs"]
+mod tests;

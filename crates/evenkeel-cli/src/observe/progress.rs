@@ -1,9 +1,11 @@
 //! How far the first list is, for people who look at a terminal.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::time::Duration;
 
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
+
+use crate::terminal;
 
 /// How often it is drawn.
 const FRAME: Duration = Duration::from_millis(100);
@@ -20,8 +22,8 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    pub(super) fn new(what: &str) -> Self {
-        let frames = io::stderr().is_terminal().then(|| {
+    pub(super) fn new(what: &str, is_wanted: bool) -> Self {
+        let frames = (is_wanted && terminal::is_live(&io::stderr())).then(|| {
             // What takes no time needs no line.
             let mut frames = interval_at(Instant::now() + FRAME, FRAME);
             frames.set_missed_tick_behavior(MissedTickBehavior::Skip);

@@ -51,7 +51,7 @@ pub enum ConfigError {
         problem: String,
     },
     /// Something is named that is not there.
-    #[error("{named_by} names the {kind} {name:?}, which is not in the kubeconfig")]
+    #[error("{named_by} names the {kind} {name:?}, which is not in the kubeconfig; {}", Known(known))]
     Missing {
         /// What should be there.
         kind: EntryKind,
@@ -59,6 +59,8 @@ pub enum ConfigError {
         name: String,
         /// Who names it.
         named_by: String,
+        /// The names that there are instead.
+        known: Vec<String>,
     },
     /// There is no configuration at all, or none of it is chosen.
     #[error("no cluster is configured: {}", Looked { files: looked, contexts })]
@@ -220,6 +222,22 @@ impl fmt::Display for Place {
             write!(f, ", column {column}")?;
         }
         Ok(())
+    }
+}
+
+/// The names that could have been meant.
+struct Known<'a>(&'a [String]);
+
+impl fmt::Display for Known<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            [] => f.write_str("there is none"),
+            [name] => write!(f, "there is {name:?}"),
+            names => {
+                let names: Vec<_> = names.iter().map(|name| format!("{name:?}")).collect();
+                write!(f, "there are {}", names.join(", "))
+            }
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use super::kubeconfig::{Cluster, Selected, User};
-use super::{Config, ConfigError, EntryKind, Environment, Overrides};
+use super::{Chosen, Config, ConfigError, EntryKind, Environment, Overrides};
 use crate::secret::Secret;
 use crate::small_file;
 
@@ -38,7 +38,7 @@ impl Environment {
             (EntryKind::User, &overrides.user),
         ];
         if let Some((kind, name)) = named.into_iter().find_map(|(kind, name)| Some((kind, name.clone()?))) {
-            return Err(ConfigError::Missing { kind, name, named_by: "the override".into() });
+            return Err(ConfigError::Missing { kind, name, named_by: "the override".into(), known: Vec::new() });
         }
         let (open, close) = if host.contains(':') && !host.starts_with('[') { ("[", "]") } else { ("", "") };
 
@@ -50,13 +50,16 @@ impl Environment {
         user.token = Some(Secret::new(read(&token_file, "the service account's token")?));
         user.token_file = Some(token_file);
         let selected = Selected {
+            context_name: None,
             cluster_name: "in-cluster".into(),
             cluster,
             user_name: "in-cluster".into(),
             user,
             namespace: self.in_cluster_namespace()?,
         };
-        Ok(Config { connections: self.connections.clone(), ..selected.into_config(overrides)? })
+        let config = selected.into_config(overrides)?;
+        // The names above are for errors: there is no kubeconfig that has them.
+        Ok(Config { connections: self.connections.clone(), chosen: Chosen::default(), ..config })
     }
 
     /// Whether this looks like the environment of a pod that has a service account.

@@ -76,6 +76,21 @@ pub struct Config {
     pub allow_insecure_credentials: bool,
     /// Who hears the server's warnings; they are logged unless set.
     pub warnings: Option<Arc<dyn WarningHandler>>,
+    /// Which entries of a kubeconfig all this was made from, so that people can be told. Nothing else depends on it.
+    pub chosen: Chosen,
+}
+
+/// Names of entries of a kubeconfig. What came from elsewhere has none: the server of an override, the service account of
+/// a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Chosen {
+    /// The context.
+    pub context: Option<String>,
+    /// The cluster. The server may be another, if an override says so.
+    pub cluster: Option<String>,
+    /// The user. The credentials may be others, if an override says so.
+    pub user: Option<String>,
 }
 
 /// How connections are protected.
@@ -290,6 +305,7 @@ impl Config {
             redirects: Redirects::default(),
             allow_insecure_credentials: false,
             warnings: None,
+            chosen: Chosen::default(),
         }
     }
 

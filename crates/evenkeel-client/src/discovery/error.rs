@@ -53,7 +53,7 @@ pub enum DiscoveryError {
         problem: String,
     },
     /// No resource has this name, as far as is known since the last look.
-    #[error("the server has no resource {query}")]
+    #[error("the server has no resource {:?}", query.to_string())]
     NoResource {
         /// What was looked for.
         query: ResourceQuery,

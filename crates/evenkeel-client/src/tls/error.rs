@@ -3,8 +3,8 @@
 use std::io;
 
 use jiff::Timestamp;
-use rustls::CertificateError;
 use rustls::pki_types::UnixTime;
+use rustls::{CertificateError, InvalidMessage};
 
 /// Why a handshake failed: the `source()` of a [`TransportError`](crate::transport::TransportError) whose fault is
 /// [`Tls`](crate::transport::TransportFault::Tls).
@@ -37,6 +37,9 @@ pub enum TlsError {
     /// Only HTTP/2 may be spoken, and the server does not speak it.
     #[error("the server does not speak HTTP/2, and nothing else is allowed")]
     NoHttp2,
+    /// The server answers with something that is no TLS.
+    #[error("the server does not speak TLS; it may want http instead of https")]
+    NotTls,
     /// Something else that rustls has a name for.
     #[error(transparent)]
     Rustls(rustls::Error),
@@ -59,7 +62,12 @@ impl TlsError {
     }
 
     fn of_rustls(error: rustls::Error) -> Self {
-        let rustls::Error::InvalidCertificate(problem) = error else { return TlsError::Rustls(error) };
+        let problem = match error {
+            rustls::Error::InvalidCertificate(problem) => problem,
+            // The first byte of a record says what it is; that of an answer in plain HTTP says nothing that TLS knows.
+            rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType) => return TlsError::NotTls,
+            other => return TlsError::Rustls(other),
+        };
         match problem {
             CertificateError::ExpiredContext { not_after, .. } => TlsError::Expired { not_after: timestamp(not_after) },
             CertificateError::NotValidYetContext { not_before, .. } => {

@@ -6,14 +6,15 @@ use std::time::Duration;
 use super::validate::{check_cluster, check_namespace, check_user};
 use super::{Cluster, Data, Kubeconfig, Overrides, User};
 use crate::config::{
-    Auth, Config, ConfigError, Connections, EntryKind, Identity, Impersonate, KubeconfigFiles, Pem, PrivateKey, Proxy,
-    ProxyUrl, ServerUrl,
+    Auth, Chosen, Config, ConfigError, Connections, EntryKind, Identity, Impersonate, KubeconfigFiles, Pem, PrivateKey,
+    Proxy, ProxyUrl, ServerUrl,
 };
 use crate::secret::Secret;
 
 /// The cluster, the user and the namespace that are meant, as they stand in the file.
 #[derive(Debug, Default)]
 pub(crate) struct Selected {
+    pub(crate) context_name: Option<String>,
     pub(crate) cluster_name: String,
     pub(crate) cluster: Cluster,
     pub(crate) user_name: String,
@@ -33,7 +34,12 @@ impl Kubeconfig {
     }
 
     pub(crate) fn select(&self, overrides: &Overrides) -> Result<Selected, ConfigError> {
-        let missing = |kind, name: &str, named_by: String| ConfigError::Missing { kind, name: name.into(), named_by };
+        let missing = |kind, name: &str, named_by: String| ConfigError::Missing {
+            kind,
+            name: name.into(),
+            named_by,
+            known: self.names(kind),
+        };
         let (context_name, named_by) = match &overrides.context {
             Some(name) => (Some(name.as_str()), "the override"),
             None => (self.current_context.as_deref(), "current-context"),
@@ -46,7 +52,7 @@ impl Kubeconfig {
             None => None,
         };
         let from_context = format!("the context {:?}", context_name.unwrap_or_default());
-        let mut selected = Selected::default();
+        let mut selected = Selected { context_name: context_name.map(str::to_owned), ..Selected::default() };
         match overrides.cluster.as_deref().or(context.and_then(|context| context.cluster.as_deref())) {
             Some(name) => {
                 let named_by = if overrides.cluster.is_some() { "the override" } else { &from_context };
@@ -104,6 +110,9 @@ impl Selected {
         config.tls.identity = identity(&mut self.user);
         config.impersonate = impersonate(&mut self.user);
         config.auth = auth(self.user);
+        let named = |name: String| Some(name).filter(|name| !name.is_empty());
+        config.chosen =
+            Chosen { context: self.context_name, cluster: named(self.cluster_name), user: named(self.user_name) };
         errors.extend(config.problems());
         ConfigError::collect(errors)?;
         Ok(config)

@@ -22,8 +22,12 @@ impl Kubeconfig {
             let contexts = self.contexts.keys().cloned().collect();
             return Err(ConfigError::NotConfigured { looked: Vec::new(), contexts });
         };
-        let missing =
-            |kind, name: &String, named_by: String| ConfigError::Missing { kind, name: name.clone(), named_by };
+        let missing = |kind, name: &String, named_by: String| ConfigError::Missing {
+            kind,
+            name: name.clone(),
+            named_by,
+            known: self.names(kind),
+        };
         let context = self.contexts.get(current);
         let context = context.ok_or_else(|| missing(EntryKind::Context, current, "current-context".into()))?;
         let mut small = Kubeconfig { clusters: Default::default(), users: Default::default(), ..self.clone() };

@@ -64,7 +64,7 @@ impl FromStr for Kubeconfig {
 
 /// Reads the bytes of a file.
 pub(super) fn parse_bytes(bytes: &[u8], path: &Path) -> Result<Kubeconfig, ConfigError> {
-    let origin = path.display().to_string();
+    let origin = format!("the kubeconfig {}", path.display());
     match std::str::from_utf8(bytes) {
         Ok(text) => parse(text, &origin),
         Err(_) => Err(refuse(&origin, "it is not UTF-8")),
@@ -136,6 +136,8 @@ fn problem(error: &YamlError) -> String {
         YamlError::SerdeInvalidType { expected, .. } | YamlError::SerdeInvalidValue { expected, .. } => {
             format!("there should be {expected}")
         }
+        YamlError::Unexpected { expected: "sequence start", .. } => "there should be a list".into(),
+        YamlError::Unexpected { expected: "mapping start", .. } => "there should be a mapping".into(),
         YamlError::Unexpected { expected, .. } => format!("there should be {expected}"),
         YamlError::InvalidScalar { ty, .. } => format!("this is no {ty}"),
         YamlError::UnknownAnchor { .. } => "an alias has no anchor".into(),

@@ -38,7 +38,18 @@ impl Kubeconfig {
             EntryKind::Context => self.contexts.contains_key(name),
             EntryKind::Extension => self.extensions.contains_key(name),
         };
-        (!there).then(|| ConfigError::Missing { kind, name: name.clone(), named_by: named_by.to_owned() })
+        let known = || self.names(kind);
+        (!there).then(|| ConfigError::Missing { kind, name: name.clone(), named_by: named_by.into(), known: known() })
+    }
+
+    /// What there is of this kind.
+    pub(super) fn names(&self, kind: EntryKind) -> Vec<String> {
+        match kind {
+            EntryKind::Cluster => self.clusters.keys().cloned().collect(),
+            EntryKind::User => self.users.keys().cloned().collect(),
+            EntryKind::Context => self.contexts.keys().cloned().collect(),
+            EntryKind::Extension => self.extensions.keys().cloned().collect(),
+        }
     }
 }
 

@@ -216,3 +216,18 @@ async fn trn_008_what_may_be_spoken_is_offered() {
         assert_eq!(ours.get_ref().1.alpn_protocol(), chosen.map(str::as_bytes), "{http:?} {offered:?}");
     }
 }
+
+#[tokio::test]
+async fn a_server_without_tls_is_recognised() {
+    let (ours, mut theirs) = duplex(64 << 10);
+    let answer = async {
+        theirs.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await.unwrap();
+        let mut rest = Vec::new();
+        let _ = theirs.read_to_end(&mut rest).await;
+    };
+    let config = material(&lenient()).unwrap().current();
+    let attempt = handshake(config, server_name("kube.test").unwrap(), Box::new(ours), "host");
+    let (error, ()) = tokio::join!(async { attempt.await.err().unwrap() }, answer);
+    let complaint = Complaint(error);
+    assert!(matches!(*complaint, TlsError::NotTls), "{:?}", *complaint);
+}

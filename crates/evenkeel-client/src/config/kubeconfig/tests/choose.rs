@@ -55,6 +55,24 @@ fn kcf_020_the_override_beats_the_context_beats_nothing() {
 }
 
 #[test]
+fn a_name_that_is_not_there_is_told_beside_those_that_are() {
+    let text = two(&Overrides { user: Some("none".into()), ..Overrides::default() }).unwrap_err().to_string();
+    let there = r#"the override names the user "none", which is not in the kubeconfig; there are "a", "b""#;
+    assert!(text.starts_with(there), "{text}");
+    let alone = "current-context: b\ncontexts: [{name: a, context: {}}]";
+    let text = Config::from_kubeconfig_str(alone, &Overrides::default()).unwrap_err().to_string();
+    assert!(text.ends_with(r#"; there is "a""#), "{text}");
+}
+
+#[test]
+fn what_was_chosen_is_remembered_by_name() {
+    let chosen = two(&Overrides::default()).unwrap().chosen;
+    assert_eq!((chosen.context.as_deref(), chosen.user.as_deref()), (Some("a"), Some("a")));
+    let chosen = two(&context("nobody")).unwrap().chosen;
+    assert_eq!((chosen.context.as_deref(), chosen.user.as_deref()), (Some("nobody"), None));
+}
+
+#[test]
 fn kcf_020_a_user_who_is_not_there_is_an_error() {
     // client-go makes an anonymous user of a name that leads nowhere.
     let error = two(&context("lost-user")).unwrap_err();

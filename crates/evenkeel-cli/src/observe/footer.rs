@@ -1,0 +1,122 @@
+//! What stands below the lines on a terminal, while they scroll and when they have ended.
+
+use std::time::Duration;
+
+use evenkeel_cache::informer::InformerStatus;
+use evenkeel_cache::reflector::Phase;
+use evenkeel_core::duration;
+use tokio::time::Instant;
+
+use super::tally::Tally;
+use crate::terminal::{BAD, CHANGED, FAINT, GOOD, Line, NAME, PLAIN, STRONG};
+
+/// How the watch is doing.
+#[derive(Debug)]
+pub(super) struct Watch {
+    pub(super) phase: Phase,
+    /// How many objects have come in the first list, as long as it has not ended.
+    pub(super) received: Option<usize>,
+    pub(super) version: String,
+    pub(super) failures: u64,
+}
+
+impl Watch {
+    pub(super) fn new(status: InformerStatus, received: usize) -> Self {
+        Watch {
+            phase: status.reflector.phase,
+            received: (!status.has_synced).then_some(received),
+            version: status.store_resource_version,
+            failures: status.reflector.failures,
+        }
+    }
+
+    fn line(&self, what: &str, now: Instant) -> Line {
+        let (state, style) = match (self.phase, self.received) {
+            (Phase::Watching, None) => ("watching".to_owned(), GOOD),
+            (Phase::Waiting { until }, _) => {
+                // Whoever waits for less than a second waits for one.
+                let seconds = until.saturating_duration_since(now).as_millis().div_ceil(1000).max(1);
+                (format!("waiting {seconds}s to try again"), BAD)
+            }
+            (Phase::Idle, _) => ("beginning".to_owned(), FAINT),
+            (_, Some(received)) if received > 0 => (format!("listing, {received} so far"), CHANGED),
+            _ => ("listing".to_owned(), CHANGED),
+        };
+        let mut line = Line::new().with(FAINT, "── ").with(NAME, what).with(PLAIN, "  ").with(style, state);
+        if !self.version.is_empty() {
+            line = line.with(FAINT, format!("  at version {}", self.version));
+        }
+        if self.failures > 0 {
+            line = line.with(PLAIN, "  ").with(BAD, failures(self.failures));
+        }
+        line
+    }
+}
+
+/// How the watch is doing, and what has happened so far.
+pub(super) fn live(what: &str, watch: &Watch, tally: &mut Tally, now: Instant, passed: Duration) -> Vec<Line> {
+    vec![watch.line(what, now), Line::new().with(PLAIN, "   ").and(tally.line(passed))]
+}
+
+/// What is left to say.
+pub(super) fn last(what: &str, tally: &Tally, failures_told: u64, passed: Duration) -> Vec<Line> {
+    let whole = Duration::from_secs(passed.as_secs());
+    let title = Line::new()
+        .with(STRONG, what)
+        .with(PLAIN, format!(", observed for {}", duration::to_text(whole)))
+        .with(PLAIN, format!(": {} at the end, {}", objects(tally.objects()), failures(failures_told)));
+    [Line::new(), title].into_iter().chain(tally.table()).collect()
+}
+
+fn objects(count: usize) -> String {
+    format!("{count} {}", if count == 1 { "object" } else { "objects" })
+}
+
+fn failures(count: u64) -> String {
+    match count {
+        0 => "no failure".to_owned(),
+        1 => "1 failure".to_owned(),
+        count => format!("{count} failures"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(lines: &[Line]) -> Vec<String> {
+        lines.iter().map(|line| line.render(false, usize::MAX)).collect()
+    }
+
+    #[test]
+    fn the_footer_says_how_the_watch_is_doing() {
+        let now = Instant::now();
+        let state = |phase, received| {
+            let watch = Watch { phase, received, version: String::new(), failures: 0 };
+            texts(&[watch.line("pods", now)]).remove(0)
+        };
+        assert_eq!(state(Phase::Idle, Some(0)), "── pods  beginning");
+        assert_eq!(state(Phase::Listing, Some(0)), "── pods  listing");
+        assert_eq!(state(Phase::Listing, Some(7)), "── pods  listing, 7 so far");
+        assert_eq!(state(Phase::Listing, None), "── pods  listing");
+        assert_eq!(state(Phase::Watching, None), "── pods  watching");
+        let until = now + Duration::from_millis(1200);
+        assert_eq!(state(Phase::Waiting { until }, None), "── pods  waiting 2s to try again");
+        assert_eq!(state(Phase::Waiting { until: now }, None), "── pods  waiting 1s to try again");
+        let watch = Watch { phase: Phase::Watching, received: None, version: "9".to_owned(), failures: 2 };
+        assert_eq!(
+            texts(&live("pods", &watch, &mut Tally::default(), now, Duration::ZERO)),
+            [
+                "── pods  watching  at version 9  2 failures",
+                "   0 objects  +0 added  ~0 updated  =0 unchanged  -0 deleted  0.0 events/s",
+            ]
+        );
+    }
+
+    #[test]
+    fn the_end_is_a_title_and_a_table() {
+        let lines = texts(&last("pods in default", &Tally::default(), 1, Duration::from_millis(134_567)));
+        assert_eq!(lines[..2], ["", "pods in default, observed for 2m14s: 0 objects at the end, 1 failure"]);
+        assert_eq!(lines.len(), 4);
+    }
+}

@@ -1,0 +1,141 @@
+//! Which resource somebody means, and what they may have meant if there is none of that name.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel_client::discovery::{Discovered, DiscoveryError, GroupVersion, ResourceQuery, RestMapper};
+use evenkeel_core::ResourceInfo;
+use tokio::time::timeout;
+
+use crate::Failure;
+use crate::connect::Cluster;
+
+/// How long a server may take to say what it serves.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How many names are suggested.
+const SUGGESTIONS: usize = 3;
+
+/// The resource that somebody means, which can be observed.
+pub(super) async fn resolve(cluster: &Cluster, resource: &str) -> Result<Arc<ResourceInfo>, Failure> {
+    let warn = |warning: &str| eprintln!("evenkeel: {warning}");
+    let mapper = RestMapper::with_warnings(cluster.client().discovery().cached(), warn);
+    let query = ask(&mapper, resource);
+    let Ok(answer) = timeout(PATIENCE, query).await else {
+        return Err(cluster.silent(PATIENCE).into());
+    };
+    match answer {
+        Ok(info) => {
+            check(&mapper, &info).await?;
+            Ok(info)
+        }
+        Err(DiscoveryError::Api(error)) => Err(cluster.explain(&error, "ask what it serves").into()),
+        Err(error @ DiscoveryError::NoResource { .. }) => {
+            // It has just been asked, so that this takes no time.
+            let known = mapper.discovery().groups_and_resources().await?;
+            let near = near(&known, resource);
+            let hint = match near.as_slice() {
+                [] => String::new(),
+                [names @ .., last] if !names.is_empty() => format!("; did you mean {} or {last}?", names.join(", ")),
+                [name, ..] => format!("; did you mean {name}?"),
+            };
+            Err(format!("{error}{hint}").into())
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn ask(mapper: &RestMapper, resource: &str) -> Result<Arc<ResourceInfo>, DiscoveryError> {
+    match resource.split_once('/') {
+        None => mapper.resolve(resource).await,
+        Some((name, version)) => {
+            let (name, group) = name.split_once('.').unwrap_or((name, ""));
+            mapper.resource_for(ResourceQuery::new(name).group(group).version(version)).await
+        }
+    }
+}
+
+/// Some resources can only be created, such as reviews.
+async fn check(mapper: &RestMapper, info: &ResourceInfo) -> Result<(), Failure> {
+    let known = mapper.discovery().groups_and_resources().await?;
+    let list = known.list(&GroupVersion::gv(info.group(), info.version()));
+    let Some(served) = list.and_then(|list| list.resource(info.plural())) else { return Ok(()) };
+    // A server that tells of no verbs at all has forgotten them.
+    if served.verbs.is_empty() || (served.has_verb("list") && served.has_verb("watch")) {
+        return Ok(());
+    }
+    let verbs = served.verbs.join(", ");
+    Err(format!("{} cannot be observed: it has no list and watch, only {verbs}", info.plural()).into())
+}
+
+/// The names of resources that somebody may have meant, the nearest first.
+fn near(known: &Discovered, resource: &str) -> Vec<String> {
+    let meant = resource.to_lowercase();
+    let name = meant.split(['.', '/']).next().unwrap_or_default();
+    // In a short word every letter counts.
+    let far = name.chars().count() / 3 + 1;
+    let mut found: Vec<(usize, String)> = Vec::new();
+    for served in known.resources.iter().flat_map(|list| &list.resources) {
+        let plural = served.info.plural();
+        let names = [plural, &served.singular].into_iter().chain(served.short_names.iter().map(String::as_str));
+        let names = names.filter(|name| !name.is_empty());
+        let Some(distance) = names.map(|known| distance(name, known)).min() else { continue };
+        // Who names a group or a version, and the right resource, has these wrong.
+        let told = match distance {
+            0 => format!("{plural}.{}.{}", served.info.version(), served.info.group()).trim_end_matches('.').to_owned(),
+            _ => plural.to_owned(),
+        };
+        if distance < far && !found.iter().any(|(_, known)| *known == told) {
+            found.push((distance, told));
+        }
+    }
+    found.sort();
+    let nearest = found.first().map_or(0, |(distance, _)| *distance);
+    found.into_iter().filter(|(distance, _)| *distance <= nearest + 1).take(SUGGESTIONS).map(|(_, name)| name).collect()
+}
+
+/// How many letters have to be put in, left out, replaced or swapped with their neighbour to make one word of the other.
+fn distance(one: &str, other: &str) -> usize {
+    let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
+    if one.len().abs_diff(other.len()) > one.len() {
+        return usize::MAX;
+    }
+    // The last three rows of the table of Damerau and Levenshtein.
+    let mut before: Vec<usize> = Vec::new();
+    let mut last: Vec<usize> = (0..=other.len()).collect();
+    for (i, a) in one.iter().enumerate() {
+        let mut row = vec![i + 1];
+        for (j, b) in other.iter().enumerate() {
+            let at = |row: &[usize], index: usize| row.get(index).copied().unwrap_or(usize::MAX / 2);
+            let replaced = at(&last, j) + usize::from(a != b);
+            let mut best = replaced.min(at(&last, j + 1) + 1).min(at(&row, j) + 1);
+            let is_swap = i > 0 && j > 0 && one.get(i - 1) == Some(b) && other.get(j - 1) == Some(a);
+            if is_swap {
+                best = best.min(at(&before, j - 1) + 1);
+            }
+            row.push(best);
+        }
+        before = std::mem::replace(&mut last, row);
+    }
+    last.last().copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distances_count_what_typists_do() {
+        for (one, other, apart) in [
+            ("pods", "pods", 0),
+            ("pod", "pods", 1),
+            ("deploymnts", "deployments", 1),
+            ("sevrices", "services", 1),
+            ("confgimap", "configmaps", 2),
+            ("", "po", usize::MAX),
+            ("", "", 0),
+            ("kitten", "sitting", 3),
+        ] {
+            assert_eq!(distance(one, other), apart, "{one} {other}");
+        }
+    }
+}

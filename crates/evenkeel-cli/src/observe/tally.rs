@@ -1,0 +1,262 @@
+//! What has happened so far, in numbers.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use evenkeel_cache::Event;
+
+use crate::terminal::{BAD, CHANGED, FAINT, GOOD, Line, NAME, PLAIN, STRONG};
+
+/// How many namespaces are counted each by itself.
+const NAMESPACES: usize = 1000;
+/// How many of them the last table shows.
+const ROWS: usize = 10;
+/// Over how many seconds the rate is taken.
+const WINDOW: usize = 10;
+
+/// Counts of notifications.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    initial: u64,
+    added: u64,
+    updated: u64,
+    unchanged: u64,
+    deleted: u64,
+}
+
+impl Counts {
+    fn count<K>(&mut self, event: &Event<K>) {
+        *match event {
+            Event::Add { initial: true, .. } => &mut self.initial,
+            Event::Add { initial: false, .. } => &mut self.added,
+            Event::Update { old, new } if old.resource_version() == new.resource_version() => &mut self.unchanged,
+            Event::Update { .. } => &mut self.updated,
+            Event::Delete(_) => &mut self.deleted,
+        } += 1;
+    }
+
+    fn cells(&self) -> [u64; 5] {
+        [self.initial, self.added, self.updated, self.unchanged, self.deleted]
+    }
+
+    fn total(&self) -> u64 {
+        self.cells().iter().sum()
+    }
+}
+
+/// What has happened so far. Time is what has passed since the beginning.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    objects: usize,
+    all: Counts,
+    namespaces: BTreeMap<String, Counts>,
+    /// Namespaces that came when there were too many.
+    others: Counts,
+    rate: Rate,
+}
+
+impl Tally {
+    pub(super) fn count<K>(&mut self, event: &Event<K>, now: Duration) {
+        match event {
+            Event::Add { .. } => self.objects += 1,
+            Event::Update { .. } => {}
+            Event::Delete(_) => self.objects = self.objects.saturating_sub(1),
+        }
+        self.all.count(event);
+        self.rate.count(now);
+        let namespace = event.key().namespace().unwrap_or_default();
+        let has_room = self.namespaces.len() < NAMESPACES;
+        match self.namespaces.get_mut(namespace) {
+            Some(counts) => counts.count(event),
+            None if has_room => self.namespaces.entry(namespace.to_owned()).or_default().count(event),
+            None => self.others.count(event),
+        }
+    }
+
+    /// How many objects there are.
+    pub(super) fn objects(&self) -> usize {
+        self.objects
+    }
+
+    /// The numbers in one line, for those who look at them while they change.
+    pub(super) fn line(&mut self, now: Duration) -> Line {
+        let Counts { initial: _, added, updated, unchanged, deleted } = self.all;
+        let objects = if self.objects == 1 { "object" } else { "objects" };
+        let mut line = Line::new().with(STRONG, self.objects.to_string()).with(PLAIN, format!(" {objects}"));
+        for (count, style, sign, word) in [
+            (added, GOOD, '+', "added"),
+            (updated, CHANGED, '~', "updated"),
+            (unchanged, FAINT, '=', "unchanged"),
+            (deleted, BAD, '-', "deleted"),
+        ] {
+            let style = if count == 0 { FAINT } else { style };
+            line = line.with(PLAIN, "  ").with(style, format!("{sign}{count}")).with(FAINT, format!(" {word}"));
+        }
+        line.with(PLAIN, "  ").with(STRONG, self.rate.per_second(now)).with(FAINT, " events/s")
+    }
+
+    /// The numbers in a table, by kind of event, and by namespace if there are several; the busiest first.
+    pub(super) fn table(&self) -> Vec<Line> {
+        let mut rows: Vec<(&str, Counts)> =
+            self.namespaces.iter().map(|(name, counts)| (name.as_str(), *counts)).collect();
+        rows.sort_by_key(|(name, counts)| (std::cmp::Reverse(counts.total()), *name));
+        let left_out = rows.len().saturating_sub(ROWS);
+        match rows.len() {
+            0 | 1 => rows.clear(),
+            _ => rows.truncate(ROWS),
+        }
+        rows.push(("all", self.all));
+        let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or_default();
+        let heads = ["initial", "add", "update", "unchanged", "delete"];
+        let mut head = Line::new().with(FAINT, " ".repeat(width));
+        for name in heads {
+            head = head.with(FAINT, format!("{name:>11}"));
+        }
+        let mut table = vec![head.with(FAINT, format!("{:>11}", "total"))];
+        let last = rows.len() - 1;
+        for (index, (name, counts)) in rows.into_iter().enumerate() {
+            if index == last && left_out > 0 {
+                let more = match self.others.total() {
+                    0 => format!("… and {left_out} more namespaces"),
+                    _ => format!("… and more than {left_out} more namespaces"),
+                };
+                table.push(Line::new().with(FAINT, more));
+            }
+            let mut row = Line::new().with(if index == last { STRONG } else { NAME }, format!("{name:<width$}"));
+            for (cell, style) in counts.cells().into_iter().zip([GOOD, GOOD, CHANGED, PLAIN, BAD]) {
+                row = row.with(if cell == 0 { FAINT } else { style }, format!("{cell:>11}"));
+            }
+            table.push(row.with(STRONG, format!("{:>11}", counts.total())));
+        }
+        table
+    }
+}
+
+/// How many notifications came in each of the last seconds.
+#[derive(Debug, Default)]
+struct Rate {
+    seconds: [u32; WINDOW],
+    /// The second that was counted last.
+    newest: u64,
+}
+
+impl Rate {
+    fn count(&mut self, now: Duration) {
+        self.forget(now);
+        if let Some(second) = self.seconds.get_mut(now.as_secs() as usize % WINDOW) {
+            *second = second.saturating_add(1);
+        }
+    }
+
+    /// Makes room for the seconds that have begun since.
+    fn forget(&mut self, now: Duration) {
+        let now = now.as_secs().max(self.newest);
+        for second in self.newest.saturating_add(1).max(now.saturating_sub(WINDOW as u64 - 1))..=now {
+            if let Some(slot) = self.seconds.get_mut(second as usize % WINDOW) {
+                *slot = 0;
+            }
+        }
+        self.newest = now;
+    }
+
+    fn per_second(&mut self, now: Duration) -> String {
+        self.forget(now);
+        let counted: u64 = self.seconds.iter().map(|count| u64::from(*count)).sum();
+        // The seconds before the beginning had no chance.
+        let seconds = self.newest.saturating_add(1).min(WINDOW as u64);
+        format!("{:.1}", counted as f64 / seconds as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use evenkeel_cache::{Deleted, Obj, ResourceInfo};
+
+    use super::*;
+
+    fn object(namespace: &str, version: &str) -> Obj<()> {
+        let info = Arc::new(ResourceInfo::new("", "v1", "Pod", "pods", true));
+        let json =
+            format!(r#"{{"metadata": {{"namespace": "{namespace}", "name": "a", "resourceVersion": "{version}"}}}}"#);
+        Obj::from_json(&info, json).unwrap()
+    }
+
+    fn texts(lines: &[Line]) -> Vec<String> {
+        lines.iter().map(|line| line.render(false, usize::MAX)).collect()
+    }
+
+    #[test]
+    fn one_namespace_needs_one_row() {
+        let mut tally = Tally::default();
+        for event in [
+            Event::Add { object: object("ns", "1"), initial: true },
+            Event::Add { object: object("ns", "2"), initial: false },
+            Event::Update { old: object("ns", "2"), new: object("ns", "3") },
+            Event::Update { old: object("ns", "3"), new: object("ns", "3") },
+            Event::Delete(Deleted::Observed(object("ns", "4"))),
+        ] {
+            tally.count(&event, Duration::ZERO);
+        }
+        assert_eq!(tally.objects(), 1);
+        assert_eq!(
+            texts(&tally.table()),
+            [
+                "       initial        add     update  unchanged     delete      total",
+                "all          1          1          1          1          1          5",
+            ]
+        );
+        assert_eq!(
+            tally.line(Duration::ZERO).render(false, usize::MAX),
+            "1 object  +1 added  ~1 updated  =1 unchanged  -1 deleted  5.0 events/s"
+        );
+    }
+
+    #[test]
+    fn the_busiest_namespaces_come_first_and_not_all_are_shown() {
+        let mut tally = Tally::default();
+        for number in 0..12 {
+            for _ in 0..=number {
+                tally.count(
+                    &Event::Add { object: object(&format!("ns-{number:02}"), "1"), initial: true },
+                    Duration::ZERO,
+                );
+            }
+        }
+        let table = texts(&tally.table());
+        assert_eq!(table.len(), 1 + ROWS + 2, "{table:?}");
+        assert!(table[1].starts_with("ns-11 ") && table[1].ends_with(" 12"), "{table:?}");
+        assert_eq!(table[11], "… and 2 more namespaces");
+        assert!(table[12].starts_with("all ") && table[12].ends_with(" 78"), "{table:?}");
+    }
+
+    #[test]
+    fn namespaces_are_not_counted_without_end() {
+        let mut tally = Tally::default();
+        for number in 0..NAMESPACES + 5 {
+            tally.count(&Event::Add { object: object(&format!("ns-{number}"), "1"), initial: false }, Duration::ZERO);
+        }
+        assert_eq!(tally.namespaces.len(), NAMESPACES);
+        let table = texts(&tally.table());
+        assert!(table.iter().any(|line| line == "… and more than 990 more namespaces"), "{table:?}");
+        assert!(table.last().unwrap().ends_with(" 1005"), "{table:?}");
+    }
+
+    #[test]
+    fn the_rate_is_that_of_the_last_seconds() {
+        let mut rate = Rate::default();
+        let at = Duration::from_secs;
+        assert_eq!(rate.per_second(at(0)), "0.0");
+        (0..6).for_each(|_| rate.count(at(0)));
+        assert_eq!(rate.per_second(at(0)), "6.0");
+        assert_eq!(rate.per_second(at(2)), "2.0");
+        (0..4).for_each(|_| rate.count(at(9)));
+        assert_eq!(rate.per_second(at(9)), "1.0");
+        assert_eq!(rate.per_second(at(10)), "0.4", "the first second is over");
+        assert_eq!(rate.per_second(at(19)), "0.0");
+        rate.count(at(1_000_000));
+        assert_eq!(rate.per_second(at(1_000_000)), "0.1");
+        assert_eq!(rate.per_second(at(5)), "0.1", "time that goes back does no harm");
+    }
+}
