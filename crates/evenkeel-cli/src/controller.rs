@@ -9,7 +9,7 @@ use evenkeel::prelude::*;
 use evenkeel_sample_controller::{Foo, MANIFESTS, SampleController};
 use tracing::Level;
 
-use crate::connect::Connection;
+use crate::connect::{Cluster, Connection};
 use crate::{Failure, Outcome};
 
 /// What the controller is called: in events, and as a Lease.
@@ -90,8 +90,9 @@ pub(crate) async fn run(arguments: Arguments) -> Outcome {
 impl Sample {
     async fn run(self, metrics: Prometheus) -> Outcome {
         let shutdown = shutdown_signal()?;
-        let client = self.connection.client(None)?;
-        ask_for_foos(&client, self.namespace.as_deref()).await?;
+        let cluster = self.connection.cluster(None)?;
+        ask_for_foos(&cluster, self.namespace.as_deref()).await?;
+        let client = cluster.client().clone();
 
         let mut informers = InformerFactory::builder(&client);
         if let Some(namespace) = self.namespace {
@@ -146,8 +147,8 @@ impl Sample {
 }
 
 /// Makes sure that there is a server, that it answers us, and that it knows what a Foo is: an informer would try for ever.
-async fn ask_for_foos(client: &Client, namespace: Option<&str>) -> Outcome {
-    let (foos, one) = (client.api::<Foo>(), ListParams::default().limit(1));
+async fn ask_for_foos(cluster: &Cluster, namespace: Option<&str>) -> Outcome {
+    let (foos, one) = (cluster.client().api::<Foo>(), ListParams::default().limit(1));
     let answer = match namespace {
         Some(namespace) => foos.namespace(namespace).list(&one).await,
         None => foos.list(&one).await,
@@ -157,6 +158,6 @@ async fn ask_for_foos(client: &Client, namespace: Option<&str>) -> Outcome {
         Err(error) if error.is_not_found() => Err("the cluster does not know what a Foo is yet; this tells it: \
              evenkeel controller sample --print-crd | kubectl apply -f -"
             .into()),
-        Err(error) => Err(error.into()),
+        Err(error) => Err(cluster.explain(&error, "list foos").into()),
     }
 }
