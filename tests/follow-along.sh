@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# A stock kubectl beside `evenkeel demo`: it sees what happens, and what it breaks is repaired.
+#
+#   tests/follow-along.sh EVENKEEL     the binary
+#   KUBECTL=/path/to/kubectl           another kubectl than the first on the PATH
+set -euo pipefail
+
+evenkeel=${1:?which binary?}
+kubectl_binary=${KUBECTL:-kubectl}
+work=$(mktemp -d)
+demo=
+watch=
+cleanup() {
+    local pid
+    for pid in "$watch" "$demo"; do
+        if [[ -n $pid ]]; then
+            kill "$pid" 2>/dev/null || true
+            wait "$pid" 2>/dev/null || true
+        fi
+    done
+    rm -rf "$work"
+}
+trap cleanup EXIT
+
+fail() {
+    echo "$1" >&2
+    echo "--- what the demo said:" >&2
+    cat "$work/demo.log" >&2
+    exit 1
+}
+
+# Waits for a line like this in a file, and prints what matches.
+line() {
+    grep -m1 -oE "$1" < <(timeout 60 tail -n +1 -f "$2" 2>/dev/null) || fail "never came: $1"
+}
+
+"$evenkeel" demo --for 0 --objects 5 --stay >"$work/demo.log" 2>&1 &
+demo=$!
+url=$(line 'http://127\.0\.0\.1:[0-9]+' "$work/demo.log")
+k() {
+    HOME=$work KUBECONFIG=/dev/null timeout 30 "$kubectl_binary" --server="$url" "$@"
+}
+line 'goes on until Ctrl-C' "$work/demo.log" >/dev/null
+
+k get foos -w >"$work/watch.log" 2>&1 &
+watch=$!
+k apply -f - <<'YAML' >/dev/null
+apiVersion: samplecontroller.example.com/v1alpha1
+kind: Foo
+metadata: {name: mine}
+spec: {deploymentName: mine, replicas: 3}
+YAML
+# NAME, DEPLOYMENT, WANTED, AVAILABLE
+line '^mine +mine +3 +3' "$work/watch.log" >/dev/null
+
+first=$(k get deployment mine -o jsonpath='{.metadata.uid}')
+k delete deployment mine >/dev/null
+# Older releases cannot wait for something to be created.
+for _ in $(seq 100); do
+    second=$(k get deployment mine -o jsonpath='{.metadata.uid}' --ignore-not-found)
+    [[ -z $second || $second == "$first" ]] || break
+done
+[[ -n $second && $second != "$first" ]] || fail "the deleted deployment did not come back"
+
+k scale foo mine --replicas 1 >/dev/null
+line '^mine +mine +1 +1' "$work/watch.log" >/dev/null
+k get events >"$work/events.log"
+grep -q 'Synced *foo/mine' "$work/events.log" || fail "there is no event: $(cat "$work/events.log")"
+k delete foo mine >/dev/null
+k wait --for=delete deployment/mine --timeout=30s >/dev/null || fail "the deployment did not go with its owner"
+
+kill -INT "$demo"
+wait "$demo" || fail "the demo ended with $?"
+demo=
+echo "kubectl followed along"
