@@ -17,6 +17,8 @@ use crate::Failure;
 
 /// How many Deployments are tended at the same time.
 const WORKERS: usize = 4;
+/// How soon the server is asked again for an owner that the informer has not heard of.
+const UNHEARD: Duration = Duration::from_millis(200);
 /// The name of the index of Deployments by the uid of their owner.
 const BY_OWNER: &str = "owner";
 
@@ -93,39 +95,53 @@ impl Worker {
     async fn finish(&self, item: Item<ObjectKey>) {
         let Some(deployment) = self.deployments.get(item.key()) else { return item.forget() };
         match self.tend(&deployment).await {
-            Ok(()) => item.forget(),
+            Ok(Owner::Unheard) => item.requeue_after(UNHEARD),
+            Ok(_) => item.forget(),
             // It is gone, or there is a newer one. Either way the informer will tell.
             Err(error) if error.is_not_found() || error.is_conflict() => item.forget(),
             Err(error) => item.retry(error),
         }
     }
 
-    async fn tend(&self, deployment: &Obj<Deployment>) -> Result<(), Error> {
+    async fn tend(&self, deployment: &Obj<Deployment>) -> Result<Owner, Error> {
         let name = deployment.key().name();
         let deployments = self.client.api::<Deployment>().namespace(deployment.key().namespace().unwrap_or_default());
-        if self.is_orphan(deployment).await? {
-            return deployments.delete(name).only_uid(deployment.uid()).await.map(drop);
+        let owner = self.owner(deployment).await?;
+        if owner == Owner::Gone {
+            deployments.delete(name).only_uid(deployment.uid()).await?;
+        } else if let Some(status) = deployment.typed().ok().and_then(|typed| next_status(&typed)) {
+            // Only if this is still what the server has: else there is a newer one to begin with.
+            let patch = json!({"metadata": {"resourceVersion": deployment.resource_version()}, "status": status});
+            deployments.status().patch(name, &Patch::merge(&patch)).await?;
         }
-        let Some(status) = deployment.typed().ok().and_then(|typed| next_status(&typed)) else { return Ok(()) };
-        // Only if this is still what the server has: else there is a newer one to begin with.
-        let patch = json!({"metadata": {"resourceVersion": deployment.resource_version()}, "status": status});
-        deployments.status().patch(name, &Patch::merge(&patch)).await.map(drop)
+        Ok(owner)
     }
 
-    /// Whether the Foo that owns it is gone. Only the server knows for sure: what an informer has not seen may be new.
-    async fn is_orphan(&self, deployment: &Obj<Deployment>) -> Result<bool, Error> {
-        let Some(owner) = deployment.controller().filter(|owner| owner.kind == "Foo") else { return Ok(false) };
+    async fn owner(&self, deployment: &Obj<Deployment>) -> Result<Owner, Error> {
+        let Some(owner) = deployment.controller().filter(|owner| owner.kind == "Foo") else { return Ok(Owner::Known) };
         let namespace = deployment.key().namespace();
         if self.foos.get(ObjectKey::new(namespace, owner.name)).is_some_and(|foo| foo.uid() == owner.uid) {
-            return Ok(false);
+            return Ok(Owner::Known);
         }
+        // Only the server knows for sure: what the informer has not seen may be new.
         let foos = self.client.api::<Foo>().namespace(namespace.unwrap_or_default());
         match foos.get(owner.name).await {
-            Ok(foo) => Ok(foo.uid() != owner.uid),
-            Err(error) if error.is_not_found() => Ok(true),
+            Ok(foo) if foo.uid() == owner.uid => Ok(Owner::Unheard),
+            Ok(_) => Ok(Owner::Gone),
+            Err(error) if error.is_not_found() => Ok(Owner::Gone),
             Err(error) => Err(error),
         }
     }
+}
+
+/// What is known of the Foo that owns a Deployment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owner {
+    /// It is there, and the informer will tell when it goes; or there is none that could go.
+    Known,
+    /// It is there, but the informer has not heard of it. If it goes before that, nobody will tell.
+    Unheard,
+    Gone,
 }
 
 /// What the status of a Deployment is next, on its way to what is asked for. None if it is there.

@@ -45,11 +45,11 @@ const LONGEST_STEP: Duration = Duration::from_millis(150);
 pub(crate) struct Arguments {
     /// How long the story takes, if everything converges in time; 0 is as fast as it goes
     #[arg(long = "for", value_name = "SECONDS", default_value_t = 20, allow_negative_numbers = true)]
-    #[arg(value_parser = clap::value_parser!(u64).range(0..=86_400))]
+    #[arg(value_parser = seconds)]
     seconds: u64,
     /// How many Foos there are
     #[arg(long, value_name = "N", default_value_t = 20, allow_negative_numbers = true)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=20_000))]
+    #[arg(value_parser = objects)]
     objects: u32,
     /// Where the API server listens: IP address and port; port 0 picks a free one
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0", value_parser = crate::apiserver::address)]
@@ -60,6 +60,15 @@ pub(crate) struct Arguments {
     /// Leave a few Foos and keep everything running after the story, until Ctrl-C
     #[arg(long)]
     stay: bool,
+}
+
+fn seconds(text: &str) -> Result<u64, &'static str> {
+    let seconds = text.parse().ok().filter(|seconds| (0..=86_400).contains(seconds));
+    seconds.ok_or("not a whole number of seconds from 0 to 86400")
+}
+
+fn objects(text: &str) -> Result<u32, &'static str> {
+    text.parse().ok().filter(|objects| (1..=20_000).contains(objects)).ok_or("not a number from 1 to 20000")
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Outcome {

@@ -143,15 +143,13 @@ impl Row {
                 .with(FAINT, "·".repeat(BAR))
                 .with(FAINT, format!("  {}", self.phase.about()));
         };
-        // Half of it is for what was written, half for what came of it.
-        let share = |part: usize, whole: usize| if whole == 0 { 0 } else { (part * BAR).div_euclid(whole).min(BAR) };
-        let followed = share(self.wrote, self.writes).min(share(settled, written.max(1)));
-        let asked = share(self.wrote, self.writes).saturating_sub(followed);
+        let asked = part(BAR, self.wrote, self.writes);
+        let followed = part(asked, settled, written);
         let bar = Line::new()
             .with(NAME, name)
             .with(GOOD, "█".repeat(followed))
-            .with(CHANGED, "▒".repeat(asked))
-            .with(FAINT, "░".repeat(BAR - followed - asked));
+            .with(CHANGED, "▒".repeat(asked - followed))
+            .with(FAINT, "░".repeat(BAR - asked));
         match &self.ended {
             None if self.wrote < self.writes => bar
                 .with(PLAIN, format!("  {}/{} written", self.wrote, self.writes))
@@ -167,6 +165,11 @@ impl Row {
             }
         }
     }
+}
+
+/// Of so many columns those that stand for so much of the whole.
+fn part(columns: usize, some: usize, whole: usize) -> usize {
+    (columns * some).checked_div(whole).unwrap_or(0).min(columns)
 }
 
 fn time(time: Duration) -> String {
@@ -202,12 +205,13 @@ mod tests {
         for _ in 0..10 {
             picture.take(Report::Wrote, s(1));
         }
-        assert_eq!(picture.how_far(), "in the phase \"create\", after 10 of 117 writes");
-        picture.take(Report::Looked { settled: 5, written: 20 }, s(2));
+        assert_eq!(picture.how_far(), "in the phase \"create\", after 10 of 116 writes");
+        picture.take(Report::Looked { settled: 5, written: 10 }, s(2));
         assert_eq!(rendered(&mut picture, s(2))[0], "create  ██████▒▒▒▒▒▒░░░░░░░░░░░░  10/20 written  1.0 s");
         for _ in 0..10 {
             picture.take(Report::Wrote, s(2));
         }
+        picture.take(Report::Looked { settled: 5, written: 20 }, s(2));
         assert_eq!(rendered(&mut picture, s(3))[0], "create  ██████▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒  5/20 converged  2.0 s");
         picture.take(Report::Looked { settled: 20, written: 20 }, s(3));
         picture.take(ended(Phase::Create, &[]), s(3));

@@ -188,10 +188,15 @@ impl Cast {
         writes
     }
 
-    /// Something of everything: the first Foo is always there and its Deployment goes, so that every watch has news to break on.
+    /// Something of everything, and of every kind at once, so that every watch has news to break on.
     fn in_the_dark(&self) -> Vec<Write> {
-        let mut writes = self.each(|one| one.scale(1 + one.index % 3));
-        writes.extend((0..self.objects).step_by(4).map(|index| self.one(index).renamed().delete_deployment()));
+        let mut writes = Vec::new();
+        for index in 0..self.objects {
+            writes.push(self.one(index).scale(1 + index % 3));
+            if index % 4 == 0 {
+                writes.push(self.one(index).renamed().delete_deployment());
+            }
+        }
         if self.objects > 1 {
             writes.push(Write::DeleteFoo { foo: self.one(self.objects - 1).foo });
         }

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use evenkeel::EventRecorder;
-use evenkeel::apiserver::ApiServer;
+use evenkeel::apiserver::{ApiServer, StartError};
 use evenkeel::cache::InformerFactory;
 use evenkeel::cache::informer::InformerBuilder;
 use evenkeel::cache::reflector::{Backoff, Failure as Trouble, ReflectorError};
@@ -68,7 +68,7 @@ impl Stage {
         reports: mpsc::Sender<Report>,
     ) -> Result<Self, Failure> {
         let history = (objects as usize).saturating_mul(HISTORY_PER_OBJECT).max(4096);
-        let server = ApiServer::builder().listen(listen).history(history).start().await?;
+        let server = ApiServer::builder().listen(listen).history(history).start().await.map_err(explain)?;
         server.install_crds([CRD]).await?;
         let counters = Arc::new(Counters::default());
         let [of_controller, of_cluster, of_story] = counters.requests.clone();
@@ -130,6 +130,18 @@ impl Stage {
         let _ = self.recorder.shutdown().within(LAST_EVENTS).await;
         self.server.shutdown().await;
         outcome?
+    }
+}
+
+/// The error in the words of the demo.
+fn explain(error: StartError) -> Failure {
+    match error {
+        StartError::OpenToTheNetwork { address } => format!(
+            "refusing to listen on {address}: everyone who can reach it would be administrator; \
+             the demo listens on addresses of this machine only, such as 127.0.0.1:8080"
+        )
+        .into(),
+        other => other.into(),
     }
 }
 

@@ -14,8 +14,11 @@ pub(super) fn lines(picture: &Picture, numbers: &Numbers) -> Vec<Line> {
         vec![Line::new().with(STRONG, row("phase", ["writes", "Foos", "took", "median", "longest", "all"]))];
     lines.extend(picture.ended().map(phase));
     lines.extend(picture.open().map(|phase| Line::new().with(FAINT, format!("{:<8}  not played", phase.name()))));
-    lines
-        .push(Line::new().with(FAINT, "median, longest: from the last write about a Foo until it was as it should be"));
+    let notes = [
+        "median, longest: from the last write about a Foo until it was as it should be",
+        "all: from the last write, or the end of the outage, until everything was",
+    ];
+    lines.extend(notes.map(|note| Line::new().with(FAINT, note)));
     lines.push(Line::new());
     lines.extend(totals(numbers).map(|text| Line::new().with(PLAIN, text)));
     lines.push(Line::new());

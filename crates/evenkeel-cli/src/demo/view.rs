@@ -22,6 +22,8 @@ pub(super) enum View {
     Live { block: Block, is_coloured: bool },
     /// A line for everything that matters, and is not said in this phase already.
     Plain { output: Output, writing: Writing, said: BTreeSet<String> },
+    /// Nobody reads any more.
+    Gone,
 }
 
 impl View {
@@ -52,6 +54,7 @@ impl View {
                 }
                 Ok(())
             }
+            View::Gone => Ok(()),
         }
     }
 
@@ -89,18 +92,20 @@ impl View {
         }
     }
 
-    /// Waits until nobody reads any more, which may be never.
+    /// Waits until nobody reads any more, which may be never. From then on nothing is said.
     pub(super) async fn failed(&mut self) -> io::Error {
-        match self {
-            View::Live { .. } => std::future::pending().await,
+        let error = match self {
             View::Plain { writing, .. } => writing.failed().await,
-        }
+            View::Live { .. } | View::Gone => std::future::pending().await,
+        };
+        *self = View::Gone;
+        error
     }
 
     /// Waits for the last lines.
     pub(super) async fn close(self) -> io::Result<()> {
         match self {
-            View::Live { .. } => Ok(()),
+            View::Live { .. } | View::Gone => Ok(()),
             View::Plain { output, writing, .. } => {
                 drop(output);
                 writing.finish().await
