@@ -37,6 +37,8 @@ pub(super) struct Deployment {
     pub(super) owner: Option<(String, String)>,
     pub(super) replicas: i64,
     pub(super) available: i64,
+    /// Somebody else made it, not the controller.
+    pub(super) is_foreign: bool,
 }
 
 /// What is wrong, by the name of the Foo that it is about. Nothing is wrong if this is empty.
@@ -52,13 +54,13 @@ pub(super) fn judge(intent: &Intent, world: &World) -> Gaps {
     for name in &intent.foos {
         let wrong = match foos.get(name.as_str()) {
             None => Some("it is not there, though it was created".to_owned()),
-            Some(foo) => {
-                let deployment = deployments.get(foo.deployment.as_str()).copied();
-                match intent.taken_from(name) {
-                    Some(taken) => conflict(foo, taken, deployments.get(taken).copied(), &world.warned),
-                    None => mismatch(foo, deployment),
+            Some(foo) => match deployments.get(foo.deployment.as_str()).copied() {
+                Some(deployment) if deployment.is_foreign && intent.is_conflicting(name) => {
+                    conflict(foo, deployment, &world.warned)
                 }
-            }
+                // If somebody has deleted what was in the way, the Foo has got what it asked for.
+                deployment => mismatch(foo, deployment),
+            },
         };
         gaps.extend(wrong.map(|wrong| (name.clone(), wrong)));
     }
@@ -113,15 +115,13 @@ fn mismatch(foo: &Foo, deployment: Option<&Deployment>) -> Option<String> {
 }
 
 /// What is wrong with a Foo whose Deployment is somebody else's: that one must be left alone, and people must be told.
-fn conflict(foo: &Foo, taken: &str, deployment: Option<&Deployment>, warned: &BTreeSet<String>) -> Option<String> {
-    match deployment {
-        None => Some(format!("the Deployment {taken} of somebody else is gone")),
-        Some(Deployment { owner: Some(_), .. }) => Some(format!("it took the Deployment {taken} from somebody else")),
-        Some(_) if !warned.contains(&foo.name) => {
-            Some(format!("no event says that the Deployment {taken} is somebody else's"))
-        }
-        Some(_) => None,
+fn conflict(foo: &Foo, deployment: &Deployment, warned: &BTreeSet<String>) -> Option<String> {
+    let name = &deployment.name;
+    if deployment.owner.is_some() {
+        return Some(format!("it took the Deployment {name} from somebody else"));
     }
+    let is_told = warned.contains(&foo.name);
+    (!is_told).then(|| format!("no event says that the Deployment {name} is somebody else's"))
 }
 
 /// The first few things that are wrong, in one line.
@@ -152,8 +152,13 @@ mod tests {
             available: Some(2),
             observed: Some(3),
         };
-        let deployment =
-            Deployment { name: "web".into(), owner: Some(("a".into(), "1".into())), replicas: 2, available: 2 };
+        let deployment = Deployment {
+            name: "web".into(),
+            owner: Some(("a".into(), "1".into())),
+            replicas: 2,
+            available: 2,
+            is_foreign: false,
+        };
         (intent, World { foos: vec![foo], deployments: vec![deployment], warned: BTreeSet::new() })
     }
 
@@ -214,7 +219,8 @@ mod tests {
                 intent.apply(&Write::CreateStranger { deployment: "taken".into() });
                 intent.apply(&Write::CreateFoo { foo: "b".into(), deployment: "taken".into(), replicas: 1 });
                 world.foos.push(Foo { name: "b".into(), deployment: "taken".into(), ..Foo::default() });
-                world.deployments.push(Deployment { name: "taken".into(), ..Deployment::default() });
+                let foreign = Deployment { name: "taken".into(), is_foreign: true, ..Deployment::default() };
+                world.deployments.push(foreign);
                 world.warned.insert("b".into());
                 change(world);
             })
@@ -228,8 +234,15 @@ mod tests {
             conflict(|world| world.deployments[1].owner = Some(("b".into(), String::new()))),
             "b: it took the Deployment taken from somebody else"
         );
+        // Somebody with kubectl may have been faster than the story.
         let gone = conflict(|world| _ = world.deployments.pop());
-        assert_eq!(gone, "b: the Deployment taken of somebody else is gone");
+        assert_eq!(gone, "b: its Deployment taken is missing");
+        let after_the_conflict = said(|intent, world| {
+            intent.apply(&Write::CreateStranger { deployment: "web".into() });
+            intent.apply(&Write::DeleteStranger { deployment: "web".into() });
+            (world.deployments[0].is_foreign, world.deployments[0].owner) = (true, None);
+        });
+        assert_eq!(after_the_conflict, "a: its Deployment web belongs to nobody");
     }
 
     #[test]

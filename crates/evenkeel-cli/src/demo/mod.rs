@@ -3,6 +3,7 @@
 //! An API server starts inside this process, and with it the sample controller and a stand-in for the rest of a cluster. Then a
 //! story unfolds: Foos come, grow, are meddled with, change unseen while all watches are broken, and go. After each phase the
 //! server, and nobody else, is asked whether the world has become what it should be.
+#![allow(clippy::disallowed_names, reason = "foo is what a Foo is called")]
 
 mod cluster;
 mod judge;

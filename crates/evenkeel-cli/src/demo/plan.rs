@@ -6,6 +6,8 @@ use std::collections::BTreeSet;
 pub(super) const NAMESPACE: &str = "default";
 /// The Deployment that somebody else had before a Foo asked for its name.
 const TAKEN: &str = "taken";
+/// The label of what belongs to somebody else.
+pub(super) const FOREIGN: &str = "example.com/somebody-elses";
 /// The Foo that asks for it.
 const LATECOMER: &str = "latecomer";
 /// The Foo that comes while nobody can watch.
@@ -283,9 +285,9 @@ impl Intent {
         }
     }
 
-    /// The Deployment that this Foo asks for, if it is somebody else's.
-    pub(super) fn taken_from(&self, foo: &str) -> Option<&str> {
-        self.conflicting.iter().find(|(conflicting, _)| conflicting == foo).map(|(_, deployment)| deployment.as_str())
+    /// Whether this Foo asks for what belongs to somebody else.
+    pub(super) fn is_conflicting(&self, foo: &str) -> bool {
+        self.conflicting.iter().any(|(conflicting, _)| conflicting == foo)
     }
 }
 
@@ -343,9 +345,9 @@ mod tests {
     fn a_conflict_lasts_from_the_break_to_the_repair() {
         let chapters = plan(3, false);
         let (broken, _) = play(&chapters[..3]);
-        assert_eq!(broken.taken_from(LATECOMER), Some(TAKEN));
+        assert!(broken.is_conflicting(LATECOMER));
         let (repaired, _) = play(&chapters[..4]);
-        assert_eq!(repaired.taken_from(LATECOMER), None);
+        assert!(!repaired.is_conflicting(LATECOMER));
         assert!(repaired.foos.contains(LATECOMER));
     }
 

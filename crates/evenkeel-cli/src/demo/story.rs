@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 use super::judge::{Gaps, judge};
-use super::plan::{Chapter, Intent, NAMESPACE, Phase, Write};
+use super::plan::{Chapter, FOREIGN, Intent, NAMESPACE, Phase, Write};
 use super::report::{Ended, Report, Tone};
 use super::stage::USER_AGENT;
 use super::stopwatch::Stopwatch;
@@ -167,7 +167,7 @@ impl Story {
 fn stranger(name: &str) -> Deployment {
     let labels = json!({"app": name});
     let deployment = json!({
-        "metadata": {"name": name},
+        "metadata": {"name": name, "labels": {FOREIGN: "true"}},
         "spec": {
             "replicas": 1,
             "selector": {"matchLabels": labels},

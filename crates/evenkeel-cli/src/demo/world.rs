@@ -9,7 +9,7 @@ use k8s_openapi::api::apps::v1 as apps;
 use k8s_openapi::api::core::v1::Event;
 
 use super::judge::{Deployment, Foo, World};
-use super::plan::{Intent, NAMESPACE};
+use super::plan::{FOREIGN, Intent, NAMESPACE};
 
 /// The reason of events about names that are taken.
 const TAKEN: &str = "ErrResourceExists";
@@ -58,6 +58,7 @@ fn deployment(deployment: &Obj<apps::Deployment>) -> Deployment {
         owner: owner.map(|owner| (owner.name.to_owned(), owner.uid.to_owned())),
         replicas: number(deployment, "spec.replicas").unwrap_or(1),
         available: number(deployment, "status.availableReplicas").unwrap_or_default(),
+        is_foreign: deployment.label(FOREIGN).is_some(),
     }
 }
 
