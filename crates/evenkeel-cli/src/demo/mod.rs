@@ -105,7 +105,7 @@ pub(crate) async fn run(arguments: Arguments) -> Outcome {
         audience.view.say(&[Line::new(), Line::new().with(STRONG, text), Line::new()]).await?;
         tokio::select! {
             ended = audience.watch(&stage, std::future::pending()) => ended?,
-            () = signals.next() => audience.view.keep(),
+            () = signals.next() => {}
         }
     }
     audience.view.keep();

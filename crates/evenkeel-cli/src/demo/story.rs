@@ -274,6 +274,9 @@ const WATCHES: u64 = 4;
 
 #[cfg(test)]
 mod tests {
+    use evenkeel::apiserver::ApiServer;
+
+    use super::super::plan::plan;
     use super::*;
 
     #[test]
@@ -281,6 +284,26 @@ mod tests {
         let deployment = stranger("taken");
         assert_eq!(deployment.metadata.name.as_deref(), Some("taken"));
         assert_eq!(deployment.spec.replicas, Some(1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_story_without_a_controller_ends_with_what_did_not_converge() {
+        let server = ApiServer::builder().in_process_only().start().await.unwrap();
+        server.install_crds([evenkeel_sample_controller::CRD]).await.unwrap();
+        let (reports, mut heard) = mpsc::channel(10_000);
+        let story = Story::new(&server.client(), server.faults(), Duration::ZERO, reports);
+        story.play(plan(2, false)).await.unwrap();
+        let mut ended = Vec::new();
+        while let Some(report) = heard.recv().await {
+            if let Report::Ended(report) = report {
+                ended.push(report);
+            }
+        }
+        let [create] = &ended[..] else { panic!("nothing comes after what did not converge: {ended:?}") };
+        assert_eq!((create.phase, create.times.settled), (Phase::Create, 0));
+        let expected = [("foo-00", "its Deployment web-00 is missing"), ("foo-01", "its Deployment web-01 is missing")];
+        assert_eq!(create.gaps, expected.map(|(foo, wrong)| (foo.to_owned(), wrong.to_owned())).into());
+        assert!(create.convergence >= PATIENCE);
     }
 
     #[tokio::test(start_paused = true)]
