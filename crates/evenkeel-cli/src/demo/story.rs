@@ -10,6 +10,7 @@ use evenkeel_sample_controller::{Foo, FooSpec};
 use k8s_openapi::api::apps::v1::Deployment;
 use serde_json::json;
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
 use super::judge::{Gaps, judge};
@@ -25,6 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// How often the world is looked at, and what part of the time may be spent on that.
 const LOOK: Duration = Duration::from_millis(40);
 const LOOK_SHARE: u32 = 4;
+/// How many things are written at the same time, if they are due.
+const WRITERS: usize = 8;
 /// How long an outage lasts at most after the last write in it, if not every watch has noticed.
 const LONGEST_OUTAGE: Duration = Duration::from_secs(5);
 
@@ -76,12 +79,8 @@ impl Story {
                 biased;
                 () = sleep_until(next_look) => {}
                 () = sleep_until(schedule.due()), if !schedule.is_over() => {
-                    if let Some(write) = schedule.next() {
-                        self.write(&write).await?;
-                        watch.wrote(write.subject(), self.start.elapsed());
-                        patience.renew(Instant::now());
-                        self.report(Report::Wrote).await;
-                    }
+                    self.write(schedule.next(Instant::now()), &mut watch).await?;
+                    patience.renew(Instant::now());
                     continue;
                 }
             }
@@ -118,41 +117,21 @@ impl Story {
         Ok(Some(gaps))
     }
 
-    async fn write(&mut self, write: &Write) -> Result<(), Failure> {
-        match self.ask(write).await {
-            // Somebody was faster, perhaps with kubectl. The judge will see whether that matters.
-            Err(error) if error.is_not_found() || error.is_already_exists() => {
-                self.report(Report::Happened { tone: Tone::Bad, text: format!("not as planned: {error}") }).await;
+    /// Writes all of this at the same time.
+    async fn write(&mut self, writes: Vec<Write>, watch: &mut Stopwatch) -> Result<(), Failure> {
+        let mut writing: JoinSet<_> = writes.into_iter().map(|write| ask(self.client.clone(), write)).collect();
+        while let Some(done) = writing.join_next().await {
+            let (write, outcome) = done?;
+            match outcome {
+                // Somebody was faster, perhaps with kubectl. The judge will see whether that matters.
+                Err(error) if error.is_not_found() || error.is_already_exists() => {
+                    self.report(Report::Happened { tone: Tone::Bad, text: format!("not as planned: {error}") }).await;
+                }
+                outcome => outcome?,
             }
-            outcome => outcome?,
-        }
-        self.intent.apply(write);
-        Ok(())
-    }
-
-    async fn ask(&self, write: &Write) -> Result<(), Error> {
-        let foos = self.client.api::<Foo>().namespace(NAMESPACE);
-        let deployments = self.client.api::<Deployment>().namespace(NAMESPACE);
-        match write {
-            Write::CreateFoo { foo, deployment, replicas } => {
-                let spec = FooSpec { deployment_name: deployment.clone(), replicas: *replicas };
-                drop(foos.create(&Foo::new(foo, spec)).await?);
-            }
-            Write::ScaleFoo { foo, replicas } => {
-                drop(foos.patch(foo, &Patch::merge(&json!({"spec": {"replicas": replicas}}))).await?);
-            }
-            Write::RenameDeployment { foo, deployment } => {
-                drop(foos.patch(foo, &Patch::merge(&json!({"spec": {"deploymentName": deployment}}))).await?);
-            }
-            Write::DeleteFoo { foo } => drop(foos.delete(foo).await?),
-            Write::DeleteDeployment { deployment, .. } | Write::DeleteStranger { deployment } => {
-                drop(deployments.delete(deployment).await?);
-            }
-            Write::ScaleDeployment { deployment, replicas, .. } => {
-                let patch = Patch::merge(&json!({"spec": {"replicas": replicas}}));
-                drop(deployments.patch(deployment, &patch).await?);
-            }
-            Write::CreateStranger { deployment } => drop(deployments.create(&stranger(deployment)).await?),
+            self.intent.apply(&write);
+            watch.wrote(write.subject(), self.start.elapsed());
+            self.report(Report::Wrote).await;
         }
         Ok(())
     }
@@ -161,6 +140,33 @@ impl Story {
         // If nobody listens any more, the story is about to end.
         let _ = self.reports.send(report).await;
     }
+}
+
+/// Does this, and says what came of it.
+async fn ask(client: Client, write: Write) -> (Write, Result<(), Error>) {
+    let foos = client.api::<Foo>().namespace(NAMESPACE);
+    let deployments = client.api::<Deployment>().namespace(NAMESPACE);
+    let outcome = match &write {
+        Write::CreateFoo { foo, deployment, replicas } => {
+            let spec = FooSpec { deployment_name: deployment.clone(), replicas: *replicas };
+            foos.create(&Foo::new(foo, spec)).await.map(drop)
+        }
+        Write::ScaleFoo { foo, replicas } => {
+            foos.patch(foo, &Patch::merge(&json!({"spec": {"replicas": replicas}}))).await.map(drop)
+        }
+        Write::RenameDeployment { foo, deployment } => {
+            foos.patch(foo, &Patch::merge(&json!({"spec": {"deploymentName": deployment}}))).await.map(drop)
+        }
+        Write::DeleteFoo { foo } => foos.delete(foo).await.map(drop),
+        Write::DeleteDeployment { deployment, .. } | Write::DeleteStranger { deployment } => {
+            deployments.delete(deployment).await.map(drop)
+        }
+        Write::ScaleDeployment { deployment, replicas, .. } => {
+            deployments.patch(deployment, &Patch::merge(&json!({"spec": {"replicas": replicas}}))).await.map(drop)
+        }
+        Write::CreateStranger { deployment } => deployments.create(&stranger(deployment)).await.map(drop),
+    };
+    (write, outcome)
 }
 
 /// A Deployment that is nobody's business here.
@@ -199,10 +205,16 @@ impl Schedule {
         self.due
     }
 
-    /// What is to be written now. If that is late, what comes after it is not.
-    fn next(&mut self) -> Option<Write> {
-        self.due += self.pause;
-        self.writes.pop_front()
+    /// What is to be written by now: as much as there are writers for, and not two things about the same Foo, whose order counts.
+    fn next(&mut self, now: Instant) -> Vec<Write> {
+        let mut batch: Vec<Write> = Vec::new();
+        let is_new = |batch: &[Write], write: &Write| batch.iter().all(|other| other.subject() != write.subject());
+        while batch.len() < WRITERS && self.due <= now && self.writes.front().is_some_and(|write| is_new(&batch, write))
+        {
+            self.due += self.pause;
+            batch.extend(self.writes.pop_front());
+        }
+        batch
     }
 }
 
@@ -322,14 +334,27 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn writes_are_spread_over_the_first_part_of_a_slot() {
         let start = Instant::now();
-        let writes = vec![Write::DeleteFoo { foo: "a".into() }; 6];
+        let writes = (0..6).map(|index| Write::DeleteFoo { foo: index.to_string() }).collect();
         let mut schedule = Schedule::new(writes, start, Duration::from_secs(10));
         let mut due = Vec::new();
         while !schedule.is_over() {
             tokio::time::sleep_until(schedule.due()).await;
             due.push(start.elapsed().as_secs());
-            schedule.next();
+            assert_eq!(schedule.next(Instant::now()).len(), 1);
         }
         assert_eq!(due, [0, 1, 2, 3, 4, 5]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_late_is_written_together_but_never_two_things_about_one_foo() {
+        let start = Instant::now();
+        let writes = ["a", "b", "a", "c", "d"].map(|foo| Write::ScaleFoo { foo: foo.into(), replicas: 1 });
+        let mut schedule = Schedule::new(writes.into(), start, Duration::ZERO);
+        let mut batches = Vec::new();
+        while !schedule.is_over() {
+            let batch = schedule.next(start);
+            batches.push(batch.iter().map(|write| write.subject().to_owned()).collect::<String>());
+        }
+        assert_eq!(batches, ["ab", "acd"]);
     }
 }
