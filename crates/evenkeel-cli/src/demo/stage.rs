@@ -33,7 +33,7 @@ pub(super) const USER_AGENT: &str = "evenkeel-demo";
 /// How long the last events may take when the demo ends.
 const LAST_EVENTS: Duration = Duration::from_secs(1);
 /// How many changes of each resource the server remembers for each Foo. Nobody shall fall behind but in the outage.
-const HISTORY_PER_OBJECT: usize = 64;
+const HISTORY_PER_OBJECT: usize = 16;
 
 /// Everything that runs. Ends in order with [`strike`](Self::strike), and at once when it is dropped.
 pub(super) struct Stage {
