@@ -22,7 +22,7 @@ const UNHEARD: Duration = Duration::from_millis(200);
 /// The name of the index of Deployments by the uid of their owner.
 const BY_OWNER: &str = "owner";
 
-/// The stand-in. When it is dropped, it ends.
+/// The stand-in. Ends in order with [`stop`](Self::stop); when it is dropped, nothing more is written.
 pub(super) struct Cluster {
     informers: InformerFactory,
     queue: WorkQueue<ObjectKey>,
