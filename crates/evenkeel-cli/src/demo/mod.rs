@@ -20,7 +20,7 @@ mod view;
 mod world;
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::time::Duration;
 
@@ -89,7 +89,7 @@ pub(crate) async fn run(arguments: Arguments) -> Outcome {
             .map_err(|error| format!("cannot write the kubeconfig to {}: {error}", path.display()))?;
     }
     let mut audience = Audience { view: View::open(), picture: Picture::new(&chapters), heard, start: Instant::now() };
-    audience.view.say(&programme(stage.server.url())).await?;
+    audience.view.say(&programme(stage.server.url(), arguments.kubeconfig_out.as_deref())).await?;
 
     let story = Story::new(&stage.client, stage.server.faults(), slot, reports);
     let outcome = tokio::select! {
@@ -116,15 +116,17 @@ pub(crate) async fn run(arguments: Arguments) -> Outcome {
 }
 
 /// What can be done while the story unfolds.
-fn programme(url: &str) -> Vec<Line> {
+fn programme(url: &str, kubeconfig: Option<&Path>) -> Vec<Line> {
     let command = |text: &str| Line::new().with(NAME, format!("  kubectl --server={url} {text}"));
-    vec![
-        Line::new().with(PLAIN, "An API server runs inside this process, at ").with(STRONG, url),
+    let mut lines = vec![Line::new().with(PLAIN, "An API server runs inside this process, at ").with(STRONG, url)];
+    lines.extend(kubeconfig.map(|path| Line::new().with(PLAIN, format!("Its kubeconfig is {}", path.display()))));
+    lines.extend([
         Line::new().with(PLAIN, "Follow along from another terminal, or break things, and see them repaired:"),
         command("get foos -w"),
         command("delete deployment --all"),
         Line::new(),
-    ]
+    ]);
+    lines
 }
 
 /// Who looks on.
