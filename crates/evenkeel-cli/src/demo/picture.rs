@@ -79,7 +79,11 @@ impl Picture {
         let before = shown.and_then(|index| self.happened.remove(index)).map_or(0, |happening| happening.times);
         self.happened.push_back(Happening { at: now, tone, text, times: before.saturating_add(1) });
         if self.happened.len() > SHOWN {
-            self.happened.pop_front();
+            // What happens all the time must not drive out what people should see: of that, the last is enough.
+            let faint = |happening: &Happening| happening.tone == Tone::Faint;
+            let is_crowded = self.happened.iter().filter(|happening| faint(happening)).count() > 1;
+            let index = if is_crowded { self.happened.iter().position(faint) } else { None };
+            self.happened.remove(index.unwrap_or(0));
         }
     }
 
@@ -231,10 +235,28 @@ mod tests {
         happen("a", 3);
         let lines = rendered(&mut picture, s(3));
         assert_eq!(lines[lines.len() - 2..], ["   2.00 s  b", "   3.00 s  a (2 times)"]);
-        for index in 0..10 {
-            picture.take(Report::Happened { tone: Tone::Faint, text: index.to_string() }, s(4));
+    }
+
+    #[test]
+    fn what_happens_all_the_time_does_not_drive_out_what_people_should_see() {
+        let mut picture = Picture::new(&[]);
+        let shown = |picture: &Picture| {
+            let texts: Vec<&str> = picture.happened.iter().map(|happening| happening.text.as_str()).collect();
+            texts.join(" ")
+        };
+        let mut happen = |tone, text: &str| {
+            picture.take(Report::Happened { tone, text: text.into() }, s(4));
+            shown(&picture)
+        };
+        for text in ["1", "2", "3", "4"] {
+            happen(Tone::Faint, text);
         }
-        assert_eq!(picture.happened.len(), SHOWN);
+        assert_eq!(happen(Tone::Bad, "a"), "2 3 4 a");
+        happen(Tone::Bad, "b");
+        assert_eq!(happen(Tone::Faint, "5"), "4 a b 5");
+        assert_eq!(happen(Tone::Bad, "c"), "a b 5 c");
+        assert_eq!(happen(Tone::Faint, "6"), "a b c 6");
+        assert_eq!(happen(Tone::Bad, "d"), "b c 6 d");
     }
 
     #[test]

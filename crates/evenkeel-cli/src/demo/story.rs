@@ -89,7 +89,7 @@ impl Story {
                     outage.end();
                 }
                 patience.renew(Instant::now());
-                let text = "the server takes watches again, but has forgotten what happened meanwhile".to_owned();
+                let text = "watches are taken again, but what happened meanwhile is forgotten".to_owned();
                 self.report(Report::Happened { tone: Tone::Good, text }).await;
             }
             let looked = Instant::now();
