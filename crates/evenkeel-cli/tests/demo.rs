@@ -141,33 +141,6 @@ fn who_wants_to_stay_finds_foos_and_ends_it_when_they_like() {
     std::fs::remove_file(&kubeconfig).unwrap();
 }
 
-#[cfg(unix)]
-#[test]
-fn a_stock_kubectl_follows_along_and_sees_things_repaired() {
-    if Command::new("kubectl").arg("--help").output().is_err() {
-        println!("no kubectl here: nothing to try");
-        return;
-    }
-    let arguments = ["--for", "0", "--objects", "2", "--stay"];
-    let (mut running, _lines, said) = Running::up_to(&arguments, "everything goes on until Ctrl-C");
-    let server = said.split_whitespace().find(|word| word.starts_with("--server=http://")).unwrap();
-    let kubectl = |arguments: &str| {
-        let Output { status, stdout, stderr } =
-            Command::new("kubectl").arg(server).args(arguments.split(' ')).output().unwrap();
-        assert!(status.success(), "kubectl {arguments}: {}", text(stderr));
-        text(stdout)
-    };
-    let uid = || kubectl("get deployment web-01 -o jsonpath={.metadata.uid}");
-    assert!(kubectl("get foos").contains("foo-01"));
-    let before = uid();
-    kubectl("delete deployment web-01");
-    kubectl("wait --for=create deployment/web-01 --timeout=60s");
-    kubectl("wait --for=jsonpath={.status.availableReplicas}=2 deployment/web-01 --timeout=60s");
-    assert_ne!(uid(), before);
-    assert!(kubectl("get events").contains("Foo synced successfully"));
-    assert_eq!(running.interrupt(), (Some(0), String::new()));
-}
-
 #[test]
 fn a_reader_who_leaves_ends_it() {
     let (mut running, lines, _) = Running::up_to(&["--for", "12", "--objects", "2"], "create: ");
