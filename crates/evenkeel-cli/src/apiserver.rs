@@ -81,7 +81,7 @@ pub(crate) struct Arguments {
     i_know_this_is_open: bool,
 }
 
-fn address(text: &str) -> Result<SocketAddr, &'static str> {
+pub(crate) fn address(text: &str) -> Result<SocketAddr, &'static str> {
     text.parse().map_err(|_| "not an IP address and a port, such as 127.0.0.1:6443 or [::1]:0")
 }
 

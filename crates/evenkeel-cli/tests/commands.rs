@@ -17,29 +17,6 @@ impl Drop for Running {
     }
 }
 
-#[test]
-fn demo_converges() {
-    let output = evenkeel().args(["demo", "--for", "0", "--objects", "50"]).output().unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
-    assert!(output.status.success(), "{text}");
-    let lines: Vec<&str> = text.lines().rev().take(2).collect();
-    assert_eq!(lines[0], "converged: the watch saw exactly what was done, in order");
-    let breaks = lines[1].strip_prefix("objects 50, writes 150, events 150, breaks of the watch ").unwrap();
-    assert!((3..=4).contains(&breaks.parse().unwrap()), "{breaks}");
-    assert_eq!(text.lines().filter(|line| line.starts_with("DELETED ")).count(), 50);
-    assert!(!text.contains('\x1b'), "no escapes in a file");
-}
-
-#[test]
-fn demo_refuses_what_it_cannot_do() {
-    for arguments in [["--objects", "0"], ["--objects", "-1"], ["--for", "-1"], ["--for", "x"]] {
-        let output = evenkeel().arg("demo").args(arguments).output().unwrap();
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
-        let message = String::from_utf8(output.stderr).unwrap();
-        assert!(message.contains(arguments[0]), "{message}");
-    }
-}
-
 #[cfg(unix)]
 #[test]
 fn apiserver_says_where_it_listens_and_stops_when_told() {

@@ -1,94 +1,135 @@
-//! What the demo shows: three live lines on a terminal, a line per event elsewhere.
+//! Where the demo is seen: a picture that moves on a terminal, lines elsewhere.
 
-use std::io::{self, IsTerminal, Write};
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+use std::time::Duration;
 
-use super::ledger::{Counts, Ledger};
-use super::observe::Seen;
+use super::numbers::Numbers;
+use super::picture::Picture;
+use super::report::{Ended, Report, Tone};
+use crate::output::{self, Output, Writing};
+use crate::terminal::{self, Block, Line};
 
-/// How wide the bar of living objects may get. With what stands beside it, it fits into 80 columns.
-const BAR: usize = 60;
+/// A terminal of this height has room for everything.
+const HEIGHT: usize = 24;
 
-#[derive(Debug)]
-pub(crate) struct View {
-    live: bool,
-    /// Whether the live lines are on the screen, above the cursor.
-    drawn: bool,
+/// How many happenings of one phase are told.
+const MOST_SAID: usize = 100;
+
+/// Where the demo is seen.
+pub(super) enum View {
+    /// A picture, drawn over and over.
+    Live { block: Block, is_coloured: bool },
+    /// A line for everything that matters, and is not said in this phase already.
+    Plain { output: Output, writing: Writing, said: BTreeSet<String> },
+    /// Nobody reads any more.
+    Gone,
 }
 
 impl View {
-    pub(crate) fn new() -> Self {
-        View { live: io::stdout().is_terminal(), drawn: false }
+    pub(super) fn open() -> Self {
+        let stdout = io::stdout();
+        if terminal::is_live(&stdout) {
+            let is_coloured = terminal::has_colours(&stdout);
+            return View::Live { block: Block::new(is_coloured), is_coloured };
+        }
+        let (output, writing) = output::open();
+        View::Plain { output, writing, said: BTreeSet::new() }
     }
 
-    pub(crate) fn note(&mut self, text: &str) -> io::Result<()> {
-        writeln!(io::stdout().lock(), "{text}")
+    /// Lines that stay.
+    pub(super) async fn say(&mut self, lines: &[Line]) -> io::Result<()> {
+        match self {
+            View::Live { block, is_coloured } => {
+                let mut out = io::stdout().lock();
+                block.clear(&mut out)?;
+                for line in lines {
+                    writeln!(out, "{}", line.render(*is_coloured, usize::MAX))?;
+                }
+                out.flush()
+            }
+            View::Plain { output, .. } => {
+                for line in lines {
+                    output.line(line.render(false, usize::MAX)).await;
+                }
+                Ok(())
+            }
+            View::Gone => Ok(()),
+        }
     }
 
-    /// Something that the watch saw.
-    pub(crate) fn seen(&mut self, seen: &Seen) -> io::Result<()> {
-        if self.live {
-            return Ok(());
+    /// Something was told.
+    pub(super) async fn report(&mut self, report: &Report, now: Duration) {
+        let View::Plain { output, said, .. } = self else { return };
+        match report {
+            Report::Began { .. } => said.clear(),
+            Report::Happened { tone: Tone::Good | Tone::Bad, text }
+                if said.len() >= MOST_SAID || !said.insert(text.clone()) =>
+            {
+                return;
+            }
+            _ => {}
         }
-        let mut out = io::stdout().lock();
-        match seen {
-            Seen::Event(event) => writeln!(out, "{:<8} {} value {}", event.change, event.name, event.value),
-            Seen::Break { revision } => writeln!(out, "the watch broke; it goes on from resource version {revision}"),
+        if let Some(text) = in_a_line(report) {
+            output.line(format!("{:>8.2} s  {text}", now.as_secs_f64())).await;
         }
     }
 
-    /// Draws the live lines in their place.
-    pub(crate) fn draw(&mut self, ledger: &Ledger) -> io::Result<()> {
-        if !self.live {
-            return Ok(());
+    /// Draws the picture, if that is how it is seen.
+    pub(super) fn draw(&mut self, picture: &mut Picture, numbers: &Numbers, now: Duration) -> io::Result<()> {
+        let View::Live { block, .. } = self else { return Ok(()) };
+        let width = terminal::width();
+        let mut lines = picture.lines(numbers, now, width);
+        // What does not fit cannot be drawn over. The last line is the cursor's.
+        lines.truncate(terminal::height().unwrap_or(HEIGHT).saturating_sub(1));
+        block.draw(&mut io::stdout().lock(), &lines, width)
+    }
+
+    /// Lets the picture stand as it is.
+    pub(super) fn keep(&mut self) {
+        if let View::Live { block, .. } = self {
+            block.keep();
         }
-        let mut out = io::stdout().lock();
-        if std::mem::replace(&mut self.drawn, true) {
-            write!(out, "\x1b[3A")?;
-        }
-        let (done, seen) = (ledger.done(), ledger.seen());
-        let row = |counts: Counts| {
-            let Counts { added, modified, deleted } = counts;
-            format!("{added:>6} created {modified:>6} changed {deleted:>6} deleted")
+    }
+
+    /// Waits until nobody reads any more, which may be never. From then on nothing is said.
+    pub(super) async fn failed(&mut self) -> io::Error {
+        let error = match self {
+            View::Plain { writing, .. } => writing.failed().await,
+            View::Live { .. } | View::Gone => std::future::pending().await,
         };
-        writeln!(out, "\x1b[Kwritten {}", row(done))?;
-        writeln!(out, "\x1b[Kseen    {}   breaks {}", row(seen), ledger.breaks())?;
-        let alive = seen.added.saturating_sub(seen.deleted);
-        writeln!(out, "\x1b[Kalive   {alive:>6} {}", "#".repeat(bar(alive, ledger.objects())))?;
-        out.flush()
+        *self = View::Gone;
+        error
     }
 
-    /// What came of it.
-    pub(crate) fn finish(&mut self, ledger: &Ledger) -> io::Result<()> {
-        self.draw(ledger)?;
-        let mut out = io::stdout().lock();
-        writeln!(
-            out,
-            "\nobjects {}, writes {}, events {}, breaks of the watch {}",
-            ledger.objects(),
-            ledger.done().total(),
-            ledger.seen().total(),
-            ledger.breaks(),
-        )?;
-        match ledger.verdict() {
-            Ok(()) => writeln!(out, "converged: the watch saw exactly what was done, in order"),
-            Err(_) => writeln!(out, "did not converge"),
+    /// Waits for the last lines.
+    pub(super) async fn close(self) -> io::Result<()> {
+        match self {
+            View::Live { .. } | View::Gone => Ok(()),
+            View::Plain { output, writing, .. } => {
+                drop(output);
+                writing.finish().await
+            }
         }
     }
 }
 
-/// One mark for each object while they fit, and the full width for all of them when they do not.
-fn bar(alive: usize, objects: usize) -> usize {
-    if objects <= BAR { alive.min(BAR) } else { (alive * BAR).div_ceil(objects).min(BAR) }
+/// What a report is worth in a file, if anything.
+fn in_a_line(report: &Report) -> Option<String> {
+    match report {
+        Report::Began { phase, writes } => Some(format!("{}: {} ({writes} writes)", phase.name(), phase.about())),
+        Report::Ended(ended) => Some(end(ended)),
+        Report::Happened { tone: Tone::Faint, .. } | Report::Wrote | Report::Looked { .. } => None,
+        Report::Happened { text, .. } => Some(text.clone()),
+    }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_bar_fits_however_many_objects_there_are() {
-        assert_eq!((bar(0, 20), bar(20, 20), bar(60, 60)), (0, 20, 60));
-        assert_eq!((bar(0, 5000), bar(1, 5000), bar(2500, 5000), bar(5000, 5000)), (0, 1, 30, 60));
-        assert_eq!(bar(0, 0), 0);
+fn end(ended: &Ended) -> String {
+    let (name, convergence) = (ended.phase.name(), ended.convergence.as_secs_f64());
+    match ended.gaps.len() {
+        0 => {
+            format!("{name}: {} Foos converged, the last {convergence:.2} s after the last write", ended.times.settled)
+        }
+        gaps => format!("{name}: {gaps} did not converge, and nothing got better for {convergence:.0} s"),
     }
 }

@@ -1,0 +1,242 @@
+//! Everything that runs during the demo: the server, the controller, and the [stand-in](super::cluster) for the rest of a cluster.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use evenkeel::EventRecorder;
+use evenkeel::apiserver::{ApiServer, StartError};
+use evenkeel::cache::InformerFactory;
+use evenkeel::cache::informer::InformerBuilder;
+use evenkeel::cache::reflector::{Backoff, Failure as Trouble, ReflectorError};
+use evenkeel::client::config::kubeconfig::Overrides;
+use evenkeel::client::{Client, ClientBuilder, Config};
+use evenkeel::events::{EventType, SinkOptions};
+use evenkeel_sample_controller::{CRD, Foo, SampleController};
+use k8s_openapi::api::apps::v1::Deployment;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tower_layer::Layer;
+use tower_service::Service;
+
+use super::cluster::Cluster;
+use super::numbers::{Informer, Numbers};
+use super::report::{Report, Tone};
+use crate::Failure;
+
+/// How many Foos are worked on at the same time.
+pub(super) const WORKERS: usize = 4;
+/// What all clients of the demo call themselves, so that an outage can be theirs alone.
+pub(super) const USER_AGENT: &str = "evenkeel-demo";
+/// How long the last events may take when the demo ends.
+const LAST_EVENTS: Duration = Duration::from_secs(1);
+/// How many changes of each resource the server remembers for each Foo. Nobody shall fall behind but in the outage.
+const HISTORY_PER_OBJECT: usize = 16;
+
+/// Everything that runs. Ends in order with [`strike`](Self::strike), and at once when it is dropped.
+pub(super) struct Stage {
+    pub(super) server: ApiServer,
+    /// The client of those who write.
+    pub(super) client: Client,
+    controller: SampleController,
+    informers: InformerFactory,
+    recorder: EventRecorder,
+    cluster: Cluster,
+    running: JoinHandle<Result<(), Failure>>,
+    quit: oneshot::Sender<()>,
+    counters: Arc<Counters>,
+}
+
+/// What is counted where it happens.
+#[derive(Debug, Default)]
+struct Counters {
+    breaks: AtomicU64,
+    refusals: AtomicU64,
+    expired: AtomicU64,
+    events: AtomicU64,
+    requests: [Arc<AtomicU64>; 3],
+}
+
+impl Stage {
+    /// Starts everything. Things that happen are told to `reports`; if nobody hears them they are lost.
+    pub(super) async fn raise(
+        listen: SocketAddr,
+        objects: u32,
+        step: Duration,
+        reports: mpsc::Sender<Report>,
+    ) -> Result<Self, Failure> {
+        let history = (objects as usize).saturating_mul(HISTORY_PER_OBJECT).max(4096);
+        let server = ApiServer::builder().listen(listen).history(history).start().await.map_err(explain)?;
+        server.install_crds([CRD]).await?;
+        let counters = Arc::new(Counters::default());
+        let [of_controller, of_cluster, of_story] = counters.requests.clone();
+
+        let client = connect(&server, "controller", of_controller)?;
+        let watching = Watching { counters: Arc::clone(&counters), reports: reports.clone() };
+        let (foos, deployments) = (watching.clone(), watching);
+        let informers = InformerFactory::builder(&client)
+            .configure::<Foo>(move |kind| kind.informer(move |informer| foos.clone().hear(soon_back(informer))))
+            .configure::<Deployment>(move |kind| {
+                kind.informer(move |informer| deployments.clone().hear(soon_back(informer)))
+            })
+            .build();
+        let recorder = EventRecorder::builder(&client, "sample-controller")
+            .options(SinkOptions::new().queue((objects as usize).saturating_mul(8).max(1000)))
+            .build();
+        tell_events(&recorder, Arc::clone(&counters), reports);
+        let controller = SampleController::new(&client, &informers, recorder.clone())?;
+        // A page that shows the informers and the queue would be told of `controller` here.
+        let cluster = Cluster::start(&connect(&server, "cluster", of_cluster)?, step)?;
+
+        let (quit, asked) = oneshot::channel::<()>();
+        let running = controller.clone();
+        let running = tokio::spawn(async move {
+            // If the stage is gone there is nobody who could ask.
+            let asked = async move { drop(asked.await) };
+            running.run(WORKERS, asked).await.map_err(Failure::from)
+        });
+        let client = connect(&server, "story", of_story)?;
+        Ok(Stage { server, client, controller, informers, recorder, cluster, running, quit, counters })
+    }
+
+    /// How everything is doing.
+    pub(super) fn numbers(&self) -> Numbers {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let stats = self.server.stats();
+        Numbers {
+            revision: stats.revision,
+            watchers: stats.watchers,
+            requests: self.counters.requests.each_ref().map(|counter| read(counter)),
+            foos: Informer::of(&self.controller.foos().status()),
+            deployments: Informer::of(&self.controller.deployments().status()),
+            queue: self.controller.queue().stats(),
+            breaks: read(&self.counters.breaks),
+            refusals: read(&self.counters.refusals),
+            expired: read(&self.counters.expired),
+            events: read(&self.counters.events),
+        }
+    }
+
+    /// Ends everything, in order: who writes before who answers.
+    pub(super) async fn strike(self) -> Result<(), Failure> {
+        // It may have ended by itself, and says why.
+        let _ = self.quit.send(());
+        let outcome = self.running.await;
+        self.informers.shutdown().await;
+        self.cluster.stop().await;
+        // What has not been written by then is of no use to anybody.
+        let _ = self.recorder.shutdown().within(LAST_EVENTS).await;
+        self.server.shutdown().await;
+        outcome?
+    }
+}
+
+/// The error in the words of the demo.
+fn explain(error: StartError) -> Failure {
+    match error {
+        StartError::OpenToTheNetwork { address } => format!(
+            "refusing to listen on {address}: everyone who can reach it would be administrator; \
+             the demo listens on addresses of this machine only, such as 127.0.0.1:8080"
+        )
+        .into(),
+        other => other.into(),
+    }
+}
+
+/// A client that goes over the network like any other, and whose requests are counted.
+fn connect(server: &ApiServer, name: &str, requests: Arc<AtomicU64>) -> Result<Client, Failure> {
+    let mut config = Config::from_kubeconfig_str(&server.kubeconfig(), &Overrides::default())?;
+    config.user_agent = Some(format!("{USER_AGENT}/{name}"));
+    Ok(ClientBuilder::new(config)?.layer(Count(requests)).build()?)
+}
+
+/// An informer that is back soon after an outage: nobody wants to look at one that waits for half a minute.
+pub(super) fn soon_back<K: 'static>(informer: InformerBuilder<K>) -> InformerBuilder<K> {
+    informer.backoff(Backoff {
+        initial: Duration::from_millis(200),
+        factor: 1.5,
+        cap: Duration::from_millis(600),
+        jitter: 0.5,
+        ..Backoff::default()
+    })
+}
+
+/// Hears of what happens to the watches of the controller.
+#[derive(Clone)]
+struct Watching {
+    counters: Arc<Counters>,
+    reports: mpsc::Sender<Report>,
+}
+
+impl Watching {
+    fn hear<K: 'static>(self, informer: InformerBuilder<K>) -> InformerBuilder<K> {
+        informer.on_error(move |trouble| self.take(trouble))
+    }
+
+    fn take(&self, trouble: &Trouble) {
+        let kind = trouble.resource.kind();
+        let (counter, text) = match &trouble.error {
+            error if error.is_expired() => {
+                (&self.counters.expired, format!("{kind}: 410, the history is lost; {}", trouble.next))
+            }
+            ReflectorError::Watch(_) => {
+                (&self.counters.refusals, format!("{kind}: the watch is refused; {}", trouble.next))
+            }
+            ReflectorError::Stream(_) => (&self.counters.breaks, format!("{kind}: the watch broke; {}", trouble.next)),
+            error => (&self.counters.breaks, format!("{kind}: {error}; {}", trouble.next)),
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+        // If nobody reads them, those that are told say enough.
+        let _ = self.reports.try_send(Report::Happened { tone: Tone::Bad, text });
+    }
+}
+
+/// Counts the events that the controller records, and tells of them.
+fn tell_events(recorder: &EventRecorder, counters: Arc<Counters>, reports: mpsc::Sender<Report>) {
+    recorder.broadcaster().for_each(move |event| {
+        counters.events.fetch_add(1, Ordering::Relaxed);
+        let object = event.regarding.name.as_deref().unwrap_or_default();
+        let text = format!("{object}: {}: {}", event.reason, event.note);
+        let tone = match event.event_type {
+            EventType::Normal => Tone::Faint,
+            EventType::Warning => Tone::Bad,
+        };
+        let _ = reports.try_send(Report::Happened { tone, text });
+    });
+}
+
+/// Counts requests.
+#[derive(Clone)]
+struct Count(Arc<AtomicU64>);
+
+/// A service whose requests are counted.
+#[derive(Clone)]
+struct Counted<S> {
+    inner: S,
+    requests: Arc<AtomicU64>,
+}
+
+impl<S> Layer<S> for Count {
+    type Service = Counted<S>;
+
+    fn layer(&self, inner: S) -> Counted<S> {
+        Counted { inner, requests: Arc::clone(&self.0) }
+    }
+}
+
+impl<S: Service<R>, R> Service<R> for Counted<S> {
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = S::Future;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: R) -> S::Future {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        self.inner.call(request)
+    }
+}

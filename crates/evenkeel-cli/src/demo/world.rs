@@ -1,0 +1,72 @@
+//! Reading what the server has, for the [judge](super::judge).
+
+use std::collections::BTreeSet;
+
+use evenkeel::client::{Client, Error, ListParams};
+use evenkeel::core::Obj;
+use evenkeel_sample_controller as sample;
+use k8s_openapi::api::apps::v1 as apps;
+use k8s_openapi::api::core::v1::Event;
+
+use super::judge::{Deployment, Foo, World};
+use super::plan::{FOREIGN, Intent, NAMESPACE};
+
+/// The reason of events about names that are taken.
+const TAKEN: &str = "ErrResourceExists";
+
+/// The world at one moment: both lists are of the same version, so that nothing happens between them. None if the server has
+/// forgotten that version meanwhile.
+pub(super) async fn read(client: &Client, intent: &Intent) -> Result<Option<World>, Error> {
+    let foos = client.api::<sample::Foo>().namespace(NAMESPACE).list(&ListParams::default()).await?;
+    let same = ListParams::default().exactly_at(foos.meta.resource_version.to_string());
+    let deployments = match client.api::<apps::Deployment>().namespace(NAMESPACE).list(&same).await {
+        Ok(deployments) => deployments,
+        Err(error) if error.is_expired() => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let warned = if intent.conflicting.is_empty() { BTreeSet::new() } else { warned(client).await? };
+    Ok(Some(World {
+        foos: foos.iter().map(foo).collect(),
+        deployments: deployments.iter().map(deployment).collect(),
+        warned,
+    }))
+}
+
+async fn warned(client: &Client) -> Result<BTreeSet<String>, Error> {
+    let events = client.api::<Event>().namespace(NAMESPACE);
+    let events = events.list(&ListParams::default().fields(format!("reason={TAKEN}"))).await?;
+    let name = |event: &Obj<Event>| text(event, "involvedObject.name");
+    Ok(events.iter().filter_map(name).collect())
+}
+
+fn foo(foo: &Obj<sample::Foo>) -> Foo {
+    Foo {
+        name: foo.key().name().to_owned(),
+        uid: foo.uid().to_owned(),
+        generation: foo.generation().unwrap_or_default(),
+        deployment: text(foo, "spec.deploymentName").unwrap_or_default(),
+        replicas: number(foo, "spec.replicas").unwrap_or(1),
+        available: number(foo, "status.availableReplicas"),
+        observed: number(foo, "status.observedGeneration"),
+    }
+}
+
+fn deployment(deployment: &Obj<apps::Deployment>) -> Deployment {
+    let owner = deployment.controller().filter(|owner| owner.kind == "Foo");
+    Deployment {
+        name: deployment.key().name().to_owned(),
+        owner: owner.map(|owner| (owner.name.to_owned(), owner.uid.to_owned())),
+        replicas: number(deployment, "spec.replicas").unwrap_or(1),
+        available: number(deployment, "status.availableReplicas").unwrap_or_default(),
+        is_foreign: deployment.label(FOREIGN).is_some(),
+    }
+}
+
+/// A number, read from the bytes: nobody needs all of the object.
+fn number<K>(object: &Obj<K>, path: &str) -> Option<i64> {
+    object.path(path).ok().flatten().and_then(|value| value.as_i64())
+}
+
+fn text<K>(object: &Obj<K>, path: &str) -> Option<String> {
+    object.path(path).ok().flatten().map(|value| value.text().into_owned())
+}
