@@ -108,6 +108,7 @@ impl<K: Key> Item<K> {
     /// # Panics
     /// If the limiter does. The key then comes back after the back-off of a queue without a limiter of its own.
     pub fn retry(mut self, error: impl fmt::Display) {
+        self.shared.observers.tell_failed(&self.key, &error);
         let back_off = self.fail(Outcome::Failed);
         let queue = self.shared.name();
         let error = format_args!("{error:#}");

@@ -29,6 +29,11 @@ pub trait Observer<K>: Send + Sync + 'static {
     /// Something happens to a key.
     fn step(&self, key: &K, step: Step);
 
+    /// A key has failed for this reason, by [`Item::retry`](crate::Item::retry). That it is finished is told next.
+    fn failed(&self, key: &K, error: &dyn fmt::Display) {
+        let _ = (key, error);
+    }
+
     /// The queue is being shut down or drained. That may be told several times.
     fn shut_down(&self) {}
 }
@@ -164,6 +169,12 @@ impl<K: 'static> Observers<K> {
         if self.is_any() {
             let step = step();
             self.call(|observer| observer.step(key, step));
+        }
+    }
+
+    pub(crate) fn tell_failed(&self, key: &K, error: &dyn fmt::Display) {
+        if self.is_any() {
+            self.call(|observer| observer.failed(key, error));
         }
     }
 

@@ -416,6 +416,11 @@ impl<K: Key> WeakQueue<K> {
     pub fn upgrade(&self) -> Option<WorkQueue<K>> {
         Some(WorkQueue { shared: self.shared.upgrade()? })
     }
+
+    /// Whether both are handles of the same queue.
+    pub fn ptr_eq(&self, other: &Self) -> bool {
+        self.shared.ptr_eq(&other.shared)
+    }
 }
 
 impl<K: Key> Clone for WeakQueue<K> {

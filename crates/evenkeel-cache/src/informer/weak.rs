@@ -47,6 +47,11 @@ impl<K> WeakInformer<K> {
     pub fn upgrade(&self) -> Option<SharedInformer<K>> {
         self.user.upgrade().map(|user| SharedInformer { user, kind: PhantomData })
     }
+
+    /// Whether both are handles of the same informer.
+    pub fn ptr_eq(&self, other: &Self) -> bool {
+        self.core.ptr_eq(&other.core)
+    }
 }
 
 #[cfg(feature = "client")]

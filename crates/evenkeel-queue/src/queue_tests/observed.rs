@@ -91,6 +91,26 @@ async fn each_end_says_how_it_went_and_when_the_key_comes_back() {
     assert_eq!(take(&steps), told);
 }
 
+#[test]
+fn why_a_key_failed_is_told_before_it_is_finished() {
+    struct Reasons(Arc<Mutex<Vec<String>>>);
+    impl Observer<&'static str> for Reasons {
+        fn step(&self, _: &&'static str, step: Step) {
+            if let Step::Finished { outcome, .. } = step {
+                self.0.lock().unwrap().push(format!("{outcome:?}"));
+            }
+        }
+        fn failed(&self, key: &&'static str, error: &dyn std::fmt::Display) {
+            self.0.lock().unwrap().push(format!("{key}: {error}"));
+        }
+    }
+    let (queue, told) = (WorkQueue::new(), Arc::new(Mutex::new(Vec::new())));
+    let _observation = queue.observe(Reasons(Arc::clone(&told)));
+    queue.add("a");
+    queue.try_next().unwrap().retry("no luck");
+    assert_eq!(*told.lock().unwrap(), ["a: no luck", "Failed"]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_worker_that_panics_is_told_of_and_so_is_one_that_is_cancelled() {
     let queue = WorkQueue::builder().retry_dropped(true).build();
