@@ -18,7 +18,8 @@ use evenkeel::prelude::*;
 use evenkeel_examples::Outcome;
 use serde_json::json;
 
-const NAMES: [&str; 8] = ["api", "billing", "cart", "catalog", "mail", "search", "shop", "web"];
+const NAMES: [&str; 12] =
+    ["api", "auth", "billing", "cart", "catalog", "images", "mail", "orders", "reports", "search", "shop", "web"];
 
 #[tokio::main]
 async fn main() -> Outcome {
@@ -72,7 +73,13 @@ async fn work(client: Client, queue: WorkQueue<ObjectKey>, owners: Lister<Deploy
 }
 
 async fn reconcile(client: &Client, key: &ObjectKey, owners: &Lister<Deployment>) -> Outcome {
-    let Some(owner) = owners.get(key) else { return Ok(()) };
+    let sets = client.apps_v1().replica_sets(key.namespace().unwrap_or_default());
+    let Some(owner) = owners.get(key) else {
+        return match sets.delete(key.name()).await {
+            Err(error) if !error.is_not_found() => Err(error.into()),
+            _ => Ok(()),
+        };
+    };
     tokio::time::sleep(Duration::from_millis(fastrand::u64(5..120))).await;
     if fastrand::u8(..) < 20 {
         return Err("the quota of the namespace is exhausted".into());
@@ -83,7 +90,6 @@ async fn reconcile(client: &Client, key: &ObjectKey, owners: &Lister<Deployment>
         "spec": {"selector": {"matchLabels": {"app": key.name()}}, "template": template(key.name())},
     }))?;
     set_controller_reference(&mut set, &owner)?;
-    let sets = client.apps_v1().replica_sets(key.namespace().unwrap_or_default());
     create_or_update(&sets, &set, |set| set.spec.replicas = replicas).await?;
     Ok(())
 }
@@ -91,16 +97,22 @@ async fn reconcile(client: &Client, key: &ObjectKey, owners: &Lister<Deployment>
 /// A steady trickle of changes, and a watch that is cut every now and then.
 async fn live(server: &ApiServer, client: &Client, inspector: &Inspector) -> Outcome {
     let deployments = client.apps_v1().deployments("default");
+    let mut is_there = [true; NAMES.len()];
     for turn in 1u64.. {
         tokio::time::sleep(Duration::from_millis(fastrand::u64(100..700))).await;
-        let name = NAMES[fastrand::usize(..NAMES.len())];
+        let place = fastrand::usize(..NAMES.len());
+        let (name, is_there) = (NAMES[place], &mut is_there[place]);
         if turn % 40 == 0 {
             inspector.note("all connections to the API server are cut");
             server.faults().cut_connections();
-        } else if turn % 13 == 0 {
-            inspector.note(format_args!("{name} is deleted, and created again"));
-            deployments.delete(name).await?;
+        } else if !*is_there {
+            inspector.note(format_args!("{name} is created"));
             deployments.create(&deployment(name)?).await?;
+            *is_there = true;
+        } else if turn % 7 == 0 {
+            inspector.note(format_args!("{name} is deleted"));
+            deployments.delete(name).await?;
+            *is_there = false;
         } else {
             let replicas = fastrand::u8(1..9);
             deployments.patch(name, &Patch::merge(&json!({"spec": {"replicas": replicas}}))).await?;

@@ -10,7 +10,7 @@ import { Driver } from "./webdriver.mjs";
 
 const PATIENCE = 20000;
 
-const { screenshots, command } = readArguments(process.argv.slice(2));
+const { screenshots, wait, command } = readArguments(process.argv.slice(2));
 const scratch = mkdtempSync(join(tmpdir(), "evenkeel-page-"));
 const children = [];
 let driver;
@@ -55,6 +55,7 @@ async function test(url) {
     await until(`[...document.querySelectorAll("[data-stage=reflector] .state")].every((state) => state.textContent === "watching")`);
   });
   await check("notifications come", () => until(`document.querySelectorAll("#notifications .key").length > 5`));
+  await new Promise((wake) => setTimeout(wake, wait * 1000));
   await picture("light");
 
   let key;
@@ -185,6 +186,8 @@ function size(width, height) {
 }
 
 async function picture(name, whole = false) {
+  // What is being drawn is to be drawn.
+  await driver.run(`return new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))`);
   if (!screenshots) return;
   mkdirSync(screenshots, { recursive: true });
   writeFileSync(join(screenshots, `${name}.png`), await driver.screenshot(whole));
@@ -232,14 +235,11 @@ async function browser() {
 
 function readArguments(given) {
   const left = [...given];
-  let screenshots = null;
-  if (left[0] === "--screenshots") {
-    left.shift();
-    screenshots = left.shift();
-  }
-  if (!left.length) {
-    console.error("run.sh [--screenshots FOLDER] PROGRAM [ARGUMENT...]");
+  const options = { "--screenshots": null, "--wait": "0" };
+  while (left[0] in options) options[left.shift()] = left.shift();
+  if (!left.length || left[0].startsWith("--")) {
+    console.error("run.sh [--screenshots FOLDER] [--wait SECONDS] PROGRAM [ARGUMENT...]");
     process.exit(2);
   }
-  return { screenshots, command: left };
+  return { screenshots: options["--screenshots"], wait: Number(options["--wait"]), command: left };
 }

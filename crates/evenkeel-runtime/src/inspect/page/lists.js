@@ -88,8 +88,9 @@ export class Lists {
     const row = element("li", one.what);
     const sign = element("span", "sign", SIGNS[one.what] ?? "?");
     sign.setAttribute("aria-hidden", "true");
-    const version = element("span", "version", one.version ? `@${one.version}` : "");
-    row.append(sign, element("span", "what", one.what), this.key(one.key), version, element("span", "lane-name", one.informer), this.time(one.at, `n${one.id}`));
+    const which = element("span", "which");
+    which.append(this.key(one.key), element("span", "version", one.version ? ` @${one.version}` : ""));
+    row.append(sign, element("span", "what", one.what), which, element("span", "lane-name", one.informer), this.time(one.at, `n${one.id}`));
     this.notifications.put(one.id, row);
     this.remember(one.key);
   }
@@ -133,9 +134,14 @@ export class Lists {
   tick(now) {
     for (const [id, node] of this.times) {
       if (id !== "story" && !node.isConnected) this.times.delete(id);
-      else say(node, ago(now - node.at));
+      else say(node, id[0] === "n" ? short(now - node.at) : ago(now - node.at));
     }
   }
+}
+
+// Many times below each other need no word for what they are.
+function short(ms) {
+  return ms < 1000 ? "now" : span(ms);
 }
 
 // The steps of a key that is followed, oldest first.

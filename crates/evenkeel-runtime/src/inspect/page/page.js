@@ -76,8 +76,8 @@ function receive(news) {
     run = news.run;
   }
   if (news.first && key !== null) followed.reset(key);
-  say(document.getElementById("program"), news.program || "evenkeel");
-  document.title = `${news.program || "evenkeel"} · inspect`;
+  say(document.getElementById("program"), news.program || "inspect");
+  document.title = `${news.program || "inspect"} · evenkeel`;
   document.getElementById("empty").hidden = news.informers.length + news.queues.length > 0;
   picture.root.hidden = news.informers.length + news.queues.length === 0;
   picture.show(news);

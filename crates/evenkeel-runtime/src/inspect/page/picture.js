@@ -56,7 +56,7 @@ export class Picture {
     const field = (name) => this.server.querySelector(`[data-field=${name}]`);
     say(field("rate"), rate(informers.reduce((sum, lane) => sum + lane.rates.per("heard"), 0)));
     say(field("heard"), number(informers.reduce((sum, lane) => sum + lane.counts.heard, 0)));
-    say(field("watches"), `${informers.filter((lane) => lane.watch === "watching").length} of ${informers.length}`);
+    say(field("watches"), `${informers.filter((lane) => lane.watch === "watching").length}/${informers.length}`);
     this.connect(state);
   }
 
@@ -116,6 +116,7 @@ export class Picture {
       if (!wire) {
         wire = document.createElementNS(SVG, "path");
         wire.classList.add(name.split(" ")[0]);
+        wire.setAttribute("marker-end", "url(#head)");
         this.wireLayer.append(wire);
         this.wires.set(name, wire);
         changed = true;
@@ -141,14 +142,14 @@ export class Picture {
       const middle = (from.top + from.bottom) / 2;
       if (name.startsWith("in ")) {
         const y = (to.top + to.bottom) / 2;
-        wire.setAttribute("d", `M${from.right} ${y}H${to.left - 5}`);
+        wire.setAttribute("d", `M${from.right} ${y}H${to.left - 9}`);
       } else if (name.startsWith("feed ")) {
         const y = (to.top + to.bottom) / 2;
         const bend = (to.left - from.right) / 2;
-        wire.setAttribute("d", `M${from.right} ${middle}c${bend} 0 ${bend} ${y - middle} ${2 * bend - 5} ${y - middle}`);
+        wire.setAttribute("d", `M${from.right} ${middle}c${bend} 0 ${bend} ${y - middle} ${2 * bend - 9} ${y - middle}`);
       } else {
         const [x, home, turn] = [(from.left + from.right) / 2, (to.left + to.right) / 2, 14];
-        wire.setAttribute("d", `M${x} ${from.bottom}V${floor - turn}q0 ${turn} ${-turn} ${turn}H${home + turn}q${-turn} 0 ${-turn} ${-turn}V${to.bottom + 5}`);
+        wire.setAttribute("d", `M${x} ${from.bottom}V${floor - turn}q0 ${turn} ${-turn} ${turn}H${home + turn}q${-turn} 0 ${-turn} ${-turn}V${to.bottom + 9}`);
       }
     }
   }
@@ -303,7 +304,7 @@ class InformerLane extends Lane {
     if (this.samples.length > SAMPLES) this.samples.shift();
     const values = this.samples.map((sample) => sample[1]);
     const [low, high] = [Math.min(...values), Math.max(...values)];
-    const x = (index) => 100 - ((values.length - 1 - index) * 100) / (SAMPLES - 1);
+    const x = (index) => (index * 100) / Math.max(values.length - 1, 10);
     const y = (value) => (high === low ? 12 : 22 - ((value - low) * 20) / (high - low));
     this.line.setAttribute("points", values.map((value, index) => `${x(index).toFixed(1)},${y(value).toFixed(1)}`).join(" "));
     this.spark.setAttribute("aria-label", `objects in the last minute: from ${low} to ${high}`);
