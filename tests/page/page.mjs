@@ -32,7 +32,7 @@ console.log(failures ? `${failures} of the checks failed` : "all is well");
 process.exit(failures ? 1 : 0);
 
 async function test(url) {
-  await size(1440, 1000);
+  await size(1440, 930);
   await scheme("light");
   await driver.open(url);
   await check("the page loads and is live", async () => {
@@ -72,6 +72,9 @@ async function test(url) {
     expect(/because \w+ \S+/.test(text), `no step says why: ${text}`);
   });
   await picture("following-light");
+  await scheme("dark");
+  await picture("following-dark");
+  await scheme("light");
   await check("the address of the page remembers the key", async () => {
     await driver.open(`${url}#${encodeURIComponent(key)}`);
     await driver.refresh();
@@ -99,7 +102,6 @@ async function test(url) {
     expect(dark !== light, `both are ${light}`);
     expect(brightness(light) > 200 && brightness(dark) < 60, `light ${light}, dark ${dark}`);
   });
-  await picture("following-dark");
   await driver.run(`document.querySelector("#unfollow").click()`);
   await until(`document.querySelectorAll("#notifications .key").length > 5`);
   await picture("dark");
@@ -122,7 +124,7 @@ async function test(url) {
   await scheme("light");
   await picture("phone-following-light", true);
   await check("whoever wants no motion gets none", async () => {
-    await size(1440, 1000);
+    await size(1440, 930);
     await driver.media([{ name: "prefers-reduced-motion", value: "reduce" }]);
     const name = await driver.run(`return getComputedStyle(document.querySelector(".arrow[data-pass]")).animationName`);
     expect(name === "none", `the arrows have the animation ${name}`);

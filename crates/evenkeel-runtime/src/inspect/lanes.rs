@@ -24,14 +24,16 @@ const TEXT_LENGTH: usize = 1024;
 /// What is seen when somebody looks; `None` when it is gone.
 type Look = dyn Fn(&Moments) -> Option<Value> + Send + Sync;
 
+/// Whether a handle is one of the same thing.
+type Is = dyn Fn(&dyn Any) -> bool + Send + Sync;
+
 /// An informer or a queue.
 pub(super) struct Lane {
     pub(super) id: LaneId,
     pub(super) name: Arc<str>,
     pub(super) is_queue: bool,
     pub(super) look: Arc<Look>,
-    /// Whether it is this one.
-    is: Box<dyn Fn(&dyn Any) -> bool + Send + Sync>,
+    is: Box<Is>,
     /// What has the ledger told. It ends when this is dropped.
     _observation: Box<dyn Any + Send + Sync>,
 }

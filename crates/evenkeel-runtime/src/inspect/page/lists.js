@@ -90,7 +90,7 @@ export class Lists {
     sign.setAttribute("aria-hidden", "true");
     const which = element("span", "which");
     which.append(this.key(one.key), element("span", "version", one.version ? ` @${one.version}` : ""));
-    row.append(sign, element("span", "what", one.what), which, element("span", "lane-name", one.informer), this.time(one.at, `n${one.id}`));
+    row.append(sign, element("span", "what", one.what), which, lane(one.informer), this.time(one.at, `n${one.id}`));
     this.notifications.put(one.id, row);
     this.remember(one.key);
   }
@@ -137,6 +137,13 @@ export class Lists {
       else say(node, id[0] === "n" ? short(now - node.at) : ago(now - node.at));
     }
   }
+}
+
+// A lane in few words: its name without the group of its kind.
+function lane(name) {
+  const node = element("span", "lane-name", name.replace(/\..*$/, ""));
+  node.title = name;
+  return node;
 }
 
 // Many times below each other need no word for what they are.

@@ -54,7 +54,8 @@ function alive() {
 
 function gone() {
   isGone = true;
-  tick();
+  if (run === null) state("no connection: the program is gone, or too many pages are open", "bad");
+  else tick();
   // A browser comes back by itself, unless it was refused.
   if (source.readyState === EventSource.CLOSED) setTimeout(() => isGone && connect(), 2000);
 }
@@ -102,9 +103,18 @@ form.addEventListener("submit", (event) => {
   follow(form.elements.key.value.trim());
 });
 
-window.addEventListener("hashchange", () => follow(decodeURIComponent(location.hash.slice(1))));
+// The key that the address names.
+function named() {
+  try {
+    return decodeURIComponent(location.hash.slice(1)) || null;
+  } catch {
+    return null;
+  }
+}
+
+window.addEventListener("hashchange", () => follow(named()));
 setInterval(tick, 1000);
-key = decodeURIComponent(location.hash.slice(1)) || null;
+key = named();
 form.elements.key.value = key ?? "";
 followed.reset(key);
 connect();
