@@ -43,7 +43,7 @@
 //! # What is not promised
 //!
 //! - There is no TLS and no login: whoever can reach the port can read what it serves.
-//! - What is observed costs something: about a microsecond for each step. What is not observed costs one load.
+//! - What is observed costs something: a lock and a line to write down for each step. What is not observed costs one load.
 //! - The format of `/state` and `/events` is that of the page, and changes with it.
 
 mod lanes;
