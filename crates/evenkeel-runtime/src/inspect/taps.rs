@@ -18,8 +18,21 @@ use super::{Inner, Ledger};
 const LISTED: usize = 256;
 
 thread_local! {
-    /// What a handler is being told on this thread: the cause of whatever it does.
-    static TELLING: RefCell<Option<Arc<Cause>>> = const { RefCell::new(None) };
+    /// What a handler is being told on this thread, as each inspector knows it: the cause of whatever it does.
+    static TELLING: RefCell<Vec<(Weak<Inner>, Arc<Cause>)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A handler is being told something, or nothing any more. What inspectors have left behind that went meanwhile goes too.
+fn telling(inspector: &Weak<Inner>, cause: Option<Cause>) {
+    TELLING.with_borrow_mut(|all| {
+        all.retain(|(other, _)| other.strong_count() > 0 && !other.ptr_eq(inspector));
+        all.extend(cause.map(|cause| (Weak::clone(inspector), Arc::new(cause))));
+    });
+}
+
+/// What a handler is being told on this thread.
+fn told(inspector: &Weak<Inner>) -> Option<Arc<Cause>> {
+    TELLING.with_borrow(|all| all.iter().find(|(other, _)| other.ptr_eq(inspector)).map(|(_, cause)| Arc::clone(cause)))
 }
 
 /// Listens to an informer. It does not keep the inspector alive.
@@ -88,7 +101,7 @@ impl Observer for InformerTap {
                     key: key.into(),
                     version: version.into(),
                 };
-                TELLING.set(Some(Arc::new(cause)));
+                telling(&self.inspector, Some(cause));
                 let text = format!("{handler} is told: {}", name_of(event));
                 let happened = self.happened(Stage::Handlers, key, version, text);
                 inspector.record(|ledger, at| {
@@ -97,7 +110,7 @@ impl Observer for InformerTap {
                 });
             }
             Step::Told { handler, key, panicked } => {
-                TELLING.set(None);
+                telling(&self.inspector, None);
                 if panicked {
                     let mut happened = self.happened(Stage::Handlers, key.as_str(), "", format!("{handler} panicked"));
                     happened.is_failure = true;
@@ -166,7 +179,7 @@ impl QueueTap {
         let (stage, text) = match step {
             queue::Step::Added { priority, after, rate_limited } => {
                 ledger.count(self.lane, |counts| counts.added += 1);
-                cause = TELLING.with_borrow(Option::clone);
+                cause = told(&self.inspector);
                 let mut text = match (after, rate_limited) {
                     (None, _) => "added".to_owned(),
                     (Some(after), false) => format!("added for {} later", short(after)),

@@ -43,6 +43,26 @@ async fn an_add_outside_of_a_handler_has_no_cause() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn two_inspectors_of_the_same_things_both_know_why_and_one_that_goes_leaves_nothing_behind() {
+    let world = World::start(&[]).await;
+    let other = Inspector::new();
+    other.informer(&world.informer);
+    other.queue("the same", &world.queue);
+    world.source.add(map("a")).unwrap();
+    settle().await;
+    for inspector in [&world.inspector, &other] {
+        let report = inspector.report(Some("default/a"));
+        assert_eq!(report["follow"]["steps"][3]["because"]["key"], "default/a");
+    }
+    // It goes while a handler is being told.
+    let last = std::sync::Mutex::new(Some(world.inspector));
+    world.informer.add_handler(move |_: Event<ConfigMap>| drop(last.lock().unwrap().take())).unwrap();
+    settle().await;
+    world.queue.add("default/b".parse().unwrap());
+    assert_eq!(other.report(Some("default/b"))["follow"]["steps"][0]["because"], Value::Null);
+}
+
+#[tokio::test(start_paused = true)]
 async fn informers_and_queues_are_seen_as_they_are_and_notifications_are_told_once_for_all_handlers() {
     let world = World::start(&["a", "b"]).await;
     world.informer.add_handler(|_: Event<ConfigMap>| {}).unwrap();

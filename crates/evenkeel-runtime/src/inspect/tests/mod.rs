@@ -3,6 +3,7 @@
 mod http;
 mod ledger;
 mod looks;
+mod measured;
 mod sse;
 
 use std::sync::Arc;
