@@ -6,7 +6,6 @@ use std::process::{Child, Command, Stdio};
 use evenkeel::apiserver::ApiServer;
 use evenkeel::k8s_openapi::api::apps::v1::Deployment;
 use evenkeel::k8s_openapi::api::coordination::v1::Lease;
-use evenkeel::prelude::*;
 use evenkeel::testing::eventually;
 use evenkeel_sample_controller::{CRD, Foo, FooSpec};
 

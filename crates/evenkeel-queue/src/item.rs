@@ -8,6 +8,7 @@ use crate::Key;
 use crate::core::keys::Slot;
 use crate::core::time::Time;
 use crate::core::{Core, Run, Taken};
+use crate::observe::{Outcome, Step};
 use crate::shared::{BackOff, Shared};
 use crate::sync::{Arc, thread};
 
@@ -64,6 +65,7 @@ impl<K: Key> Item<K> {
             metrics.taken(waited);
             crate::metrics::watch(shared);
         }
+        shared.observers.tell(&item.key, || Step::HandedOut { priority, waited, failures });
         item
     }
 
@@ -91,6 +93,7 @@ impl<K: Key> Item<K> {
     pub fn forget(mut self) {
         self.shared.limiter.forget(&self.key);
         let slot = self.slot;
+        self.tell_finished(Outcome::Succeeded, None, 0);
         self.finish(false, |core, _| core.forget_slot(slot));
     }
 
@@ -105,7 +108,8 @@ impl<K: Key> Item<K> {
     /// # Panics
     /// If the limiter does. The key then comes back after the back-off of a queue without a limiter of its own.
     pub fn retry(mut self, error: impl fmt::Display) {
-        let back_off = self.fail();
+        self.shared.observers.tell_failed(&self.key, &error);
+        let back_off = self.fail(Outcome::Failed);
         let queue = self.shared.name();
         let error = format_args!("{error:#}");
         match back_off {
@@ -127,7 +131,7 @@ impl<K: Key> Item<K> {
     /// # Panics
     /// If the limiter does, as [`retry`](Self::retry).
     pub fn requeue(mut self) {
-        if let Some(panic) = self.fail().and_then(|back_off| back_off.panic) {
+        if let Some(panic) = self.fail(Outcome::Requeued).and_then(|back_off| back_off.panic) {
             resume_unwind(panic);
         }
     }
@@ -146,6 +150,10 @@ impl<K: Key> Item<K> {
 
     fn come_back(&mut self, wait: Duration, forget: bool) {
         let (slot, priority) = (self.slot, self.priority);
+        match forget {
+            true => self.tell_finished(Outcome::Succeeded, Some(wait), 0),
+            false => self.tell_finished(Outcome::Requeued, Some(wait), self.failures),
+        }
         self.finish(true, |core, now| {
             if forget {
                 core.forget_slot(slot);
@@ -155,16 +163,23 @@ impl<K: Key> Item<K> {
     }
 
     /// The key comes back after its back-off. None if it does not, because the queue is shutting down.
-    fn fail(&mut self) -> Option<BackOff> {
+    fn fail(&mut self, outcome: Outcome) -> Option<BackOff> {
         let (slot, priority) = (self.slot, self.priority);
         let back_off = self.shared.back_off(&self.key, |core, now| core.fail_slot(slot, now));
         let wait = back_off.as_ref().map(|back_off| back_off.wait);
+        let failures = back_off.as_ref().map_or(self.failures, |back_off| back_off.failures);
+        self.tell_finished(outcome, wait, failures);
         self.finish(true, |core, now| {
             if let Some(wait) = wait {
                 core.add_slot_at(slot, priority, now.after(wait), true, now);
             }
         });
         back_off
+    }
+
+    /// Says how it went while no other worker can have the key.
+    fn tell_finished(&self, outcome: Outcome, returns: Option<Duration>, failures: u32) {
+        self.shared.observers.tell(&self.key, || Step::Finished { outcome, returns, failures });
     }
 
     fn finish(&mut self, timed: bool, last: impl FnOnce(&mut Core<K>, Time)) {
@@ -188,12 +203,14 @@ impl<K: Key> Drop for Item<K> {
         }
         let is_panicking = thread::panicking();
         if !is_panicking && !self.shared.retry_dropped {
+            self.tell_finished(Outcome::Dropped, None, self.failures);
             return self.finish(false, |_, _| {});
         }
         // A panic of the limiter, of a storage, or of how a key is shown, ends here: it would end the program if the worker is
         // panicking already.
         _ = catch_unwind(AssertUnwindSafe(|| {
-            let wait = self.fail().map(|back_off| back_off.wait);
+            let outcome = if is_panicking { Outcome::Panicked } else { Outcome::Dropped };
+            let wait = self.fail(outcome).map(|back_off| back_off.wait);
             let queue = self.shared.name();
             if is_panicking {
                 tracing::error!(queue, key = ?self.key, ?wait, "the worker panicked");

@@ -19,6 +19,7 @@
 //!
 //! - [`WorkQueue`]: the queue. [`WorkQueue::next`] hands out an [`Item`], which says how it went.
 //! - [`limiter`]: how long a key waits that has failed.
+//! - [`Observer`]: hears what becomes of each key.
 //! - [`metrics`]: what is reported, under client-go's names.
 //! - [`flow`] and [`parallel`]: what client-go has beside its queues, a back-off by key and work done several at a time.
 //!
@@ -36,6 +37,7 @@ mod core;
 mod drain;
 mod item;
 mod next;
+mod observe;
 mod queue;
 mod shared;
 mod storage;
@@ -56,6 +58,7 @@ pub use flow::KeyedBackoff;
 pub use item::Item;
 pub use limiter::RateLimiter;
 pub use next::Next;
+pub use observe::{Observation, Observer, Outcome, Step};
 pub use parallel::Parallel;
 pub use queue::{Add, Delayed, LOW_PRIORITY, Stats, WeakQueue, WorkQueue};
 pub use storage::{Storage, Ticket};

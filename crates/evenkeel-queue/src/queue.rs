@@ -8,6 +8,7 @@ use crate::core::Core;
 use crate::core::time::Time;
 use crate::drain::Drain;
 use crate::next::{Next, next_blocking};
+use crate::observe::{Observation, Observer, Step};
 use crate::shared::{BackOff, Shared};
 use crate::sync::{Arc, Weak};
 use crate::{Builder, Item, Key};
@@ -153,6 +154,7 @@ impl<K: Key> WorkQueue<K> {
     ///
     /// A key that is in the queue stays where it is. A queue that is shutting down takes no keys.
     pub fn add(&self, key: K) {
+        self.tell_added(&key, Add::new());
         let hash = self.shared.hash(&key);
         _ = self.shared.change(false, |core, now| core.add(hash, key, 0, now));
     }
@@ -165,6 +167,7 @@ impl<K: Key> WorkQueue<K> {
     /// If the key is waiting already, the earlier time holds. What [`add`](Self::add) means for a key that is waiting was
     /// chosen by [`Builder::pending`].
     pub fn add_after(&self, key: K, wait: Duration) {
+        self.tell_added(&key, Add::new().after(wait));
         let hash = self.shared.hash(&key);
         _ = self.shared.change(true, |core, now| core.add_at(hash, key, 0, now.after(wait), false, now));
     }
@@ -193,12 +196,14 @@ impl<K: Key> WorkQueue<K> {
             let fail = |core: &mut Core<K>, now| core.fail(hash, &key, now);
             let Some(BackOff { wait, panic, .. }) = self.shared.back_off(&key, fail) else { return };
             let wait = after.filter(|after| !after.is_zero()).map_or(wait, |after| wait.min(after));
+            self.tell_added(&key, how.after(wait));
             self.shared.change(true, |core, now| core.add_at(hash, key, priority, now.after(wait), true, now));
             if let Some(panic) = panic {
                 resume_unwind(panic);
             }
             return;
         }
+        self.tell_added(&key, how);
         match after {
             None => self.shared.change(false, |core, now| core.add(hash, key, priority, now)),
             Some(wait) => {
@@ -229,6 +234,9 @@ impl<K: Key> WorkQueue<K> {
             let mut batch: Vec<_> = keys.by_ref().take(BATCH).collect();
             if batch.is_empty() {
                 return;
+            }
+            if self.shared.observers.is_any() {
+                batch.iter().filter_map(|(_, key)| key.as_ref()).for_each(|key| self.tell_added(key, how));
             }
             self.shared.change(after.is_some(), |core, now| {
                 for (hash, key) in &mut batch {
@@ -317,6 +325,7 @@ impl<K: Key> WorkQueue<K> {
     /// out, and so are those that were added again while a worker has them; then workers are told that there are no more.
     /// Whoever waits for a [`drain`](Self::drain) waits no longer. A second call changes nothing.
     pub fn shut_down(&self) {
+        self.shared.observers.tell_shut_down();
         self.shared.change(false, |core, _| core.shut_down());
     }
 
@@ -336,8 +345,42 @@ impl<K: Key> WorkQueue<K> {
     /// # }
     /// ```
     pub fn drain(&self, delayed: Delayed) -> Drain<K> {
+        self.shared.observers.tell_shut_down();
         self.shared.change(false, |core, _| core.drain(delayed == Delayed::Flush));
         Drain::new(self.shared.clone())
+    }
+
+    /// Has somebody told what becomes of each key, from now until what this answers with is dropped. There may be several. A
+    /// queue that nobody observes pays one load for it at each add, hand-out and end.
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    /// use evenkeel_queue::{Observer, Outcome, Step, WorkQueue};
+    ///
+    /// struct Successes(mpsc::SyncSender<String>);
+    ///
+    /// impl Observer<String> for Successes {
+    ///     fn step(&self, key: &String, step: Step) {
+    ///         if let Step::Finished { outcome: Outcome::Succeeded, .. } = step {
+    ///             let _ = self.0.try_send(key.clone());
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// let queue = WorkQueue::new();
+    /// let (told, heard) = mpsc::sync_channel(100);
+    /// let _observation = queue.observe(Successes(told));
+    /// queue.add("default/a".to_owned());
+    /// queue.try_next().unwrap().forget();
+    /// assert_eq!(heard.recv().unwrap(), "default/a");
+    /// ```
+    pub fn observe(&self, observer: impl Observer<K>) -> Observation<K> {
+        Observation::new(Arc::downgrade(&self.shared), self.shared.observers.add(Box::new(observer)))
+    }
+
+    fn tell_added(&self, key: &K, how: Add) {
+        let Add { priority, after, rate_limited } = how;
+        self.shared.observers.tell(key, || Step::Added { priority, after, rate_limited });
     }
 
     /// A handle that does not keep the queue alive.
@@ -372,6 +415,11 @@ impl<K: Key> WeakQueue<K> {
     /// ```
     pub fn upgrade(&self) -> Option<WorkQueue<K>> {
         Some(WorkQueue { shared: self.shared.upgrade()? })
+    }
+
+    /// Whether both are handles of the same queue.
+    pub fn ptr_eq(&self, other: &Self) -> bool {
+        self.shared.ptr_eq(&other.shared)
     }
 }
 

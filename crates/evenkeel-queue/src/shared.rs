@@ -16,6 +16,7 @@ use crate::core::time::Time;
 use crate::core::{Core, Failed, Next, Settings, Taken};
 use crate::limiter::RateLimiter;
 use crate::metrics::{Metrics, Published};
+use crate::observe::Observers;
 use crate::sync::{Mutex, MutexGuard};
 use crate::waiters::{WaiterId, Waiters, Wake};
 
@@ -29,6 +30,7 @@ pub(crate) struct Shared<K> {
     pub(crate) metrics: Option<Metrics>,
     /// Whether a key is tried again whose worker drops it without a word.
     pub(crate) retry_dropped: bool,
+    pub(crate) observers: Observers<K>,
 }
 
 pub(crate) struct State<K> {
@@ -84,7 +86,8 @@ impl<K: Key> Shared<K> {
             latest: Time::ZERO,
         };
         let begun = clock.now();
-        Shared { name, state: Mutex::new(state), limiter, clock, begun, hasher, metrics, retry_dropped }
+        let (state, observers) = (Mutex::new(state), Observers::default());
+        Shared { name, state, limiter, clock, begun, hasher, metrics, retry_dropped, observers }
     }
 
     /// What the queue is called in logs.

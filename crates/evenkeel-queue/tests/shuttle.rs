@@ -11,7 +11,7 @@ use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
 use evenkeel_queue::limiter::Exponential;
-use evenkeel_queue::{Add, Clock, Delayed, Item, Sleep, TokioClock, Undrained, WorkQueue};
+use evenkeel_queue::{Add, Clock, Delayed, Item, Observer, Sleep, Step, TokioClock, Undrained, WorkQueue};
 use shuttle::rand::Rng;
 use shuttle::sync::{Arc, Barrier, Mutex, mpsc};
 use shuttle::{future, rand, thread};
@@ -535,5 +535,58 @@ fn keys_that_wait_are_handed_out_at_once_when_the_queue_is_flushed() {
         future::block_on(queue.drain(Delayed::Flush).into_future()).unwrap();
         join_all(workers);
         book.close(&queue);
+    });
+}
+
+/// Checks that the steps of each key are told in an order that makes sense.
+struct Order(Arc<Mutex<BTreeMap<u32, (u32, bool)>>>);
+
+impl Observer<u32> for Order {
+    fn step(&self, key: &u32, step: Step) {
+        let mut known = self.0.lock().unwrap();
+        let (adds, is_out) = known.entry(*key).or_default();
+        match step {
+            Step::Added { .. } => *adds += 1,
+            Step::HandedOut { .. } => {
+                assert!(*adds > 0, "{key} is handed out and was never added");
+                assert!(!*is_out, "{key} is handed out again before it is finished");
+                *is_out = true;
+            }
+            Step::Finished { .. } => {
+                assert!(*is_out, "{key} is finished and was not handed out");
+                *is_out = false;
+            }
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn observers_are_told_of_each_key_in_order() {
+    try_out(|| {
+        let queue = WorkQueue::new();
+        let told = Arc::new(Mutex::new(BTreeMap::new()));
+        // An observer that panics is left out, so what it found is looked for at the end.
+        let _observation = queue.observe(Order(told.clone()));
+        let workers: Vec<_> = (0..2)
+            .map(|_| {
+                let queue = queue.clone();
+                thread::spawn(move || {
+                    while let Some(item) = queue.next_blocking() {
+                        thread::yield_now();
+                        item.forget();
+                    }
+                })
+            })
+            .collect();
+        for key in [1, 2, 1, 1] {
+            queue.add(key);
+            thread::yield_now();
+        }
+        queue.shut_down();
+        workers.into_iter().for_each(|worker| worker.join().unwrap());
+        let told = told.lock().unwrap();
+        assert_eq!(told[&1].0 + told[&2].0, 4, "the observer has panicked");
+        assert!(told.values().all(|(_, is_out)| !is_out), "the observer has panicked");
     });
 }

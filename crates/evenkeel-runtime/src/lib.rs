@@ -56,7 +56,9 @@ pub mod events;
 pub mod health;
 pub mod helpers;
 mod host;
+pub mod inspect;
 pub mod manager;
+mod serve;
 pub mod testing;
 
 pub use controller::{Context, Controller, Failure, Next};

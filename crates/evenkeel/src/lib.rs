@@ -93,6 +93,7 @@
 //! | [`events`] | [`EventRecorder`] | `tools/record`, `tools/events` |
 //! | [`enqueue`] | handlers that put keys into queues | what every controller writes |
 //! | [`health`] | probes, metrics and diagnostics over HTTP | controller-runtime's `healthz`, `metrics` |
+//! | [`inspect`] | a web page that shows informers and queues at work | |
 //! | [`helpers`] | finalizers, owners, conditions, create or update | controller-runtime's `controllerutil` |
 //! | [`testing`] | waiting for what a controller does | |
 //! | `apiserver` | the API server in your process (feature `apiserver`) | controller-runtime's `envtest`, without binaries |
@@ -116,7 +117,7 @@ pub use evenkeel_cache as cache;
 pub use evenkeel_client as client;
 pub use evenkeel_core as core;
 pub use evenkeel_queue as queue;
-pub use evenkeel_runtime::{controller, election, enqueue, events, health, helpers, manager, testing};
+pub use evenkeel_runtime::{controller, election, enqueue, events, health, helpers, inspect, manager, testing};
 
 #[cfg(feature = "apiserver")]
 pub use evenkeel_apiserver as apiserver;

@@ -31,7 +31,7 @@ struct State {
     phase: Phase,
     informers: HashMap<Key, Held>,
     /// Those that are gone or stopped, and have been replaced, but may still have tasks.
-    departed: Vec<WeakInformer>,
+    departed: Vec<WeakInformer<Untyped>>,
 }
 
 enum Phase {
@@ -44,7 +44,7 @@ enum Held {
     /// It has not been started; the factory keeps it until then.
     Kept(SharedInformer<Untyped>),
     /// It belongs to those who use it.
-    Released(WeakInformer),
+    Released(WeakInformer<Untyped>),
 }
 
 impl Held {
@@ -55,7 +55,7 @@ impl Held {
         }
     }
 
-    fn downgrade(&self) -> WeakInformer {
+    fn downgrade(&self) -> WeakInformer<Untyped> {
         match self {
             Held::Kept(informer) => informer.downgrade(),
             Held::Released(weak) => weak.clone(),
@@ -144,7 +144,7 @@ impl Registry {
     }
 
     /// Has everything end, for good; answers with what may have tasks yet.
-    pub(super) fn shutdown(&self) -> Vec<WeakInformer> {
+    pub(super) fn shutdown(&self) -> Vec<WeakInformer<Untyped>> {
         let mut state = self.lock();
         state.phase = Phase::Ended;
         let users: Vec<_> = state.informers.values().filter_map(Held::upgrade).collect();

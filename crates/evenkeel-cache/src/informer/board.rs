@@ -80,6 +80,10 @@ impl News {
         self.events.is_empty()
     }
 
+    pub(super) fn events(&self) -> &[Event<Untyped>] {
+        &self.events
+    }
+
     /// The events that tell of a change.
     fn changes(events: &Batch, unchanged: &[usize]) -> Batch {
         let mut skip = unchanged.iter().peekable();

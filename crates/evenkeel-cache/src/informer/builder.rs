@@ -10,6 +10,7 @@ use super::SharedInformer;
 use super::board::Board;
 use super::core::{Core, Engine, Order, TaskGuard, User};
 use super::metrics::Identity;
+use super::observe::Step;
 use super::processor::Processor;
 use crate::queue::{DeltaFifo, DeltaQueue, Mode, OrderedQueue};
 use crate::reflector::{Backoff, Failure, OnTransformError, Reflector, ReflectorBuilder};
@@ -171,6 +172,8 @@ impl<K: 'static> InformerBuilder<K> {
 pub(super) async fn drive(ended: Ended) {
     let core = Arc::clone(&ended.core);
     let Some(Engine { reflector, queue }) = core.take_engine() else { return };
+    let observers = Arc::clone(&core.observers);
+    let reflector = reflector.observe_errors(move |failure| observers.tell(Step::Failed(failure)));
     let mut reflector = reflector.resync_period(core.board().check_period()).build();
     core.watch_reflector(reflector.status());
     let mut processor = Processor::new(Arc::clone(&core), queue);

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use super::board::{Board, Runner};
 use super::listener::{self, Listener};
 use super::metrics::Identity;
+use super::observe::Observers;
 use super::status::InformerStatus;
 use crate::Event;
 use crate::queue::DeltaQueue;
@@ -35,6 +36,7 @@ pub(super) struct Core {
     pub(super) subscriptions: AtomicUsize,
     engine: Mutex<Option<Engine>>,
     reflector: OnceLock<ReflectorStatus>,
+    pub(super) observers: Arc<Observers>,
 }
 
 /// What the driver is to drive.
@@ -121,6 +123,7 @@ impl Core {
             subscriptions: AtomicUsize::new(0),
             engine: Mutex::new(Some(engine)),
             reflector: OnceLock::new(),
+            observers: Arc::default(),
         }
     }
 

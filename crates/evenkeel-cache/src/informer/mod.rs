@@ -5,6 +5,7 @@ mod builder;
 mod core;
 mod listener;
 pub(crate) mod metrics;
+pub mod observe;
 mod processor;
 mod registration;
 mod resync;
@@ -14,7 +15,6 @@ mod subscription;
 mod testing;
 #[cfg(test)]
 mod tests;
-#[cfg(feature = "client")]
 mod weak;
 
 use std::borrow::Cow;
@@ -30,6 +30,7 @@ use self::builder::Ended;
 use self::core::{Core, Order, Phase, User};
 use self::listener::{Callback, Listener};
 use self::metrics::HandlerMetrics;
+use self::observe::{Observation, Observer};
 use crate::handler::{Handler, HandlerOptions};
 use crate::source::BoxFuture;
 use crate::store::{Index, IndexError};
@@ -41,8 +42,7 @@ pub use self::listener::Lag;
 pub use self::registration::{Registration, Stopped};
 pub use self::status::InformerStatus;
 pub use self::subscription::Subscription;
-#[cfg(feature = "client")]
-pub(crate) use self::weak::WeakInformer;
+pub use self::weak::WeakInformer;
 
 /// A copy of what the API server has of one kind, kept up to date, for any number of handlers.
 ///
@@ -203,6 +203,31 @@ impl<K> SharedInformer<K> {
         self.core().last_sync_resource_version()
     }
 
+    /// Has somebody told what becomes of each object, from now until what this answers with is dropped. There may be several.
+    /// An informer that nobody observes pays one load for it at each event, notification and call.
+    ///
+    /// ```
+    /// use evenkeel_cache::SharedInformer;
+    /// use evenkeel_cache::informer::observe::{Observer, Step};
+    ///
+    /// struct Printer;
+    ///
+    /// impl Observer for Printer {
+    ///     fn step(&self, step: Step<'_>) {
+    ///         if let Step::Heard { change, object } = step {
+    ///             println!("{change:?} {}", object.key());
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// fn print_events<K>(informer: &SharedInformer<K>) -> impl Sized + use<K> {
+    ///     informer.observe(Printer)
+    /// }
+    /// ```
+    pub fn observe(&self, observer: impl Observer) -> Observation {
+        self.core().observers.add(Box::new(observer))
+    }
+
     /// How the informer is doing.
     pub fn status(&self) -> InformerStatus {
         self.core().status()
@@ -240,7 +265,8 @@ impl<K: 'static> SharedInformer<K> {
 
     fn listener(&self, name: String, options: &HandlerOptions) -> Arc<Listener> {
         let metrics = HandlerMetrics::new(&self.core().identity, &name);
-        Arc::new(Listener::new(name, options.delivery, options.on_panic, metrics))
+        let observers = Arc::clone(&self.core().observers);
+        Arc::new(Listener::new(name, options.delivery, options.on_panic, metrics, observers))
     }
 
     fn join(&self, listener: &Arc<Listener>, options: &HandlerOptions, runner: Option<Runner>) -> Result<(), Stopped> {

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use super::board::{Audience, News};
 use super::core::Core;
 use super::metrics::InformerMetrics;
+use super::observe::{self, Step};
 use crate::queue::{BATCH_LIMIT, Batch, Delta, DeltaQueue, KnownObjects};
 use crate::reflector::{ReflectorStore, StoreError};
 use crate::store::{Table, Write};
@@ -52,6 +53,10 @@ impl Processor {
         let table = &self.core.table;
         self.metrics.stored(table.version().as_str(), table.len(), table.payload_bytes());
         self.core.board().measure(Instant::now());
+    }
+
+    fn heard(&self, change: observe::Change, object: &Object) {
+        self.core.observers.tell(Step::Heard { change, object });
     }
 
     fn note_queued(&self) {
@@ -145,6 +150,12 @@ impl Processor {
 
     fn tell(&self, news: News, audience: &Audience) {
         if !news.is_empty() {
+            if self.core.observers.is_any() {
+                let is_resync = matches!(audience, Audience::Due);
+                for event in news.events() {
+                    self.core.observers.tell(Step::Applied { event, is_resync });
+                }
+            }
             // Nobody else commits, so this is what the news are about.
             let commit = self.core.table.commits();
             self.core.board().tell(news, commit, audience, Instant::now());
@@ -172,21 +183,25 @@ impl Change {
 
 impl ReflectorStore for Processor {
     fn add(&mut self, object: Object) -> Result<(), StoreError> {
+        self.heard(observe::Change::Added, &object);
         self.queue.add(object);
         Ok(())
     }
 
     fn update(&mut self, object: Object) -> Result<(), StoreError> {
+        self.heard(observe::Change::Modified, &object);
         self.queue.update(object);
         Ok(())
     }
 
     fn delete(&mut self, object: Object) -> Result<(), StoreError> {
+        self.heard(observe::Change::Deleted, &object);
         self.queue.delete(object.into(), &*self.core.table);
         Ok(())
     }
 
     fn replace(&mut self, objects: Vec<Object>, version: ResourceVersion) -> Result<(), StoreError> {
+        self.core.observers.tell(Step::Listed { objects: &objects, version: &version });
         self.queue.replace(objects, version, &*self.core.table);
         Ok(())
     }
@@ -205,6 +220,7 @@ impl ReflectorStore for Processor {
     }
 
     fn bookmark(&mut self, version: &ResourceVersion) {
+        self.core.observers.tell(Step::Bookmark { version });
         self.queue.bookmark(version.clone());
     }
 

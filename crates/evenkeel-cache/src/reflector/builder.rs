@@ -144,6 +144,16 @@ impl ReflectorBuilder {
         self
     }
 
+    /// Who hears of failures too, before the [handler](Self::on_error).
+    pub(crate) fn observe_errors(mut self, observer: impl Fn(&Failure) + Send + Sync + 'static) -> Self {
+        let handler = self.on_error;
+        self.on_error = Arc::new(move |failure| {
+            observer(failure);
+            handler(failure);
+        });
+        self
+    }
+
     /// Whether all objects that a watch began with are compared with a list of the same version, and a difference is told
     /// to the [handler](Self::on_error). This is for tests of servers: it costs a list each time.
     pub fn check_consistency(mut self, check: bool) -> Self {

@@ -33,7 +33,7 @@ impl View {
             let is_coloured = terminal::has_colours(&stdout);
             return View::Live { block: Block::new(is_coloured), is_coloured };
         }
-        let (output, writing) = output::open();
+        let (output, writing) = output::open(None);
         View::Plain { output, writing, said: BTreeSet::new() }
     }
 
@@ -106,10 +106,7 @@ impl View {
     pub(super) async fn close(self) -> io::Result<()> {
         match self {
             View::Live { .. } | View::Gone => Ok(()),
-            View::Plain { output, writing, .. } => {
-                drop(output);
-                writing.finish().await
-            }
+            View::Plain { output, writing, .. } => output.end(Vec::new(), writing).await,
         }
     }
 }

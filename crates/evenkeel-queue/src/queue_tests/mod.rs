@@ -7,6 +7,7 @@ mod fair;
 mod item;
 mod measured;
 mod next;
+mod observed;
 mod panics;
 mod priority;
 mod rate;

@@ -44,6 +44,7 @@ use evenkeel_queue::{RateLimiter, WorkQueue};
 use tokio::sync::watch;
 
 use crate::health::Diagnostics;
+use crate::inspect::Inspector;
 
 pub use self::context::{Context, NotWatched};
 pub use self::error::ControllerError;
@@ -136,6 +137,7 @@ pub struct Controller<K> {
     tune: Vec<Tune>,
     deleted: Option<Deleted>,
     diagnostics: Option<Diagnostics>,
+    inspector: Option<Inspector>,
     settings: Settings,
 }
 
@@ -182,6 +184,7 @@ impl<K: 'static> Controller<K> {
             tune: Vec::new(),
             deleted: None,
             diagnostics: None,
+            inspector: None,
             settings: Settings {
                 concurrency: 1,
                 timeout: None,
@@ -374,6 +377,19 @@ impl<K: 'static> Controller<K> {
         self
     }
 
+    /// Shows its informers, its queue and its failures in this [`Inspector`], from when it begins until it has ended. The queue has
+    /// the name of the controller.
+    pub fn inspector(mut self, inspector: &Inspector) -> Self {
+        self.inspector = Some(inspector.clone());
+        self
+    }
+
+    /// Shows in this inspector, unless it was told of another.
+    pub(crate) fn inspector_unless_its_own(mut self, inspector: Option<&Inspector>) -> Self {
+        self.inspector = self.inspector.or_else(|| inspector.cloned());
+        self
+    }
+
     /// Begins to fill caches and queue, and no more. This is for replicas that stand by: they have everything at hand when
     /// it is their turn to [lead](WarmController::lead).
     ///
@@ -405,6 +421,9 @@ impl<K: 'static> Controller<K> {
         let queue = builder.name(name.as_str()).retry_dropped(false).build();
         let journal = if self.diagnostics.is_some() { Journal::open() } else { Journal::default() };
         let (mut views, mut registrations) = (Vec::new(), Vec::new());
+        if let Some(inspector) = &self.inspector {
+            inspector.queue(name.as_str(), &queue);
+        }
         let mut assembly = Assembly {
             informers: &informers,
             queue: &queue,
@@ -414,6 +433,7 @@ impl<K: 'static> Controller<K> {
             views: &mut views,
             registrations: &mut registrations,
             journal: &journal,
+            inspector: self.inspector.as_ref(),
         };
         let attached = self.primary.attach(&mut assembly);
         let attached =
@@ -428,9 +448,19 @@ impl<K: 'static> Controller<K> {
         });
         let settings = self.settings;
         let listing = self.diagnostics.and_then(|diagnostics| Listing::new(diagnostics, &journal, &shared, &queue));
-        let owns_informers = !is_shared;
-        let engine =
-            Engine { shared, queue, registrations, metrics, settings, informers, owns_informers, journal, listing };
+        let (owns_informers, inspector) = (!is_shared, self.inspector);
+        let engine = Engine {
+            shared,
+            queue,
+            registrations,
+            metrics,
+            settings,
+            informers,
+            owns_informers,
+            journal,
+            listing,
+            inspector,
+        };
         if let Err(source) = attached {
             // Dropping the engine takes those handlers away that were added.
             return Err(ControllerError::InformerStopped { controller: engine.shared.name.to_string(), source });

@@ -17,6 +17,7 @@ use super::journal::{Journal, Why};
 use super::predicate::Predicate;
 use super::view::{Scope, View};
 use crate::enqueue::Enqueue;
+use crate::inspect::Inspector;
 use crate::{enqueue_key, enqueue_with};
 
 /// A kind that is known when the program is compiled. Every type that describes a resource is one, also those that are derived
@@ -133,6 +134,9 @@ impl<T: 'static> Source<T> {
         let departures = match to.views.iter().find(is_same) {
             Some(view) => Arc::clone(&view.departures),
             None => {
+                if let Some(inspector) = to.inspector {
+                    inspector.informer(&informer);
+                }
                 let view = View::new(informer.clone(), to.next_scope());
                 let departures = Arc::clone(&view.departures);
                 to.views.push(view);
@@ -171,6 +175,7 @@ pub(super) struct Assembly<'a> {
     pub(super) views: &'a mut Vec<View>,
     pub(super) registrations: &'a mut Vec<Registration>,
     pub(super) journal: &'a Journal,
+    pub(super) inspector: Option<&'a Inspector>,
 }
 
 impl Assembly<'_> {

@@ -49,6 +49,7 @@ mod sources;
 #[cfg(test)]
 mod tests;
 
+pub use crate::serve::StartError;
 pub use check::{Check, CheckFn, Reason};
 pub use checks::{AddCheckError, Checks, Health, Verdict};
 pub use diagnostics::Diagnostics;
@@ -57,6 +58,6 @@ pub use metrics_source::MetricsSource;
 #[cfg(feature = "prometheus")]
 pub use prometheus::{Prometheus, PrometheusError, RECONCILE_TIME_BUCKETS};
 pub use ready_made::{Heartbeat, QueueLimits};
-pub use server::{HealthServer, ServerBuilder, StartError};
+pub use server::{HealthServer, ServerBuilder};
 pub use sources::Source;
 pub(crate) use sources::{informer_report, queue_report};

@@ -2,23 +2,18 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
-use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use bytes::Bytes;
-use http::uri::Authority;
-use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Uri, header};
+use http::{HeaderMap, Method, Response, StatusCode, Uri};
 use http_body_util::Full;
 
 use super::diagnostics::keep_only;
 use super::{Checks, Diagnostics, Health, MetricsSource, Verdict};
+use crate::serve::{self, Answer, Line, asks_for_this_machine, only_readable, text, with_type};
 
-const TEXT: &str = "text/plain; charset=utf-8";
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 const JSON: &str = "application/json";
-const METHODS: &str = "GET, HEAD";
-
-pub(super) type Answer = Response<Full<Bytes>>;
 
 /// What a server has to tell.
 pub(super) struct Site {
@@ -40,9 +35,7 @@ impl Site {
             return text(StatusCode::NOT_FOUND, "there is /healthz, /livez, /readyz, /metrics and /debug\n");
         }
         if method != Method::GET && method != Method::HEAD {
-            let mut answer = text(StatusCode::METHOD_NOT_ALLOWED, "this can only be read: GET or HEAD\n");
-            answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static(METHODS));
-            return answer;
+            return only_readable();
         }
         match place {
             "readyz" => self.check(place, self.health.ready(), rest, uri.query()).await,
@@ -123,8 +116,7 @@ impl Site {
         let Some(diagnostics) = &self.diagnostics else {
             return text(StatusCode::NOT_FOUND, "diagnostics are off: the server was given none\n");
         };
-        // A page in a browser on this machine may have a name of its own lead here. It cannot fake what it asks for.
-        if self.is_local && !headers.get(header::HOST).is_some_and(names_this_machine) {
+        if self.is_local && !asks_for_this_machine(headers) {
             return text(
                 StatusCode::FORBIDDEN,
                 "diagnostics are for localhost: the Host header names another machine\n",
@@ -145,22 +137,23 @@ impl Site {
     }
 }
 
-fn names_this_machine(host: &HeaderValue) -> bool {
-    let Some(host) = host.to_str().ok().and_then(|host| host.parse::<Authority>().ok()) else { return false };
-    let host = host.host().trim_start_matches('[').trim_end_matches(']');
-    host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
-}
+impl serve::Site for Site {
+    type Body = Full<Bytes>;
 
-fn text(code: StatusCode, body: impl Into<String>) -> Answer {
-    with_type(code, TEXT, body.into())
-}
+    async fn respond(&self, request: http::request::Parts, _: Line) -> Response<Full<Bytes>> {
+        Site::respond(self, &request.method, &request.uri, &request.headers).await
+    }
 
-fn with_type(code: StatusCode, media_type: &'static str, body: String) -> Answer {
-    let mut answer = Response::new(Full::new(Bytes::from(body)));
-    *answer.status_mut() = code;
-    let headers = answer.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
-    answer
+    fn has_upkeep(&self) -> bool {
+        self.metrics.is_some()
+    }
+
+    fn upkeep(&self) {
+        if let Some(metrics) = &self.metrics {
+            // It is not ours. If it fails, those who ask about health are still answered.
+            if catch_unwind(AssertUnwindSafe(|| metrics.upkeep())).is_err() {
+                tracing::error!("the upkeep of a source of metrics has panicked");
+            }
+        }
+    }
 }

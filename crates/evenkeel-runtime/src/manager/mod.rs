@@ -34,8 +34,16 @@ use self::group::{Task, Work};
 use self::run::Run;
 use crate::controller::{Context, Controller, ControllerError, Failure, Next};
 use crate::health::Diagnostics;
+use crate::inspect::Inspector;
 
-type Standby = Box<dyn FnOnce(&InformerFactory, Option<&Diagnostics>) -> Result<Warm, ControllerError> + Send>;
+type Standby = Box<dyn FnOnce(&InformerFactory, &Shown) -> Result<Warm, ControllerError> + Send>;
+
+/// Where controllers show that were not told of another place.
+#[derive(Default)]
+struct Shown {
+    diagnostics: Option<Diagnostics>,
+    inspector: Option<Inspector>,
+}
 
 /// A controller that stands by.
 struct Warm {
@@ -88,7 +96,7 @@ pub struct Manager {
     elected: Vec<Task>,
     controllers: Vec<Standby>,
     election: Option<Box<dyn Election>>,
-    diagnostics: Option<Diagnostics>,
+    shown: Shown,
     grace: Option<Duration>,
     sync_timeout: Duration,
     later: (mpsc::UnboundedSender<Later>, mpsc::UnboundedReceiver<Later>),
@@ -122,7 +130,7 @@ impl Manager {
             elected: Vec::new(),
             controllers: Vec::new(),
             election: None,
-            diagnostics: None,
+            shown: Shown::default(),
             grace: Some(Duration::from_secs(30)),
             sync_timeout: Duration::from_secs(120),
             later: mpsc::unbounded_channel(),
@@ -182,8 +190,11 @@ impl Manager {
         F: Fn(Obj<K>, Context) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Next, Failure>> + Send + 'static,
     {
-        self.controllers.push(Box::new(move |informers, diagnostics| {
-            let controller = controller.informers_unless_its_own(informers).diagnostics_unless_its_own(diagnostics);
+        self.controllers.push(Box::new(move |informers, shown| {
+            let controller = controller
+                .informers_unless_its_own(informers)
+                .diagnostics_unless_its_own(shown.diagnostics.as_ref())
+                .inspector_unless_its_own(shown.inspector.as_ref());
             let standby = controller.warm()?;
             let (name, ready) = (standby.name().to_owned(), standby.readiness());
             let readiness = task(name.clone(), |stop: Stop| async move {
@@ -201,7 +212,14 @@ impl Manager {
     /// Has all controllers show in these diagnostics, also while they stand by, unless they were told of others: see
     /// [`Controller::diagnostics`].
     pub fn diagnostics(mut self, diagnostics: &Diagnostics) -> Self {
-        self.diagnostics = Some(diagnostics.clone());
+        self.shown.diagnostics = Some(diagnostics.clone());
+        self
+    }
+
+    /// Has all controllers show in this inspector, also while they stand by, unless they were told of another: see
+    /// [`Controller::inspector`]. Whoever wants to see its page [serves](Inspector::serve) it.
+    pub fn inspector(mut self, inspector: &Inspector) -> Self {
+        self.shown.inspector = Some(inspector.clone());
         self
     }
 

@@ -13,8 +13,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::election::{Term, Word};
 use super::error::{BoxError, ManagerError};
 use super::group::{Failed, Group, Task};
-use super::{Election, Later, Manager, Standby, Warm};
-use crate::health::Diagnostics;
+use super::{Election, Later, Manager, Shown, Standby, Warm};
 
 /// What is there while a manager runs. When it is dropped, all of it ends.
 pub(super) struct Run {
@@ -37,7 +36,7 @@ pub(super) struct Plan {
     servers: Vec<Task>,
     always: Vec<Task>,
     controllers: Vec<Standby>,
-    diagnostics: Option<Diagnostics>,
+    shown: Shown,
     election: Option<Box<dyn Election>>,
     term: Term,
     sync_timeout: Duration,
@@ -66,7 +65,7 @@ impl Run {
             servers: manager.servers,
             always: manager.always,
             controllers: manager.controllers,
-            diagnostics: manager.diagnostics,
+            shown: manager.shown,
             election: manager.election,
             term,
             sync_timeout: manager.sync_timeout,
@@ -77,7 +76,7 @@ impl Run {
 
     /// Begins everything in order, and goes on until something goes wrong.
     pub(super) async fn go(&mut self, plan: Plan) -> ManagerError {
-        let Plan { servers, always, controllers, diagnostics, election, term, sync_timeout, mut later } = plan;
+        let Plan { servers, always, controllers, shown, election, term, sync_timeout, mut later } = plan;
         for server in servers {
             self.servers.begin(server);
         }
@@ -89,7 +88,7 @@ impl Run {
             self.always.begin(task);
         }
         for controller in controllers {
-            match controller(&self.informers, diagnostics.as_ref()) {
+            match controller(&self.informers, &shown) {
                 Ok(Warm { readiness, lead }) => {
                     self.always.begin(readiness);
                     self.waiting.push(lead);

@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use self::latest::{Item, Latest};
 pub(crate) use self::task::{Callback, run, run_blocking};
 use super::metrics::HandlerMetrics;
+use super::observe::Observers;
 use crate::Event;
 use crate::handler::{Delivery, OnPanic};
 
@@ -83,6 +84,7 @@ pub(crate) struct Listener {
     pub(crate) panics: AtomicU64,
     pub(crate) delivered: AtomicU64,
     metrics: HandlerMetrics,
+    observers: Arc<Observers>,
 }
 
 #[derive(Debug)]
@@ -116,7 +118,13 @@ mod permit {
 }
 
 impl Listener {
-    pub(crate) fn new(name: String, delivery: Delivery, on_panic: OnPanic, metrics: HandlerMetrics) -> Self {
+    pub(crate) fn new(
+        name: String,
+        delivery: Delivery,
+        on_panic: OnPanic,
+        metrics: HandlerMetrics,
+        observers: Arc<Observers>,
+    ) -> Self {
         let waiting = match delivery {
             Delivery::Every => Waiting::Every(VecDeque::new()),
             Delivery::Latest => Waiting::Latest(Latest::default()),
@@ -133,6 +141,7 @@ impl Listener {
             panics: AtomicU64::new(0),
             delivered: AtomicU64::new(0),
             metrics,
+            observers,
         }
     }
 

@@ -3,6 +3,7 @@
 mod handlers;
 mod lifecycle;
 mod measured;
+mod observed;
 mod panics;
 mod processing;
 mod removal;

@@ -4,6 +4,7 @@ mod crashes;
 mod deletions;
 mod diagnosed;
 mod endings;
+mod inspected;
 mod measured;
 mod own_writes;
 mod results;

@@ -1,0 +1,187 @@
+//! Whoever wants to know what becomes of each object on its way through an informer: [`Observer`].
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use evenkeel_core::{ObjectKey, ResourceVersion, Untyped};
+
+use crate::reflector::Failure;
+use crate::{Event, Object};
+
+/// Hears what becomes of objects in an informer: see [`SharedInformer::observe`](crate::SharedInformer::observe).
+///
+/// # What may be assumed
+/// - Of one object, steps are told in the order in which they happen: it is heard of or listed, applied, and then told to each
+///   handler.
+/// - [`Telling`](Step::Telling) and [`Told`](Step::Told) are told on the thread that calls the handler, before and after the
+///   call. Whatever the handler does itself, it does in between, on that thread.
+/// - It is called without any lock of the informer's, and may ask it whatever it likes.
+///
+/// # What is not promised
+/// - Each handler has a task of its own: what several are told is in no order.
+/// - A [`Subscription`](crate::Subscription) takes what it is told, and nobody knows when it is done: that is no step.
+///
+/// It should be quick: the informer, or the handler, waits for it. If it panics, that is logged, nobody else notices, and it is
+/// called no more.
+pub trait Observer: Send + Sync + 'static {
+    /// Something happens.
+    fn step(&self, step: Step<'_>);
+}
+
+/// Something that happens in an informer: see [`Observer`].
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Step<'a> {
+    /// A watch has told of an object, which is in the queue of deltas now.
+    Heard {
+        /// What it said.
+        change: Change,
+        /// The object, as it will be stored.
+        object: &'a Object,
+    },
+    /// All objects have come, by a list or by a watch that began with them; they are in the queue of deltas now.
+    Listed {
+        /// The objects.
+        objects: &'a [Object],
+        /// The version of all of them together.
+        version: &'a ResourceVersion,
+    },
+    /// A watch has told that nothing has happened up to this version.
+    Bookmark {
+        /// The version.
+        version: &'a ResourceVersion,
+    },
+    /// The store is written, and this is what handlers are going to be told.
+    Applied {
+        /// What they are told.
+        event: &'a Event<Untyped>,
+        /// Whether nothing was written, and they are told because the resync period is over.
+        is_resync: bool,
+    },
+    /// A handler is called now, on this thread.
+    Telling {
+        /// Its name.
+        handler: &'a str,
+        /// What it is told.
+        event: &'a Event<Untyped>,
+    },
+    /// The call has returned.
+    Told {
+        /// The name of the handler.
+        handler: &'a str,
+        /// Which object it was about.
+        key: &'a ObjectKey,
+        /// Whether it returned by a panic.
+        panicked: bool,
+    },
+    /// Something went wrong with a list, a watch or an object.
+    Failed(&'a Failure),
+}
+
+/// What a watch says of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It has come.
+    Added,
+    /// It has changed.
+    Modified,
+    /// It is gone.
+    Deleted,
+}
+
+/// An observer of an informer. When this is dropped, it is called no more, but for calls that are being made. It does not keep
+/// the informer running.
+#[derive(Debug)]
+#[must_use = "the observer is called no more when this is dropped"]
+pub struct Observation {
+    informer: Weak<Observers>,
+    number: u64,
+}
+
+impl Drop for Observation {
+    fn drop(&mut self) {
+        if let Some(observers) = self.informer.upgrade() {
+            observers.remove(self.number);
+        }
+    }
+}
+
+/// Those who observe an informer. If there are none, which is the usual case, that costs one load.
+#[derive(Default)]
+pub(crate) struct Observers {
+    any: AtomicBool,
+    list: Mutex<List>,
+}
+
+#[derive(Default)]
+struct List {
+    next: u64,
+    seats: Vec<Arc<Seat>>,
+}
+
+struct Seat {
+    number: u64,
+    has_panicked: AtomicBool,
+    observer: Box<dyn Observer>,
+}
+
+impl Observers {
+    /// Whether there is anybody to tell.
+    #[inline]
+    pub(crate) fn is_any(&self) -> bool {
+        self.any.load(Ordering::Acquire)
+    }
+
+    pub(super) fn add(self: &Arc<Self>, observer: Box<dyn Observer>) -> Observation {
+        let mut list = self.lock();
+        let number = list.next;
+        list.next += 1;
+        list.seats.push(Arc::new(Seat { number, has_panicked: AtomicBool::new(false), observer }));
+        self.any.store(true, Ordering::Release);
+        Observation { informer: Arc::downgrade(self), number }
+    }
+
+    fn remove(&self, number: u64) {
+        let mut list = self.lock();
+        let place = list.seats.iter().position(|seat| seat.number == number);
+        let seat = place.map(|place| list.seats.remove(place));
+        self.any.store(!list.seats.is_empty(), Ordering::Release);
+        drop(list);
+        // Not under the lock: it may hold anything.
+        drop(seat);
+    }
+
+    /// Tells of a step, if there is anybody to tell.
+    #[inline]
+    pub(crate) fn tell(&self, step: Step<'_>) {
+        if self.is_any() {
+            self.call(step);
+        }
+    }
+
+    #[cold]
+    fn call(&self, step: Step<'_>) {
+        let seats = self.lock().seats.clone();
+        for seat in seats {
+            if seat.has_panicked.load(Ordering::Relaxed) {
+                continue;
+            }
+            if catch_unwind(AssertUnwindSafe(|| seat.observer.step(step))).is_err() {
+                seat.has_panicked.store(true, Ordering::Relaxed);
+                tracing::error!("an observer of an informer has panicked; it is told nothing more");
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, List> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Observers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Observers").field("number", &self.lock().seats.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,166 @@
+//! What observers are told.
+
+use super::super::observe::{Change, Observer, Step};
+use super::*;
+use crate::source::SourceError;
+
+/// Writes down what it is told, in short.
+#[derive(Clone, Default)]
+struct Scribe(Arc<Mutex<Vec<String>>>);
+
+impl Scribe {
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock().unwrap())
+    }
+}
+
+impl Observer for Scribe {
+    fn step(&self, step: Step<'_>) {
+        let line = match step {
+            Step::Heard { change, object } => {
+                let word = match change {
+                    Change::Added => "added",
+                    Change::Modified => "modified",
+                    Change::Deleted => "deleted",
+                };
+                format!("heard {word} {}@{}", object.key(), object.resource_version())
+            }
+            Step::Listed { objects, version } => format!("listed {} at {}", objects.len(), version.as_str()),
+            Step::Bookmark { version } => format!("bookmark {}", version.as_str()),
+            Step::Applied { event, is_resync } => format!("{}{}", if is_resync { "resync " } else { "" }, tell(event)),
+            Step::Telling { handler, event } => format!("{handler}: telling {}", tell(event)),
+            Step::Told { handler, key, panicked } => {
+                format!("{handler}: told {key}{}", if panicked { ", panicked" } else { "" })
+            }
+            Step::Failed(failure) => format!("failed: {}", failure.error),
+        };
+        self.0.lock().unwrap().push(line);
+    }
+}
+
+fn named(name: &'static str) -> HandlerOptions {
+    HandlerOptions::new().name(name)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_is_told_of_from_the_watch_to_the_handler() {
+    let source = source();
+    source.add(pod("a")).unwrap();
+    let informer = builder(&source).build();
+    let scribe = Scribe::default();
+    let _observation = informer.observe(scribe.clone());
+    let registration = informer.add_handler(Recorder::default().with(named("h"))).unwrap();
+    informer.start();
+    registration.synced().await.unwrap();
+    assert_eq!(scribe.take(), ["listed 1 at 1", "initial a@1", "h: telling initial a@1", "h: told a"]);
+    source.modify(pod("a")).unwrap();
+    settle().await;
+    let told = ["heard modified a@2", "update a@1->2", "h: telling update a@1->2", "h: told a"];
+    assert_eq!(scribe.take(), told);
+    source.delete(pod("a")).unwrap();
+    source.bookmark();
+    settle().await;
+    let told = ["heard deleted a@3", "bookmark 3", "delete a@3", "h: telling delete a@3", "h: told a"];
+    assert_eq!(scribe.take(), told);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resync_is_told_as_one() {
+    let source = source();
+    source.add(pod("a")).unwrap();
+    let options = named("h").resync(Duration::from_secs(60));
+    let (informer, _recorder) = running(&source, options).await;
+    let scribe = Scribe::default();
+    let _observation = informer.observe(scribe.clone());
+    tokio::time::sleep(Duration::from_secs(61)).await;
+    assert_eq!(scribe.take(), ["resync update a@1->1", "h: telling update a@1->1", "h: told a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn failures_are_told_to_observers_and_to_the_handler_of_errors() {
+    let source = source();
+    let errors = Arc::new(Mutex::new(0));
+    let count = Arc::clone(&errors);
+    let informer = builder(&source).on_error(move |_| *count.lock().unwrap() += 1).build();
+    let scribe = Scribe::default();
+    let _observation = informer.observe(scribe.clone());
+    source.fail_next_list(SourceError::Other("no such thing".into()));
+    informer.start();
+    informer.synced().await.unwrap();
+    let told = scribe.take();
+    assert_eq!(told[0], "failed: failed to list: no such thing", "{told:?}");
+    assert_eq!(*errors.lock().unwrap(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_panics_is_told_of_and_an_observer_that_does_is_told_nothing_more() {
+    struct Broken(Arc<Mutex<usize>>);
+    impl Observer for Broken {
+        fn step(&self, _: Step<'_>) {
+            *self.0.lock().unwrap_or_else(|broken| broken.into_inner()) += 1;
+            panic!("on purpose");
+        }
+    }
+    let source = source();
+    source.add(pod("a")).unwrap();
+    let informer = builder(&source).build();
+    let (calls, scribe) = (Arc::new(Mutex::new(0)), Scribe::default());
+    let _broken = informer.observe(Broken(Arc::clone(&calls)));
+    let _observation = informer.observe(scribe.clone());
+    let handler = |_: Event<Untyped>| panic!("as told");
+    let registration = informer.add_handler(handler.with(named("h"))).unwrap();
+    informer.start();
+    registration.synced().await.unwrap();
+    assert_eq!(scribe.take().last().unwrap(), "h: told a, panicked");
+    assert_eq!(*calls.lock().unwrap_or_else(|broken| broken.into_inner()), 1);
+    assert_eq!(stored(&informer), ["a@1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_a_handler_does_is_between_two_steps_on_its_thread() {
+    thread_local!(static TOLD: std::cell::Cell<bool> = const { std::cell::Cell::new(false) });
+    struct Marker;
+    impl Observer for Marker {
+        fn step(&self, step: Step<'_>) {
+            match step {
+                Step::Telling { .. } => TOLD.set(true),
+                Step::Told { .. } => TOLD.set(false),
+                _ => assert!(!TOLD.get()),
+            }
+        }
+    }
+    let source = source();
+    source.add(pod("a")).unwrap();
+    let informer = builder(&source).build();
+    let _observation = informer.observe(Marker);
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let notes = Arc::clone(&seen);
+    let handler = move |_: Event<Untyped>| notes.lock().unwrap().push(TOLD.get());
+    let calm = informer.add_handler(handler.clone()).unwrap();
+    let blocking = informer.add_handler(handler.with(HandlerOptions::new().may_block())).unwrap();
+    informer.start();
+    calm.synced().await.unwrap();
+    blocking.synced().await.unwrap();
+    assert_eq!(*seen.lock().unwrap(), [true, true]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observation_keeps_nothing_running_and_ends_when_it_is_dropped() {
+    let source = source();
+    let informer = builder(&source).build();
+    let (scribe, weak) = (Scribe::default(), informer.downgrade());
+    let observation = informer.observe(scribe.clone());
+    informer.start();
+    informer.synced().await.unwrap();
+    assert_eq!(scribe.take(), ["listed 0 at 0"]);
+    drop(observation);
+    assert_eq!(Arc::strong_count(&scribe.0), 1, "the observer is let go");
+    source.add(pod("a")).unwrap();
+    settle().await;
+    assert!(scribe.take().is_empty());
+    let _observation = informer.observe(scribe.clone());
+    assert!(weak.upgrade().is_some());
+    drop(informer);
+    settle().await;
+    assert!(weak.upgrade().is_none());
+}

@@ -1,0 +1,238 @@
+//! What observers are told.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use super::{secs, step};
+use crate::{Add, Delayed, Observer, Outcome, Step, WorkQueue};
+
+type Steps = Arc<Mutex<Vec<(&'static str, Step)>>>;
+
+/// Writes down what it is told.
+struct Scribe(Steps);
+
+impl Observer<&'static str> for Scribe {
+    fn step(&self, key: &&'static str, step: Step) {
+        self.0.lock().unwrap().push((key, step));
+    }
+}
+
+fn observed(queue: &WorkQueue<&'static str>) -> (Steps, crate::Observation<&'static str>) {
+    let steps = Steps::default();
+    let observation = queue.observe(Scribe(Arc::clone(&steps)));
+    (steps, observation)
+}
+
+fn take(steps: &Steps) -> Vec<(&'static str, Step)> {
+    std::mem::take(&mut steps.lock().unwrap())
+}
+
+const ADDED: Step = Step::Added { priority: 0, after: None, rate_limited: false };
+
+fn out(failures: u32) -> Step {
+    Step::HandedOut { priority: 0, waited: Duration::ZERO, failures }
+}
+
+fn finished(outcome: Outcome, returns: Option<Duration>, failures: u32) -> Step {
+    Step::Finished { outcome, returns, failures }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_is_told_of_from_its_add_to_its_end() {
+    let queue = WorkQueue::new();
+    let (steps, _observation) = observed(&queue);
+    queue.add("a");
+    queue.next().await.unwrap().forget();
+    assert_eq!(take(&steps), [("a", ADDED), ("a", out(0)), ("a", finished(Outcome::Succeeded, None, 0))]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_way_to_add_says_how() {
+    let queue = WorkQueue::new();
+    let (steps, _observation) = observed(&queue);
+    queue.add_after("a", secs(1));
+    queue.add_with("b", Add::new().priority(7));
+    queue.add_all(["c", "d"], Add::new().after(secs(2)).priority(1));
+    queue.add_rate_limited("e");
+    let later = |after, priority| Step::Added { priority, after: Some(after), rate_limited: false };
+    let told = [
+        ("a", later(secs(1), 0)),
+        ("b", Step::Added { priority: 7, after: None, rate_limited: false }),
+        ("c", later(secs(2), 1)),
+        ("d", later(secs(2), 1)),
+        ("e", Step::Added { priority: 0, after: Some(Duration::from_millis(5)), rate_limited: true }),
+    ];
+    assert_eq!(take(&steps), told);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_end_says_how_it_went_and_when_the_key_comes_back() {
+    let queue = WorkQueue::new();
+    queue.add("a");
+    let (steps, _observation) = observed(&queue);
+    let ms = Duration::from_millis;
+    queue.next().await.unwrap().retry("no luck");
+    queue.next().await.unwrap().requeue();
+    queue.next().await.unwrap().retry_after(secs(1));
+    queue.next().await.unwrap().requeue_after(secs(1));
+    drop(queue.next().await.unwrap());
+    let told = [
+        ("a", out(0)),
+        ("a", finished(Outcome::Failed, Some(ms(5)), 1)),
+        ("a", out(1)),
+        ("a", finished(Outcome::Requeued, Some(ms(10)), 2)),
+        ("a", out(2)),
+        ("a", finished(Outcome::Requeued, Some(secs(1)), 2)),
+        ("a", out(2)),
+        ("a", finished(Outcome::Succeeded, Some(secs(1)), 0)),
+        ("a", out(0)),
+        ("a", finished(Outcome::Dropped, None, 0)),
+    ];
+    assert_eq!(take(&steps), told);
+}
+
+#[test]
+fn why_a_key_failed_is_told_before_it_is_finished() {
+    struct Reasons(Arc<Mutex<Vec<String>>>);
+    impl Observer<&'static str> for Reasons {
+        fn step(&self, _: &&'static str, step: Step) {
+            if let Step::Finished { outcome, .. } = step {
+                self.0.lock().unwrap().push(format!("{outcome:?}"));
+            }
+        }
+        fn failed(&self, key: &&'static str, error: &dyn std::fmt::Display) {
+            self.0.lock().unwrap().push(format!("{key}: {error}"));
+        }
+    }
+    let (queue, told) = (WorkQueue::new(), Arc::new(Mutex::new(Vec::new())));
+    let _observation = queue.observe(Reasons(Arc::clone(&told)));
+    queue.add("a");
+    queue.try_next().unwrap().retry("no luck");
+    assert_eq!(*told.lock().unwrap(), ["a: no luck", "Failed"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_panics_is_told_of_and_so_is_one_that_is_cancelled() {
+    let queue = WorkQueue::builder().retry_dropped(true).build();
+    let (steps, _observation) = observed(&queue);
+    queue.add("a");
+    let worker = queue.clone();
+    let panicked = tokio::spawn(async move {
+        let _item = worker.next().await.unwrap();
+        panic!("on purpose");
+    });
+    assert!(panicked.await.is_err());
+    drop(queue.next().await.unwrap());
+    let outcomes: Vec<_> = take(&steps)
+        .into_iter()
+        .filter_map(|(_, step)| match step {
+            Step::Finished { outcome, returns, .. } => Some((outcome, returns.is_some())),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(outcomes, [(Outcome::Panicked, true), (Outcome::Dropped, true)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_run_is_told_before_the_next_one_begins() {
+    let queue = WorkQueue::new();
+    let (steps, _observation) = observed(&queue);
+    let mut workers = tokio::task::JoinSet::new();
+    for _ in 0..4 {
+        let queue = queue.clone();
+        workers.spawn(async move {
+            while let Some(item) = queue.next().await {
+                tokio::task::yield_now().await;
+                item.forget();
+            }
+        });
+    }
+    for _ in 0..100 {
+        queue.add("a");
+        tokio::task::yield_now().await;
+    }
+    step(secs(1)).await;
+    queue.shut_down();
+    while workers.join_next().await.is_some() {}
+    let mut is_out = false;
+    for (_, step) in take(&steps) {
+        match step {
+            Step::Added { .. } => {}
+            Step::HandedOut { .. } => assert!(!std::mem::replace(&mut is_out, true)),
+            Step::Finished { .. } => assert!(std::mem::replace(&mut is_out, false)),
+        }
+    }
+    assert!(!is_out);
+}
+
+#[test]
+fn an_observer_may_call_the_queue_and_does_not_keep_it_alive() {
+    struct Caller(crate::WeakQueue<&'static str>, Arc<Mutex<Vec<usize>>>);
+    impl Observer<&'static str> for Caller {
+        fn step(&self, _: &&'static str, _: Step) {
+            let ready = self.0.upgrade().map_or(99, |queue| queue.len());
+            self.1.lock().unwrap().push(ready);
+        }
+    }
+    let queue = WorkQueue::new();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let weak = queue.downgrade();
+    let observation = queue.observe(Caller(weak.clone(), Arc::clone(&seen)));
+    queue.add("a");
+    queue.try_next().unwrap().forget();
+    assert_eq!(*seen.lock().unwrap(), [0, 0, 0], "an add is told before it is done");
+    drop(queue);
+    assert!(weak.upgrade().is_none());
+    drop(observation);
+    assert_eq!(Arc::strong_count(&seen), 1);
+}
+
+#[test]
+fn an_observer_is_told_nothing_more_when_its_observation_is_dropped_and_others_are() {
+    let queue = WorkQueue::new();
+    let (first, observation) = observed(&queue);
+    let (second, _observation) = observed(&queue);
+    queue.add("a");
+    drop(observation);
+    queue.add("b");
+    assert_eq!(take(&first), [("a", ADDED)]);
+    assert_eq!(take(&second), [("a", ADDED), ("b", ADDED)]);
+    assert_eq!(Arc::strong_count(&first), 1, "it is let go");
+}
+
+#[test]
+fn an_observer_that_panics_hurts_nobody_and_is_called_once() {
+    struct Broken(Arc<Mutex<usize>>);
+    impl Observer<&'static str> for Broken {
+        fn step(&self, _: &&'static str, _: Step) {
+            *self.0.lock().unwrap_or_else(|broken| broken.into_inner()) += 1;
+            panic!("on purpose");
+        }
+    }
+    let queue = WorkQueue::new();
+    let calls = Arc::new(Mutex::new(0));
+    let _broken = queue.observe(Broken(Arc::clone(&calls)));
+    let (steps, _observation) = observed(&queue);
+    queue.add("a");
+    queue.try_next().unwrap().forget();
+    assert_eq!(take(&steps).len(), 3);
+    assert_eq!(*calls.lock().unwrap_or_else(|broken| broken.into_inner()), 1);
+    assert_eq!(queue.stats().processing, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_the_queue_is_told() {
+    struct Ends(Arc<Mutex<usize>>);
+    impl Observer<&'static str> for Ends {
+        fn step(&self, _: &&'static str, _: Step) {}
+        fn shut_down(&self) {
+            *self.0.lock().unwrap() += 1;
+        }
+    }
+    let ends = Arc::new(Mutex::new(0));
+    let queue = WorkQueue::new();
+    let _observation = queue.observe(Ends(Arc::clone(&ends)));
+    queue.drain(Delayed::Discard).await.unwrap();
+    queue.shut_down();
+    assert_eq!(*ends.lock().unwrap(), 2);
+}

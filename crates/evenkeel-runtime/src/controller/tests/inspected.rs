@@ -1,0 +1,64 @@
+//! What an inspector shows of a controller.
+
+use super::*;
+use crate::Manager;
+use crate::inspect::Inspector;
+
+fn names(report: &Value, of: &str) -> Vec<String> {
+    report[of].as_array().into_iter().flatten().map(|lane| lane["name"].as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn informers_queue_and_failures_are_shown_and_a_key_knows_why_it_was_queued() {
+    let server = server().await;
+    let (client, inspector) = (server.client(), Inspector::new());
+    let a = create(&client, "a").await;
+    let built = controller(&client, "inspected").owns::<Secret>().inspector(&inspector);
+    let running = start(built, |object, ctx| async move {
+        match object.key().name() {
+            "bad" if ctx.attempt() == 1 => Err(Failure::new("no room")),
+            "broken" => Err(Failure::terminal("never")),
+            _ => Ok(Next::done()),
+        }
+    });
+    settle().await;
+    let secrets = client.api::<Secret>().namespace("default");
+    let secret = secrets.create(&child("c", &a)).await.unwrap();
+    create(&client, "bad").await;
+    create(&client, "broken").await;
+    pass(secs(1)).await;
+    let report = inspector.report(Some("default/c"));
+    assert_eq!((names(&report, "informers").len(), names(&report, "queues")), (2, vec!["inspected".to_owned()]));
+    let errors: Vec<_> = report["errors"].as_array().unwrap().iter().map(|error| error["error"].clone()).collect();
+    assert_eq!(errors, ["no room", "never; it will not be tried again"]);
+    let steps = report["follow"]["steps"].as_array().unwrap();
+    let added = steps.iter().find(|step| step["because"].is_object()).unwrap();
+    assert_eq!((&added["key"], &added["lane"]), (&json!("default/a"), &json!("inspected")));
+    assert_eq!((&added["because"]["kind"], &added["because"]["key"]), (&json!("Secret"), &json!("default/c")));
+    assert_eq!(added["because"]["version"], secret.resource_version());
+    running.end().await.unwrap();
+    settle().await;
+    let report = inspector.report(None);
+    assert!(names(&report, "informers").is_empty() && names(&report, "queues").is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_manager_has_all_controllers_shown_that_were_not_told_of_another_inspector() {
+    let server = server().await;
+    let (client, inspector, other) = (server.client(), Inspector::new(), Inspector::new());
+    let named = |name: &str| Controller::<ConfigMap>::new(&client).named(name);
+    let manager = Manager::new(&client)
+        .controller(named("shown-1"), |_, _| async { Ok(Next::done()) })
+        .controller(named("shown-2"), |_, _| async { Ok(Next::done()) })
+        .controller(named("shown-3").inspector(&other), |_, _| async { Ok(Next::done()) })
+        .inspector(&inspector);
+    let (shutdown, told) = oneshot::channel::<()>();
+    let running = tokio::spawn(manager.run(told));
+    settle().await;
+    let report = inspector.report(None);
+    assert_eq!(names(&report, "queues"), ["shown-1", "shown-2"]);
+    assert_eq!(names(&report, "informers").len(), 1, "the informer that they share is shown once");
+    assert_eq!(names(&other.report(None), "queues"), ["shown-3"]);
+    shutdown.send(()).unwrap();
+    running.await.unwrap().unwrap();
+}

@@ -1,0 +1,260 @@
+//! From the steps of informers and queues to the [`Ledger`](super::ledger::Ledger).
+
+use std::cell::RefCell;
+use std::fmt::Display;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use evenkeel_cache::Event;
+use evenkeel_cache::informer::observe::{Change, Observer, Step};
+use evenkeel_core::Untyped;
+use evenkeel_queue as queue;
+use evenkeel_queue::Outcome;
+
+use super::ledger::{Cause, Happened, LaneId, Stage};
+use super::{Inner, Ledger};
+
+/// Of the objects of one list, so many are told of one by one.
+const LISTED: usize = 256;
+
+thread_local! {
+    /// What a handler is being told on this thread, as each inspector knows it: the cause of whatever it does.
+    static TELLING: RefCell<Vec<(Weak<Inner>, Arc<Cause>)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A handler is being told something, or nothing any more. What inspectors have left behind that went meanwhile goes too.
+fn telling(inspector: &Weak<Inner>, cause: Option<Cause>) {
+    TELLING.with_borrow_mut(|all| {
+        all.retain(|(other, _)| other.strong_count() > 0 && !other.ptr_eq(inspector));
+        all.extend(cause.map(|cause| (Weak::clone(inspector), Arc::new(cause))));
+    });
+}
+
+/// What a handler is being told on this thread.
+fn told(inspector: &Weak<Inner>) -> Option<Arc<Cause>> {
+    TELLING.with_borrow(|all| all.iter().find(|(other, _)| other.ptr_eq(inspector)).map(|(_, cause)| Arc::clone(cause)))
+}
+
+/// Listens to an informer. It does not keep the inspector alive.
+pub(super) struct InformerTap {
+    pub(super) inspector: Weak<Inner>,
+    pub(super) lane: LaneId,
+    pub(super) name: Arc<str>,
+    pub(super) kind: Arc<str>,
+}
+
+impl InformerTap {
+    fn happened(&self, stage: Stage, key: &str, version: &str, text: impl Into<String>) -> Happened {
+        let (key, version, text) = (key.into(), version.into(), text.into());
+        Happened { name: Arc::clone(&self.name), stage, key, version, text, is_failure: false, cause: None }
+    }
+}
+
+impl Observer for InformerTap {
+    fn step(&self, step: Step<'_>) {
+        let Some(inspector) = self.inspector.upgrade() else { return };
+        match step {
+            Step::Heard { change, object } => {
+                let text = match change {
+                    Change::Added => "the watch says: added",
+                    Change::Modified => "the watch says: modified",
+                    Change::Deleted => "the watch says: deleted",
+                };
+                let happened = self.happened(Stage::Deltas, object.key().as_str(), object.resource_version(), text);
+                inspector.record(|ledger, at| {
+                    ledger.count(self.lane, |counts| counts.heard += 1);
+                    ledger.step(at, happened);
+                });
+            }
+            Step::Listed { objects, version } => {
+                inspector.record(|ledger, at| {
+                    ledger.count(self.lane, |counts| counts.heard += objects.len() as u64);
+                    for object in objects.iter().take(LISTED) {
+                        let text = format!("in the list of version {}", version.as_str());
+                        let (key, version) = (object.key().as_str(), object.resource_version());
+                        ledger.step(at, self.happened(Stage::Deltas, key, version, text));
+                    }
+                });
+            }
+            Step::Applied { event, is_resync } => {
+                let (key, version, what) = (event.key().as_str(), version_of(event), name_of(event));
+                let what = if is_resync { "resync" } else { what };
+                let text = match event {
+                    _ if is_resync => "resync: handlers are told again".to_owned(),
+                    Event::Delete(_) => format!("out of the store; handlers are told: {what}"),
+                    _ => format!("in the store; handlers are told: {what}"),
+                };
+                let happened = self.happened(Stage::Store, key, version, text);
+                inspector.record(|ledger, at| {
+                    ledger.count(self.lane, |counts| counts.applied += 1);
+                    ledger.notification(at, &self.name, what, key, version);
+                    ledger.step(at, happened);
+                });
+            }
+            Step::Telling { handler, event } => {
+                let (key, version) = (event.key().as_str(), version_of(event));
+                let cause = Cause {
+                    informer: Arc::clone(&self.name),
+                    handler: handler.into(),
+                    kind: Arc::clone(&self.kind),
+                    what: past_of(event),
+                    key: key.into(),
+                    version: version.into(),
+                };
+                telling(&self.inspector, Some(cause));
+                let text = format!("{handler} is told: {}", name_of(event));
+                let happened = self.happened(Stage::Handlers, key, version, text);
+                inspector.record(|ledger, at| {
+                    ledger.count(self.lane, |counts| counts.told += 1);
+                    ledger.step(at, happened);
+                });
+            }
+            Step::Told { handler, key, panicked } => {
+                telling(&self.inspector, None);
+                if panicked {
+                    let mut happened = self.happened(Stage::Handlers, key.as_str(), "", format!("{handler} panicked"));
+                    happened.is_failure = true;
+                    inspector.record(|ledger, at| {
+                        ledger.error(at, &self.name, key.as_str(), &happened.text);
+                        ledger.step(at, happened);
+                    });
+                }
+            }
+            Step::Failed(failure) => {
+                let error = format!("{}; {}", failure.error, failure.next);
+                inspector.record(|ledger, at| ledger.error(at, &self.name, "", &error));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn version_of(event: &Event<Untyped>) -> &str {
+    event.object().map_or("", |object| object.resource_version())
+}
+
+fn name_of(event: &Event<Untyped>) -> &'static str {
+    match event {
+        Event::Add { initial: true, .. } => "initial",
+        Event::Add { .. } => "add",
+        Event::Update { .. } => "update",
+        Event::Delete(_) => "delete",
+    }
+}
+
+fn past_of(event: &Event<Untyped>) -> &'static str {
+    match event {
+        Event::Add { initial: true, .. } => "is there",
+        Event::Add { .. } => "came",
+        Event::Update { old, new } if old.resource_version() == new.resource_version() => "is told of again",
+        Event::Update { .. } => "changed",
+        Event::Delete(_) => "went",
+    }
+}
+
+/// Listens to a queue. It does not keep the inspector alive.
+pub(super) struct QueueTap {
+    pub(super) inspector: Weak<Inner>,
+    pub(super) lane: LaneId,
+    pub(super) name: Arc<str>,
+}
+
+impl<K: queue::Key + Display> queue::Observer<K> for QueueTap {
+    fn step(&self, key: &K, step: queue::Step) {
+        let Some(inspector) = self.inspector.upgrade() else { return };
+        let key: Box<str> = key.to_string().into();
+        inspector.record(|ledger, at| self.record(ledger, at, key, step));
+    }
+
+    fn failed(&self, key: &K, error: &dyn Display) {
+        let Some(inspector) = self.inspector.upgrade() else { return };
+        let (key, error) = (key.to_string(), format!("{error:#}"));
+        inspector.record(|ledger, at| ledger.error(at, &self.name, &key, &error));
+    }
+}
+
+impl QueueTap {
+    fn record(&self, ledger: &mut Ledger, at: Duration, key: Box<str>, step: queue::Step) {
+        let (mut is_failure, mut cause) = (false, None);
+        let (stage, text) = match step {
+            queue::Step::Added { priority, after, rate_limited } => {
+                ledger.count(self.lane, |counts| counts.added += 1);
+                cause = told(&self.inspector);
+                let mut text = match (after, rate_limited) {
+                    (None, _) => "added".to_owned(),
+                    (Some(after), false) => format!("added for {} later", short(after)),
+                    (Some(after), true) => format!("added, after a back-off of {}", short(after)),
+                };
+                if priority != 0 {
+                    text.push_str(&format!(", priority {priority}"));
+                }
+                (if after.is_some_and(|after| !after.is_zero()) { Stage::Waiting } else { Stage::Queue }, text)
+            }
+            queue::Step::HandedOut { waited, failures, .. } => {
+                ledger.count(self.lane, |counts| counts.taken += 1);
+                let mut text = "a worker has it".to_owned();
+                if !waited.is_zero() {
+                    text.push_str(&format!(", it was ready for {}", short(waited)));
+                }
+                if failures > 0 {
+                    text.push_str(&format!(", attempt {}", failures.saturating_add(1)));
+                }
+                (Stage::Workers, text)
+            }
+            queue::Step::Finished { outcome, returns, failures } => {
+                is_failure = matches!(outcome, Outcome::Failed | Outcome::Panicked);
+                ledger.count(self.lane, |counts| {
+                    counts.finished += 1;
+                    counts.failed += u64::from(is_failure);
+                });
+                let mut text = match outcome {
+                    Outcome::Succeeded => "it went well".to_owned(),
+                    Outcome::Failed => format!("it failed, {failures} in a row"),
+                    Outcome::Requeued => "there is more to do".to_owned(),
+                    Outcome::Panicked => {
+                        ledger.error(at, &self.name, &key, "the worker panicked");
+                        "the worker panicked".to_owned()
+                    }
+                    _ => "the worker is done".to_owned(),
+                };
+                if let Some(wait) = returns {
+                    text.push_str(&format!("; it comes back after {}", short(wait)));
+                }
+                (if returns.is_some() { Stage::Waiting } else { Stage::Done }, text)
+            }
+            _ => return,
+        };
+        let (name, version) = (Arc::clone(&self.name), Box::default());
+        ledger.step(at, Happened { name, stage, key, version, text, is_failure, cause });
+    }
+}
+
+/// A time as people say it: with three digits that matter.
+fn short(time: Duration) -> String {
+    let (value, unit) = match time.as_micros() {
+        0..1_000 => (time.as_micros() as f64, "µs"),
+        1_000..1_000_000 => (time.as_micros() as f64 / 1e3, "ms"),
+        1_000_000..120_000_000 => (time.as_secs_f64(), "s"),
+        _ => (time.as_secs_f64() / 60.0, "min"),
+    };
+    let digits = if value >= 100.0 || value.fract() == 0.0 {
+        0
+    } else if value >= 10.0 {
+        1
+    } else {
+        2
+    };
+    format!("{value:.digits$} {unit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_short() {
+        let told = [5, 999, 1_000, 1_234, 12_345, 123_456, 5_000_000, 119_000_000, 600_000_000];
+        let told = told.map(|micros| short(Duration::from_micros(micros)));
+        assert_eq!(told, ["5 µs", "999 µs", "1 ms", "1.23 ms", "12.3 ms", "123 ms", "5 s", "119 s", "10 min"]);
+    }
+}
