@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal, Write};
 
 use clap::builder::NonEmptyStringValueParser;
 use evenkeel::health::{Check, Diagnostics, Health, HealthServer, Prometheus, Source};
+use evenkeel::inspect::Inspector;
 use evenkeel::manager::{Stop, shutdown_signal};
 use evenkeel::prelude::*;
 use evenkeel_sample_controller::{Foo, MANIFESTS, SampleController};
@@ -57,6 +58,9 @@ struct Sample {
     /// Where to serve /healthz, /readyz, /metrics and /debug; 0 for nowhere. For the probes of a cluster, :8081
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8081")]
     health: String,
+    /// Where a web page shows the controller at work [default: nowhere]
+    #[arg(long, value_name = "ADDRESS", value_parser = NonEmptyStringValueParser::new())]
+    page: Option<String>,
     /// How much to log: error, warn, info, debug or trace
     #[arg(long, value_name = "LEVEL", default_value_t = Level::INFO)]
     log: Level,
@@ -115,6 +119,20 @@ impl Sample {
         if let Some(address) = server.address() {
             tracing::info!(%address, "serving /healthz, /readyz, /metrics and /debug");
         }
+
+        // Dropped, and with it the page, when all is over.
+        let _page = match self.page {
+            Some(address) => {
+                let inspector = Inspector::new();
+                inspector.informer(controller.foos());
+                inspector.informer(controller.deployments());
+                inspector.queue("foos", controller.queue());
+                let page = inspector.serve(address).await?;
+                tracing::info!(url = page.url(), "a page shows the controller at work");
+                Some(page)
+            }
+            None => None,
+        };
 
         if !self.no_election {
             let mut elector = LeaderElector::new(&client, NAME);

@@ -24,6 +24,7 @@ use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::time::Duration;
 
+use evenkeel::inspect::Inspector;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
@@ -55,6 +56,9 @@ pub(crate) struct Arguments {
     /// Where the API server listens: IP address and port; port 0 picks a free one
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0", value_parser = crate::apiserver::address)]
     listen: SocketAddr,
+    /// Where a web page shows the controller at work; port 0 picks a free one
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    page: String,
     /// Write a kubeconfig for the API server to this file, for its owner's eyes only
     #[arg(long, value_name = "FILE")]
     kubeconfig_out: Option<PathBuf>,
@@ -88,8 +92,10 @@ pub(crate) async fn run(arguments: Arguments) -> Outcome {
             .write_kubeconfig(path)
             .map_err(|error| format!("cannot write the kubeconfig to {}: {error}", path.display()))?;
     }
-    let mut audience = Audience { view: View::open(), picture: Picture::new(&chapters), heard, start: Instant::now() };
-    audience.view.say(&programme(stage.server.url(), arguments.kubeconfig_out.as_deref())).await?;
+    let page = stage.inspector.serve(arguments.page).await?;
+    let (view, picture) = (View::open(), Picture::new(&chapters));
+    let mut audience = Audience { view, picture, inspector: stage.inspector.clone(), heard, start: Instant::now() };
+    audience.view.say(&programme(&page.url(), stage.server.url(), arguments.kubeconfig_out.as_deref())).await?;
 
     let story = Story::new(&stage.client, stage.server.faults(), slot, reports);
     let outcome = tokio::select! {
@@ -109,6 +115,7 @@ pub(crate) async fn run(arguments: Arguments) -> Outcome {
         }
     }
     audience.view.keep();
+    page.shutdown().await;
     let (closed, struck) = (audience.view.close().await, stage.strike().await);
     outcome?;
     closed?;
@@ -116,7 +123,7 @@ pub(crate) async fn run(arguments: Arguments) -> Outcome {
 }
 
 /// What can be done while the story unfolds.
-fn programme(url: &str, kubeconfig: Option<&Path>) -> Vec<Line> {
+fn programme(page: &str, url: &str, kubeconfig: Option<&Path>) -> Vec<Line> {
     let command = |text: &str| Line::new().with(NAME, format!("  kubectl --server={url} {text}"));
     let mut lines = vec![Line::new().with(PLAIN, "An API server runs inside this process, at ").with(STRONG, url)];
     lines.extend(kubeconfig.map(|path| Line::new().with(PLAIN, format!("Its kubeconfig is {}", path.display()))));
@@ -133,6 +140,7 @@ fn programme(url: &str, kubeconfig: Option<&Path>) -> Vec<Line> {
 struct Audience {
     view: View,
     picture: Picture,
+    inspector: Inspector,
     heard: mpsc::Receiver<report::Report>,
     start: Instant,
 }
@@ -162,6 +170,9 @@ impl Audience {
     async fn hear(&mut self, report: report::Report) {
         let now = self.start.elapsed();
         self.view.report(&report, now).await;
+        if let Some(line) = report.line() {
+            self.inspector.note(line);
+        }
         self.picture.take(report, now);
     }
 

@@ -20,6 +20,18 @@ pub(super) enum Report {
     Happened { tone: Tone, text: String },
 }
 
+impl Report {
+    /// A line of the story, if this is worth one.
+    pub(super) fn line(&self) -> Option<String> {
+        match self {
+            Report::Began { phase, writes } => Some(format!("{}: {} ({writes} writes)", phase.name(), phase.about())),
+            Report::Ended(ended) => Some(ended.line()),
+            Report::Happened { tone: Tone::Faint, .. } | Report::Wrote | Report::Looked { .. } => None,
+            Report::Happened { text, .. } => Some(text.clone()),
+        }
+    }
+}
+
 /// How loudly something is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tone {
@@ -41,4 +53,17 @@ pub(super) struct Ended {
     pub(super) convergence: Duration,
     /// What did not converge, and why; empty if everything did.
     pub(super) gaps: super::judge::Gaps,
+}
+
+impl Ended {
+    fn line(&self) -> String {
+        let (name, convergence) = (self.phase.name(), self.convergence.as_secs_f64());
+        match self.gaps.len() {
+            0 => format!(
+                "{name}: {} Foos converged, the last {convergence:.2} s after the last write",
+                self.times.settled
+            ),
+            gaps => format!("{name}: {gaps} did not converge, and nothing got better for {convergence:.0} s"),
+        }
+    }
 }

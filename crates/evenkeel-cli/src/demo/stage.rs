@@ -14,6 +14,7 @@ use evenkeel::cache::reflector::{Backoff, Failure as Trouble, ReflectorError};
 use evenkeel::client::config::kubeconfig::Overrides;
 use evenkeel::client::{Client, ClientBuilder, Config};
 use evenkeel::events::{EventType, SinkOptions};
+use evenkeel::inspect::Inspector;
 use evenkeel_sample_controller::{CRD, Foo, SampleController};
 use k8s_openapi::api::apps::v1::Deployment;
 use tokio::sync::{mpsc, oneshot};
@@ -40,6 +41,8 @@ pub(super) struct Stage {
     pub(super) server: ApiServer,
     /// The client of those who write.
     pub(super) client: Client,
+    /// What the page shows: the controller, not those who play the rest of the cluster.
+    pub(super) inspector: Inspector,
     controller: SampleController,
     informers: InformerFactory,
     recorder: EventRecorder,
@@ -87,7 +90,10 @@ impl Stage {
             .build();
         tell_events(&recorder, Arc::clone(&counters), reports);
         let controller = SampleController::new(&client, &informers, recorder.clone())?;
-        // A page that shows the informers and the queue would be told of `controller` here.
+        let inspector = Inspector::new();
+        inspector.informer(controller.foos());
+        inspector.informer(controller.deployments());
+        inspector.queue("foos", controller.queue());
         let cluster = Cluster::start(&connect(&server, "cluster", of_cluster)?, step)?;
 
         let (quit, asked) = oneshot::channel::<()>();
@@ -98,7 +104,7 @@ impl Stage {
             running.run(WORKERS, asked).await.map_err(Failure::from)
         });
         let client = connect(&server, "story", of_story)?;
-        Ok(Stage { server, client, controller, informers, recorder, cluster, running, quit, counters })
+        Ok(Stage { server, client, inspector, controller, informers, recorder, cluster, running, quit, counters })
     }
 
     /// How everything is doing.

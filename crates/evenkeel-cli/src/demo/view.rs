@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::numbers::Numbers;
 use super::picture::Picture;
-use super::report::{Ended, Report, Tone};
+use super::report::{Report, Tone};
 use crate::output::{self, Output, Writing};
 use crate::terminal::{self, Block, Line};
 
@@ -70,7 +70,7 @@ impl View {
             }
             _ => {}
         }
-        if let Some(text) = in_a_line(report) {
+        if let Some(text) = report.line() {
             output.line(format!("{:>8.2} s  {text}", now.as_secs_f64())).await;
         }
     }
@@ -108,25 +108,5 @@ impl View {
             View::Live { .. } | View::Gone => Ok(()),
             View::Plain { output, writing, .. } => output.end(Vec::new(), writing).await,
         }
-    }
-}
-
-/// What a report is worth in a file, if anything.
-fn in_a_line(report: &Report) -> Option<String> {
-    match report {
-        Report::Began { phase, writes } => Some(format!("{}: {} ({writes} writes)", phase.name(), phase.about())),
-        Report::Ended(ended) => Some(end(ended)),
-        Report::Happened { tone: Tone::Faint, .. } | Report::Wrote | Report::Looked { .. } => None,
-        Report::Happened { text, .. } => Some(text.clone()),
-    }
-}
-
-fn end(ended: &Ended) -> String {
-    let (name, convergence) = (ended.phase.name(), ended.convergence.as_secs_f64());
-    match ended.gaps.len() {
-        0 => {
-            format!("{name}: {} Foos converged, the last {convergence:.2} s after the last write", ended.times.settled)
-        }
-        gaps => format!("{name}: {gaps} did not converge, and nothing got better for {convergence:.0} s"),
     }
 }
