@@ -170,7 +170,10 @@ fn arguments() -> Outcome<(Option<Duration>, String)> {
     while let Some(name) = arguments.next() {
         let value = arguments.next().ok_or_else(|| format!("{name} needs a value"))?;
         match &*name {
-            "--for" => duration = Some(Duration::from_secs_f64(value.parse()?)),
+            "--for" => {
+                let seconds = value.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+                duration = Some(seconds.ok_or_else(|| format!("--for needs a number of seconds, not {value:?}"))?);
+            }
             "--listen" => listen = value,
             _ => return Err(format!("{name} is not known; there is --for SECONDS and --listen ADDRESS").into()),
         }

@@ -235,7 +235,7 @@ class InformerLane extends Lane {
   constructor(informer) {
     super(informer.name, "informer", [
       ["reflector", "reflector", null, "", [["version", "version"], ["last_heard", "heard"], ["relists", "relists"]]],
-      ["deltas", "delta queue", "queued", "queued", [["heard", "heard"]]],
+      ["deltas", "delta queue", "queued", "queued", [["heard", "so far"]]],
       ["store", "indexer", "objects", "objects", []],
       ["handlers", "handlers", null, "", []],
     ]);
