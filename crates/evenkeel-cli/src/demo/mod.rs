@@ -125,7 +125,10 @@ pub(crate) async fn run(arguments: Arguments) -> Outcome {
 /// What can be done while the story unfolds.
 fn programme(page: &str, url: &str, kubeconfig: Option<&Path>) -> Vec<Line> {
     let command = |text: &str| Line::new().with(NAME, format!("  kubectl --server={url} {text}"));
-    let mut lines = vec![Line::new().with(PLAIN, "An API server runs inside this process, at ").with(STRONG, url)];
+    let mut lines = vec![
+        Line::new().with(PLAIN, "An API server runs inside this process, at ").with(STRONG, url),
+        Line::new().with(PLAIN, "The controller is seen at work in a page at ").with(STRONG, page),
+    ];
     lines.extend(kubeconfig.map(|path| Line::new().with(PLAIN, format!("Its kubeconfig is {}", path.display()))));
     lines.extend([
         Line::new().with(PLAIN, "Follow along from another terminal, or break things, and see them repaired:"),
