@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!           bytes            frames           Obj<K>          notifications        keys
-//!  API ──────────► client ──────────► reflector ──► DeltaFIFO ──► indexer ──► listeners ──► work queue ──► reconcile
+//!  API ──────────► client ──────────► reflector ──► delta queue ──► indexer ──► listeners ──► work queue ──► reconcile
 //!  server                                 └────────────── cache ───────────────┘              queue         runtime
 //!    ▲                                                                                                          │
 //!    └──────────────────────────────────────── writes ──────────────────────────────────────────────────────────┘
@@ -110,6 +110,9 @@
 //!   `#[kube(crates(kube_core = "evenkeel::kube_core", k8s_openapi = "evenkeel::k8s_openapi"))]`.
 //! - `apiserver`: the embedded API server.
 //! - `prometheus`: what was counted, in the text format of Prometheus.
+//!
+//! [`k8s_openapi`] wants one Kubernetes version chosen in a build, and this crate chooses `latest`. A program that names
+//! `k8s-openapi` itself gives it that feature or none.
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
