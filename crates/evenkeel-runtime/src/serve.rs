@@ -150,7 +150,15 @@ pub enum StartError {
         /// What is wrong with it.
         source: io::Error,
     },
-    /// The address cannot be listened on: another program does so already, or it is not this machine's.
+    /// Another program listens there.
+    #[error(
+        "{address} is in use by another program; stop that one, or listen on another port (port 0 picks a free one)"
+    )]
+    InUse {
+        /// The address.
+        address: SocketAddr,
+    },
+    /// The address cannot be listened on: it may not be this machine's.
     #[error("cannot listen on {address}: {source}")]
     Listen {
         /// The address.
@@ -180,7 +188,7 @@ pub(crate) async fn listen(given: &str) -> Result<(TcpListener, SocketAddr), Sta
             }
             // A port that is taken is taken, whichever other address would be free.
             Err(source) if source.kind() == io::ErrorKind::AddrInUse => {
-                return Err(StartError::Listen { address, source });
+                return Err(StartError::InUse { address });
             }
             Err(source) => failure = StartError::Listen { address, source },
         }

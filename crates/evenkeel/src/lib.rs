@@ -2,11 +2,11 @@
 //! API server inside your process, so that a controller can be written, run and tested with no cluster.
 //!
 //! ```text
-//!           bytes            frames           Obj<K>          notifications        keys
+//!           bytes            frames           Obj<K>           notifications        keys
 //!  API ──────────► client ──────────► reflector ──► delta queue ──► indexer ──► listeners ──► work queue ──► reconcile
-//!  server                                 └────────────── cache ───────────────┘              queue         runtime
-//!    ▲                                                                                                          │
-//!    └──────────────────────────────────────── writes ──────────────────────────────────────────────────────────┘
+//!  server                                 └─────────────── cache ────────────────┘              queue         runtime
+//!    ▲                                                                                                            │
+//!    └───────────────────────────────────────── writes ───────────────────────────────────────────────────────────┘
 //! ```
 //!
 //! New to informers and controllers? The project's `docs/guide.md` explains them from nothing; `docs/from-client-go.md` and
