@@ -16,7 +16,7 @@ use crate::Foo;
 const BY_DEPLOYMENT: &str = "deployment";
 /// The name of the index of Deployments by the uid of the Foo that owns them.
 pub(crate) const BY_OWNER: &str = "owner";
-/// How long keys that are being worked on may take when the controller ends.
+/// How long keys that are ready may take when the controller ends.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// Makes a Deployment for each [`Foo`]. Cheap to clone, as everything in it is; all clones are the same controller.
@@ -26,7 +26,9 @@ const GRACE: Duration = Duration::from_secs(10);
 /// - A Foo is worked on by one worker at a time, soon after it, its Deployment, or a Deployment of the name that it asks for has
 ///   come, changed or gone.
 /// - What belongs to somebody else is never changed: see [`SyncError::NameTaken`](crate::SyncError::NameTaken).
-/// - Several of these controllers may run at the same time without harm, but to no use; leader election lets one of them run.
+/// - What it does next is done in view of what it did before: a key is not let go before the caches show what was written.
+/// - No Deployment is deleted on the word of a cache alone. But two of these controllers that see different Foos undo each other's
+///   work until both see the same: leader election lets one of them run.
 #[derive(Clone)]
 pub struct SampleController {
     pub(crate) client: Client,
@@ -83,8 +85,8 @@ impl SampleController {
         &self.queue
     }
 
-    /// Works with so many workers until `shutdown` is done; then what is being worked on is finished, and nothing is begun. It
-    /// cannot be run again: the queue has ended.
+    /// Works with so many workers until `shutdown` is done; then keys that are ready are worked off, for ten seconds at most, and
+    /// none is taken in. It cannot be run again: the queue has ended.
     ///
     /// Dropping this ends the workers where they are, which is as harmless as a crash: the next controller looks at the world anew.
     ///
@@ -100,7 +102,17 @@ impl SampleController {
         }
         tracing::info!(workers, foos = self.foos.indexer().len(), "the caches are full, the workers begin");
         let mut team: JoinSet<()> = (0..workers).map(|_| self.clone().work()).collect();
-        shutdown.await;
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut shutdown => break,
+                // The key that it had comes back by itself, after its back-off. So does the worker.
+                Some(Err(panic)) = team.join_next() => {
+                    tracing::error!(%panic, "a worker has panicked; another one takes its place");
+                    team.spawn(self.clone().work());
+                }
+            }
+        }
         if let Err(unfinished) = self.queue.drain(Delayed::Discard).within(GRACE).await {
             tracing::warn!(%unfinished, "the workers are ended where they are");
             team.shutdown().await;

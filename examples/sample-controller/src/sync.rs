@@ -1,6 +1,6 @@
 //! What is done when a Foo is looked at. This is the only part that knows what a Foo means.
 
-use evenkeel::cache::store::IndexError;
+use evenkeel::cache::store::{IndexError, StoreStopped};
 use evenkeel::core::DecodeError;
 use evenkeel::helpers::{OwnerError, is_controlled_by, set_controller_reference};
 use evenkeel::k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec};
@@ -36,6 +36,9 @@ pub enum SyncError {
     /// The Foo cannot own a Deployment.
     #[error(transparent)]
     Owner(#[from] OwnerError),
+    /// The informers have ended, so that nobody can say what the world is like.
+    #[error(transparent)]
+    Stopped(#[from] StoreStopped),
     /// The index of Deployments is not there.
     #[error(transparent)]
     Index(#[from] IndexError),
@@ -66,6 +69,9 @@ impl SampleController {
     }
 
     /// Sees to it that the Foo has the Deployment that it asks for, and no other. Answers with it, and whether it was changed.
+    ///
+    /// When this returns, the cache shows what was written. The key is ours until then, so nobody looks at the Foo meanwhile and
+    /// takes for undone what is done. If the watch is down this waits for it: who cannot see should not act.
     async fn sync_deployment(&self, foo: &Obj<Foo>) -> Result<(Obj<Deployment>, bool), SyncError> {
         let spec = &foo.typed()?.spec;
         let namespace = foo.key().namespace().unwrap_or_default();
@@ -73,7 +79,7 @@ impl SampleController {
         let wanted = ObjectKey::namespaced(namespace, &spec.deployment_name);
 
         let (deployment, is_changed) = match self.deployments.indexer().get(&wanted) {
-            // If the cache is behind and there is one, the server says so, and the Foo is looked at again.
+            // If there is one after all, the server says so, and the Foo is looked at again.
             None => (deployments.create(&new_deployment(foo)?).await?, true),
             Some(deployment) if !is_controlled_by(&deployment, foo) => {
                 return Err(SyncError::NameTaken { deployment: wanted });
@@ -88,10 +94,13 @@ impl SampleController {
             }
             Some(deployment) => (deployment, false),
         };
+        self.deployments.indexer().at_least(&deployment.version()).await?;
 
-        // If the Foo used to ask for another name, that one has served its time.
-        for old in self.deployments.indexer().by_index(BY_OWNER, foo.uid())? {
-            if *old.key() != wanted && old.deletion_timestamp().is_none() {
+        // If the Foo used to ask for another name, that Deployment has served its time.
+        let mut outdated = self.deployments.indexer().by_index(BY_OWNER, foo.uid())?;
+        outdated.retain(|old| *old.key() != wanted && old.deletion_timestamp().is_none());
+        if !outdated.is_empty() && self.is_up_to_date(foo).await? {
+            for old in outdated {
                 match deployments.delete(old.key().name()).only_uid(old.uid()).await {
                     Ok(_) => {}
                     Err(error) if error.is_not_found() => {}
@@ -100,6 +109,17 @@ impl SampleController {
             }
         }
         Ok((deployment, is_changed))
+    }
+
+    /// Whether the Foo asks for the same as the one that the server has. What cannot be undone is not done on the word of a cache,
+    /// which may be behind: if it is, its news brings us here again.
+    async fn is_up_to_date(&self, foo: &Obj<Foo>) -> Result<bool, SyncError> {
+        let foos = self.client.api::<Foo>().namespace(foo.key().namespace().unwrap_or_default());
+        match foos.get(foo.key().name()).await {
+            Ok(now) => Ok(now.uid() == foo.uid() && now.generation() == foo.generation()),
+            Err(error) if error.is_not_found() => Ok(false),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Says in the Foo's status what its Deployment has come to. Answers whether that is news.
@@ -111,8 +131,13 @@ impl SampleController {
             return Ok(false);
         }
         let foos = self.client.api::<Foo>().namespace(foo.key().namespace().unwrap_or_default());
-        match foos.status().patch(foo.key().name(), &Patch::merge(&json!({"status": status}))).await {
-            Ok(_) => Ok(true),
+        // Bound to what was seen, as above: a status of an older Foo must not stand in a newer one.
+        let patch = json!({"metadata": {"resourceVersion": foo.resource_version()}, "status": status});
+        match foos.status().patch(foo.key().name(), &Patch::merge(&patch)).await {
+            Ok(written) => {
+                self.foos.indexer().at_least(&written.version()).await?;
+                Ok(true)
+            }
             // It has gone meanwhile, and nobody needs to know any more.
             Err(error) if error.is_not_found() => Ok(false),
             Err(error) => Err(error.into()),

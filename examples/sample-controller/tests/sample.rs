@@ -5,6 +5,7 @@
 use evenkeel::apiserver::{ApiServer, Faults};
 use evenkeel::cache::reflector::Phase;
 use evenkeel::events::fake::{self, FakeEvents};
+use evenkeel::helpers::set_controller_reference;
 use evenkeel::k8s_openapi::api::apps::v1::Deployment;
 use evenkeel::prelude::*;
 use evenkeel::testing::eventually;
@@ -174,6 +175,54 @@ async fn a_foo_that_asks_for_another_name_gets_it_before_the_old_deployment_goes
 }
 
 #[tokio::test(start_paused = true)]
+async fn nothing_is_deleted_on_the_word_of_a_cache_that_is_behind() {
+    let world = world().await;
+    world.server.faults().drop_watch_after(1);
+    let foo = world.foos.create(&foo("example", "old", 1)).await.unwrap();
+    world.owned("old", 1, &foo).await;
+    world.quiet().await;
+
+    // From here on the controller hears nothing of Foos, only of Deployments.
+    world.server.faults().add(Faults::parse("status:code=503,watches=true,resource=foos").unwrap());
+    let rename = Patch::merge(&json!({"spec": {"deploymentName": "new"}}));
+    world.foos.patch("example", &Patch::merge(&json!({"metadata": {"labels": {"last": "heard"}}}))).await.unwrap();
+    let is_deaf =
+        async || matches!(world.controller.foos().status().reflector.phase, Phase::Waiting { .. }).then_some(());
+    eventually("the watch of Foos is down", is_deaf).await.unwrap();
+    world.foos.patch("example", &rename).await.unwrap();
+    // Another controller, which sees more, has done its work: here is what it made.
+    let mut new = strangers("new");
+    new["metadata"]["namespace"] = "default".into();
+    let mut new: Deployment = serde_json::from_value(new).unwrap();
+    set_controller_reference(&mut new, &foo).unwrap();
+    let new = world.deployments.create(&new).await.unwrap();
+    let looked = async || world.controller.deployments().indexer().get("default/new");
+    eventually("the controller has heard of it", looked).await.unwrap();
+    world.quiet().await;
+    assert_eq!(world.deployments.get("new").await.unwrap().uid(), new.uid(), "it was not this controller's to delete");
+
+    world.server.faults().clear();
+    world.gone("old").await;
+    assert_eq!(world.deployments.get("new").await.unwrap().uid(), new.uid());
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_foo_that_is_made_anew_takes_over_once_the_old_deployment_is_gone() {
+    let world = world().await;
+    let first = world.foos.create(&foo("example", "web", 1)).await.unwrap();
+    world.owned("web", 1, &first).await;
+    world.foos.delete("example").await.unwrap();
+    let second = world.foos.create(&foo("example", "web", 2)).await.unwrap();
+    let failing = async || (world.controller.queue().failures(second.key()) >= 1).then_some(());
+    eventually("the name is still taken", failing).await.unwrap();
+    // The part of the garbage collector.
+    world.deployments.delete("web").await.unwrap();
+    world.owned("web", 2, &second).await;
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn nothing_is_made_for_a_foo_that_is_gone_or_going() {
     let world = world().await;
     let mut going = foo("going", "going", 1);
@@ -184,10 +233,15 @@ async fn nothing_is_made_for_a_foo_that_is_gone_or_going() {
     world.quiet().await;
     // The part of the garbage collector.
     world.deployments.delete("going").await.unwrap();
+    let heard = async || world.controller.deployments().indexer().get("default/going").is_none().then_some(());
+    eventually("the controller has heard that the deployment is gone", heard).await.unwrap();
     world.quiet().await;
+    assert!(world.deployments.get("going").await.unwrap_err().is_not_found());
     world.foos.patch("going", &Patch::merge(&json!({"metadata": {"finalizers": null}}))).await.unwrap();
+    let heard = async || world.controller.foos().indexer().get("default/going").is_none().then_some(());
+    eventually("the controller has heard that the Foo is gone", heard).await.unwrap();
     world.quiet().await;
-    world.gone("going").await;
+    assert!(world.deployments.get("going").await.unwrap_err().is_not_found());
     world.end().await;
 }
 
@@ -230,7 +284,13 @@ async fn the_definition_has_limits_and_defaults() {
         let foo = json!({"apiVersion": info.api_version(), "kind": "Foo", "metadata": {"name": "a"}, "spec": spec});
         raw.create(&serde_json::from_value(foo).unwrap()).await
     };
-    for spec in [json!({}), json!({"deploymentName": ""}), json!({"deploymentName": "a", "replicas": -1})] {
+    let wrong = [
+        json!({}),
+        json!({"deploymentName": ""}),
+        json!({"deploymentName": "a..b"}),
+        json!({"deploymentName": "a", "replicas": -1}),
+    ];
+    for spec in wrong {
         assert!(create(spec.clone()).await.unwrap_err().is_invalid(), "{spec}");
     }
     create(json!({"deploymentName": "a"})).await.unwrap();
