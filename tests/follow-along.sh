@@ -42,7 +42,7 @@ k() {
 }
 line 'goes on until Ctrl-C' "$work/demo.log" >/dev/null
 
-k get foos -w >"$work/watch.log" 2>&1 &
+HOME=$work KUBECONFIG=/dev/null "$kubectl_binary" --server="$url" get foos -w >"$work/watch.log" 2>&1 &
 watch=$!
 k apply -f - <<'YAML' >/dev/null
 apiVersion: samplecontroller.example.com/v1alpha1
@@ -68,6 +68,11 @@ k get events >"$work/events.log"
 grep -q 'Synced *foo/mine' "$work/events.log" || fail "there is no event: $(cat "$work/events.log")"
 k delete foo mine >/dev/null
 k wait --for=delete deployment/mine --timeout=30s >/dev/null || fail "the deployment did not go with its owner"
+
+# All that a cluster needs to run the controller can be applied.
+"$evenkeel" controller sample --print-manifests | k apply -f - >"$work/applied.log"
+[[ $(grep -c . "$work/applied.log") -eq 8 ]] || fail "not everything was applied: $(cat "$work/applied.log")"
+k get clusterrole,role,serviceaccount,deployment -A | grep -q sample-controller-election || fail "the role is not there"
 
 kill -INT "$demo"
 wait "$demo" || fail "the demo ended with $?"

@@ -2,7 +2,7 @@
 
 mod explain;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser, TypedValueParser};
 use evenkeel_client::config::{ConfigError, EntryKind, Environment, Overrides};
@@ -72,11 +72,11 @@ impl Connection {
             insecure_skip_tls_verify: self.insecure_skip_tls_verify.then_some(true),
             ..Overrides::default()
         };
-        let config = match self.kubeconfig {
+        let config = match &self.kubeconfig {
             Some(file) => Config::from_kubeconfig_file(file, &overrides),
             None => Environment::from_process().infer(&overrides),
         };
-        let mut config = config.map_err(|error| in_arguments(error, &overrides))?;
+        let mut config = config.map_err(|error| in_arguments(error, &overrides, self.kubeconfig.as_deref()))?;
         config.wire = self.wire;
         Ok(Cluster { client: Client::new(config)?, is_server_given, is_token_given })
     }
@@ -89,16 +89,19 @@ impl Cluster {
 }
 
 /// The error in the words of the command line.
-fn in_arguments(error: ConfigError, overrides: &Overrides) -> Failure {
-    match error {
-        ConfigError::Missing { kind: EntryKind::Context, name, known, .. } if overrides.context.is_some() => {
+fn in_arguments(error: ConfigError, overrides: &Overrides, kubeconfig: Option<&Path>) -> Failure {
+    match (error, kubeconfig) {
+        (ConfigError::Missing { kind: EntryKind::Context, name, known, .. }, _) if overrides.context.is_some() => {
             let there = match known.as_slice() {
                 [] => "it has none".to_owned(),
                 names => format!("it has {}", names.join(", ")),
             };
             format!("--context names {name:?}, which the kubeconfig does not have; {there}").into()
         }
-        ConfigError::NotConfigured { looked, contexts } if contexts.is_empty() => {
+        (ConfigError::NotConfigured { contexts, .. }, Some(file)) if contexts.is_empty() => {
+            format!("no cluster to talk to: {} names none; --server URL says which", file.display()).into()
+        }
+        (ConfigError::NotConfigured { looked, contexts }, None) if contexts.is_empty() => {
             let looked: Vec<String> = looked
                 .iter()
                 .map(|file| match file.exists() {
@@ -109,11 +112,11 @@ fn in_arguments(error: ConfigError, overrides: &Overrides) -> Failure {
             let looked = if looked.is_empty() { "there is no home directory".to_owned() } else { looked.join(", ") };
             format!("no cluster to talk to: {looked}; --kubeconfig FILE or --server URL says which").into()
         }
-        ConfigError::NotConfigured { contexts, .. } => format!(
+        (ConfigError::NotConfigured { contexts, .. }, _) => format!(
             "no cluster to talk to: the kubeconfig has no current-context; --context NAME chooses one of {}",
             contexts.join(", ")
         )
         .into(),
-        other => other.into(),
+        (other, _) => other.into(),
     }
 }

@@ -1,6 +1,8 @@
 //! `evenkeel controller sample`: the sample controller in a cluster, one leader among any number of replicas.
 
 use std::io::{self, IsTerminal, Write};
+use std::pin::pin;
+use std::time::Duration;
 
 use clap::builder::NonEmptyStringValueParser;
 use evenkeel::health::{Check, Diagnostics, Health, HealthServer, Prometheus, Source};
@@ -8,6 +10,7 @@ use evenkeel::inspect::Inspector;
 use evenkeel::manager::{Stop, shutdown_signal};
 use evenkeel::prelude::*;
 use evenkeel_sample_controller::{Foo, MANIFESTS, SampleController};
+use tokio::time::timeout;
 use tracing::Level;
 
 use crate::connect::{Cluster, Connection};
@@ -15,6 +18,8 @@ use crate::{Failure, Outcome};
 
 /// What the controller is called: in events, and as a Lease.
 const NAME: &str = "sample-controller";
+/// How long the server may take to answer for the first time.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -93,9 +98,14 @@ pub(crate) async fn run(arguments: Arguments) -> Outcome {
 
 impl Sample {
     async fn run(self, metrics: Prometheus) -> Outcome {
-        let shutdown = shutdown_signal()?;
+        let mut shutdown = pin!(shutdown_signal()?);
         let cluster = self.connection.cluster(None)?;
-        ask_for_foos(&cluster, self.namespace.as_deref()).await?;
+        tokio::select! {
+            known = timeout(PATIENCE, ask_for_foos(&cluster, self.namespace.as_deref())) => {
+                known.unwrap_or_else(|_| Err(cluster.silent(PATIENCE).into()))?;
+            }
+            () = &mut shutdown => return Ok(()),
+        }
         let client = cluster.client().clone();
 
         let mut informers = InformerFactory::builder(&client);
@@ -157,7 +167,7 @@ impl Sample {
             .run(shutdown)
             .await;
         // What was done last is told too.
-        if let Err(unfinished) = recorder.shutdown().within(std::time::Duration::from_secs(2)).await {
+        if let Err(unfinished) = recorder.shutdown().within(Duration::from_secs(2)).await {
             tracing::warn!(%unfinished, "some events were not written");
         }
         outcome.map_err(Into::into)

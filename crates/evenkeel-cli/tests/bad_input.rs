@@ -97,7 +97,7 @@ async fn a_resource_that_is_not_there_is_told_beside_those_with_like_names() {
         ("deploymnts", r#"the server has no resource "deploymnts"; did you mean deployments?"#),
         ("sevrices", r#"the server has no resource "sevrices"; did you mean services?"#),
         ("deployments/v9", r#"the server has no resource "deployments.v9"; did you mean deployments.v1.apps?"#),
-        ("pods.nowhere", r#"the server has no resource "pods.nowhere"; did you mean pods.v1?"#),
+        ("pods.nowhere", r#"the server has no resource "pods.nowhere"; did you mean pods/v1?"#),
         ("widgets", r#"the server has no resource "widgets""#),
         ("tokenreviews", "tokenreviews cannot be observed: it has no list and watch, only create"),
     ] {

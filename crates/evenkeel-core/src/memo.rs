@@ -53,8 +53,9 @@ impl Memo {
     pub(crate) fn put<K: Any + Send + Sync>(&self, id: u64, value: &Arc<K>) {
         let sets = self.sets.get_or_init(|| (0..SETS).map(|_| Mutex::default()).collect());
         let Some(mut set) = lock(sets, id) else { return };
-        // Its own place if it has one: somebody may have decoded it at the same time, or as another type.
-        let place = set.iter().position(|place| is_of(place, id)).unwrap_or(WAYS - 1);
+        // Its own place if it has one: somebody may have decoded it at the same time, or as another type. Else one that is free.
+        let own = set.iter().position(|place| is_of(place, id));
+        let place = own.or_else(|| set.iter().position(Option::is_none)).unwrap_or(WAYS - 1);
         if let Some(front) = set.get_mut(..=place) {
             front.rotate_right(1);
         }
@@ -128,6 +129,20 @@ mod tests {
             remember(&memo, id);
             assert!(memo.get::<u64>(0).is_some(), "after {id}");
         }
+    }
+
+    #[test]
+    fn what_is_free_is_taken_before_anybody_has_to_go() {
+        let memo = Memo::default();
+        let ids: Vec<u64> = (0..100).collect();
+        let _values: Vec<_> = ids.iter().map(|id| remember(&memo, *id)).collect();
+        // Objects that are replaced by newer ones, over and over, and read in between.
+        for newer in 100..10_000 {
+            memo.forget(newer - 1);
+            remember(&memo, newer);
+        }
+        let held = ids.iter().filter(|id| memo.get::<u64>(**id).is_some()).count();
+        assert_eq!(held, 99, "all but the one that was forgotten");
     }
 
     #[test]

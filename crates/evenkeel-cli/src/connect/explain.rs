@@ -38,7 +38,7 @@ impl Cluster {
             let credentials = self.credentials().unwrap_or_else(|| "no credentials".to_owned());
             return format!("not allowed to {doing} with {credentials}: {status}");
         }
-        format!("cannot {doing}: {status}")
+        format!("{server} cannot be asked to {doing}: {status}")
     }
 
     /// The server has not answered for so long.

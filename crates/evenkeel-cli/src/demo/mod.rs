@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::time::Duration;
 
-use evenkeel::inspect::Inspector;
+use evenkeel::inspect::{InspectServer, Inspector};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
@@ -33,7 +33,7 @@ use self::stage::Stage;
 use self::story::Story;
 use self::view::View;
 use crate::signals::Signals;
-use crate::terminal::{Line, NAME, PLAIN, STRONG};
+use crate::terminal::{BAD, Line, NAME, PLAIN, STRONG};
 use crate::{Failure, Outcome};
 
 /// How often a terminal is drawn anew.
@@ -57,8 +57,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0", value_parser = crate::apiserver::address)]
     listen: SocketAddr,
     /// Where a web page shows the controller at work; port 0 picks a free one
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
-    page: String,
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0", value_parser = crate::apiserver::address)]
+    page: SocketAddr,
     /// Write a kubeconfig for the API server to this file, for its owner's eyes only
     #[arg(long, value_name = "FILE")]
     kubeconfig_out: Option<PathBuf>,
@@ -92,10 +92,10 @@ pub(crate) async fn run(arguments: Arguments) -> Outcome {
             .write_kubeconfig(path)
             .map_err(|error| format!("cannot write the kubeconfig to {}: {error}", path.display()))?;
     }
-    let page = stage.inspector.serve(arguments.page).await?;
+    let page = stage.inspector.serve(arguments.page.to_string()).await?;
     let (view, picture) = (View::open(), Picture::new(&chapters));
     let mut audience = Audience { view, picture, inspector: stage.inspector.clone(), heard, start: Instant::now() };
-    audience.view.say(&programme(&page.url(), stage.server.url(), arguments.kubeconfig_out.as_deref())).await?;
+    audience.view.say(&programme(&page, stage.server.url(), arguments.kubeconfig_out.as_deref())).await?;
 
     let story = Story::new(&stage.client, stage.server.faults(), slot, reports);
     let outcome = tokio::select! {
@@ -115,20 +115,30 @@ pub(crate) async fn run(arguments: Arguments) -> Outcome {
         }
     }
     audience.view.keep();
-    page.shutdown().await;
-    let (closed, struck) = (audience.view.close().await, stage.strike().await);
+    let end = async {
+        page.shutdown().await;
+        (audience.view.close().await, stage.strike().await)
+    };
+    let (closed, struck) = tokio::select! {
+        ended = end => ended,
+        // Whoever presses Ctrl-C twice means it.
+        () = signals.next() => return outcome.and_then(|()| Err("interrupted while everything was coming to its end".into())),
+    };
     outcome?;
     closed?;
     struck
 }
 
 /// What can be done while the story unfolds.
-fn programme(page: &str, url: &str, kubeconfig: Option<&Path>) -> Vec<Line> {
+fn programme(page: &InspectServer, url: &str, kubeconfig: Option<&Path>) -> Vec<Line> {
     let command = |text: &str| Line::new().with(NAME, format!("  kubectl --server={url} {text}"));
     let mut lines = vec![
         Line::new().with(PLAIN, "An API server runs inside this process, at ").with(STRONG, url),
-        Line::new().with(PLAIN, "The controller is seen at work in a page at ").with(STRONG, page),
+        Line::new().with(PLAIN, "The controller is seen at work in a page at ").with(STRONG, page.url()),
     ];
+    if !page.address().ip().is_loopback() {
+        lines.push(Line::new().with(BAD, "Whoever can reach this machine can see that page."));
+    }
     lines.extend(kubeconfig.map(|path| Line::new().with(PLAIN, format!("Its kubeconfig is {}", path.display()))));
     lines.extend([
         Line::new().with(PLAIN, "Follow along from another terminal, or break things, and see them repaired:"),

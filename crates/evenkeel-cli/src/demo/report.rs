@@ -58,11 +58,9 @@ pub(super) struct Ended {
 impl Ended {
     fn line(&self) -> String {
         let (name, convergence) = (self.phase.name(), self.convergence.as_secs_f64());
+        let since = if self.phase == Phase::Outage { "the end of the outage" } else { "the last write" };
         match self.gaps.len() {
-            0 => format!(
-                "{name}: {} Foos converged, the last {convergence:.2} s after the last write",
-                self.times.settled
-            ),
+            0 => format!("{name}: {} Foos converged, the last {convergence:.2} s after {since}", self.times.settled),
             gaps => format!("{name}: {gaps} did not converge, and nothing got better for {convergence:.0} s"),
         }
     }

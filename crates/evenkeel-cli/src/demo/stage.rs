@@ -36,7 +36,8 @@ const LAST_EVENTS: Duration = Duration::from_secs(1);
 /// How many changes of each resource the server remembers for each Foo. Nobody shall fall behind but in the outage.
 const HISTORY_PER_OBJECT: usize = 16;
 
-/// Everything that runs. Ends in order with [`strike`](Self::strike), and at once when it is dropped.
+/// Everything that runs. Ends in order with [`strike`](Self::strike); when it is dropped, the controller still finishes what it has
+/// begun.
 pub(super) struct Stage {
     pub(super) server: ApiServer,
     /// The client of those who write.

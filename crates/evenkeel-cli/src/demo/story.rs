@@ -263,7 +263,7 @@ impl Outage {
         Outage { faults: faults.clone(), rules, began: Instant::now(), over: None }
     }
 
-    /// Everything has been written: whether it has lasted long enough for every watch to have been refused.
+    /// Everything has been written: whether it has lasted long enough for watches to have been refused, as often as there are any.
     fn may_end(&mut self, now: Instant, slot: Duration) -> bool {
         let over = *self.over.get_or_insert(now);
         let [refuse, _] = self.rules;

@@ -61,7 +61,7 @@ pub(crate) struct Arguments {
     #[arg(value_name = "RESOURCE", value_parser = NonEmptyStringValueParser::new())]
     resource: String,
     /// Only objects in this namespace, instead of the context's
-    #[arg(short, long, value_name = "NS")]
+    #[arg(short, long, value_name = "NS", value_parser = NonEmptyStringValueParser::new())]
     namespace: Option<String>,
     /// Objects in all namespaces
     #[arg(short = 'A', long, conflicts_with = "namespace")]

@@ -9,6 +9,7 @@ use tokio::time::timeout;
 
 use crate::Failure;
 use crate::connect::Cluster;
+use crate::terminal::harmless;
 
 /// How long a server may take to say what it serves.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -17,7 +18,7 @@ const SUGGESTIONS: usize = 3;
 
 /// The resource that somebody means, which can be observed.
 pub(super) async fn resolve(cluster: &Cluster, resource: &str) -> Result<Arc<ResourceInfo>, Failure> {
-    let warn = |warning: &str| eprintln!("evenkeel: {warning}");
+    let warn = |warning: &str| eprintln!("evenkeel: {}", harmless(warning));
     let mapper = RestMapper::with_warnings(cluster.client().discovery().cached(), warn);
     let query = ask(&mapper, resource);
     let Ok(answer) = timeout(PATIENCE, query).await else {
@@ -81,7 +82,8 @@ fn near(known: &Discovered, resource: &str) -> Vec<String> {
         let Some(distance) = names.map(|known| distance(name, known)).min() else { continue };
         // Who names a group or a version, and the right resource, has these wrong.
         let told = match distance {
-            0 => format!("{plural}.{}.{}", served.info.version(), served.info.group()).trim_end_matches('.').to_owned(),
+            0 if served.info.group().is_empty() => format!("{plural}/{}", served.info.version()),
+            0 => format!("{plural}.{}.{}", served.info.version(), served.info.group()),
             _ => plural.to_owned(),
         };
         if distance < far && !found.iter().any(|(_, known)| *known == told) {
