@@ -8,13 +8,14 @@
 //!
 //! ```no_run
 //! # async fn example(client: evenkeel_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+//! use evenkeel_runtime::manager::shutdown_signal;
 //! use evenkeel_runtime::{Controller, Next};
 //! use k8s_openapi::api::apps::v1::ReplicaSet;
 //! use k8s_openapi::api::core::v1::Pod;
 //!
 //! Controller::<ReplicaSet>::new(&client)
 //!     .owns::<Pod>() // what happens to a pod is news of the set that owns it
-//!     .run(tokio::signal::ctrl_c(), |set, ctx| async move {
+//!     .run(shutdown_signal()?, |set, ctx| async move {
 //!         println!("{}: {} pods in the cache", set.key(), ctx.lister::<Pod>()?.list_all().len());
 //!         Ok(Next::done())
 //!     })
@@ -26,14 +27,15 @@
 //! # What it is for
 //!
 //! - [`controller`]: [`Controller`], which does something for each object of a kind whenever something happens to it.
+//! - [`manager`]: [`Manager`], which begins and ends several controllers, and whatever else a program is made of, in order.
 //! - [`enqueue`]: handlers that put the keys of objects, of their owners, or of whatever else an object is about, into a
 //!   [`WorkQueue`](evenkeel_queue::WorkQueue).
 //! - [`election`]: one leader among many replicas, with a lease that ends before anybody else's can begin.
 //! - [`events`]: [`EventRecorder`], which tells people what a controller does.
 //! - [`health`]: whether the program is alive and ready, metrics and diagnostics, over HTTP.
+//! - [`inspect`]: a web page that shows informers and queues at work.
 //! - [`helpers`]: finalizers, owners, conditions, and writing what differs.
 //! - [`testing`]: waiting for what a controller does.
-//! - [`manager`]: [`Manager`], which begins and ends several controllers, and whatever else a program is made of, in order.
 //!
 //! # What it promises
 //!

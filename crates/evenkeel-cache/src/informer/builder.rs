@@ -21,14 +21,16 @@ use crate::store::{Index, NAMESPACE_INDEX, Table};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum QueueKind {
-    /// Everything in the order in which it came; a list replaces the contents of the store in one step.
+    /// Everything in the order in which it came; a list replaces the contents of the store in one step. client-go's informers
+    /// do so since 1.36.
     #[default]
     Ordered,
     /// Everything in the order in which it came; a list is applied object by object. Versions of lists and bookmarks do not
-    /// reach the store, so that [`at_least`](crate::Indexer::at_least) may wait until an object of that version comes.
+    /// reach the store, so that [`at_least`](crate::Indexer::at_least) may wait until an object of that version comes. This is
+    /// what client-go's informers did from 1.33 to 1.35.
     OrderedPerItem,
     /// By object: what came for one object while others were being applied is applied together. This is client-go's
-    /// `DeltaFIFO`, which its informers used before 1.36. Versions of lists and bookmarks do not reach the store here either.
+    /// `DeltaFIFO`, which its informers used before 1.33. Versions of lists and bookmarks do not reach the store here either.
     Keyed,
 }
 

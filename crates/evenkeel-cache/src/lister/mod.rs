@@ -42,7 +42,8 @@ use crate::{Indexer, SharedInformer};
 /// let web = lister.list(&LabelSelector::parse("app=web")?);
 /// let here = lister.namespace("default")?;
 /// if let Some(pod) = here.get("web-0") {
-///     println!("{} of {} run on {:?}", web.len(), here.list_all().len(), pod.path("spec.nodeName"));
+///     let node = pod.path("spec.nodeName")?.map(|node| node.text().into_owned());
+///     println!("{} of {} are web; web-0 runs on {node:?}", web.len(), here.list_all().len());
 /// }
 /// let mine = lister.at_least(&written).await?.require("default/web-1")?;
 /// # Ok(())

@@ -21,9 +21,9 @@ use super::waiters::StoreStopped;
 /// - Who writes has the [`Store`](super::Store) behind it: an informer keeps its own to itself.
 ///
 /// ```
-/// # fn example(pods: evenkeel_cache::Indexer<k8s_openapi::api::core::v1::Pod>) -> Result<(), evenkeel_cache::store::IndexError> {
+/// # fn example(pods: evenkeel_cache::Indexer<k8s_openapi::api::core::v1::Pod>) -> Result<(), Box<dyn std::error::Error>> {
 /// for pod in pods.by_index("node", "n1")? {
-///     println!("{} {:?}", pod.key(), pod.path("status.phase"));
+///     println!("{} {:?}", pod.key(), pod.path("status.phase")?.map(|phase| phase.text().into_owned()));
 /// }
 /// # Ok(())
 /// # }

@@ -53,7 +53,7 @@ pub use unstructured::{PartialObjectMetadata, Unstructured};
 ///
 /// let pods = client.api::<Pod>().namespace("default");
 /// let web = pods.get("web-0").await?;
-/// println!("{} is {:?}", web.key(), web.path("status.phase")?);
+/// println!("{} is {:?}", web.key(), web.path("status.phase")?.map(|phase| phase.text().into_owned()));
 /// pods.delete("web-0").grace_period(0).await?;
 ///
 /// for node in client.api::<Node>().list(&ListParams::default()).await? {

@@ -90,13 +90,14 @@ impl Selectors {
 ///
 /// ```
 /// # async fn example(client: evenkeel_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// use evenkeel_runtime::manager::shutdown_signal;
 /// use evenkeel_runtime::{Controller, Next};
 /// use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 ///
 /// Controller::<Deployment>::new(&client)
 ///     .owns::<ReplicaSet>()
 ///     .concurrency(4)
-///     .run(tokio::signal::ctrl_c(), |deployment, ctx| async move {
+///     .run(shutdown_signal()?, |deployment, ctx| async move {
 ///         let sets = ctx.lister::<ReplicaSet>()?;
 ///         println!("{} and {} sets", deployment.key(), sets.list_all().len());
 ///         Ok(Next::done())

@@ -18,13 +18,14 @@ use super::journal::{Journal, Why};
 /// # async fn example(client: evenkeel_client::Client) -> Result<(), Box<dyn std::error::Error>> {
 /// use evenkeel_core::ObjectKey;
 /// use evenkeel_runtime::controller::Trigger;
+/// use evenkeel_runtime::manager::shutdown_signal;
 /// use evenkeel_runtime::{Controller, Next};
 /// use k8s_openapi::api::core::v1::Pod;
 ///
 /// let trigger = Trigger::new();
 /// let controller = Controller::<Pod>::new(&client).triggered_by(&trigger);
 /// trigger.reconcile(ObjectKey::namespaced("default", "web-0"));
-/// controller.run(tokio::signal::ctrl_c(), |_, _| async { Ok(Next::done()) }).await?;
+/// controller.run(shutdown_signal()?, |_, _| async { Ok(Next::done()) }).await?;
 /// # Ok(())
 /// # }
 /// ```
