@@ -1,11 +1,15 @@
 //! What people get wrong, and what they are told: one sentence, and an exit code.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is a finding")]
 
+mod common;
+
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use evenkeel_apiserver::{Action, ApiServer, Rule};
 use evenkeel_core::{Reason, Status};
+
+use common::evenkeel;
 
 /// A folder that is gone with the test.
 struct Folder(PathBuf);
@@ -32,16 +36,6 @@ impl Drop for Folder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
-}
-
-/// The binary, in a home without a kubeconfig, and in no cluster.
-fn evenkeel(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_evenkeel"));
-    command.args(arguments).env("HOME", "/nonexistent").stdin(Stdio::null());
-    for variable in ["KUBECONFIG", "KUBERNETES_SERVICE_HOST", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"] {
-        command.env_remove(variable).env_remove(variable.to_lowercase());
-    }
-    command
 }
 
 /// Runs it to its end, away from the runtime that the server runs on; the code and what is said on the standard error.

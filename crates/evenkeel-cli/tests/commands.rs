@@ -1,21 +1,11 @@
 //! The binary, as a user meets it.
 
+mod common;
+
 use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
-fn evenkeel() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_evenkeel"))
-}
-
-/// Ends a server that a failing test leaves behind.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+use common::{Process, evenkeel};
 
 #[cfg(unix)]
 #[test]
@@ -24,8 +14,8 @@ fn apiserver_says_where_it_listens_and_stops_when_told() {
 
     let directory = std::env::temp_dir().join(format!("evenkeel-cli-{}", std::process::id()));
     let kubeconfig = directory.join("kubeconfig");
-    let mut server = Running(
-        evenkeel()
+    let mut server = Process(
+        evenkeel(&[])
             .args(["apiserver", "--listen", "127.0.0.1:0", "--kubeconfig-out"])
             .arg(&kubeconfig)
             .stdout(Stdio::piped())
@@ -44,7 +34,7 @@ fn apiserver_says_where_it_listens_and_stops_when_told() {
     assert!(std::fs::read_to_string(&kubeconfig).unwrap().contains(url));
     assert_eq!(std::fs::metadata(&kubeconfig).unwrap().permissions().mode() & 0o777, 0o600);
 
-    let second = evenkeel().args(["apiserver", "--listen", address]).output().unwrap();
+    let second = evenkeel(&[]).args(["apiserver", "--listen", address]).output().unwrap();
     assert_eq!(second.status.code(), Some(1));
     let message = String::from_utf8(second.stderr).unwrap();
     assert!(message.starts_with(&format!("evenkeel: {address} is in use")), "{message}");
@@ -60,24 +50,24 @@ fn apiserver_says_where_it_listens_and_stops_when_told() {
 
 #[test]
 fn apiserver_explains_what_it_refuses() {
-    let open = evenkeel().args(["apiserver", "--listen", "0.0.0.0:0", "--plain-http"]).output().unwrap();
+    let open = evenkeel(&[]).args(["apiserver", "--listen", "0.0.0.0:0", "--plain-http"]).output().unwrap();
     assert_eq!(open.status.code(), Some(1));
     let message = String::from_utf8(open.stderr).unwrap();
     assert!(message.contains("without authentication") && message.contains("--i-know-this-is-open"), "{message}");
     for arguments in [["--listen", "localhost:0"], ["--token", ""]] {
-        let output = evenkeel().arg("apiserver").args(arguments).output().unwrap();
+        let output = evenkeel(&[]).arg("apiserver").args(arguments).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
     }
-    let misspelt = evenkeel().args(["apiserver", "--fault", "explode"]).output().unwrap();
+    let misspelt = evenkeel(&[]).args(["apiserver", "--fault", "explode"]).output().unwrap();
     assert_eq!(misspelt.status.code(), Some(2));
     assert!(String::from_utf8(misspelt.stderr).unwrap().contains("drop-watch"));
 }
 
 #[test]
 fn help_names_every_fault() {
-    let help = evenkeel().args(["apiserver", "--help"]).output().unwrap();
+    let help = evenkeel(&[]).args(["apiserver", "--help"]).output().unwrap();
     let help = String::from_utf8(help.stdout).unwrap();
-    let unknown = evenkeel().args(["apiserver", "--fault", "explode"]).output().unwrap();
+    let unknown = evenkeel(&[]).args(["apiserver", "--fault", "explode"]).output().unwrap();
     let message = String::from_utf8(unknown.stderr).unwrap();
     let (_, faults) = message.lines().next().unwrap().split_once("there are ").unwrap();
     for fault in faults.split(", ") {

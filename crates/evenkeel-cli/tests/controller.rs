@@ -1,7 +1,9 @@
 //! `evenkeel controller sample`, as a user meets it: the binary, and a server on the network.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is a finding")]
 
-use std::process::{Child, Command, Stdio};
+mod common;
+
+use std::process::{Command, Stdio};
 
 use evenkeel::apiserver::ApiServer;
 use evenkeel::k8s_openapi::api::apps::v1::Deployment;
@@ -9,37 +11,25 @@ use evenkeel::k8s_openapi::api::coordination::v1::Lease;
 use evenkeel::testing::eventually;
 use evenkeel_sample_controller::{CRD, Foo, FooSpec};
 
-/// The binary, in a home without a kubeconfig.
-fn evenkeel(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_evenkeel"));
-    command.args(["controller", "sample"]).args(arguments);
-    command.env("HOME", "/nonexistent").env_remove("KUBECONFIG").env_remove("POD_NAME").stdin(Stdio::null());
+use common::{Process, evenkeel};
+
+/// The command, of the binary.
+fn sample(arguments: &[&str]) -> Command {
+    let mut command = evenkeel(&["controller", "sample"]);
+    command.args(arguments);
     command
 }
 
-/// A replica of the controller. Killed if the test fails.
-struct Replica(Child);
-
-impl Replica {
-    fn start(server: &ApiServer, identity: &str) -> Self {
-        let arguments =
-            ["--server", server.url(), "--lease-namespace", "default", "--identity", identity, "--health", "0"];
-        Replica(evenkeel(&arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
-    }
-
-    /// Asks it to end, as a kubelet does, and waits until it has.
-    #[cfg(unix)]
-    async fn terminate(mut self) -> Option<i32> {
-        assert!(Command::new("kill").args(["-TERM", &self.0.id().to_string()]).status().unwrap().success());
-        tokio::task::spawn_blocking(move || self.0.wait().unwrap().code()).await.unwrap()
-    }
+fn replica(server: &ApiServer, identity: &str) -> Process {
+    let arguments = ["--server", server.url(), "--lease-namespace", "default", "--identity", identity, "--health", "0"];
+    Process(sample(&arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
 }
 
-impl Drop for Replica {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+/// Asks a replica to end, as a kubelet does, and waits until it has.
+#[cfg(unix)]
+async fn terminate(mut replica: Process) -> Option<i32> {
+    replica.signal("TERM");
+    tokio::task::spawn_blocking(move || replica.wait().unwrap().code()).await.unwrap()
 }
 
 async fn leader(server: &ApiServer) -> Option<String> {
@@ -57,24 +47,24 @@ async fn one_replica_leads_and_another_takes_over_when_it_ends() {
     let deployments = server.client().api::<Deployment>().namespace("default");
     let foo = |name: &str| Foo::new(name, FooSpec { deployment_name: name.to_owned(), replicas: 2 });
 
-    let first = Replica::start(&server, "first");
+    let first = replica(&server, "first");
     eventually("the first leads", async || leader(&server).await.filter(|leader| leader == "first")).await.unwrap();
-    let second = Replica::start(&server, "second");
+    let second = replica(&server, "second");
     foos.create(&foo("one")).await.unwrap();
     eventually("it works", async || deployments.get("one").await.ok()).await.unwrap();
 
-    assert_eq!(first.terminate().await, Some(0));
+    assert_eq!(terminate(first).await, Some(0));
     eventually("the second leads", async || leader(&server).await.filter(|leader| leader == "second")).await.unwrap();
     foos.create(&foo("two")).await.unwrap();
     eventually("it works too", async || deployments.get("two").await.ok()).await.unwrap();
-    assert_eq!(second.terminate().await, Some(0));
+    assert_eq!(terminate(second).await, Some(0));
     assert_eq!(leader(&server).await, None, "the lease was given back");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_that_does_not_know_foos_is_told_how_to() {
     let server = ApiServer::start().await.unwrap();
-    let mut command = evenkeel(&["--server", server.url(), "--health", "0"]);
+    let mut command = sample(&["--server", server.url(), "--health", "0"]);
     let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
     assert_eq!(output.status.code(), Some(1));
     let errors = String::from_utf8(output.stderr).unwrap();
@@ -85,7 +75,7 @@ async fn a_cluster_that_does_not_know_foos_is_told_how_to() {
 #[tokio::test]
 async fn what_it_prints_for_kubectl_can_be_applied() {
     let server = ApiServer::builder().in_process_only().start().await.unwrap();
-    let printed = |flag| String::from_utf8(evenkeel(&[flag]).output().unwrap().stdout).unwrap();
+    let printed = |flag| String::from_utf8(sample(&[flag]).output().unwrap().stdout).unwrap();
     let names = server.install_crds([printed("--print-manifests")]).await.unwrap();
     assert_eq!(names, ["foos.samplecontroller.example.com"]);
     assert_eq!(printed("--print-crd"), CRD);

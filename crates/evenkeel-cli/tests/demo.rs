@@ -1,12 +1,16 @@
 //! `evenkeel demo`, as a newcomer meets it.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is a finding")]
 
+mod common;
+
 use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
+
+use common::{Process, evenkeel};
 
 fn demo(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_evenkeel"));
-    command.arg("demo").args(arguments);
+    let mut command = evenkeel(&["demo"]);
+    command.args(arguments);
     command
 }
 
@@ -56,6 +60,7 @@ fn what_makes_no_sense_is_refused_with_a_sentence() {
         (["--for", "-1"], "not a whole number of seconds"),
         (["--for", "1.5"], "not a whole number of seconds"),
         (["--listen", "localhost"], "not an IP address and a port"),
+        (["--page", "nonsense"], "not an IP address and a port"),
     ] {
         let Output { status, stderr, .. } = demo(&arguments).output().unwrap();
         let complaint = text(stderr);
@@ -74,24 +79,21 @@ fn an_address_that_cannot_be_had_is_named() {
         assert_eq!(status.code(), Some(1), "{complaint}");
         assert!(complaint.contains(address) && complaint.contains(words), "{complaint}");
     }
+    let Output { status, stderr, .. } = demo(&["--for", "0", "--page", &address]).output().unwrap();
+    let complaint = text(stderr);
+    assert_eq!(status.code(), Some(1), "{complaint}");
+    assert!(complaint.starts_with(&format!("evenkeel: {address} is in use")), "{complaint}");
 }
 
-/// Ends a demo that a failing test leaves behind.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+/// A demo at work.
+struct Running(Process);
 
 impl Running {
     /// A demo, and what it says up to a line that contains this.
     fn up_to(arguments: &[&str], words: &str) -> (Self, impl BufRead, String) {
         let mut child = demo(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap());
-        let (running, mut said) = (Running(child), String::new());
+        let (running, mut said) = (Running(Process(child)), String::new());
         while !said.lines().last().is_some_and(|line| line.contains(words)) {
             assert_ne!(lines.read_line(&mut said).unwrap(), 0, "it ended: {said}");
         }
@@ -100,7 +102,7 @@ impl Running {
 
     #[cfg(unix)]
     fn interrupt(&mut self) -> (Option<i32>, String) {
-        assert!(Command::new("kill").args(["-INT", &self.0.id().to_string()]).status().unwrap().success());
+        self.0.signal("INT");
         let code = self.0.wait().unwrap().code();
         let mut complaint = String::new();
         self.0.stderr.take().unwrap().read_to_string(&mut complaint).unwrap();
@@ -132,8 +134,8 @@ fn who_wants_to_stay_finds_foos_and_ends_it_when_they_like() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut observed = Running(observed);
-    let lines = BufReader::new(observed.0.stdout.take().unwrap()).lines().take(2);
+    let mut observed = Process(observed);
+    let lines = BufReader::new(observed.stdout.take().unwrap()).lines().take(2);
     let seen: Vec<String> = lines.map(Result::unwrap).collect();
     assert!(seen[0].contains("foo-00") && seen[1].contains("foo-01"), "{seen:?}");
     let (code, complaint) = running.interrupt();

@@ -1,8 +1,10 @@
 //! `evenkeel observe` and `evenkeel bench informer`, as a user meets them: the binary, and a server on the network.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is a finding")]
 
+mod common;
+
 use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
+use std::process::{ChildStderr, ChildStdout, Stdio};
 
 use evenkeel_apiserver::{Action, ApiServer, Rule};
 use evenkeel_client::{Client, Patch};
@@ -10,12 +12,7 @@ use evenkeel_core::Status;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Secret};
 use serde_json::{Value, json};
 
-/// The binary, in a home without a kubeconfig.
-fn evenkeel(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_evenkeel"));
-    command.args(arguments).env("HOME", "/nonexistent").env_remove("KUBECONFIG").stdin(Stdio::null());
-    command
-}
+use common::{Process, evenkeel};
 
 /// Runs it to its end, away from the runtime that the server runs on.
 async fn output(arguments: &[&str]) -> (Option<i32>, String, String) {
@@ -25,9 +22,9 @@ async fn output(arguments: &[&str]) -> (Option<i32>, String, String) {
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
-/// The binary at work. Ends it if the test fails.
+/// The binary at work.
 struct Running {
-    child: Child,
+    child: Process,
     lines: Option<BufReader<ChildStdout>>,
     errors: Option<BufReader<ChildStderr>>,
 }
@@ -37,7 +34,7 @@ impl Running {
         let mut child = evenkeel(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let lines = child.stdout.take().map(BufReader::new);
         let errors = child.stderr.take().map(BufReader::new);
-        Running { child, lines, errors }
+        Running { child: Process(child), lines, errors }
     }
 
     /// The next so many lines.
@@ -73,8 +70,7 @@ impl Running {
     /// Presses Ctrl-C; answers with the exit code and with what was said since.
     #[cfg(unix)]
     async fn interrupt(mut self) -> (Option<i32>, String, String) {
-        let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+        self.child.signal("INT");
         tokio::task::spawn_blocking(move || {
             let (mut rest, mut errors) = (String::new(), String::new());
             self.lines.take().unwrap().read_to_string(&mut rest).unwrap();
@@ -90,13 +86,6 @@ fn next_line(reader: &mut impl BufRead) -> String {
     let mut line = String::new();
     assert_ne!(reader.read_line(&mut line).unwrap(), 0, "it ended");
     line.trim_end_matches('\n').to_owned()
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 async fn create(client: &Client, namespace: &str, name: &str, app: &str) -> String {

@@ -1,0 +1,49 @@
+//! What all tests of the binary need.
+#![allow(dead_code, reason = "not every test needs all of it")]
+
+use std::ops::{Deref, DerefMut};
+use std::process::{Child, Command, Stdio};
+
+/// The binary, in a home without a kubeconfig, in no cluster, and with no proxy.
+pub(crate) fn evenkeel(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_evenkeel"));
+    command.args(arguments).env("HOME", "/nonexistent").env_remove("POD_NAME").stdin(Stdio::null());
+    for variable in ["KUBECONFIG", "KUBERNETES_SERVICE_HOST", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"] {
+        command.env_remove(variable).env_remove(variable.to_lowercase());
+    }
+    command
+}
+
+/// A program at work. It is killed if a failing test leaves it behind.
+pub(crate) struct Process(pub(crate) Child);
+
+impl Process {
+    /// Sends a signal by its name, such as INT.
+    #[cfg(unix)]
+    pub(crate) fn signal(&self, name: &str) {
+        let pid = self.0.id().to_string();
+        let sent = Command::new("kill").args([&format!("-{name}"), &pid]).status();
+        assert!(sent.is_ok_and(|sent| sent.success()), "{name} could not be sent to {pid}");
+    }
+}
+
+impl Deref for Process {
+    type Target = Child;
+
+    fn deref(&self) -> &Child {
+        &self.0
+    }
+}
+
+impl DerefMut for Process {
+    fn deref_mut(&mut self) -> &mut Child {
+        &mut self.0
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
