@@ -36,7 +36,8 @@ line() {
 
 "$evenkeel" demo --for 0 --objects 5 --stay >"$work/demo.log" 2>&1 &
 demo=$!
-url=$(line 'http://127\.0\.0\.1:[0-9]+' "$work/demo.log")
+url=$(line 'server=http://127\.0\.0\.1:[0-9]+' "$work/demo.log")
+url=${url#server=}
 k() {
     HOME=$work KUBECONFIG=/dev/null timeout 30 "$kubectl_binary" --server="$url" "$@"
 }

@@ -6,6 +6,8 @@
 #     cargo build -p evenkeel-examples --example inspect
 #     tests/page/run.sh target/debug/examples/inspect --for 120
 #
+# and so does the demo: tests/page/run.sh target/release/evenkeel demo --for 120
+#
 # Screenshots are those of a program that has been at work for a while if it is given some seconds before the first is taken.
 # It needs node, chromium and chromedriver, and nothing that has to be installed for it.
 set -eu

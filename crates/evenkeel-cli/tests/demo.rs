@@ -18,6 +18,13 @@ fn text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap()
 }
 
+/// Where the server is, in what a demo says.
+fn server_in(said: &str) -> &str {
+    let (_, url) =
+        said.lines().find_map(|line| line.split_once("An API server runs inside this process, at ")).unwrap();
+    url.trim()
+}
+
 /// What a demo says that must end well.
 fn converged(arguments: &[&str]) -> String {
     let Output { status, stdout, stderr } = demo(arguments).output().unwrap();
@@ -42,8 +49,7 @@ fn a_demo_that_nobody_looks_at_tells_its_story_in_lines() {
     assert!(said.contains("410, the history is lost; listing again"), "so is what the outage did: {said}");
     let (_, relists) = said.lines().find_map(|line| line.split_once("; relists ")).unwrap();
     assert!(relists.parse::<u64>().unwrap() >= 2, "both informers have listed again: {said}");
-    let url = said.split_whitespace().find(|word| word.starts_with("http://127.0.0.1:")).unwrap();
-    assert!(said.contains(&format!("kubectl --server={url} get foos -w")), "{said}");
+    assert!(said.contains(&format!("kubectl --server={} get foos -w", server_in(&said))), "{said}");
 }
 
 #[test]
@@ -127,7 +133,7 @@ fn who_wants_to_stay_finds_foos_and_ends_it_when_they_like() {
     let arguments = ["--for", "0", "--objects", "2", "--stay", "--kubeconfig-out", path];
     let (mut running, _lines, said) = Running::up_to(&arguments, "everything goes on until Ctrl-C");
     assert!(said.contains("\neverything converged\n"), "{said}");
-    let url = said.split_whitespace().find(|word| word.starts_with("http://")).unwrap();
+    let url = server_in(&said);
     assert!(std::fs::read_to_string(&kubeconfig).unwrap().contains(url));
     let observed = Command::new(env!("CARGO_BIN_EXE_evenkeel"))
         .args(["observe", "foos", "--server", url])

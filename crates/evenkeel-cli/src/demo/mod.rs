@@ -133,11 +133,11 @@ pub(crate) async fn run(arguments: Arguments) -> Outcome {
 fn programme(page: &InspectServer, url: &str, kubeconfig: Option<&Path>) -> Vec<Line> {
     let command = |text: &str| Line::new().with(NAME, format!("  kubectl --server={url} {text}"));
     let mut lines = vec![
-        Line::new().with(PLAIN, "An API server runs inside this process, at ").with(STRONG, url),
-        Line::new().with(PLAIN, "The controller is seen at work in a page at ").with(STRONG, page.url()),
+        Line::new().with(PLAIN, "See the controller at work in your browser: ").with(STRONG, page.url()),
+        Line::new().with(PLAIN, "An API server runs inside this process, at  ").with(STRONG, url),
     ];
     if !page.address().ip().is_loopback() {
-        lines.push(Line::new().with(BAD, "Whoever can reach this machine can see that page."));
+        lines.insert(1, Line::new().with(BAD, "Whoever can reach this machine can see that page."));
     }
     lines.extend(kubeconfig.map(|path| Line::new().with(PLAIN, format!("Its kubeconfig is {}", path.display()))));
     lines.extend([
