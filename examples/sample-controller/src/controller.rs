@@ -4,6 +4,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::time::Duration;
 
+use evenkeel::HandlerOptions;
 use evenkeel::cache::factory::SyncError as InformersError;
 use evenkeel::k8s_openapi::api::apps::v1::Deployment;
 use evenkeel::prelude::*;
@@ -60,11 +61,12 @@ impl SampleController {
         // and so is the Foo that owns a Deployment to which that happens,
         deployments.add_handler(enqueue_owner::<Foo>(&queue))?;
         // and every Foo that would like to have a Deployment of that name: if somebody else's is gone, it is their turn.
-        let named_by = foos.indexer();
-        deployments.add_handler(enqueue_with(&queue, move |deployment: &Obj<Deployment>| {
+        let by_deployment = foos.indexer();
+        let namesakes = enqueue_with(&queue, move |deployment: &Obj<Deployment>| {
             // The index is there: it was added above.
-            named_by.index_keys(BY_DEPLOYMENT, deployment.key().as_str()).unwrap_or_default()
-        }))?;
+            by_deployment.index_keys(BY_DEPLOYMENT, deployment.key().as_str()).unwrap_or_default()
+        });
+        deployments.add_handler(namesakes.with(HandlerOptions::new().name("enqueue_namesakes in foos")))?;
 
         let (client, informers) = (client.clone(), informers.clone());
         Ok(SampleController { client, recorder, informers, foos, deployments, queue })
