@@ -134,7 +134,8 @@ impl Inspector {
 
     /// Shows a queue, by this name, until it is gone. One that is shown already is not shown twice.
     ///
-    /// What an [`Item`](evenkeel_queue::Item) is [retried](evenkeel_queue::Item::retry) for is shown among the errors.
+    /// What an [`Item`](evenkeel_queue::Item) is [retried](evenkeel_queue::Item::retry) or
+    /// [given up](evenkeel_queue::Item::give_up) for is shown among the errors.
     pub fn queue<K: Key + Display>(&self, name: impl Into<String>, queue: &WorkQueue<K>) {
         let weak = Arc::downgrade(&self.0);
         self.0.add(queue, &name.into(), |id, name| Lane::queue(id, name, queue, weak));

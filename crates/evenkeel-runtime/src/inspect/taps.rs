@@ -9,7 +9,7 @@ use evenkeel_cache::Event;
 use evenkeel_cache::informer::observe::{Change, Observer, Step};
 use evenkeel_core::Untyped;
 use evenkeel_queue as queue;
-use evenkeel_queue::Outcome;
+use evenkeel_queue::{Outcome, Place};
 
 use super::ledger::{Cause, Happened, LaneId, Stage};
 use super::{Inner, Ledger};
@@ -201,8 +201,8 @@ impl QueueTap {
                 }
                 (Stage::Workers, text)
             }
-            queue::Step::Finished { outcome, returns, failures } => {
-                is_failure = matches!(outcome, Outcome::Failed | Outcome::Panicked);
+            queue::Step::Finished { outcome, returns, place, failures } => {
+                is_failure = matches!(outcome, Outcome::Failed | Outcome::GaveUp | Outcome::Panicked);
                 ledger.count(self.lane, |counts| {
                     counts.finished += 1;
                     counts.failed += u64::from(is_failure);
@@ -210,6 +210,7 @@ impl QueueTap {
                 let mut text = match outcome {
                     Outcome::Succeeded => "it went well".to_owned(),
                     Outcome::Failed => format!("it failed, {failures} in a row"),
+                    Outcome::GaveUp => "it failed for good".to_owned(),
                     Outcome::Requeued => "there is more to do".to_owned(),
                     Outcome::Panicked => {
                         ledger.error(at, &self.name, &key, "the worker panicked");
@@ -217,10 +218,18 @@ impl QueueTap {
                     }
                     _ => "the worker is done".to_owned(),
                 };
-                if let Some(wait) = returns {
-                    text.push_str(&format!("; it comes back after {}", short(wait)));
+                match (place, returns) {
+                    (Place::Ready, _) => text.push_str("; it is in the queue again"),
+                    (_, Some(wait)) => text.push_str(&format!("; it comes back after {}", short(wait))),
+                    (Place::Waiting, None) => text.push_str("; it waits for its time"),
+                    _ => {}
                 }
-                (if returns.is_some() { Stage::Waiting } else { Stage::Done }, text)
+                let stage = match place {
+                    Place::Ready => Stage::Queue,
+                    Place::Waiting => Stage::Waiting,
+                    _ => Stage::Done,
+                };
+                (stage, text)
             }
             _ => return,
         };
