@@ -163,6 +163,11 @@ impl<K: 'static> Observers<K> {
         self.any.load(Ordering::Acquire)
     }
 
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.lock().seats.len()
+    }
+
     pub(crate) fn add(&self, observer: Box<dyn Observer<K>>) -> u64 {
         let mut list = self.lock();
         let number = list.next;

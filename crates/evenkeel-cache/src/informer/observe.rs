@@ -134,6 +134,11 @@ impl Observers {
         self.any.load(Ordering::Acquire)
     }
 
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.lock().seats.len()
+    }
+
     pub(super) fn add(self: &Arc<Self>, observer: Box<dyn Observer>) -> Observation {
         let mut list = self.lock();
         let number = list.next;
@@ -182,6 +187,6 @@ impl Observers {
 
 impl fmt::Debug for Observers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Observers").field("number", &self.lock().seats.len()).finish_non_exhaustive()
+        f.debug_struct("Observers").field("number", &self.len()).finish_non_exhaustive()
     }
 }

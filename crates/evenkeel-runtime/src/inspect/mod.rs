@@ -192,13 +192,17 @@ impl Inner {
         if lanes.all.iter().any(|lane| lane.is(handle)) {
             return;
         }
+        let name = &*ledger::name(name);
         let is_taken = |name: &str| lanes.all.iter().any(|lane| &*lane.name == name);
         let name = match is_taken(name) {
             false => name.into(),
             true => (2..).map(|n| format!("{name} ({n})")).find(|name| !is_taken(name)).unwrap_or_default().into(),
         };
-        let lane = make(lanes.next, name);
+        let id = lanes.next;
         lanes.next += 1;
+        // Before the first step is told.
+        self.ledger().begin(id);
+        let lane = make(id, name);
         lanes.all.push(Arc::new(lane));
     }
 

@@ -11,8 +11,8 @@ use evenkeel_core::Untyped;
 use evenkeel_queue as queue;
 use evenkeel_queue::{Outcome, Place};
 
-use super::ledger::{Cause, Happened, LaneId, Stage};
-use super::{Inner, Ledger};
+use super::Inner;
+use super::ledger::{self, Cause, Happened, LaneId, Ledger, Stage};
 
 /// Of the objects of one list, so many are told of one by one.
 const LISTED: usize = 256;
@@ -45,8 +45,9 @@ pub(super) struct InformerTap {
 
 impl InformerTap {
     fn happened(&self, stage: Stage, key: &str, version: &str, text: impl Into<String>) -> Happened {
-        let (key, version, text) = (key.into(), version.into(), text.into());
-        Happened { name: Arc::clone(&self.name), stage, key, version, text, is_failure: false, cause: None }
+        let (lane, name, text) = (self.lane, Arc::clone(&self.name), text.into());
+        let (key, version) = (ledger::name(key), ledger::name(version));
+        Happened { lane, name, stage, key, version, text, is_failure: false, cause: None }
     }
 }
 
@@ -69,10 +70,10 @@ impl Observer for InformerTap {
             Step::Listed { objects, version } => {
                 inspector.record(|ledger, at| {
                     ledger.count(self.lane, |counts| counts.heard += objects.len() as u64);
+                    let text = format!("in the list of version {}", ledger::name(version.as_str()));
                     for object in objects.iter().take(LISTED) {
-                        let text = format!("in the list of version {}", version.as_str());
                         let (key, version) = (object.key().as_str(), object.resource_version());
-                        ledger.step(at, self.happened(Stage::Deltas, key, version, text));
+                        ledger.step(at, self.happened(Stage::Deltas, key, version, &*text));
                     }
                 });
             }
@@ -93,16 +94,18 @@ impl Observer for InformerTap {
             }
             Step::Telling { handler, event } => {
                 let (key, version) = (event.key().as_str(), version_of(event));
+                let handler = ledger::name(handler);
+                let text = format!("{handler} is told: {}", name_of(event));
                 let cause = Cause {
+                    lane: self.lane,
                     informer: Arc::clone(&self.name),
                     handler: handler.into(),
                     kind: Arc::clone(&self.kind),
                     what: past_of(event),
-                    key: key.into(),
-                    version: version.into(),
+                    key: ledger::name(key),
+                    version: ledger::name(version),
                 };
                 telling(&self.inspector, Some(cause));
-                let text = format!("{handler} is told: {}", name_of(event));
                 let happened = self.happened(Stage::Handlers, key, version, text);
                 inspector.record(|ledger, at| {
                     ledger.count(self.lane, |counts| counts.told += 1);
@@ -112,7 +115,8 @@ impl Observer for InformerTap {
             Step::Told { handler, key, panicked } => {
                 telling(&self.inspector, None);
                 if panicked {
-                    let mut happened = self.happened(Stage::Handlers, key.as_str(), "", format!("{handler} panicked"));
+                    let text = format!("{} panicked", ledger::name(handler));
+                    let mut happened = self.happened(Stage::Handlers, key.as_str(), "", text);
                     happened.is_failure = true;
                     inspector.record(|ledger, at| {
                         ledger.error(at, &self.name, key.as_str(), &happened.text);
@@ -162,7 +166,7 @@ pub(super) struct QueueTap {
 impl<K: queue::Key + Display> queue::Observer<K> for QueueTap {
     fn step(&self, key: &K, step: queue::Step) {
         let Some(inspector) = self.inspector.upgrade() else { return };
-        let key: Box<str> = key.to_string().into();
+        let key = ledger::name(&key.to_string());
         inspector.record(|ledger, at| self.record(ledger, at, key, step));
     }
 
@@ -179,7 +183,8 @@ impl QueueTap {
         let (stage, text) = match step {
             queue::Step::Added { priority, after, rate_limited } => {
                 ledger.count(self.lane, |counts| counts.added += 1);
-                cause = told(&self.inspector);
+                // A call of a handler whose informer is gone may have ended without a word.
+                cause = told(&self.inspector).filter(|cause| ledger.knows(cause.lane));
                 let mut text = match (after, rate_limited) {
                     (None, _) => "added".to_owned(),
                     (Some(after), false) => format!("added for {} later", short(after)),
@@ -233,8 +238,8 @@ impl QueueTap {
             }
             _ => return,
         };
-        let (name, version) = (Arc::clone(&self.name), Box::default());
-        ledger.step(at, Happened { name, stage, key, version, text, is_failure, cause });
+        let (lane, name, version) = (self.lane, Arc::clone(&self.name), Box::default());
+        ledger.step(at, Happened { lane, name, stage, key, version, text, is_failure, cause });
     }
 }
 

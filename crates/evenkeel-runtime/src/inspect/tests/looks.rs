@@ -63,6 +63,41 @@ async fn two_inspectors_of_the_same_things_both_know_why_and_one_that_goes_leave
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_informer_that_goes_while_a_handler_is_told_is_no_cause_of_what_comes_later() {
+    let World { source, informer, queue, inspector } = World::start(&[]).await;
+    let last = std::sync::Mutex::new(Some(informer.clone()));
+    let (its_inspector, its_queue) = (inspector.clone(), queue.clone());
+    let handler = move |_: Event<ConfigMap>| {
+        its_queue.add("default/before".parse().unwrap());
+        drop(last.lock().unwrap().take());
+        assert_eq!(its_inspector.report(None)["informers"], json!([]));
+        its_queue.add("default/after".parse().unwrap());
+    };
+    informer.add_handler(handler).unwrap();
+    drop(informer);
+    source.add(map("a")).unwrap();
+    settle().await;
+    queue.add("default/later".parse().unwrap());
+    let because = |key: &str| inspector.report(Some(key))["follow"]["steps"][0]["because"].clone();
+    assert_eq!(because("default/before")["key"], "default/a");
+    assert_eq!([because("default/after"), because("default/later")], [Value::Null, Value::Null]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_is_one_line_of_bounded_length_and_what_is_shown_of_a_key_can_be_followed() {
+    let inspector = Inspector::new();
+    let queue = WorkQueue::<String>::new();
+    inspector.queue("two\nlines", &queue);
+    queue.add(format!("a\n{}", "é".repeat(1000)));
+    queue.try_next().unwrap().retry("no luck");
+    let report = inspector.report(None);
+    assert_eq!(report["queues"][0]["name"], "two lines");
+    let shown = report["errors"][0]["key"].as_str().unwrap();
+    assert!(shown.starts_with("a éé") && shown.ends_with('…') && shown.len() <= 1024, "{shown}");
+    assert_eq!(story(&inspector, shown).len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
 async fn informers_and_queues_are_seen_as_they_are_and_notifications_are_told_once_for_all_handlers() {
     let world = World::start(&["a", "b"]).await;
     world.informer.add_handler(|_: Event<ConfigMap>| {}).unwrap();
@@ -99,8 +134,11 @@ async fn an_inspector_keeps_nothing_alive_and_what_is_gone_goes() {
 async fn when_the_inspector_is_gone_nothing_is_observed() {
     let world = World::start(&["a"]).await;
     let weak = Arc::downgrade(inner(&world.inspector));
+    let observers = || [format!("{:?}", world.informer), format!("{:?}", world.queue)];
+    assert!(observers().iter().all(|debug| debug.contains("observers: 1")), "{:?}", observers());
     drop(world.inspector);
     assert!(weak.upgrade().is_none());
+    assert!(observers().iter().all(|debug| debug.contains("observers: 0")), "{:?}", observers());
     world.source.modify(map("a")).unwrap();
     settle().await;
     let again = Inspector::new();
