@@ -34,14 +34,14 @@ pub trait Observer: Send + Sync + 'static {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Step<'a> {
-    /// A watch has told of an object, which is in the queue of deltas now.
+    /// A watch has told of an object, which goes into the queue of deltas next.
     Heard {
         /// What it said.
         change: Change,
         /// The object, as it will be stored.
         object: &'a Object,
     },
-    /// All objects have come, by a list or by a watch that began with them; they are in the queue of deltas now.
+    /// All objects have come, by a list or by a watch that began with them; they go into the queue of deltas next.
     Listed {
         /// The objects.
         objects: &'a [Object],
@@ -53,7 +53,8 @@ pub enum Step<'a> {
         /// The version.
         version: &'a ResourceVersion,
     },
-    /// The store is written, and this is what handlers are going to be told.
+    /// The store is written, and this is what handlers are going to be told. Of an object that a list has brought once more as it
+    /// was (an update from a version to the same one), handlers are not told whose resync is not due.
     Applied {
         /// What they are told.
         event: &'a Event<Untyped>,
@@ -82,6 +83,7 @@ pub enum Step<'a> {
 
 /// What a watch says of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Change {
     /// It has come.
     Added,

@@ -174,8 +174,9 @@ impl Inspector {
 impl Inner {
     /// Writes down what has happened now.
     fn record(&self, write: impl FnOnce(&mut Ledger, Duration)) {
-        let at = self.began.elapsed();
         let mut ledger = self.ledger();
+        // Under the lock, so that what is written later has not happened before.
+        let at = self.began.elapsed();
         let before = ledger.forgotten();
         write(&mut ledger, at);
         let forgotten = ledger.forgotten() - before;

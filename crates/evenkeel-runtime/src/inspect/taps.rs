@@ -60,6 +60,7 @@ impl Observer for InformerTap {
                     Change::Added => "the watch says: added",
                     Change::Modified => "the watch says: modified",
                     Change::Deleted => "the watch says: deleted",
+                    _ => "the watch tells of it",
                 };
                 let happened = self.happened(Stage::Deltas, object.key().as_str(), object.resource_version(), text);
                 inspector.record(|ledger, at| {
@@ -82,6 +83,9 @@ impl Observer for InformerTap {
                 let what = if is_resync { "resync" } else { what };
                 let text = match event {
                     _ if is_resync => "resync: handlers are told again".to_owned(),
+                    _ if is_the_same(event) => {
+                        format!("in the store, as it was; whoever is due for a resync is told: {what}")
+                    }
                     Event::Delete(_) => format!("out of the store; handlers are told: {what}"),
                     _ => format!("in the store; handlers are told: {what}"),
                 };
@@ -146,11 +150,15 @@ fn name_of(event: &Event<Untyped>) -> &'static str {
     }
 }
 
+fn is_the_same(event: &Event<Untyped>) -> bool {
+    matches!(event, Event::Update { old, new } if old.resource_version() == new.resource_version())
+}
+
 fn past_of(event: &Event<Untyped>) -> &'static str {
     match event {
         Event::Add { initial: true, .. } => "is there",
         Event::Add { .. } => "came",
-        Event::Update { old, new } if old.resource_version() == new.resource_version() => "is told of again",
+        Event::Update { .. } if is_the_same(event) => "is told of again",
         Event::Update { .. } => "changed",
         Event::Delete(_) => "went",
     }

@@ -2,6 +2,7 @@
 
 use evenkeel_cache::Event;
 use evenkeel_cache::source::SourceError;
+use evenkeel_core::Status;
 
 use super::super::viewer::Viewer;
 use super::*;
@@ -80,6 +81,16 @@ async fn an_informer_that_is_gone_is_no_cause_though_the_end_of_a_call_was_never
         steps => panic!("{key}: {steps:?}"),
     };
     assert_eq!(["default/before", "default/after"].map(because), [json!("default/a"), Value::Null]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_what_a_list_brings_once_more_as_it_was_it_is_not_said_that_all_handlers_are_told() {
+    let world = World::start(&["a"]).await;
+    world.source.send_error(Status::expired("too old"));
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(world.inspector.report(None)["informers"][0]["relists"], 1);
+    let applied = "maps: in the store, as it was; whoever is due for a resync is told: update".to_owned();
+    assert!(story(&world.inspector, "default/a").contains(&applied));
 }
 
 #[tokio::test(start_paused = true)]
