@@ -38,7 +38,8 @@
 //! - Names, versions, numbers and texts of errors are shown: never an object.
 //! - On a loopback address, only those are answered who ask for this machine by name or address, so that no page of another
 //!   site can read along.
-//! - At most 16 pages are kept up to date at once. One that does not read for half a minute is dropped.
+//! - At most 16 pages are kept up to date at once. One that does not read is dropped when the buffers on the way to it have been
+//!   full for half a minute.
 //!
 //! # What is not promised
 //!
