@@ -55,11 +55,8 @@ async fn main() -> Outcome {
         tokio::spawn(work(client.clone(), queue.clone(), owners.lister()));
     }
     match duration {
-        Some(duration) => match timeout(duration, live(&server, &client, &inspector)).await {
-            // It goes on until its time is over, unless something goes wrong.
-            Ok(ended) => ended?,
-            Err(_) => {}
-        },
+        // It goes on until its time is over, unless something goes wrong.
+        Some(duration) => timeout(duration, live(&server, &client, &inspector)).await.unwrap_or(Ok(()))?,
         None => timeout(PATIENCE, check(&inspector, page.address())).await??,
     }
     queue.shut_down();
