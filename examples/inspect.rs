@@ -17,9 +17,13 @@ use evenkeel::k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use evenkeel::prelude::*;
 use evenkeel_examples::Outcome;
 use serde_json::json;
+use tokio::time::timeout;
 
 const NAMES: [&str; 12] =
     ["api", "auth", "billing", "cart", "catalog", "images", "mail", "orders", "reports", "search", "shop", "web"];
+
+/// How long it may take until the page has everything.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 #[tokio::main]
 async fn main() -> Outcome {
@@ -51,10 +55,9 @@ async fn main() -> Outcome {
         tokio::spawn(work(client.clone(), queue.clone(), owners.lister()));
     }
     match duration {
-        Some(duration) => {
-            let _ = tokio::time::timeout(duration, live(&server, &client, &inspector)).await;
-        }
-        None => check(&inspector, page.address()).await?,
+        // It goes on until its time is over, unless something goes wrong.
+        Some(duration) => timeout(duration, live(&server, &client, &inspector)).await.unwrap_or(Ok(()))?,
+        None => timeout(PATIENCE, check(&inspector, page.address())).await??,
     }
     queue.shut_down();
     informers.shutdown().await;

@@ -16,4 +16,7 @@ mod documents {
 
     #[doc = include_str!("../docs/from-kube-rs.md")]
     struct FromKubeRs;
+
+    #[doc = include_str!("../docs/inspect.md")]
+    struct Inspect;
 }

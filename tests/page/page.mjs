@@ -1,5 +1,6 @@
 // Looks at the page of the inspector as a person would: does it load, do its numbers move, can a key be followed, does it fit on
-// a phone, does it have a dark side, and does the console stay empty. See run.sh.
+// a phone, does it have a dark side, does the console stay empty, and what becomes of it when the program goes and comes back. See
+// run.sh.
 
 import { spawn } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -9,6 +10,9 @@ import { createInterface } from "node:readline";
 import { Driver } from "./webdriver.mjs";
 
 const PATIENCE = 20000;
+// How many events the page knows of, and how many come in a second.
+const EVENTS = `Number(document.querySelector("#server [data-field=heard]").textContent.replace(/\\D/g, ""))`;
+const RATE = `document.querySelector("#server [data-field=rate]").textContent`;
 
 const { screenshots, wait, command } = readArguments(process.argv.slice(2));
 const scratch = mkdtempSync(join(tmpdir(), "evenkeel-page-"));
@@ -44,8 +48,28 @@ async function test(url) {
     expect(lanes.length >= 2 && lanes.every((name) => name.length > 0), `lanes: ${lanes}`);
   });
   await check("numbers move", async () => {
-    const before = await numbers();
-    await until(`[...document.querySelectorAll(".stage dd, .big span")].map((node) => node.textContent).join() !== ${JSON.stringify(before)}`);
+    // A count: times pass by themselves.
+    const before = await driver.run(`return ${EVENTS}`);
+    expect(before > 0, `there were ${before} events`);
+    await until(`${EVENTS} > ${before}`);
+  });
+  await check("rates go down while nothing is heard", async () => {
+    await until(`${RATE} !== "0"`);
+    children[0].kill("SIGSTOP");
+    try {
+      await until(`${RATE} === "0" && document.querySelector("#live").textContent === "live"`);
+    } finally {
+      children[0].kill("SIGCONT");
+    }
+  });
+  await check("a page that nobody sees lets go of its stream", async () => {
+    await shown(false);
+    await until(`document.querySelector("#live").textContent.startsWith("paused")`);
+    const before = await driver.run(`return ${EVENTS}`);
+    await new Promise((wake) => setTimeout(wake, 2000));
+    expect((await driver.run(`return ${EVENTS}`)) === before, "it is still being told");
+    await shown(true);
+    await until(`document.querySelector("#live").textContent === "live" && ${EVENTS} > ${before}`);
   });
   await check("arrows light up when something passes", () => until(`document.querySelector(".arrow[data-pass]")`));
   await check("wires lead from the server to the workers and back", async () => {
@@ -68,6 +92,8 @@ async function test(url) {
   await check("its steps are in order, and new ones come", async () => {
     const before = await driver.run(`return document.querySelectorAll("#steps li").length`);
     await until(`document.querySelectorAll("#steps li").length > ${before}`, 60000);
+    const ids = await driver.run(`return [...document.querySelectorAll("#steps li")].map((step) => Number(step.dataset.id))`);
+    expect(ids.every((id, place) => place === 0 || id > ids[place - 1]), `the steps are ${ids}`);
     const text = await driver.run(`return document.querySelector("#steps").innerText`);
     expect(/because \w+ \S+/.test(text), `no step says why: ${text}`);
   });
@@ -93,6 +119,32 @@ async function test(url) {
     expect((await driver.run(`return document.querySelectorAll("#followed img").length`)) === 0, "it became an element");
     await driver.run(`const field = document.querySelector("#key"); field.value = arguments[0]; field.form.requestSubmit()`, key);
     await until(`document.querySelectorAll("#steps li").length > 3`);
+  });
+
+  await check("a key that is too long is said to be, and the program is not gone", async () => {
+    const long = "x".repeat(2000);
+    await driver.run(`const key = document.querySelector("#key"); key.value = arguments[0]; key.form.requestSubmit()`, long);
+    await until(`/too long/.test(document.querySelector("#place").textContent)`);
+    const before = await driver.run(`return ${EVENTS}`);
+    await until(`${EVENTS} > ${before}`);
+    expect((await driver.run(`return document.querySelector("#live").textContent`)) === "live", "it is not live");
+  });
+  await check("a step of another key says nothing of where this one is", async () => {
+    const stage = await driver.run(`
+      const { Followed } = await import("./lists.js");
+      const step = { id: 1, at: 0, lane: "work", stage: "done", key: "default/a", version: "", text: "it went well", failed: false, because: null };
+      const followed = new Followed(() => {});
+      followed.reset("default/a");
+      return followed.add([step, { ...step, id: 2, stage: "queue", key: "default/owner" }], 0).stage`);
+    expect(stage === "done", `it is at the stage ${stage}`);
+    await driver.open(`${url}#${encodeURIComponent(key)}`);
+    await driver.refresh();
+    await until(`document.querySelectorAll("#steps li").length > 3`);
+  });
+  await check("what changes each second is in no live region", async () => {
+    const inside = await driver.run(`return document.querySelectorAll("[role=status] time, [aria-live] time").length`);
+    expect(inside === 0, `${inside} times are`);
+    await until(`/ago$/.test(document.querySelector("#since").textContent)`);
   });
 
   const light = await ground();
@@ -135,6 +187,14 @@ async function test(url) {
     await until(`document.querySelector("#live").dataset.state === "bad"`);
     expect(/gone/.test(await driver.run(`return document.querySelector("#live").textContent`)), "it does not say so");
   });
+  await check("when the program is there again, the page begins anew", async () => {
+    await driver.run(`for (const row of document.querySelectorAll(".lane, #steps li, #notifications li, #errors li")) row.dataset.old = ""`);
+    const again = await program([...command, "--listen", new URL(url).host]);
+    expect(again === url, `it is at ${again}`);
+    await until(`document.querySelector("#live").textContent === "live" && document.querySelectorAll("#steps li").length > 3`);
+    const old = await driver.run(`return document.querySelectorAll("[data-old]").length`);
+    expect(old === 0, `${old} lines are of the program that is gone`);
+  });
 }
 
 async function check(what, body) {
@@ -166,8 +226,11 @@ async function empty() {
   expect(lines.length === 0, lines.map((line) => line.message).join("\n"));
 }
 
-function numbers() {
-  return driver.run(`return [...document.querySelectorAll(".stage dd, .big span")].map((node) => node.textContent).join()`);
+// Has the page believe that it is seen, or that it is not.
+function shown(isShown) {
+  return driver.run(`
+    Object.defineProperty(document, "hidden", { configurable: true, value: !arguments[0] });
+    document.dispatchEvent(new Event("visibilitychange"));`, isShown);
 }
 
 function ground() {

@@ -1,7 +1,8 @@
 #!/bin/sh
 # The page of the inspector in a real browser: run.sh [--screenshots FOLDER] [--wait SECONDS] PROGRAM [ARGUMENT...]
 #
-# PROGRAM serves a page and prints a line with its address, such as `look at http://127.0.0.1:1234/`; the example `inspect` does:
+# PROGRAM serves a page and prints a line with its address, such as `look at http://127.0.0.1:1234/`, and takes `--listen ADDRESS`; the
+# example `inspect` does:
 #
 #     cargo build -p evenkeel-examples --example inspect
 #     tests/page/run.sh target/debug/examples/inspect --for 120

@@ -8,7 +8,7 @@ use crate::Key;
 use crate::core::keys::Slot;
 use crate::core::time::Time;
 use crate::core::{Core, Run, Taken};
-use crate::observe::{Outcome, Step};
+use crate::observe::{Outcome, Place, Step};
 use crate::shared::{BackOff, Shared};
 use crate::sync::{Arc, thread};
 
@@ -91,10 +91,7 @@ impl<K: Key> Item<K> {
 
     /// It went well: the key has no failures any more.
     pub fn forget(mut self) {
-        self.shared.limiter.forget(&self.key);
-        let slot = self.slot;
-        self.tell_finished(Outcome::Succeeded, None, 0);
-        self.finish(false, |core, _| core.forget_slot(slot));
+        self.end(Outcome::Succeeded);
     }
 
     /// It did not go well: the key comes back after its back-off. The error is logged, with its causes if it is one that shows
@@ -123,6 +120,15 @@ impl<K: Key> Item<K> {
         }
     }
 
+    /// It did not go well, and another attempt would be no use: the key is not tried again until it is added, and has no failures
+    /// any more. The error is logged as by [`retry`](Self::retry), and as one that is for good.
+    pub fn give_up(mut self, error: impl fmt::Display) {
+        self.shared.observers.tell_failed(&self.key, &error);
+        self.end(Outcome::GaveUp);
+        let (queue, error) = (self.shared.name(), format_args!("{error:#}"));
+        tracing::error!(queue, key = ?self.key, %error, "failed for good, will not be tried again");
+    }
+
     /// There is nothing wrong, but the work is not done: the key comes back after its back-off, as if it had failed. It is not
     /// logged. controller-runtime's `Requeue`.
     ///
@@ -146,6 +152,14 @@ impl<K: Key> Item<K> {
     pub fn requeue_after(mut self, wait: Duration) {
         self.shared.limiter.forget(&self.key);
         self.come_back(wait, true);
+    }
+
+    /// The key does not come back, and has no failures any more.
+    fn end(&mut self, outcome: Outcome) {
+        self.shared.limiter.forget(&self.key);
+        let slot = self.slot;
+        self.tell_finished(outcome, None, 0);
+        self.finish(false, |core, _| core.forget_slot(slot));
     }
 
     fn come_back(&mut self, wait: Duration, forget: bool) {
@@ -177,9 +191,23 @@ impl<K: Key> Item<K> {
         back_off
     }
 
-    /// Says how it went while no other worker can have the key.
+    /// Says how it went while no other worker can have the key, and what becomes of it, as far as that is known by now.
     fn tell_finished(&self, outcome: Outcome, returns: Option<Duration>, failures: u32) {
-        self.shared.observers.tell(&self.key, || Step::Finished { outcome, returns, failures });
+        self.shared.observers.tell(&self.key, || {
+            let (is_running, place) = self.shared.look(|state| (state.core.is_running(), state.core.place(self.slot)));
+            let returns = returns.filter(|_| is_running);
+            let place = match returns {
+                Some(wait) if place == Place::Out => {
+                    if wait.is_zero() {
+                        Place::Ready
+                    } else {
+                        Place::Waiting
+                    }
+                }
+                _ => place,
+            };
+            Step::Finished { outcome, returns, place, failures }
+        });
     }
 
     fn finish(&mut self, timed: bool, last: impl FnOnce(&mut Core<K>, Time)) {

@@ -58,7 +58,7 @@ pub use flow::KeyedBackoff;
 pub use item::Item;
 pub use limiter::RateLimiter;
 pub use next::Next;
-pub use observe::{Observation, Observer, Outcome, Step};
+pub use observe::{Observation, Observer, Outcome, Place, Step};
 pub use parallel::Parallel;
 pub use queue::{Add, Delayed, LOW_PRIORITY, Stats, WeakQueue, WorkQueue};
 pub use storage::{Storage, Ticket};

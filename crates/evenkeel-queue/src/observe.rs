@@ -29,7 +29,8 @@ pub trait Observer<K>: Send + Sync + 'static {
     /// Something happens to a key.
     fn step(&self, key: &K, step: Step);
 
-    /// A key has failed for this reason, by [`Item::retry`](crate::Item::retry). That it is finished is told next.
+    /// A key has failed for this reason, by [`Item::retry`](crate::Item::retry) or [`Item::give_up`](crate::Item::give_up). That it
+    /// is finished is told next.
     fn failed(&self, key: &K, error: &dyn fmt::Display) {
         let _ = (key, error);
     }
@@ -64,8 +65,10 @@ pub enum Step {
     Finished {
         /// How that went.
         outcome: Outcome,
-        /// When it comes back by itself: after so long. `None` if it does not.
+        /// When it comes back by itself: after so long. `None` if it does not, also because the queue is shutting down.
         returns: Option<Duration>,
+        /// Where that leaves it.
+        place: Place,
         /// How often it has failed in a row now.
         failures: u32,
     },
@@ -79,12 +82,28 @@ pub enum Outcome {
     Succeeded,
     /// [`Item::retry`](crate::Item::retry).
     Failed,
+    /// [`Item::give_up`](crate::Item::give_up).
+    GaveUp,
     /// [`Item::requeue`](crate::Item::requeue), or [`Item::retry_after`](crate::Item::retry_after).
     Requeued,
     /// The item was dropped without a word.
     Dropped,
     /// The item was dropped by a panic.
     Panicked,
+}
+
+/// Where a key is when a worker is done with it: see [`Step::Finished`].
+///
+/// An add that is told at the same time, by another thread, may not be seen here yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Place {
+    /// Not in the queue.
+    Out,
+    /// In the queue, to be handed out as soon as somebody asks: it was added while the worker had it.
+    Ready,
+    /// In the queue, and waits for its time: it comes back by itself, or was added for later before.
+    Waiting,
 }
 
 /// An observer of a queue. When this is dropped, it is called no more, but for calls that are being made.
@@ -142,6 +161,11 @@ impl<K: 'static> Observers<K> {
     #[inline]
     pub(crate) fn is_any(&self) -> bool {
         self.any.load(Ordering::Acquire)
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.lock().seats.len()
     }
 
     pub(crate) fn add(&self, observer: Box<dyn Observer<K>>) -> u64 {

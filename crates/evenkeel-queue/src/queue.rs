@@ -449,6 +449,9 @@ impl<K: Key> Clone for WorkQueue<K> {
 
 impl<K: Key> fmt::Debug for WorkQueue<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WorkQueue").field("name", &self.name()).finish_non_exhaustive()
+        f.debug_struct("WorkQueue")
+            .field("name", &self.name())
+            .field("observers", &self.shared.observers.len())
+            .finish_non_exhaustive()
     }
 }

@@ -318,6 +318,7 @@ impl<K> fmt::Debug for SharedInformer<K> {
             .field("name", &self.name())
             .field("phase", &life.phase)
             .field("has_synced", &life.synced)
+            .field("observers", &self.core().observers.len())
             .finish_non_exhaustive()
     }
 }

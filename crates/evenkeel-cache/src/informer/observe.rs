@@ -34,14 +34,14 @@ pub trait Observer: Send + Sync + 'static {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Step<'a> {
-    /// A watch has told of an object, which is in the queue of deltas now.
+    /// A watch has told of an object, which goes into the queue of deltas next.
     Heard {
         /// What it said.
         change: Change,
         /// The object, as it will be stored.
         object: &'a Object,
     },
-    /// All objects have come, by a list or by a watch that began with them; they are in the queue of deltas now.
+    /// All objects have come, by a list or by a watch that began with them; they go into the queue of deltas next.
     Listed {
         /// The objects.
         objects: &'a [Object],
@@ -53,7 +53,8 @@ pub enum Step<'a> {
         /// The version.
         version: &'a ResourceVersion,
     },
-    /// The store is written, and this is what handlers are going to be told.
+    /// The store is written, and this is what handlers are going to be told. Of an object that a list has brought once more as it
+    /// was (an update from a version to the same one), handlers are not told whose resync is not due.
     Applied {
         /// What they are told.
         event: &'a Event<Untyped>,
@@ -82,6 +83,7 @@ pub enum Step<'a> {
 
 /// What a watch says of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Change {
     /// It has come.
     Added,
@@ -134,6 +136,11 @@ impl Observers {
         self.any.load(Ordering::Acquire)
     }
 
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.lock().seats.len()
+    }
+
     pub(super) fn add(self: &Arc<Self>, observer: Box<dyn Observer>) -> Observation {
         let mut list = self.lock();
         let number = list.next;
@@ -182,6 +189,6 @@ impl Observers {
 
 impl fmt::Debug for Observers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Observers").field("number", &self.lock().seats.len()).finish_non_exhaustive()
+        f.debug_struct("Observers").field("number", &self.len()).finish_non_exhaustive()
     }
 }

@@ -34,6 +34,7 @@ use self::ready::{Ready, Rules, Ticket};
 use self::time::Time;
 use self::waiting::Waiting;
 use crate::Key;
+use crate::observe::Place;
 use crate::storage::Storage;
 
 /// What an add of a key means that is waiting for its time.
@@ -466,6 +467,19 @@ impl<K: Key> Core<K> {
         };
         self.expire(now);
         (begun.map_or(Duration::ZERO, |begun| now.since(begun)), key)
+    }
+
+    /// Where a key that a worker has is going to be when that is done with it, if nothing else happens.
+    pub(crate) fn place(&self, slot: Slot) -> Place {
+        if !self.keys.holds(slot) {
+            return Place::Out;
+        }
+        let entry = self.keys.entry(slot);
+        match (entry.has(Flag::Dirty), entry.has(Flag::Waiting)) {
+            (true, _) => Place::Ready,
+            (false, true) if self.is_running() || self.is_flushing() => Place::Waiting,
+            _ => Place::Out,
+        }
     }
 
     /// Ends it: nothing is added any more, what is ready is still handed out, what waits is not.

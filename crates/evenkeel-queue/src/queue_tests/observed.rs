@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::{secs, step};
-use crate::{Add, Delayed, Observer, Outcome, Step, WorkQueue};
+use crate::{Add, Delayed, Observer, Outcome, Place, Step, WorkQueue};
 
 type Steps = Arc<Mutex<Vec<(&'static str, Step)>>>;
 
@@ -34,7 +34,8 @@ fn out(failures: u32) -> Step {
 }
 
 fn finished(outcome: Outcome, returns: Option<Duration>, failures: u32) -> Step {
-    Step::Finished { outcome, returns, failures }
+    let place = if returns.is_some() { Place::Waiting } else { Place::Out };
+    Step::Finished { outcome, returns, place, failures }
 }
 
 #[tokio::test(start_paused = true)]
@@ -76,6 +77,8 @@ async fn each_end_says_how_it_went_and_when_the_key_comes_back() {
     queue.next().await.unwrap().retry_after(secs(1));
     queue.next().await.unwrap().requeue_after(secs(1));
     drop(queue.next().await.unwrap());
+    queue.add("b");
+    queue.next().await.unwrap().give_up("no use");
     let told = [
         ("a", out(0)),
         ("a", finished(Outcome::Failed, Some(ms(5)), 1)),
@@ -87,6 +90,9 @@ async fn each_end_says_how_it_went_and_when_the_key_comes_back() {
         ("a", finished(Outcome::Succeeded, Some(secs(1)), 0)),
         ("a", out(0)),
         ("a", finished(Outcome::Dropped, None, 0)),
+        ("b", ADDED),
+        ("b", out(0)),
+        ("b", finished(Outcome::GaveUp, None, 0)),
     ];
     assert_eq!(take(&steps), told);
 }
@@ -108,7 +114,63 @@ fn why_a_key_failed_is_told_before_it_is_finished() {
     let _observation = queue.observe(Reasons(Arc::clone(&told)));
     queue.add("a");
     queue.try_next().unwrap().retry("no luck");
-    assert_eq!(*told.lock().unwrap(), ["a: no luck", "Failed"]);
+    queue.add("b");
+    queue.try_next().unwrap().give_up("no use");
+    assert_eq!(*told.lock().unwrap(), ["a: no luck", "Failed", "b: no use", "GaveUp"]);
+}
+
+/// Where the last key was left, and when it comes back.
+fn left(steps: &Steps) -> (Place, Option<Duration>) {
+    match take(steps).last() {
+        Some((_, Step::Finished { place, returns, .. })) => (*place, *returns),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_says_whether_the_key_is_in_the_queue_again() {
+    let queue = WorkQueue::new();
+    let (steps, _observation) = observed(&queue);
+    queue.add("a");
+    let item = queue.next().await.unwrap();
+    queue.add("a");
+    item.forget();
+    assert_eq!(left(&steps), (Place::Ready, None), "it was added meanwhile");
+    let item = queue.next().await.unwrap();
+    queue.add_after("a", secs(1));
+    drop(item);
+    assert_eq!(left(&steps), (Place::Waiting, None), "it was added for later meanwhile");
+    let item = queue.next().await.unwrap();
+    queue.add("a");
+    item.retry("no luck");
+    assert_eq!(left(&steps), (Place::Ready, Some(Duration::from_millis(5))), "an add is sooner than a back-off");
+    queue.next().await.unwrap().give_up("no use");
+    assert_eq!(left(&steps), (Place::Waiting, None), "the back-off goes on");
+    queue.next().await.unwrap().retry_after(Duration::ZERO);
+    assert_eq!(left(&steps), (Place::Ready, Some(Duration::ZERO)));
+    queue.next().await.unwrap().forget();
+    assert_eq!(left(&steps), (Place::Out, None));
+}
+
+#[test]
+fn a_queue_that_is_shutting_down_tells_of_no_return() {
+    type Verdict = fn(crate::Item<&'static str>);
+    let verdicts: [Verdict; 4] = [
+        |item| item.retry("no luck"),
+        |item| item.requeue(),
+        |item| item.retry_after(secs(1)),
+        |item| item.requeue_after(secs(1)),
+    ];
+    for verdict in verdicts {
+        let queue = WorkQueue::new();
+        let (steps, _observation) = observed(&queue);
+        queue.add("a");
+        let item = queue.try_next().unwrap();
+        queue.add_after("a", secs(1));
+        queue.shut_down();
+        verdict(item);
+        assert_eq!(left(&steps), (Place::Out, None));
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -25,7 +25,6 @@ use super::next::{Failure, Next, When};
 use super::parking::{Attendant, Parking};
 use super::view::View;
 use crate::contain::{contained, text_of};
-use crate::inspect::Inspector;
 
 /// What is done for a key.
 pub(super) type Reconcile = Arc<dyn Fn(Context) -> BoxFuture<'static, Result<Next, Failure>> + Send + Sync>;
@@ -57,7 +56,6 @@ pub(super) struct Engine {
     pub(super) journal: Journal,
     /// Where it can be looked at, if that was asked for.
     pub(super) listing: Option<Listing>,
-    pub(super) inspector: Option<Inspector>,
 }
 
 impl Engine {
@@ -127,7 +125,6 @@ impl Engine {
             metrics: Arc::clone(&self.metrics),
             settings: self.settings.clone(),
             journal: self.journal.clone(),
-            inspector: self.inspector.clone(),
             reconcile,
         });
         let mut workers = JoinSet::new();
@@ -275,7 +272,6 @@ struct Crew {
     metrics: Arc<Metrics>,
     settings: Settings,
     journal: Journal,
-    inspector: Option<Inspector>,
     reconcile: Reconcile,
 }
 
@@ -371,14 +367,8 @@ impl Crew {
         match outcome {
             Outcome::Failed(failure) if failure.is_terminal() => {
                 metrics.terminal_errors.increment(1);
-                let (controller, key) = (&self.shared.name, item.key());
-                tracing::error!(%controller, %key, error = %failure, "failed for good, will not be tried again");
-                self.journal.failed(key, &failure, item.failures().saturating_add(1), true);
-                // Of those that are tried again, the queue tells it.
-                if let Some(inspector) = &self.inspector {
-                    inspector.error(controller.as_str(), key, format_args!("{failure}; it will not be tried again"));
-                }
-                item.forget();
+                self.journal.failed(item.key(), &failure, item.failures().saturating_add(1), true);
+                item.give_up(failure);
             }
             Outcome::Failed(failure) => self.retry(item, failure),
             Outcome::Panicked(panic) => {

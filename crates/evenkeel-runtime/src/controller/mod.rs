@@ -449,7 +449,6 @@ impl<K: 'static> Controller<K> {
         });
         let settings = self.settings;
         let listing = self.diagnostics.and_then(|diagnostics| Listing::new(diagnostics, &journal, &shared, &queue));
-        let (owns_informers, inspector) = (!is_shared, self.inspector);
         let engine = Engine {
             shared,
             queue,
@@ -457,10 +456,9 @@ impl<K: 'static> Controller<K> {
             metrics,
             settings,
             informers,
-            owns_informers,
+            owns_informers: !is_shared,
             journal,
             listing,
-            inspector,
         };
         if let Err(source) = attached {
             // Dropping the engine takes those handlers away that were added.

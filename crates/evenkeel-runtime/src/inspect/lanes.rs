@@ -13,13 +13,10 @@ use evenkeel_queue::{Key, Stats, WorkQueue};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::ledger::{LaneId, Ledger, ms};
+use super::ledger::{self, LaneId, Ledger, TEXT_LENGTH, ms};
 use super::taps::{InformerTap, QueueTap};
 use super::{Inner, Moments};
 use crate::health::one_line;
-
-/// A text of an error is one line of at most so many bytes.
-const TEXT_LENGTH: usize = 1024;
 
 /// What is seen when somebody looks; `None` when it is gone.
 type Look = dyn Fn(&Moments) -> Option<Value> + Send + Sync;
@@ -47,7 +44,7 @@ impl Lane {
     pub(super) fn complete(&self, seen: &mut Value, ledger: &Ledger) {
         seen["counts"] = json!(ledger.counts(self.id));
         for handler in seen["handlers"].as_array_mut().into_iter().flatten() {
-            let feeds = ledger.fed_by(&self.name, handler["name"].as_str().unwrap_or_default());
+            let feeds = ledger.fed_by(self.id, handler["name"].as_str().unwrap_or_default());
             handler["feeds"] = json!(feeds);
         }
     }
@@ -106,12 +103,11 @@ fn informer_report(name: &str, info: &ResourceInfo, status: &InformerStatus, mom
     let handlers: Value = status
         .handlers
         .iter()
-        .map(|(name, lag)| json!({"name": name, "pending": lag.pending, "since": lag.since.map(|at| moments.ms(at))}))
+        .map(|(name, lag)| {
+            json!({"name": ledger::name(name), "pending": lag.pending, "since": lag.since.map(|at| moments.ms(at))})
+        })
         .collect();
-    let last_error = reflector
-        .last_error
-        .as_ref()
-        .map(|error| json!({"text": one_line(&error.message, TEXT_LENGTH), "at": moments.ms(error.at)}));
+    let last_error = reflector.last_error.as_ref().map(|error| one_line(&error.message, TEXT_LENGTH));
     json!({
         "name": name,
         "kind": info.kind(),
@@ -119,13 +115,10 @@ fn informer_report(name: &str, info: &ResourceInfo, status: &InformerStatus, mom
         "retry_at": retry_at.map(|at| moments.ms(at)),
         "synced": status.has_synced,
         "objects": status.objects,
-        "version": status.store_resource_version,
-        "heard_version": reflector.last_sync_resource_version,
+        "version": ledger::name(&status.store_resource_version),
         "queued": status.queued,
         "last_heard": reflector.last_heard.map(|at| moments.ms(at)),
         "relists": reflector.lists.saturating_sub(1),
-        "watches": reflector.watches,
-        "failures": reflector.failures,
         "last_error": last_error,
         "handlers": handlers,
     })
@@ -144,9 +137,7 @@ fn queue_report(name: &str, stats: &Stats, is_shutting_down: bool, moments: &Mom
         "processing": stats.processing,
         "waiting": stats.waiting,
         "failing": stats.failing,
-        "adds": stats.adds,
         "retries": stats.retries,
-        "oldest_ready": since(stats.oldest_ready),
         "longest_running": since(stats.longest_running),
         "shutting_down": is_shutting_down,
     })

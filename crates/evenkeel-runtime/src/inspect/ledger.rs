@@ -1,6 +1,6 @@
 //! [`Ledger`]: what has happened lately. It is told the time, and knows neither sockets nor clocks.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,8 +21,10 @@ pub(super) const NOTES: usize = 50;
 pub(super) const FOLLOWED: usize = 200;
 /// So many ways from a handler to a queue are remembered.
 const FEEDS: usize = 256;
-/// A text is one line of at most so many bytes.
-const TEXT_LENGTH: usize = 1024;
+/// A text is one line of at most so many bytes, and an ellipsis if there was more.
+pub(super) const TEXT_LENGTH: usize = 1024;
+/// How long a name or a version can be, with its ellipsis. So what is shown of a key can be followed.
+pub(super) const NAME_LENGTH: usize = 1024;
 
 /// What has happened lately. Everything has a number, and what came since a number can be asked for.
 #[derive(Default)]
@@ -33,9 +35,9 @@ pub(super) struct Ledger {
     notifications: VecDeque<Notification>,
     errors: VecDeque<Failure>,
     notes: VecDeque<Note>,
+    /// Of the informers and queues that are there, and of no other.
     counts: BTreeMap<LaneId, Counts>,
-    /// From a handler of an informer to a queue, by name.
-    feeds: BTreeSet<[Arc<str>; 3]>,
+    feeds: Vec<Feed>,
     /// How much had to make room.
     forgotten: u64,
 }
@@ -60,9 +62,18 @@ pub(super) enum Stage {
     Done,
 }
 
+/// A way from a handler of an informer to a queue.
+struct Feed {
+    informer: LaneId,
+    handler: Arc<str>,
+    queue: LaneId,
+    queue_name: Arc<str>,
+}
+
 /// Something that happened to a key.
 #[derive(Clone, Debug)]
 pub(super) struct Happened {
+    pub(super) lane: LaneId,
     pub(super) name: Arc<str>,
     pub(super) stage: Stage,
     pub(super) key: Box<str>,
@@ -78,6 +89,7 @@ pub(super) struct Happened {
 /// What a handler was being told when something happened.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Cause {
+    pub(super) lane: LaneId,
     pub(super) informer: Arc<str>,
     pub(super) handler: Arc<str>,
     pub(super) kind: Arc<str>,
@@ -107,8 +119,8 @@ struct Failure {
     /// The number of the last time.
     number: u64,
     at: Duration,
-    component: String,
-    key: String,
+    component: Box<str>,
+    key: Box<str>,
     error: String,
     count: u64,
 }
@@ -153,14 +165,27 @@ impl Ledger {
         self.counts.get(&lane).copied().unwrap_or_default()
     }
 
-    /// Something has passed that is not remembered by itself.
+    /// An informer or a queue is there.
+    pub(super) fn begin(&mut self, lane: LaneId) {
+        self.counts.entry(lane).or_default();
+    }
+
+    /// Whether an informer or a queue is there.
+    pub(super) fn knows(&self, lane: LaneId) -> bool {
+        self.counts.contains_key(&lane)
+    }
+
+    /// Something has passed that is not remembered by itself. Of what is gone, nothing is counted any more.
     pub(super) fn count(&mut self, lane: LaneId, count: impl FnOnce(&mut Counts)) {
-        count(self.counts.entry(lane).or_default());
+        if let Some(counts) = self.counts.get_mut(&lane) {
+            count(counts);
+        }
     }
 
     /// An informer or a queue is gone.
     pub(super) fn forget(&mut self, lane: LaneId) {
         self.counts.remove(&lane);
+        self.feeds.retain(|feed| feed.informer != lane && feed.queue != lane);
     }
 
     /// Something has happened to a key.
@@ -174,19 +199,19 @@ impl Ledger {
 
     fn feed(&mut self, happened: &Happened) {
         let Some(cause) = &happened.cause else { return };
-        if self.feeds.len() < FEEDS {
-            let feed = [&cause.informer, &cause.handler, &happened.name];
-            // Most of the time it is known, and then nothing is cloned.
-            if !self.feeds.iter().any(|known| known.iter().eq(feed)) {
-                self.feeds.insert(feed.map(Arc::clone));
-            }
+        let (informer, handler, queue) = (cause.lane, &cause.handler, happened.lane);
+        let is_it = |feed: &Feed| (feed.informer, &feed.handler, feed.queue) == (informer, handler, queue);
+        let is_there = self.knows(informer) && self.knows(queue);
+        if is_there && self.feeds.len() < FEEDS && !self.feeds.iter().any(is_it) {
+            let (handler, queue_name) = (Arc::clone(handler), Arc::clone(&happened.name));
+            self.feeds.push(Feed { informer, handler, queue, queue_name });
         }
     }
 
     /// The queues that a handler has been seen to add keys to.
-    pub(super) fn fed_by(&self, informer: &str, handler: &str) -> Vec<&str> {
-        let is_its = |feed: &&[Arc<str>; 3]| (&*feed[0], &*feed[1]) == (informer, handler);
-        self.feeds.iter().filter(is_its).map(|[_, _, queue]| &**queue).collect()
+    pub(super) fn fed_by(&self, informer: LaneId, handler: &str) -> Vec<&str> {
+        let is_its = |feed: &&Feed| feed.informer == informer && &*feed.handler == handler;
+        self.feeds.iter().filter(is_its).map(|feed| &*feed.queue_name).collect()
     }
 
     /// Handlers are going to be told of an object.
@@ -199,14 +224,14 @@ impl Ledger {
         version: &str,
     ) {
         let (number, informer) = (self.number(), Arc::clone(informer));
-        let notification = Notification { number, at, informer, what, key: key.into(), version: version.into() };
+        let notification = Notification { number, at, informer, what, key: name(key), version: name(version) };
         self.forgotten += push(&mut self.notifications, NOTIFICATIONS, notification);
     }
 
     /// Something went wrong. The same thing many times in a row is one, with a count.
     pub(super) fn error(&mut self, at: Duration, component: &str, key: &str, error: &str) {
         let number = self.number();
-        let [component, key, error] = [component, key, error].map(|text| one_line(text, TEXT_LENGTH));
+        let (component, key, error) = (name(component), name(key), one_line(error, TEXT_LENGTH));
         if let Some(last) = self.errors.back_mut()
             && (&last.component, &last.key, &last.error) == (&component, &key, &error)
         {
@@ -277,7 +302,7 @@ impl Ledger {
 
 impl Step {
     fn report(&self) -> Value {
-        let Happened { name, stage, key, version, text, is_failure, cause, .. } = &self.happened;
+        let Happened { lane: _, name, stage, key, version, text, is_failure, cause } = &self.happened;
         let because = cause.as_ref().map(|cause| {
             json!({
                 "informer": &*cause.informer, "kind": &*cause.kind, "what": cause.what,
@@ -288,6 +313,14 @@ impl Step {
             "id": self.number, "at": ms(self.at), "lane": &**name, "stage": stage, "key": key, "version": version,
             "text": text, "failed": is_failure, "because": because,
         })
+    }
+}
+
+/// A name or a version as it is remembered: one line that is not too long.
+pub(super) fn name(text: &str) -> Box<str> {
+    match text.len() <= NAME_LENGTH && !text.contains(char::is_control) {
+        true => text.into(),
+        false => one_line(text, NAME_LENGTH - '…'.len_utf8()).into(),
     }
 }
 

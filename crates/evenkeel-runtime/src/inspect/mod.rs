@@ -38,7 +38,8 @@
 //! - Names, versions, numbers and texts of errors are shown: never an object.
 //! - On a loopback address, only those are answered who ask for this machine by name or address, so that no page of another
 //!   site can read along.
-//! - At most 16 pages are kept up to date at once. One that does not read for half a minute is dropped.
+//! - At most 16 pages are kept up to date at once. One that does not read is dropped when the buffers on the way to it have been
+//!   full for half a minute.
 //!
 //! # What is not promised
 //!
@@ -134,7 +135,8 @@ impl Inspector {
 
     /// Shows a queue, by this name, until it is gone. One that is shown already is not shown twice.
     ///
-    /// What an [`Item`](evenkeel_queue::Item) is [retried](evenkeel_queue::Item::retry) for is shown among the errors.
+    /// What an [`Item`](evenkeel_queue::Item) is [retried](evenkeel_queue::Item::retry) or
+    /// [given up](evenkeel_queue::Item::give_up) for is shown among the errors.
     pub fn queue<K: Key + Display>(&self, name: impl Into<String>, queue: &WorkQueue<K>) {
         let weak = Arc::downgrade(&self.0);
         self.0.add(queue, &name.into(), |id, name| Lane::queue(id, name, queue, weak));
@@ -173,8 +175,9 @@ impl Inspector {
 impl Inner {
     /// Writes down what has happened now.
     fn record(&self, write: impl FnOnce(&mut Ledger, Duration)) {
-        let at = self.began.elapsed();
         let mut ledger = self.ledger();
+        // Under the lock, so that what is written later has not happened before.
+        let at = self.began.elapsed();
         let before = ledger.forgotten();
         write(&mut ledger, at);
         let forgotten = ledger.forgotten() - before;
@@ -191,13 +194,17 @@ impl Inner {
         if lanes.all.iter().any(|lane| lane.is(handle)) {
             return;
         }
+        let name = &*ledger::name(name);
         let is_taken = |name: &str| lanes.all.iter().any(|lane| &*lane.name == name);
         let name = match is_taken(name) {
             false => name.into(),
             true => (2..).map(|n| format!("{name} ({n})")).find(|name| !is_taken(name)).unwrap_or_default().into(),
         };
-        let lane = make(lanes.next, name);
+        let id = lanes.next;
         lanes.next += 1;
+        // Before the first step is told.
+        self.ledger().begin(id);
+        let lane = make(id, name);
         lanes.all.push(Arc::new(lane));
     }
 

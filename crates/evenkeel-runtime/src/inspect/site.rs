@@ -11,8 +11,9 @@ use http_body_util::Full;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::time::Instant;
 
+use super::ledger::NAME_LENGTH;
 use super::stream::{Place, Stream};
-use super::viewer::{KEY_LENGTH, Viewer};
+use super::viewer::Viewer;
 use super::{Inner, STREAMS};
 use crate::serve::{self, Line, asks_for_this_machine, only_readable, text, with_body, with_type};
 
@@ -64,7 +65,7 @@ impl Site {
         let asked = form_urlencoded::parse(request.uri.query().unwrap_or_default().as_bytes());
         let follow =
             asked.filter(|(name, key)| name == "follow" && !key.is_empty()).map(|(_, key)| key.into_owned()).last();
-        if follow.as_ref().is_some_and(|key| key.len() > KEY_LENGTH) {
+        if follow.as_ref().is_some_and(|key| key.len() > NAME_LENGTH) {
             return text(StatusCode::BAD_REQUEST, "that is too long for a key\n").map(Told::All);
         }
         let mut viewer = Viewer::new(follow);

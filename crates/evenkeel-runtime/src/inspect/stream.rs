@@ -27,7 +27,8 @@ const RECONNECT: &str = "retry: 1000\n\n";
 /// The body of an answer that goes on until the server ends or the page is gone.
 ///
 /// It is made as it is read: a page that reads slowly is told less often, and what it is told then is newer. One that does not
-/// read at all for half a minute is dropped by its [`Line`].
+/// read at all is dropped by its [`Line`] when nothing more could be written for half a minute. Before that, what is told goes into
+/// the buffers of both machines, which take a while to fill.
 pub(super) struct Stream {
     inspector: Arc<Inner>,
     viewer: Viewer,

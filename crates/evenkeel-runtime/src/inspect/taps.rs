@@ -9,10 +9,10 @@ use evenkeel_cache::Event;
 use evenkeel_cache::informer::observe::{Change, Observer, Step};
 use evenkeel_core::Untyped;
 use evenkeel_queue as queue;
-use evenkeel_queue::Outcome;
+use evenkeel_queue::{Outcome, Place};
 
-use super::ledger::{Cause, Happened, LaneId, Stage};
-use super::{Inner, Ledger};
+use super::Inner;
+use super::ledger::{self, Cause, Happened, LaneId, Ledger, Stage};
 
 /// Of the objects of one list, so many are told of one by one.
 const LISTED: usize = 256;
@@ -45,8 +45,9 @@ pub(super) struct InformerTap {
 
 impl InformerTap {
     fn happened(&self, stage: Stage, key: &str, version: &str, text: impl Into<String>) -> Happened {
-        let (key, version, text) = (key.into(), version.into(), text.into());
-        Happened { name: Arc::clone(&self.name), stage, key, version, text, is_failure: false, cause: None }
+        let (lane, name, text) = (self.lane, Arc::clone(&self.name), text.into());
+        let (key, version) = (ledger::name(key), ledger::name(version));
+        Happened { lane, name, stage, key, version, text, is_failure: false, cause: None }
     }
 }
 
@@ -59,6 +60,7 @@ impl Observer for InformerTap {
                     Change::Added => "the watch says: added",
                     Change::Modified => "the watch says: modified",
                     Change::Deleted => "the watch says: deleted",
+                    _ => "the watch tells of it",
                 };
                 let happened = self.happened(Stage::Deltas, object.key().as_str(), object.resource_version(), text);
                 inspector.record(|ledger, at| {
@@ -69,10 +71,10 @@ impl Observer for InformerTap {
             Step::Listed { objects, version } => {
                 inspector.record(|ledger, at| {
                     ledger.count(self.lane, |counts| counts.heard += objects.len() as u64);
+                    let text = format!("in the list of version {}", ledger::name(version.as_str()));
                     for object in objects.iter().take(LISTED) {
-                        let text = format!("in the list of version {}", version.as_str());
                         let (key, version) = (object.key().as_str(), object.resource_version());
-                        ledger.step(at, self.happened(Stage::Deltas, key, version, text));
+                        ledger.step(at, self.happened(Stage::Deltas, key, version, &*text));
                     }
                 });
             }
@@ -81,6 +83,9 @@ impl Observer for InformerTap {
                 let what = if is_resync { "resync" } else { what };
                 let text = match event {
                     _ if is_resync => "resync: handlers are told again".to_owned(),
+                    _ if is_the_same(event) => {
+                        format!("in the store, as it was; whoever is due for a resync is told: {what}")
+                    }
                     Event::Delete(_) => format!("out of the store; handlers are told: {what}"),
                     _ => format!("in the store; handlers are told: {what}"),
                 };
@@ -93,16 +98,18 @@ impl Observer for InformerTap {
             }
             Step::Telling { handler, event } => {
                 let (key, version) = (event.key().as_str(), version_of(event));
+                let handler = ledger::name(handler);
+                let text = format!("{handler} is told: {}", name_of(event));
                 let cause = Cause {
+                    lane: self.lane,
                     informer: Arc::clone(&self.name),
                     handler: handler.into(),
                     kind: Arc::clone(&self.kind),
                     what: past_of(event),
-                    key: key.into(),
-                    version: version.into(),
+                    key: ledger::name(key),
+                    version: ledger::name(version),
                 };
                 telling(&self.inspector, Some(cause));
-                let text = format!("{handler} is told: {}", name_of(event));
                 let happened = self.happened(Stage::Handlers, key, version, text);
                 inspector.record(|ledger, at| {
                     ledger.count(self.lane, |counts| counts.told += 1);
@@ -112,7 +119,8 @@ impl Observer for InformerTap {
             Step::Told { handler, key, panicked } => {
                 telling(&self.inspector, None);
                 if panicked {
-                    let mut happened = self.happened(Stage::Handlers, key.as_str(), "", format!("{handler} panicked"));
+                    let text = format!("{} panicked", ledger::name(handler));
+                    let mut happened = self.happened(Stage::Handlers, key.as_str(), "", text);
                     happened.is_failure = true;
                     inspector.record(|ledger, at| {
                         ledger.error(at, &self.name, key.as_str(), &happened.text);
@@ -142,11 +150,15 @@ fn name_of(event: &Event<Untyped>) -> &'static str {
     }
 }
 
+fn is_the_same(event: &Event<Untyped>) -> bool {
+    matches!(event, Event::Update { old, new } if old.resource_version() == new.resource_version())
+}
+
 fn past_of(event: &Event<Untyped>) -> &'static str {
     match event {
         Event::Add { initial: true, .. } => "is there",
         Event::Add { .. } => "came",
-        Event::Update { old, new } if old.resource_version() == new.resource_version() => "is told of again",
+        Event::Update { .. } if is_the_same(event) => "is told of again",
         Event::Update { .. } => "changed",
         Event::Delete(_) => "went",
     }
@@ -162,7 +174,7 @@ pub(super) struct QueueTap {
 impl<K: queue::Key + Display> queue::Observer<K> for QueueTap {
     fn step(&self, key: &K, step: queue::Step) {
         let Some(inspector) = self.inspector.upgrade() else { return };
-        let key: Box<str> = key.to_string().into();
+        let key = ledger::name(&key.to_string());
         inspector.record(|ledger, at| self.record(ledger, at, key, step));
     }
 
@@ -179,7 +191,8 @@ impl QueueTap {
         let (stage, text) = match step {
             queue::Step::Added { priority, after, rate_limited } => {
                 ledger.count(self.lane, |counts| counts.added += 1);
-                cause = told(&self.inspector);
+                // A call of a handler whose informer is gone may have ended without a word.
+                cause = told(&self.inspector).filter(|cause| ledger.knows(cause.lane));
                 let mut text = match (after, rate_limited) {
                     (None, _) => "added".to_owned(),
                     (Some(after), false) => format!("added for {} later", short(after)),
@@ -201,8 +214,8 @@ impl QueueTap {
                 }
                 (Stage::Workers, text)
             }
-            queue::Step::Finished { outcome, returns, failures } => {
-                is_failure = matches!(outcome, Outcome::Failed | Outcome::Panicked);
+            queue::Step::Finished { outcome, returns, place, failures } => {
+                is_failure = matches!(outcome, Outcome::Failed | Outcome::GaveUp | Outcome::Panicked);
                 ledger.count(self.lane, |counts| {
                     counts.finished += 1;
                     counts.failed += u64::from(is_failure);
@@ -210,6 +223,7 @@ impl QueueTap {
                 let mut text = match outcome {
                     Outcome::Succeeded => "it went well".to_owned(),
                     Outcome::Failed => format!("it failed, {failures} in a row"),
+                    Outcome::GaveUp => "it failed for good".to_owned(),
                     Outcome::Requeued => "there is more to do".to_owned(),
                     Outcome::Panicked => {
                         ledger.error(at, &self.name, &key, "the worker panicked");
@@ -217,15 +231,23 @@ impl QueueTap {
                     }
                     _ => "the worker is done".to_owned(),
                 };
-                if let Some(wait) = returns {
-                    text.push_str(&format!("; it comes back after {}", short(wait)));
+                match (place, returns) {
+                    (Place::Ready, _) => text.push_str("; it is in the queue again"),
+                    (_, Some(wait)) => text.push_str(&format!("; it comes back after {}", short(wait))),
+                    (Place::Waiting, None) => text.push_str("; it waits for its time"),
+                    _ => {}
                 }
-                (if returns.is_some() { Stage::Waiting } else { Stage::Done }, text)
+                let stage = match place {
+                    Place::Ready => Stage::Queue,
+                    Place::Waiting => Stage::Waiting,
+                    _ => Stage::Done,
+                };
+                (stage, text)
             }
             _ => return,
         };
-        let (name, version) = (Arc::clone(&self.name), Box::default());
-        ledger.step(at, Happened { name, stage, key, version, text, is_failure, cause });
+        let (lane, name, version) = (self.lane, Arc::clone(&self.name), Box::default());
+        ledger.step(at, Happened { lane, name, stage, key, version, text, is_failure, cause });
     }
 }
 

@@ -5,9 +5,6 @@ use tokio::time::Instant;
 
 use super::{Inner, Moments};
 
-/// How long a name of a key may be.
-pub(super) const KEY_LENGTH: usize = 1024;
-
 /// What one page has been told.
 #[derive(Debug, Default)]
 pub(super) struct Viewer {

@@ -8,6 +8,14 @@ fn names(report: &Value, of: &str) -> Vec<String> {
     report[of].as_array().into_iter().flatten().map(|lane| lane["name"].as_str().unwrap().to_owned()).collect()
 }
 
+/// What the last step of a key says, and where the key is.
+fn last_step(inspector: &Inspector, key: &str) -> (String, String) {
+    let report = inspector.report(Some(key));
+    let step = report["follow"]["steps"].as_array().and_then(|steps| steps.last()).unwrap();
+    let text = |field: &str| step[field].as_str().unwrap().to_owned();
+    (text("text"), text("stage"))
+}
+
 #[tokio::test(start_paused = true)]
 async fn informers_queue_and_failures_are_shown_and_a_key_knows_why_it_was_queued() {
     let server = server().await;
@@ -30,7 +38,8 @@ async fn informers_queue_and_failures_are_shown_and_a_key_knows_why_it_was_queue
     let report = inspector.report(Some("default/c"));
     assert_eq!((names(&report, "informers").len(), names(&report, "queues")), (2, vec!["inspected".to_owned()]));
     let errors: Vec<_> = report["errors"].as_array().unwrap().iter().map(|error| error["error"].clone()).collect();
-    assert_eq!(errors, ["no room", "never; it will not be tried again"]);
+    assert_eq!(errors, ["no room", "never"]);
+    assert_eq!(last_step(&inspector, "default/broken"), ("it failed for good".to_owned(), "done".to_owned()));
     let steps = report["follow"]["steps"].as_array().unwrap();
     let added = steps.iter().find(|step| step["because"].is_object()).unwrap();
     assert_eq!((&added["key"], &added["lane"]), (&json!("default/a"), &json!("inspected")));
@@ -40,6 +49,27 @@ async fn informers_queue_and_failures_are_shown_and_a_key_knows_why_it_was_queue
     settle().await;
     let report = inspector.report(None);
     assert!(names(&report, "informers").is_empty() && names(&report, "queues").is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_comes_back_is_shown_where_it_waits() {
+    let server = server().await;
+    let (client, inspector) = (server.client(), Inspector::new());
+    create(&client, "often").await;
+    create(&client, "later").await;
+    let built = controller(&client, "coming-back").inspector(&inspector);
+    let running = start(built, |object, _| async move {
+        match object.key().name() {
+            "later" => Ok(Next::after(secs(60)).priority(5)),
+            _ => Ok(Next::requeue()),
+        }
+    });
+    settle().await;
+    for key in ["default/often", "default/later"] {
+        let waits = ("the worker is done; it waits for its time".to_owned(), "waiting".to_owned());
+        assert_eq!(last_step(&inspector, key), waits, "{key}");
+    }
+    running.end().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -55,10 +55,9 @@ export class Lists {
     const by = (id) => document.getElementById(id);
     this.notifications = new Newest(by("notifications"), NOTIFICATIONS, "Nothing yet.");
     this.errors = new Newest(by("errors"), ERRORS, "None. All is well.");
-    this.story = by("story");
+    this.story = { root: by("story"), text: by("story-text"), time: by("story-time"), at: null };
     this.keys = by("keys");
     this.known = new Set();
-    this.errorCount = 0;
     this.errorSum = by("error-count");
     this.times = new Map();
   }
@@ -69,7 +68,8 @@ export class Lists {
     this.times.clear();
     this.known.clear();
     this.keys.replaceChildren();
-    this.story.hidden = true;
+    this.story.root.hidden = true;
+    this.story.at = null;
     say(this.errorSum, "");
   }
 
@@ -78,8 +78,9 @@ export class Lists {
     for (const one of state.errors) this.error(one);
     const note = state.notes[state.notes.length - 1];
     if (note) {
-      this.story.hidden = false;
-      this.story.replaceChildren(element("span", "", note.text), this.time(note.at, "story"));
+      this.story.root.hidden = false;
+      this.story.at = note.at;
+      say(this.story.text, note.text);
     }
     this.tick(state.now);
   }
@@ -132,8 +133,9 @@ export class Lists {
   }
 
   tick(now) {
+    if (this.story.at !== null) say(this.story.time, ago(now - this.story.at));
     for (const [id, node] of this.times) {
-      if (id !== "story" && !node.isConnected) this.times.delete(id);
+      if (!node.isConnected) this.times.delete(id);
       else say(node, id[0] === "n" ? short(now - node.at) : ago(now - node.at));
     }
   }
@@ -157,49 +159,55 @@ export class Followed {
     const by = (id) => document.getElementById(id);
     this.root = by("followed");
     this.title = by("followed-title");
-    this.where = by("where");
+    this.place = by("place");
+    this.since = by("since");
     this.list = by("steps");
     by("unfollow").addEventListener("click", stop);
     this.reset(null);
   }
 
-  reset(key) {
+  reset(key, word = "Nothing has happened to it lately.") {
+    this.key = key;
     this.last = null;
+    this.own = null;
     this.root.hidden = key === null;
     this.list.replaceChildren();
     say(this.title, key ?? "");
-    say(this.where, key === null ? "" : "Nothing has happened to it lately.");
+    say(this.place, key === null ? "" : word);
+    say(this.since, "");
   }
 
-  // Answers with the last step, which says where the key is.
+  // Answers with the last step of the key itself, which says where it is. What it led to under other names does not.
   add(steps, now) {
     const atEnd = this.list.scrollHeight - this.list.scrollTop - this.list.clientHeight < 40;
     for (const step of steps) {
       this.list.append(this.row(step));
       this.last = step;
+      if (step.key === this.key) this.own = step;
     }
     while (this.list.children.length > STEPS) this.list.firstChild.remove();
     if (steps.length && atEnd) this.list.scrollTop = this.list.scrollHeight;
+    if (this.own) say(this.place, `${PLACES[this.own.stage] ?? this.own.stage} (${this.own.lane})`);
+    else if (this.last) say(this.place, "Nothing has happened to it lately, but to what it led to.");
     this.tick(now);
-    return this.last;
+    return this.own;
   }
 
   tick(now) {
-    if (!this.last) return;
-    const { stage, lane, at } = this.last;
-    say(this.where, `${PLACES[stage] ?? stage} (${lane}), ${ago(now - at)}`);
+    if (this.own) say(this.since, ago(now - this.own.at));
   }
 
   row(step) {
     const row = element("li", step.failed ? "failed" : "");
     row.dataset.stage = step.stage;
+    row.dataset.id = step.id;
     const since = this.last ? step.at - this.last.at : 0;
     if (this.last && since > PAUSE) row.classList.add("later");
     row.append(element("span", "since", this.last ? `+${span(since)}` : "first"));
     row.append(element("span", "lane-name", step.lane));
     const text = element("span", "text", step.text);
     if (step.version) text.append(element("span", "version", ` @${step.version}`));
-    if (step.key !== this.title.textContent) text.append(element("span", "other", ` ${step.key}`));
+    if (step.key !== this.key) text.append(element("span", "other", ` ${step.key}`));
     row.append(text);
     if (step.because) {
       const { kind, key, version, what } = step.because;

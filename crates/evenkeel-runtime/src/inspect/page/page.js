@@ -5,8 +5,11 @@ import { Picture } from "./picture.js";
 import { ago, say } from "./words.js";
 
 const SILENCE = 12000;
+// The server refuses to follow a key of more bytes than this.
+const KEY_LENGTH = 1024;
 
 const live = document.getElementById("live");
+const silenceTime = document.getElementById("silence");
 const form = document.getElementById("follow");
 const picture = new Picture(document.getElementById("picture"));
 const lists = new Lists(follow);
@@ -30,14 +33,27 @@ function follow(name) {
   if (wanted === key) return;
   key = wanted;
   form.elements.key.value = key ?? "";
-  followed.reset(key);
+  startAnew();
   picture.light(null);
   connect();
 }
 
+// Forgets the steps of the key that is followed.
+function startAnew() {
+  if (isTooLong()) followed.reset(key, "That is too long for a key.");
+  else followed.reset(key);
+}
+
+function isTooLong() {
+  return key !== null && new TextEncoder().encode(key).length > KEY_LENGTH;
+}
+
+// A browser opens only a few connections to a server, for all tabs together: one that nobody sees has none.
 function connect() {
   source?.close();
-  source = new EventSource(key === null ? "events" : `events?follow=${encodeURIComponent(key)}`);
+  source = null;
+  if (document.hidden) return state("paused while nobody looks", "quiet");
+  source = new EventSource(key === null || isTooLong() ? "events" : `events?follow=${encodeURIComponent(key)}`);
   source.onmessage = (message) => {
     alive();
     receive(JSON.parse(message.data));
@@ -50,6 +66,7 @@ function alive() {
   heard = performance.now();
   isGone = false;
   state("live", "good");
+  say(silenceTime, "");
 }
 
 function gone() {
@@ -57,7 +74,7 @@ function gone() {
   if (run === null) state("no connection: the program is gone, or too many pages are open", "bad");
   else tick();
   // A browser comes back by itself, unless it was refused.
-  if (source.readyState === EventSource.CLOSED) setTimeout(() => isGone && connect(), 2000);
+  if (source?.readyState === EventSource.CLOSED) setTimeout(() => isGone && source && connect(), 2000);
 }
 
 function state(word, kind) {
@@ -72,11 +89,13 @@ function receive(news) {
     if (run !== null) {
       picture.reset();
       lists.reset();
-      followed.reset(key);
     }
     run = news.run;
   }
-  if (news.first && key !== null) followed.reset(key);
+  if (news.first) {
+    startAnew();
+    picture.light(null);
+  }
   say(document.getElementById("program"), news.program || "inspect");
   document.title = `${news.program || "inspect"} · evenkeel`;
   document.getElementById("empty").hidden = news.informers.length + news.queues.length > 0;
@@ -87,9 +106,11 @@ function receive(news) {
 }
 
 function tick() {
+  if (source === null) return;
   const silence = performance.now() - heard;
   if (run !== null && (isGone || silence > SILENCE)) {
-    state(`the program is gone, last heard ${ago(silence)}`, "bad");
+    state("the program is gone", "bad");
+    say(silenceTime, `last heard ${ago(silence)}`);
     return;
   }
   if (run === null) return;
@@ -113,8 +134,14 @@ function named() {
 }
 
 window.addEventListener("hashchange", () => follow(named()));
+document.addEventListener("visibilitychange", () => {
+  heard = performance.now();
+  isGone = false;
+  say(silenceTime, "");
+  connect();
+});
 setInterval(tick, 1000);
 key = named();
 form.elements.key.value = key ?? "";
-followed.reset(key);
+startAnew();
 connect();

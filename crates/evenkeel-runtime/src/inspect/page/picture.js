@@ -53,11 +53,20 @@ export class Picture {
       }
     }
     const informers = [...this.lanes.values()].filter((lane) => lane instanceof InformerLane);
-    const field = (name) => this.server.querySelector(`[data-field=${name}]`);
-    say(field("rate"), rate(informers.reduce((sum, lane) => sum + lane.rates.per("heard"), 0)));
-    say(field("heard"), number(informers.reduce((sum, lane) => sum + lane.counts.heard, 0)));
-    say(field("watches"), `${informers.filter((lane) => lane.watch === "watching").length}/${informers.length}`);
+    say(this.field("heard"), number(informers.reduce((sum, lane) => sum + lane.counts.heard, 0)));
+    say(this.field("watches"), `${informers.filter((lane) => lane.watch === "watching").length}/${informers.length}`);
+    this.sayRate();
     this.connect(state);
+  }
+
+  field(name) {
+    return this.server.querySelector(`[data-field=${name}]`);
+  }
+
+  sayRate() {
+    let sum = 0;
+    for (const lane of this.lanes.values()) if (lane instanceof InformerLane) sum += lane.rates.per("heard");
+    say(this.field("rate"), rate(sum));
   }
 
   lane(name, place, make) {
@@ -73,6 +82,7 @@ export class Picture {
   // Times that pass while nothing happens.
   tick(now) {
     for (const lane of this.lanes.values()) lane.tick(now);
+    this.sayRate();
   }
 
   // Lights the stage that a followed key is at, and no other.
@@ -265,18 +275,17 @@ class InformerLane extends Lane {
     say(objects, number(informer.objects));
     say(heard, number(informer.counts.heard));
     say(relists, number(informer.relists));
-    const word = informer.watch === "watching" && !informer.synced ? "listing" : informer.watch;
-    say(this.badge, word);
-    this.badge.dataset.state = WATCH[word] ?? "quiet";
-    this.badge.title = informer.last_error ? `last error: ${informer.last_error.text}` : "";
+    this.word = informer.watch === "watching" && !informer.synced ? "listing" : informer.watch;
+    this.badge.dataset.state = WATCH[this.word] ?? "quiet";
+    this.badge.title = informer.last_error ? `last error: ${informer.last_error}` : "";
     if (this.passed.heard) flash(this.arrows.deltas);
     if (this.passed.applied) flash(this.arrows.store);
     if (this.passed.told) flash(this.arrows.handlers);
-    this.showHandlers(informer.handlers, now);
+    this.showHandlers(informer.handlers);
     this.tick(now);
   }
 
-  showHandlers(handlers, now) {
+  showHandlers(handlers) {
     while (this.handlers.children.length > handlers.length) this.handlers.lastChild.remove();
     handlers.forEach((handler, index) => {
       let row = this.handlers.children[index];
@@ -285,19 +294,22 @@ class InformerLane extends Lane {
         row.append(element("span", "name"), element("span", "lag"));
         this.handlers.append(row);
       }
-      const [name, lag] = row.children;
+      const [name] = row.children;
       say(name, shortName(handler.name));
       name.title = handler.name;
-      const behind = handler.since === null ? "" : `, ${span(Math.max(0, now - handler.since))} behind`;
-      say(lag, `${number(handler.pending)} pending${behind}`);
       row.classList.toggle("behind", handler.pending > 100);
     });
   }
 
   tick(now) {
     this.rates.idle(now);
-    const { last_heard } = this.informer;
+    const { last_heard, retry_at, handlers } = this.informer;
+    say(this.badge, retry_at === null ? this.word : `${this.word} for ${span(Math.max(0, retry_at - now))}`);
     say(this.fields.last_heard, last_heard === null ? "never" : ago(now - last_heard));
+    handlers.forEach((handler, index) => {
+      const behind = handler.since === null ? "" : `, ${span(Math.max(0, now - handler.since))} behind`;
+      say(this.handlers.children[index].lastChild, `${number(handler.pending)} pending${behind}`);
+    });
     const last = this.samples[this.samples.length - 1];
     if (!last || now - last[0] >= 1000) this.samples.push([now, this.informer.objects]);
     else last[1] = this.informer.objects;

@@ -9,6 +9,7 @@ fn at(ms: u64) -> Duration {
 
 fn happened(key: &str, stage: Stage) -> Happened {
     Happened {
+        lane: 2,
         name: "lane".into(),
         stage,
         key: key.into(),
@@ -19,8 +20,9 @@ fn happened(key: &str, stage: Stage) -> Happened {
     }
 }
 
-fn caused(key: &str, by: &str, queue: &str) -> Happened {
+fn caused(key: &str, by: &str, queue: LaneId) -> Happened {
     let cause = Cause {
+        lane: 1,
         informer: "maps".into(),
         handler: "fill".into(),
         kind: "ConfigMap".into(),
@@ -28,7 +30,8 @@ fn caused(key: &str, by: &str, queue: &str) -> Happened {
         key: by.into(),
         version: "812".into(),
     };
-    Happened { name: queue.into(), cause: Some(Arc::new(cause)), ..happened(key, Stage::Queue) }
+    let name = format!("queue {queue}").into();
+    Happened { lane: queue, name, cause: Some(Arc::new(cause)), ..happened(key, Stage::Queue) }
 }
 
 fn list<'a>(news: &'a serde_json::Map<String, Value>, name: &str) -> &'a [Value] {
@@ -77,7 +80,7 @@ fn a_key_is_followed_with_what_it_led_to_and_steps_of_others_are_no_news() {
     let known = ledger.next();
     ledger.step(at(2), happened("default/other", Stage::Store));
     assert!(!ledger.has_news(known, Some("default/child")));
-    ledger.step(at(3), caused("default/owner", "default/child", "work"));
+    ledger.step(at(3), caused("default/owner", "default/child", 2));
     assert!(ledger.has_news(known, Some("default/child")));
     let news = ledger.since(0, Some("default/child"));
     let step = &news["follow"]["steps"][0];
@@ -113,19 +116,33 @@ fn texts_are_one_line_of_bounded_length() {
 #[test]
 fn the_ways_from_handlers_to_queues_are_known_and_bounded() {
     let mut ledger = Ledger::default();
-    for turn in 0..1000 {
-        ledger.step(at(0), caused("a", "a", &format!("queue {turn}")));
-        ledger.step(at(0), caused("a", "a", "queue 0"));
+    (0..2000).for_each(|lane| ledger.begin(lane));
+    for queue in 1000..2000 {
+        ledger.step(at(0), caused("a", "a", queue));
+        ledger.step(at(0), caused("a", "a", 1000));
     }
-    assert_eq!(ledger.fed_by("maps", "fill").len(), 256);
-    assert!(ledger.fed_by("maps", "other").is_empty() && ledger.fed_by("others", "fill").is_empty());
+    assert_eq!(ledger.fed_by(1, "fill").len(), 256);
+    assert_eq!(ledger.fed_by(1, "fill")[0], "queue 1000");
+    assert!(ledger.fed_by(1, "other").is_empty() && ledger.fed_by(2, "fill").is_empty());
 }
 
 #[test]
-fn counts_go_with_their_lane() {
+fn counts_and_ways_go_with_their_lane_and_late_steps_bring_nothing_back() {
     let mut ledger = Ledger::default();
-    ledger.count(3, |counts| counts.heard += 2);
+    let heard = |ledger: &mut Ledger, lane| ledger.count(lane, |counts| counts.heard += 2);
+    [1, 3, 4].into_iter().for_each(|lane| ledger.begin(lane));
+    heard(&mut ledger, 3);
     assert_eq!(ledger.counts(3), Counts { heard: 2, ..Counts::default() });
+    for queue in [3, 4] {
+        ledger.step(at(0), caused("a", "a", queue));
+    }
+    assert_eq!(ledger.fed_by(1, "fill"), ["queue 3", "queue 4"]);
     ledger.forget(3);
-    assert_eq!(ledger.counts(3), Counts::default());
+    heard(&mut ledger, 3);
+    ledger.step(at(1), caused("a", "a", 3));
+    assert!(!ledger.knows(3));
+    assert_eq!((ledger.counts(3), ledger.fed_by(1, "fill")), (Counts::default(), vec!["queue 4"]));
+    ledger.forget(1);
+    ledger.step(at(1), caused("a", "a", 4));
+    assert!(ledger.fed_by(1, "fill").is_empty());
 }

@@ -2,6 +2,7 @@
 
 use evenkeel_cache::Event;
 use evenkeel_cache::source::SourceError;
+use evenkeel_core::Status;
 
 use super::super::viewer::Viewer;
 use super::*;
@@ -63,6 +64,50 @@ async fn two_inspectors_of_the_same_things_both_know_why_and_one_that_goes_leave
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_informer_that_is_gone_is_no_cause_though_the_end_of_a_call_was_never_told() {
+    let world = World::start(&[]).await;
+    let (inspector, queue) = (world.inspector.clone(), world.queue.clone());
+    let handler = move |_: Event<ConfigMap>| {
+        queue.add("default/before".parse().unwrap());
+        inner(&inspector).ledger().forget(0);
+        queue.add("default/after".parse().unwrap());
+    };
+    world.informer.add_handler(handler).unwrap();
+    world.source.add(map("a")).unwrap();
+    settle().await;
+    let because = |key: &str| match world.inspector.report(Some(key))["follow"]["steps"].as_array().unwrap().as_slice()
+    {
+        [added] => added["because"]["key"].clone(),
+        steps => panic!("{key}: {steps:?}"),
+    };
+    assert_eq!(["default/before", "default/after"].map(because), [json!("default/a"), Value::Null]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_what_a_list_brings_once_more_as_it_was_it_is_not_said_that_all_handlers_are_told() {
+    let world = World::start(&["a"]).await;
+    world.source.send_error(Status::expired("too old"));
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(world.inspector.report(None)["informers"][0]["relists"], 1);
+    let applied = "maps: in the store, as it was; whoever is due for a resync is told: update".to_owned();
+    assert!(story(&world.inspector, "default/a").contains(&applied));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_is_one_line_of_bounded_length_and_what_is_shown_of_a_key_can_be_followed() {
+    let inspector = Inspector::new();
+    let queue = WorkQueue::<String>::new();
+    inspector.queue("two\nlines", &queue);
+    queue.add(format!("a\n{}", "é".repeat(1000)));
+    queue.try_next().unwrap().retry("no luck");
+    let report = inspector.report(None);
+    assert_eq!(report["queues"][0]["name"], "two lines");
+    let shown = report["errors"][0]["key"].as_str().unwrap();
+    assert!(shown.starts_with("a éé") && shown.ends_with('…') && shown.len() <= 1024, "{shown}");
+    assert_eq!(story(&inspector, shown).len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
 async fn informers_and_queues_are_seen_as_they_are_and_notifications_are_told_once_for_all_handlers() {
     let world = World::start(&["a", "b"]).await;
     world.informer.add_handler(|_: Event<ConfigMap>| {}).unwrap();
@@ -99,8 +144,11 @@ async fn an_inspector_keeps_nothing_alive_and_what_is_gone_goes() {
 async fn when_the_inspector_is_gone_nothing_is_observed() {
     let world = World::start(&["a"]).await;
     let weak = Arc::downgrade(inner(&world.inspector));
+    let observers = || [format!("{:?}", world.informer), format!("{:?}", world.queue)];
+    assert!(observers().iter().all(|debug| debug.contains("observers: 1")), "{:?}", observers());
     drop(world.inspector);
     assert!(weak.upgrade().is_none());
+    assert!(observers().iter().all(|debug| debug.contains("observers: 0")), "{:?}", observers());
     world.source.modify(map("a")).unwrap();
     settle().await;
     let again = Inspector::new();
