@@ -53,6 +53,7 @@ pub(super) struct Engine {
     pub(super) informers: InformerFactory,
     /// Whether the informers are nobody else's.
     pub(super) owns_informers: bool,
+    pub(super) owns_recorder: bool,
     pub(super) journal: Journal,
     /// Where it can be looked at, if that was asked for.
     pub(super) listing: Option<Listing>,
@@ -178,10 +179,14 @@ impl Engine {
         if self.owns_informers {
             self.informers.shutdown().await;
         }
-        if let Some(recorder) = self.shared.recorder.get()
-            && let Err(unfinished) = recorder.shutdown().within(FAREWELL).await
-        {
-            tracing::warn!(controller = %self.shared.name, %unfinished, "events were not written");
+        if let Some(recorder) = self.shared.recorder.get() {
+            let written = match self.owns_recorder {
+                true => recorder.shutdown().within(FAREWELL).await,
+                false => recorder.flush().within(FAREWELL).await,
+            };
+            if let Err(unfinished) = written {
+                tracing::warn!(controller = %self.shared.name, %unfinished, "events were not written");
+            }
         }
         tracing::info!(controller = %self.shared.name, "the controller has ended");
     }

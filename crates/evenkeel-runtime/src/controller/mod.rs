@@ -43,6 +43,7 @@ use evenkeel_core::{LabelSelector, Obj, ObjectKey, ResourceInfo};
 use evenkeel_queue::{RateLimiter, WorkQueue};
 use tokio::sync::watch;
 
+use crate::events::EventRecorder;
 use crate::health::Diagnostics;
 use crate::inspect::Inspector;
 
@@ -139,6 +140,7 @@ pub struct Controller<K> {
     deleted: Option<Deleted>,
     diagnostics: Option<Diagnostics>,
     inspector: Option<Inspector>,
+    recorder: Option<EventRecorder>,
     settings: Settings,
 }
 
@@ -185,6 +187,7 @@ impl<K: 'static> Controller<K> {
             tune: Vec::new(),
             deleted: None,
             diagnostics: None,
+            recorder: None,
             inspector: None,
             settings: Settings {
                 concurrency: 1,
@@ -362,6 +365,14 @@ impl<K: 'static> Controller<K> {
         self
     }
 
+    /// Tells people what it does through this recorder, in place of one of its own: one that others use too, one with other
+    /// [settings](EventRecorder::builder), or one that [writes to memory](crate::events::fake), for tests. It is not shut down
+    /// when the controller ends; what was recorded by then is waited for.
+    pub fn recorder(mut self, recorder: EventRecorder) -> Self {
+        self.recorder = Some(recorder);
+        self
+    }
+
     /// Shows in these diagnostics, from when it begins until it has ended, by its name: in the section `controllers` its informers,
     /// its queue, which keys are parked, and how reconciles failed, for the last 100 keys that did; in the section `queued` the
     /// last 1,000 reasons why a key was queued. Without this, none of it is remembered.
@@ -440,11 +451,12 @@ impl<K: 'static> Controller<K> {
         let attached =
             self.sources.into_iter().fold(attached, |so_far, attach| so_far.and_then(|()| attach(&mut assembly)));
         let metrics = Arc::new(Metrics::new(name.as_str(), self.settings.concurrency));
+        let owns_recorder = self.recorder.is_none();
         let shared = Arc::new(Shared {
             name,
             client: self.client,
             views: views.into(),
-            recorder: OnceLock::new(),
+            recorder: self.recorder.map_or_else(OnceLock::new, OnceLock::from),
             stopping: watch::Sender::new(false),
         });
         let settings = self.settings;
@@ -457,6 +469,7 @@ impl<K: 'static> Controller<K> {
             settings,
             informers,
             owns_informers: !is_shared,
+            owns_recorder,
             journal,
             listing,
         };

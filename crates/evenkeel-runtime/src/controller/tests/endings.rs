@@ -130,3 +130,20 @@ async fn events_that_were_recorded_are_written_before_the_end() {
     let events = client.core_v1().events("default").list(&Default::default()).await.unwrap();
     assert_eq!(events.items.len(), 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_recorder_that_was_brought_along_is_used_and_outlives_the_controller() {
+    let server = server().await;
+    let client = server.client();
+    let seen = create(&client, "a").await;
+    let (recorder, mut events) = crate::events::fake::recorder(10);
+    let running = start(controller(&client, "records").recorder(recorder.clone()), |parent, ctx| async move {
+        ctx.recorder().event(&parent, crate::EventType::Normal, "Seen", "it was seen");
+        Ok(Next::done())
+    });
+    settle().await;
+    running.end().await.unwrap();
+    assert_eq!(events.lines(), ["Normal Seen it was seen"]);
+    recorder.event(&seen, crate::EventType::Normal, "Over", "the controller has ended");
+    assert_eq!(events.lines(), ["Normal Over the controller has ended"]);
+}
