@@ -7,8 +7,8 @@ use std::time::Duration;
 use crate::Key;
 use crate::core::keys::Slot;
 use crate::core::time::Time;
-use crate::core::{Core, Run, Taken};
-use crate::observe::{Outcome, Place, Step};
+use crate::core::{Core, Returns, Run, Taken};
+use crate::observe::{Outcome, Step};
 use crate::shared::{BackOff, Shared};
 use crate::sync::{Arc, thread};
 
@@ -164,9 +164,10 @@ impl<K: Key> Item<K> {
 
     fn come_back(&mut self, wait: Duration, forget: bool) {
         let (slot, priority) = (self.slot, self.priority);
+        let returns = Some(Returns { wait, is_back_off: false });
         match forget {
-            true => self.tell_finished(Outcome::Succeeded, Some(wait), 0),
-            false => self.tell_finished(Outcome::Requeued, Some(wait), self.failures),
+            true => self.tell_finished(Outcome::Succeeded, returns, 0),
+            false => self.tell_finished(Outcome::Requeued, returns, self.failures),
         }
         self.finish(true, |core, now| {
             if forget {
@@ -182,7 +183,7 @@ impl<K: Key> Item<K> {
         let back_off = self.shared.back_off(&self.key, |core, now| core.fail_slot(slot, now));
         let wait = back_off.as_ref().map(|back_off| back_off.wait);
         let failures = back_off.as_ref().map_or(self.failures, |back_off| back_off.failures);
-        self.tell_finished(outcome, wait, failures);
+        self.tell_finished(outcome, wait.map(|wait| Returns { wait, is_back_off: true }), failures);
         self.finish(true, |core, now| {
             if let Some(wait) = wait {
                 core.add_slot_at(slot, priority, now.after(wait), true, now);
@@ -191,22 +192,14 @@ impl<K: Key> Item<K> {
         back_off
     }
 
-    /// Says how it went while no other worker can have the key, and what becomes of it, as far as that is known by now.
-    fn tell_finished(&self, outcome: Outcome, returns: Option<Duration>, failures: u32) {
+    /// Says how it went while no other worker can have the key, and where that leaves it as far as is known by now.
+    fn tell_finished(&self, outcome: Outcome, returns: Option<Returns>, failures: u32) {
         self.shared.observers.tell(&self.key, || {
-            let (is_running, place) = self.shared.look(|state| (state.core.is_running(), state.core.place(self.slot)));
-            let returns = returns.filter(|_| is_running);
-            let place = match returns {
-                Some(wait) if place == Place::Out => {
-                    if wait.is_zero() {
-                        Place::Ready
-                    } else {
-                        Place::Waiting
-                    }
-                }
-                _ => place,
-            };
-            Step::Finished { outcome, returns, place, failures }
+            let (returns, place) = self.shared.look(|state| {
+                let returns = returns.filter(|_| state.core.is_running());
+                (returns, state.core.place(self.slot, returns))
+            });
+            Step::Finished { outcome, returns: returns.map(|returns| returns.wait), place, failures }
         });
     }
 

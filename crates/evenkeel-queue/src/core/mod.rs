@@ -12,6 +12,7 @@
 mod failures;
 mod index;
 pub(crate) mod keys;
+mod place;
 pub(crate) mod ready;
 pub(crate) mod time;
 pub(crate) mod waiting;
@@ -30,11 +31,11 @@ use rapidhash::quality::RandomState;
 
 pub(crate) use self::failures::Failed;
 use self::keys::{Flag, Keys, NONE, Slot};
+pub(crate) use self::place::Returns;
 use self::ready::{Ready, Rules, Ticket};
 use self::time::Time;
 use self::waiting::Waiting;
 use crate::Key;
-use crate::observe::Place;
 use crate::storage::Storage;
 
 /// What an add of a key means that is waiting for its time.
@@ -467,19 +468,6 @@ impl<K: Key> Core<K> {
         };
         self.expire(now);
         (begun.map_or(Duration::ZERO, |begun| now.since(begun)), key)
-    }
-
-    /// Where a key that a worker has is going to be when that is done with it, if nothing else happens.
-    pub(crate) fn place(&self, slot: Slot) -> Place {
-        if !self.keys.holds(slot) {
-            return Place::Out;
-        }
-        let entry = self.keys.entry(slot);
-        match (entry.has(Flag::Dirty), entry.has(Flag::Waiting)) {
-            (true, _) => Place::Ready,
-            (false, true) if self.is_running() || self.is_flushing() => Place::Waiting,
-            _ => Place::Out,
-        }
     }
 
     /// Ends it: nothing is added any more, what is ready is still handed out, what waits is not.

@@ -146,10 +146,27 @@ async fn the_end_says_whether_the_key_is_in_the_queue_again() {
     assert_eq!(left(&steps), (Place::Ready, Some(Duration::from_millis(5))), "an add is sooner than a back-off");
     queue.next().await.unwrap().give_up("no use");
     assert_eq!(left(&steps), (Place::Waiting, None), "the back-off goes on");
-    queue.next().await.unwrap().retry_after(Duration::ZERO);
+    let item = queue.next().await.unwrap();
+    queue.add_after("a", secs(1));
+    item.retry_after(Duration::ZERO);
     assert_eq!(left(&steps), (Place::Ready, Some(Duration::ZERO)));
     queue.next().await.unwrap().forget();
+    queue.next().await.unwrap().forget();
     assert_eq!(left(&steps), (Place::Out, None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_that_a_new_failure_puts_off_is_told_as_one_that_waits() {
+    let queue = WorkQueue::new();
+    let (steps, _observation) = observed(&queue);
+    queue.add("a");
+    queue.next().await.unwrap().retry("no luck");
+    queue.add("a");
+    let item = queue.next().await.unwrap();
+    step(secs(1)).await;
+    item.retry("no luck");
+    assert_eq!(left(&steps), (Place::Waiting, Some(Duration::from_millis(10))));
+    assert_eq!((queue.len(), queue.stats().waiting), (0, 1));
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! What an inspector shows of a controller.
 
+use evenkeel_apiserver::{Rule, WatchAction};
+
 use super::*;
 use crate::Manager;
 use crate::inspect::Inspector;
@@ -69,6 +71,33 @@ async fn a_key_that_comes_back_is_shown_where_it_waits() {
         let waits = ("the worker is done; it waits for its time".to_owned(), "waiting".to_owned());
         assert_eq!(last_step(&inspector, key), waits, "{key}");
     }
+    running.end().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_parked_key_is_with_a_worker_until_it_is_in_the_queue_again() {
+    let server = server().await;
+    let (client, inspector) = (server.client(), Inspector::new());
+    let built = controller(&client, "parking").owns::<Secret>().inspector(&inspector);
+    let running = start(built, |object, ctx| async move {
+        if ctx.lister::<Secret>()?.list_all().is_empty() {
+            ctx.api::<Secret>().namespace("default").create(&child("c", &object)).await?;
+        }
+        Ok(Next::done())
+    });
+    settle().await;
+    server.faults().add(Rule::watch(WatchAction::StallFor { event: 0, duration: secs(4) }).resource("secrets"));
+    create(&client, "a").await;
+    settle().await;
+    touch(&client, "a", 1).await;
+    pass(secs(1)).await;
+    assert_eq!(last_step(&inspector, "default/a").1, "workers");
+    pass(secs(5)).await;
+    let report = inspector.report(Some("default/a"));
+    let steps = report["follow"]["steps"].as_array().unwrap();
+    let released = steps.iter().find(|step| step["text"] == "the worker is done; it is in the queue again").unwrap();
+    assert_eq!(released["stage"], "queue");
+    assert_eq!(last_step(&inspector, "default/a"), ("it went well".to_owned(), "done".to_owned()));
     running.end().await.unwrap();
 }
 

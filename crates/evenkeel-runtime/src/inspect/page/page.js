@@ -7,6 +7,7 @@ import { ago, say } from "./words.js";
 const SILENCE = 12000;
 // The server refuses to follow a key of more bytes than this.
 const KEY_LENGTH = 1024;
+const REFUSED = "no connection: the program is gone, or too many pages are open";
 
 const live = document.getElementById("live");
 const silenceTime = document.getElementById("silence");
@@ -22,6 +23,7 @@ let run = null;
 let offset = 0;
 let heard = performance.now();
 let isGone = false;
+let isRefused = false;
 
 function now() {
   return performance.now() + offset;
@@ -71,10 +73,11 @@ function alive() {
 
 function gone() {
   isGone = true;
-  if (run === null) state("no connection: the program is gone, or too many pages are open", "bad");
+  isRefused = source?.readyState === EventSource.CLOSED;
+  if (run === null) state(REFUSED, "bad");
   else tick();
   // A browser comes back by itself, unless it was refused.
-  if (source?.readyState === EventSource.CLOSED) setTimeout(() => isGone && source && connect(), 2000);
+  if (isRefused) setTimeout(() => isGone && source && connect(), 2000);
 }
 
 function state(word, kind) {
@@ -109,7 +112,7 @@ function tick() {
   if (source === null) return;
   const silence = performance.now() - heard;
   if (run !== null && (isGone || silence > SILENCE)) {
-    state("the program is gone", "bad");
+    state(isGone && isRefused ? REFUSED : "the program is gone", "bad");
     say(silenceTime, `last heard ${ago(silence)}`);
     return;
   }
