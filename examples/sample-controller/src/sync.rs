@@ -47,7 +47,7 @@ pub enum SyncError {
 impl SampleController {
     /// Looks at a Foo and does what is needed to make the world as it says. It does not matter why it is looked at, or how often.
     pub(crate) async fn sync_foo(&self, key: &ObjectKey) -> Result<(), SyncError> {
-        let Some(foo) = self.foos.indexer().get(key) else {
+        let Some(foo) = self.foos.lister().get(key) else {
             // It is gone. So will be its Deployment: the garbage collector of the cluster deletes what lost its owner.
             tracing::debug!(%key, "the Foo is gone");
             return Ok(());
@@ -78,7 +78,7 @@ impl SampleController {
         let deployments = self.client.api::<Deployment>().namespace(namespace);
         let wanted = ObjectKey::namespaced(namespace, &spec.deployment_name);
 
-        let (deployment, is_changed) = match self.deployments.indexer().get(&wanted) {
+        let (deployment, is_changed) = match self.deployments.lister().get(&wanted) {
             // If there is one after all, the server says so, and the Foo is looked at again.
             None => (deployments.create(&new_deployment(foo)?).await?, true),
             Some(deployment) if !is_controlled_by(&deployment, foo) => {
@@ -94,7 +94,7 @@ impl SampleController {
             }
             Some(deployment) => (deployment, false),
         };
-        self.deployments.indexer().at_least(&deployment.version()).await?;
+        self.deployments.lister().at_least(&deployment.version()).await?;
 
         // If the Foo used to ask for another name, that Deployment has served its time.
         let mut outdated = self.deployments.indexer().by_index(BY_OWNER, foo.uid())?;
@@ -135,7 +135,7 @@ impl SampleController {
         let patch = json!({"metadata": {"resourceVersion": foo.resource_version()}, "status": status});
         match foos.status().patch(foo.key().name(), &Patch::merge(&patch)).await {
             Ok(written) => {
-                self.foos.indexer().at_least(&written.version()).await?;
+                self.foos.lister().at_least(&written.version()).await?;
                 Ok(true)
             }
             // It has gone meanwhile, and nobody needs to know any more.
