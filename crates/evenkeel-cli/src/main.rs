@@ -17,7 +17,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Kubernetes without a cluster: an API server that runs anywhere, and an informer to look at it or at any other.
+/// Kubernetes without a cluster: an API server that runs anywhere, an informer to look at it or at any other, and a controller at
+/// work.
 #[derive(Debug, Parser)]
 #[command(name = "evenkeel", version)]
 struct Arguments {
@@ -27,7 +28,7 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Show the pieces at work, with no cluster and nothing to set up
+    /// Watch a controller at work in a story of its own, with no cluster and nothing to set up
     Demo(demo::Arguments),
     /// Run the embedded API server for kubectl and other clients
     Apiserver(apiserver::Arguments),
