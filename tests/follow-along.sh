@@ -73,7 +73,7 @@ k wait --for=delete deployment/mine --timeout=30s >/dev/null || fail "the deploy
 # All that a cluster needs to run the controller can be applied.
 "$evenkeel" controller sample --print-manifests | k apply -f - >"$work/applied.log"
 [[ $(grep -c . "$work/applied.log") -eq 8 ]] || fail "not everything was applied: $(cat "$work/applied.log")"
-k get clusterrole,role,serviceaccount,deployment -A | grep -q sample-controller-election || fail "the role is not there"
+k get role sample-controller-election -n sample-controller >/dev/null || fail "the role is not there"
 
 kill -INT "$demo"
 wait "$demo" || fail "the demo ended with $?"
