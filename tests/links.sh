@@ -41,7 +41,7 @@ while read -r file; do
         if [ ! -e "$there" ]; then
             echo "$file: $target leads nowhere" >&2
             broken=$((broken + 1))
-        elif [[ $target == *#* && $there == *.md ]] && ! anchors "$there" | grep -qxF -- "${target#*#}"; then
+        elif [[ $target == *#* && $there == *.md ]] && ! anchors "$there" | grep -xF -- "${target#*#}" >/dev/null; then
             echo "$file: $target names no heading of $there" >&2
             broken=$((broken + 1))
         fi
