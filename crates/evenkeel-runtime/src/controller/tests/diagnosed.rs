@@ -1,7 +1,5 @@
 //! What diagnostics tell of a controller.
 
-use evenkeel_apiserver::{Rule, WatchAction};
-
 use super::*;
 use crate::Manager;
 
@@ -96,18 +94,7 @@ async fn parked_keys_are_told_until_own_writes_are_seen() {
     let server = server().await;
     let (client, diagnostics) = (server.client(), Diagnostics::new());
     let built = controller(&client, "parked").owns::<Secret>().diagnostics(&diagnostics);
-    let running = start(built, |object, ctx| async move {
-        if ctx.lister::<Secret>()?.list_all().is_empty() {
-            ctx.api::<Secret>().namespace("default").create(&child("c", &object)).await?;
-        }
-        Ok(Next::done())
-    });
-    settle().await;
-    server.faults().add(Rule::watch(WatchAction::StallFor { event: 0, duration: secs(4) }).resource("secrets"));
-    create(&client, "a").await;
-    settle().await;
-    touch(&client, "a", 1).await;
-    pass(secs(1)).await;
+    let running = with_a_parked_key(&server, built).await;
     let told = |diagnostics: &Diagnostics| diagnostics.section("controllers").unwrap()["parked"].clone();
     assert_eq!(told(&diagnostics)["parked"], 1);
     assert_eq!(told(&diagnostics)["parked_keys"], json!([{"key": "default/a"}]));

@@ -1,7 +1,5 @@
 //! What an inspector shows of a controller.
 
-use evenkeel_apiserver::{Rule, WatchAction};
-
 use super::*;
 use crate::Manager;
 use crate::inspect::Inspector;
@@ -79,18 +77,7 @@ async fn a_parked_key_is_with_a_worker_until_it_is_in_the_queue_again() {
     let server = server().await;
     let (client, inspector) = (server.client(), Inspector::new());
     let built = controller(&client, "parking").owns::<Secret>().inspector(&inspector);
-    let running = start(built, |object, ctx| async move {
-        if ctx.lister::<Secret>()?.list_all().is_empty() {
-            ctx.api::<Secret>().namespace("default").create(&child("c", &object)).await?;
-        }
-        Ok(Next::done())
-    });
-    settle().await;
-    server.faults().add(Rule::watch(WatchAction::StallFor { event: 0, duration: secs(4) }).resource("secrets"));
-    create(&client, "a").await;
-    settle().await;
-    touch(&client, "a", 1).await;
-    pass(secs(1)).await;
+    let running = with_a_parked_key(&server, built).await;
     assert_eq!(last_step(&inspector, "default/a").1, "workers");
     pass(secs(5)).await;
     let report = inspector.report(Some("default/a"));

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use evenkeel_apiserver::ApiServer;
+use evenkeel_apiserver::{ApiServer, Rule, WatchAction};
 use evenkeel_client::Client;
 use evenkeel_core::{Obj, ObjectKey};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -108,6 +108,24 @@ where
 {
     let (shutdown, told) = oneshot::channel();
     Running { shutdown, ended: tokio::spawn(controller.run(told, reconcile)) }
+}
+
+/// A controller that has made a child for the parent `a`, and has the parent's key parked: for three seconds yet, no cache shows
+/// the child.
+async fn with_a_parked_key(server: &ApiServer, controller: Controller<ConfigMap>) -> Running {
+    let running = start(controller, |object, ctx| async move {
+        if ctx.lister::<Secret>()?.list_all().is_empty() {
+            ctx.api::<Secret>().namespace("default").create(&child("c", &object)).await?;
+        }
+        Ok(Next::done())
+    });
+    settle().await;
+    server.faults().add(Rule::watch(WatchAction::StallFor { event: 0, duration: secs(4) }).resource("secrets"));
+    create(&server.client(), "a").await;
+    settle().await;
+    touch(&server.client(), "a", 1).await;
+    pass(secs(1)).await;
+    running
 }
 
 /// What happened when, since the log was made.
