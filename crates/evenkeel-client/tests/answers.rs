@@ -72,7 +72,7 @@ async fn res_003_a_path_that_nobody_knows_is_told_with_its_code() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ct_011_an_object_of_another_kind_is_told() {
+async fn ctn_011_an_object_of_another_kind_is_told() {
     let server = ApiServer::start().await.unwrap();
     let client = server.client();
     create(&client, "a").await;
@@ -170,7 +170,7 @@ async fn wch_008_a_broken_event_costs_itself_and_nothing_else() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn client_hc_11_a_watch_in_pieces_of_one_byte_is_the_same_watch() {
+async fn client_chc_11_a_watch_in_pieces_of_one_byte_is_the_same_watch() {
     let (_server, _, mut stream) = watched(WatchAction::SplitFrame { sizes: Vec::new() }).await;
     assert_eq!(name(stream.next().await), "a");
     assert_eq!(name(stream.next().await), "b");

@@ -290,7 +290,7 @@ async fn reads_can_ask_for_versions() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dyn_001_a_kind_known_at_run_time_has_the_same_paths() {
+async fn dyc_001_a_kind_known_at_run_time_has_the_same_paths() {
     let (server, client) = start().await;
     let nodes = Arc::new(ResourceInfo::new("", "v1", "Node", "nodes", false));
     let nodes = client.dynamic(&nodes).namespace("ignored");
@@ -305,7 +305,7 @@ async fn dyn_001_a_kind_known_at_run_time_has_the_same_paths() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dyn_002_names_are_needed_and_checked_subresources_too() {
+async fn dyc_002_names_are_needed_and_checked_subresources_too() {
     let (server, client) = start().await;
     let pods = client.dynamic(&client.resource::<Pod>()).namespace("default");
     let nameless = Unstructured::from(json!({"apiVersion": "v1", "kind": "Pod", "metadata": {}}));
@@ -328,7 +328,7 @@ async fn dyn_002_names_are_needed_and_checked_subresources_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dyn_004_items_of_a_list_know_their_kind() {
+async fn dyc_004_items_of_a_list_know_their_kind() {
     let (_server, client) = start().await;
     client.core_v1().config_maps("default").create(&config_map("a")).await.unwrap();
     let list = client.dynamic(&client.resource::<ConfigMap>()).list(&ListParams::default()).await.unwrap();
@@ -339,7 +339,7 @@ async fn dyn_004_items_of_a_list_know_their_kind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dyn_005_what_others_did_cannot_be_applied() {
+async fn dyc_005_what_others_did_cannot_be_applied() {
     let (server, client) = start().await;
     let maps = client.core_v1().config_maps("default");
     let map: ConfigMap = from(json!({
@@ -353,7 +353,7 @@ async fn dyn_005_what_others_did_cannot_be_applied() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dyn_006_events_of_a_dynamic_watch_are_json() {
+async fn dyc_006_events_of_a_dynamic_watch_are_json() {
     let (_server, client) = start().await;
     let maps = client.dynamic(&client.resource::<ConfigMap>()).namespace("default");
     let mut watch = maps.watch(&WatchParams::default().without_bookmarks()).await.unwrap();
@@ -364,7 +364,7 @@ async fn dyn_006_events_of_a_dynamic_watch_are_json() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn met_001_only_the_metadata_comes_when_only_that_is_asked_for() {
+async fn mdc_001_only_the_metadata_comes_when_only_that_is_asked_for() {
     let (_server, client) = start().await;
     client.core_v1().config_maps("default").create(&config_map("a")).await.unwrap();
     let metadata = client.core_v1().config_maps("default").metadata();
@@ -384,7 +384,7 @@ async fn met_001_only_the_metadata_comes_when_only_that_is_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn met_003_metadata_is_deleted_like_anything_else() {
+async fn mdc_003_metadata_is_deleted_like_anything_else() {
     let (server, client) = start().await;
     client.core_v1().config_maps("default").create(&config_map("a")).await.unwrap();
     let metadata = client.api::<ConfigMap>().namespace("default").metadata();

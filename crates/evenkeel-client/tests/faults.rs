@@ -54,7 +54,7 @@ impl House {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rty_002_a_storm_of_429s_is_weathered_by_reads_and_writes() {
+async fn rrt_002_a_storm_of_429s_is_weathered_by_reads_and_writes() {
     let house = House::new().await;
     let started = Instant::now();
     house.server.faults().fail_next(3, 429, Some(2));
@@ -66,7 +66,7 @@ async fn rty_002_a_storm_of_429s_is_weathered_by_reads_and_writes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rty_001_a_storm_that_does_not_end_is_given_up() {
+async fn rrt_001_a_storm_that_does_not_end_is_given_up() {
     let house = House::new().await;
     house.server.faults().fail_next(100, 429, Some(1));
     let error = house.create("a").send().await.unwrap_err();
@@ -78,7 +78,7 @@ async fn rty_001_a_storm_that_does_not_end_is_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rty_002_a_failure_that_does_not_say_when_to_come_back_is_final() {
+async fn rrt_002_a_failure_that_does_not_say_when_to_come_back_is_final() {
     let house = House::new().await;
     house.server.faults().fail_next(1, 500, None);
     let error = house.get("a").send().await.unwrap_err();
@@ -88,7 +88,7 @@ async fn rty_002_a_failure_that_does_not_say_when_to_come_back_is_final() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rty_010_a_slow_server_meets_the_calls_end() {
+async fn rrt_010_a_slow_server_meets_the_calls_end() {
     let house = House::new().await;
     house.create("a").send().await.unwrap();
     house.server.faults().delay(Duration::from_secs(10));
@@ -103,7 +103,7 @@ async fn rty_010_a_slow_server_meets_the_calls_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rty_004_a_read_survives_lost_connections_and_a_write_does_not() {
+async fn rrt_004_a_read_survives_lost_connections_and_a_write_does_not() {
     let house = House::new().await;
     house.create("a").send().await.unwrap();
     let started = Instant::now();
@@ -156,7 +156,7 @@ async fn wch_010_a_watch_is_opened_in_spite_of_lost_connections() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rty_009_both_errors_are_told_when_a_server_goes_silent() {
+async fn rrt_009_both_errors_are_told_when_a_server_goes_silent() {
     let house = House::new().await;
     house.server.faults().add(Rule::new(Action::Drop).times(1));
     house.server.faults().add(Rule::new(Action::Hang).times(1));

@@ -109,7 +109,7 @@ fn trn_001_a_service_of_the_users_has_no_use_for_settings_of_tls() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dyn_003_a_delete_says_how_in_its_body_and_of_what_in_its_query() {
+async fn dyc_003_a_delete_says_how_in_its_body_and_of_what_in_its_query() {
     let server = Notebook::new(200, json!({"apiVersion": "v1", "kind": "Status", "status": "Success"}));
     let client = server.client();
     let info = client.resource::<ConfigMap>();
@@ -180,7 +180,7 @@ async fn typ_004_what_is_applied_has_a_name_and_is_json() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn met_002_a_server_that_sends_everything_is_read_for_the_metadata() {
+async fn mdc_002_a_server_that_sends_everything_is_read_for_the_metadata() {
     let server = Notebook::new(200, config_map());
     let maps = server.client().core_v1().config_maps("default").metadata();
     let one = maps.get("a").await.unwrap();

@@ -156,7 +156,7 @@ async fn inv_9_candidates_on_a_real_server_never_lead_together() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hc_14_a_lease_that_was_touched_is_renewed_all_the_same() {
+async fn qhc_14_a_lease_that_was_touched_is_renewed_all_the_same() {
     let server = server().await;
     let client = server.client();
     let leases = client.api::<Lease>().namespace("default");

@@ -252,7 +252,7 @@ fn value_of(json: &[u8]) -> Value {
     serde_json::from_slice(json).unwrap_or_default()
 }
 
-/// The answer where something has no protobuf form: either no such thing has one (CT-022), or this one should have.
+/// The answer where something has no protobuf form: either no such thing has one (CTN-022), or this one should have.
 pub(super) fn unwritable(why: Unwritable) -> Status {
     let message = format!("the answer cannot be written as protobuf: {why}");
     match why {

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn met_001_a_name_is_taken_for_as_long_as_its_informer_lives() {
+    fn imt_001_a_name_is_taken_for_as_long_as_its_informer_lives() {
         let first = Identity::new("met-001", &foos());
         let second = Identity::new("met-001", &foos());
         assert_eq!((first.name(), second.name()), ("met-001", "met-001-2"));
@@ -196,14 +196,14 @@ mod tests {
     }
 
     #[test]
-    fn met_002_a_name_is_per_kind() {
+    fn imt_002_a_name_is_per_kind() {
         let first = Identity::new("met-002", &foos());
         let other = Identity::new("met-002", &ResourceInfo::new("samples.io", "v2", "Foo", "foos", true));
         assert_eq!((first.name(), other.name()), ("met-002", "met-002"));
     }
 
     #[test]
-    fn met_003_dropping_an_informer_frees_its_name() {
+    fn imt_003_dropping_an_informer_frees_its_name() {
         let first = Identity::new("met-003", &foos());
         let second = Identity::new("met-003", &foos());
         drop((first, second));

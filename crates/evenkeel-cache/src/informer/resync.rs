@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn hc_05_periods_before_and_after_the_start() {
+    fn ihc_05_periods_before_and_after_the_start() {
         let mut informer = Informer::new(secs(12 * 3600));
         let asked = [secs(0), secs(60), secs(55), secs(5), Duration::from_millis(300)];
         let checks: Vec<Duration> = asked.map(|period| informer.add(period)).into();
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn hc_06_sixty_seconds_looked_at_every_fifty_five_are_a_hundred_and_ten() {
+    fn ihc_06_sixty_seconds_looked_at_every_fifty_five_are_a_hundred_and_ten() {
         let mut check = Check::new(secs(55));
         let begin = Instant::now();
         let mut schedule = check.admit(Some(secs(60)), begin);

@@ -54,7 +54,7 @@ fn dfq_004_all_deltas_of_a_key_come_at_once() {
 }
 
 #[test]
-fn hc_07_only_deletions_in_a_row_are_merged() {
+fn ihc_07_only_deletions_in_a_row_are_merged() {
     let known = Known::of(&["foo@1"]);
     let after = |pushes: &[&dyn Fn(&mut DeltaFifo)]| {
         let mut queue = DeltaFifo::new();
@@ -108,7 +108,7 @@ fn dfq_007_a_deletion_is_dropped_if_the_object_is_neither_queued_nor_known() {
 }
 
 #[test]
-fn hc_30_b_a_watched_deletion_of_an_object_never_seen_says_nothing() {
+fn ihc_30_b_a_watched_deletion_of_an_object_never_seen_says_nothing() {
     let mut queue = DeltaFifo::new();
     list(&mut queue, &["foo@1"], &NothingKnown);
     let known = Known::of(&["foo@1"]);
@@ -136,7 +136,7 @@ fn dfq_009_a_list_is_queued_in_its_order_even_behind_deletions() {
 }
 
 #[test]
-fn hc_10_deleted_and_listed_again_is_not_collapsed() {
+fn ihc_10_deleted_and_listed_again_is_not_collapsed() {
     let known = Known::of(&["foo@1"]);
     let mut queue = DeltaFifo::new();
     queue.delete(observed("foo@1"), &known);
@@ -190,7 +190,7 @@ fn dfq_011_known_objects_that_a_list_has_not_are_deleted() {
 }
 
 #[test]
-fn hc_08_a_list_against_queue_and_store() {
+fn ihc_08_a_list_against_queue_and_store() {
     let known = Known::of(&["foo@5", "bar@6", "baz@7"]);
     let mut queue = DeltaFifo::new();
     queue.add(object("baz@10"));
@@ -200,7 +200,7 @@ fn hc_08_a_list_against_queue_and_store() {
 }
 
 #[test]
-fn hc_09_tombstones_carry_the_freshest_state() {
+fn ihc_09_tombstones_carry_the_freshest_state() {
     let known = Known::of(&["foo@5", "bar@6", "baz@7"]);
     let mut queue = DeltaFifo::new();
     queue.delete(observed("bar@6"), &known);
@@ -333,7 +333,7 @@ fn dfq_025_synced_only_after_the_last_initial_object_is_processed() {
 }
 
 #[test]
-fn hc_16_an_empty_first_list_syncs_at_once() {
+fn ihc_16_an_empty_first_list_syncs_at_once() {
     let mut queue = DeltaFifo::new();
     queue.replace(Vec::new(), version("5"), &NothingKnown);
     assert!(queue.has_synced() && queue.pop(1).is_none());
@@ -469,7 +469,7 @@ fn dfq_019_an_object_is_queued_under_the_key_that_it_is_stored_under() {
 }
 
 #[test]
-fn hc_27_a_relist_of_renamed_objects_deletes_nothing() {
+fn ihc_27_a_relist_of_renamed_objects_deletes_nothing() {
     let known = Known::of(&["POD1@1"]);
     let mut queue = DeltaFifo::new();
     list(&mut queue, &["POD1@1"], &known);

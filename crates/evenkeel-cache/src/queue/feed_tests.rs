@@ -218,7 +218,7 @@ fn rfq_033_no_room_from_two_thousand_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hc_14_a_producer_waits_while_too_much_is_left() {
+async fn ihc_14_a_producer_waits_while_too_much_is_left() {
     let (mut producer, mut consumer) = atomic();
     producer.add(object("first@1")).unwrap();
     let popped = consumer.pop().await.unwrap();
@@ -249,7 +249,7 @@ fn rfq_034_one_batch_at_a_time_for_one_consumer() {
 }
 
 #[test]
-fn hc_15_synced_only_after_processing() {
+fn ihc_15_synced_only_after_processing() {
     let queues: [Box<dyn Fn() -> (Producer, Consumer)>; 3] = [
         Box::new(|| feed("things", DeltaFifo::new(), NothingKnown)),
         Box::new(|| feed("things", Fifo::new(), NothingKnown)),

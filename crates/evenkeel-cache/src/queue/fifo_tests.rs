@@ -108,7 +108,7 @@ fn fif_006_what_is_deleted_or_replaced_is_not_waited_for() {
 }
 
 #[test]
-fn hc_15_synced_only_after_processing() {
+fn ihc_15_synced_only_after_processing() {
     let mut queue = Fifo::new();
     list(&mut queue, &["a@1"]);
     let batch = queue.pop(1).unwrap();
@@ -118,7 +118,7 @@ fn hc_15_synced_only_after_processing() {
 }
 
 #[test]
-fn hc_16_an_empty_first_list_syncs_at_once() {
+fn ihc_16_an_empty_first_list_syncs_at_once() {
     let mut queue = Fifo::new();
     queue.replace(Vec::new(), version("5"), &NothingKnown);
     assert!(queue.has_synced() && queue.pop(1).is_none());

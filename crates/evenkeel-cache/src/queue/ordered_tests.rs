@@ -74,7 +74,7 @@ fn rfq_003_a_deletion_is_queued_whether_known_or_not() {
 }
 
 #[test]
-fn hc_30_b_a_watched_deletion_of_an_object_never_seen_changes_nothing_when_it_is_applied() {
+fn ihc_30_b_a_watched_deletion_of_an_object_never_seen_changes_nothing_when_it_is_applied() {
     let mut queue = atomic();
     queue.delete(observed("never@2"), &NothingKnown);
     let mut store = Known::of(&["foo@1"]);
@@ -178,7 +178,7 @@ fn rfq_012_deletions_come_before_replacements() {
 }
 
 #[test]
-fn hc_08_a_list_against_queue_and_store() {
+fn ihc_08_a_list_against_queue_and_store() {
     let mut queue = per_item();
     queue.add(object("baz@10"));
     list(&mut queue, &["foo@5"], &Known::of(&["foo@5", "bar@6", "baz@7"]));
@@ -186,7 +186,7 @@ fn hc_08_a_list_against_queue_and_store() {
 }
 
 #[test]
-fn hc_09_tombstones_carry_the_freshest_state() {
+fn ihc_09_tombstones_carry_the_freshest_state() {
     let known = Known::of(&["foo@5", "bar@6", "baz@7"]);
     let mut queue = per_item();
     queue.delete(observed("bar@6"), &known);
@@ -198,7 +198,7 @@ fn hc_09_tombstones_carry_the_freshest_state() {
 }
 
 #[test]
-fn hc_10_deleted_and_listed_again_is_not_collapsed() {
+fn ihc_10_deleted_and_listed_again_is_not_collapsed() {
     let known = Known::of(&["foo@1"]);
     let mut queue = per_item();
     queue.delete(observed("foo@1"), &known);
@@ -326,7 +326,7 @@ fn rfq_023_an_empty_first_list() {
 }
 
 #[test]
-fn hc_16_an_empty_first_list_brings_its_version() {
+fn ihc_16_an_empty_first_list_brings_its_version() {
     let mut queue = atomic();
     queue.replace(Vec::new(), version("5"), &NothingKnown);
     assert!(!queue.has_synced());
@@ -402,7 +402,7 @@ fn rfq_028_a_batch_ends_before_an_object_that_it_has_already() {
 }
 
 #[test]
-fn hc_12_batches() {
+fn ihc_12_batches() {
     fn of(texts: &[&str], initial: bool) -> (bool, Vec<String>) {
         (initial, texts.iter().map(|text| (*text).into()).collect())
     }
@@ -477,7 +477,7 @@ fn an_emptied_queue_gives_back_the_room_of_a_long_list() {
 }
 
 #[test]
-fn hc_27_a_relist_of_renamed_objects_deletes_nothing() {
+fn ihc_27_a_relist_of_renamed_objects_deletes_nothing() {
     let known = Known::of(&["POD1@1"]);
     let mut queue = per_item();
     list(&mut queue, &["POD1@1"], &known);

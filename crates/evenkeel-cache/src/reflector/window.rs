@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn rty_001_a_calm_minute_begins_a_new_window() {
+    fn rwd_001_a_calm_minute_begins_a_new_window() {
         let (mut window, at) = window(30);
         window.failed(at(0));
         window.failed(at(20));
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn rty_002_the_end_of_the_window_is_part_of_it() {
+    fn rwd_002_the_end_of_the_window_is_part_of_it() {
         let (mut window, at) = window(30);
         assert!(!window.may_retry(at(0)), "there is nothing to try again");
         window.failed(at(0));
@@ -83,14 +83,14 @@ mod tests {
     }
 
     #[test]
-    fn rty_002_no_time_is_never() {
+    fn rwd_002_no_time_is_never() {
         let (mut window, at) = window(0);
         window.failed(at(0));
         assert!(!window.may_retry(at(0)));
     }
 
     #[test]
-    fn rty_003_other_errors_close_nothing() {
+    fn rwd_003_other_errors_close_nothing() {
         let (mut window, at) = window(30);
         window.failed(at(0));
         // Another kind of error at 10 is not told of.

@@ -9,17 +9,17 @@ pub(in crate::rest) fn headers(content_type: &str) -> HeaderMap {
 }
 
 #[test]
-fn ct_001_json_is_preferred_and_anything_is_accepted() {
+fn ctn_001_json_is_preferred_and_anything_is_accepted() {
     assert_eq!(accept(Part::All, Form::Json), "application/json, */*");
 }
 
 #[test]
-fn ct_002_protobuf_is_asked_for_before_json() {
+fn ctn_002_protobuf_is_asked_for_before_json() {
     assert_eq!(accept(Part::All, Form::Protobuf), "application/vnd.kubernetes.protobuf,application/json");
 }
 
 #[test]
-fn met_001_metadata_is_asked_for_in_each_form_and_everything_if_there_is_no_other_way() {
+fn mdc_001_metadata_is_asked_for_in_each_form_and_everything_if_there_is_no_other_way() {
     assert_eq!(
         accept(Part::Metadata, Form::Protobuf),
         "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,\
@@ -37,7 +37,7 @@ fn met_001_metadata_is_asked_for_in_each_form_and_everything_if_there_is_no_othe
 }
 
 #[test]
-fn ct_004_parameters_do_not_matter_and_a_missing_header_means_what_was_preferred() {
+fn ctn_004_parameters_do_not_matter_and_a_missing_header_means_what_was_preferred() {
     let codecs = Codecs::preferring(Form::Protobuf);
     let chosen = |headers: &HeaderMap| codecs.of_answer(headers).map(|codec| codec.media_type());
     for header in [
@@ -55,7 +55,7 @@ fn ct_004_parameters_do_not_matter_and_a_missing_header_means_what_was_preferred
 }
 
 #[test]
-fn ct_005_malformed_headers_are_told_from_unknown_types() {
+fn ctn_005_malformed_headers_are_told_from_unknown_types() {
     for header in [
         "application/,x",
         "application/",
@@ -81,7 +81,7 @@ fn ct_005_malformed_headers_are_told_from_unknown_types() {
 }
 
 #[test]
-fn ct_006_and_ct_007_an_unknown_type_has_no_codec() {
+fn ctn_006_and_ctn_007_an_unknown_type_has_no_codec() {
     let codecs = Codecs::preferring(Form::Json);
     for header in ["text/html", "json", "application/yaml", "application/cbor"] {
         let error = codecs.of_answer(&headers(header)).unwrap_err();

@@ -37,7 +37,7 @@ async fn an_object_is_read_from_the_bytes_that_came() {
 }
 
 #[tokio::test]
-async fn ct_004_client_hc_06_a_body_without_a_media_type_is_what_was_preferred() {
+async fn ctn_004_client_chc_06_a_body_without_a_media_type_is_what_was_preferred() {
     let mut scene = Scene::new(Method::GET);
     scene.codecs = Codecs::preferring(Form::Protobuf);
     let read = async |answer| scene.reader().answer(answer).await.unwrap().object::<Deployment>(&deployments());
@@ -49,7 +49,7 @@ async fn ct_004_client_hc_06_a_body_without_a_media_type_is_what_was_preferred()
 }
 
 #[tokio::test]
-async fn ct_006_a_body_without_a_codec_can_be_had_as_bytes_only() {
+async fn ctn_006_a_body_without_a_codec_can_be_had_as_bytes_only() {
     let scene = Scene::new(Method::GET);
     let answer = scene.reader().answer(response(200, "text/plain; charset=utf-8", "ok")).await.unwrap();
     assert_eq!(answer.bytes(), "ok");
@@ -65,7 +65,7 @@ async fn ct_006_a_body_without_a_codec_can_be_had_as_bytes_only() {
 }
 
 #[tokio::test]
-async fn ct_011_an_object_of_another_kind_is_an_error() {
+async fn ctn_011_an_object_of_another_kind_is_an_error() {
     // Better than client-go, where the caller's object stays as it was and nobody is told.
     let pod = WEB.replace("Deployment", "Pod").replace("apps/v1", "v1");
     let error = object(response(200, JSON, pod)).await.unwrap_err();
@@ -85,7 +85,7 @@ async fn ct_011_an_object_of_another_kind_is_an_error() {
 }
 
 #[tokio::test]
-async fn ct_011_a_failure_that_came_as_a_success_is_that_failure() {
+async fn ctn_011_a_failure_that_came_as_a_success_is_that_failure() {
     let failure =
         r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","reason":"NotFound","code":404}"#;
     assert!(object(response(200, JSON, failure)).await.unwrap_err().is_not_found());
@@ -106,7 +106,7 @@ async fn ct_011_a_failure_that_came_as_a_success_is_that_failure() {
 }
 
 #[tokio::test]
-async fn ct_012_an_empty_body_is_no_object_and_no_list() {
+async fn ctn_012_an_empty_body_is_no_object_and_no_list() {
     let error = object(response(200, JSON, "")).await.unwrap_err();
     assert!(error.to_string().ends_with("the answer cannot be read: 0-length body instead of Deployment"), "{error}");
     let error = list(response(200, JSON, "")).await.unwrap_err();
@@ -116,7 +116,7 @@ async fn ct_012_an_empty_body_is_no_object_and_no_list() {
 }
 
 #[tokio::test]
-async fn ct_009_and_ct_010_what_was_read_is_what_came() {
+async fn ctn_009_and_ctn_010_what_was_read_is_what_came() {
     // Better than client-go, which takes kind and version out of what it has decoded.
     let text = r#"{"kind":"Deployment","apiVersion":"apps/v1","metadata":{"name":"web","generation":9007199254740993},
         "Spec":{"replicas":3},"unknown":true}"#;

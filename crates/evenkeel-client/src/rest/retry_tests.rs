@@ -22,7 +22,7 @@ fn after(seconds: u64) -> Decision {
 }
 
 #[test]
-fn rty_001_there_are_ten_retries_or_as_many_as_wanted() {
+fn rrt_001_there_are_ten_retries_or_as_many_as_wanted() {
     for (max_retries, expected) in [(10, 10), (1, 1), (0, 0)] {
         let config = Retry { max_retries, ..CONFIG };
         let mut retries = Retries::new(&config, Terminal::Call, &Method::POST, true);
@@ -36,7 +36,7 @@ fn rty_001_there_are_ten_retries_or_as_many_as_wanted() {
 }
 
 #[test]
-fn rty_002_an_answer_is_retried_if_it_is_busy_and_says_when() {
+fn rrt_002_an_answer_is_retried_if_it_is_busy_and_says_when() {
     for terminal in [Terminal::Call, Terminal::Stream, Terminal::Watch] {
         for method in [Method::GET, Method::POST, Method::PATCH, Method::PUT, Method::DELETE] {
             for code in [429, 500, 502, 503, 504, 599] {
@@ -51,7 +51,7 @@ fn rty_002_an_answer_is_retried_if_it_is_busy_and_says_when() {
 }
 
 #[test]
-fn rty_003_the_servers_wish_has_a_cap_a_jitter_and_the_calls_end() {
+fn rrt_003_the_servers_wish_has_a_cap_a_jitter_and_the_calls_end() {
     // Better than client-go, which waits for as long as a server likes, and for all clients alike.
     let decide = |seconds, chance, left: Option<u64>| {
         retries(Terminal::Call, Method::GET).decide(answered(503, Some(seconds)), chance, left.map(Duration::from_secs))
@@ -66,7 +66,7 @@ fn rty_003_the_servers_wish_has_a_cap_a_jitter_and_the_calls_end() {
 }
 
 #[test]
-fn rty_004_which_lost_connections_are_tried_again() {
+fn rrt_004_which_lost_connections_are_tried_again() {
     use TransportFault::*;
     let all = [
         Resolve,
@@ -99,7 +99,7 @@ fn rty_004_which_lost_connections_are_tried_again() {
 }
 
 #[test]
-fn rty_006_what_can_be_read_once_is_sent_once() {
+fn rrt_006_what_can_be_read_once_is_sent_once() {
     let mut retries = Retries::new(&CONFIG, Terminal::Call, &Method::POST, false);
     assert_eq!(retries.decide(answered(429, Some(0)), 0.0, None), Decision::Return);
 }
@@ -124,7 +124,7 @@ fn sec_46_retry_after_is_whole_seconds() {
 
 proptest! {
     #[test]
-    fn rty_003_whatever_the_server_says_waits_and_retries_are_bounded(
+    fn rrt_003_whatever_the_server_says_waits_and_retries_are_bounded(
         seconds in any::<u64>(), chance in -1.0..2.0_f64, max_retries in 0_u32..20, cap in 0_u64..1000,
         left in prop::option::of(0_u64..2000),
     ) {

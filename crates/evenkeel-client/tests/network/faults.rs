@@ -100,7 +100,7 @@ async fn nobody_listens_is_told_at_once() {
 }
 
 #[tokio::test]
-async fn rty_004_a_read_survives_lost_connections_and_a_write_does_not() {
+async fn rrt_004_a_read_survives_lost_connections_and_a_write_does_not() {
     for house in House::both().await {
         let faults = house.server.faults();
         // HTTP/1.1 knows no other way to refuse an answer than to close; HTTP/2 ends the one stream.

@@ -1,4 +1,4 @@
-//! The envelope around every object of Kubernetes' protobuf: four bytes, then what it is, then the object (CT-020).
+//! The envelope around every object of Kubernetes' protobuf: four bytes, then what it is, then the object (CTN-020).
 
 use super::error::{Failure, ProtobufError};
 use super::wire::{Reader, put_bytes, put_varint, varint_length};
@@ -23,7 +23,7 @@ pub struct Envelope<'a> {
 
 /// Takes an object out of its envelope. The object is not looked at.
 ///
-/// That kind or version are missing is no error here, as the caller may know them (CT-021).
+/// That kind or version are missing is no error here, as the caller may know them (CTN-021).
 pub fn unwrap_envelope(bytes: &[u8]) -> Result<Envelope<'_>, ProtobufError> {
     if bytes.is_empty() {
         return Err(ProtobufError::Empty);

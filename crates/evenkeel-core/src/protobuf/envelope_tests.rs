@@ -2,7 +2,7 @@ use super::super::WireFault;
 use super::*;
 
 #[test]
-fn ct_020_an_envelope_has_all_four_fields_in_order() {
+fn ctn_020_an_envelope_has_all_four_fields_in_order() {
     let bytes = wrap("apps/v1", "Deployment", b"raw");
     assert_eq!(bytes, b"k8s\0\x0a\x15\x0a\x07apps/v1\x12\x0aDeployment\x12\x03raw\x1a\x00\x22\x00");
     let envelope = unwrap_envelope(&bytes).unwrap();
@@ -14,7 +14,7 @@ fn ct_020_an_envelope_has_all_four_fields_in_order() {
 }
 
 #[test]
-fn ct_020_what_is_no_envelope_is_refused() {
+fn ctn_020_what_is_no_envelope_is_refused() {
     assert_eq!(unwrap_envelope(b""), Err(ProtobufError::Empty));
     assert_eq!(unwrap_envelope(b"{}"), Err(ProtobufError::NoPrefix));
     assert_eq!(unwrap_envelope(b"k8s"), Err(ProtobufError::NoPrefix));
@@ -25,7 +25,7 @@ fn ct_020_what_is_no_envelope_is_refused() {
 }
 
 #[test]
-fn ct_021_what_an_envelope_does_not_say_is_left_to_the_caller() {
+fn ctn_021_what_an_envelope_does_not_say_is_left_to_the_caller() {
     let envelope = unwrap_envelope(b"k8s\0\x12\x01a").unwrap();
     assert_eq!((envelope.api_version, envelope.kind, envelope.raw), ("", "", &b"a"[..]));
 }

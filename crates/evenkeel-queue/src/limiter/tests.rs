@@ -185,7 +185,7 @@ fn rl_012_keys_that_keep_failing_do_not_slow_down_others_unless_they_share_a_buc
 }
 
 #[test]
-fn hc_11_a_storm_of_150_keys_meets_the_default_limiter() {
+fn qhc_11_a_storm_of_150_keys_meets_the_default_limiter() {
     let limiter = default_controller_limiter::<u32>();
     let now = Instant::now();
     let waits: Vec<_> = (1..=150).map(|key| limiter.when(&key, 1, now)).collect();

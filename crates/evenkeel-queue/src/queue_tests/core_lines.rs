@@ -274,7 +274,7 @@ async fn wq_013_the_end_is_told_when_there_is_really_no_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hc_01_the_end_is_told_once_and_for_all() {
+async fn qhc_01_the_end_is_told_once_and_for_all() {
     let queue = WorkQueue::new();
     queue.add("a");
     let item = queue.next().await.unwrap();

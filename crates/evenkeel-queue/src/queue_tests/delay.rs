@@ -64,7 +64,7 @@ async fn dq_003_adding_never_waits_however_many_keys_do() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hc_08_adding_for_later_never_waits_though_nobody_takes_what_is_due() {
+async fn qhc_08_adding_for_later_never_waits_though_nobody_takes_what_is_due() {
     let queue = WorkQueue::new();
     queue.add_after(0, ms(1));
     step(secs(1)).await;
@@ -147,7 +147,7 @@ async fn dq_006_keys_that_wait_arm_no_timer_if_nobody_would_take_them() {
 }
 
 #[test]
-fn hc_09_a_timer_that_never_fires_keeps_no_key_from_whoever_asks() {
+fn qhc_09_a_timer_that_never_fires_keeps_no_key_from_whoever_asks() {
     let clock = HandClock::new();
     let queue = WorkQueue::builder().clock(clock.clone()).build();
     queue.add_after("a", secs(1));
@@ -249,7 +249,7 @@ async fn dq_009_a_worker_that_waits_for_the_later_time_is_told_of_the_earlier_on
 }
 
 #[tokio::test(start_paused = true)]
-async fn hc_07_of_three_times_the_earliest_holds() {
+async fn qhc_07_of_three_times_the_earliest_holds() {
     let queue = WorkQueue::new();
     [50, 30, 70].into_iter().for_each(|wait| queue.add_after("a", ms(wait)));
     step(ms(40)).await;
@@ -313,7 +313,7 @@ async fn dq_012_with_merging_the_earliest_time_wins() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hc_06_an_add_during_the_wait_is_one_more_run_or_the_only_one() {
+async fn qhc_06_an_add_during_the_wait_is_one_more_run_or_the_only_one() {
     for (pending, again) in [(Pending::Keep, 1), (Pending::Merge, 0)] {
         let queue = WorkQueue::builder().pending(pending).build();
         queue.add_after("a", secs(3600));
@@ -410,7 +410,7 @@ async fn dq_015_a_drain_flushes_what_waits_to_workers_that_wait_already() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hc_10_after_a_drain_nothing_is_left_that_runs_or_comes() {
+async fn qhc_10_after_a_drain_nothing_is_left_that_runs_or_comes() {
     let clock = CountingClock::default();
     let queue = WorkQueue::builder().clock(clock.clone()).build();
     queue.add_after("a", secs(3600));

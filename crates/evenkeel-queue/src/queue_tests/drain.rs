@@ -110,7 +110,7 @@ async fn wq_023_a_drain_waits_for_keys_that_nobody_has_taken() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hc_02_a_drain_without_workers_ends_with_its_deadline() {
+async fn qhc_02_a_drain_without_workers_ends_with_its_deadline() {
     let queue = WorkQueue::new();
     let since = Since::now();
     ["a", "b"].into_iter().for_each(|key| queue.add(key));
@@ -155,7 +155,7 @@ async fn wq_024_all_who_drain_are_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hc_04_two_who_drain_are_both_told() {
+async fn qhc_04_two_who_drain_are_both_told() {
     let queue = WorkQueue::new();
     let since = Since::now();
     queue.add("a");

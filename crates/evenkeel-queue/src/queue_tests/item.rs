@@ -45,7 +45,7 @@ async fn wq_016_an_item_is_finished_once_whatever_is_said_of_it() {
 type Item = crate::Item<&'static str>;
 
 #[tokio::test(start_paused = true)]
-async fn hc_03_two_workers_never_hold_a_key_that_was_finished_and_added_again() {
+async fn qhc_03_two_workers_never_hold_a_key_that_was_finished_and_added_again() {
     let queue = queue();
     queue.add("a");
     let item = queue.next().await.unwrap();

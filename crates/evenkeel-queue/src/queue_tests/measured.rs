@@ -144,7 +144,7 @@ async fn wm_004_a_key_is_counted_when_it_becomes_dirty() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hc_05_depth_and_len_differ_by_what_was_added_again() {
+async fn qhc_05_depth_and_len_differ_by_what_was_added_again() {
     let recorder = DebuggingRecorder::new();
     let mut seen = Seen::new(&recorder);
     let _local = ::metrics::set_default_local_recorder(&recorder);

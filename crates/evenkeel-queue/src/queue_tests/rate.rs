@@ -179,7 +179,7 @@ async fn rq_007_a_queue_of_any_make_limits_rates() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hc_11_the_bucket_of_client_go_delays_a_storm() {
+async fn qhc_11_the_bucket_of_client_go_delays_a_storm() {
     let queue = WorkQueue::builder().limiter(default_controller_limiter()).build();
     let since = Since::now();
     (1..=150).for_each(|key: u32| queue.add_rate_limited(key));
@@ -193,7 +193,7 @@ async fn hc_11_the_bucket_of_client_go_delays_a_storm() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hc_11_without_a_bucket_a_storm_delays_nobody() {
+async fn qhc_11_without_a_bucket_a_storm_delays_nobody() {
     let queue = WorkQueue::new();
     let since = Since::now();
     (1..=150).for_each(|key: u32| queue.add_rate_limited(key));

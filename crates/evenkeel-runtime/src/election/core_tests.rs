@@ -583,7 +583,7 @@ fn le_034_a_coordinated_leader_always_looks_and_keeps_the_strategy() {
 }
 
 #[test]
-fn hc_13_a_candidate_waits_by_its_own_time() {
+fn qhc_13_a_candidate_waits_by_its_own_time() {
     let mut scene = Scene::new(Some(held_by("x", 3)));
     assert!(matches!(scene.settle(), Do::Wait(_)), "whenever it was written");
     assert!(matches!(scene.pass(millis(2_900)), Do::Wait(_)));
@@ -601,7 +601,7 @@ fn hc_13_a_candidate_waits_by_its_own_time() {
 }
 
 #[test]
-fn hc_14_a_conflict_of_the_fast_path_does_not_end_a_term() {
+fn qhc_14_a_conflict_of_the_fast_path_does_not_end_a_term() {
     let mut scene = Scene::new(Some(held_by("", 15)));
     scene.lead();
     scene.pass(secs(2));
@@ -616,7 +616,7 @@ fn hc_14_a_conflict_of_the_fast_path_does_not_end_a_term() {
 }
 
 #[test]
-fn hc_17_a_preferred_holder_ends_the_term() {
+fn qhc_17_a_preferred_holder_ends_the_term() {
     let mut scene = Scene::coordinated(Some(held_by(ME, 15)));
     scene.lead();
     scene.trace();

@@ -307,7 +307,7 @@ async fn le_020_dropping_a_run_drops_the_work_and_gives_the_lease_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn le_021_and_hc_16_work_is_over_before_the_release_begins() {
+async fn le_021_and_qhc_16_work_is_over_before_the_release_begins() {
     let (lock, notes) = (FakeLock::default(), Notes::new());
     let ended = elector(&lock)
         .run(|lease| {
@@ -358,7 +358,7 @@ async fn le_024_stopping_during_an_update_releases() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hc_15_a_release_does_not_evict_a_successor() {
+async fn qhc_15_a_release_does_not_evict_a_successor() {
     let lock = FakeLock::default();
     let ended = elector(&lock)
         .run(|lease| {
@@ -379,7 +379,7 @@ async fn hc_15_a_release_does_not_evict_a_successor() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hc_17_the_end_of_a_coordinated_term_ends_the_run_once() {
+async fn qhc_17_the_end_of_a_coordinated_term_ends_the_run_once() {
     let lock = FakeLock::default();
     lock.put(held_by("me"));
     let ended = elector(&lock)

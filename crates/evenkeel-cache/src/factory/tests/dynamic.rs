@@ -9,7 +9,7 @@ fn maps() -> Arc<ResourceInfo> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dyn_001_kinds_are_told_apart_by_their_names_and_need_not_be_known() {
+async fn dyi_001_kinds_are_told_apart_by_their_names_and_need_not_be_known() {
     let (_server, client) = server().await;
     let informers = factory(&client);
     let (first, second) = (informers.dynamic(&maps()), informers.dynamic(&maps()));
@@ -23,7 +23,7 @@ async fn dyn_001_kinds_are_told_apart_by_their_names_and_need_not_be_known() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dyn_002_objects_are_what_the_server_sent() {
+async fn dyi_002_objects_are_what_the_server_sent() {
     let (_server, client) = server().await;
     let informers = factory(&client);
     let (whole, metadata) = (informers.dynamic(&maps()).lister(), informers.metadata::<ConfigMap>().lister());
@@ -39,7 +39,7 @@ async fn dyn_002_objects_are_what_the_server_sent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dyn_003_both_have_the_index_and_are_narrowed() {
+async fn dyi_003_both_have_the_index_and_are_narrowed() {
     let (_server, client) = server().await;
     let informers = InformerFactory::builder(&client)
         .labels("app=web")
@@ -56,7 +56,7 @@ async fn dyn_003_both_have_the_index_and_are_narrowed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dyn_004_what_happens_reaches_handlers() {
+async fn dyi_004_what_happens_reaches_handlers() {
     let (_server, client) = server().await;
     let informers = InformerFactory::builder(&client).namespace("other").labels("app").build();
     let (whole, metadata) = (Recorder::default(), Recorder::default());
@@ -78,7 +78,7 @@ async fn dyn_004_what_happens_reaches_handlers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dyn_005_they_begin_and_end_with_the_others() {
+async fn dyi_005_they_begin_and_end_with_the_others() {
     let (_server, client) = server().await;
     let informers = factory(&client);
     let (whole, metadata) = (informers.dynamic(&maps()), informers.metadata_of(&maps()));
@@ -92,7 +92,7 @@ async fn dyn_005_they_begin_and_end_with_the_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dyn_006_all_that_can_be_said_of_informers_can_be_said_of_these() {
+async fn dyi_006_all_that_can_be_said_of_informers_can_be_said_of_these() {
     let (_server, client) = server().await;
     let slim = |map: crate::Obj<evenkeel_client::Unstructured>| {
         Ok(map.without(&evenkeel_core::json::JsonPaths::new(["data"])?)?)
@@ -111,7 +111,7 @@ async fn dyn_006_all_that_can_be_said_of_informers_can_be_said_of_these() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dyn_007_all_of_them_are_waited_for_at_once() {
+async fn dyi_007_all_of_them_are_waited_for_at_once() {
     let (server, client) = server().await;
     let informers = factory(&client);
     let (whole, metadata) = (informers.dynamic(&maps()), informers.metadata_of(&maps()));
@@ -124,7 +124,7 @@ async fn dyn_007_all_of_them_are_waited_for_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dyn_008_a_watch_that_begins_with_everything_is_enough() {
+async fn dyi_008_a_watch_that_begins_with_everything_is_enough() {
     let (server, client) = server().await;
     let informers = InformerFactory::builder(&client).namespace("nowhere").build();
     let whole = informers.dynamic(&maps());

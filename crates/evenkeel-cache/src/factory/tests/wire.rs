@@ -104,7 +104,7 @@ impl Service<Request<Body>> for Line {
 const MAPS: &str = "/api/v1/configmaps";
 
 #[tokio::test(start_paused = true)]
-async fn ct_002_informers_of_built_in_kinds_get_protobuf_in_lists_and_watches() {
+async fn ctn_002_informers_of_built_in_kinds_get_protobuf_in_lists_and_watches() {
     let (_server, line) = Line::new(Manner::Fluent).await;
     let client = line.client();
     for watch_list in [true, false] {
@@ -142,7 +142,7 @@ async fn ct_002_informers_of_built_in_kinds_get_protobuf_in_lists_and_watches() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn pb_015_and_dyn_001_custom_kinds_and_those_known_at_run_time_come_as_json_and_metadata_as_protobuf() {
+async fn pb_015_and_dyi_001_custom_kinds_and_those_known_at_run_time_come_as_json_and_metadata_as_protobuf() {
     let (_server, line) = Line::new(Manner::Fluent).await;
     let client = line.client();
     let foos = Arc::new(ResourceInfo::new("example.com", "v1", "Foo", "foos", true));
@@ -184,7 +184,7 @@ async fn what_is_said_of_one_kind_counts_more_than_what_is_said_of_all_and_that_
 }
 
 #[tokio::test(start_paused = true)]
-async fn ct_004_ct_016_informers_of_servers_without_protobuf_sync_and_follow() {
+async fn ctn_004_ctn_016_informers_of_servers_without_protobuf_sync_and_follow() {
     for manner in [Manner::Plain, Manner::Refusing, Manner::Lying] {
         let (_server, line) = Line::new(manner).await;
         let client = line.client();

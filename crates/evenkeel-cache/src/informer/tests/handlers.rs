@@ -60,7 +60,7 @@ async fn inf_016_nothing_is_lost_or_doubled_however_handlers_join() {
 
 #[tokio::test(start_paused = true)]
 async fn inf_007_a_registration_has_synced_when_its_first_calls_have_returned() {
-    hc_26_body().await;
+    ihc_26_body().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -76,11 +76,11 @@ async fn inf_017_a_late_registration_is_not_synced_before_its_first_calls() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hc_26_the_informer_has_synced_and_a_blocked_handler_has_not() {
-    hc_26_body().await;
+async fn ihc_26_the_informer_has_synced_and_a_blocked_handler_has_not() {
+    ihc_26_body().await;
 }
 
-async fn hc_26_body() {
+async fn ihc_26_body() {
     let source = source();
     for name in ["a", "b", "c"] {
         source.add(pod(name)).unwrap();

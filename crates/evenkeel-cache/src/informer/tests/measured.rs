@@ -22,7 +22,7 @@ fn values(metrics: &Snapshotter, informer: &str) -> BTreeMap<String, f64> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn met_005_queue_processing_and_store_are_measured() {
+async fn imt_005_queue_processing_and_store_are_measured() {
     let recorder = DebuggingRecorder::new();
     let metrics = recorder.snapshotter();
     let _local = ::metrics::set_default_local_recorder(&recorder);
@@ -44,7 +44,7 @@ async fn met_005_queue_processing_and_store_are_measured() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn met_004_every_informer_is_measured_whatever_it_is_called() {
+async fn imt_004_every_informer_is_measured_whatever_it_is_called() {
     let recorder = DebuggingRecorder::new();
     let metrics = recorder.snapshotter();
     let _local = ::metrics::set_default_local_recorder(&recorder);

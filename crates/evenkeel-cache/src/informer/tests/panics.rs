@@ -55,7 +55,7 @@ async fn prc_007_a_panic_in_a_first_call_does_not_keep_the_handler_from_syncing(
 }
 
 #[tokio::test(start_paused = true)]
-async fn hc_28_a_handler_that_always_panics_and_one_that_does_not() {
+async fn ihc_28_a_handler_that_always_panics_and_one_that_does_not() {
     let (_source, informer) = with_pods(5).await;
     let (bad, good) = (Recorder::default(), Recorder::default());
     let bad_one = informer.add_handler(panicking(&bad)).unwrap();

@@ -14,7 +14,7 @@ async fn with_queue(source: &FakeSource, kind: QueueKind) -> (Informer, Recorder
 }
 
 #[tokio::test(start_paused = true)]
-async fn hc_11_a_list_replaces_everything_in_one_step() {
+async fn ihc_11_a_list_replaces_everything_in_one_step() {
     let source = source();
     for name in ["p1", "p2", "p3"] {
         source.add(pod(name)).unwrap();
@@ -48,7 +48,7 @@ async fn hc_11_a_list_replaces_everything_in_one_step() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hc_16_an_empty_list_is_a_list() {
+async fn ihc_16_an_empty_list_is_a_list() {
     for kind in [QueueKind::Ordered, QueueKind::OrderedPerItem, QueueKind::Keyed] {
         let source = source();
         source.add(pod("a")).unwrap();

@@ -117,7 +117,7 @@ async fn inf_024_a_handler_may_remove_itself_even_while_the_informer_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hc_29_removal_shutdown_and_stop_with_a_handler_in_a_call() {
+async fn ihc_29_removal_shutdown_and_stop_with_a_handler_in_a_call() {
     let (informer, registration, recorder, release) = blocked().await;
     registration.remove();
     assert_eq!(recorder.log().len(), 1, "removal does not wait");

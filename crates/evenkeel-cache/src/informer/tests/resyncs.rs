@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn hc_04_a_handler_that_asks_is_told_again_though_the_informer_does_not() {
+async fn ihc_04_a_handler_that_asks_is_told_again_though_the_informer_does_not() {
     let source = source();
     source.add(pod("a")).unwrap();
     let informer = builder(&source).build();

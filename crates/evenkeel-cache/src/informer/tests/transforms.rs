@@ -83,7 +83,7 @@ async fn a_relist_transforms_only_what_has_changed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hc_27_a_transform_cannot_change_which_object_it_is() {
+async fn ihc_27_a_transform_cannot_change_which_object_it_is() {
     for kind in [super::super::QueueKind::Ordered, super::super::QueueKind::Keyed] {
         let source = source();
         source.add(pod("pod1")).unwrap();

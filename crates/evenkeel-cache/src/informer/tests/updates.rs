@@ -21,7 +21,7 @@ async fn relist(source: &FakeSource) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hc_01_without_resyncs_a_relist_tells_of_everything() {
+async fn ihc_01_without_resyncs_a_relist_tells_of_everything() {
     let source = source();
     source.add(pod("pod1")).unwrap();
     let (_informer, recorder) = running(&source, HandlerOptions::new()).await;
@@ -59,7 +59,7 @@ async fn after_a_tick(source: &FakeSource) -> (Informer, Recorder, Recorder) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hc_02_after_a_resync_a_relist_tells_others_only_of_changes() {
+async fn ihc_02_after_a_resync_a_relist_tells_others_only_of_changes() {
     let source = source();
     source.add(pod("pod1")).unwrap();
     source.add(pod("pod2")).unwrap();
@@ -86,7 +86,7 @@ async fn inf_035_a_handler_without_resyncs_hears_of_no_unchanged_object_after_a_
 }
 
 #[tokio::test(start_paused = true)]
-async fn hc_03_a_change_that_kept_its_version_is_a_change() {
+async fn ihc_03_a_change_that_kept_its_version_is_a_change() {
     let source = source();
     source.add(labelled("pod1", "old", "u")).unwrap();
     let (informer, never, _) = after_a_tick(&source).await;
@@ -190,7 +190,7 @@ async fn inf_038_a_resync_is_an_update_to_the_same_version() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hc_30_gone_and_back_during_an_outage_is_one_update() {
+async fn ihc_30_gone_and_back_during_an_outage_is_one_update() {
     let source = source();
     source.add(labelled("pod1", "x", "A")).unwrap();
     let (_informer, recorder) = running(&source, HandlerOptions::new()).await;

@@ -176,7 +176,7 @@ fn relist(course: &mut Course, now: &mut Instant) {
 }
 
 #[test]
-fn rty_004_each_round_has_a_window_of_its_own() {
+fn rwd_004_each_round_has_a_window_of_its_own() {
     let mut now = Instant::now();
     let mut course = listed(Settings { internal_error_retry: Duration::from_secs(1), ..settings() }, now);
     let broken = SourceError::from(Status::internal("broken"));

@@ -16,7 +16,7 @@ fn lists(desk: &Desk) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hc_17_a_version_that_is_too_old_is_replaced_by_the_newest() {
+async fn ihc_17_a_version_that_is_too_old_is_replaced_by_the_newest() {
     let script = Script::default()
         .list(list(&[("a", "1")], "10"))
         .watch(refuse_watch(gone()))
@@ -30,7 +30,7 @@ async fn hc_17_a_version_that_is_too_old_is_replaced_by_the_newest() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hc_17_a_version_that_is_not_there_yet_is_replaced_by_the_newest() {
+async fn ihc_17_a_version_that_is_not_there_yet_is_replaced_by_the_newest() {
     let cause = |reason: &str, message: &str| StatusDetails {
         causes: vec![StatusCause { reason: reason.into(), message: message.into(), ..StatusCause::default() }],
         ..StatusDetails::default()
@@ -51,7 +51,7 @@ async fn hc_17_a_version_that_is_not_there_yet_is_replaced_by_the_newest() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hc_18_a_token_that_is_too_old_leads_to_one_list_without_pages() {
+async fn ihc_18_a_token_that_is_too_old_leads_to_one_list_without_pages() {
     let four = [("a", "1"), ("b", "2"), ("c", "3"), ("d", "4")];
     let eight = [four, [("e", "5"), ("f", "6"), ("g", "7"), ("h", "8")]].concat();
     let script = Script::default()
@@ -70,7 +70,7 @@ async fn hc_18_a_token_that_is_too_old_leads_to_one_list_without_pages() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hc_19_the_handler_hears_of_a_watch_that_is_refused_and_of_one_that_fails() {
+async fn ihc_19_the_handler_hears_of_a_watch_that_is_refused_and_of_one_that_fails() {
     for answer in [refuse_watch(gone()), open(vec![error(gone())])] {
         let script = Script::default()
             .list(list(&[("a", "1")], "10"))
@@ -88,7 +88,7 @@ async fn hc_19_the_handler_hears_of_a_watch_that_is_refused_and_of_one_that_fail
 }
 
 #[tokio::test(start_paused = true)]
-async fn hc_20_a_server_that_is_busy_is_not_asked_for_a_list() {
+async fn ihc_20_a_server_that_is_busy_is_not_asked_for_a_list() {
     let mut script = Script::default().list(list(&[], "10"));
     for _ in 0..4 {
         script = script.watch(refuse_watch(too_many()));
@@ -102,7 +102,7 @@ async fn hc_20_a_server_that_is_busy_is_not_asked_for_a_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hc_20_a_watch_that_said_something_is_followed_at_once() {
+async fn ihc_20_a_watch_that_said_something_is_followed_at_once() {
     let script = Script::default()
         .list(list(&[], "10"))
         .watch(closed(vec![added("a", "11")], ms(10)))
@@ -121,7 +121,7 @@ async fn hc_20_a_watch_that_said_something_is_followed_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hc_21_what_comes_first_of_a_watch_from_nowhere_does_not_move_the_version() {
+async fn ihc_21_what_comes_first_of_a_watch_from_nowhere_does_not_move_the_version() {
     let script = Script::default().list(list(&[], "0"));
     let events = script.live();
     let desk = Desk::listing(script);
@@ -140,7 +140,7 @@ fn refusing(object: crate::Object) -> Result<crate::Object, crate::source::BoxEr
 }
 
 #[tokio::test(start_paused = true)]
-async fn hc_22_one_object_that_cannot_be_transformed_is_left_out_everywhere_and_told_of() {
+async fn ihc_22_one_object_that_cannot_be_transformed_is_left_out_everywhere_and_told_of() {
     let listed = Script::default()
         .list(list(&[("a", "1"), ("x", "2")], "10"))
         .watch(open(vec![added("x", "11"), added("b", "12")]));
@@ -159,7 +159,7 @@ async fn hc_22_one_object_that_cannot_be_transformed_is_left_out_everywhere_and_
 }
 
 #[tokio::test(start_paused = true)]
-async fn hc_22_the_copy_may_be_asked_to_fail_rather_than_leave_an_object_out() {
+async fn ihc_22_the_copy_may_be_asked_to_fail_rather_than_leave_an_object_out() {
     let script = Script::default()
         .list(list(&[("a", "1"), ("x", "2")], "10"))
         .list(list(&[("a", "1")], "11"))
@@ -178,7 +178,7 @@ async fn hc_22_the_copy_may_be_asked_to_fail_rather_than_leave_an_object_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hc_23_a_stream_that_ends_too_early_is_asked_for_again() {
+async fn ihc_23_a_stream_that_ends_too_early_is_asked_for_again() {
     let script =
         Script::default().watch(closed(vec![added("p1", "1")], ms(10))).watch(open(vec![added("p1", "1"), all("1")]));
     let desk = Desk::streaming(script);
@@ -190,7 +190,7 @@ async fn hc_23_a_stream_that_ends_too_early_is_asked_for_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hc_23_a_bookmark_that_does_not_say_so_is_not_the_end() {
+async fn ihc_23_a_bookmark_that_does_not_say_so_is_not_the_end() {
     let desk = Desk::streaming(Script::default().watch(open(vec![added("p1", "1"), bookmark("1")])));
     desk.pass(ms(200_000)).await;
     assert!(desk.diary.writes().is_empty());
@@ -198,7 +198,7 @@ async fn hc_23_a_bookmark_that_does_not_say_so_is_not_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hc_24_a_source_that_cannot_stream_is_listed_and_asked_again_the_next_time() {
+async fn ihc_24_a_source_that_cannot_stream_is_listed_and_asked_again_the_next_time() {
     let invalid = || refuse_watch(Status::failure(422, Reason::INVALID, "sendInitialEvents is forbidden"));
     let script =
         Script::default().watch(invalid()).list(list(&[], "1")).watch(refuse_watch(gone())).watch(open(vec![all("2")]));
@@ -213,7 +213,7 @@ async fn hc_24_a_source_that_cannot_stream_is_listed_and_asked_again_the_next_ti
 }
 
 #[tokio::test(start_paused = true)]
-async fn hc_25_each_object_is_transformed_once_in_both_modes() {
+async fn ihc_25_each_object_is_transformed_once_in_both_modes() {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
     let streamed = Script::default().watch(open(vec![added("a", "1"), added("b", "2"), all("2"), added("c", "3")]));

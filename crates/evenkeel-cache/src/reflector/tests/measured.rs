@@ -59,7 +59,7 @@ fn script() -> Script {
 }
 
 #[test]
-fn met_007_what_a_reflector_does_is_reported() {
+fn imt_007_what_a_reflector_does_is_reported() {
     let values = measured(script());
     assert_eq!(counter(&values, metrics::LISTS), 3);
     assert_eq!(counter(&values, metrics::WATCHES), 4);

@@ -199,7 +199,7 @@ async fn ref_037_an_internal_error_leads_to_a_list_unless_somebody_wants_otherwi
 }
 
 #[tokio::test(start_paused = true)]
-async fn rty_004_there_are_waits_within_the_window_and_a_list_after_it() {
+async fn rwd_004_there_are_waits_within_the_window_and_a_list_after_it() {
     let mut script = listed_at_ten();
     for _ in 0..8 {
         script = script.watch(open(vec![broken()]));

@@ -119,7 +119,7 @@ fn txn_010_the_newest_of_a_transaction_counts_wherever_it_stands() {
 }
 
 #[test]
-fn hc_30_a_tombstone_at_the_end_does_not_hide_the_version_before_it() {
+fn ihc_30_a_tombstone_at_the_end_does_not_hide_the_version_before_it() {
     let store = store();
     store.put(object("y", "5", ""));
     store.transaction(|tx| {

@@ -54,7 +54,7 @@ fn mt_004_attempts_and_retries_are_counted() {
 }
 
 #[test]
-fn rty_012_every_attempt_is_counted_for_streams_too() {
+fn rrt_012_every_attempt_is_counted_for_streams_too() {
     let all = recorded(async {
         let script = Script::new([Step::later(503, "0"), Step::ok(), Step::code(200)]);
         get(&script.client()).stream().await.unwrap();

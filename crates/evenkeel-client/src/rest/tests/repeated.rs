@@ -7,7 +7,7 @@ use crate::config::{Auth, Retry};
 use crate::error::Error;
 
 #[tokio::test(start_paused = true)]
-async fn rty_001_at_most_eleven_attempts_unless_told_otherwise() {
+async fn rrt_001_at_most_eleven_attempts_unless_told_otherwise() {
     let script = Script::always(Step::later(429, "0"));
     let error = get(&script.client()).send().await.unwrap_err();
     assert_eq!(error.status().unwrap().code, 429);
@@ -25,7 +25,7 @@ async fn rty_001_at_most_eleven_attempts_unless_told_otherwise() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rty_007_a_retry_waits_as_long_as_the_server_says() {
+async fn rrt_007_a_retry_waits_as_long_as_the_server_says() {
     let script = Script::new([Step::later(503, "10"), Step::later(429, "0")]);
     get(&script.client()).send().await.unwrap();
     let times = script.times();
@@ -35,7 +35,7 @@ async fn rty_007_a_retry_waits_as_long_as_the_server_says() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn client_hc_02_a_date_is_no_retry_after() {
+async fn client_chc_02_a_date_is_no_retry_after() {
     let script = Script::always(Step::later(503, "Wed, 21 Oct 2026 07:28:00 GMT"));
     let error = get(&script.client()).send().await.unwrap_err();
     assert_eq!(script.count(), 1);
@@ -44,7 +44,7 @@ async fn client_hc_02_a_date_is_no_retry_after() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn client_hc_03_bytes_are_sent_again_in_full_and_streams_are_not() {
+async fn client_chc_03_bytes_are_sent_again_in_full_and_streams_are_not() {
     let steps = || [Step::later(429, "0"), Step::later(429, "0"), Step::later(429, "0"), Step::code(201).body("{}")];
     let bytes = Bytes::from(vec![b'x'; 4000]);
 
@@ -67,7 +67,7 @@ async fn client_hc_03_bytes_are_sent_again_in_full_and_streams_are_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn client_hc_04_what_is_repeated_after_a_reset() {
+async fn client_chc_04_what_is_repeated_after_a_reset() {
     let script = Script::always(Step::Fail(TransportFault::Reset));
     let client = script.client();
 
@@ -103,7 +103,7 @@ async fn wch_010_a_watch_goes_on_trying_after_timeouts_and_obeys_the_server() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rty_004_nobody_there_is_not_tried_again() {
+async fn rrt_004_nobody_there_is_not_tried_again() {
     for fault in [TransportFault::Refused, TransportFault::Resolve, TransportFault::Tls, TransportFault::StreamReset] {
         let script = Script::always(Step::Fail(fault));
         get(&script.client()).send().await.unwrap_err();
@@ -113,7 +113,7 @@ async fn rty_004_nobody_there_is_not_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rty_005_errors_are_told_apart_by_kind_and_not_by_their_words() {
+async fn rrt_005_errors_are_told_apart_by_kind_and_not_by_their_words() {
     use std::io::ErrorKind;
     for (kind, fault, attempts) in [
         (ErrorKind::ConnectionReset, TransportFault::Reset, 11),
@@ -131,7 +131,7 @@ async fn rty_005_errors_are_told_apart_by_kind_and_not_by_their_words() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn client_hc_05_the_attempt_before_is_told() {
+async fn client_chc_05_the_attempt_before_is_told() {
     // Time runs out during the second attempt.
     let script = Script::new([Step::Fail(TransportFault::Closed), Step::Hang]);
     let error = get(&script.client()).timeout(Duration::from_millis(1500)).send().await.unwrap_err();
@@ -158,7 +158,7 @@ async fn client_hc_05_the_attempt_before_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rty_009_the_error_of_the_attempt_before_is_kept_if_it_is_another() {
+async fn rrt_009_the_error_of_the_attempt_before_is_kept_if_it_is_another() {
     let script = Script::new([Step::Fail(TransportFault::Closed), Step::Fail(TransportFault::Refused)]);
     let error = get(&script.client()).send().await.unwrap_err();
     let Error::Transport { source, previous: Some(previous), .. } = &error else { panic!("{error:?}") };
@@ -183,7 +183,7 @@ async fn rty_009_the_error_of_the_attempt_before_is_kept_if_it_is_another() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rty_008_little_of_an_answer_that_nobody_wants_is_read() {
+async fn rrt_008_little_of_an_answer_that_nobody_wants_is_read() {
     let status = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","message":"busy","reason":"TooManyRequests","code":429}"#;
     let script = Script::new([Step::later(429, "0").body(status), Step::Fail(TransportFault::Refused)]);
     let error = get(&script.client()).send().await.unwrap_err();
@@ -222,7 +222,7 @@ impl tower_service::Service<http::Request<Body>> for Hanging {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rty_010_a_call_has_one_time_for_all_its_attempts() {
+async fn rrt_010_a_call_has_one_time_for_all_its_attempts() {
     let script = Script::new([Step::later(503, "1"), Step::later(503, "1"), Step::Hang]);
     let error = get(&script.client_with(|config| config.timeout = Some(Duration::from_secs(5)))).send().await;
     assert!(matches!(error, Err(Error::Timeout { limit, .. }) if limit == Duration::from_secs(5)));
@@ -237,7 +237,7 @@ async fn rty_010_a_call_has_one_time_for_all_its_attempts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rty_011_a_stream_has_time_to_begin_and_then_lasts() {
+async fn rrt_011_a_stream_has_time_to_begin_and_then_lasts() {
     // Better than client-go, where the client's timeout ends every watch and every log.
     let script = Script::new([Step::HangInBody, Step::HangInBody, Step::Hang, Step::Hang]);
     let client = script.client_with(|config| config.timeout = Some(Duration::from_secs(5)));
@@ -250,7 +250,7 @@ async fn rty_011_a_stream_has_time_to_begin_and_then_lasts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rty_013_one_request_can_be_sent_many_times_at_once() {
+async fn rrt_013_one_request_can_be_sent_many_times_at_once() {
     let script = Script::always(Step::later(429, "0"));
     let request = get(&script.client()).max_retries(9);
     let calls: Vec<_> = (0..20)

@@ -57,7 +57,7 @@ fn is(found: (String, String), accept: &str, content_type: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ct_001_calls_are_json_unless_somebody_wants_otherwise() {
+async fn ctn_001_calls_are_json_unless_somebody_wants_otherwise() {
     for wire in [Wire::Automatic, Wire::Json] {
         let script = Script::new([json(MAP), json(MAP)]);
         let maps = client(&script, wire).api::<ConfigMap>().namespace("n");
@@ -70,7 +70,7 @@ async fn ct_001_calls_are_json_unless_somebody_wants_otherwise() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ct_002_built_in_kinds_travel_as_protobuf_both_ways() {
+async fn ctn_002_built_in_kinds_travel_as_protobuf_both_ways() {
     let steps = [binary(MAP), binary(MAP), binary(MAP), binary(MAP), binary(GONE), binary(GONE), binary(MAPS)];
     let script = Script::new(steps);
     let maps = client(&script, Wire::Protobuf).api::<ConfigMap>().namespace("n");
@@ -94,7 +94,7 @@ async fn ct_002_built_in_kinds_travel_as_protobuf_both_ways() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ct_002_one_api_may_say_otherwise_than_the_client() {
+async fn ctn_002_one_api_may_say_otherwise_than_the_client() {
     let script = Script::always(json(MAP));
     let quiet = client(&script, Wire::Automatic).api::<ConfigMap>().namespace("n");
     quiet.wire(Wire::Protobuf).get("a").await.unwrap();
@@ -107,7 +107,7 @@ async fn ct_002_one_api_may_say_otherwise_than_the_client() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ct_003_what_is_written_by_hand_in_client_go_is_json() {
+async fn ctn_003_what_is_written_by_hand_in_client_go_is_json() {
     let script = Script::new([
         json(GONE),
         json(GONE),
@@ -151,7 +151,7 @@ async fn pb_087_patches_and_what_is_applied_are_sent_as_json_and_may_be_answered
 }
 
 #[tokio::test(start_paused = true)]
-async fn dyn_001_kinds_that_are_only_known_at_run_time_are_json_unless_their_api_says_otherwise() {
+async fn dyc_001_kinds_that_are_only_known_at_run_time_are_json_unless_their_api_says_otherwise() {
     let script = Script::always(json(MAP));
     let client = client(&script, Wire::Protobuf);
     let maps = client.dynamic(&client.resource::<ConfigMap>()).namespace("n");
@@ -164,7 +164,7 @@ async fn dyn_001_kinds_that_are_only_known_at_run_time_are_json_unless_their_api
 }
 
 #[tokio::test(start_paused = true)]
-async fn met_001_and_met_003_metadata_of_any_kind_is_asked_for_in_protobuf_and_deletes_are_json() {
+async fn mdc_001_and_mdc_003_metadata_of_any_kind_is_asked_for_in_protobuf_and_deletes_are_json() {
     let metadata =
         r#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"a","namespace":"n"}}"#;
     let script = Script::new([binary(metadata), binary(GONE)]);
@@ -180,7 +180,7 @@ async fn met_001_and_met_003_metadata_of_any_kind_is_asked_for_in_protobuf_and_d
 }
 
 #[tokio::test(start_paused = true)]
-async fn ct_004_a_server_that_answers_json_is_read() {
+async fn ctn_004_a_server_that_answers_json_is_read() {
     let watch = r#"{"type":"ADDED","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a"}}}"#;
     let script = Script::new([json(MAP), json(MAPS), json(watch)]);
     let maps = client(&script, Wire::Protobuf).api::<ConfigMap>().namespace("n");
@@ -192,7 +192,7 @@ async fn ct_004_a_server_that_answers_json_is_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ct_011_and_pb_069_an_answer_of_another_kind_is_an_error_and_a_status_the_one_that_it_states() {
+async fn ctn_011_and_pb_069_an_answer_of_another_kind_is_an_error_and_a_status_the_one_that_it_states() {
     let pod = r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","namespace":"n"}}"#;
     let failure =
         r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","reason":"Conflict","code":409}"#;
@@ -207,7 +207,7 @@ async fn ct_011_and_pb_069_an_answer_of_another_kind_is_an_error_and_a_status_th
 }
 
 #[tokio::test(start_paused = true)]
-async fn ct_016_and_ct_017_a_server_that_does_not_read_protobuf_is_sent_json_once_more_and_from_then_on() {
+async fn ctn_016_and_ctn_017_a_server_that_does_not_read_protobuf_is_sent_json_once_more_and_from_then_on() {
     let script = Script::new([Step::code(415), json(MAP), json(MAP), json(MAP)]);
     let client = client(&script, Wire::Protobuf);
     let maps = client.api::<ConfigMap>().namespace("n");
@@ -228,7 +228,7 @@ async fn ct_016_and_ct_017_a_server_that_does_not_read_protobuf_is_sent_json_onc
 }
 
 #[tokio::test(start_paused = true)]
-async fn ct_016_a_server_that_does_not_answer_in_protobuf_is_asked_for_json_once_more_and_from_then_on() {
+async fn ctn_016_a_server_that_does_not_answer_in_protobuf_is_asked_for_json_once_more_and_from_then_on() {
     let watch = r#"{"type":"ADDED","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a"}}}"#;
     for open in 0..3 {
         let script = Script::new([Step::code(406), json([MAP, MAPS, watch][open]), json(MAP)]);
@@ -245,7 +245,7 @@ async fn ct_016_a_server_that_does_not_answer_in_protobuf_is_asked_for_json_once
 }
 
 #[tokio::test(start_paused = true)]
-async fn ct_016_what_refuses_json_as_well_is_not_blamed_on_protobuf() {
+async fn ctn_016_what_refuses_json_as_well_is_not_blamed_on_protobuf() {
     let script = Script::new([Step::code(406), Step::code(406), json(MAP)]);
     let maps = client(&script, Wire::Protobuf).api::<ConfigMap>().namespace("n");
     assert!(maps.get("a").await.unwrap_err().is_not_acceptable());
@@ -255,7 +255,7 @@ async fn ct_016_what_refuses_json_as_well_is_not_blamed_on_protobuf() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ct_016_a_write_that_may_have_happened_is_not_repeated_but_the_next_one_is_json() {
+async fn ctn_016_a_write_that_may_have_happened_is_not_repeated_but_the_next_one_is_json() {
     let script = Script::new([Step::code(406), json(MAP)]);
     let maps = client(&script, Wire::Protobuf).api::<ConfigMap>().namespace("n");
     assert!(maps.create(&map()).await.unwrap_err().is_not_acceptable());
@@ -266,7 +266,7 @@ async fn ct_016_a_write_that_may_have_happened_is_not_repeated_but_the_next_one_
 }
 
 #[tokio::test(start_paused = true)]
-async fn ct_016_a_refusal_that_is_not_about_protobuf_stays_one() {
+async fn ctn_016_a_refusal_that_is_not_about_protobuf_stays_one() {
     let script = Script::new([Step::code(415), Step::code(406), json(MAP)]);
     let maps = client(&script, Wire::Protobuf).api::<ConfigMap>().namespace("n");
     let patched = maps.patch("a", &Patch::strategic(&json!({}))).await.unwrap_err();
@@ -279,7 +279,7 @@ async fn ct_016_a_refusal_that_is_not_about_protobuf_stays_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ct_016_each_group_is_another_server() {
+async fn ctn_016_each_group_is_another_server() {
     let deployment = r#"{"kind":"Deployment","apiVersion":"apps/v1","metadata":{"name":"a","namespace":"n"}}"#;
     let script = Script::new([Step::code(406), json(deployment), binary(MAP)]);
     let client = client(&script, Wire::Protobuf);
@@ -290,7 +290,7 @@ async fn ct_016_each_group_is_another_server() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ct_016_who_wants_no_retries_gets_the_error_and_json_the_next_time() {
+async fn ctn_016_who_wants_no_retries_gets_the_error_and_json_the_next_time() {
     let script = Script::new([Step::code(406), json(MAP)]);
     let client = script.client_with(|config| {
         config.wire = Wire::Protobuf;

@@ -100,13 +100,13 @@ mod tests {
     const POD: ApiKind<'_> = ApiKind { api_version: "v1", kind: "Pod" };
 
     #[test]
-    fn ct_010_bodies_are_compact_and_end_with_a_newline() {
+    fn ctn_010_bodies_are_compact_and_end_with_a_newline() {
         let value = serde_json::json!({"a": [1, "é"], "n": i64::MAX});
         assert_eq!(Json.encode(&value, POD).unwrap(), "{\"a\":[1,\"é\"],\"n\":9223372036854775807}\n".as_bytes());
     }
 
     #[test]
-    fn ct_008_an_object_is_written_with_its_kind_and_version_and_stays_as_it_was() {
+    fn ctn_008_an_object_is_written_with_its_kind_and_version_and_stays_as_it_was() {
         let pod = k8s_openapi::api::core::v1::Pod::default();
         let bytes = Json.encode(&pod, POD).unwrap();
         let text = std::str::from_utf8(&bytes).unwrap();

@@ -135,7 +135,7 @@ fn read_watch<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> Vec<String> {
 }
 
 #[test]
-fn ct_020_an_object_comes_in_an_envelope_that_says_what_it_is() {
+fn ctn_020_an_object_comes_in_an_envelope_that_says_what_it_is() {
     let obj = Obj::<Pod>::decode(&Protobuf, &pods(), object("7").into()).unwrap();
     assert_eq!((obj.header().kind(), obj.header().api_version()), (Some("Pod"), Some("v1")));
     assert_eq!((obj.key().as_str(), obj.resource_version(), obj.media_type()), ("a", "7", Protobuf::MEDIA_TYPE));
@@ -157,7 +157,7 @@ fn ct_020_an_object_comes_in_an_envelope_that_says_what_it_is() {
 }
 
 #[test]
-fn ct_020_fields_that_everybody_leaves_empty_may_be_left_out() {
+fn ctn_020_fields_that_everybody_leaves_empty_may_be_left_out() {
     let whole = object("7");
     let bare = whole.strip_suffix(&[0x1a, 0, 0x22, 0]).unwrap().to_vec();
     let obj = Obj::<Pod>::decode(&Protobuf, &pods(), bare.into()).unwrap();
@@ -172,7 +172,7 @@ fn an_object_is_not_copied_out_of_its_envelope() {
 }
 
 #[test]
-fn ct_022_what_has_no_protobuf_is_an_error_that_says_so() {
+fn ctn_022_what_has_no_protobuf_is_an_error_that_says_so() {
     let value = json!({"kind": "Foo", "metadata": {"name": "a"}});
     let error = Protobuf.encode(&value, ApiKind { api_version: "example.com/v1", kind: "Foo" }).unwrap_err();
     assert!(

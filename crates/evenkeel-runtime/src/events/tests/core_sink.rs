@@ -173,7 +173,7 @@ async fn a_create_whose_answer_was_lost_is_not_counted_twice() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hc_18_the_edge_of_aggregation() {
+async fn qhc_18_the_edge_of_aggregation() {
     let sink = FakeSink::default();
     let recorder = core_recorder(&sink, SinkOptions::new());
     for note in 1..=11 {
@@ -194,7 +194,7 @@ async fn hc_18_the_edge_of_aggregation() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hc_19_counting_goes_on_behind_the_spam_filter() {
+async fn qhc_19_counting_goes_on_behind_the_spam_filter() {
     let sink = FakeSink::default();
     let recorder = core_recorder(&sink, SinkOptions::new());
     for _ in 0..30 {

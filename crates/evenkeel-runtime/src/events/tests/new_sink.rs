@@ -170,7 +170,7 @@ async fn en_014_the_end_writes_what_is_queued_and_the_last_counts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hc_20_a_slow_create_and_the_patch_behind_it() {
+async fn qhc_20_a_slow_create_and_the_patch_behind_it() {
     let sink = FakeSink::default();
     sink.delay(Some(Duration::from_millis(100)));
     let recorder = new_recorder(&sink, SinkOptions::new());

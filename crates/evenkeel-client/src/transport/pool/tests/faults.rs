@@ -37,7 +37,7 @@ async fn http1<const N: usize>(answer: &'static [u8; N]) -> TransportFault {
 }
 
 #[tokio::test]
-async fn rty_005_nobody_listens_is_refused_not_lost() {
+async fn rrt_005_nobody_listens_is_refused_not_lost() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
@@ -49,7 +49,7 @@ async fn rty_005_nobody_listens_is_refused_not_lost() {
 }
 
 #[tokio::test]
-async fn client_hc_04_rty_005_a_reset_before_the_answer_is_a_reset() {
+async fn client_chc_04_rrt_005_a_reset_before_the_answer_is_a_reset() {
     let serve = async |_, mut stream: TcpStream| {
         read_head(&mut stream).await?;
         reset(stream)
@@ -58,7 +58,7 @@ async fn client_hc_04_rty_005_a_reset_before_the_answer_is_a_reset() {
 }
 
 #[tokio::test]
-async fn rty_005_a_reset_in_the_middle_of_an_answer_is_a_reset() {
+async fn rrt_005_a_reset_in_the_middle_of_an_answer_is_a_reset() {
     let (read, wait) = tokio::sync::mpsc::unbounded_channel::<()>();
     let wait = Arc::new(tokio::sync::Mutex::new(wait));
     let server = RawServer::start(move |_, mut stream: TcpStream| {
@@ -81,13 +81,13 @@ async fn rty_005_a_reset_in_the_middle_of_an_answer_is_a_reset() {
 }
 
 #[tokio::test]
-async fn rty_005_an_end_before_the_answer_is_closed() {
+async fn rrt_005_an_end_before_the_answer_is_closed() {
     assert_eq!(http1(b"").await, TransportFault::Closed);
     assert_eq!(http1(b"HTTP/1.1 200 O").await, TransportFault::Closed);
 }
 
 #[tokio::test]
-async fn rty_005_half_an_answer_is_closed() {
+async fn rrt_005_half_an_answer_is_closed() {
     assert_eq!(http1(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf").await, TransportFault::Closed);
     assert_eq!(http1(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\na\r\nhalf").await, TransportFault::Closed);
     assert_eq!(
