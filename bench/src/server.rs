@@ -270,5 +270,4 @@ impl Server {
 }
 
 #[cfg(test)]
-#[path = "server/tests.rs"]
 mod tests;

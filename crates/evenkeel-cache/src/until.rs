@@ -114,5 +114,4 @@ impl<K, E> fmt::Debug for Until<K, E> {
 }
 
 #[cfg(test)]
-#[path = "until_tests.rs"]
 mod tests;

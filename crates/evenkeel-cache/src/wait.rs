@@ -216,5 +216,4 @@ impl std::error::Error for SyncTimeout {
 pub struct TimeIsOver(pub Duration);
 
 #[cfg(test)]
-#[path = "wait_tests.rs"]
 mod tests;

@@ -398,5 +398,4 @@ impl From<DiscoveryError> for Error {
 }
 
 #[cfg(test)]
-#[path = "error_tests.rs"]
 mod tests;

@@ -177,5 +177,4 @@ impl<K> fmt::Debug for KeyedBackoff<K> {
 }
 
 #[cfg(test)]
-#[path = "flow_tests.rs"]
 mod tests;

@@ -280,5 +280,4 @@ impl Wake for Bell {
 }
 
 #[cfg(test)]
-#[path = "parallel_tests.rs"]
 mod tests;

@@ -215,5 +215,4 @@ impl DeltaQueue for DeltaFifo {
 }
 
 #[cfg(test)]
-#[path = "delta_fifo_tests.rs"]
 mod tests;

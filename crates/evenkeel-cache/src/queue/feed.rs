@@ -442,5 +442,4 @@ impl fmt::Debug for Popped<'_> {
 }
 
 #[cfg(test)]
-#[path = "feed_tests.rs"]
 mod tests;

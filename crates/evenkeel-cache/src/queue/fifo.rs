@@ -156,5 +156,4 @@ impl DeltaQueue for Fifo {
 }
 
 #[cfg(test)]
-#[path = "fifo_tests.rs"]
 mod tests;

@@ -209,5 +209,4 @@ impl DeltaQueue for OrderedQueue {
 }
 
 #[cfg(test)]
-#[path = "ordered_tests.rs"]
 mod tests;

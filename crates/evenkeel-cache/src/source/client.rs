@@ -217,5 +217,4 @@ impl From<Error> for SourceError {
 }
 
 #[cfg(test)]
-#[path = "client_tests.rs"]
 mod tests;

@@ -257,5 +257,4 @@ impl<K, T> fmt::Debug for Heap<K, T> {
 }
 
 #[cfg(test)]
-#[path = "heap_tests.rs"]
 mod tests;

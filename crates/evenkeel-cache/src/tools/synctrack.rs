@@ -193,5 +193,4 @@ impl Drop for Started {
 }
 
 #[cfg(test)]
-#[path = "synctrack_tests.rs"]
 mod tests;

@@ -98,5 +98,4 @@ impl fmt::Debug for UndeltaStore {
 }
 
 #[cfg(test)]
-#[path = "undelta_tests.rs"]
 mod tests;

@@ -235,5 +235,4 @@ fn size(value: &Value, is_base64: bool) -> usize {
 }
 
 #[cfg(test)]
-#[path = "diff_tests.rs"]
 mod tests;

@@ -81,42 +81,4 @@ fn failures(count: u64) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn texts(lines: &[Line]) -> Vec<String> {
-        lines.iter().map(|line| line.render(false, usize::MAX)).collect()
-    }
-
-    #[test]
-    fn the_footer_says_how_the_watch_is_doing() {
-        let now = Instant::now();
-        let state = |phase, received| {
-            let watch = Watch { phase, received, version: String::new(), failures: 0 };
-            texts(&[watch.line("pods", now)]).remove(0)
-        };
-        assert_eq!(state(Phase::Idle, Some(0)), "── pods  beginning");
-        assert_eq!(state(Phase::Listing, Some(0)), "── pods  listing");
-        assert_eq!(state(Phase::Listing, Some(7)), "── pods  listing, 7 so far");
-        assert_eq!(state(Phase::Listing, None), "── pods  listing");
-        assert_eq!(state(Phase::Watching, None), "── pods  watching");
-        let until = now + Duration::from_millis(1200);
-        assert_eq!(state(Phase::Waiting { until }, None), "── pods  waiting 2s to try again");
-        assert_eq!(state(Phase::Waiting { until: now }, None), "── pods  waiting 1s to try again");
-        let watch = Watch { phase: Phase::Watching, received: None, version: "9".to_owned(), failures: 2 };
-        assert_eq!(
-            texts(&live("pods", &watch, &mut Tally::default(), now, Duration::ZERO)),
-            [
-                "── pods  watching  at version 9  2 failures",
-                "   0 objects  +0 added  ~0 updated  =0 unchanged  -0 deleted  0.0 events/s",
-            ]
-        );
-    }
-
-    #[test]
-    fn the_end_is_a_title_and_a_table() {
-        let lines = texts(&last("pods in default", &Tally::default(), 1, Duration::from_millis(134_567)));
-        assert_eq!(lines[..2], ["", "pods in default, observed for 2m14s: 0 objects at the end, 1 failure"]);
-        assert_eq!(lines.len(), 4);
-    }
-}
+mod tests;

@@ -234,5 +234,4 @@ fn clock(time: Duration) -> String {
 }
 
 #[cfg(test)]
-#[path = "line_tests.rs"]
 mod tests;

@@ -447,5 +447,4 @@ table! { $
 }
 
 #[cfg(test)]
-#[path = "groups_tests.rs"]
 mod tests;

@@ -218,5 +218,4 @@ fn labels_of(selector: &str) -> Option<BTreeMap<String, String>> {
 }
 
 #[cfg(test)]
-#[path = "scale_tests.rs"]
 mod tests;

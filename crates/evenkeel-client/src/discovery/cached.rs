@@ -135,5 +135,4 @@ fn find_failure<'a>(known: &'a Discovered, group_version: &GroupVersion) -> Opti
 }
 
 #[cfg(test)]
-#[path = "cached_tests.rs"]
 mod tests;

@@ -320,5 +320,4 @@ fn prune(directory: &Path) -> io::Result<()> {
 }
 
 #[cfg(test)]
-#[path = "disk_tests.rs"]
 mod tests;

@@ -268,5 +268,4 @@ fn group_version_of(path: &str) -> Option<GroupVersion> {
 }
 
 #[cfg(test)]
-#[path = "openapi_tests.rs"]
 mod tests;

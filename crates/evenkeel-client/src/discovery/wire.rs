@@ -477,5 +477,4 @@ struct ApiResource {
 }
 
 #[cfg(test)]
-#[path = "wire_tests.rs"]
 mod tests;

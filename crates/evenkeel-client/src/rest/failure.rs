@@ -133,5 +133,4 @@ fn reason_of(code: StatusCode, method: &Method, said: Option<&str>) -> (Reason, 
 }
 
 #[cfg(test)]
-#[path = "failure_tests.rs"]
 mod tests;

@@ -172,5 +172,4 @@ impl<K> FusedStream for ListStream<K> {
 }
 
 #[cfg(test)]
-#[path = "list_stream_tests.rs"]
 mod tests;

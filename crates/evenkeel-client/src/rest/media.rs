@@ -205,5 +205,4 @@ fn is_token(text: &str) -> bool {
 }
 
 #[cfg(test)]
-#[path = "media_tests.rs"]
 pub(super) mod tests;

@@ -274,5 +274,4 @@ fn push_suffix(path: &mut String, suffix: &str) -> Result<(), RequestError> {
 }
 
 #[cfg(test)]
-#[path = "path_tests.rs"]
 mod tests;

@@ -178,5 +178,4 @@ impl<V: QueryValue + Clone> QueryValue for &[V] {
 }
 
 #[cfg(test)]
-#[path = "query_tests.rs"]
 mod tests;

@@ -174,5 +174,4 @@ impl<'a> Reader<'a> {
 }
 
 #[cfg(test)]
-#[path = "reader_tests.rs"]
 mod tests;

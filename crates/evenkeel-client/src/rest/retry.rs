@@ -129,5 +129,4 @@ pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
 }
 
 #[cfg(test)]
-#[path = "retry_tests.rs"]
 mod tests;

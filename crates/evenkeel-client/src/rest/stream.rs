@@ -294,5 +294,4 @@ impl AsyncRead for ByteStream {
 }
 
 #[cfg(test)]
-#[path = "stream_tests.rs"]
 mod tests;

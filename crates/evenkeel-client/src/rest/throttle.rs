@@ -226,5 +226,4 @@ impl ThrottleLog {
 }
 
 #[cfg(test)]
-#[path = "throttle_tests.rs"]
 mod tests;

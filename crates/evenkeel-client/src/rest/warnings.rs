@@ -267,5 +267,4 @@ fn decode_word(text: &str) -> Option<(String, &str)> {
 }
 
 #[cfg(test)]
-#[path = "warnings_tests.rs"]
 mod tests;

@@ -196,5 +196,4 @@ impl HttpBody for Gunzip {
 }
 
 #[cfg(test)]
-#[path = "gzip_tests.rs"]
 mod tests;

@@ -217,5 +217,4 @@ impl From<ProxyUrl> for Via {
 }
 
 #[cfg(test)]
-#[path = "networks_tests.rs"]
 mod tests;

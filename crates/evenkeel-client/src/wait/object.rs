@@ -138,5 +138,4 @@ fn is_passing(error: &Error) -> bool {
 }
 
 #[cfg(test)]
-#[path = "object_tests.rs"]
 mod tests;

@@ -168,5 +168,4 @@ pub fn is_interrupted(error: &(dyn std::error::Error + 'static)) -> bool {
 }
 
 #[cfg(test)]
-#[path = "poll_tests.rs"]
 mod tests;

@@ -218,5 +218,4 @@ impl<K> std::error::Error for UntilError<K> {
 }
 
 #[cfg(test)]
-#[path = "until_tests.rs"]
 mod tests;

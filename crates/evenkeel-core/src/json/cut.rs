@@ -299,5 +299,4 @@ impl fmt::Display for JsonPaths {
 }
 
 #[cfg(test)]
-#[path = "cut_tests.rs"]
 mod tests;

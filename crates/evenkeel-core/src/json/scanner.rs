@@ -515,5 +515,4 @@ fn unescape(raw: &str) -> Option<String> {
 }
 
 #[cfg(test)]
-#[path = "scanner_tests.rs"]
 mod tests;

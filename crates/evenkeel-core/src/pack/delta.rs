@@ -353,5 +353,4 @@ fn get_signed(from: &mut &[u8]) -> Option<isize> {
 }
 
 #[cfg(test)]
-#[path = "delta_tests.rs"]
 mod tests;

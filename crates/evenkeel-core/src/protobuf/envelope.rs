@@ -89,5 +89,4 @@ pub fn wrap(api_version: &str, kind: &str, raw: &[u8]) -> Vec<u8> {
 }
 
 #[cfg(test)]
-#[path = "envelope_tests.rs"]
 mod tests;

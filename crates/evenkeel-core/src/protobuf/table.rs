@@ -415,5 +415,4 @@ fn read_field(
 }
 
 #[cfg(test)]
-#[path = "table_tests.rs"]
 mod tests;

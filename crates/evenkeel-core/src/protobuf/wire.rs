@@ -264,5 +264,4 @@ pub(crate) fn put_int(out: &mut Vec<u8>, number: u8, value: i64) {
 }
 
 #[cfg(test)]
-#[path = "wire_tests.rs"]
 mod tests;

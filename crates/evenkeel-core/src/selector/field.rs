@@ -198,5 +198,4 @@ fn escape(value: &str) -> Cow<'_, str> {
 }
 
 #[cfg(test)]
-#[path = "field_tests.rs"]
 mod tests;

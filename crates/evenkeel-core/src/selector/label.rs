@@ -456,5 +456,4 @@ fn parse_values<'a>(lexer: &mut Lexer<'a>) -> Result<Vec<&'a str>, SelectorError
 }
 
 #[cfg(test)]
-#[path = "label_tests.rs"]
 mod tests;

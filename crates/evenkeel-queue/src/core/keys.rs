@@ -282,5 +282,4 @@ impl<K: Hash + Eq> Keys<K> {
 }
 
 #[cfg(test)]
-#[path = "keys_tests.rs"]
 mod tests;

@@ -409,5 +409,4 @@ impl Turns {
 }
 
 #[cfg(test)]
-#[path = "ready_tests.rs"]
 mod tests;

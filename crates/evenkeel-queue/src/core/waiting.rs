@@ -176,5 +176,4 @@ impl Waiting {
 }
 
 #[cfg(test)]
-#[path = "waiting_tests.rs"]
 mod tests;

@@ -102,5 +102,4 @@ fn from_nanos(nanos: u128) -> Duration {
 }
 
 #[cfg(test)]
-#[path = "bucket_tests.rs"]
 mod tests;

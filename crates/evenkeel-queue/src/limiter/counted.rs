@@ -141,5 +141,4 @@ impl<K, L: fmt::Debug> fmt::Debug for Counted<K, L> {
 }
 
 #[cfg(test)]
-#[path = "counted_tests.rs"]
 mod tests;

@@ -93,5 +93,4 @@ impl<K: Eq + Hash, V> Swept<K, V> {
 }
 
 #[cfg(test)]
-#[path = "swept_tests.rs"]
 mod tests;

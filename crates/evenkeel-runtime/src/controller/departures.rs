@@ -93,5 +93,4 @@ impl Drop for Entry<'_> {
 }
 
 #[cfg(test)]
-#[path = "departures_tests.rs"]
 mod tests;

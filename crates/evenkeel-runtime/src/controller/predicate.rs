@@ -155,5 +155,4 @@ impl<K> Predicate<K> for Labelled {
 }
 
 #[cfg(test)]
-#[path = "predicate_tests.rs"]
 mod tests;

@@ -173,5 +173,4 @@ fn core_event(occurrence: &Occurrence) -> Event {
 }
 
 #[cfg(test)]
-#[path = "correlator_tests.rs"]
 mod tests;

@@ -171,5 +171,4 @@ impl<W> Delivery<W> {
 }
 
 #[cfg(test)]
-#[path = "delivery_tests.rs"]
 mod tests;

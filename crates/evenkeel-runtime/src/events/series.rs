@@ -178,5 +178,4 @@ fn new_event(occurrence: &Occurrence) -> Event {
 }
 
 #[cfg(test)]
-#[path = "series_tests.rs"]
 mod tests;

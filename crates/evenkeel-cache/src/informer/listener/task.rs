@@ -99,19 +99,4 @@ fn message(panic: &(dyn Any + Send)) -> &str {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn prc_004_a_handler_is_told_of_in_the_log_when_it_is_slow_and_far_behind() {
-        assert!(!is_far_behind(1024) && is_far_behind(1025));
-        assert!(!is_slow(Duration::from_millis(100)) && is_slow(Duration::from_millis(101)));
-    }
-
-    #[test]
-    fn the_message_of_a_panic_is_found() {
-        assert_eq!(message(&"text"), "text");
-        assert_eq!(message(&String::from("made up")), "made up");
-        assert_eq!(message(&7), "no message");
-    }
-}
+mod tests;

@@ -228,5 +228,4 @@ impl fmt::Debug for RestMapper {
 }
 
 #[cfg(test)]
-#[path = "mapper_tests.rs"]
 mod tests;

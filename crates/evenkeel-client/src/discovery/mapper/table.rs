@@ -315,5 +315,4 @@ fn only<'a>(entries: impl Iterator<Item = &'a Entry>) -> Result<Arc<ResourceInfo
 }
 
 #[cfg(test)]
-#[path = "table_tests.rs"]
 mod tests;

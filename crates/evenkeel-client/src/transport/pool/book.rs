@@ -279,5 +279,4 @@ impl<One: Alive, Many: Alive + Clone, Waiter: Alive> Book<One, Many, Waiter> {
 }
 
 #[cfg(test)]
-#[path = "book_tests.rs"]
 mod tests;

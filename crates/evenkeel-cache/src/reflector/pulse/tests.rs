@@ -1,0 +1,43 @@
+use super::*;
+
+const fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+#[test]
+fn silence_says_something_once_the_gap_is_known() {
+    let start = Instant::now();
+    let mut pulse = Pulse::new(Some(secs(180)));
+    assert_eq!(pulse.longest_silence(), None);
+    pulse.beat(start);
+    assert_eq!(pulse.longest_silence(), None, "one bookmark has no gap");
+    pulse.beat(start + secs(60));
+    assert_eq!(pulse.longest_silence(), Some(secs(240)));
+    pulse.pause();
+    pulse.beat(start + secs(600));
+    assert_eq!(pulse.longest_silence(), Some(secs(240)), "the gap between two watches is none");
+    pulse.beat(start + secs(602));
+    assert_eq!(pulse.longest_silence(), Some(secs(182)), "a short gap changes little, (3 * 60 + 2) / 4 * 4");
+    pulse.beat(start + secs(702));
+    assert_eq!(pulse.longest_silence(), Some(secs(400)), "a long one is believed at once");
+    pulse.forget();
+    assert_eq!(pulse.longest_silence(), None);
+}
+
+#[test]
+fn a_moment_is_no_silence() {
+    let start = Instant::now();
+    let mut pulse = Pulse::new(Some(Duration::ZERO));
+    pulse.beat(start);
+    pulse.beat(start);
+    assert_eq!(pulse.longest_silence(), Some(secs(10)));
+}
+
+#[test]
+fn silence_never_counts_if_nobody_wants_it_to() {
+    let start = Instant::now();
+    let mut pulse = Pulse::new(None);
+    pulse.beat(start);
+    pulse.beat(start + secs(60));
+    assert_eq!(pulse.longest_silence(), None);
+}

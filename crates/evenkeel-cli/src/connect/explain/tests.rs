@@ -1,0 +1,34 @@
+use super::*;
+
+const SERVER: &str = "https://kube.test:6443 (named by --server)";
+
+#[test]
+fn every_fault_names_the_server_once() {
+    for fault in [
+        TransportFault::Resolve,
+        TransportFault::Refused,
+        TransportFault::Connect,
+        TransportFault::ConnectTimeout,
+        TransportFault::Proxy,
+        TransportFault::Tls,
+        TransportFault::Credentials,
+        TransportFault::Reset,
+        TransportFault::Closed,
+        TransportFault::Timeout,
+        TransportFault::Protocol,
+    ] {
+        let sentence = unreachable(SERVER, true, &TransportError::new(fault, "kube.test", "the cause"));
+        assert_eq!(sentence.matches(SERVER).count(), 1, "{sentence}");
+        assert!(!sentence.contains('\n'), "{sentence}");
+    }
+}
+
+#[test]
+fn what_takes_too_long_is_told_with_what_to_look_at() {
+    let timeout = TransportError::bare(TransportFault::ConnectTimeout, "kube.test");
+    assert_eq!(
+        unreachable(SERVER, true, &timeout),
+        "no connection to https://kube.test:6443 (named by --server) in time; is the address right, and is there a \
+         way to it?"
+    );
+}

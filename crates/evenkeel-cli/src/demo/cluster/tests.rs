@@ -1,0 +1,47 @@
+use k8s_openapi::api::apps::v1::DeploymentSpec;
+
+use super::*;
+
+fn deployment(replicas: i32) -> Deployment {
+    let mut deployment =
+        Deployment { spec: DeploymentSpec { replicas: Some(replicas), ..Default::default() }, ..Default::default() };
+    deployment.metadata.generation = Some(1);
+    deployment
+}
+
+/// How many replicas are available after each step.
+fn steps(deployment: &mut Deployment) -> Vec<i32> {
+    let mut steps = Vec::new();
+    while let Some(status) = next_status(deployment) {
+        steps.extend(status.available_replicas);
+        deployment.status = Some(status);
+    }
+    steps
+}
+
+#[test]
+fn replicas_come_and_go_one_by_one() {
+    let mut deployment = deployment(3);
+    assert_eq!(steps(&mut deployment), [1, 2, 3]);
+    deployment.spec.replicas = Some(1);
+    assert_eq!(steps(&mut deployment), [2, 1]);
+    deployment.spec.replicas = Some(0);
+    assert_eq!(steps(&mut deployment), [0]);
+}
+
+#[test]
+fn many_replicas_do_not_take_for_ever() {
+    let steps = steps(&mut deployment(1000));
+    assert!(steps.len() < 30, "{steps:?}");
+    assert_eq!(steps.last(), Some(&1000));
+}
+
+#[test]
+fn a_new_generation_is_seen_though_nothing_else_is_new() {
+    let mut deployment = deployment(0);
+    assert_eq!(steps(&mut deployment), [0]);
+    deployment.metadata.generation = Some(2);
+    assert_eq!(next_status(&deployment).unwrap().observed_generation, Some(2));
+    assert_eq!(steps(&mut deployment), [0]);
+    assert_eq!(next_status(&deployment), None);
+}

@@ -1,0 +1,83 @@
+use super::*;
+use proptest::prelude::*;
+
+/// Plays a whole handshake: what we write, with these answers in between.
+fn play(mut handshake: Handshake<'_>, mut answers: &[u8]) -> (Vec<u8>, Result<usize, Failure>) {
+    let (mut written, mut input) = (Vec::new(), Vec::new());
+    loop {
+        match handshake.step(&input) {
+            Ok(Step::Write(bytes)) => {
+                written.extend_from_slice(&bytes);
+                input.clear();
+            }
+            Ok(Step::Read(count)) => {
+                input = answers[..count].to_vec();
+                answers = &answers[count..];
+            }
+            Ok(Step::Done) => return (written, Ok(answers.len())),
+            Err(failure) => return (written, Err(failure)),
+        }
+    }
+}
+
+#[test]
+fn names_are_left_to_the_proxy() {
+    let (written, end) =
+        play(Handshake::new("kube.example", 6443, None), b"\x05\x00\x05\x00\x00\x01\x7f\0\0\x01\0\x50next");
+    assert_eq!(written, b"\x05\x01\x00\x05\x01\x00\x03\x0ckube.example\x19\x2b");
+    assert_eq!(end, Ok(4), "what follows is not touched");
+}
+
+#[test]
+fn addresses_are_sent_as_such() {
+    let (written, end) = play(Handshake::new("10.0.0.1", 443, None), b"\x05\0\x05\0\0\x03\x02ab\0\x50");
+    assert_eq!((&written[3..], end), (&b"\x05\x01\x00\x01\x0a\0\0\x01\x01\xbb"[..], Ok(0)));
+    let v6 = [&b"\x05\0\x05\0\0\x04"[..], &[0; 18]].concat();
+    let (written, end) = play(Handshake::new("::1", 443, None), &v6);
+    assert_eq!((&written[..7], written.len(), end), (&b"\x05\x01\x00\x05\x01\x00\x04"[..], 3 + 4 + 16 + 2, Ok(0)));
+}
+
+#[test]
+fn a_name_and_a_password_are_shown_if_asked_for() {
+    let handshake = Handshake::new("h", 1, Some(("us", "pw!")));
+    let (written, end) = play(handshake, b"\x05\x02\x01\0\x05\0\0\x01\0\0\0\0\0\0");
+    assert_eq!(written, b"\x05\x02\x00\x02\x01\x02us\x03pw!\x05\x01\x00\x03\x01h\0\x01");
+    assert_eq!(end, Ok(0));
+    let refused = play(Handshake::new("h", 1, Some(("us", "pw!"))), b"\x05\x02\x01\x01").1;
+    assert_eq!(refused, Err(Failure::Credentials));
+}
+
+#[test]
+fn refusals_and_nonsense_end_the_handshake() {
+    let none = |answers| play(Handshake::new("h", 1, None), answers).1;
+    assert_eq!(none(b"\x05\xff"), Err(Failure::Credentials));
+    assert_eq!(none(b"\x05\x02"), Err(Failure::Nonsense), "it was not offered");
+    assert_eq!(none(b"HT"), Err(Failure::Nonsense));
+    assert_eq!(none(b"\x05\0\x05\x05\0\x01"), Err(Failure::Refused(5)));
+    assert_eq!(none(b"\x05\0\x05\x00\0\x09"), Err(Failure::Nonsense));
+    assert_eq!(none(b"\x05\0\x04\x00\0\x01"), Err(Failure::Nonsense));
+    let long = "x".repeat(256);
+    assert_eq!(play(Handshake::new(&long, 1, None), b"\x05\0").1, Err(Failure::TooLong("name of the server")));
+    let login = play(Handshake::new("h", 1, Some(("u", &long))), b"\x05\x02").1;
+    assert_eq!(login, Err(Failure::TooLong("password")));
+}
+
+proptest! {
+    #[test]
+    fn whatever_the_proxy_says_the_handshake_ends_soon(answers in proptest::collection::vec(any::<u8>(), 600)) {
+        let mut answers = answers.as_slice();
+        let mut handshake = Handshake::new("h", 1, Some(("u", "p")));
+        let mut input: &[u8] = &[];
+        for _ in 0..12 {
+            match handshake.step(input) {
+                Ok(Step::Write(_)) => input = &[],
+                Ok(Step::Read(count)) => {
+                    prop_assert!(count <= 257);
+                    (input, answers) = answers.split_at(count);
+                }
+                Ok(Step::Done) | Err(_) => return Ok(()),
+            }
+        }
+        prop_assert!(false, "no end");
+    }
+}

@@ -1,0 +1,47 @@
+use proptest::prelude::*;
+
+use super::*;
+
+#[test]
+fn no_factor_makes_a_time_panic() {
+    let second = Duration::from_secs(1);
+    assert_eq!(scale(second, 2.5), Duration::from_millis(2500));
+    assert_eq!(scale(second, f64::NAN), second);
+    assert_eq!((scale(second, 1e300), scale(second, -1.0)), (Duration::MAX, Duration::ZERO));
+}
+
+#[test]
+fn what_go_reads_is_read() {
+    for (text, nanos) in [
+        ("0", 0),
+        ("-0", 0),
+        ("+5s", 5_000_000_000),
+        ("1.5h", 5_400_000_000_000),
+        (".5s", 500_000_000),
+        ("1h0m0s", 3_600_000_000_000),
+        ("10µs", 10_000),
+        ("1.0000000000000000001s", 1_000_000_000),
+        ("9223372036854775807ns", i64::MAX as u64),
+    ] {
+        assert_eq!(parse(text), Ok(Duration::from_nanos(nanos)), "{text}");
+    }
+    for text in
+        ["", "+", "-", "1", "s", "1x", "1s2", "..s", ".s", "1e4h", "9223372036854775808ns", "99999999999999999999h"]
+    {
+        assert_eq!(parse(text), Err(DurationError::Invalid), "{text}");
+    }
+    assert_eq!(parse("-1s"), Err(DurationError::Negative));
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_is_read_again(nanos in 0..=i64::MAX as u64) {
+        let duration = Duration::from_nanos(nanos);
+        prop_assert_eq!(parse(&to_text(duration)), Ok(duration));
+    }
+
+    #[test]
+    fn no_text_is_too_much(text in "\\PC*") {
+        let _ = parse(&text);
+    }
+}
