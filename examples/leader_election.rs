@@ -93,10 +93,9 @@ impl Replica {
                 };
                 controller.run(lease.lost(), reconcile).await
             };
-            // An error if the lease was lost: a program ends then, and is started again.
-            let ended = elector.run(work).await?;
+            // An error if the lease was lost or the controller failed: the process exits then, and is restarted.
+            elector.run(work).await?;
             println!("{name} has ended");
-            ended.output.transpose()?;
             Ok(())
         });
         Replica { handle, running, terms }

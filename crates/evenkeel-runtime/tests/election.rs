@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -60,7 +61,7 @@ async fn program_5_one_leader_among_many_replicas() {
         .run(|lease| async move {
             let mut lost = lease.lost();
             let waited = timeout(secs(60), &mut lost).await;
-            (waited.is_err(), lease.is_valid())
+            Ok::<_, Infallible>((waited.is_err(), lease.is_valid()))
         })
         .await
         .unwrap();
@@ -484,7 +485,7 @@ async fn le_032_a_coordinated_elector_leads_when_the_server_says_so() {
         assert_eq!(lock.get().await.unwrap(), None, "nobody made it");
         lock.create(Record { strategy: "OldestEmulationVersion".into(), ..record("me") }).await.unwrap();
     };
-    let run = elector.run(|lease| async move { lease.fencing_token() });
+    let run = elector.run(|lease| async move { Ok::<_, Infallible>(lease.fencing_token()) });
     let (ended, ()) = tokio::join!(run, choose);
     assert_eq!(ended.unwrap().output, Some(5));
 }

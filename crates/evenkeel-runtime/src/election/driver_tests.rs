@@ -1,6 +1,7 @@
 //! The elector as a whole, in virtual time, over a lock that a test can break.
 
 use std::collections::VecDeque;
+use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -140,6 +141,33 @@ impl Notes {
     }
 }
 
+/// The output of work that succeeds with a value.
+fn done<T>(value: T) -> Result<T, Infallible> {
+    Ok(value)
+}
+
+pub(super) fn unreachable_work() {
+    unreachable!("the work runs only in a leader")
+}
+
+fn panicking_work() {
+    panic!("ouch")
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_of_the_work_is_the_error_of_the_run() {
+    let lock = FakeLock::default();
+    let one_liner = async || -> Result<(), ElectionError> {
+        elector(&lock).run(|_| async { Err::<(), _>("the controller failed") }).await?;
+        Ok(())
+    };
+    let error = one_liner().await.unwrap_err();
+    let source = std::error::Error::source(&error).map(ToString::to_string);
+    assert_eq!(source.as_deref(), Some("the controller failed"), "{error}");
+    assert_eq!(error.to_string(), "the work of leader me failed");
+    assert_eq!(lock.holder(), "", "the lease is released");
+}
+
 #[tokio::test(start_paused = true)]
 async fn le_016_became_leader_is_told_before_the_work_begins() {
     let (lock, notes) = (FakeLock::default(), Notes::new());
@@ -147,7 +175,7 @@ async fn le_016_became_leader_is_told_before_the_work_begins() {
     let elector = elector(&lock).on_event(move |event| events.write(event.message));
     let work = notes.clone();
     let ended = elector.run(|lease| async move { work.write(format!("work in term {}", lease.fencing_token())) }).await;
-    assert_eq!(ended, Ok(Ended { led: true, output: Some(()) }));
+    assert_eq!(ended.unwrap(), Ended { led: true, output: Some(()) });
     assert_eq!(notes.read(), ["0 me became leader", "0 work in term 0", "0 me stopped leading"]);
     assert_eq!(lock.trace(), "get,create,get,update");
     assert_eq!(lock.holder(), "");
@@ -208,7 +236,7 @@ async fn le_018_new_leaders_are_told_in_order() {
 async fn le_018_a_callback_that_panics_does_not_end_the_election() {
     let lock = FakeLock::default();
     let elector = elector(&lock).on_new_leader(|_| panic!("ouch")).on_event(|_| panic!("ouch"));
-    let ended = elector.run(|lease| async move { lease.is_valid() }).await;
+    let ended = elector.run(|lease| async move { done(lease.is_valid()) }).await;
     assert_eq!(ended.unwrap().output, Some(true));
 }
 
@@ -218,8 +246,8 @@ async fn le_019_a_run_says_whether_it_led() {
     lock.put(held_by("other"));
     let elector = elector(&lock);
     elector.handle().stop();
-    let ended = elector.run(|_| async { unreachable!("nobody leads") }).await;
-    assert_eq!(ended, Ok(Ended::<()> { led: false, output: None }));
+    let ended = elector.run(|_| async { unreachable_work() }).await;
+    assert_eq!(ended.unwrap(), Ended::<()> { led: false, output: None });
 }
 
 #[tokio::test(start_paused = true)]
@@ -241,11 +269,11 @@ async fn le_020_stopping_tells_the_work_and_renews_until_it_has_ended() {
                 assert!(lease.is_valid());
             }
             notes.write("done");
-            "tidy"
+            done("tidy")
         }
     };
     let (ended, ()) = tokio::join!(elector.run(work), stop);
-    assert_eq!(ended, Ok(Ended { led: true, output: Some("tidy") }));
+    assert_eq!(ended.unwrap(), Ended { led: true, output: Some("tidy") });
     assert_eq!(notes.read(), ["3 told", "23 done"]);
     assert_eq!(lock.holder(), "");
     assert!(!elector.run(|_| async {}).await.unwrap().led, "stopped is stopped");
@@ -270,7 +298,7 @@ async fn le_020_work_that_does_not_end_when_stopped_is_dropped() {
             std::future::pending::<()>().await;
         })
         .await;
-    assert_eq!(ended, Ok(Ended { led: true, output: None }));
+    assert_eq!(ended.unwrap(), Ended { led: true, output: None });
     assert_eq!(started.elapsed(), secs(4));
     assert_eq!(lock.holder(), "");
 }
@@ -302,7 +330,7 @@ async fn le_020_dropping_a_run_drops_the_work_and_gives_the_lease_back() {
     lease.lost().await;
     sleep(secs(1)).await;
     assert_eq!(lock.holder(), "");
-    let again = elector.run(|lease| async move { lease.fencing_token() }).await;
+    let again = elector.run(|lease| async move { done(lease.fencing_token()) }).await;
     assert_eq!(again.unwrap().output, Some(1));
 }
 
@@ -559,7 +587,7 @@ async fn a_panic_of_the_work_ends_the_term_and_gives_the_lease_back() {
     let lock = FakeLock::default();
     let elector = Arc::new(elector(&lock));
     let running = Arc::clone(&elector);
-    let run = tokio::spawn(async move { running.run(|_| async { panic!("ouch") }).await.map(|_: Ended<()>| ()) });
+    let run = tokio::spawn(async move { running.run(|_| async { panicking_work() }).await.map(|_: Ended<()>| ()) });
     assert!(run.await.unwrap_err().is_panic());
     sleep(secs(1)).await;
     assert_eq!(lock.holder(), "");
@@ -578,7 +606,7 @@ async fn runs_at_the_same_time_are_served_one_after_another() {
             sleep(secs(30)).await;
             assert!(lease.is_valid());
             busy.store(false, Ordering::SeqCst);
-            lease.fencing_token()
+            done(lease.fencing_token())
         }
     };
     let (first, second) = tokio::join!(elector.run(work), elector.run(work));
@@ -591,7 +619,7 @@ async fn a_second_elector_takes_over_when_the_first_gives_up_and_has_a_higher_nu
     let (first, second) = (elector(&lock), LeaderElector::with_lock(lock.clone(), "test").identity("you"));
     let waiting = async {
         sleep(secs(1)).await;
-        second.run(|lease| async move { (lease.fencing_token(), Instant::now()) }).await
+        second.run(|lease| async move { done((lease.fencing_token(), Instant::now())) }).await
     };
     let working = first.run(|_| async { sleep(secs(20)).await });
     let (first, second) = tokio::join!(working, waiting);

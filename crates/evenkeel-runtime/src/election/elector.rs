@@ -21,6 +21,7 @@ use super::identity::default_identity;
 use super::leadership::{Ending, Lease};
 use super::lock::{LeaseLock, Lock};
 use super::metrics::Metrics;
+use super::work::TermOutput;
 
 /// Takes part in an election, and runs something while it leads.
 ///
@@ -82,7 +83,7 @@ pub struct Ended<T> {
 }
 
 /// Why a [run](LeaderElector::run) failed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ElectionError {
     /// What was asked for cannot work. Nothing was sent.
@@ -97,6 +98,14 @@ pub enum ElectionError {
         identity: String,
         /// How it was lost.
         why: LostReason,
+    },
+    /// The work returned an error while this process was leader. The lease has been released.
+    #[error("the work of leader {identity} failed")]
+    Work {
+        /// The identity of the candidate.
+        identity: String,
+        /// The error that the work returned.
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
 
@@ -316,12 +325,16 @@ impl LeaderElector {
     ///
     /// Calls at the same time are served one after another.
     ///
+    /// # Errors
+    /// Returns [`ElectionError::Lost`] if the lease was lost, and [`ElectionError::Work`] if the work returned an error: see
+    /// [`TermOutput`]. If both happened, returns `Lost` and logs the error of the work.
+    ///
     /// # Panics
     /// If the work does, or a [`Lock`] of one's own.
-    pub async fn run<W, F>(&self, work: W) -> Result<Ended<F::Output>, ElectionError>
+    pub async fn run<W, F>(&self, work: W) -> Result<Ended<<F::Output as TermOutput>::Value>, ElectionError>
     where
         W: FnOnce(Lease) -> F,
-        F: Future,
+        F: Future<Output: TermOutput>,
     {
         self.validate()?;
         let lock: Arc<dyn Lock> = match &self.place {
@@ -366,9 +379,17 @@ impl LeaderElector {
             }
         };
         drop(leave);
-        match over(keeper).await {
-            Some(why) => Err(ElectionError::Lost { lease: name, identity: self.identity.clone(), why }),
-            None => Ok(Ended { led: true, output }),
+        let lost = over(keeper).await;
+        let identity = self.identity.clone();
+        match (lost, output.map(TermOutput::into_result).transpose()) {
+            (None, Ok(output)) => Ok(Ended { led: true, output }),
+            (None, Err(source)) => Err(ElectionError::Work { identity, source }),
+            (Some(why), outcome) => {
+                if let Err(error) = outcome {
+                    tracing::warn!(lease = name, identity, error, "work failed while the lease was lost");
+                }
+                Err(ElectionError::Lost { lease: name, identity, why })
+            }
         }
     }
 

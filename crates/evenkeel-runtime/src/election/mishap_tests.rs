@@ -5,7 +5,7 @@ use std::task::Poll;
 
 use tokio::time::sleep;
 
-use super::driver_tests::{FakeLock, Notes, elector, secs};
+use super::driver_tests::{FakeLock, Notes, elector, secs, unreachable_work};
 use super::*;
 
 /// Polls once, and lets others run for a while.
@@ -25,7 +25,7 @@ async fn a_run_that_is_dropped_before_it_takes_the_lease_leaves_no_term_behind()
     let lock = FakeLock::default();
     let check = ElectionHealth::new(secs(1));
     let elector = elector(&lock).health(&check);
-    let mut run = Box::pin(elector.run(async |_| panic!("nobody works")));
+    let mut run = Box::pin(elector.run(async |_| unreachable_work()));
     begin(&mut run).await;
     assert!(elector.handle().is_leader(), "the keeper leads, and the run has not looked yet");
     drop(run);
@@ -39,7 +39,7 @@ async fn a_run_that_is_dropped_before_it_takes_the_lease_leaves_no_term_behind()
 async fn inv_9_work_does_not_begin_on_a_lease_that_is_lost() {
     let lock = FakeLock::default();
     let elector = elector(&lock);
-    let mut run = Box::pin(elector.run(async |_| panic!("nobody works")));
+    let mut run = Box::pin(elector.run(async |_| unreachable_work()));
     begin(&mut run).await;
     lock.state().down = true;
     sleep(secs(20)).await;

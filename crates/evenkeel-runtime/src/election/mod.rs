@@ -46,6 +46,7 @@ mod mishap_tests;
 #[cfg(test)]
 mod model_tests;
 mod record;
+mod work;
 
 pub use self::candidate::{CandidateError, LeaseCandidate};
 pub use self::config::{ConfigError, JITTER, LEASE_DURATION, RENEW_DEADLINE, RETRY_PERIOD, STOP_GRACE};
@@ -56,3 +57,4 @@ pub use health::{ElectionHealth, NotRenewed};
 pub use leadership::{Lease, Lost};
 pub use lock::{LeaseLock, Lock, LockError, LockFuture, LockType, LockTypeError};
 pub use record::{Held, Record};
+pub use work::TermOutput;
