@@ -170,7 +170,7 @@ async fn wch_008_a_broken_event_costs_itself_and_nothing_else() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn client_chc_11_a_watch_in_pieces_of_one_byte_is_the_same_watch() {
+async fn chc_11_a_watch_in_pieces_of_one_byte_is_the_same_watch() {
     let (_server, _, mut stream) = watched(WatchAction::SplitFrame { sizes: Vec::new() }).await;
     assert_eq!(name(stream.next().await), "a");
     assert_eq!(name(stream.next().await), "b");

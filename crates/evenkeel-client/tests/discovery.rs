@@ -111,7 +111,7 @@ async fn names_of_a_whole_server_mean_what_kubectl_users_expect() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn client_chc_22_a_definition_that_appears_is_found_on_the_first_miss() {
+async fn chc_22_a_definition_that_appears_is_found_on_the_first_miss() {
     // Better than client-go, which finds it only after a reset unless its cache came from disk.
     let server = ApiServer::start().await.unwrap();
     let mapper = RestMapper::new(server.client().discovery().cached());
@@ -124,7 +124,7 @@ async fn client_chc_22_a_definition_that_appears_is_found_on_the_first_miss() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn client_chc_22_so_it_is_if_another_process_filled_the_disk() {
+async fn chc_22_so_it_is_if_another_process_filled_the_disk() {
     let directory = std::env::temp_dir().join(format!("evenkeel-hc-22-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&directory);
     let server = ApiServer::start().await.unwrap();

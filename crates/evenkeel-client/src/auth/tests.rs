@@ -160,7 +160,7 @@ async fn trn_015_sec_20_token_file_is_reread_after_50_s() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn client_chc_15_a_token_file_rotates_and_fails_without_losing_the_last_good_token() {
+async fn chc_15_a_token_file_rotates_and_fails_without_losing_the_last_good_token() {
     let folder = Folder::new();
     let path = folder.write("token", "B");
     let credentials = token_file(path.clone(), Some("A")).unwrap();

@@ -350,7 +350,7 @@ async fn dsc_013_a_server_that_lists_nothing_may_have_everything() {
 }
 
 #[tokio::test]
-async fn client_chc_23_a_stale_version_is_a_failure_beside_the_results_and_is_asked_for_twice() {
+async fn chc_23_a_stale_version_is_a_failure_beside_the_results_and_is_asked_for_twice() {
     let fake = modern();
     let mut half = group("g", &[("v2", vec![resource("foos", "Foo")]), ("v1", vec![resource("foos", "Foo")])]);
     half["versions"][0]["freshness"] = json!("Stale");

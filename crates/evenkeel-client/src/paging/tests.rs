@@ -154,7 +154,7 @@ async fn pg_003_the_version_is_for_the_first_page_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn queues_chc_23_pg_004_a_page_that_expired_is_made_up_for_by_a_full_list() {
+async fn qhc_23_pg_004_a_page_that_expired_is_made_up_for_by_a_full_list() {
     let server = Server::expiring(21, 2);
     let params = ListParams::default().exactly_at("rv:10");
     let listing = server.pager(params).list().await.unwrap();
@@ -252,7 +252,7 @@ async fn pg_007_who_stops_reading_asks_for_no_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn queues_chc_23_pg_008_a_stream_hands_out_what_was_there_and_then_the_error() {
+async fn qhc_23_pg_008_a_stream_hands_out_what_was_there_and_then_the_error() {
     let server = Server::expiring(21, 2);
     let (names, error) = drain(server.pager(ListParams::default()).stream()).await;
     assert_eq!(names, expected(0..10));

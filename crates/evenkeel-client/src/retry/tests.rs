@@ -96,7 +96,7 @@ async fn rt_004_an_interruption_in_the_first_attempt_is_returned_as_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn queues_chc_12_a_cancellation_is_not_masked_by_the_conflict_before() {
+async fn qhc_12_a_cancellation_is_not_masked_by_the_conflict_before() {
     let (result, attempts) = scripted(vec![Err(Own::Conflict(1)), Err(Own::Cancelled(Interrupted::Stopped))]).await;
     assert_eq!(attempts, 2);
     let error = result.unwrap_err();

@@ -49,7 +49,7 @@ async fn refused(raw: &Raw, change: impl FnOnce(&mut Config)) -> Error {
 }
 
 #[tokio::test]
-async fn client_chc_04_a_read_is_repeated_after_a_reset_and_a_write_is_not() {
+async fn chc_04_a_read_is_repeated_after_a_reset_and_a_write_is_not() {
     let raw = Raw::start([vec![Act::Reset], say(found())]).await;
     let once = |config: &mut Config| config.retry.max_retries = 1;
     soon(maps(&raw, once).get("a").into_future()).await.unwrap();
@@ -132,7 +132,7 @@ async fn wch_007_half_an_event_is_none() {
 }
 
 #[tokio::test]
-async fn client_chc_03_a_storm_of_429s_is_weathered_with_the_whole_body_every_time() {
+async fn chc_03_a_storm_of_429s_is_weathered_with_the_whole_body_every_time() {
     let busy = || say(answer(429, "retry-after: 0\r\n", ""));
     let raw = Raw::start([busy(), busy(), busy(), say(json_answer(201, &object("a")))]).await;
     let mut map = config_map("a");

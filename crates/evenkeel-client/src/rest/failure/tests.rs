@@ -122,7 +122,7 @@ async fn res_005_a_status_that_states_a_failure_takes_the_place_of_the_code() {
 }
 
 #[tokio::test]
-async fn client_chc_09_only_a_failure_that_says_what_it_is_counts() {
+async fn chc_09_only_a_failure_that_says_what_it_is_counts() {
     let success = r#"{"kind":"Status","apiVersion":"v1","status":"Success"}"#;
     let error = refused(Method::GET, response(400, "application/json", success)).await;
     assert!(error.is_bad_request() && status(&error).status == "Failure");
@@ -152,7 +152,7 @@ async fn res_006_the_status_is_always_read() {
 }
 
 #[tokio::test]
-async fn client_chc_02_a_retry_after_that_is_a_date_is_no_number_of_seconds() {
+async fn chc_02_a_retry_after_that_is_a_date_is_no_number_of_seconds() {
     let answer = with_header(response(503, "", ""), RETRY_AFTER, "Wed, 21 Oct 2015 07:28:00 GMT");
     let error = refused(Method::GET, answer).await;
     assert!(error.is_service_unavailable() && error.suggests_delay().is_none());
@@ -160,7 +160,7 @@ async fn client_chc_02_a_retry_after_that_is_a_date_is_no_number_of_seconds() {
 }
 
 #[tokio::test]
-async fn client_chc_07_ctn_005_a_malformed_content_type_is_an_internal_error_whatever_the_code() {
+async fn chc_07_ctn_005_a_malformed_content_type_is_an_internal_error_whatever_the_code() {
     for code in [200, 404] {
         let error = refused(Method::GET, response(code, "application/,x", NOT_FOUND)).await;
         assert!(error.is_internal_error() && !error.is_not_found(), "{error}");
@@ -170,7 +170,7 @@ async fn client_chc_07_ctn_005_a_malformed_content_type_is_an_internal_error_wha
 }
 
 #[tokio::test]
-async fn client_chc_08_sec_6_a_page_of_a_proxy_is_cut_and_made_harmless() {
+async fn chc_08_sec_6_a_page_of_a_proxy_is_cut_and_made_harmless() {
     let page = format!("\n<html>\u{1b}[2J{}</html>", "é".repeat(1500));
     let error = refused(Method::GET, response(502, "text/html", page.clone())).await;
     assert!(error.is_internal_error());

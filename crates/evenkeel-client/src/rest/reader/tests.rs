@@ -37,7 +37,7 @@ async fn an_object_is_read_from_the_bytes_that_came() {
 }
 
 #[tokio::test]
-async fn ctn_004_client_chc_06_a_body_without_a_media_type_is_what_was_preferred() {
+async fn ctn_004_chc_06_a_body_without_a_media_type_is_what_was_preferred() {
     let mut scene = Scene::new(Method::GET);
     scene.codecs = Codecs::preferring(Form::Protobuf);
     let read = async |answer| scene.reader().answer(answer).await.unwrap().object::<Deployment>(&deployments());

@@ -85,7 +85,7 @@ async fn wch_004_the_media_type_decides_when_the_watch_begins() {
 }
 
 #[tokio::test]
-async fn client_chc_12_a_watch_that_prefers_another_form_reads_json_if_the_server_answers_so() {
+async fn chc_12_a_watch_that_prefers_another_form_reads_json_if_the_server_answers_so() {
     let mut scene = Scene::new(Method::GET);
     scene.codecs = Codecs::preferring(Form::Protobuf);
     let mut stream = scene.reader().watch::<Pod>(&pods(), response(200, "application/json", WATCH)).await.unwrap();
@@ -116,7 +116,7 @@ async fn wch_006_and_sec_41_an_event_beyond_the_limit_ends_the_watch() {
 }
 
 #[tokio::test]
-async fn client_chc_11_frames_may_be_cut_anywhere_and_the_last_may_be_missing_its_end() {
+async fn chc_11_frames_may_be_cut_anywhere_and_the_last_may_be_missing_its_end() {
     let name = "a".repeat(40 << 10);
     let text = event(&name) + &event("b")[..3];
     let (out, stream) = all(Script::chunks(text.as_bytes().chunks(1))).await;
@@ -160,7 +160,7 @@ async fn wch_007_wch_008_and_wch_013_every_end_has_its_name_and_none_is_an_event
 }
 
 #[tokio::test]
-async fn client_chc_13_wch_009_stopping_lets_go_of_the_body_once_and_makes_no_event() {
+async fn chc_13_wch_009_stopping_lets_go_of_the_body_once_and_makes_no_event() {
     let (body, watched) = Script::body([Step::Chunk((event("a") + &event("b")).into()), Step::Hang]);
     let mut stream = watch(body).await;
     assert_eq!(words(stream.next().await.unwrap()), "added a");

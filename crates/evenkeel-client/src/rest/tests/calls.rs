@@ -40,7 +40,7 @@ async fn req_011_a_raw_path_brings_its_query_along() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn client_chc_10_the_server_is_told_the_time_of_calls_but_not_of_streams() {
+async fn chc_10_the_server_is_told_the_time_of_calls_but_not_of_streams() {
     let script = Script::new([]);
     let info = pods();
     let client = script.client_with(|config| config.timeout = Some(Duration::from_secs(30)));

@@ -35,7 +35,7 @@ async fn rrt_007_a_retry_waits_as_long_as_the_server_says() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn client_chc_02_a_date_is_no_retry_after() {
+async fn chc_02_a_date_is_no_retry_after() {
     let script = Script::always(Step::later(503, "Wed, 21 Oct 2026 07:28:00 GMT"));
     let error = get(&script.client()).send().await.unwrap_err();
     assert_eq!(script.count(), 1);
@@ -44,7 +44,7 @@ async fn client_chc_02_a_date_is_no_retry_after() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn client_chc_03_bytes_are_sent_again_in_full_and_streams_are_not() {
+async fn chc_03_bytes_are_sent_again_in_full_and_streams_are_not() {
     let steps = || [Step::later(429, "0"), Step::later(429, "0"), Step::later(429, "0"), Step::code(201).body("{}")];
     let bytes = Bytes::from(vec![b'x'; 4000]);
 
@@ -67,7 +67,7 @@ async fn client_chc_03_bytes_are_sent_again_in_full_and_streams_are_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn client_chc_04_what_is_repeated_after_a_reset() {
+async fn chc_04_what_is_repeated_after_a_reset() {
     let script = Script::always(Step::Fail(TransportFault::Reset));
     let client = script.client();
 
@@ -131,7 +131,7 @@ async fn rrt_005_errors_are_told_apart_by_kind_and_not_by_their_words() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn client_chc_05_the_attempt_before_is_told() {
+async fn chc_05_the_attempt_before_is_told() {
     // Time runs out during the second attempt.
     let script = Script::new([Step::Fail(TransportFault::Closed), Step::Hang]);
     let error = get(&script.client()).timeout(Duration::from_millis(1500)).send().await.unwrap_err();

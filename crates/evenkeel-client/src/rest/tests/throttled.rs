@@ -9,7 +9,7 @@ fn one_per_second(config: &mut Config) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn client_chc_01_being_held_back_by_ourselves_is_no_timeout() {
+async fn chc_01_being_held_back_by_ourselves_is_no_timeout() {
     let script = Script::new([Step::ok(), Step::ok(), Step::later(429, "0")]);
     let client = script.client_with(one_per_second);
     get(&client).send().await.unwrap();

@@ -42,7 +42,7 @@ async fn request(material: &Arc<Material>) -> u64 {
 }
 
 #[tokio::test(start_paused = true)]
-async fn client_chc_16_sec_16_an_authority_rotates_to_garbage_and_then_to_a_good_one() {
+async fn chc_16_sec_16_an_authority_rotates_to_garbage_and_then_to_a_good_one() {
     let (one, two) = (Authority::new("one"), Authority::new("two"));
     let first = server(&one.server(&["kube.test"], VALID), &[], None);
     let second = server(&two.server(&["kube.test"], VALID), &[], None);
@@ -104,7 +104,7 @@ async fn client_chc_16_sec_16_an_authority_rotates_to_garbage_and_then_to_a_good
 }
 
 #[tokio::test(start_paused = true)]
-async fn client_chc_17_trn_012_a_client_certificate_rotates_without_a_connection_dying() {
+async fn chc_17_trn_012_a_client_certificate_rotates_without_a_connection_dying() {
     // client-go closes every connection at once when the pair has changed, and with them the calls under way.
     let (authority, clients) = (Authority::new("servers"), Authority::new("clients"));
     let server = server(&authority.server(&["kube.test"], VALID), &[], Some(&clients));

@@ -187,7 +187,7 @@ async fn an_api_server_is_reached_with_a_certificate_and_with_a_token() {
 }
 
 #[tokio::test]
-async fn client_chc_16_trn_014_a_watch_survives_a_rotation_and_calls_move_to_new_connections() {
+async fn chc_16_trn_014_a_watch_survives_a_rotation_and_calls_move_to_new_connections() {
     // client-go closes every connection when the client certificate has changed, watches included.
     let api = ApiServer::builder().tls().start().await.unwrap();
     let folder = Folder::new();

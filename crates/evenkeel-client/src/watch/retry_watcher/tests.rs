@@ -188,7 +188,7 @@ async fn rw_007_a_version_that_is_too_old_may_be_known_again_in_a_moment() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn queues_chc_21_rw_007_a_version_that_stays_too_old_is_told_in_the_end() {
+async fn qhc_21_rw_007_a_version_that_stays_too_old_is_told_in_the_end() {
     // Better: client-go asks once a second for ever.
     let log = Log::new();
     let watch = source(&log, |_, _| Err(api_error(Status::expired("too old"))));
@@ -213,7 +213,7 @@ async fn rw_008_who_may_not_watch_is_told_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn queues_chc_21_rw_009_gone_in_the_stream_is_the_last_event() {
+async fn qhc_21_rw_009_gone_in_the_stream_is_the_last_event() {
     let log = Log::new();
     let watch = source(&log, |_, _| Ok(Scripted::of([added("11"), error_event(410, Reason::EXPIRED), added("12")])));
     let mut watcher = RetryWatcher::new(&version("10"), watch).unwrap();
@@ -291,7 +291,7 @@ async fn rw_010_an_event_that_cannot_be_read_ends_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn queues_chc_22_what_was_not_read_is_there_for_the_next_watcher() {
+async fn qhc_22_what_was_not_read_is_there_for_the_next_watcher() {
     let history = |from: &str| match from {
         "10" => Ok(Scripted::of([added("11"), added("12")]).open()),
         "11" => Ok(Scripted::of([added("12")]).open()),

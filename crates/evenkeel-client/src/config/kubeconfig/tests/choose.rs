@@ -217,7 +217,7 @@ fn kcf_028_credentials_are_never_dropped_in_silence() {
 }
 
 #[test]
-fn client_chc_21_overrides_and_what_they_take_along() {
+fn chc_21_overrides_and_what_they_take_along() {
     let config_ = |overrides| config(CA, "token: t", &overrides);
     let server = config_(Overrides { server: Some("https://new".into()), ..Overrides::default() }).unwrap();
     assert_eq!((server.tls.server_name, server.tls.ca), (None, Some(Pem::Data("ca".into()))));

@@ -170,7 +170,7 @@ fn sec_31_confined_files_stay_in_their_directory() {
 }
 
 #[test]
-fn client_chc_20_a_chain_of_two_files() {
+fn chc_20_a_chain_of_two_files() {
     let folder = Folder::new();
     folder.put("b/ca.crt", "ca");
     let a = folder.put("a/config", "users: [{name: u, user: {token: a}}]\ncurrent-context: it");

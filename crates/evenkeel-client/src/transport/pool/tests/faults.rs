@@ -49,7 +49,7 @@ async fn rrt_005_nobody_listens_is_refused_not_lost() {
 }
 
 #[tokio::test]
-async fn client_chc_04_rrt_005_a_reset_before_the_answer_is_a_reset() {
+async fn chc_04_rrt_005_a_reset_before_the_answer_is_a_reset() {
     let serve = async |_, mut stream: TcpStream| {
         read_head(&mut stream).await?;
         reset(stream)
