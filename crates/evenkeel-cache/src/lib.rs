@@ -41,9 +41,8 @@
 //! - [`transform`]: what makes objects lighter before they are stored.
 //! - [`wait`]: waiting for several informers at once; [`until`]: waiting for something to happen.
 //! - [`metrics`]: what is reported.
-//! - [`mutation_cache`]: one's own writes on top of an indexer; [`ttl_store`]: objects that are forgotten after a while.
-//! - [`tools`]: small things for those who build on the others.
-//! - [`testing`]: stand-ins for a source and a store, for tests.
+//! - `testing`: fake sources and stores for tests, with the feature `testing`.
+//! - [`compat`]: ports of client-go tools that few programs need.
 //!
 //! # What it promises
 //!
@@ -69,6 +68,7 @@
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
+pub mod compat;
 pub mod event;
 #[cfg(feature = "client")]
 pub mod factory;
@@ -76,15 +76,13 @@ pub mod handler;
 pub mod informer;
 pub mod lister;
 pub mod metrics;
-pub mod mutation_cache;
 pub mod queue;
 pub mod reflector;
 pub mod source;
 pub mod store;
+#[cfg(any(test, feature = "testing"))]
 pub mod testing;
-pub mod tools;
 pub mod transform;
-pub mod ttl_store;
 pub mod until;
 pub mod wait;
 

@@ -110,6 +110,7 @@
 //!   `#[kube(crates(kube_core = "evenkeel::kube_core", k8s_openapi = "evenkeel::k8s_openapi"))]`.
 //! - `apiserver`: the embedded API server.
 //! - `prometheus`: what was counted, in the text format of Prometheus.
+//! - `testing`: fake sources and stores for tests, `cache::testing`.
 //!
 //! [`k8s_openapi`] wants one Kubernetes version chosen in a build, and this crate chooses `latest`. A program that names
 //! `k8s-openapi` itself gives it that feature or none.

@@ -9,20 +9,17 @@
 //! |---|---|
 //! | [`OrderedQueue`] | every delta, in the order in which they came; a list as one, or object by object |
 //! | [`DeltaFifo`] | all deltas of an object at once, objects in the order in which they came |
-//! | [`Fifo`] | the last state of an object, objects in the order in which they came; nothing of what is gone |
 
 mod delta_fifo;
 mod feed;
-mod fifo;
 mod ordered;
-mod population;
+pub(crate) mod population;
 
 use std::fmt;
 use std::time::Duration;
 
 pub use delta_fifo::{DeltaFifo, MAX_DELTAS_PER_KEY};
 pub use feed::{Consumer, Popped, Producer, feed};
-pub use fifo::Fifo;
 pub use ordered::{Mode, OrderedQueue};
 
 use evenkeel_core::{ObjectKey, ResourceVersion, Untyped};
@@ -36,7 +33,7 @@ pub const BATCH_LIMIT: usize = 1000;
 pub const BACKLOG_LIMIT: usize = 2 * BATCH_LIMIT;
 
 /// A queue that has been emptied keeps room for this many entries at most: a list of a hundred thousand leaves no trace.
-const ROOM_KEPT: usize = 2 * BACKLOG_LIMIT;
+pub(crate) const ROOM_KEPT: usize = 2 * BACKLOG_LIMIT;
 
 /// One thing that the reflector has heard of.
 #[derive(Clone, Debug)]
@@ -193,7 +190,7 @@ pub trait DeltaQueue: Send + fmt::Debug {
 }
 
 /// The vector of a batch, ready to be filled anew, unless it is uncommonly large.
-fn emptied(mut deltas: Vec<Delta>) -> Vec<Delta> {
+pub(crate) fn emptied(mut deltas: Vec<Delta>) -> Vec<Delta> {
     deltas.clear();
     deltas.shrink_to(ROOM_KEPT);
     deltas

@@ -8,7 +8,8 @@ use proptest::collection::{btree_set, vec};
 use proptest::prelude::*;
 
 use super::testing::{Known, version};
-use super::{Consumer, Delta, DeltaFifo, DeltaQueue, Fifo, KnownObjects, Mode, OrderedQueue, Producer, feed};
+use super::{Consumer, Delta, DeltaFifo, DeltaQueue, KnownObjects, Mode, OrderedQueue, Producer, feed};
+use crate::compat::Fifo;
 use crate::reflector::ReflectorStore;
 use crate::{Deleted, Object};
 

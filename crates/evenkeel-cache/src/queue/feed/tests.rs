@@ -4,8 +4,9 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use super::*;
+use crate::compat::Fifo;
 use crate::queue::testing::{Known, object, objects, text, version};
-use crate::queue::{DeltaFifo, Fifo, Mode, NothingKnown, OrderedQueue};
+use crate::queue::{DeltaFifo, Mode, NothingKnown, OrderedQueue};
 use crate::reflector::Reflector;
 use crate::testing::FakeSource;
 

@@ -18,7 +18,7 @@ use crate::reflector::{ReflectorStore, StoreError};
 /// ```
 /// use std::sync::{Arc, Mutex};
 /// use evenkeel_cache::reflector::ReflectorStore;
-/// use evenkeel_cache::tools::UndeltaStore;
+/// use evenkeel_cache::compat::UndeltaStore;
 /// use evenkeel_cache::{Obj, ResourceInfo};
 ///
 /// let counts = Arc::new(Mutex::new(Vec::new()));

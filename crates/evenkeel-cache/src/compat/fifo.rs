@@ -4,8 +4,8 @@ use std::collections::{HashMap, VecDeque};
 
 use evenkeel_core::{ObjectKey, ResourceVersion, Untyped};
 
-use super::population::Population;
-use super::{BACKLOG_LIMIT, Batch, Delta, DeltaQueue, KnownObjects, ROOM_KEPT, emptied};
+use crate::queue::population::Population;
+use crate::queue::{BACKLOG_LIMIT, Batch, Delta, DeltaQueue, KnownObjects, ROOM_KEPT, emptied};
 use crate::{Deleted, Object};
 
 /// The last state of each object, objects in the order in which they were first heard of.

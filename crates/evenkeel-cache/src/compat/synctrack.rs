@@ -22,7 +22,7 @@ pub use lazy::Lazy;
 /// finished. Once done, it stays done.
 ///
 /// ```
-/// use evenkeel_cache::tools::synctrack::AsyncTracker;
+/// use evenkeel_cache::compat::synctrack::AsyncTracker;
 ///
 /// let tracker = AsyncTracker::new();
 /// tracker.start("default/web-0");
@@ -116,7 +116,7 @@ async fn wait(done: &watch::Sender<bool>) {
 /// finished. Once done, it stays done.
 ///
 /// ```
-/// use evenkeel_cache::tools::synctrack::SingleFileTracker;
+/// use evenkeel_cache::compat::synctrack::SingleFileTracker;
 ///
 /// let tracker = SingleFileTracker::new();
 /// let started = tracker.start();

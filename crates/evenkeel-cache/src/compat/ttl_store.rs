@@ -21,7 +21,7 @@ type Policy<K> = Box<dyn Fn(&Obj<K>, Duration) -> bool + Send + Sync>;
 /// ```
 /// use std::time::Duration;
 /// use evenkeel_cache::{Obj, ResourceInfo};
-/// use evenkeel_cache::ttl_store::TtlStore;
+/// use evenkeel_cache::compat::TtlStore;
 /// use k8s_openapi::api::core::v1::Pod;
 ///
 /// let recent = TtlStore::<Pod>::new(Duration::from_secs(30));

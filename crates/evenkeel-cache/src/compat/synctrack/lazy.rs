@@ -23,7 +23,7 @@ type Evaluate<T, E> = Box<dyn Fn() -> BoxFuture<'static, Result<T, E>> + Send + 
 /// use std::convert::Infallible;
 /// use std::sync::Arc;
 /// use std::sync::atomic::{AtomicU32, Ordering};
-/// use evenkeel_cache::tools::synctrack::Lazy;
+/// use evenkeel_cache::compat::synctrack::Lazy;
 ///
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 /// let source = Arc::new(AtomicU32::new(1));

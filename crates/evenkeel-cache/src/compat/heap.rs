@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 /// The function that compares runs while the heap is locked, so it must not use the heap.
 ///
 /// ```
-/// use evenkeel_cache::tools::Heap;
+/// use evenkeel_cache::compat::Heap;
 ///
 /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
 /// let heap = Heap::new(|task: &(&str, u32)| task.0, |a, b| a.1 < b.1);
@@ -27,7 +27,7 @@ use tokio::sync::Notify;
 /// assert_eq!(heap.pop().await, Some(("cook", 3)));
 /// heap.close();
 /// assert_eq!(heap.pop().await, None);
-/// # Ok::<(), evenkeel_cache::tools::HeapClosed>(())
+/// # Ok::<(), evenkeel_cache::compat::HeapClosed>(())
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -33,7 +33,7 @@ const TTL: Duration = Duration::from_secs(5 * 60);
 ///   until the watch has caught up, and not a store. To wait for the watch instead, ask the store for a version.
 ///
 /// ```
-/// use evenkeel_cache::mutation_cache::MutationCache;
+/// use evenkeel_cache::compat::MutationCache;
 /// use evenkeel_cache::{Obj, ResourceInfo, Store};
 /// use k8s_openapi::api::core::v1::Pod;
 ///

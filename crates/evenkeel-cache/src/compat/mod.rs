@@ -1,0 +1,25 @@
+//! Ports of client-go tools that few programs need.
+//!
+//! | here | client-go | use |
+//! |---|---|---|
+//! | [`Fifo`] | `cache.FIFO` | a queue of the last state of each object |
+//! | [`Heap`] | `cache.Heap` | a blocking queue of keyed values, least value first |
+//! | [`MutationCache`] | `cache.MutationCache` | a program's own writes on top of an indexer; [`Lister::at_least`] often suffices |
+//! | [`TtlStore`] | `cache.NewTTLStore` | a store whose objects expire |
+//! | [`UndeltaStore`] | `cache.UndeltaStore` | a store that passes on the whole list after each change |
+//! | [`synctrack`] | `cache/synctrack` | tracks whether handlers have processed the initial list |
+//!
+//! [`Lister::at_least`]: crate::Lister::at_least
+
+mod fifo;
+mod heap;
+mod mutation_cache;
+pub mod synctrack;
+mod ttl_store;
+mod undelta;
+
+pub use fifo::Fifo;
+pub use heap::{Heap, HeapClosed};
+pub use mutation_cache::MutationCache;
+pub use ttl_store::TtlStore;
+pub use undelta::UndeltaStore;
