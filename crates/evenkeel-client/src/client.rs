@@ -19,6 +19,7 @@ use crate::error::Error;
 use crate::rest::metrics::Recorder;
 use crate::rest::{Path, RateLimiter, Refusals, Request, ThrottleLog};
 use crate::transport::{Body, BoxError, Transport};
+use crate::write_observer::{WriteObserver, WriteObservers};
 
 /// A client of one API server. Cheap to clone; clones share connections, limits and caches.
 ///
@@ -27,6 +28,7 @@ use crate::transport::{Body, BoxError, Transport};
 #[derive(Clone)]
 pub struct Client {
     inner: Arc<Inner>,
+    write_observers: WriteObservers,
 }
 
 struct Inner {
@@ -173,12 +175,33 @@ impl Client {
                 refusals: Arc::default(),
                 kinds: RwLock::default(),
             }),
+            write_observers: WriteObservers::default(),
         }
     }
 
     /// A request to anywhere. The typed APIs are made of these.
     pub fn request(&self, method: Method, path: Path<'_>) -> Request {
         Request::new(self, method, path)
+    }
+
+    /// Returns a client that notifies this observer of every write. It shares everything else with this client: connections,
+    /// rate limit, caches. Observers that this client has are still notified, after the new one.
+    ///
+    /// ```
+    /// # fn example(client: &evenkeel_client::Client) {
+    /// use evenkeel_client::ObservedWrite;
+    ///
+    /// let client = client.with_write_observer(|write: &ObservedWrite<'_>| {
+    ///     println!("{:?} of {:?} made version {}", write.verb, write.key, write.resource_version());
+    /// });
+    /// # }
+    /// ```
+    pub fn with_write_observer(&self, observer: impl WriteObserver) -> Client {
+        Client { inner: Arc::clone(&self.inner), write_observers: self.write_observers.with(observer) }
+    }
+
+    pub(crate) fn write_observers(&self) -> &WriteObservers {
+        &self.write_observers
     }
 
     /// What the client was made from.

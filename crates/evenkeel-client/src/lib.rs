@@ -64,6 +64,7 @@ pub mod transport;
 pub mod wait;
 pub mod watch;
 mod wire;
+mod write_observer;
 
 pub use api::{
     Api, Call, CreateOrUpdate, Deleted, FieldValidation, ListParams, Object, PartialObjectMetadata, Patch, Propagation,
@@ -80,3 +81,4 @@ pub use secret::Secret;
 pub use wait::{Interrupted, is_interrupted, wait_for};
 pub use watch::{RetryWatcher, until};
 pub use wire::{UnknownWire, Wire};
+pub use write_observer::{ObservedWrite, WriteObserver, WriteResult, WriteVerb};

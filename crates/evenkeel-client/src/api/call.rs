@@ -228,7 +228,7 @@ impl<T> Call<T, verb::Delete> {
 
     /// Do everything but delete it.
     pub fn dry_run(self) -> Self {
-        self.options(|options| options.dry_run = Some(vec!["All".into()]))
+        self.options(|options| options.dry_run = Some(vec!["All".into()])).with(Request::without_effect)
     }
 }
 

@@ -138,6 +138,11 @@ impl Answer {
         self.codec.clone().map_err(|error| self.unreadable(error.to_string()))
     }
 
+    /// The codec for the body, if there is a body and a codec for it.
+    pub(crate) fn known_codec(&self) -> Option<&'static dyn Codec> {
+        self.codec.as_ref().ok().copied().filter(|_| !self.body.is_empty())
+    }
+
     #[cold]
     fn mismatch(self, codec: &dyn Codec, info: &ResourceInfo, decoded: Result<String, DecodeError>) -> Error {
         if let Some(status) = failure_in(codec, &self.body) {

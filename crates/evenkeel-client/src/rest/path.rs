@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use evenkeel_core::ResourceInfo;
+use evenkeel_core::{ObjectKey, ResourceInfo};
 use http::Method;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
@@ -144,6 +144,25 @@ impl<'a> Path<'a> {
     /// Whether the path leads through the API server to some other program, whose parameters are not the API's.
     pub(crate) fn is_proxied(&self) -> bool {
         self.subresource == Some("proxy")
+    }
+
+    /// The resource, unless the path is raw.
+    pub(crate) fn info(&self) -> Option<&'a ResourceInfo> {
+        match self.root {
+            Root::Raw(_) => None,
+            Root::Resource(info) => Some(info),
+        }
+    }
+
+    /// The subresource, if the path has one.
+    pub(crate) fn subresource_name(&self) -> Option<&'a str> {
+        self.subresource
+    }
+
+    /// The key of the object that the path names.
+    pub(crate) fn key(&self) -> Option<ObjectKey> {
+        let namespace = self.namespace.filter(|namespace| !namespace.is_empty());
+        self.name.map(|name| ObjectKey::new(namespace, name))
     }
 
     /// What the path leads to, for errors.

@@ -36,6 +36,7 @@ use crate::client::Client;
 use crate::error::{CallName, Error};
 use crate::transport::Body;
 use crate::wire::{Form, Terms};
+use crate::write_observer::PendingWrite;
 
 /// One call.
 ///
@@ -78,6 +79,8 @@ pub struct Request {
     fault: Option<RequestError>,
     /// What is wrong with it as a call, but not as a watch or a stream.
     preflight: Option<RequestError>,
+    /// The write that it makes, if the client has observers of writes.
+    write: Option<Box<PendingWrite>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -91,6 +94,7 @@ enum Timeout {
 impl Request {
     pub(crate) fn new(client: &Client, method: Method, path: Path<'_>) -> Self {
         let preflight = path.preflight(&method).err();
+        let write = PendingWrite::new(client.write_observers(), &method, &path).map(Box::new);
         let mut query = Query::new();
         if let Some(own) = path.own_query() {
             query.add_encoded(own);
@@ -113,12 +117,19 @@ impl Request {
             terms: Terms::default(),
             fault,
             preflight,
+            write,
         }
     }
 
     /// Remembers a mistake in how the request was put together, unless there is one already.
     pub(crate) fn fault(mut self, fault: RequestError) -> Self {
         self.fault.get_or_insert(fault);
+        self
+    }
+
+    /// States that the request stores nothing, also if its query does not say so.
+    pub(crate) fn without_effect(mut self) -> Self {
+        self.write = None;
         self
     }
 
@@ -237,7 +248,7 @@ impl Request {
 
     /// Sends the request and reads the whole answer.
     pub async fn send(&self) -> Result<Answer, Error> {
-        self.timed(async |span| {
+        let outcome = self.timed(async |span| {
             if let Some(fault) = &self.preflight {
                 return Err(fault.clone().into());
             }
@@ -245,8 +256,12 @@ impl Request {
             let answer = time.read(self.reader(form).answer(response)).await?;
             self.client.metrics().received(self.call.method(), answer.bytes().len());
             Ok(answer)
-        })
-        .await
+        });
+        let outcome = outcome.await;
+        if let Some(write) = self.write.as_deref().filter(|_| self.query.get("dryRun").is_none_or(str::is_empty)) {
+            write.report(&self.headers, outcome.as_ref());
+        }
+        outcome
     }
 
     /// Sends the request and reads the answer as a list, item by item as it comes in. One item that is no object fails

@@ -3,6 +3,7 @@
 mod calls;
 mod content;
 mod measured;
+mod observed;
 mod repeated;
 mod throttled;
 mod traced;
