@@ -7,7 +7,7 @@ use http::header::{self, HeaderMap, HeaderValue};
 use serde::Serialize;
 use sha2::{Digest, Sha512};
 
-use crate::exchange::Body;
+use crate::http_types::Body;
 use crate::negotiate::{choose, status_reply};
 use crate::registry::{Group, Registry, Resource, Subresource, Version};
 use crate::route::Refusal;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-/// What the server's core asks of the world: the time of day, a clock that never goes back, and randomness.
+/// What the server's engine asks of the world: the time of day, a clock that never goes back, and randomness.
 ///
 /// Everything that is not determined by the requests enters here, so the same requests with the same `Env` give the
 /// same answers to the byte: uids, generated names, resource versions and timestamps included.

@@ -25,26 +25,26 @@
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
-mod binary;
-mod core;
 mod crd;
 mod discovery;
+mod engine;
 mod env;
-mod exchange;
 mod faults;
 mod field;
-mod front;
+mod field_ownership;
 mod go_json;
+mod http_types;
 mod install;
 mod kinds;
 mod kubeconfig;
+mod listener;
 mod logs;
-mod managed;
 mod meta;
 mod negotiate;
 mod openapi;
 mod patch;
 mod protobuf;
+mod protobuf_response;
 mod query;
 mod registry;
 mod route;
@@ -54,14 +54,14 @@ mod store;
 mod table;
 mod version;
 
-pub use core::{Pace, Snapshot};
+pub use engine::{ControllerTiming, Snapshot};
 pub use env::Env;
-pub use exchange::{Body, Cut, User};
 pub use faults::{Action, ExpireForm, FaultSpecError, Faults, Rule, RuleId, RuleReport, WatchAction};
-pub use front::http::ConnectionCounts;
-pub use front::tls::TlsError;
-pub use front::{InProcess, RequestRecord};
+pub use http_types::{Body, ConnectionCut, User};
 pub use install::{CrdSource, InstallError};
+pub use listener::http::ConnectionCounts;
+pub use listener::tls::TlsError;
+pub use listener::{InProcess, RequestRecord};
 pub use logs::{ContainerLog, LogStream, PodLogs};
 pub use server::{ApiServer, Builder, StartError};
 pub use store::StoreStats;

@@ -30,7 +30,7 @@ const IMMUTABLE: &str = "field is immutable";
 /// What may not be negative is refused with these words.
 pub(crate) const NEGATIVE: &str = "must be greater than or equal to 0";
 
-/// `generateName` and a random suffix (OBJ-5). `random` gives 64 random bits per call.
+/// `generateName` and a random suffix (OBJ-5). `random` gives 64 random bits per request.
 pub(crate) fn generate_name(prefix: &str, mut random: impl FnMut() -> u64) -> String {
     let mut end = prefix.len().min(GENERATED_NAME_MAX - SUFFIX_LENGTH);
     while !prefix.is_char_boundary(end) {

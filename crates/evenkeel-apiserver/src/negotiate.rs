@@ -3,8 +3,8 @@ use bytes::Bytes;
 use evenkeel_core::{Reason, Status, StatusDetails};
 use http::header::{self, HeaderMap, HeaderValue};
 
-use crate::core::encode;
-use crate::exchange::Body;
+use crate::engine::encode;
+use crate::http_types::Body;
 use crate::query::{Query, go_bool};
 
 /// How an answer is written.

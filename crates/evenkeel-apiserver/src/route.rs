@@ -7,7 +7,7 @@ use http::Method;
 use http::header::{self, HeaderValue};
 
 use crate::discovery::DiscoveryPath;
-use crate::exchange::Body;
+use crate::http_types::Body;
 use crate::negotiate::{Representation, status_reply_in};
 use crate::query::{Query, percent_decode};
 use crate::registry::{Registry, Resource, Version};

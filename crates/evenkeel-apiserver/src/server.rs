@@ -11,24 +11,24 @@ use jiff::Timestamp;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use crate::core::{Core, Pace, Settings, SigningKey, Snapshot};
+use crate::engine::{ApiEngine, ControllerTiming, Settings, SigningKey, Snapshot};
 use crate::env::Env;
-use crate::exchange::User;
 use crate::faults::{Clock, Faults, StoreControl};
-use crate::front::auth::{Authenticator, Tokens, admin, authenticated};
-use crate::front::http::{ConnectionCounts, Listening, listen};
-use crate::front::service::{Caller, InProcess, Shared};
-use crate::front::tls::{Identity, TlsError, provider};
-use crate::front::{Control, Handler, Records, RequestRecord};
+use crate::http_types::User;
 use crate::install::{self, CrdSource, InstallError};
 use crate::kubeconfig::{Credential, Kubeconfig, write_private};
+use crate::listener::auth::{Authenticator, Tokens, admin, authenticated};
+use crate::listener::http::{ConnectionCounts, Listening, listen};
+use crate::listener::service::{Caller, InProcess, Shared};
+use crate::listener::tls::{Identity, TlsError, provider};
+use crate::listener::{FaultEndpoint, Handler, Records, RequestRecord};
 use crate::logs::PodLogs;
 use crate::store::StoreStats;
 use crate::version::ServerVersion;
 
 /// How many connections a server accepts unless told otherwise.
 const MAX_CONNECTIONS: u64 = 4096;
-/// How often the core is told that time has passed.
+/// How often the engine is told that time has passed.
 const TICK: Duration = Duration::from_secs(1);
 
 /// A Kubernetes API server inside this process.
@@ -50,7 +50,7 @@ pub struct ApiServer {
     url: String,
     identity: Option<Arc<Identity>>,
     token: Option<Secret>,
-    control_token: Option<Secret>,
+    fault_endpoint_token: Option<Secret>,
     ticking: Ticking,
 }
 
@@ -102,7 +102,7 @@ pub struct Builder {
     tokens: Vec<(Secret, User)>,
     anonymous: bool,
     open: bool,
-    control: bool,
+    fault_endpoint: bool,
     max_connections: u64,
     clock: Arc<Clock>,
     settings: Settings,
@@ -126,7 +126,7 @@ impl ApiServer {
             tokens: Vec::new(),
             anonymous: false,
             open: false,
-            control: false,
+            fault_endpoint: false,
             max_connections: MAX_CONNECTIONS,
             clock: Arc::new(Clock::new(Arc::new(SystemEnv::new()))),
             settings: Settings::default(),
@@ -211,9 +211,9 @@ impl ApiServer {
         &self.shared.faults
     }
 
-    /// The token of the control endpoint `/evenkeel/faults`, if it is on.
-    pub fn control_token(&self) -> Option<&str> {
-        self.control_token.as_ref().map(|token| token.0.as_str())
+    /// The token of the fault endpoint `/evenkeel/faults`, if it is on.
+    pub fn fault_endpoint_token(&self) -> Option<&str> {
+        self.fault_endpoint_token.as_ref().map(|token| token.0.as_str())
     }
 
     /// The last few thousand requests, oldest first. A request appears when its answer begins.
@@ -322,9 +322,9 @@ impl Builder {
         self
     }
 
-    /// Serves `/evenkeel/faults` to clients on this machine that show [`ApiServer::control_token`].
-    pub fn control(mut self, enabled: bool) -> Self {
-        self.control = enabled;
+    /// Serves `/evenkeel/faults` to clients on this machine that show [`ApiServer::fault_endpoint_token`].
+    pub fn fault_endpoint(mut self, enabled: bool) -> Self {
+        self.fault_endpoint = enabled;
         self
     }
 
@@ -361,7 +361,7 @@ impl Builder {
     }
 
     /// When a deleted namespace's content is deleted; at once, unless told otherwise.
-    pub fn namespace_controller(mut self, pace: Pace) -> Self {
+    pub fn namespace_controller(mut self, pace: ControllerTiming) -> Self {
         self.settings.namespaces = pace;
         self
     }
@@ -394,8 +394,8 @@ impl Builder {
         let mut key = [0; 64];
         provider().secure_random.fill(&mut key).map_err(|_| StartError::Randomness)?;
         settings.signing_key = Some(SigningKey(key));
-        let core = Arc::new(Core::new(settings, self.clock.clone()));
-        self.start_with(core.clone(), core).await
+        let engine = Arc::new(ApiEngine::new(settings, self.clock.clone()));
+        self.start_with(engine.clone(), engine).await
     }
 
     pub(crate) async fn start_with(
@@ -427,7 +427,7 @@ impl Builder {
         if self.tls && self.tokens.is_empty() {
             self.tokens.push((Secret::random()?, admin()));
         }
-        let control_token = if self.control { Some(Secret::random()?) } else { None };
+        let fault_endpoint_token = if self.fault_endpoint { Some(Secret::random()?) } else { None };
         let mut tokens = Tokens::default();
         for (token, user) in &self.tokens {
             tokens.add(&token.0, user.clone());
@@ -443,7 +443,7 @@ impl Builder {
                 tokens,
             },
             faults: Faults::new(Some(store), Some(Arc::clone(&self.clock))),
-            control: control_token.as_ref().map(|token| Control::new(&token.0)),
+            fault_endpoint: fault_endpoint_token.as_ref().map(|token| FaultEndpoint::new(&token.0)),
             records: Records::default(),
             started: self.clock.monotonic(),
             env: self.clock,
@@ -458,7 +458,15 @@ impl Builder {
             Listening::start(listener, address, identity.clone(), Arc::clone(&shared), self.max_connections)
         });
         tracing::debug!(%url, "the API server has started");
-        Ok(ApiServer { shared, listening, url, identity, token, control_token, ticking: Ticking::start(handler) })
+        Ok(ApiServer {
+            shared,
+            listening,
+            url,
+            identity,
+            token,
+            fault_endpoint_token,
+            ticking: Ticking::start(handler),
+        })
     }
 }
 
@@ -487,7 +495,7 @@ fn url(tls: bool, address: Option<SocketAddr>) -> String {
     format!("{}://{address}", if tls { "https" } else { "http" })
 }
 
-/// Tells the core about the passing of time until dropped.
+/// Tells the engine about the passing of time until dropped.
 #[derive(Debug)]
 struct Ticking(JoinHandle<()>);
 

@@ -9,7 +9,7 @@ mod support;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use evenkeel_apiserver::{ApiServer, Pace};
+use evenkeel_apiserver::{ApiServer, ControllerTiming};
 use http_body_util::BodyExt;
 use regex::Regex;
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ async fn acc_3_answers_match_a_real_kube_apiserver() {
     let text = include_str!("data/apiserver-1.37.json");
     let scenarios: Vec<Value> = serde_json::from_str(text).unwrap();
     // The recorded server had no controller manager beside it.
-    let server = ApiServer::builder().namespace_controller(Pace::Off).start().await.unwrap();
+    let server = ApiServer::builder().namespace_controller(ControllerTiming::Off).start().await.unwrap();
     let client = Client::new(server.url());
     let normaliser = Normaliser::new();
     let (mut steps, mut same_status, mut same_body) = (0, 0, 0);

@@ -99,7 +99,7 @@ pub(crate) async fn run(arguments: Arguments) -> Outcome {
         && arguments.token.is_none()
         && arguments.kubeconfig_out.is_none();
     let mut builder =
-        ApiServer::builder().listen(arguments.listen).anonymous(arguments.anonymous).control(arguments.control);
+        ApiServer::builder().listen(arguments.listen).anonymous(arguments.anonymous).fault_endpoint(arguments.control);
     builder = if arguments.plain_http { builder.plain_http() } else { builder.tls() };
     if let Some(token) = arguments.token {
         builder = builder.token(token);
@@ -155,7 +155,7 @@ fn explain(error: StartError) -> Box<dyn std::error::Error + Send + Sync> {
 
 fn announce(server: &ApiServer, kubeconfig: Option<&Path>) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    if let Some(token) = server.control_token() {
+    if let Some(token) = server.fault_endpoint_token() {
         writeln!(out, "control token {token}")?;
     }
     if let Some(path) = kubeconfig {

@@ -25,7 +25,7 @@ pub(crate) const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.
 /// decoded like that of any object, unknown fields are pruned, nulls dropped and defaults applied, in this order.
 ///
 /// Returns the paths of the unknown fields that were dropped, sorted. Whatever stands for `apiVersion`, `kind` and
-/// `metadata` stays (CRD-9). The same call, its result ignored, applies new defaults to objects read from storage.
+/// `metadata` stays (CRD-9). The same request, its result ignored, applies new defaults to objects read from storage.
 pub(crate) fn prepare(schema: &Schema, value: &mut Value) -> Result<Vec<String>, DecodeFault> {
     let mut unknown = Vec::new();
     if let (Some(metadata), Some(object_meta)) = (value.get_mut("metadata"), schema.field("metadata"))

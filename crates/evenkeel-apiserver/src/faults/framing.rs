@@ -4,7 +4,7 @@ use bytes::{Bytes, BytesMut};
 use evenkeel_core::Status;
 use http::{HeaderMap, header};
 
-use crate::binary;
+use crate::protobuf_response;
 
 /// How the events of a stream are told apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl Framing {
             Framing::Lengths => chunk
                 .first_chunk()
                 .and_then(|length| usize::try_from(u32::from_be_bytes(*length)).ok())
-                .and_then(|length| length.checked_add(binary::FRAME_HEADER)),
+                .and_then(|length| length.checked_add(protobuf_response::FRAME_HEADER)),
             Framing::Chunks => None,
         };
         chunk.split_to(end.unwrap_or(usize::MAX).min(chunk.len()))
@@ -53,7 +53,7 @@ impl Framing {
         match self {
             Framing::Lines | Framing::Chunks => frame.starts_with(b"{\"type\":\"BOOKMARK\""),
             Framing::Lengths => {
-                frame.get(binary::FRAME_HEADER..).is_some_and(|event| event.starts_with(b"\x0a\x08BOOKMARK"))
+                frame.get(protobuf_response::FRAME_HEADER..).is_some_and(|event| event.starts_with(b"\x0a\x08BOOKMARK"))
             }
         }
     }
@@ -68,7 +68,7 @@ impl Framing {
             }
             Framing::Lengths => {
                 let object = serde_json::to_value(status).unwrap_or_default();
-                binary::event_of("ERROR", &object).unwrap_or_default()
+                protobuf_response::event_of("ERROR", &object).unwrap_or_default()
             }
         }
     }
@@ -80,7 +80,7 @@ impl Framing {
                 "{{\"type\":\"{event}\",\"object\":{{\"kind\":\"Surprise\",\"apiVersion\":\"{SURPRISE_VERSION}\",\
                  \"metadata\":{{\"name\":\"surprise\"}}}}}}\n"
             )),
-            Framing::Lengths => binary::event(event, SURPRISE_VERSION, "Surprise", SURPRISE_MESSAGE),
+            Framing::Lengths => protobuf_response::event(event, SURPRISE_VERSION, "Surprise", SURPRISE_MESSAGE),
         }
     }
 
@@ -92,7 +92,7 @@ impl Framing {
             Framing::Lines | Framing::Chunks => (byte.min(bytes.len().saturating_sub(2)), 0x01),
             // Most bytes of a message may be anything, and the length must stay: only a field number of zero is wrong
             // everywhere, so it is the first tag that suffers, whichever byte was meant.
-            Framing::Lengths => (binary::FRAME_HEADER, 0x02),
+            Framing::Lengths => (protobuf_response::FRAME_HEADER, 0x02),
         };
         if let Some(byte) = bytes.get_mut(at) {
             *byte = spoilt;

@@ -79,7 +79,7 @@ struct Active {
 pub struct RuleId(u64);
 
 impl RuleId {
-    /// The number by which the control endpoint knows the rule.
+    /// The number by which the fault endpoint knows the rule.
     pub fn number(self) -> u64 {
         self.0
     }

@@ -22,7 +22,7 @@ pub(crate) enum Step {
     /// The clean end of the body.
     End,
     /// A broken connection.
-    Cut,
+    ConnectionCut,
 }
 
 /// Faults applied to one stream, in the order of their rules.
@@ -136,7 +136,7 @@ impl Stage {
             }
             WatchAction::CloseMidFrame { event, byte } if index == *event => {
                 send_some(frame.slice(..frame.len().min(*byte)), out);
-                out.push(Step::Cut);
+                out.push(Step::ConnectionCut);
             }
             WatchAction::TruncateFrame { event, byte } if index == *event => {
                 send_some(frame.slice(..frame.len().min(*byte)), out);

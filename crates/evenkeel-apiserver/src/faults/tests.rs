@@ -37,7 +37,7 @@ fn run(actions: &[WatchAction], frames: &[&'static str]) -> Vec<String> {
                 seen.push("$".into());
                 break;
             }
-            Step::Cut => {
+            Step::ConnectionCut => {
                 seen.push("!".into());
                 break;
             }
@@ -164,7 +164,7 @@ fn flt_4_error_event() {
 
 #[test]
 fn flt_4_bin_2_frames_of_protobuf() {
-    let event = |name: &str| crate::binary::event(name, "v1", "Pod", b"\x0a\x00");
+    let event = |name: &str| crate::protobuf_response::event(name, "v1", "Pod", b"\x0a\x00");
     let (added, mark) = (event("ADDED"), event("BOOKMARK"));
     let run = |action: WatchAction| {
         let mut chain = Chain::new(Framing::Lengths);

@@ -13,7 +13,7 @@ use http::header::{self, HeaderMap, HeaderValue};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::discovery::{digest, is_known, json_reply, quoted_etag};
-use crate::exchange::Body;
+use crate::http_types::Body;
 use crate::negotiate::{choose, status_reply};
 use crate::query::Query;
 use crate::registry::{Registry, Version};

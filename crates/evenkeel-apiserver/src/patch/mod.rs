@@ -1,7 +1,7 @@
 //! Patches: what the body of a PATCH request does to the object it is sent to.
 //!
 //! JSON Patch and JSON Merge Patch are pure functions of the object and the body; strategic merge also needs the schema.
-//! Server-side apply is about who owns what, and lives in [`managed`](crate::managed).
+//! Server-side apply is about who owns what, and lives in [`field_ownership`](crate::field_ownership).
 
 mod json_patch;
 mod merge_patch;

@@ -1,7 +1,7 @@
 //! Bodies in Kubernetes' protobuf, which Go clients send for built-in kinds, read into the JSON form of the same object
 //! (BIN-1).
 //!
-//! Answers are written by [`binary`](crate::binary).
+//! Answers are written by [`protobuf_response`](crate::protobuf_response).
 
 use evenkeel_core::protobuf::{Message, ProtobufError, from_slice, unwrap_envelope};
 use serde_json::Value;

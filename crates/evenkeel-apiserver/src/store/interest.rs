@@ -17,14 +17,14 @@ pub(crate) enum Interest {
 
 /// A watcher's bed: where it leaves its waker when it goes to sleep.
 #[derive(Debug, Default)]
-pub(crate) struct Sleeper {
+pub(crate) struct WatchWaker {
     waker: Mutex<Option<Waker>>,
     /// Lets a waker pass a watcher that is up already without taking the lock.
     asleep: AtomicBool,
     closed: AtomicBool,
 }
 
-impl Sleeper {
+impl WatchWaker {
     /// To be called before the last look at the data, so that no change slips in between.
     pub(crate) fn prepare(&self, waker: &Waker) {
         let mut slot = self.waker.lock().unwrap_or_else(PoisonError::into_inner);
@@ -55,7 +55,7 @@ impl Sleeper {
     }
 }
 
-type Sleepers = BTreeMap<u64, Arc<Sleeper>>;
+type WatchWakers = BTreeMap<u64, Arc<WatchWaker>>;
 
 /// The watchers of one resource, by interest.
 #[derive(Debug, Default)]
@@ -66,15 +66,15 @@ pub(super) struct Watchers {
 
 #[derive(Debug, Default)]
 struct Index {
-    all: Sleepers,
-    by_namespace: HashMap<Box<str>, Sleepers>,
-    by_key: HashMap<Box<str>, Sleepers>,
+    all: WatchWakers,
+    by_namespace: HashMap<Box<str>, WatchWakers>,
+    by_key: HashMap<Box<str>, WatchWakers>,
     /// By the position of the field, then by its value.
-    by_field: Vec<HashMap<Box<str>, Sleepers>>,
+    by_field: Vec<HashMap<Box<str>, WatchWakers>>,
 }
 
 impl Index {
-    fn slot(&mut self, interest: &Interest) -> &mut Sleepers {
+    fn slot(&mut self, interest: &Interest) -> &mut WatchWakers {
         match interest {
             Interest::All => &mut self.all,
             Interest::Namespace(namespace) => self.by_namespace.entry(namespace.clone()).or_default(),
@@ -101,7 +101,7 @@ impl Index {
         }
     }
 
-    fn everyone(&self) -> impl Iterator<Item = &Arc<Sleeper>> {
+    fn everyone(&self) -> impl Iterator<Item = &Arc<WatchWaker>> {
         let keyed = self
             .by_namespace
             .values()
@@ -111,7 +111,7 @@ impl Index {
     }
 }
 
-fn drop_if_empty(map: &mut HashMap<Box<str>, Sleepers>, key: &str) {
+fn drop_if_empty(map: &mut HashMap<Box<str>, WatchWakers>, key: &str) {
     if map.get(key).is_some_and(BTreeMap::is_empty) {
         map.remove(key);
     }
@@ -122,9 +122,9 @@ impl Watchers {
         self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn add(&self, interest: &Interest, sleeper: Arc<Sleeper>) -> u64 {
+    pub(super) fn add(&self, interest: &Interest, watch_waker: Arc<WatchWaker>) -> u64 {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
-        self.index().slot(interest).insert(id, sleeper);
+        self.index().slot(interest).insert(id, watch_waker);
         id
     }
 
@@ -137,29 +137,29 @@ impl Watchers {
     /// Wakes everyone who may care for a change of this key. `fields` are the selectable fields before and after it.
     pub(super) fn wake<'a>(&self, key: &str, fields: impl Iterator<Item = &'a [Box<str>]>) {
         let index = self.index();
-        index.all.values().for_each(|sleeper| sleeper.wake());
+        index.all.values().for_each(|watch_waker| watch_waker.wake());
         if !index.by_namespace.is_empty()
             && let Some((namespace, _)) = key.split_once('/')
-            && let Some(sleepers) = index.by_namespace.get(namespace)
+            && let Some(watch_wakers) = index.by_namespace.get(namespace)
         {
-            sleepers.values().for_each(|sleeper| sleeper.wake());
+            watch_wakers.values().for_each(|watch_waker| watch_waker.wake());
         }
-        if let Some(sleepers) = index.by_key.get(key) {
-            sleepers.values().for_each(|sleeper| sleeper.wake());
+        if let Some(watch_wakers) = index.by_key.get(key) {
+            watch_wakers.values().for_each(|watch_waker| watch_waker.wake());
         }
         for (by_value, value) in fields.flat_map(|values| index.by_field.iter().zip(values)) {
-            if let Some(sleepers) = by_value.get(value) {
-                sleepers.values().for_each(|sleeper| sleeper.wake());
+            if let Some(watch_wakers) = by_value.get(value) {
+                watch_wakers.values().for_each(|watch_waker| watch_waker.wake());
             }
         }
     }
 
     pub(super) fn wake_everyone(&self) {
-        self.index().everyone().for_each(|sleeper| sleeper.wake());
+        self.index().everyone().for_each(|watch_waker| watch_waker.wake());
     }
 
     pub(super) fn close_everyone(&self) {
-        self.index().everyone().for_each(|sleeper| sleeper.close());
+        self.index().everyone().for_each(|watch_waker| watch_waker.close());
     }
 
     pub(super) fn len(&self) -> usize {

@@ -27,7 +27,7 @@ use std::time::Duration;
 
 use chain::{Chain, Version};
 use interest::Watchers;
-pub(crate) use interest::{Interest, Sleeper};
+pub(crate) use interest::{Interest, WatchWaker};
 pub(crate) use record::{Draft, Facts, Record};
 pub(crate) use ring::Event;
 use ring::Ring;
@@ -149,7 +149,7 @@ pub(crate) struct Cursor {
     watchers: Arc<Watchers>,
     interest: Interest,
     id: u64,
-    pub(crate) sleeper: Arc<Sleeper>,
+    pub(crate) watch_waker: Arc<WatchWaker>,
     /// Everything up to this revision has been read.
     pub(crate) revision: u64,
 }
@@ -508,9 +508,9 @@ impl Inner {
 
     fn cursor(&self, table: &Arc<str>, interest: Interest, revision: u64) -> Cursor {
         let watchers = self.tables.get(table).map(|table| Arc::clone(&table.watchers)).unwrap_or_default();
-        let sleeper = Arc::new(Sleeper::default());
-        let id = watchers.add(&interest, Arc::clone(&sleeper));
-        Cursor { table: Arc::clone(table), watchers, interest, id, sleeper, revision }
+        let watch_waker = Arc::new(WatchWaker::default());
+        let id = watchers.add(&interest, Arc::clone(&watch_waker));
+        Cursor { table: Arc::clone(table), watchers, interest, id, watch_waker, revision }
     }
 }
 

@@ -183,12 +183,12 @@ fn sto_17_half_a_history_wakes_even_those_it_does_not_concern() {
     let store = Store::new(History { events: 8, age: None });
     let alarm = Arc::new(Alarm::default());
     let mut cursor = store.watch_from(&table(), Interest::Namespace("quiet".into()), 0).unwrap();
-    cursor.sleeper.prepare(&Waker::from(Arc::clone(&alarm)));
+    cursor.watch_waker.prepare(&Waker::from(Arc::clone(&alarm)));
     for data in 0..100 {
         put(&store, "busy/a", data);
         if alarm.0.swap(0, Ordering::SeqCst) > 0 {
             store.advance(&mut cursor, 10).expect("woken in time");
-            cursor.sleeper.prepare(&Waker::from(Arc::clone(&alarm)));
+            cursor.watch_waker.prepare(&Waker::from(Arc::clone(&alarm)));
         }
     }
     assert!(store.can_advance(&cursor));
@@ -199,7 +199,7 @@ fn sto_24_age_wakes_even_those_it_does_not_concern() {
     let store = Store::new(History { events: 100, age: Some(Duration::from_secs(60)) });
     let alarm = Arc::new(Alarm::default());
     let mut cursor = store.watch_from(&table(), Interest::Namespace("quiet".into()), 0).unwrap();
-    cursor.sleeper.prepare(&Waker::from(Arc::clone(&alarm)));
+    cursor.watch_waker.prepare(&Waker::from(Arc::clone(&alarm)));
     put(&store, "busy/a", 1);
     store.tick(Duration::from_secs(1));
     assert_eq!(alarm.0.load(Ordering::SeqCst), 1);
@@ -249,7 +249,7 @@ fn sto_23_what_a_lagging_replica_gets_to_see_wakes_whom_it_concerns() {
     let alarm = Arc::new(Alarm::default());
     let mut cursor = store.watch_from(&table(), Interest::All, 0).unwrap();
     put(&store, "ns/a", 1);
-    cursor.sleeper.prepare(&Waker::from(Arc::clone(&alarm)));
+    cursor.watch_waker.prepare(&Waker::from(Arc::clone(&alarm)));
     assert!(store.advance(&mut cursor, 10).unwrap().is_empty());
     store.commit(&"secrets".into(), "ns/s", Expect::Absent, draft("ns/s", 1), NOW).unwrap();
     assert_eq!(alarm.0.load(Ordering::SeqCst), 1, "a write of another resource moved the replica on");
@@ -283,7 +283,7 @@ fn sto_27_an_image_brings_everything_back_and_shares_the_objects() {
     assert!(Arc::ptr_eq(&shared(&store)[0], &shared(&fork)[0]));
     store.load(&image);
     assert_eq!((store.revision(), names(&list(&store, Span::default(), At::Latest).unwrap())), (1, vec!["a".into()]));
-    assert!(cursor.sleeper.is_closed(), "what the watch has seen never happened");
+    assert!(cursor.watch_waker.is_closed(), "what the watch has seen never happened");
 }
 
 #[test]
@@ -319,7 +319,7 @@ fn sto_17_a_commit_wakes_only_those_it_may_concern() {
     let watch = |interest| {
         let alarm = Arc::new(Alarm::default());
         let cursor = store.watch_from(&table(), interest, 0).unwrap();
-        cursor.sleeper.prepare(&Waker::from(Arc::clone(&alarm)));
+        cursor.watch_waker.prepare(&Waker::from(Arc::clone(&alarm)));
         (alarm, cursor)
     };
     let watchers = [

@@ -117,7 +117,7 @@ impl Api {
         self.server.service().call(request).await.unwrap()
     }
 
-    pub(crate) async fn exchange(
+    pub(crate) async fn http_types(
         &self,
         method: &str,
         path: &str,
@@ -134,11 +134,11 @@ impl Api {
     }
 
     pub(crate) async fn get(&self, path: &str) -> Answer {
-        self.exchange("GET", path, &[], None).await
+        self.http_types("GET", path, &[], None).await
     }
 
     pub(crate) async fn get_as(&self, accept: &str, path: &str) -> Answer {
-        self.exchange("GET", path, &[("accept", accept)], None).await
+        self.http_types("GET", path, &[("accept", accept)], None).await
     }
 
     /// A list that must be there.
@@ -147,20 +147,20 @@ impl Api {
     }
 
     pub(crate) async fn post(&self, path: &str, body: Value) -> Answer {
-        self.exchange("POST", path, &[("content-type", "application/json")], Some(&body)).await
+        self.http_types("POST", path, &[("content-type", "application/json")], Some(&body)).await
     }
 
     pub(crate) async fn put(&self, path: &str, body: Value) -> Answer {
-        self.exchange("PUT", path, &[("content-type", "application/json")], Some(&body)).await
+        self.http_types("PUT", path, &[("content-type", "application/json")], Some(&body)).await
     }
 
     /// A merge patch.
     pub(crate) async fn patch(&self, path: &str, body: Value) -> Answer {
-        self.exchange("PATCH", path, &[("content-type", "application/merge-patch+json")], Some(&body)).await
+        self.http_types("PATCH", path, &[("content-type", "application/merge-patch+json")], Some(&body)).await
     }
 
     pub(crate) async fn delete(&self, path: &str) -> Answer {
-        self.exchange("DELETE", path, &[], None).await
+        self.http_types("DELETE", path, &[], None).await
     }
 
     /// Creates a ConfigMap in the default namespace and answers with its resource version.

@@ -4,12 +4,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "in a test a panic is a finding")]
 
 mod api;
-mod binary;
 mod bookmarks;
 mod history;
 mod lists;
 mod model;
 mod pods;
+mod protobuf_responses;
 mod selectors;
 mod sockets;
 mod subresources;

@@ -107,7 +107,7 @@ async fn sub_4_status_writes_are_checked_like_others_and_create_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn sub_5_a_sub_resource_write_that_leaves_nothing_to_wait_for_completes_the_deletion() {
-    let api = Api::with(|builder| builder.namespace_controller(evenkeel_apiserver::Pace::Off)).await;
+    let api = Api::with(|builder| builder.namespace_controller(evenkeel_apiserver::ControllerTiming::Off)).await;
     // A status write does not complete what a finalizer holds.
     let mut held = deployment("held");
     held["metadata"]["finalizers"] = json!(["example.com/f"]);

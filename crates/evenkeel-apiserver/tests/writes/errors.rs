@@ -1,6 +1,6 @@
 //! How refusals look.
 
-use evenkeel_apiserver::{Action, ApiServer, Pace, Rule};
+use evenkeel_apiserver::{Action, ApiServer, ControllerTiming, Rule};
 use evenkeel_core::{Reason, Status};
 use serde_json::{Value, json};
 
@@ -198,7 +198,7 @@ async fn err_14_err_16_err_18_a_server_in_trouble() {
 
 #[tokio::test(start_paused = true)]
 async fn err_20_no_markup_in_what_is_forbidden() {
-    let api = Api::with(ApiServer::builder().env(TestEnv::new()).namespace_controller(Pace::Off)).await;
+    let api = Api::with(ApiServer::builder().env(TestEnv::new()).namespace_controller(ControllerTiming::Off)).await;
     api.post(NAMESPACES, &namespace("n")).await.expect(201);
     api.delete(&format!("{NAMESPACES}/n")).await.expect(200);
     let refused = api.post("/api/v1/namespaces/n/configmaps", &config_map("<b>&</b>")).await;

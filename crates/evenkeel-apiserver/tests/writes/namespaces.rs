@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use evenkeel_apiserver::{ApiServer, Builder, Pace};
+use evenkeel_apiserver::{ApiServer, Builder, ControllerTiming};
 use serde_json::{Value, json};
 
 use crate::api::{Api, TestEnv, version};
@@ -11,7 +11,7 @@ use crate::*;
 const N: &str = "/api/v1/namespaces/n";
 const INSIDE: &str = "/api/v1/namespaces/n/configmaps";
 
-fn paced(pace: Pace) -> Builder {
+fn paced(pace: ControllerTiming) -> Builder {
     ApiServer::builder().env(TestEnv::new()).namespace_controller(pace)
 }
 
@@ -57,7 +57,7 @@ async fn ns_3_a_namespace_must_be_there_for_creates_alone() {
 
 #[tokio::test(start_paused = true)]
 async fn ns_4_nothing_new_in_a_terminating_namespace() {
-    let api = Api::with(paced(Pace::Off)).await;
+    let api = Api::with(paced(ControllerTiming::Off)).await;
     api.post(NAMESPACES, &namespace("n")).await.expect(201);
     api.post(INSIDE, &config_map("old")).await.expect(201);
     api.delete(N).await.expect(200);
@@ -89,7 +89,7 @@ async fn ns_5_some_namespaces_stay() {
 
 #[tokio::test(start_paused = true)]
 async fn ns_6_ns_8_without_a_controller_someone_else_finalizes() {
-    let api = Api::with(paced(Pace::Off)).await;
+    let api = Api::with(paced(ControllerTiming::Off)).await;
     let created = api.post(NAMESPACES, &namespace("n")).await.expect(201);
     let mut watch = api.watch(NAMESPACES).await;
     let mut marked = api.delete(N).await.expect(200);
@@ -211,7 +211,7 @@ async fn ns_7_what_holds_a_namespace_is_told() {
 
 #[tokio::test(start_paused = true)]
 async fn ns_8_a_controller_may_take_its_time() {
-    let api = Api::with(paced(Pace::Delayed(Duration::from_secs(10)))).await;
+    let api = Api::with(paced(ControllerTiming::Delayed(Duration::from_secs(10)))).await;
     api.post(NAMESPACES, &namespace("n")).await.expect(201);
     api.post(INSIDE, &config_map("a")).await.expect(201);
     api.post(INSIDE, &held_config_map("held")).await.expect(201);
@@ -290,7 +290,7 @@ async fn ns_7_a_namespace_goes_however_many_empty_it() {
 
 #[tokio::test(start_paused = true)]
 async fn ns_8_a_restored_namespace_is_looked_after_too() {
-    let api = Api::with(paced(Pace::Delayed(Duration::from_secs(10)))).await;
+    let api = Api::with(paced(ControllerTiming::Delayed(Duration::from_secs(10)))).await;
     api.post(NAMESPACES, &namespace("n")).await.expect(201);
     api.post(INSIDE, &config_map("a")).await.expect(201);
     api.delete(N).await.expect(200);
@@ -299,7 +299,7 @@ async fn ns_8_a_restored_namespace_is_looked_after_too() {
     api.get(N).await.refusal(404, "NotFound");
     api.server.restore(&terminating);
     api.get(&format!("{INSIDE}/a")).await.expect(200);
-    let fork = Api::with(paced(Pace::Delayed(Duration::from_secs(10))).snapshot(terminating)).await;
+    let fork = Api::with(paced(ControllerTiming::Delayed(Duration::from_secs(10))).snapshot(terminating)).await;
     tokio::time::sleep(Duration::from_secs(12)).await;
     api.get(N).await.refusal(404, "NotFound");
     fork.get(N).await.refusal(404, "NotFound");

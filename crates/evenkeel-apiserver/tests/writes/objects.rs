@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use evenkeel_apiserver::{ApiServer, Pace};
+use evenkeel_apiserver::{ApiServer, ControllerTiming};
 use serde_json::{Value, json};
 
 use crate::api::{Api, TestEnv, version};
@@ -269,7 +269,7 @@ async fn obj_15_what_is_fixed_stays() {
 
 #[tokio::test(start_paused = true)]
 async fn msc_1_events_are_read_in_both_forms_and_forgotten_after_an_hour() {
-    let api = Api::with(ApiServer::builder().env(TestEnv::new()).namespace_controller(Pace::Off)).await;
+    let api = Api::with(ApiServer::builder().env(TestEnv::new()).namespace_controller(ControllerTiming::Off)).await;
     let (old, new) = ("/api/v1/namespaces/default/events", "/apis/events.k8s.io/v1/namespaces/default/events");
     let event = json!({"metadata": {"name": "e"}, "reason": "Started", "message": "it runs", "type": "Normal",
                        "involvedObject": {"kind": "Pod", "name": "p", "namespace": "default"}});

@@ -1,0 +1,248 @@
+//! The sub-resources of pods that change them: binding, eviction, resize.
+
+use std::sync::Arc;
+
+use evenkeel_core::selector::LabelSelector;
+use evenkeel_core::{Reason, Status, StatusCause, StatusDetails};
+use serde_json::{Value, json};
+
+use super::delete::check_preconditions;
+use super::options::{DeleteOptions, WriteOptions};
+use super::scale::check_kind;
+use super::write::{Scope, Target, Writer, Written, check_uid};
+use super::{ApiEngine, object};
+use crate::env::rfc3339;
+use crate::store::{At, Record, Span};
+
+const BUDGETS: &str = "poddisruptionbudgets.policy";
+const VIOLATED: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
+
+impl ApiEngine {
+    /// `POST pods/X/binding`: assigns a pod to a node (MSC-4).
+    pub(super) fn bind(&self, target: Target<'_>, binding: &Value, writer: Writer<'_>) -> Result<(), Status> {
+        check_kind(binding, &["v1"], "Binding")?;
+        let node = binding.pointer("/target/name").and_then(Value::as_str).unwrap_or_default().to_owned();
+        if node.is_empty() {
+            let error = crate::field::FieldError::required("target.name", "");
+            return Err(crate::field::invalid("", "Binding", target.name, &[error]));
+        }
+        let given = object::text(binding, "name");
+        if !given.is_empty() && given != target.name {
+            return Err(Status::bad_request("name in URL does not match name in Binding object"));
+        }
+        let now = rfc3339(self.env.wall());
+        let name = target.name;
+        let refuse = |why: String| Err(Status::conflict("", "pods/binding", name, why));
+        let target = Target { scope: Scope::Whole { subresource: "binding" }, ..target };
+        self.update(target, writer, |old| {
+            if object::is_deleting(old) {
+                return refuse(format!("pod {name} is being deleted, cannot be assigned to a host"));
+            }
+            let present = old.pointer("/spec/nodeName").and_then(Value::as_str).unwrap_or_default();
+            if !present.is_empty() {
+                return refuse(format!("pod {name} is already assigned to node {present:?}"));
+            }
+            let gates = old.pointer("/spec/schedulingGates").and_then(Value::as_array);
+            if gates.is_some_and(|gates| !gates.is_empty()) {
+                return refuse(format!("pod {name} has non-empty .spec.schedulingGates"));
+            }
+            check_uid(target, old, object::text(binding, "uid"))?;
+            let mut new = old.clone();
+            require_version(&mut new, object::text(binding, "resourceVersion"));
+            let annotations = object::metadata(binding).get("annotations").and_then(Value::as_object);
+            for (key, value) in annotations.into_iter().flatten() {
+                super::write::set_path(&mut new, &["metadata", "annotations", key.as_str()], Some(value.clone()));
+            }
+            super::write::set_path(&mut new, &["spec", "nodeName"], Some(node.as_str().into()));
+            let condition = json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null,
+                                   "lastTransitionTime": now});
+            set_condition(&mut new, condition);
+            Ok(new)
+        })?;
+        Ok(())
+    }
+
+    /// `POST pods/X/eviction`: deletes a pod if its disruption budget allows (MSC-3).
+    pub(super) fn evict(&self, target: Target<'_>, eviction: &Value, writer: Writer<'_>) -> Result<(), Status> {
+        check_kind(eviction, &["policy/v1", "policy/v1beta1"], "Eviction")?;
+        let given = object::text(eviction, "name");
+        if !given.is_empty() && given != target.name {
+            return Err(Status::bad_request("name in URL does not match name in Eviction object"));
+        }
+        let options = eviction.get("deleteOptions").filter(|options| options.is_object());
+        let query = crate::query::Query::parse(None);
+        let mut options = DeleteOptions::from_request(&query, options, "policy/v1")?;
+        options.dry_run |= writer.options.dry_run;
+        let write_options = WriteOptions { dry_run: options.dry_run, ..writer.options.clone() };
+        let writer = Writer { options: &write_options, ..writer };
+        let Some(record) = self.store.get(&target.resource.storage, &target.key()) else {
+            return Err(target.not_found());
+        };
+        // Asked before anything is written: a refused eviction leaves no trace.
+        check_preconditions(target, &record, &options)?;
+        let pod = record.value();
+        let phase = pod.pointer("/status/phase").and_then(Value::as_str).unwrap_or_default();
+        let unprotected = object::is_deleting(&pod) || matches!(phase, "Pending" | "Succeeded" | "Failed");
+        if !unprotected {
+            self.take_from_budget(target, &pod, writer)?;
+        }
+        let now = rfc3339(self.env.wall());
+        let marked = Target { scope: Scope::Whole { subresource: "eviction" }, ..target };
+        let written = self.update(marked, writer, |old| {
+            check_uid(marked, old, options.uid.as_deref().unwrap_or_default())?;
+            let mut new = old.clone();
+            require_version(&mut new, options.resource_version.as_deref().unwrap_or_default());
+            let condition = json!({
+                "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI",
+                "message": "Eviction API: evicting", "lastProbeTime": null, "lastTransitionTime": now});
+            set_condition(&mut new, condition);
+            Ok(new)
+        })?;
+        if let Some(version) = &mut options.resource_version {
+            // The mark is a write of our own, not one that the client wants to be told of.
+            *version = written.record.revision.to_string();
+        }
+        match self.delete(target, &options) {
+            Err(status) if status.is_not_found() => Ok(()),
+            other => other.map(|_| ()),
+        }
+    }
+
+    /// Counts an eviction against the one budget that covers the pod.
+    fn take_from_budget(&self, target: Target<'_>, pod: &Value, writer: Writer<'_>) -> Result<(), Status> {
+        let budgets = self.budgets_of(target.namespace.unwrap_or_default(), pod);
+        let budget = match budgets.as_slice() {
+            [] => return Ok(()),
+            [budget] => budget.value(),
+            _ => {
+                return Err(Status::failure(
+                    500,
+                    Reason::default(),
+                    "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
+                ));
+            }
+        };
+        let name = object::text(&budget, "name");
+        if is_unready(pod) && may_evict_unready(&budget) {
+            return Ok(());
+        }
+        let registry = self.registry();
+        let Some(resource) = registry.lookup("policy", "v1", "poddisruptionbudgets") else { return Ok(()) };
+        let charged = Target { resource, namespace: target.namespace, name, scope: Scope::Status };
+        let now = rfc3339(self.env.wall());
+        self.update(charged, writer, |budget| {
+            // Asked of the very state that is charged: of two evictions that race for the last one, one is refused.
+            let left = disruptions_left(budget)?;
+            let mut new = budget.clone();
+            new["status"]["disruptionsAllowed"] = left.into();
+            new["status"]["disruptedPods"][target.name] = now.as_str().into();
+            Ok(new)
+        })?;
+        Ok(())
+    }
+
+    fn budgets_of(&self, namespace: &str, pod: &Value) -> Vec<Arc<Record>> {
+        let prefix = format!("{namespace}/");
+        let span = Span { prefix: &prefix, ..Span::default() };
+        let labels = object::metadata(pod).get("labels");
+        let covers = |record: &Record| {
+            let selector = record.value().pointer("/spec/selector").and_then(|it| LabelSelector::from_json(it).ok());
+            selector.is_some_and(|selector| {
+                selector.matches(|key| labels.and_then(|labels| labels.get(key)).and_then(Value::as_str))
+            })
+        };
+        let page = self.store.list(BUDGETS, span, At::Latest, |_, _| true);
+        let mut budgets = page.map(|page| page.records).unwrap_or_default();
+        budgets.retain(|record| covers(record));
+        budgets
+    }
+
+    /// `PUT|PATCH pods/X/resize`: changes the resources of containers and nothing else (MSC-8).
+    pub(super) fn resize(
+        &self,
+        target: Target<'_>,
+        writer: Writer<'_>,
+        mut make: impl FnMut(&Value) -> Result<Value, Status>,
+    ) -> Result<Written, Status> {
+        let target = Target { scope: Scope::Field { subresource: "resize", path: &["spec"] }, ..target };
+        self.update(target, writer, |old| {
+            let wanted = make(old)?;
+            let mut new = old.clone();
+            for list in ["containers", "initContainers"] {
+                let Some(Value::Array(containers)) = new.pointer_mut(&format!("/spec/{list}")) else { continue };
+                let wanted = wanted.pointer(&format!("/spec/{list}")).and_then(Value::as_array);
+                for container in containers {
+                    let same = wanted.into_iter().flatten().find(|other| other.get("name") == container.get("name"));
+                    if let Some(other) = same {
+                        object::copy_field(container, other, "resources");
+                        object::copy_field(container, other, "resizePolicy");
+                    }
+                }
+            }
+            let version = object::text(&wanted, "resourceVersion");
+            object::metadata_mut(&mut new).insert("resourceVersion".into(), version.into());
+            Ok(new)
+        })
+    }
+}
+
+/// How many disruptions a budget allows after one more, if it allows one more.
+fn disruptions_left(budget: &Value) -> Result<i64, Status> {
+    let name = object::text(budget, "name");
+    let number = |pointer: &str| budget.pointer(pointer).and_then(Value::as_i64).unwrap_or(0);
+    if number("/status/observedGeneration") < number("/metadata/generation") {
+        let text = format!("The disruption budget {name} is still being processed by the server.");
+        return Err(too_many(text, 10));
+    }
+    let allowed = number("/status/disruptionsAllowed");
+    if allowed <= 0 {
+        let text = format!(
+            "The disruption budget {name} needs {} healthy pods and has {} currently",
+            number("/status/desiredHealthy"),
+            number("/status/currentHealthy")
+        );
+        return Err(too_many(text, 0));
+    }
+    Ok(allowed - 1)
+}
+
+/// Makes a write depend on the version that the client has seen, if it names one.
+fn require_version(object: &mut Value, version: &str) {
+    if !version.is_empty() {
+        object::metadata_mut(object).insert("resourceVersion".into(), version.into());
+    }
+}
+
+fn is_unready(pod: &Value) -> bool {
+    let conditions = pod.pointer("/status/conditions").and_then(Value::as_array);
+    !conditions.into_iter().flatten().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+}
+
+/// Pods that are not ready may go if the budget says always, or if enough others are healthy.
+fn may_evict_unready(budget: &Value) -> bool {
+    let number = |pointer: &str| budget.pointer(pointer).and_then(Value::as_i64).unwrap_or(0);
+    let always = budget.pointer("/spec/unhealthyPodEvictionPolicy").and_then(Value::as_str) == Some("AlwaysAllow");
+    let healthy = number("/status/currentHealthy") >= number("/status/desiredHealthy");
+    always || (healthy && number("/status/desiredHealthy") > 0)
+}
+
+fn too_many(text: String, retry_after_seconds: u32) -> Status {
+    let cause = StatusCause { reason: "DisruptionBudget".into(), message: text, field: String::new() };
+    Status::failure(429, Reason::TOO_MANY_REQUESTS, VIOLATED).with_details(StatusDetails {
+        causes: vec![cause],
+        retry_after_seconds,
+        ..StatusDetails::default()
+    })
+}
+
+fn set_condition(pod: &mut Value, condition: Value) {
+    let Some(fields) = pod.as_object_mut() else { return };
+    let status = fields.entry("status").or_insert_with(|| json!({}));
+    let Some(status) = status.as_object_mut() else { return };
+    let conditions = status.entry("conditions").or_insert_with(|| json!([]));
+    let Some(conditions) = conditions.as_array_mut() else { return };
+    match conditions.iter_mut().find(|present| present.get("type") == condition.get("type")) {
+        Some(present) => *present = condition,
+        None => conditions.push(condition),
+    }
+}

@@ -1,0 +1,53 @@
+//! One timer wheel for all watches: buckets of a second, turned by the server's tick.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::store::WatchWaker;
+
+/// WatchWakers by the second in which they want to be woken.
+#[derive(Debug, Default)]
+pub(super) struct Timers {
+    next: AtomicU64,
+    due: Mutex<BTreeMap<(u64, u64), Arc<WatchWaker>>>,
+}
+
+/// A watch_waker's place on the wheel; leaving it is a matter of dropping this.
+#[derive(Debug)]
+pub(super) struct Timer {
+    wheel: Arc<Timers>,
+    key: (u64, u64),
+}
+
+impl Timer {
+    /// Wakes `watch_waker` at the first tick at or after `at`.
+    pub(super) fn set(wheel: &Arc<Timers>, at: Duration, watch_waker: &Arc<WatchWaker>) -> Self {
+        let second = at.as_secs() + u64::from(at.subsec_nanos() > 0);
+        let key = (second, wheel.next.fetch_add(1, Ordering::Relaxed));
+        wheel.due.lock().unwrap_or_else(PoisonError::into_inner).insert(key, Arc::clone(watch_waker));
+        Timer { wheel: Arc::clone(wheel), key }
+    }
+}
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        self.wheel.due.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.key);
+    }
+}
+
+impl Timers {
+    /// Wakes everyone whose time has come.
+    pub(super) fn turn(&self, now: Duration) {
+        let due = {
+            let mut wheel = self.due.lock().unwrap_or_else(PoisonError::into_inner);
+            let later = wheel.split_off(&(now.as_secs() + 1, 0));
+            std::mem::replace(&mut *wheel, later)
+        };
+        due.into_values().for_each(|watch_waker| watch_waker.wake());
+    }
+}
+
+#[cfg(test)]
+mod tests;

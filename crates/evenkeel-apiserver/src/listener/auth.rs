@@ -1,0 +1,155 @@
+//! Who is asking (AUT-1 to AUT-4), and whether the question may have been put into a browser's mouth (SEC-62).
+//!
+//! Nothing here does I/O: headers and the outcome of the TLS handshake come in, a [`User`] or a refusal goes out.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use evenkeel_core::{Reason, Status};
+use http::{HeaderMap, HeaderValue, Uri, header};
+use sha2::{Digest, Sha256};
+
+use crate::http_types::User;
+
+/// The administrator, who may do everything.
+pub(crate) fn admin() -> User {
+    User { name: "system:admin".into(), groups: vec!["system:masters".into()], ..User::default() }
+}
+
+/// How requests over the network are authenticated.
+#[derive(Debug, Default)]
+pub(crate) struct Authenticator {
+    /// Nobody is asked for credentials; everybody is the administrator.
+    pub(crate) open: bool,
+    /// Requests must be for this machine by a name that no web page can have: see [`check_host`].
+    pub(crate) checks_host: bool,
+    /// Requests without credentials are those of `system:anonymous`.
+    pub(crate) anonymous: bool,
+    pub(crate) tokens: Tokens,
+}
+
+/// What the TLS handshake brought to light about the client.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum ClientCertificate {
+    #[default]
+    Absent,
+    /// Not signed by our authority, expired, or unreadable.
+    Invalid,
+    Valid(User),
+}
+
+impl Authenticator {
+    /// The user, or the 401 that says there is none. Tokens that are not in the list may have been handed out since.
+    pub(crate) fn authenticate(
+        &self,
+        authorization: Option<&HeaderValue>,
+        certificate: &ClientCertificate,
+        handed_out: impl FnOnce(&[u8]) -> Option<User>,
+    ) -> Result<User, Box<Status>> {
+        if self.open {
+            return Ok(authenticated(admin()));
+        }
+        if let ClientCertificate::Valid(user) = certificate {
+            return Ok(authenticated(user.clone()));
+        }
+        let token = authorization.and_then(bearer);
+        match token.map(|token| self.tokens.find(token).cloned().or_else(|| handed_out(token))) {
+            Some(Some(user)) => Ok(authenticated(user)),
+            // Credentials that are wrong are never as good as none.
+            Some(None) => Err(Box::new(Status::unauthorized())),
+            None if *certificate == ClientCertificate::Invalid => Err(Box::new(Status::unauthorized())),
+            None if self.anonymous => Ok(User {
+                name: "system:anonymous".into(),
+                groups: vec!["system:unauthenticated".into()],
+                ..User::default()
+            }),
+            None => Err(Box::new(Status::unauthorized())),
+        }
+    }
+}
+
+/// Every user who has proved who they are is in this group.
+pub(crate) fn authenticated(mut user: User) -> User {
+    const GROUP: &str = "system:authenticated";
+    if !user.groups.iter().any(|group| group == GROUP) {
+        user.groups.push(GROUP.into());
+    }
+    user
+}
+
+/// The token in an `Authorization` header, if it has one.
+pub(crate) fn bearer(value: &HeaderValue) -> Option<&[u8]> {
+    let (scheme, token) = value.as_bytes().split_at_checked(7)?;
+    let token = token.trim_ascii();
+    (scheme.eq_ignore_ascii_case(b"bearer ") && !token.is_empty()).then_some(token)
+}
+
+/// Static tokens and whom they stand for. Only their hashes are kept, and `Debug` shows not even these.
+#[derive(Default)]
+pub(crate) struct Tokens(Vec<([u8; 32], User)>);
+
+impl Tokens {
+    pub(crate) fn add(&mut self, token: &str, user: User) {
+        self.0.push((Sha256::digest(token).into(), user));
+    }
+
+    /// Takes the same time whether and wherever the token is found.
+    pub(crate) fn find(&self, token: &[u8]) -> Option<&User> {
+        let digest: [u8; 32] = Sha256::digest(token).into();
+        let mut found = None;
+        for (known, user) in &self.0 {
+            if same(known, &digest) {
+                found = Some(user);
+            }
+        }
+        found
+    }
+}
+
+/// Compares without stopping at the first difference.
+pub(crate) fn same(one: &[u8; 32], other: &[u8; 32]) -> bool {
+    let difference = one.iter().zip(other).fold(0u8, |difference, (a, b)| difference | (a ^ b));
+    std::hint::black_box(difference) == 0
+}
+
+impl fmt::Debug for Tokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Tokens({}, [redacted])", self.0.len())
+    }
+}
+
+/// Refuses requests that a web page may have made with a name of its own that resolves to this machine. A server that
+/// asks for no credentials has only this to tell a local program from a browser; names that the page's author
+/// controls are never IP addresses or `localhost`.
+pub(crate) fn check_host(uri: &Uri, headers: &HeaderMap) -> Result<(), Box<Status>> {
+    let host = match uri.authority() {
+        Some(authority) => Some(authority.as_str()),
+        None => match headers.get(header::HOST) {
+            Some(value) => Some(value.to_str().unwrap_or("?")),
+            None => None,
+        },
+    };
+    let origin = headers.get(header::ORIGIN).map(|value| {
+        let origin = value.to_str().unwrap_or("?");
+        origin.split_once("://").map_or(origin, |(_, host)| host)
+    });
+    for name in [host, origin].into_iter().flatten() {
+        if !is_local(name) {
+            return Err(Box::new(Status::failure(
+                403,
+                Reason::FORBIDDEN,
+                format!("forbidden: this server asks for no credentials, so it does not answer to the host {name:?}"),
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a `host[:port]` is an IP address or `localhost`.
+fn is_local(host: &str) -> bool {
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => host.split(':').next().unwrap_or_default(),
+    };
+    name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok()
+}

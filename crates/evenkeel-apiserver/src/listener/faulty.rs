@@ -1,0 +1,179 @@
+//! Response bodies under faults: the timers around [`Chain`], and cuts after a number of bytes.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body::Body as _;
+use tokio::time::{Sleep, sleep};
+
+use super::service::Shared;
+use crate::faults::WatchAction;
+use crate::faults::framing::Framing;
+use crate::faults::stages::{Chain, Step};
+use crate::faults::subject::Subject;
+use crate::http_types::{Body, ConnectionCut, FrameStream};
+
+/// Before a connection is cut, the transport gets this long to send what came before the cut.
+const PARTING: Duration = Duration::from_millis(5);
+
+/// A watch that heeds fault rules, those that are added while it is open too.
+pub(crate) struct FaultyWatch {
+    /// `None` once the watch has ended for the client.
+    inner: Option<Body>,
+    shared: Arc<Shared>,
+    subject: Subject,
+    /// The newest rule that has been considered.
+    seen: u64,
+    chain: Chain,
+    steps: VecDeque<Step>,
+    pause: Option<Pin<Box<Sleep>>>,
+    patience: Option<Pin<Box<Sleep>>>,
+    parting: Option<Pin<Box<Sleep>>>,
+}
+
+impl FaultyWatch {
+    pub(crate) fn new(
+        inner: Body,
+        shared: Arc<Shared>,
+        subject: Subject,
+        seen: u64,
+        actions: Vec<WatchAction>,
+        framing: Framing,
+    ) -> Self {
+        let mut chain = Chain::new(framing);
+        for action in actions {
+            chain.push(action);
+        }
+        FaultyWatch {
+            inner: Some(inner),
+            shared,
+            subject,
+            seen,
+            chain,
+            steps: VecDeque::new(),
+            pause: None,
+            patience: None,
+            parting: None,
+        }
+    }
+
+    fn heed_new_rules(&mut self) {
+        let newest = self.shared.faults.newest();
+        if newest == self.seen {
+            return;
+        }
+        let shared = &self.shared;
+        let actions =
+            shared.faults.newer_watch_faults(&self.subject, self.seen, shared.uptime(), &mut || shared.env.random());
+        for action in actions {
+            self.chain.push(action);
+        }
+        self.seen = newest;
+    }
+
+    /// The next chunk of the engine's stream has been waited for; frames that are held back may be due.
+    fn poll_patience(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(wait) = self.chain.flush_after() else {
+            self.patience = None;
+            return Poll::Pending;
+        };
+        let patience = self.patience.get_or_insert_with(|| Box::pin(sleep(wait)));
+        ready!(patience.as_mut().poll(cx));
+        self.patience = None;
+        self.chain.flush(&mut self.steps);
+        Poll::Ready(())
+    }
+}
+
+impl FrameStream for FaultyWatch {
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, ConnectionCut>>> {
+        let this = self.get_mut();
+        loop {
+            if let Some(pause) = &mut this.pause {
+                ready!(pause.as_mut().poll(cx));
+                this.pause = None;
+            }
+            match this.steps.front() {
+                Some(Step::Pause(duration)) => {
+                    this.pause = Some(Box::pin(sleep(*duration)));
+                    this.steps.pop_front();
+                    continue;
+                }
+                Some(Step::End) => {
+                    this.inner = None;
+                    return Poll::Ready(None);
+                }
+                Some(Step::ConnectionCut) => {
+                    this.inner = None;
+                    let parting = this.parting.get_or_insert_with(|| Box::pin(sleep(PARTING)));
+                    ready!(parting.as_mut().poll(cx));
+                    return Poll::Ready(Some(Err(ConnectionCut)));
+                }
+                Some(Step::Send(_)) => {
+                    if let Some(Step::Send(bytes)) = this.steps.pop_front() {
+                        return Poll::Ready(Some(Ok(bytes)));
+                    }
+                }
+                None => {}
+            }
+            let Some(inner) = &mut this.inner else {
+                return Poll::Ready(None);
+            };
+            match Pin::new(inner).poll_frame(cx) {
+                Poll::Pending => ready!(this.poll_patience(cx)),
+                Poll::Ready(Some(Err(cut))) => return Poll::Ready(Some(Err(cut))),
+                Poll::Ready(None) => this.chain.end(&mut this.steps),
+                Poll::Ready(Some(Ok(frame))) => {
+                    this.heed_new_rules();
+                    if let Ok(chunk) = frame.into_data() {
+                        // Without faults frames pass untouched, however many events they hold.
+                        if this.chain.is_empty() {
+                            return Poll::Ready(Some(Ok(chunk)));
+                        }
+                        this.chain.feed(chunk, &mut this.steps);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A body that breaks after a number of bytes.
+pub(crate) struct CutAfter {
+    inner: Body,
+    left: u64,
+    parting: Option<Pin<Box<Sleep>>>,
+}
+
+impl CutAfter {
+    pub(crate) fn new(inner: Body, bytes: u64) -> Self {
+        CutAfter { inner, left: bytes, parting: None }
+    }
+}
+
+impl FrameStream for CutAfter {
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, ConnectionCut>>> {
+        let this = self.get_mut();
+        loop {
+            if this.left == 0 {
+                let parting = this.parting.get_or_insert_with(|| Box::pin(sleep(PARTING)));
+                ready!(parting.as_mut().poll(cx));
+                return Poll::Ready(Some(Err(ConnectionCut)));
+            }
+            let frame = match ready!(Pin::new(&mut this.inner).poll_frame(cx)) {
+                None => return Poll::Ready(None),
+                Some(Err(cut)) => return Poll::Ready(Some(Err(cut))),
+                Some(Ok(frame)) => frame,
+            };
+            if let Ok(mut bytes) = frame.into_data() {
+                bytes.truncate(usize::try_from(this.left).unwrap_or(usize::MAX));
+                this.left -= bytes.len() as u64;
+                return Poll::Ready(Some(Ok(bytes)));
+            }
+        }
+    }
+}

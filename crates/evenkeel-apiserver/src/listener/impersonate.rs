@@ -1,0 +1,72 @@
+//! Acting as someone else (AUT-6). This server allows everything to everyone who is let in, and so this too.
+
+use evenkeel_core::Status;
+use http::{HeaderMap, HeaderName};
+
+use super::auth::authenticated;
+use crate::http_types::User;
+use crate::query::percent_decode;
+
+const USER: HeaderName = HeaderName::from_static("impersonate-user");
+const GROUP: HeaderName = HeaderName::from_static("impersonate-group");
+const UID: HeaderName = HeaderName::from_static("impersonate-uid");
+const EXTRA: &str = "impersonate-extra-";
+const ANONYMOUS: &str = "system:anonymous";
+const UNAUTHENTICATED: &str = "system:unauthenticated";
+
+/// Whom a request is to be taken for: the one who sends it, or the one whom its headers name. The headers are taken
+/// away.
+pub(crate) fn impersonate(user: User, headers: &mut HeaderMap) -> Result<User, Box<Status>> {
+    if !headers.keys().any(|name| name.as_str().starts_with("impersonate-")) {
+        return Ok(user);
+    }
+    let mut other = User::default();
+    let mut wanted = Vec::new();
+    for (name, value) in &*headers {
+        let Ok(text) = value.to_str().map(str::to_owned) else { continue };
+        if name == USER {
+            other.name = text;
+        } else if name == GROUP {
+            wanted.push(format!("group {text:?}"));
+            other.groups.push(text);
+        } else if name == UID {
+            wanted.push(format!("uid {text:?}"));
+            other.uid = text;
+        } else if let Some(key) = name.as_str().strip_prefix(EXTRA) {
+            let key = percent_decode(key, false).unwrap_or_else(|| key.to_owned());
+            wanted.push(format!("extra {key:?}"));
+            other.extra.entry(key).or_default().push(text);
+        }
+    }
+    let names: Vec<HeaderName> =
+        headers.keys().filter(|name| name.as_str().starts_with("impersonate-")).cloned().collect();
+    for name in names {
+        headers.remove(name);
+    }
+    if other.name.is_empty() {
+        let why = format!("requested [{}] without impersonating a user", wanted.join(", "));
+        return Err(Box::new(Status::bad_request(why)));
+    }
+    Ok(with_groups(other))
+}
+
+/// Adds the groups that go without saying.
+fn with_groups(mut user: User) -> User {
+    if user.groups.is_empty()
+        && let Some((namespace, _)) =
+            user.name.strip_prefix("system:serviceaccount:").and_then(|account| account.split_once(':'))
+    {
+        user.groups = vec!["system:serviceaccounts".into(), format!("system:serviceaccounts:{namespace}")];
+    }
+    if user.groups.iter().any(|group| group == UNAUTHENTICATED) {
+        return user;
+    }
+    if user.name == ANONYMOUS {
+        user.groups.push(UNAUTHENTICATED.into());
+        return user;
+    }
+    authenticated(user)
+}
+
+#[cfg(test)]
+mod tests;

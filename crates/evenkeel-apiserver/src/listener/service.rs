@@ -1,0 +1,302 @@
+//! One request, from whoever asks, to the engine and back.
+
+use std::future::{Future, poll_fn};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use evenkeel_core::{Reason, Status};
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, header};
+use tokio::time::{Instant, sleep, timeout_at};
+
+use super::auth::{self, Authenticator, ClientCertificate};
+use super::faulty::{CutAfter, FaultyWatch};
+use super::impersonate::impersonate;
+use super::receive::{self, Refusal};
+use super::{FaultEndpoint, Handler, Records, RequestRecord, compress};
+use crate::env::{self, Env};
+use crate::faults::framing::Framing;
+use crate::faults::subject::Subject;
+use crate::faults::{Fate, Faults, Plan};
+use crate::http_types::{ApiRequest, Body, ConnectionCut, HandlerOutcome, User};
+use crate::negotiate::{status_reply, status_reply_to};
+
+/// How long a request may wait for a revision that the store has not reached.
+const AWAIT_REVISION: Duration = Duration::from_secs(3);
+
+const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
+
+/// What all fronts of one server share.
+pub(crate) struct Shared {
+    pub(crate) handler: Arc<dyn Handler>,
+    pub(crate) env: Arc<dyn Env>,
+    pub(crate) auth: Authenticator,
+    pub(crate) faults: Faults,
+    pub(crate) fault_endpoint: Option<FaultEndpoint>,
+    pub(crate) records: Records,
+    /// The monotonic time at which the server started.
+    pub(crate) started: Duration,
+}
+
+impl Shared {
+    /// Time since the server's start.
+    pub(crate) fn uptime(&self) -> Duration {
+        self.env.monotonic().saturating_sub(self.started)
+    }
+}
+
+/// How a request came in.
+#[derive(Clone, Debug)]
+pub(crate) enum Caller {
+    /// From inside this process: trusted to be this user.
+    Inside(Arc<User>),
+    /// Over a connection.
+    Outside(Arc<Peer>),
+}
+
+/// The other end of a connection.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    pub(crate) address: SocketAddr,
+    pub(crate) certificate: ClientCertificate,
+}
+
+/// The server as a service, with no socket between.
+///
+/// A request gets exactly the answer that it would get over HTTP, except that nothing is compressed and that a request
+/// without an `Authorization` header is the administrator's (or whose [`InProcess::acting_as`] says); one with the
+/// header is authenticated like any other. Clones are cheap and independent; the service is always ready. It works as
+/// long as any clone lives, on any tokio runtime that has its timers enabled; but when the server's handle is gone, what
+/// is open ends, and with nobody to tell it the time a new watch gets no bookmarks and never times out.
+///
+/// All but the deletion of a collection is done in one go, without a break for other tasks: deleting a namespace or a
+/// definition with a lot in it keeps its thread busy to the end.
+///
+/// An error means what a broken connection means: a fault has swallowed the answer.
+#[derive(Clone)]
+pub struct InProcess {
+    shared: Arc<Shared>,
+    caller: Caller,
+}
+
+impl InProcess {
+    pub(crate) fn new(shared: Arc<Shared>, caller: Caller) -> Self {
+        InProcess { shared, caller }
+    }
+
+    /// The same service for requests of another user, who gains the group `system:authenticated`.
+    pub fn acting_as(&self, user: User) -> Self {
+        InProcess { shared: Arc::clone(&self.shared), caller: Caller::Inside(Arc::new(auth::authenticated(user))) }
+    }
+
+    pub(crate) async fn serve<B: http_body::Body>(self, request: Request<B>) -> Result<Response<Body>, ConnectionCut> {
+        let (parts, body) = request.into_parts();
+        let mut record = RequestRecord {
+            method: parts.method.clone(),
+            path: parts.uri.path_and_query().map_or("/", |path| path.as_str()).to_owned(),
+            user: String::new(),
+            status: None,
+        };
+        let audit_id = parts.headers.get(AUDIT_ID).cloned();
+        let mut outcome = self.answer(parts, body, &mut record.user).await;
+        if let Ok(response) = &mut outcome {
+            self.finish(response.headers_mut(), audit_id);
+            record.status = Some(response.status());
+        }
+        self.shared.records.push(record);
+        outcome
+    }
+
+    async fn answer<B: http_body::Body>(
+        &self,
+        mut parts: Parts,
+        body: B,
+        user_name: &mut String,
+    ) -> Result<Response<Body>, ConnectionCut> {
+        if let Some(endpoint) = self.shared.fault_endpoint.as_ref().filter(|_| FaultEndpoint::owns(parts.uri.path())) {
+            return self.serve_fault_endpoint(endpoint, &parts, body).await;
+        }
+        let user = match self.user(&parts).and_then(|user| impersonate(user, &mut parts.headers)) {
+            Ok(user) => user,
+            Err(status) => return Ok(status_reply_to(&parts.headers, &parts.uri, &status)),
+        };
+        user_name.clone_from(&user.name);
+        let faults = &self.shared.faults;
+        // Working out what a request is about costs a little; watches need it for rules that are yet to come.
+        let subject = (may_be_watch(&parts) || faults.any())
+            .then(|| Subject::of(&parts.method, &parts.uri, &parts.headers, &user.name));
+        let plan = match &subject {
+            Some(subject) => {
+                let env = &self.shared.env;
+                faults.plan(subject, self.shared.uptime(), &mut || env.random())
+            }
+            None => Plan::default(),
+        };
+        if !plan.delay.is_zero() {
+            sleep(plan.delay).await;
+        }
+        match plan.fate {
+            Fate::Answer(status) => return Ok(status_reply_to(&parts.headers, &parts.uri, &status)),
+            Fate::Drop => return Err(ConnectionCut),
+            Fate::Hang => std::future::pending::<()>().await,
+            Fate::Handle | Fate::HandleThenDrop | Fate::ReadThenDrop => {}
+        }
+        let body = match receive::body(body).await {
+            Ok(body) => body,
+            Err(Refusal::Gone) => return Err(ConnectionCut),
+            Err(Refusal::Answer(status)) => {
+                return Ok(closing(status_reply_to(&parts.headers, &parts.uri, &status)));
+            }
+        };
+        if plan.fate == Fate::ReadThenDrop {
+            return Err(ConnectionCut);
+        }
+        let request = ApiRequest { method: parts.method, uri: parts.uri, headers: parts.headers, body, user };
+        let mut response = self.handle(&request).await;
+        if plan.fate == Fate::HandleThenDrop {
+            return Err(ConnectionCut);
+        }
+        if matches!(self.caller, Caller::Outside(_)) && compress::accepts_gzip(&request.headers) {
+            response = compress::gzip(response);
+        }
+        let watch = subject.filter(|subject| subject.is_watch() && response.status() == StatusCode::OK);
+        if let Some(subject) = watch {
+            let framing = Framing::of(response.headers());
+            let shared = Arc::clone(&self.shared);
+            response = response
+                .map(|body| Body::stream(FaultyWatch::new(body, shared, subject, plan.seen, plan.watch, framing)));
+        }
+        if let Some(bytes) = plan.reset_after {
+            response = response.map(|body| Body::stream(CutAfter::new(body, bytes)));
+        }
+        Ok(response)
+    }
+
+    async fn serve_fault_endpoint<B: http_body::Body>(
+        &self,
+        endpoint: &FaultEndpoint,
+        parts: &Parts,
+        body: B,
+    ) -> Result<Response<Body>, ConnectionCut> {
+        if let Caller::Outside(peer) = &self.caller {
+            let local = peer.address.ip().to_canonical().is_loopback();
+            let admitted = if local {
+                auth::check_host(&parts.uri, &parts.headers).and_then(|()| endpoint.admits(&parts.headers))
+            } else {
+                Err(Box::new(Status::failure(
+                    403,
+                    Reason::FORBIDDEN,
+                    "forbidden: the fault endpoint is served on the loopback interface only",
+                )))
+            };
+            if let Err(status) = admitted {
+                return Ok(closing(status_reply(&status)));
+            }
+        }
+        match receive::body(body).await {
+            Ok(body) => Ok(FaultEndpoint::handle(&self.shared.faults, &parts.method, parts.uri.path(), &body)),
+            Err(Refusal::Gone) => Err(ConnectionCut),
+            Err(Refusal::Answer(status)) => Ok(closing(status_reply(&status))),
+        }
+    }
+
+    fn user(&self, parts: &Parts) -> Result<User, Box<Status>> {
+        let auth = &self.shared.auth;
+        let authorization = parts.headers.get(header::AUTHORIZATION);
+        let handed_out = |token: &[u8]| self.shared.handler.user_of_token(token);
+        match &self.caller {
+            Caller::Inside(user) if authorization.is_none() => Ok(User::clone(user)),
+            Caller::Inside(_) => auth.authenticate(authorization, &ClientCertificate::Absent, handed_out),
+            Caller::Outside(peer) => {
+                if auth.checks_host {
+                    auth::check_host(&parts.uri, &parts.headers)?;
+                }
+                auth.authenticate(authorization, &peer.certificate, handed_out)
+            }
+        }
+    }
+
+    /// Hands the call to the engine, and again when the revision that it waits for has come, or has not in time.
+    async fn handle(&self, request: &ApiRequest) -> Response<Body> {
+        let handler = &self.shared.handler;
+        let mut deadline = None;
+        let mut waited = false;
+        loop {
+            let mut outcome = handler.handle(request, waited);
+            let (revision, allotted) = loop {
+                match outcome {
+                    HandlerOutcome::Response(response) => return response,
+                    HandlerOutcome::AwaitRevision { revision, allotted } => break (revision, allotted),
+                    HandlerOutcome::Unfinished(rest) => {
+                        tokio::task::yield_now().await;
+                        outcome = rest();
+                    }
+                }
+            };
+            if waited {
+                let status = Status::internal("the store waits for a revision without end");
+                return status_reply_to(&request.headers, &request.uri, &status);
+            }
+            let patience = allotted.map_or(AWAIT_REVISION, |allotted| allotted.min(AWAIT_REVISION));
+            let deadline = *deadline.get_or_insert_with(|| Instant::now() + patience);
+            let reached = timeout_at(deadline, poll_fn(|cx| handler.poll_revision(revision, cx))).await;
+            waited = reached.is_err();
+            if waited && patience < AWAIT_REVISION {
+                let message = "Timeout: request did not complete within the allotted timeout";
+                let status = Status::failure(504, Reason::TIMEOUT, message);
+                return status_reply_to(&request.headers, &request.uri, &status);
+            }
+        }
+    }
+
+    fn finish(&self, headers: &mut HeaderMap, audit_id: Option<HeaderValue>) {
+        if !headers.contains_key(AUDIT_ID) {
+            let id = audit_id.or_else(|| HeaderValue::try_from(env::uuid(self.shared.env.as_ref())).ok());
+            if let Some(id) = id {
+                headers.insert(AUDIT_ID, id);
+            }
+        }
+        headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
+    }
+}
+
+impl<B> tower_service::Service<Request<B>> for InProcess
+where
+    B: http_body::Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Send,
+{
+    type Response = Response<Body>;
+    type Error = ConnectionCut;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, ConnectionCut>> + Send>>;
+
+    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), ConnectionCut>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        Box::pin(self.clone().serve(request))
+    }
+}
+
+impl std::fmt::Debug for InProcess {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("InProcess").field("caller", &self.caller).finish_non_exhaustive()
+    }
+}
+
+/// The rest of the request's body has not been read, so HTTP/1 cannot use the connection again.
+fn closing(mut response: Response<Body>) -> Response<Body> {
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response
+}
+
+/// A cheap look that never misses a watch. In a query, any letter may stand there as an escape.
+fn may_be_watch(parts: &Parts) -> bool {
+    let by_query = |query: &str| query.contains("watch") || query.contains('%');
+    parts.method == http::Method::GET
+        && (parts.uri.query().is_some_and(by_query) || parts.uri.path().contains("/watch/"))
+}

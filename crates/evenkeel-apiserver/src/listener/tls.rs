@@ -1,0 +1,197 @@
+//! A certificate authority of our own, made at start and forgotten at the end (SEC-61, AUT-3).
+//!
+//! rustls would end the handshake over a bad client certificate. Real API servers let the client in and answer 401, so
+//! the handshake here only proves that the client holds the key, and the certificate is judged afterwards.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+
+use jiff::civil::Date;
+use jiff::{Timestamp, ToSpan, tz::TimeZone};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
+    KeyPair, KeyUsagePurpose, SanType,
+};
+use rustls::client::danger::HandshakeSignatureValid;
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, UnixTime};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::{DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme};
+
+use super::auth::ClientCertificate;
+use crate::http_types::User;
+
+/// Why there are no certificates.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TlsError {
+    /// A certificate could not be made.
+    #[error("making a certificate failed")]
+    Certificate(#[source] rcgen::Error),
+    /// rustls does not accept what was made.
+    #[error("setting up TLS failed")]
+    Setup(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// The server's side of TLS, and what clients need for theirs.
+pub(crate) struct Identity {
+    pub(crate) ca_pem: String,
+    pub(crate) admin_certificate_pem: String,
+    pub(crate) admin_key_pem: String,
+    pub(crate) config: Arc<ServerConfig>,
+    clients: Arc<dyn ClientCertVerifier>,
+}
+
+/// The one provider of cryptography, never the process's default.
+pub(crate) fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}
+
+impl Identity {
+    /// A new authority, and certificates for the server at this address and for the administrator.
+    pub(crate) fn generate(address: IpAddr, admin: &User, now: Timestamp) -> Result<Self, TlsError> {
+        let today = now.to_zoned(TimeZone::UTC).date();
+        let mut ca = parameters(today, "evenkeel-ca", None);
+        ca.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        ca.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
+        let ca = CertifiedIssuer::self_signed(ca, new_key()?).map_err(TlsError::Certificate)?;
+
+        let mut serving = parameters(today, "evenkeel-apiserver", None);
+        serving.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        let mut addresses = vec![IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
+        if !addresses.contains(&address) {
+            addresses.push(address);
+        }
+        let localhost = "localhost".try_into().map_err(TlsError::Certificate)?;
+        serving.subject_alt_names = addresses.into_iter().map(SanType::IpAddress).collect();
+        serving.subject_alt_names.push(SanType::DnsName(localhost));
+        let serving_key = new_key()?;
+        let serving = serving.signed_by(&serving_key, &ca).map_err(TlsError::Certificate)?;
+
+        let mut client = parameters(today, &admin.name, admin.groups.first().map(String::as_str));
+        client.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        let client_key = new_key()?;
+        let client = client.signed_by(&client_key, &ca).map_err(TlsError::Certificate)?;
+
+        let mut roots = RootCertStore::empty();
+        roots.add(ca.der().clone()).map_err(setup)?;
+        let clients = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider())
+            .allow_unauthenticated()
+            .build()
+            .map_err(setup)?;
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(serving_key.serialize_der()));
+        let mut config = ServerConfig::builder_with_provider(provider())
+            .with_safe_default_protocol_versions()
+            .map_err(setup)?
+            .with_client_cert_verifier(Arc::new(AnyCertificate(Arc::clone(&clients))))
+            .with_single_cert(vec![serving.der().clone()], key)
+            .map_err(setup)?;
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Ok(Identity {
+            ca_pem: ca.pem(),
+            admin_certificate_pem: client.pem(),
+            admin_key_pem: client_key.serialize_pem(),
+            config: Arc::new(config),
+            clients,
+        })
+    }
+
+    /// What the certificates of a handshake say about the client.
+    pub(crate) fn judge(&self, certificates: Option<&[CertificateDer<'_>]>) -> ClientCertificate {
+        let Some((leaf, intermediates)) = certificates.and_then(<[_]>::split_first) else {
+            return ClientCertificate::Absent;
+        };
+        match self.clients.verify_client_cert(leaf, intermediates, UnixTime::now()) {
+            Ok(_) => user_of(leaf).map_or(ClientCertificate::Invalid, ClientCertificate::Valid),
+            Err(error) => {
+                tracing::warn!(%error, "a client's certificate is not valid");
+                ClientCertificate::Invalid
+            }
+        }
+    }
+}
+
+/// The common name is the user, the organisations are the groups.
+fn user_of(certificate: &[u8]) -> Option<User> {
+    let (_, certificate) = x509_parser::parse_x509_certificate(certificate).ok()?;
+    let subject = certificate.subject();
+    let name = subject.iter_common_name().next()?.as_str().ok()?;
+    let groups: Result<Vec<String>, _> =
+        subject.iter_organization().map(|group| group.as_str().map(str::to_owned)).collect();
+    Some(User { name: name.to_owned(), groups: groups.ok()?, ..User::default() })
+}
+
+fn setup(error: impl std::error::Error + Send + Sync + 'static) -> TlsError {
+    TlsError::Setup(Box::new(error))
+}
+
+fn new_key() -> Result<KeyPair, TlsError> {
+    KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).map_err(TlsError::Certificate)
+}
+
+/// Valid from yesterday, for clocks that differ, and for a year.
+fn parameters(today: Date, common_name: &str, organization: Option<&str>) -> CertificateParams {
+    let mut params = CertificateParams::default();
+    let mut name = DistinguishedName::new();
+    name.push(DnType::CommonName, common_name);
+    if let Some(organization) = organization {
+        name.push(DnType::OrganizationName, organization);
+    }
+    params.distinguished_name = name;
+    let part = |number: i8| u8::try_from(number).unwrap_or(1);
+    let midnight = |date: Date| rcgen::date_time_ymd(i32::from(date.year()), part(date.month()), part(date.day()));
+    params.not_before = midnight(today.saturating_sub(1.day()));
+    params.not_after = midnight(today.saturating_add(1.year()));
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params
+}
+
+/// Accepts every certificate whose key the client proves to hold; [`Identity::judge`] decides what it is worth.
+#[derive(Debug)]
+struct AnyCertificate(Arc<dyn ClientCertVerifier>);
+
+impl ClientCertVerifier for AnyCertificate {
+    fn offer_client_auth(&self) -> bool {
+        true
+    }
+
+    fn client_auth_mandatory(&self) -> bool {
+        false
+    }
+
+    fn root_hint_subjects(&self) -> &[rustls::DistinguishedName] {
+        self.0.root_hint_subjects()
+    }
+
+    fn verify_client_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _now: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        Ok(ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_verify_schemes()
+    }
+}
