@@ -26,7 +26,7 @@ use serde_json::json;
 use tokio::sync::oneshot;
 
 /// Makes the world as the Foo says. It does not matter why it is called, or how often.
-async fn reconcile(foo: Obj<Foo>, ctx: Context) -> Result<Next, Failure> {
+async fn reconcile(foo: Obj<Foo>, ctx: Context) -> Result<Next, ReconcileError> {
     let spec = &foo.typed()?.spec;
     let namespace = foo.key().namespace().unwrap_or_default();
     let wanted = ObjectKey::namespaced(namespace, &spec.deployment_name);
@@ -36,7 +36,7 @@ async fn reconcile(foo: Obj<Foo>, ctx: Context) -> Result<Next, Failure> {
         Some(deployment) if !is_controlled_by(&deployment, &foo) => {
             ctx.recorder().event(&foo, EventType::Warning, "NameTaken", format!("{wanted} is somebody else's"));
             // It comes back after its back-off; by then the name may be free.
-            return Err(Failure::new(format!("{wanted} is somebody else's")));
+            return Err(ReconcileError::new(format!("{wanted} is somebody else's")));
         }
         Some(deployment) if deployment.typed()?.spec.replicas == Some(spec.replicas) => deployment,
         Some(_) => {
@@ -111,7 +111,7 @@ async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
 }
 
 /// The Deployment that a Foo asks for, owned by it: so it goes with the Foo, and the Foo is reconciled when something happens to it.
-fn deployment_of(foo: &Obj<Foo>, key: &ObjectKey, spec: &FooSpec) -> Result<Deployment, Failure> {
+fn deployment_of(foo: &Obj<Foo>, key: &ObjectKey, spec: &FooSpec) -> Result<Deployment, ReconcileError> {
     let labels = json!({"foo": foo.uid()});
     let mut deployment: Deployment = serde_json::from_value(json!({
         "metadata": {"name": key.name(), "namespace": key.namespace()},

@@ -56,7 +56,7 @@ impl SecretKeeper {
             .await
     }
 
-    async fn reconcile(&self, map: Obj<ConfigMap>, ctx: Context) -> Result<Next, Failure> {
+    async fn reconcile(&self, map: Obj<ConfigMap>, ctx: Context) -> Result<Next, ReconcileError> {
         let Finalized::Live { object: map, .. } = self.finalizers.finalize(ctx.client().untracked(), &map).await?
         else {
             return Ok(Next::done());
@@ -72,7 +72,7 @@ impl SecretKeeper {
                     "a secret of that name belongs to somebody else",
                 );
                 // It comes back after its back-off: nobody tells us when a secret goes that is not ours.
-                return Err(Failure::new(format!("{} belongs to somebody else", map.key())));
+                return Err(ReconcileError::new(format!("{} belongs to somebody else", map.key())));
             }
             None => {
                 let mut secret = Secret::default();

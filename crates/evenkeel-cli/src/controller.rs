@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::builder::NonEmptyStringValueParser;
 use evenkeel::health::{Check, Diagnostics, Health, HealthServer, Prometheus, Source};
 use evenkeel::inspect::Inspector;
-use evenkeel::manager::{Stop, shutdown_signal};
+use evenkeel::manager::{StopSignal, shutdown_signal};
 use evenkeel::prelude::*;
 use evenkeel_sample_controller::{Foo, MANIFESTS, SampleController};
 use tokio::time::timeout;
@@ -158,12 +158,12 @@ impl Sample {
         }
         let workers = usize::from(self.workers);
         let outcome = manager
-            .server("health", |stop: Stop| async move {
+            .server("health", |stop: StopSignal| async move {
                 stop.requested().await;
                 server.shutdown().await;
                 Ok::<_, Failure>(())
             })
-            .elected(NAME, move |stop: Stop| async move { controller.run(workers, stop.requested()).await })
+            .elected(NAME, move |stop: StopSignal| async move { controller.run(workers, stop.requested()).await })
             .run(shutdown)
             .await;
         // What was done last is told too.

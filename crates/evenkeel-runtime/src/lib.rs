@@ -14,7 +14,7 @@
 //! use k8s_openapi::api::core::v1::Pod;
 //!
 //! Controller::<ReplicaSet>::new(&client)
-//!     .owns::<Pod>() // what happens to a pod is news of the set that owns it
+//!     .owns::<Pod>() // what happens to a pod is class of the set that owns it
 //!     .run(shutdown_signal()?, |set, ctx| async move {
 //!         println!("{}: {} pods in the cache", set.key(), ctx.lister::<Pod>()?.list_all().len());
 //!         Ok(Next::done())
@@ -41,7 +41,7 @@
 //!
 //! - For everything that an informer tells, the keys that it is about are in the queue before the handler returns: nothing that
 //!   happens is folded away, and no key is skipped because something looks unimportant.
-//! - What is only news to the program (the first list) or to nobody (a resync) never makes a change wait.
+//! - What is only class to the program (the first list) or to nobody (a resync) never makes a change wait.
 //! - No handler blocks, keeps an informer running by a handle of its own, or keeps a queue from ending.
 //!
 //! # What it does not do yet
@@ -50,20 +50,20 @@
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
-mod contain;
 pub mod controller;
 pub mod election;
 pub mod enqueue;
+mod environment;
 pub mod events;
 pub mod health;
 pub mod helpers;
-mod host;
 pub mod inspect;
 pub mod manager;
+mod panic_guard;
 mod serve;
 pub mod testing;
 
-pub use controller::{Context, Controller, Failure, Next};
+pub use controller::{Context, Controller, Next, ReconcileError};
 pub use election::{LeaderElector, Lease};
 pub use enqueue::{Enqueue, enqueue_key, enqueue_owner, enqueue_with};
 pub use events::{EventRecorder, EventType};

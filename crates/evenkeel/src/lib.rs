@@ -143,14 +143,14 @@ pub use evenkeel_core::{FieldSelector, LabelSelector, Obj, ObjectKey, ResourceIn
 pub use evenkeel_queue::{Item, RateLimiter, WorkQueue};
 pub use evenkeel_runtime::manager::shutdown_signal;
 pub use evenkeel_runtime::{
-    Context, Controller, EventRecorder, EventType, Failure, LeaderElector, Lease, Manager, Next, enqueue_key,
+    Context, Controller, EventRecorder, EventType, ReconcileError, LeaderElector, Lease, Manager, Next, enqueue_key,
     enqueue_owner, enqueue_with,
 };
 
 /// What nearly all programs name: `use evenkeel::prelude::*;`.
 pub mod prelude {
     pub use crate::{
-        Api, Client, Context, Controller, Event, EventRecorder, EventType, Failure, HandlerFuncs, Index,
+        Api, Client, Context, Controller, Event, EventRecorder, EventType, ReconcileError, HandlerFuncs, Index,
         InformerFactory, LeaderElector, ListParams, Lister, Manager, Next, Obj, ObjectKey, Patch, SharedInformer,
         WatchParams, WorkQueue, enqueue_key, enqueue_owner, enqueue_with, shutdown_signal,
     };

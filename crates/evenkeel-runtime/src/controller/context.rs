@@ -13,11 +13,11 @@ use kube_core::Resource;
 use thiserror::Error;
 use tokio::sync::watch;
 
-use super::names::Name;
-use super::notes::Notes;
-use super::source::Kind;
+use super::observed_writes::ObservedWrites;
+use super::source::StaticKind;
 use super::tracked::{TrackedApi, TrackedClient};
-use super::view::View;
+use super::unique_name::UniqueName;
+use super::watched_kind::WatchedKind;
 use crate::EventRecorder;
 
 /// What a reconcile has in its hands beside the object: who it is about, how to write, and what else there is to read.
@@ -25,25 +25,25 @@ use crate::EventRecorder;
 /// Cheap to clone. A clone that outlives its reconcile still works; but what it writes is not noted any more.
 #[derive(Clone)]
 pub struct Context {
-    run: Arc<Run>,
+    reconcile: Arc<Reconcile>,
 }
 
 /// One reconcile.
-struct Run {
-    controller: Arc<Shared>,
+struct Reconcile {
+    controller: Arc<ControllerShared>,
     key: ObjectKey,
     failures: u32,
     priority: i32,
     waited: Duration,
     client: TrackedClient,
-    notes: Notes,
+    notes: ObservedWrites,
 }
 
 /// What all reconciles of a controller share.
-pub(super) struct Shared {
-    pub(super) name: Name,
+pub(super) struct ControllerShared {
+    pub(super) name: UniqueName,
     pub(super) client: Client,
-    pub(super) views: Arc<[View]>,
+    pub(super) kinds: Arc<[WatchedKind]>,
     pub(super) recorder: OnceLock<EventRecorder>,
     pub(super) stopping: watch::Sender<bool>,
 }
@@ -60,48 +60,48 @@ pub struct NotWatched {
 
 impl Context {
     pub(super) fn new(
-        controller: &Arc<Shared>,
+        controller: &Arc<ControllerShared>,
         key: ObjectKey,
         (failures, priority, waited): (u32, i32, Duration),
     ) -> Self {
-        let notes = Notes::new(&controller.views);
+        let notes = ObservedWrites::new(&controller.kinds);
         let client = TrackedClient::new(&controller.client, &notes);
         let controller = Arc::clone(controller);
-        Context { run: Arc::new(Run { controller, key, failures, priority, waited, client, notes }) }
+        Context { reconcile: Arc::new(Reconcile { controller, key, failures, priority, waited, client, notes }) }
     }
 
-    pub(super) fn notes(&self) -> &Notes {
-        &self.run.notes
+    pub(super) fn notes(&self) -> &ObservedWrites {
+        &self.reconcile.notes
     }
 
     /// Which object this is about.
     pub fn key(&self) -> &ObjectKey {
-        &self.run.key
+        &self.reconcile.key
     }
 
     /// What the controller is called.
     pub fn controller(&self) -> &str {
-        self.run.controller.name.as_str()
+        self.reconcile.controller.name.as_str()
     }
 
     /// Which attempt this is: 1, and one more for each reconcile of this key in a row that failed or asked for a requeue.
     pub fn attempt(&self) -> u32 {
-        self.run.failures.saturating_add(1)
+        self.reconcile.failures.saturating_add(1)
     }
 
     /// The priority that the key was handed out with.
     pub fn priority(&self) -> i32 {
-        self.run.priority
+        self.reconcile.priority
     }
 
     /// How long the key was ready before it was handed out.
     pub fn waited(&self) -> Duration {
-        self.run.waited
+        self.reconcile.waited
     }
 
     /// A client whose writes are noted: the next reconcile of this key begins when the caches show them.
     pub fn client(&self) -> &TrackedClient {
-        &self.run.client
+        &self.reconcile.client
     }
 
     /// The objects of a kind, to be written. For reads, [`lister`](Self::lister) asks nobody.
@@ -111,22 +111,22 @@ impl Context {
         T::DynamicType: Default,
         T::Scope: Start,
     {
-        self.run.client.api()
+        self.reconcile.client.api()
     }
 
     /// The objects of a kind that is only known now, to be written.
     pub fn dynamic(&self, info: &Arc<ResourceInfo>) -> TrackedApi<Unstructured, Any> {
-        self.run.client.dynamic(info)
+        self.reconcile.client.dynamic(info)
     }
 
-    /// Notes that this object was written, by other means than [`client`](Self::client): it is what the server answered.
+    /// ObservedWrites that this object was written, by other means than [`client`](Self::client): it is what the server answered.
     pub fn wrote<T>(&self, object: &Obj<T>) {
-        self.run.notes.wrote(object);
+        self.reconcile.notes.wrote(object);
     }
 
-    /// Notes that this object was deleted, by other means than [`client`](Self::client), and is gone.
+    /// ObservedWrites that this object was deleted, by other means than [`client`](Self::client), and is gone.
     pub fn deleted<T>(&self, object: &Obj<T>) {
-        self.run.notes.deleted(object.resource(), object.key(), object.uid());
+        self.reconcile.notes.deleted(object.resource(), object.key(), object.uid());
     }
 
     /// Reads of a kind that the controller looks at: its own, those that it owns or watches, and those that it was told to
@@ -134,9 +134,9 @@ impl Context {
     ///
     /// # Errors
     /// If it does not look at that kind.
-    pub fn lister<T: Kind>(&self) -> Result<Lister<T>, NotWatched> {
+    pub fn lister<T: StaticKind>(&self) -> Result<Lister<T>, NotWatched> {
         let kind = || T::kind(&T::DynamicType::default()).into_owned();
-        self.find(|view| view.lister::<T>(), kind)
+        self.find(|kind| kind.lister::<T>(), kind)
     }
 
     /// The same for a kind that is only known now, as `Unstructured`, or for the metadata of a kind, as
@@ -145,41 +145,41 @@ impl Context {
     /// # Errors
     /// If the controller does not look at that kind, or not in that form.
     pub fn lister_of<T: 'static>(&self, info: &ResourceInfo) -> Result<Lister<T>, NotWatched> {
-        self.find(|view| view.lister::<T>().filter(|_| view.is_about(info)), || info.kind().to_owned())
+        self.find(|kind| kind.lister::<T>().filter(|_| kind.is_about(info)), || info.kind().to_owned())
     }
 
     fn find<T>(
         &self,
-        lister: impl Fn(&View) -> Option<Lister<T>>,
+        lister: impl Fn(&WatchedKind) -> Option<Lister<T>>,
         kind: impl FnOnce() -> String,
     ) -> Result<Lister<T>, NotWatched> {
-        let controller = &self.run.controller;
-        let found = controller.views.iter().find_map(lister);
+        let controller = &self.reconcile.controller;
+        let found = controller.kinds.iter().find_map(lister);
         found.ok_or_else(|| NotWatched { controller: controller.name.to_string(), kind: kind() })
     }
 
-    /// What the controller is about. The first view is that of its own kind.
+    /// What the controller is about. The first kind is that of its own kind.
     pub(super) fn primary<K: 'static>(&self) -> Option<Lister<K>> {
-        self.run.controller.views.first().and_then(View::lister::<K>)
+        self.reconcile.controller.kinds.first().and_then(WatchedKind::lister::<K>)
     }
 
     /// Tells people what the controller does.
     pub fn recorder(&self) -> &EventRecorder {
-        let controller = &self.run.controller;
+        let controller = &self.reconcile.controller;
         controller.recorder.get_or_init(|| EventRecorder::new(&controller.client, controller.name.as_str()))
     }
 
     /// Waits until the controller is asked to end. A reconcile that takes long can then come to an end by itself; it has as
     /// long as the [grace](super::Controller::grace), and is dropped after that.
     pub async fn cancelled(&self) {
-        let mut stopping = self.run.controller.stopping.subscribe();
+        let mut stopping = self.reconcile.controller.stopping.subscribe();
         // The sender lives as long as this.
         let _ = stopping.wait_for(|stopping| *stopping).await;
     }
 
     /// Whether the controller is asked to end.
     pub fn is_cancelled(&self) -> bool {
-        *self.run.controller.stopping.borrow()
+        *self.reconcile.controller.stopping.borrow()
     }
 }
 

@@ -1,17 +1,17 @@
-//! Why a controller could not run, or did not end well.
+//! EnqueueReason a controller could not run, or did not end well.
 
 use std::time::Duration;
 
 use evenkeel_cache::informer::Stopped;
 use thiserror::Error;
 
-/// Why a controller could not run, or did not end well. Reconciles that fail are no reason.
+/// EnqueueReason a controller could not run, or did not end well. Reconciles that fail are no reason.
 #[derive(Clone, Debug, Error)]
 #[non_exhaustive]
 pub enum ControllerError {
     /// Not everything that the controller looks at was there in time. No worker has begun.
     #[error("controller {controller} gives up: after {limit:?} it still waits for {}", .waiting_for.join(", "))]
-    NotSynced {
+    SyncTimeout {
         /// The controller.
         controller: String,
         /// How long it was prepared to wait.
@@ -30,7 +30,7 @@ pub enum ControllerError {
     /// An informer that others use too was ended by somebody else while the controller ran. It would not hear of anything any
     /// more, so it has ended as well.
     #[error("controller {controller} has ended, because the informer of {kind} has")]
-    InformerEnded {
+    InformerLost {
         /// The controller.
         controller: String,
         /// What the informer was about.
@@ -38,7 +38,7 @@ pub enum ControllerError {
     },
     /// What it was told contradicts itself.
     #[error("controller {controller} cannot be built: {problem}")]
-    Misbuilt {
+    InvalidConfig {
         /// The controller.
         controller: String,
         /// What is wrong.
@@ -46,7 +46,7 @@ pub enum ControllerError {
     },
     /// It has ended, but reconciles had to be cut short because they took longer than the grace.
     #[error("controller {controller} has ended, but {running} reconciles had not after {grace:?} and were cut short")]
-    CutShort {
+    GraceExceeded {
         /// The controller.
         controller: String,
         /// How many were cut short.

@@ -61,7 +61,7 @@ pub fn describe() {
 }
 
 /// The metrics of one controller.
-pub(super) struct Metrics {
+pub(super) struct ControllerMetrics {
     pub(super) success: Counter,
     pub(super) error: Counter,
     pub(super) requeue: Counter,
@@ -78,7 +78,7 @@ pub(super) struct Metrics {
     pub(super) parked: Gauge,
 }
 
-impl Metrics {
+impl ControllerMetrics {
     pub(super) fn new(controller: &str, concurrency: usize) -> Self {
         describe();
         let count = |name: &'static str| counter!(name, "controller" => controller.to_owned());
@@ -86,7 +86,7 @@ impl Metrics {
             |result: &'static str| counter!(RECONCILES, "controller" => controller.to_owned(), "result" => result);
         let show = |name: &'static str| gauge!(name, "controller" => controller.to_owned());
         let time = |name: &'static str| histogram!(name, "controller" => controller.to_owned());
-        let metrics = Metrics {
+        let metrics = ControllerMetrics {
             success: result("success"),
             error: result("error"),
             requeue: result("requeue"),
@@ -102,8 +102,8 @@ impl Metrics {
             own_write_timeouts: count(OWN_WRITE_TIMEOUTS),
             parked: show(PARKED),
         };
-        let Metrics { success, error, requeue, requeue_after, .. } = &metrics;
-        let Metrics { errors, terminal_errors, panics, timeouts, own_write_timeouts, .. } = &metrics;
+        let ControllerMetrics { success, error, requeue, requeue_after, .. } = &metrics;
+        let ControllerMetrics { errors, terminal_errors, panics, timeouts, own_write_timeouts, .. } = &metrics;
         for counter in [success, error, requeue, requeue_after] {
             counter.increment(0);
         }
@@ -117,9 +117,9 @@ impl Metrics {
     }
 
     /// A reconcile is running for as long as the answer lives, however it ends.
-    pub(super) fn running(&self) -> Running<'_> {
+    pub(super) fn running(&self) -> ActiveGuard<'_> {
         self.active.increment(1.0);
-        Running(&self.active)
+        ActiveGuard(&self.active)
     }
 
     pub(super) fn took(&self, time: Duration) {
@@ -127,9 +127,9 @@ impl Metrics {
     }
 }
 
-pub(super) struct Running<'a>(&'a Gauge);
+pub(super) struct ActiveGuard<'a>(&'a Gauge);
 
-impl Drop for Running<'_> {
+impl Drop for ActiveGuard<'_> {
     fn drop(&mut self) {
         self.0.decrement(1.0);
     }

@@ -8,21 +8,21 @@
 //! ```
 
 mod context;
-mod departures;
-mod engine;
+mod deletion_waiters;
 mod error;
-mod journal;
+mod history;
 pub mod metrics;
-mod names;
 mod next;
-mod notes;
-mod parking;
+mod observed_writes;
+mod parked_keys;
 pub mod predicate;
 mod source;
+mod standby;
+mod started;
 mod tracked;
 mod trigger;
-mod view;
-mod warm;
+mod unique_name;
+mod watched_kind;
 
 #[cfg(test)]
 mod tests;
@@ -49,39 +49,39 @@ use crate::inspect::Inspector;
 
 pub use self::context::{Context, NotWatched};
 pub use self::error::ControllerError;
-pub use self::next::{Failure, Next};
-pub use self::source::{Kind, Source};
+pub use self::next::{Next, ReconcileError};
+pub use self::source::{Source, StaticKind};
+pub use self::standby::StandbyController;
 pub use self::tracked::{TrackedApi, TrackedCall, TrackedClient, TrackedSubresource};
 pub use self::trigger::Trigger;
-pub use self::warm::WarmController;
 
-use self::context::Shared;
-use self::engine::{Engine, Settings};
-use self::journal::{Journal, Listing};
-use self::metrics::Metrics;
-use self::names::Name;
+use self::context::ControllerShared;
+use self::history::{DiagnosticsEntry, History};
+use self::metrics::ControllerMetrics;
 use self::predicate::Predicate;
-use self::source::Assembly;
+use self::source::ControllerAssembly;
+use self::started::{ControllerSettings, StartedController};
+use self::unique_name::UniqueName;
 
-type Deleted = Arc<dyn Fn(ObjectKey, Context) -> BoxFuture<'static, Result<Next, Failure>> + Send + Sync>;
-type Attach = Box<dyn FnOnce(&mut Assembly<'_>) -> Result<(), Stopped> + Send>;
+type Deleted = Arc<dyn Fn(ObjectKey, Context) -> BoxFuture<'static, Result<Next, ReconcileError>> + Send + Sync>;
+type Attach = Box<dyn FnOnce(&mut ControllerAssembly<'_>) -> Result<(), Stopped> + Send>;
 type Configure = Box<dyn FnOnce(InformerFactoryBuilder) -> InformerFactoryBuilder + Send>;
 type Tune = Box<dyn FnOnce(evenkeel_queue::Builder<ObjectKey>) -> evenkeel_queue::Builder<ObjectKey> + Send>;
 
 /// Says which objects of the controller's own kind there are: their labels, and their fields.
-type Select = fn(InformerFactoryBuilder, &Arc<ResourceInfo>, Selectors) -> InformerFactoryBuilder;
+type Select = fn(InformerFactoryBuilder, &Arc<ResourceInfo>, OwnKindSelector) -> InformerFactoryBuilder;
 
 /// What is asked of the objects of a kind.
-enum Selectors {
+enum OwnKindSelector {
     Labels(String),
     Fields(String),
 }
 
-impl Selectors {
+impl OwnKindSelector {
     fn add_to<K: 'static>(self, kind: KindSettings<K>) -> KindSettings<K> {
         match self {
-            Selectors::Labels(labels) => kind.labels(labels),
-            Selectors::Fields(fields) => kind.fields(fields),
+            OwnKindSelector::Labels(labels) => kind.labels(labels),
+            OwnKindSelector::Fields(fields) => kind.fields(fields),
         }
     }
 }
@@ -122,7 +122,7 @@ impl Selectors {
 /// - That a write whose answer was lost is seen by the next reconcile. Give objects names that a second attempt would collide
 ///   with, and it cannot be done twice.
 ///
-/// It does nothing until [`run`](Self::run) or [`warm`](Self::warm). Both take it, so that it cannot begin twice.
+/// It does nothing until [`run`](Self::run) or [`standby`](Self::standby). Both take it, so that it cannot begin twice.
 #[must_use = "a controller does nothing until it runs"]
 pub struct Controller<K> {
     client: Client,
@@ -141,10 +141,10 @@ pub struct Controller<K> {
     diagnostics: Option<Diagnostics>,
     inspector: Option<Inspector>,
     recorder: Option<EventRecorder>,
-    settings: Settings,
+    settings: ControllerSettings,
 }
 
-impl<K: Kind> Controller<K> {
+impl<K: StaticKind> Controller<K> {
     /// A controller of the objects of kind `K`.
     pub fn new(client: &Client) -> Self {
         let select: Select = |informers, _, selectors| informers.configure::<K>(|kind| selectors.add_to(kind));
@@ -189,7 +189,7 @@ impl<K: 'static> Controller<K> {
             diagnostics: None,
             recorder: None,
             inspector: None,
-            settings: Settings {
+            settings: ControllerSettings {
                 concurrency: 1,
                 timeout: None,
                 sync_timeout: Duration::from_secs(120),
@@ -208,7 +208,7 @@ impl<K: 'static> Controller<K> {
     }
 
     /// Uses these informers, unless it was told of others, or which objects it is about.
-    pub(crate) fn informers_unless_its_own(self, informers: &InformerFactory) -> Self {
+    pub(crate) fn default_informers(self, informers: &InformerFactory) -> Self {
         if self.informers.is_some() || !self.configure.is_empty() { self } else { self.informers(informers) }
     }
 
@@ -234,15 +234,15 @@ impl<K: 'static> Controller<K> {
     pub fn labels(mut self, selector: impl ToString) -> Self {
         let labels = selector.to_string();
         self.labels = Some(labels.clone());
-        self.select(Selectors::Labels(labels))
+        self.select(OwnKindSelector::Labels(labels))
     }
 
     /// Only objects of its own kind whose fields match: a text such as `spec.nodeName=n1`.
     pub fn fields(self, selector: impl ToString) -> Self {
-        self.select(Selectors::Fields(selector.to_string()))
+        self.select(OwnKindSelector::Fields(selector.to_string()))
     }
 
-    fn select(mut self, selectors: Selectors) -> Self {
+    fn select(mut self, selectors: OwnKindSelector) -> Self {
         let (select, owner) = (self.select, Arc::clone(&self.owner));
         self.configure.push(Box::new(move |informers| select(informers, &owner, selectors)));
         self
@@ -261,12 +261,12 @@ impl<K: 'static> Controller<K> {
     }
 
     /// What happens to objects of this kind is about the object of kind `K` that controls them.
-    pub fn owns<T: Kind>(self) -> Self {
+    pub fn owns<T: StaticKind>(self) -> Self {
         self.source(Source::<T>::of().owned())
     }
 
     /// What happens to objects of this kind is about the objects of kind `K` whose keys the function says.
-    pub fn watches<T: Kind, I>(self, keys: impl FnMut(&Obj<T>) -> I + Send + 'static) -> Self
+    pub fn watches<T: StaticKind, I>(self, keys: impl FnMut(&Obj<T>) -> I + Send + 'static) -> Self
     where
         I: IntoIterator<Item = ObjectKey>,
     {
@@ -274,7 +274,7 @@ impl<K: 'static> Controller<K> {
     }
 
     /// Objects of this kind are looked up by reconciles, with [`Context::lister`]. What happens to them is about nothing.
-    pub fn reads<T: Kind>(self) -> Self {
+    pub fn reads<T: StaticKind>(self) -> Self {
         self.source(Source::<T>::of())
     }
 
@@ -355,7 +355,7 @@ impl<K: 'static> Controller<K> {
     pub fn on_deleted<F, Fut>(mut self, deleted: F) -> Self
     where
         F: Fn(ObjectKey, Context) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<Next, Failure>> + Send + 'static,
+        Fut: Future<Output = Result<Next, ReconcileError>> + Send + 'static,
     {
         let deleted = Arc::new(deleted);
         self.deleted = Some(Arc::new(move |key, context| {
@@ -384,7 +384,7 @@ impl<K: 'static> Controller<K> {
     }
 
     /// Shows in these diagnostics, unless it was told of others.
-    pub(crate) fn diagnostics_unless_its_own(mut self, diagnostics: Option<&Diagnostics>) -> Self {
+    pub(crate) fn default_diagnostics(mut self, diagnostics: Option<&Diagnostics>) -> Self {
         self.diagnostics = self.diagnostics.or_else(|| diagnostics.cloned());
         self
     }
@@ -397,23 +397,23 @@ impl<K: 'static> Controller<K> {
     }
 
     /// Shows in this inspector, unless it was told of another.
-    pub(crate) fn inspector_unless_its_own(mut self, inspector: Option<&Inspector>) -> Self {
+    pub(crate) fn default_inspector(mut self, inspector: Option<&Inspector>) -> Self {
         self.inspector = self.inspector.or_else(|| inspector.cloned());
         self
     }
 
     /// Begins to fill caches and queue, and no more. This is for replicas that stand by: they have everything at hand when
-    /// it is their turn to [lead](WarmController::lead).
+    /// it is their turn to [lead](StandbyController::lead).
     ///
     /// # Errors
     /// If what was said contradicts itself, or if an informer that others use too has ended.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
-    pub fn warm(self) -> Result<WarmController<K>, ControllerError> {
+    pub fn standby(self) -> Result<StandbyController<K>, ControllerError> {
         let owner = self.owner;
-        let name = Name::claim(&self.name.unwrap_or_else(|| owner.kind().to_lowercase()));
-        let misbuilt = |problem: String| ControllerError::Misbuilt { controller: name.to_string(), problem };
+        let name = UniqueName::claim(&self.name.unwrap_or_else(|| owner.kind().to_lowercase()));
+        let misbuilt = |problem: String| ControllerError::InvalidConfig { controller: name.to_string(), problem };
         let labels = match self.labels.as_deref().map(LabelSelector::parse).transpose() {
             Ok(labels) => labels,
             Err(error) => return Err(misbuilt(error.to_string())),
@@ -431,37 +431,38 @@ impl<K: 'static> Controller<K> {
         let builder = self.tune.into_iter().fold(WorkQueue::builder(), |builder, tune| tune(builder));
         // Keys that go back into the queue are dropped for that, and have not failed.
         let queue = builder.name(name.as_str()).retry_dropped(false).build();
-        let journal = if self.diagnostics.is_some() { Journal::open() } else { Journal::default() };
-        let (mut views, mut registrations) = (Vec::new(), Vec::new());
+        let history = if self.diagnostics.is_some() { History::open() } else { History::default() };
+        let (mut kinds, mut registrations) = (Vec::new(), Vec::new());
         if let Some(inspector) = &self.inspector {
             inspector.queue(name.as_str(), &queue);
         }
-        let mut assembly = Assembly {
+        let mut assembly = ControllerAssembly {
             informers: &informers,
             queue: &queue,
             owner: &owner,
             namespace: self.namespace.as_deref(),
             labels: labels.as_ref(),
-            views: &mut views,
+            kinds: &mut kinds,
             registrations: &mut registrations,
-            journal: &journal,
+            history: &history,
             inspector: self.inspector.as_ref(),
         };
         let attached = self.primary.attach(&mut assembly);
         let attached =
             self.sources.into_iter().fold(attached, |so_far, attach| so_far.and_then(|()| attach(&mut assembly)));
-        let metrics = Arc::new(Metrics::new(name.as_str(), self.settings.concurrency));
+        let metrics = Arc::new(ControllerMetrics::new(name.as_str(), self.settings.concurrency));
         let owns_recorder = self.recorder.is_none();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ControllerShared {
             name,
             client: self.client,
-            views: views.into(),
+            kinds: kinds.into(),
             recorder: self.recorder.map_or_else(OnceLock::new, OnceLock::from),
             stopping: watch::Sender::new(false),
         });
         let settings = self.settings;
-        let listing = self.diagnostics.and_then(|diagnostics| Listing::new(diagnostics, &journal, &shared, &queue));
-        let engine = Engine {
+        let diagnostics_entry =
+            self.diagnostics.and_then(|diagnostics| DiagnosticsEntry::new(diagnostics, &history, &shared, &queue));
+        let started = StartedController {
             shared,
             queue,
             registrations,
@@ -470,18 +471,18 @@ impl<K: 'static> Controller<K> {
             informers,
             owns_informers: !is_shared,
             owns_recorder,
-            journal,
-            listing,
+            history,
+            diagnostics_entry,
         };
         if let Err(source) = attached {
-            // Dropping the engine takes those handlers away that were added.
-            return Err(ControllerError::InformerStopped { controller: engine.shared.name.to_string(), source });
+            // Dropping the started takes those handlers away that were added.
+            return Err(ControllerError::InformerStopped { controller: started.shared.name.to_string(), source });
         }
         for trigger in self.triggers {
-            trigger.attach(&engine.queue, &engine.journal);
+            trigger.attach(&started.queue, &started.history);
         }
-        engine.informers.start();
-        Ok(WarmController { engine, deleted: self.deleted, kind: PhantomData })
+        started.informers.start();
+        Ok(StandbyController { started, deleted: self.deleted, kind: PhantomData })
     }
 
     /// Runs until `shutdown`: stops to take keys, lets reconciles finish within the [grace](Self::grace), and comes to an
@@ -500,9 +501,9 @@ impl<K: 'static> Controller<K> {
     pub async fn run<F, Fut>(self, shutdown: impl Future + Send, reconcile: F) -> Result<(), ControllerError>
     where
         F: Fn(Obj<K>, Context) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<Next, Failure>> + Send + 'static,
+        Fut: Future<Output = Result<Next, ReconcileError>> + Send + 'static,
     {
-        self.warm()?.lead(shutdown, reconcile).await
+        self.standby()?.lead(shutdown, reconcile).await
     }
 }
 

@@ -57,7 +57,7 @@ pub const fn or<A, B>(first: A, second: B) -> Or<A, B> {
 #[derive(Clone, Copy, Debug)]
 pub struct Not<A>(A);
 
-/// What this one accepts is not accepted, and the other way round.
+/// ChangedField this one accepts is not accepted, and the other way round.
 pub const fn not<A>(predicate: A) -> Not<A> {
     Not(predicate)
 }
@@ -82,10 +82,10 @@ impl<K, A: Predicate<K>> Predicate<K> for Not<A> {
 
 /// Accepts updates in which something has changed. Made by the functions of [this module](self).
 #[derive(Clone, Copy, Debug)]
-pub struct Changed(What);
+pub struct FieldChanged(ChangedField);
 
 #[derive(Clone, Copy, Debug)]
-enum What {
+enum ChangedField {
     Generation,
     Labels,
     Annotations,
@@ -94,33 +94,33 @@ enum What {
 
 /// Updates that change the generation: what the object is meant to be, but not its status or its metadata. Of a kind that has
 /// no generation, no update does.
-pub const fn generation_changed() -> Changed {
-    Changed(What::Generation)
+pub const fn generation_changed() -> FieldChanged {
+    FieldChanged(ChangedField::Generation)
 }
 
 /// Updates that change the labels.
-pub const fn labels_changed() -> Changed {
-    Changed(What::Labels)
+pub const fn labels_changed() -> FieldChanged {
+    FieldChanged(ChangedField::Labels)
 }
 
 /// Updates that change the annotations. It looks into the payload of both objects.
-pub const fn annotations_changed() -> Changed {
-    Changed(What::Annotations)
+pub const fn annotations_changed() -> FieldChanged {
+    FieldChanged(ChangedField::Annotations)
 }
 
 /// Updates that change anything: not resyncs.
-pub const fn resource_version_changed() -> Changed {
-    Changed(What::Version)
+pub const fn resource_version_changed() -> FieldChanged {
+    FieldChanged(ChangedField::Version)
 }
 
-impl<K> Predicate<K> for Changed {
+impl<K> Predicate<K> for FieldChanged {
     fn accepts(&self, event: &Event<K>) -> bool {
         let Event::Update { old, new } = event else { return true };
         match self.0 {
-            What::Generation => old.generation() != new.generation(),
-            What::Labels => !have_same_labels(old, new),
-            What::Annotations => annotations(old) != annotations(new),
-            What::Version => old.resource_version() != new.resource_version(),
+            ChangedField::Generation => old.generation() != new.generation(),
+            ChangedField::Labels => !have_same_labels(old, new),
+            ChangedField::Annotations => annotations(old) != annotations(new),
+            ChangedField::Version => old.resource_version() != new.resource_version(),
         }
     }
 }
@@ -138,17 +138,17 @@ fn annotations<K>(object: &Obj<K>) -> Option<JsonValue<'_>> {
 
 /// Accepts objects by their labels. Made by [`label_selector`].
 #[derive(Clone, Debug)]
-pub struct Labelled(Arc<LabelSelector>);
+pub struct LabelsMatch(Arc<LabelSelector>);
 
 /// Objects whose labels match, as they are now, or, if they are gone, as they were.
 ///
 /// An update by which an object ceases to match is not accepted. Who has to know of that asks
 /// [`labels_changed`] too.
-pub fn label_selector(selector: LabelSelector) -> Labelled {
-    Labelled(Arc::new(selector))
+pub fn label_selector(selector: LabelSelector) -> LabelsMatch {
+    LabelsMatch(Arc::new(selector))
 }
 
-impl<K> Predicate<K> for Labelled {
+impl<K> Predicate<K> for LabelsMatch {
     fn accepts(&self, event: &Event<K>) -> bool {
         event.object().is_some_and(|object| self.0.matches(|key| object.label(key)))
     }

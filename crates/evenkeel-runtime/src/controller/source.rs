@@ -12,19 +12,19 @@ use evenkeel_core::{Obj, ObjectKey, ResourceInfo};
 use evenkeel_queue::WorkQueue;
 use kube_core::Resource;
 
-use super::departures::Departures;
-use super::journal::{Journal, Why};
+use super::deletion_waiters::DeletionWaiters;
+use super::history::{EnqueueReason, History};
 use super::predicate::Predicate;
-use super::view::{Scope, View};
+use super::watched_kind::{WatchScope, WatchedKind};
 use crate::enqueue::Enqueue;
 use crate::inspect::Inspector;
 use crate::{enqueue_key, enqueue_with};
 
 /// A kind that is known when the program is compiled. Every type that describes a resource is one, also those that are derived
 /// with `CustomResource`.
-pub trait Kind: Resource<DynamicType: Default, Scope: StaticScope> + 'static {}
+pub trait StaticKind: Resource<DynamicType: Default, Scope: StaticScope> + 'static {}
 
-impl<T: Resource<DynamicType: Default, Scope: StaticScope> + 'static> Kind for T {}
+impl<T: Resource<DynamicType: Default, Scope: StaticScope> + 'static> StaticKind for T {}
 
 /// A kind that a controller listens to beside its own, and whose keys its events mean: none, unless that is said.
 ///
@@ -44,23 +44,23 @@ impl<T: Resource<DynamicType: Default, Scope: StaticScope> + 'static> Kind for T
 /// ```
 #[must_use = "a source does nothing until a controller has it"]
 pub struct Source<T> {
-    feed: Feed<T>,
-    role: Role<T>,
+    informer: MakeInformer<T>,
+    role: SourceRole<T>,
     predicates: Vec<Box<dyn Predicate<T>>>,
 }
 
 /// Where it comes from.
-type Feed<T> = Box<dyn FnOnce(&InformerFactory) -> SharedInformer<T> + Send>;
-type Keys<T> = Box<dyn FnMut(&Obj<T>) -> Vec<ObjectKey> + Send>;
+type MakeInformer<T> = Box<dyn FnOnce(&InformerFactory) -> SharedInformer<T> + Send>;
+type MapKeys<T> = Box<dyn FnMut(&Obj<T>) -> Vec<ObjectKey> + Send>;
 
-enum Role<T> {
-    Itself,
+enum SourceRole<T> {
+    Primary,
     Owned { by_any: bool },
-    Mapped(Keys<T>),
+    Mapped(MapKeys<T>),
     Read,
 }
 
-impl<T: Kind> Source<T> {
+impl<T: StaticKind> Source<T> {
     /// The objects of kind `T`.
     pub fn of() -> Self {
         Source::new(|informers| informers.of::<T>())
@@ -69,7 +69,7 @@ impl<T: Kind> Source<T> {
 
 impl Source<PartialObjectMetadata> {
     /// The objects of kind `T`, of which nothing but the metadata is asked for and kept.
-    pub fn metadata<T: Kind>() -> Self {
+    pub fn metadata<T: StaticKind>() -> Self {
         Source::new(|informers| informers.metadata::<T>())
     }
 
@@ -89,26 +89,26 @@ impl Source<Unstructured> {
 }
 
 impl<T: 'static> Source<T> {
-    fn new(feed: impl FnOnce(&InformerFactory) -> SharedInformer<T> + Send + 'static) -> Self {
-        Source { feed: Box::new(feed), role: Role::Read, predicates: Vec::new() }
+    fn new(informer: impl FnOnce(&InformerFactory) -> SharedInformer<T> + Send + 'static) -> Self {
+        Source { informer: Box::new(informer), role: SourceRole::Read, predicates: Vec::new() }
     }
 
     pub(super) fn primary(mut self) -> Self {
-        self.role = Role::Itself;
+        self.role = SourceRole::Primary;
         self
     }
 
     /// What happens to these objects is about the object of the controller's kind that controls them. See
     /// [`enqueue_owner`](crate::enqueue_owner).
     pub fn owned(mut self) -> Self {
-        self.role = Role::Owned { by_any: false };
+        self.role = SourceRole::Owned { by_any: false };
         self
     }
 
     /// What happens to these objects is about all objects of the controller's kind that own them, whether they are in control
     /// or not.
     pub fn owned_by_any(mut self) -> Self {
-        self.role = Role::Owned { by_any: true };
+        self.role = SourceRole::Owned { by_any: true };
         self
     }
 
@@ -117,7 +117,7 @@ impl<T: 'static> Source<T> {
     where
         I: IntoIterator<Item = ObjectKey>,
     {
-        self.role = Role::Mapped(Box::new(move |object| keys(object).into_iter().collect()));
+        self.role = SourceRole::Mapped(Box::new(move |object| keys(object).into_iter().collect()));
         self
     }
 
@@ -128,91 +128,91 @@ impl<T: 'static> Source<T> {
     }
 
     /// Has the informer of the kind fill the queue.
-    pub(super) fn attach(self, to: &mut Assembly<'_>) -> Result<(), Stopped> {
-        let informer = (self.feed)(to.informers);
-        let is_same = |view: &&View| view.is_of::<T>() && view.is_about(informer.resource());
-        let departures = match to.views.iter().find(is_same) {
-            Some(view) => Arc::clone(&view.departures),
+    pub(super) fn attach(self, to: &mut ControllerAssembly<'_>) -> Result<(), Stopped> {
+        let informer = (self.informer)(to.informers);
+        let is_same = |kind: &&WatchedKind| kind.is_of::<T>() && kind.is_about(informer.resource());
+        let deletion_waiters = match to.kinds.iter().find(is_same) {
+            Some(kind) => Arc::clone(&kind.deletion_waiters),
             None => {
                 if let Some(inspector) = to.inspector {
                     inspector.informer(&informer);
                 }
-                let view = View::new(informer.clone(), to.next_scope());
-                let departures = Arc::clone(&view.departures);
-                to.views.push(view);
-                departures
+                let kind = WatchedKind::new(informer.clone(), to.next_scope());
+                let deletion_waiters = Arc::clone(&kind.deletion_waiters);
+                to.kinds.push(kind);
+                deletion_waiters
             }
         };
         let queue = to.queue;
         let handler: Option<Box<dyn Handler<T>>> = match self.role {
-            Role::Itself => Some(Box::new(to.noted(enqueue_key(queue), &informer))),
-            Role::Owned { by_any } => {
+            SourceRole::Primary => Some(Box::new(to.recorded(enqueue_key(queue), &informer))),
+            SourceRole::Owned { by_any } => {
                 let owners = Enqueue::owner_of(queue, to.owner);
                 let owners = if by_any { owners.any_owner() } else { owners };
-                Some(Box::new(to.noted(owners, &informer)))
+                Some(Box::new(to.recorded(owners, &informer)))
             }
-            Role::Mapped(keys) => Some(Box::new(to.noted(enqueue_with(queue, keys), &informer))),
-            Role::Read => None,
+            SourceRole::Mapped(keys) => Some(Box::new(to.recorded(enqueue_with(queue, keys), &informer))),
+            SourceRole::Read => None,
         };
         let name = match &handler {
             Some(handler) => handler.name().into_owned(),
             None => format!("reads of {}", queue.name().unwrap_or_default()),
         };
-        let routed = Routed { departures, predicates: self.predicates, handler, name };
+        let routed = SourceHandler { deletion_waiters, predicates: self.predicates, handler, name };
         to.registrations.push(informer.add_handler(routed)?);
         Ok(())
     }
 }
 
 /// What a controller is put together from.
-pub(super) struct Assembly<'a> {
+pub(super) struct ControllerAssembly<'a> {
     pub(super) informers: &'a InformerFactory,
     pub(super) queue: &'a WorkQueue<ObjectKey>,
     pub(super) owner: &'a ResourceInfo,
     pub(super) namespace: Option<&'a str>,
     /// The labels of the controller's own kind.
     pub(super) labels: Option<&'a evenkeel_core::LabelSelector>,
-    pub(super) views: &'a mut Vec<View>,
+    pub(super) kinds: &'a mut Vec<WatchedKind>,
     pub(super) registrations: &'a mut Vec<Registration>,
-    pub(super) journal: &'a Journal,
+    pub(super) history: &'a History,
     pub(super) inspector: Option<&'a Inspector>,
 }
 
-impl Assembly<'_> {
-    /// Has the journal told why keys are queued, if there is one.
-    fn noted<M, T: 'static>(
+impl ControllerAssembly<'_> {
+    /// Has the history told why keys are queued, if there is one.
+    fn recorded<M, T: 'static>(
         &self,
         handler: Enqueue<ObjectKey, M>,
         informer: &SharedInformer<T>,
     ) -> Enqueue<ObjectKey, M> {
-        if !self.journal.is_open() {
+        if !self.history.is_open() {
             return handler;
         }
-        let (journal, info) = (self.journal.clone(), Arc::clone(informer.resource()));
-        handler.noting(move |key, object, news| {
-            journal.queued(key, || Why::Heard { info: Arc::clone(&info), object: object.clone(), news });
+        let (history, info) = (self.history.clone(), Arc::clone(informer.resource()));
+        handler.observing(move |key, object, class| {
+            history.queued(key, || EnqueueReason::Notified { info: Arc::clone(&info), object: object.clone(), class });
         })
     }
 
-    /// Of the view that comes next.
-    fn next_scope(&self) -> Scope {
-        // The first view is that of the controller's own kind.
-        let labels = self.labels.filter(|_| self.views.is_empty()).cloned();
-        Scope { namespace: self.namespace.map(str::to_owned), labels }
+    /// Of the kind that comes next.
+    fn next_scope(&self) -> WatchScope {
+        // The first kind is that of the controller's own kind.
+        let labels = self.labels.filter(|_| self.kinds.is_empty()).cloned();
+        WatchScope { namespace: self.namespace.map(str::to_owned), labels }
     }
 }
 
 /// Tells those who wait for an object to go, and passes on what is worth a reconcile.
-struct Routed<T> {
-    departures: Arc<Departures>,
+struct SourceHandler<T> {
+    deletion_waiters: Arc<DeletionWaiters>,
     predicates: Vec<Box<dyn Predicate<T>>>,
     handler: Option<Box<dyn Handler<T>>>,
     name: String,
 }
 
-impl<T: 'static> Handler<T> for Routed<T> {
+impl<T: 'static> Handler<T> for SourceHandler<T> {
     fn handle(&mut self, event: Event<T>) {
-        self.departures.told(&event);
+        self.deletion_waiters.notify(&event);
         let Some(handler) = &mut self.handler else { return };
         let accepted = self.predicates.iter().all(|predicate| predicate.accepts(&event));
         tracing::trace!(handler = self.name, key = %event.key(), event = name_of(&event), accepted, "heard");
@@ -242,11 +242,11 @@ fn name_of<T>(event: &Event<T>) -> &'static str {
 impl<T> fmt::Debug for Source<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let role = match &self.role {
-            Role::Itself => "primary",
-            Role::Owned { by_any: false } => "owned",
-            Role::Owned { by_any: true } => "owned by any",
-            Role::Mapped(_) => "mapped",
-            Role::Read => "read",
+            SourceRole::Primary => "primary",
+            SourceRole::Owned { by_any: false } => "owned",
+            SourceRole::Owned { by_any: true } => "owned by any",
+            SourceRole::Mapped(_) => "mapped",
+            SourceRole::Read => "read",
         };
         f.debug_struct("Source").field("role", &role).field("predicates", &self.predicates.len()).finish()
     }

@@ -15,7 +15,7 @@ use k8s_openapi::api::autoscaling::v1::Scale;
 use kube_core::Resource;
 use serde::de::DeserializeOwned;
 
-use super::notes::Notes;
+use super::observed_writes::ObservedWrites;
 
 /// The client of a reconcile: what is written with it is noted, and the next reconcile of the same key begins when the caches
 /// show it.
@@ -25,11 +25,11 @@ use super::notes::Notes;
 #[derive(Clone)]
 pub struct TrackedClient {
     client: Client,
-    notes: Notes,
+    notes: ObservedWrites,
 }
 
 impl TrackedClient {
-    pub(super) fn new(client: &Client, notes: &Notes) -> Self {
+    pub(super) fn new(client: &Client, notes: &ObservedWrites) -> Self {
         TrackedClient { client: client.clone(), notes: notes.clone() }
     }
 
@@ -61,7 +61,7 @@ impl TrackedClient {
 pub struct TrackedApi<K, S = Namespaced> {
     api: Api<K, S>,
     namespace: Option<Arc<str>>,
-    notes: Notes,
+    notes: ObservedWrites,
 }
 
 impl<K> TrackedApi<K, All> {
@@ -140,7 +140,11 @@ impl<K: 'static, S: Scope> TrackedApi<K, S> {
         })
     }
 
-    fn call<T, V>(&self, call: Call<T, V>, note: impl FnOnce(&Notes, &T) + Send + 'static) -> TrackedCall<T, V> {
+    fn call<T, V>(
+        &self,
+        call: Call<T, V>,
+        note: impl FnOnce(&ObservedWrites, &T) + Send + 'static,
+    ) -> TrackedCall<T, V> {
         TrackedCall { call, note: Some((self.notes.clone(), Box::new(note))) }
     }
 }
@@ -199,7 +203,7 @@ impl<K: Object + 'static, S: Addressable> TrackedApi<K, S> {
     }
 }
 
-fn wrote<T>(notes: &Notes, object: &Obj<T>) {
+fn wrote<T>(notes: &ObservedWrites, object: &Obj<T>) {
     notes.wrote(object);
 }
 
@@ -241,7 +245,7 @@ where
 /// A [`Subresource`] whose writes are noted.
 pub struct TrackedSubresource<T, S> {
     part: Subresource<T, S>,
-    notes: Notes,
+    notes: ObservedWrites,
 }
 
 impl<T: 'static, S: Addressable> TrackedSubresource<T, S> {
@@ -282,13 +286,13 @@ impl<T: Object + 'static, S: Addressable> TrackedSubresource<T, S> {
     }
 }
 
-type Note<T> = Box<dyn FnOnce(&Notes, &T) + Send>;
+type KeyObserver<T> = Box<dyn FnOnce(&ObservedWrites, &T) + Send>;
 
 /// A [`Call`] that is noted when the server has answered it. A dry run changes nothing and is not noted.
 #[must_use = "a call does nothing until it is awaited"]
 pub struct TrackedCall<T, V> {
     call: Call<T, V>,
-    note: Option<(Notes, Note<T>)>,
+    note: Option<(ObservedWrites, KeyObserver<T>)>,
 }
 
 impl<T, V> TrackedCall<T, V> {

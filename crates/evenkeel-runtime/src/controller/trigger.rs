@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use evenkeel_core::ObjectKey;
 use evenkeel_queue::{Add, WorkQueue};
 
-use super::journal::{Journal, Why};
+use super::history::{EnqueueReason, History};
 
 /// Has controllers reconcile keys for a reason that no informer tells of: a timer, a message, something outside of the cluster.
 ///
@@ -30,25 +30,25 @@ use super::journal::{Journal, Why};
 /// # }
 /// ```
 #[derive(Clone, Default)]
-pub struct Trigger(Arc<Mutex<State>>);
+pub struct Trigger(Arc<Mutex<TriggerState>>);
 
 #[derive(Default)]
-struct State {
-    listeners: Vec<Listener>,
+struct TriggerState {
+    listeners: Vec<TriggerListener>,
     /// What was given while nobody listened.
-    early: HashSet<ObjectKey>,
+    pending: HashSet<ObjectKey>,
 }
 
 /// A controller that gets the keys.
 #[derive(Clone)]
-struct Listener {
+struct TriggerListener {
     queue: WorkQueue<ObjectKey>,
-    journal: Journal,
+    history: History,
 }
 
-impl Listener {
+impl TriggerListener {
     fn add(&self, keys: impl IntoIterator<Item = ObjectKey>, how: Add) {
-        let noted = keys.into_iter().inspect(|key| self.journal.queued(key, || Why::Trigger));
+        let noted = keys.into_iter().inspect(|key| self.history.queued(key, || EnqueueReason::Trigger));
         self.queue.add_all(noted, how);
     }
 }
@@ -59,7 +59,7 @@ impl Trigger {
         Trigger::default()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, TriggerState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -76,7 +76,7 @@ impl Trigger {
             let mut state = self.state();
             state.listeners.retain(|listener| !listener.queue.is_shutting_down());
             if state.listeners.is_empty() {
-                return state.early.extend(keys);
+                return state.pending.extend(keys);
             }
             state.listeners.clone()
         };
@@ -86,13 +86,13 @@ impl Trigger {
     }
 
     /// From now on this queue gets the keys.
-    pub(super) fn attach(&self, queue: &WorkQueue<ObjectKey>, journal: &Journal) {
-        let listener = Listener { queue: queue.clone(), journal: journal.clone() };
+    pub(super) fn attach(&self, queue: &WorkQueue<ObjectKey>, history: &History) {
+        let listener = TriggerListener { queue: queue.clone(), history: history.clone() };
         let mut state = self.state();
         state.listeners.push(listener.clone());
-        let early = std::mem::take(&mut state.early);
+        let pending = std::mem::take(&mut state.pending);
         drop(state);
-        listener.add(early, Add::new());
+        listener.add(pending, Add::new());
     }
 }
 
@@ -100,6 +100,6 @@ impl fmt::Debug for Trigger {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = self.state();
         let queues: Vec<_> = state.listeners.iter().map(|listener| &listener.queue).collect();
-        f.debug_struct("Trigger").field("queues", &queues).field("early", &state.early.len()).finish()
+        f.debug_struct("Trigger").field("queues", &queues).field("pending", &state.pending.len()).finish()
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 
-use crate::host::hostname;
+use crate::environment::hostname;
 
 /// The host's name, an underscore, and a random UUID, so that two processes on one host are two.
 pub(super) fn default_identity() -> String {

@@ -34,7 +34,7 @@
 //! plays no part in it. A key that is in the queue already takes the higher of its priorities, so a change of an object that still waits
 //! in the backlog of the first list overtakes that backlog.
 //!
-//! # Why every notification
+//! # EnqueueReason every notification
 //!
 //! These handlers ask for [every](evenkeel_cache::Delivery::Every) notification, though a key says nothing of what has changed.
 //! One that is told only of [the latest](evenkeel_cache::Delivery::Latest) would lose what somebody has to hear:
@@ -43,11 +43,11 @@
 //!   another reason may have seen the object in the store, and now nobody tells it that the object is gone.
 //! - Of a child that went from one owner to a second and on to a third, the second would not hear. It may have seen the child as
 //!   its own.
-//! - A change that is folded into the first news of an object would wait with the first list.
+//! - A change that is folded into the first class of an object would wait with the first list.
 //!
 //! It costs little: adding a key is all that these handlers do, so they are not far behind for long.
 
-mod owners;
+mod owner_keys;
 
 use std::any::type_name;
 use std::borrow::Cow;
@@ -60,7 +60,7 @@ use evenkeel_core::{Obj, ObjectKey, ResourceInfo};
 use evenkeel_queue::{Add, Key, LOW_PRIORITY, WeakQueue, WorkQueue};
 use kube_core::Resource;
 
-pub use owners::Owners;
+pub use owner_keys::OwnerKeys;
 
 /// A handler that puts keys into a queue. Made by [`enqueue_key`], [`enqueue_owner`] and [`enqueue_with`].
 ///
@@ -92,19 +92,19 @@ pub struct Enqueue<Q: Key, M> {
     priority: i32,
     background: i32,
     options: HandlerOptions,
-    note: Option<Box<Note<Q>>>,
+    observer: Option<Box<KeyObserver<Q>>>,
 }
 
 /// Is told of each key that is added, of which object it was that something happened to, and what.
-type Note<Q> = dyn Fn(&Q, &ObjectKey, News) + Send + Sync;
+type KeyObserver<Q> = dyn Fn(&Q, &ObjectKey, EventClass) + Send + Sync;
 
 /// What a handler was told of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum News {
+pub(crate) enum EventClass {
     /// It was there before the handler was.
-    Listed,
-    Came,
-    Changed,
+    Initial,
+    Added,
+    Updated,
     /// It was told of again, as it was: by a resync, or by a list after an outage.
     Unchanged,
     Deleted,
@@ -112,37 +112,37 @@ pub(crate) enum News {
     Missed,
 }
 
-impl News {
+impl EventClass {
     fn of<K>(event: &Event<K>) -> Self {
         match event {
-            Event::Add { initial: true, .. } => News::Listed,
-            Event::Add { .. } => News::Came,
-            Event::Update { old, new } if new.is_same_state_as(old) => News::Unchanged,
-            Event::Update { .. } => News::Changed,
-            Event::Delete(Deleted::Observed(_)) => News::Deleted,
-            Event::Delete(Deleted::Missed { .. }) => News::Missed,
+            Event::Add { initial: true, .. } => EventClass::Initial,
+            Event::Add { .. } => EventClass::Added,
+            Event::Update { old, new } if new.is_same_state_as(old) => EventClass::Unchanged,
+            Event::Update { .. } => EventClass::Updated,
+            Event::Delete(Deleted::Observed(_)) => EventClass::Deleted,
+            Event::Delete(Deleted::Missed { .. }) => EventClass::Missed,
         }
     }
 
     /// Whether nothing has happened to the object since the handler was there.
     fn is_background(self) -> bool {
-        matches!(self, News::Listed | News::Unchanged)
+        matches!(self, EventClass::Initial | EventClass::Unchanged)
     }
 }
 
 /// The key of the object itself. See [`enqueue_key`].
 #[derive(Clone, Copy, Debug)]
-pub struct Itself;
+pub struct SelfKey;
 
 /// The keys that a function says. See [`enqueue_with`].
 #[derive(Clone, Copy)]
-pub struct Mapped<F>(F);
+pub struct MappedKeys<F>(F);
 
 /// Adds the key of each object that comes, changes, or goes. controller-runtime's `EnqueueRequestForObject`.
 ///
 /// Also of one that is known to be gone though nobody saw it go: of that, the key is known even if nothing else is.
-pub fn enqueue_key(queue: &WorkQueue<ObjectKey>) -> Enqueue<ObjectKey, Itself> {
-    Enqueue::new(queue, Itself)
+pub fn enqueue_key(queue: &WorkQueue<ObjectKey>) -> Enqueue<ObjectKey, SelfKey> {
+    Enqueue::new(queue, SelfKey)
 }
 
 /// Adds the key of the owner, of kind `Owner`, that controls the object. controller-runtime's `EnqueueRequestForOwner`.
@@ -166,7 +166,7 @@ pub fn enqueue_key(queue: &WorkQueue<ObjectKey>) -> Enqueue<ObjectKey, Itself> {
 /// let handler = enqueue_owner::<CronJob>(&queue).any_owner();
 /// # drop(handler);
 /// ```
-pub fn enqueue_owner<Owner>(queue: &WorkQueue<ObjectKey>) -> Enqueue<ObjectKey, Owners>
+pub fn enqueue_owner<Owner>(queue: &WorkQueue<ObjectKey>) -> Enqueue<ObjectKey, OwnerKeys>
 where
     Owner: Resource,
     Owner::DynamicType: Default,
@@ -200,13 +200,13 @@ where
 /// });
 /// # drop(handler);
 /// ```
-pub fn enqueue_with<K, Q, F, I>(queue: &WorkQueue<Q>, keys: F) -> Enqueue<Q, Mapped<F>>
+pub fn enqueue_with<K, Q, F, I>(queue: &WorkQueue<Q>, keys: F) -> Enqueue<Q, MappedKeys<F>>
 where
     Q: Key,
     F: FnMut(&Obj<K>) -> I + Send + 'static,
     I: IntoIterator<Item = Q>,
 {
-    Enqueue::new(queue, Mapped(keys))
+    Enqueue::new(queue, MappedKeys(keys))
 }
 
 impl<Q: Key, M> Enqueue<Q, M> {
@@ -218,13 +218,13 @@ impl<Q: Key, M> Enqueue<Q, M> {
             priority: 0,
             background: LOW_PRIORITY,
             options: HandlerOptions::default(),
-            note: None,
+            observer: None,
         }
     }
 
     /// Has this told of each key that is added, and why.
-    pub(crate) fn noting(mut self, note: impl Fn(&Q, &ObjectKey, News) + Send + Sync + 'static) -> Self {
-        self.note = Some(Box::new(note));
+    pub(crate) fn observing(mut self, observer: impl Fn(&Q, &ObjectKey, EventClass) + Send + Sync + 'static) -> Self {
+        self.observer = Some(Box::new(observer));
         self
     }
 
@@ -258,11 +258,11 @@ impl<Q: Key, M> Enqueue<Q, M> {
 
     fn add<K>(&self, event: &Event<K>, keys: impl IntoIterator<Item = Q>) {
         let Some(queue) = self.queue.upgrade() else { return };
-        let news = News::of(event);
-        let how = Add::new().priority(if news.is_background() { self.background } else { self.priority });
+        let class = EventClass::of(event);
+        let how = Add::new().priority(if class.is_background() { self.background } else { self.priority });
         let mut keys = keys.into_iter().inspect(|key| {
-            if let Some(note) = &self.note {
-                note(key, event.key(), news);
+            if let Some(observer) = &self.observer {
+                observer(key, event.key(), class);
             }
         });
         // Mostly there is one, which needs no batch.
@@ -306,7 +306,7 @@ fn once<Q: Key>(mut keys: Vec<Q>) -> Vec<Q> {
     keys
 }
 
-impl<K> Handler<K> for Enqueue<ObjectKey, Itself> {
+impl<K> Handler<K> for Enqueue<ObjectKey, SelfKey> {
     fn handle(&mut self, event: Event<K>) {
         self.add(&event, [event.key().clone()]);
     }
@@ -321,7 +321,7 @@ impl<K> Handler<K> for Enqueue<ObjectKey, Itself> {
     }
 }
 
-impl<K> Handler<K> for Enqueue<ObjectKey, Owners> {
+impl<K> Handler<K> for Enqueue<ObjectKey, OwnerKeys> {
     fn handle(&mut self, event: Event<K>) {
         let mut keys = Vec::new();
         for state in states(&event) {
@@ -340,7 +340,7 @@ impl<K> Handler<K> for Enqueue<ObjectKey, Owners> {
     }
 }
 
-impl<K, Q, F, I> Handler<K> for Enqueue<Q, Mapped<F>>
+impl<K, Q, F, I> Handler<K> for Enqueue<Q, MappedKeys<F>>
 where
     Q: Key,
     F: FnMut(&Obj<K>) -> I + Send + 'static,
@@ -364,9 +364,9 @@ where
     }
 }
 
-impl<F> fmt::Debug for Mapped<F> {
+impl<F> fmt::Debug for MappedKeys<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Mapped").field(&type_name::<F>()).finish()
+        f.debug_tuple("MappedKeys").field(&type_name::<F>()).finish()
     }
 }
 

@@ -89,20 +89,20 @@ fn key_007_an_object_that_was_found_missing_is_added_by_the_key_that_is_known() 
 fn each_key_that_is_added_is_noted_with_what_happened_to_which_object() {
     let (queue, noted) = (Queue::new(), Arc::new(std::sync::Mutex::new(Vec::new())));
     let keys = |pod: &Obj<Pod>| ["x", "y"].map(|name| ObjectKey::namespaced(pod.key().name(), name));
-    let mut handler = enqueue_with(&queue, keys).noting({
+    let mut handler = enqueue_with(&queue, keys).observing({
         let noted = Arc::clone(&noted);
-        move |key, object, news| noted.lock().unwrap().push((key.to_string(), object.to_string(), news))
+        move |key, object, class| noted.lock().unwrap().push((key.to_string(), object.to_string(), class))
     });
-    for (event, news) in [
-        (initial(pod("a", 1)), News::Listed),
-        (add(pod("a", 1)), News::Came),
-        (update(pod("a", 1), pod("a", 2)), News::Changed),
-        (update(pod("a", 2), pod("a", 2)), News::Unchanged),
-        (deleted(pod("a", 3)), News::Deleted),
-        (missed("a", Some(pod("a", 3))), News::Missed),
+    for (event, class) in [
+        (initial(pod("a", 1)), EventClass::Initial),
+        (add(pod("a", 1)), EventClass::Added),
+        (update(pod("a", 1), pod("a", 2)), EventClass::Updated),
+        (update(pod("a", 2), pod("a", 2)), EventClass::Unchanged),
+        (deleted(pod("a", 3)), EventClass::Deleted),
+        (missed("a", Some(pod("a", 3))), EventClass::Missed),
     ] {
         handler.handle(event);
-        let [x, y] = ["a/x", "a/y"].map(|key| (key.to_owned(), "ns/a".to_owned(), news));
+        let [x, y] = ["a/x", "a/y"].map(|key| (key.to_owned(), "ns/a".to_owned(), class));
         assert_eq!(std::mem::take(&mut *noted.lock().unwrap()), [x, y]);
     }
 }

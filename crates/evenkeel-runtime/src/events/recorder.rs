@@ -10,7 +10,7 @@ use super::broadcaster::{EventBroadcaster, EventsApi};
 use super::finish::{Flush, Shutdown};
 use super::options::SinkOptions;
 use super::{Event, EventType, Reporter};
-use crate::host::hostname;
+use crate::environment::hostname;
 
 /// Tells people what a controller does, by events about the objects that it does it to.
 ///

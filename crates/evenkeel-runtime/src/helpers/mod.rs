@@ -12,7 +12,7 @@
 //!   there are.
 
 mod conditions;
-mod finalize;
+mod finalizer_patch;
 mod finalizers;
 mod has_owners;
 mod owners;
@@ -20,8 +20,8 @@ mod owners;
 mod tests;
 
 pub use conditions::{find_condition, is_condition_true, remove_condition, set_condition};
-pub use finalize::{CleanupFailure, FinalizeError, Finalized, Finalizers, RegisterError};
-pub use finalizers::{add_finalizer, contains_finalizer, remove_finalizer};
+pub use finalizer_patch::{add_finalizer, contains_finalizer, remove_finalizer};
+pub use finalizers::{CleanupFailure, FinalizeError, Finalized, Finalizers, RegisterError};
 pub use has_owners::{HasOwners, HasOwnersMut};
 pub use owners::{
     OwnerError, controller_of, is_controlled_by, remove_owner_reference, set_controller_reference, set_owner_reference,

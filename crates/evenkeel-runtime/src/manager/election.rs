@@ -33,19 +33,19 @@ impl Election for LeaderElector {
 /// A time of leading, for an [`Election`].
 #[derive(Debug)]
 pub struct Term {
-    words: mpsc::UnboundedSender<Word>,
+    words: mpsc::UnboundedSender<TermEvent>,
     over: watch::Receiver<bool>,
 }
 
 /// What a term tells the manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Word {
+pub(super) enum TermEvent {
     Elected,
     Lost,
 }
 
 impl Term {
-    pub(super) fn new(words: &mpsc::UnboundedSender<Word>) -> (watch::Sender<bool>, Self) {
+    pub(super) fn new(words: &mpsc::UnboundedSender<TermEvent>) -> (watch::Sender<bool>, Self) {
         let (end, over) = watch::channel(false);
         (end, Term { words: words.clone(), over })
     }
@@ -53,9 +53,9 @@ impl Term {
     /// Leads: what waits to be elected begins now. Returns when all of it has ended, because the manager ends or because
     /// leadership was `lost`. Dropping this is losing it too.
     pub async fn lead(mut self, lost: impl Future) {
-        let mut loss = Loss { words: Some(self.words.clone()) };
+        let mut loss = LossGuard { words: Some(self.words.clone()) };
         // Nobody listens any more if the manager is ending, and then there is nothing to begin.
-        let _ = self.words.send(Word::Elected);
+        let _ = self.words.send(TermEvent::Elected);
         let is_lost = tokio::select! {
             biased;
             _ = self.over.wait_for(|over| *over) => false,
@@ -70,19 +70,19 @@ impl Term {
 }
 
 /// Tells that leadership is lost, if only because nobody keeps it.
-struct Loss {
-    words: Option<mpsc::UnboundedSender<Word>>,
+struct LossGuard {
+    words: Option<mpsc::UnboundedSender<TermEvent>>,
 }
 
-impl Loss {
+impl LossGuard {
     fn tell(&mut self) {
         if let Some(words) = self.words.take() {
-            let _ = words.send(Word::Lost);
+            let _ = words.send(TermEvent::Lost);
         }
     }
 }
 
-impl Drop for Loss {
+impl Drop for LossGuard {
     fn drop(&mut self) {
         self.tell();
     }

@@ -1,4 +1,4 @@
-//! Why a manager has ended.
+//! EnqueueReason a manager has ended.
 
 use std::error::Error as StdError;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::controller::ControllerError;
 /// An error of whatever kind.
 pub type BoxError = Box<dyn StdError + Send + Sync>;
 
-/// Why a manager has ended other than because it was told to, or why that did not go well.
+/// EnqueueReason a manager has ended other than because it was told to, or why that did not go well.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ManagerError {
@@ -26,7 +26,7 @@ pub enum ManagerError {
     Task {
         /// Which task.
         task: String,
-        /// Why.
+        /// EnqueueReason.
         source: BoxError,
     },
     /// A controller could not begin.
@@ -37,7 +37,7 @@ pub enum ManagerError {
     Sync(#[from] SyncError),
     /// Informers have not synced in time.
     #[error("after {limit:?}, informers have not synced: {}", .informers.join(", "))]
-    NotSynced {
+    SyncTimeout {
         /// How long they had.
         limit: Duration,
         /// Which ones.
@@ -45,7 +45,7 @@ pub enum ManagerError {
     },
     /// It was ended, but these tasks took longer than the grace and were cut short.
     #[error("after a grace of {grace:?}, these tasks had not ended and were cut short: {}", .tasks.join(", "))]
-    CutShort {
+    GraceExceeded {
         /// How long all of them together had.
         grace: Duration,
         /// Which ones.

@@ -7,10 +7,10 @@
 
 mod election;
 mod error;
-mod group;
-mod run;
+mod running;
 mod signals;
-mod stop;
+mod stop_signal;
+mod task_group;
 
 #[cfg(test)]
 mod tests;
@@ -28,29 +28,30 @@ use tokio::sync::mpsc;
 pub use self::election::{Election, Term};
 pub use self::error::{BoxError, ManagerError};
 pub use self::signals::shutdown_signal;
-pub use self::stop::Stop;
+pub use self::stop_signal::StopSignal;
 
-use self::group::{Task, Work};
-use self::run::Run;
-use crate::controller::{Context, Controller, ControllerError, Failure, Next};
+use self::running::RunningManager;
+use self::task_group::{ManagedTask, TaskFuture};
+use crate::controller::{Context, Controller, ControllerError, Next, ReconcileError};
 use crate::health::Diagnostics;
 use crate::inspect::Inspector;
 
-type Standby = Box<dyn FnOnce(&InformerFactory, &Shown) -> Result<Warm, ControllerError> + Send>;
+type StandbyFactory =
+    Box<dyn FnOnce(&InformerFactory, &DiagnosticTargets) -> Result<StandbyTasks, ControllerError> + Send>;
 
 /// Where controllers show that were not told of another place.
 #[derive(Default)]
-struct Shown {
+struct DiagnosticTargets {
     diagnostics: Option<Diagnostics>,
     inspector: Option<Inspector>,
 }
 
 /// A controller that stands by.
-struct Warm {
+struct StandbyTasks {
     /// Fails if the controller does not get what it needs, so that a standby that could not take over is not taken for one.
-    readiness: Task,
+    readiness: ManagedTask,
     /// Begins to work.
-    lead: Task,
+    lead: ManagedTask,
 }
 
 /// Everything that a program runs: controllers, servers, and whatever else, over one client and one set of informers.
@@ -91,27 +92,27 @@ struct Warm {
 pub struct Manager {
     client: Client,
     informers: InformerFactory,
-    servers: Vec<Task>,
-    always: Vec<Task>,
-    elected: Vec<Task>,
-    controllers: Vec<Standby>,
+    servers: Vec<ManagedTask>,
+    always: Vec<ManagedTask>,
+    elected: Vec<ManagedTask>,
+    controllers: Vec<StandbyFactory>,
     election: Option<Box<dyn Election>>,
-    shown: Shown,
+    shown: DiagnosticTargets,
     grace: Option<Duration>,
     sync_timeout: Duration,
-    later: (mpsc::UnboundedSender<Later>, mpsc::UnboundedReceiver<Later>),
+    later: (mpsc::UnboundedSender<LateTask>, mpsc::UnboundedReceiver<LateTask>),
 }
 
 /// Something that is added while the manager runs.
-enum Later {
-    Always(Task),
-    Elected(Task),
+enum LateTask {
+    Always(ManagedTask),
+    Elected(ManagedTask),
 }
 
 /// Adds to a manager that runs. Cheap to clone.
 #[derive(Clone)]
 pub struct ManagerHandle {
-    later: mpsc::UnboundedSender<Later>,
+    later: mpsc::UnboundedSender<LateTask>,
 }
 
 impl Manager {
@@ -130,7 +131,7 @@ impl Manager {
             elected: Vec::new(),
             controllers: Vec::new(),
             election: None,
-            shown: Shown::default(),
+            shown: DiagnosticTargets::default(),
             grace: Some(Duration::from_secs(30)),
             sync_timeout: Duration::from_secs(120),
             later: mpsc::unbounded_channel(),
@@ -151,7 +152,7 @@ impl Manager {
     /// Something that is there before all else, and when all else has ended: health checks, metrics.
     pub fn server<F, Fut, E>(mut self, name: impl Into<String>, begin: F) -> Self
     where
-        F: FnOnce(Stop) -> Fut + Send + 'static,
+        F: FnOnce(StopSignal) -> Fut + Send + 'static,
         Fut: Future<Output = Result<(), E>> + Send + 'static,
         E: Into<BoxError>,
     {
@@ -162,7 +163,7 @@ impl Manager {
     /// Something that runs whether this process leads or not.
     pub fn always<F, Fut, E>(mut self, name: impl Into<String>, begin: F) -> Self
     where
-        F: FnOnce(Stop) -> Fut + Send + 'static,
+        F: FnOnce(StopSignal) -> Fut + Send + 'static,
         Fut: Future<Output = Result<(), E>> + Send + 'static,
         E: Into<BoxError>,
     {
@@ -173,7 +174,7 @@ impl Manager {
     /// Something that runs only while this process leads.
     pub fn elected<F, Fut, E>(mut self, name: impl Into<String>, begin: F) -> Self
     where
-        F: FnOnce(Stop) -> Fut + Send + 'static,
+        F: FnOnce(StopSignal) -> Fut + Send + 'static,
         Fut: Future<Output = Result<(), E>> + Send + 'static,
         E: Into<BoxError>,
     {
@@ -188,23 +189,26 @@ impl Manager {
     where
         K: 'static,
         F: Fn(Obj<K>, Context) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<Next, Failure>> + Send + 'static,
+        Fut: Future<Output = Result<Next, ReconcileError>> + Send + 'static,
     {
         self.controllers.push(Box::new(move |informers, shown| {
             let controller = controller
-                .informers_unless_its_own(informers)
-                .diagnostics_unless_its_own(shown.diagnostics.as_ref())
-                .inspector_unless_its_own(shown.inspector.as_ref());
-            let standby = controller.warm()?;
+                .default_informers(informers)
+                .default_diagnostics(shown.diagnostics.as_ref())
+                .default_inspector(shown.inspector.as_ref());
+            let standby = controller.standby()?;
             let (name, ready) = (standby.name().to_owned(), standby.readiness());
-            let readiness = task(name.clone(), |stop: Stop| async move {
+            let readiness = task(name.clone(), |stop: StopSignal| async move {
                 tokio::select! {
                     biased;
                     () = stop.requested() => Ok(()),
                     ready = ready => ready,
                 }
             });
-            Ok(Warm { readiness, lead: task(name, move |stop: Stop| standby.lead(stop.requested(), reconcile)) })
+            Ok(StandbyTasks {
+                readiness,
+                lead: task(name, move |stop: StopSignal| standby.lead(stop.requested(), reconcile)),
+            })
         }));
         self
     }
@@ -256,7 +260,7 @@ impl Manager {
     /// # Panics
     /// Outside of a tokio runtime.
     pub async fn run(self, shutdown: impl Future + Send) -> Result<(), ManagerError> {
-        let (mut run, plan) = Run::new(self);
+        let (mut run, plan) = RunningManager::new(self);
         let outcome = tokio::select! {
             biased;
             _ = shutdown => Ok(()),
@@ -271,37 +275,37 @@ impl ManagerHandle {
     /// not yet their turn. If the manager is ending or has ended, nothing begins.
     pub fn always<F, Fut, E>(&self, name: impl Into<String>, begin: F)
     where
-        F: FnOnce(Stop) -> Fut + Send + 'static,
+        F: FnOnce(StopSignal) -> Fut + Send + 'static,
         Fut: Future<Output = Result<(), E>> + Send + 'static,
         E: Into<BoxError>,
     {
-        let _ = self.later.send(Later::Always(task(name, begin)));
+        let _ = self.later.send(LateTask::Always(task(name, begin)));
     }
 
     /// Adds something that runs only while this process leads. It begins at once if it does.
     pub fn elected<F, Fut, E>(&self, name: impl Into<String>, begin: F)
     where
-        F: FnOnce(Stop) -> Fut + Send + 'static,
+        F: FnOnce(StopSignal) -> Fut + Send + 'static,
         Fut: Future<Output = Result<(), E>> + Send + 'static,
         E: Into<BoxError>,
     {
-        let _ = self.later.send(Later::Elected(task(name, begin)));
+        let _ = self.later.send(LateTask::Elected(task(name, begin)));
     }
 }
 
-fn task<F, Fut, E>(name: impl Into<String>, begin: F) -> Task
+fn task<F, Fut, E>(name: impl Into<String>, begin: F) -> ManagedTask
 where
-    F: FnOnce(Stop) -> Fut + Send + 'static,
+    F: FnOnce(StopSignal) -> Fut + Send + 'static,
     Fut: Future<Output = Result<(), E>> + Send + 'static,
     E: Into<BoxError>,
 {
-    let begin = |stop| -> Work { Box::pin(async move { begin(stop).await.map_err(Into::into) }) };
-    Task { name: name.into(), begin: Box::new(begin) }
+    let begin = |stop| -> TaskFuture { Box::pin(async move { begin(stop).await.map_err(Into::into) }) };
+    ManagedTask { name: name.into(), begin: Box::new(begin) }
 }
 
 impl fmt::Debug for Manager {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = |tasks: &[Task]| tasks.iter().map(|task| task.name.clone()).collect::<Vec<_>>();
+        let names = |tasks: &[ManagedTask]| tasks.iter().map(|task| task.name.clone()).collect::<Vec<_>>();
         f.debug_struct("Manager")
             .field("servers", &names(&self.servers))
             .field("always", &names(&self.always))

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::stop::Stop;
+use super::stop_signal::StopSignal;
 
 /// Comes true with the first `SIGTERM` or `SIGINT`. The second ends the process at once, with exit code 1: whoever presses
 /// Ctrl-C twice means it.
@@ -22,7 +22,7 @@ pub fn shutdown_signal() -> io::Result<impl Future<Output = ()> + Send + 'static
         return Err(io::Error::other("the signals of the process have been asked for already"));
     }
     let mut signals = Signals::new()?;
-    let (give, stop) = Stop::new();
+    let (give, stop) = StopSignal::new();
     tokio::spawn(async move {
         signals.next().await;
         tracing::info!("told to end; a second time ends it at once");

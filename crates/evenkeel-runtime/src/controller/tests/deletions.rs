@@ -26,7 +26,9 @@ async fn a_deleted_object_is_not_reconciled_unless_that_is_asked_for() {
         move |key, ctx| {
             let before = log.note(format!("gone is {}, attempt {}", key.name(), ctx.attempt()));
             assert_eq!(&key, ctx.key());
-            async move { if before == 0 && ctx.attempt() == 1 { Err(Failure::new("again")) } else { Ok(Next::done()) } }
+            async move {
+                if before == 0 && ctx.attempt() == 1 { Err(ReconcileError::new("again")) } else { Ok(Next::done()) }
+            }
         }
     });
     let running = start(built, reconcile);

@@ -1,16 +1,16 @@
 //! Controllers against an API server in this process, in virtual time.
 
-mod crashes;
 mod deletions;
-mod diagnosed;
-mod endings;
-mod inspected;
-mod measured;
+mod diagnostics;
+mod inspector;
+mod metrics;
 mod own_writes;
+mod panics;
 mod results;
 mod scaling;
+mod shutdown;
 mod sources;
-mod starts;
+mod startup;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -104,7 +104,7 @@ fn start<K, F, Fut>(controller: Controller<K>, reconcile: F) -> Running
 where
     K: 'static,
     F: Fn(Obj<K>, Context) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Result<Next, Failure>> + Send + 'static,
+    Fut: Future<Output = Result<Next, ReconcileError>> + Send + 'static,
 {
     let (shutdown, told) = oneshot::channel();
     Running { shutdown, ended: tokio::spawn(controller.run(told, reconcile)) }
@@ -140,7 +140,7 @@ impl Log {
         Log { begun: Instant::now(), lines: Arc::default() }
     }
 
-    /// Notes something, and answers how often it was noted before.
+    /// ObservedWrites something, and answers how often it was noted before.
     fn note(&self, what: impl ToString) -> usize {
         let what = what.to_string();
         let mut lines = self.lines.lock().unwrap();

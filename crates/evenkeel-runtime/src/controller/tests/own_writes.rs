@@ -12,7 +12,7 @@ fn lag(server: &ApiServer, resource: &str, delays: impl IntoIterator<Item = Dura
 }
 
 /// Gives a parent a child, if it sees none. A second one would not collide with the first.
-async fn one_child(parent: Obj<ConfigMap>, ctx: Context) -> Result<Next, Failure> {
+async fn one_child(parent: Obj<ConfigMap>, ctx: Context) -> Result<Next, ReconcileError> {
     let secrets = ctx.lister::<Secret>()?.list_all();
     let mine = |secret: &&Obj<Secret>| secret.controller().is_some_and(|owner| owner.uid == parent.uid());
     if secrets.iter().filter(mine).count() == 0 {
@@ -260,7 +260,7 @@ async fn what_is_written_after_a_reconcile_is_not_noted() {
             async move {
                 if is_first {
                     ctx.api::<Secret>().namespace("default").delete("early").await?;
-                    assert!(format!("{:?}", ctx.client()).contains("Gone"), "{ctx:?}");
+                    assert!(format!("{:?}", ctx.client()).contains("Deleted"), "{ctx:?}");
                 }
                 Ok(Next::done())
             }
@@ -269,7 +269,7 @@ async fn what_is_written_after_a_reconcile_is_not_noted() {
     settle().await;
     let ctx = kept.lock().unwrap().clone().unwrap();
     ctx.api::<Secret>().namespace("default").delete("late").await.unwrap();
-    assert!(!format!("{:?}", ctx.client()).contains("Gone"));
+    assert!(!format!("{:?}", ctx.client()).contains("Deleted"));
     running.end().await.unwrap();
 }
 

@@ -35,7 +35,7 @@ async fn co_001_a_requeue_waits_longer_each_time_and_an_error_counts_with_it() {
             async move {
                 match before {
                     0 | 2 => Ok(Next::requeue()),
-                    1 | 3 => Err(Failure::new("not yet")),
+                    1 | 3 => Err(ReconcileError::new("not yet")),
                     _ => Ok(Next::done()),
                 }
             }
@@ -62,7 +62,7 @@ async fn co_001_a_key_that_is_to_come_back_later_does_and_has_no_failures_then()
             let attempt = ctx.attempt();
             async move {
                 match before {
-                    0 => Err(Failure::new("the first time")),
+                    0 => Err(ReconcileError::new("the first time")),
                     1 => {
                         assert_eq!(attempt, 2);
                         Ok(Next::after(secs(30)))
@@ -94,10 +94,10 @@ async fn co_002_an_error_for_good_is_not_tried_again_and_leaves_no_failures() {
             let attempt = ctx.attempt();
             async move {
                 match before {
-                    0 | 1 => Err(Failure::new("for now")),
+                    0 | 1 => Err(ReconcileError::new("for now")),
                     2 => {
                         assert_eq!(attempt, 3);
-                        Err(Failure::terminal("for good"))
+                        Err(ReconcileError::terminal("for good"))
                     }
                     _ => {
                         assert_eq!(attempt, 1);
@@ -127,7 +127,7 @@ async fn co_003_a_key_that_comes_back_keeps_its_priority_unless_told_otherwise()
             let run = log.len();
             async move {
                 match run {
-                    1 => Err(Failure::new("not yet")),
+                    1 => Err(ReconcileError::new("not yet")),
                     2 => Ok(Next::requeue()),
                     3 => Ok(Next::after(secs(1))),
                     4 => Ok(Next::requeue().priority(7)),
@@ -188,7 +188,7 @@ async fn co_005_the_back_off_can_be_another() {
         let log = log.clone();
         move |_, _| {
             log.note("run");
-            async { Err(Failure::new("never")) }
+            async { Err(ReconcileError::new("never")) }
         }
     });
     pass(secs(14)).await;

@@ -6,7 +6,7 @@ use evenkeel_client::Patch;
 use super::*;
 
 /// Gives a parent as many children as it asks for. Their names do not collide.
-async fn scale(parent: Obj<ConfigMap>, ctx: Context) -> Result<Next, Failure> {
+async fn scale(parent: Obj<ConfigMap>, ctx: Context) -> Result<Next, ReconcileError> {
     let wanted = parent.path("data.children").unwrap().and_then(|value| value.text().parse().ok()).unwrap_or(0);
     let seen = ctx.lister::<Secret>()?.list_all();
     let mine = |secret: &&Obj<Secret>| secret.controller().is_some_and(|owner| owner.uid == parent.uid());

@@ -13,7 +13,7 @@ async fn en_001_the_instance_is_the_controller_and_the_machine() {
     let event = sink.stored().remove(0);
     assert_eq!(event["reportingController"], "kubelet");
     let instance = event["reportingInstance"].as_str().unwrap();
-    assert_eq!(instance, format!("kubelet-{}", crate::host::hostname()));
+    assert_eq!(instance, format!("kubelet-{}", crate::environment::hostname()));
     let named = recorder.broadcaster().recorder("kubelet").instance("kubelet-7").build();
     warn(&named, "R", "n");
     named.flush().await;

@@ -58,7 +58,7 @@ async fn co_022_an_object_that_is_gone_or_was_made_anew_is_left_alone() {
 }
 
 /// Finalizers that note when they run, and of which some fail.
-fn noting(fail: &'static [&'static str]) -> (Finalizers<ConfigMap>, Arc<Mutex<Vec<&'static str>>>) {
+fn observing(fail: &'static [&'static str]) -> (Finalizers<ConfigMap>, Arc<Mutex<Vec<&'static str>>>) {
     let ran = Arc::new(Mutex::new(Vec::new()));
     let mut finalizers = Finalizers::new();
     for name in ["example.com/b", "example.com/a", "example.com/c"] {
@@ -80,7 +80,7 @@ fn noting(fail: &'static [&'static str]) -> (Finalizers<ConfigMap>, Arc<Mutex<Ve
 async fn co_021_finalizers_are_put_on_what_is_not_being_deleted() {
     let server = server().await;
     let client = server.client();
-    let (finalizers, ran) = noting(&[]);
+    let (finalizers, ran) = observing(&[]);
     let map = config_map(&client, "a", json!({"finalizers": [THEIRS, "example.com/a"]})).await;
     let Finalized::Live { object, updated: true } = finalizers.finalize(&client, &map).await.unwrap() else { panic!() };
     assert_eq!(names(&object), [THEIRS, "example.com/a", "example.com/b", "example.com/c"]);
@@ -94,7 +94,7 @@ async fn co_021_what_is_being_deleted_is_cleaned_up_after_in_order() {
     let server = server().await;
     let client = server.client();
     let maps = client.api::<ConfigMap>().namespace("default");
-    let (finalizers, ran) = noting(&[]);
+    let (finalizers, ran) = observing(&[]);
     config_map(&client, "a", json!({"finalizers": [THEIRS, "example.com/a", "example.com/b"]})).await;
     maps.delete("a").await.unwrap();
     let map = fresh(&client, "a").await.unwrap();
@@ -109,14 +109,14 @@ async fn co_021_what_is_being_deleted_is_cleaned_up_after_in_order() {
     remove_finalizer(&client, &object, THEIRS).await.unwrap();
     assert!(fresh(&client, "a").await.is_none());
     // A copy that is behind has the cleanups run again, and finds nothing to write.
-    assert!(matches!(finalizers.finalize(&client, &map).await.unwrap(), Finalized::Gone));
+    assert!(matches!(finalizers.finalize(&client, &map).await.unwrap(), Finalized::Deleted));
 }
 
 #[tokio::test(start_paused = true)]
 async fn co_021_a_deletion_that_the_copy_does_not_know_of_is_seen() {
     let server = server().await;
     let client = server.client();
-    let (finalizers, ran) = noting(&[]);
+    let (finalizers, ran) = observing(&[]);
     let old = config_map(&client, "a", json!({"finalizers": [THEIRS, "example.com/a"]})).await;
     client.api::<ConfigMap>().namespace("default").delete("a").await.unwrap();
     let done = finalizers.finalize(&client, &old).await.unwrap();
@@ -141,7 +141,7 @@ async fn co_021_failures_are_all_told_and_hold_up_no_other() {
     let server = server().await;
     let client = server.client();
     let maps = client.api::<ConfigMap>().namespace("default");
-    let (finalizers, ran) = noting(&["example.com/b", "example.com/c"]);
+    let (finalizers, ran) = observing(&["example.com/b", "example.com/c"]);
     let map = config_map(&client, "a", json!({})).await;
     finalizers.finalize(&client, &map).await.unwrap();
     maps.delete("a").await.unwrap();
@@ -157,7 +157,7 @@ async fn co_021_failures_are_all_told_and_hold_up_no_other() {
 
 #[test]
 fn co_021_a_finalizer_is_registered_once_and_has_a_domain() {
-    let (mut finalizers, _) = noting(&[]);
+    let (mut finalizers, _) = observing(&[]);
     let taken = finalizers.register("example.com/a", |_| async { Ok(()) }).unwrap_err();
     assert_eq!(taken, RegisterError::Taken { name: "example.com/a".into() });
     for name in ["", "plain", "/a", "example.com/"] {

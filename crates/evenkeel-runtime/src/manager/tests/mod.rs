@@ -42,7 +42,7 @@ impl Log {
         &self,
         name: &'static str,
         takes: u64,
-    ) -> impl FnOnce(Stop) -> BoxFuture<'static, Result<(), BoxError>> + use<> {
+    ) -> impl FnOnce(StopSignal) -> BoxFuture<'static, Result<(), BoxError>> + use<> {
         let log = self.clone();
         move |stop| {
             Box::pin(async move {
@@ -192,7 +192,7 @@ async fn co_024_informers_have_synced_before_anything_but_servers_begins() {
     let manager = full(&server, &log);
     let _secrets = manager.informers().lister::<Secret>();
     let error = start(manager).ended.await.unwrap().unwrap_err();
-    assert!(matches!(&error, ManagerError::NotSynced { informers, .. } if informers[..] == ["secrets"]), "{error}");
+    assert!(matches!(&error, ManagerError::SyncTimeout { informers, .. } if informers[..] == ["secrets"]), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -209,7 +209,7 @@ async fn co_025_all_of_it_together_has_one_grace_and_the_error_says_who_needed_m
     let ended = Instant::now();
     let error = running.end().await.unwrap_err();
     assert_eq!(ended.elapsed(), Duration::from_secs(30));
-    let ManagerError::CutShort { tasks, .. } = &error else { panic!("{error}") };
+    let ManagerError::GraceExceeded { tasks, .. } = &error else { panic!("{error}") };
     assert!(tasks.contains(&"slow".to_owned()) && !tasks.contains(&"quick".to_owned()), "{tasks:?}");
     assert_eq!(log.take()[0], "-quick");
 

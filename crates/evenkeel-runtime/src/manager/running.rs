@@ -1,4 +1,4 @@
-//! [`Run`]: a manager that runs.
+//! [`RunningManager`]: a manager that runs.
 
 use std::future::Future;
 use std::pin::pin;
@@ -10,49 +10,49 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::election::{Term, Word};
+use super::election::{Term, TermEvent};
 use super::error::{BoxError, ManagerError};
-use super::group::{Failed, Group, Task};
-use super::{Election, Later, Manager, Shown, Standby, Warm};
+use super::task_group::{ManagedTask, TaskFailure, TaskGroup};
+use super::{DiagnosticTargets, Election, LateTask, Manager, StandbyFactory, StandbyTasks};
 
 /// What is there while a manager runs. When it is dropped, all of it ends.
-pub(super) struct Run {
+pub(super) struct RunningManager {
     informers: InformerFactory,
-    servers: Group,
-    always: Group,
-    elected: Group,
+    servers: TaskGroup,
+    always: TaskGroup,
+    elected: TaskGroup,
     /// What begins when this process leads.
-    waiting: Vec<Task>,
+    waiting: Vec<ManagedTask>,
     is_leading: bool,
-    failed: mpsc::UnboundedReceiver<Failed>,
-    words: mpsc::UnboundedReceiver<Word>,
+    failed: mpsc::UnboundedReceiver<TaskFailure>,
+    words: mpsc::UnboundedReceiver<TermEvent>,
     campaign: JoinSet<Result<(), BoxError>>,
     end_of_term: watch::Sender<bool>,
     grace: Option<Duration>,
 }
 
 /// What is to be begun.
-pub(super) struct Plan {
-    servers: Vec<Task>,
-    always: Vec<Task>,
-    controllers: Vec<Standby>,
-    shown: Shown,
+pub(super) struct StartPlan {
+    servers: Vec<ManagedTask>,
+    always: Vec<ManagedTask>,
+    controllers: Vec<StandbyFactory>,
+    shown: DiagnosticTargets,
     election: Option<Box<dyn Election>>,
     term: Term,
     sync_timeout: Duration,
-    later: mpsc::UnboundedReceiver<Later>,
+    later: mpsc::UnboundedReceiver<LateTask>,
 }
 
-impl Run {
-    pub(super) fn new(manager: Manager) -> (Self, Plan) {
+impl RunningManager {
+    pub(super) fn new(manager: Manager) -> (Self, StartPlan) {
         let (failures, failed) = mpsc::unbounded_channel();
         let (tell, words) = mpsc::unbounded_channel();
         let (end_of_term, term) = Term::new(&tell);
-        let run = Run {
+        let run = RunningManager {
             informers: manager.informers,
-            servers: Group::new(&failures),
-            always: Group::new(&failures),
-            elected: Group::new(&failures),
+            servers: TaskGroup::new(&failures),
+            always: TaskGroup::new(&failures),
+            elected: TaskGroup::new(&failures),
             waiting: manager.elected,
             is_leading: false,
             failed,
@@ -61,7 +61,7 @@ impl Run {
             end_of_term,
             grace: manager.grace,
         };
-        let plan = Plan {
+        let plan = StartPlan {
             servers: manager.servers,
             always: manager.always,
             controllers: manager.controllers,
@@ -75,8 +75,8 @@ impl Run {
     }
 
     /// Begins everything in order, and goes on until something goes wrong.
-    pub(super) async fn go(&mut self, plan: Plan) -> ManagerError {
-        let Plan { servers, always, controllers, shown, election, term, sync_timeout, mut later } = plan;
+    pub(super) async fn go(&mut self, plan: StartPlan) -> ManagerError {
+        let StartPlan { servers, always, controllers, shown, election, term, sync_timeout, mut later } = plan;
         for server in servers {
             self.servers.begin(server);
         }
@@ -89,7 +89,7 @@ impl Run {
         }
         for controller in controllers {
             match controller(&self.informers, &shown) {
-                Ok(Warm { readiness, lead }) => {
+                Ok(StandbyTasks { readiness, lead }) => {
                     self.always.begin(readiness);
                     self.waiting.push(lead);
                 }
@@ -104,16 +104,16 @@ impl Run {
             tokio::select! {
                 Some(failed) = self.failed.recv() => return failed.into(),
                 Some(word) = self.words.recv() => match word {
-                    Word::Elected => self.lead(),
-                    Word::Lost => return ManagerError::LeadershipLost { source: None },
+                    TermEvent::Elected => self.lead(),
+                    TermEvent::Lost => return ManagerError::LeadershipLost { source: None },
                 },
                 Some(ended) = self.campaign.join_next() => {
                     return ManagerError::LeadershipLost { source: reason(ended) };
                 }
                 Some(task) = later.recv() => match task {
-                    Later::Always(task) => self.always.begin(task),
-                    Later::Elected(task) if self.is_leading => self.elected.begin(task),
-                    Later::Elected(task) => self.waiting.push(task),
+                    LateTask::Always(task) => self.always.begin(task),
+                    LateTask::Elected(task) if self.is_leading => self.elected.begin(task),
+                    LateTask::Elected(task) => self.waiting.push(task),
                 },
             }
         }
@@ -127,7 +127,7 @@ impl Run {
                 Ok(synced) => Ok(synced?),
                 Err(_) => {
                     let late = informers.statuses().into_iter().filter(|status| !status.has_synced);
-                    Err(ManagerError::NotSynced { limit, informers: late.map(|status| status.name).collect() })
+                    Err(ManagerError::SyncTimeout { limit, informers: late.map(|status| status.name).collect() })
                 }
             },
         }
@@ -145,10 +145,10 @@ impl Run {
         match outcome {
             Err(ManagerError::LeadershipLost { source }) => Err(self.lose(source).await),
             outcome => {
-                let Ended { late, lost } = self.wind_down().await;
+                let ShutdownReport { late, lost } = self.wind_down().await;
                 // What went wrong first is said first; what goes wrong in the end counts if nothing else did.
                 let mut failure = None;
-                while let Ok(Failed { task, error }) = self.failed.try_recv() {
+                while let Ok(TaskFailure { task, error }) = self.failed.try_recv() {
                     tracing::error!(task, error, "a task failed while everything ended");
                     failure.get_or_insert(ManagerError::Task { task, source: error });
                 }
@@ -158,7 +158,7 @@ impl Run {
                 }
                 match failure {
                     _ if !late.is_empty() => {
-                        Err(ManagerError::CutShort { grace: self.grace.unwrap_or_default(), tasks: late })
+                        Err(ManagerError::GraceExceeded { grace: self.grace.unwrap_or_default(), tasks: late })
                     }
                     Some(failure) => Err(failure),
                     None => Ok(()),
@@ -167,10 +167,10 @@ impl Run {
         }
     }
 
-    async fn wind_down(&mut self) -> Ended {
+    async fn wind_down(&mut self) -> ShutdownReport {
         let deadline = self.deadline();
         let (mut late, mut dropped) = (Vec::new(), Vec::new());
-        let Run { always, elected, words, is_leading, .. } = self;
+        let RunningManager { always, elected, words, is_leading, .. } = self;
         let is_lost = tokio::select! {
             biased;
             () = lost(words, is_leading) => true,
@@ -193,7 +193,7 @@ impl Run {
         late.extend(self.servers.end(deadline).await);
         self.end_of_term.send_replace(true);
         while let Ok(word) = self.words.try_recv() {
-            self.is_leading |= word == Word::Elected;
+            self.is_leading |= word == TermEvent::Elected;
         }
         let mut source = None;
         if self.is_leading
@@ -206,10 +206,10 @@ impl Run {
             if let Some(error) = source.take() {
                 tracing::warn!(error, "leadership was lost while everything ended");
             }
-            return Ended { late, lost: None };
+            return ShutdownReport { late, lost: None };
         }
         tracing::warn!(tasks = ?dropped, "leadership was lost while everything ended, and these tasks were dropped");
-        Ended { late, lost: Some(source) }
+        ShutdownReport { late, lost: Some(source) }
     }
 
     /// Ends what was elected before all else, and at once: somebody else may lead now.
@@ -237,7 +237,7 @@ impl Run {
 }
 
 /// How everything ended.
-struct Ended {
+struct ShutdownReport {
     /// The names of those that took longer than the grace.
     late: Vec<String>,
     /// If leadership was lost while something that was elected had not ended: what the election says of it.
@@ -245,7 +245,7 @@ struct Ended {
 }
 
 /// Informers may have users who do not end with the manager, such as handlers; they end all the same.
-impl Drop for Run {
+impl Drop for RunningManager {
     fn drop(&mut self) {
         // The first step tells all of them to end. Nobody is left to wait for it.
         let _ = pin!(self.informers.shutdown()).poll(&mut Context::from_waker(Waker::noop()));
@@ -253,17 +253,17 @@ impl Drop for Run {
 }
 
 /// Waits until leadership is lost. That it was won is noted meanwhile: then there is a lease to be given back.
-async fn lost(words: &mut mpsc::UnboundedReceiver<Word>, is_leading: &mut bool) {
+async fn lost(words: &mut mpsc::UnboundedReceiver<TermEvent>, is_leading: &mut bool) {
     loop {
         match words.recv().await {
-            Some(Word::Lost) => return,
-            Some(Word::Elected) => *is_leading = true,
+            Some(TermEvent::Lost) => return,
+            Some(TermEvent::Elected) => *is_leading = true,
             None => std::future::pending().await,
         }
     }
 }
 
-/// Why leadership was lost, if the election says so.
+/// EnqueueReason leadership was lost, if the election says so.
 fn reason(ended: Result<Result<(), BoxError>, JoinError>) -> Option<BoxError> {
     match ended {
         Ok(ended) => ended.err(),
@@ -279,8 +279,8 @@ async fn within<T>(deadline: Option<Instant>, future: impl Future<Output = T>) -
     }
 }
 
-impl From<Failed> for ManagerError {
-    fn from(Failed { task, error }: Failed) -> Self {
+impl From<TaskFailure> for ManagerError {
+    fn from(TaskFailure { task, error }: TaskFailure) -> Self {
         ManagerError::Task { task, source: error }
     }
 }

@@ -47,7 +47,7 @@ fn set() -> ReplicaSet {
 }
 
 /// Gives a set a configuration and a secret, and says in its status how many it has.
-async fn reconcile(set: Obj<ReplicaSet>, ctx: Context) -> Result<Next, Failure> {
+async fn reconcile(set: Obj<ReplicaSet>, ctx: Context) -> Result<Next, ReconcileError> {
     let mut ready = 2;
     let metadata = json!({"name": "web-child", "ownerReferences": [{
         "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": set.uid(), "controller": true

@@ -10,11 +10,11 @@ async fn tasks() -> usize {
     tokio::runtime::Handle::current().metrics().num_alive_tasks()
 }
 
-/// Notes when it begins, when it is told to end, and when it is done after so long.
+/// ObservedWrites when it begins, when it is told to end, and when it is done after so long.
 fn slow(
     log: &Log,
     time: Duration,
-) -> impl Fn(Obj<ConfigMap>, Context) -> BoxFuture<'static, Result<Next, Failure>> + use<> {
+) -> impl Fn(Obj<ConfigMap>, Context) -> BoxFuture<'static, Result<Next, ReconcileError>> + use<> {
     let log = log.clone();
     move |_, ctx| {
         let log = log.clone();
@@ -65,7 +65,7 @@ async fn co_025_what_takes_longer_than_the_grace_is_cut_short_and_said_to_be() {
     let ended = Instant::now();
     let error = running.end().await.unwrap_err();
     assert_eq!(ended.elapsed(), secs(5));
-    assert!(matches!(error, ControllerError::CutShort { running: 2, .. }), "{error}");
+    assert!(matches!(error, ControllerError::GraceExceeded { running: 2, .. }), "{error}");
     assert_eq!(log.take(), ["begins", "begins", "is told", "is told"]);
     assert_eq!(tasks().await, before, "nothing is left");
 }
@@ -84,7 +84,7 @@ async fn a_controller_that_is_dropped_ends_at_once_wherever_it_is() {
         assert_eq!(tasks().await, before, "nothing is left after {stage} ms");
     }
     assert_eq!(log.take(), ["begins", "begins"], "and nothing was told, because there was nobody to tell it");
-    drop(controller(&client, "dropped").warm().unwrap());
+    drop(controller(&client, "dropped").standby().unwrap());
     assert_eq!(tasks().await, before);
 }
 

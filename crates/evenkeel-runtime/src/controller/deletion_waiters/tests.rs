@@ -23,74 +23,74 @@ fn poll(future: std::pin::Pin<&mut impl Future<Output = ()>>) -> Poll<()> {
 
 #[test]
 fn what_is_gone_already_is_not_waited_for() {
-    let (departures, key) = (Departures::default(), key());
-    assert!(poll(std::pin::pin!(departures.gone(&key, "1", || false))).is_ready());
-    assert!(departures.lock().by_key.is_empty());
+    let (deletion_waiters, key) = (DeletionWaiters::default(), key());
+    assert!(poll(std::pin::pin!(deletion_waiters.deleted(&key, "1", || false))).is_ready());
+    assert!(deletion_waiters.lock().by_key.is_empty());
 }
 
 #[test]
 fn whatever_says_that_the_object_is_gone_ends_the_wait() {
     let missed = Deleted::Missed { key: key(), last_known: None };
-    let news = [
+    let events = [
         Event::Delete(Deleted::Observed(pod("1"))),
         Event::Delete(missed),
         Event::Add { object: pod("2"), initial: false },
         Event::Update { old: pod("1"), new: pod("2") },
     ];
-    for event in news {
-        let (departures, key, there) = (Departures::default(), key(), AtomicBool::new(true));
-        let mut gone = std::pin::pin!(departures.gone(&key, "1", || there.load(Ordering::Relaxed)));
+    for event in events {
+        let (deletion_waiters, key, there) = (DeletionWaiters::default(), key(), AtomicBool::new(true));
+        let mut gone = std::pin::pin!(deletion_waiters.deleted(&key, "1", || there.load(Ordering::Relaxed)));
         assert!(poll(gone.as_mut()).is_pending());
-        departures.told(&Event::Update { old: pod("1"), new: pod("1") });
+        deletion_waiters.notify(&Event::Update { old: pod("1"), new: pod("1") });
         assert!(poll(gone.as_mut()).is_pending(), "it is still there");
         there.store(false, Ordering::Relaxed);
-        departures.told(&event);
+        deletion_waiters.notify(&event);
         assert!(poll(gone.as_mut()).is_ready(), "{event:?}");
-        assert!(departures.lock().by_key.is_empty());
+        assert!(deletion_waiters.lock().by_key.is_empty());
     }
 }
 
 /// A handler that is behind tells of the object that had the name before.
 #[test]
 fn old_news_of_another_object_do_not_end_the_wait() {
-    let (departures, key, there) = (Departures::default(), key(), AtomicBool::new(true));
-    let mut gone = std::pin::pin!(departures.gone(&key, "2", || there.load(Ordering::Relaxed)));
+    let (deletion_waiters, key, there) = (DeletionWaiters::default(), key(), AtomicBool::new(true));
+    let mut gone = std::pin::pin!(deletion_waiters.deleted(&key, "2", || there.load(Ordering::Relaxed)));
     assert!(poll(gone.as_mut()).is_pending());
     for old in [Event::Add { object: pod("1"), initial: false }, Event::Delete(Deleted::Observed(pod("1")))] {
-        departures.told(&old);
+        deletion_waiters.notify(&old);
         assert!(poll(gone.as_mut()).is_pending(), "{old:?}");
     }
-    departures.told(&Event::Add { object: pod("2"), initial: false });
+    deletion_waiters.notify(&Event::Add { object: pod("2"), initial: false });
     assert!(poll(gone.as_mut()).is_pending());
     there.store(false, Ordering::Relaxed);
-    departures.told(&Event::Delete(Deleted::Observed(pod("2"))));
+    deletion_waiters.notify(&Event::Delete(Deleted::Observed(pod("2"))));
     assert!(poll(gone.as_mut()).is_ready());
-    assert!(departures.lock().by_key.is_empty());
+    assert!(deletion_waiters.lock().by_key.is_empty());
 }
 
-/// It goes after it was looked for, and before anybody waits for the news.
+/// It goes after it was looked for, and before anybody waits for the events.
 #[test]
 fn what_goes_while_it_is_looked_for_is_not_missed() {
-    let (departures, key, looked) = (Departures::default(), key(), AtomicBool::new(false));
+    let (deletion_waiters, key, looked) = (DeletionWaiters::default(), key(), AtomicBool::new(false));
     let is_there = || {
         let is_first = !looked.swap(true, Ordering::Relaxed);
-        departures.told(&Event::Delete(Deleted::Observed(pod("1"))));
+        deletion_waiters.notify(&Event::Delete(Deleted::Observed(pod("1"))));
         is_first
     };
-    assert!(poll(std::pin::pin!(departures.gone(&key, "1", is_there))).is_ready());
+    assert!(poll(std::pin::pin!(deletion_waiters.deleted(&key, "1", is_there))).is_ready());
     assert!(looked.load(Ordering::Relaxed));
 }
 
 #[test]
 fn a_wait_that_is_given_up_leaves_nothing_and_others_go_on() {
-    let (departures, key) = (Departures::default(), key());
-    let mut other = Box::pin(departures.gone(&key, "1", || true));
+    let (deletion_waiters, key) = (DeletionWaiters::default(), key());
+    let mut other = Box::pin(deletion_waiters.deleted(&key, "1", || true));
     assert!(poll(other.as_mut()).is_pending());
     {
-        let mut gone = std::pin::pin!(departures.gone(&key, "1", || true));
+        let mut gone = std::pin::pin!(deletion_waiters.deleted(&key, "1", || true));
         assert!(poll(gone.as_mut()).is_pending());
     }
-    assert_eq!(departures.lock().by_key[&key].len(), 1);
+    assert_eq!(deletion_waiters.lock().by_key[&key].len(), 1);
     drop(other);
-    assert!(departures.lock().by_key.is_empty());
+    assert!(deletion_waiters.lock().by_key.is_empty());
 }

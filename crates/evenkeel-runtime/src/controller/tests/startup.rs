@@ -92,13 +92,13 @@ impl Faulty {
 async fn co_009_names_are_told_apart_and_given_back() {
     let server = server().await;
     let client = server.client();
-    let first = controller(&client, "co-009").warm().unwrap();
-    let second = controller(&client, "co-009").warm().unwrap();
+    let first = controller(&client, "co-009").standby().unwrap();
+    let second = controller(&client, "co-009").standby().unwrap();
     assert_eq!((first.name(), second.name()), ("co-009", "co-009-2"));
     drop(first);
     settle().await;
-    assert_eq!(controller(&client, "co-009").warm().unwrap().name(), "co-009");
-    let secrets = Controller::<Secret>::new(&client).warm().unwrap();
+    assert_eq!(controller(&client, "co-009").standby().unwrap().name(), "co-009");
+    let secrets = Controller::<Secret>::new(&client).standby().unwrap();
     assert!(secrets.name().starts_with("secret"), "the kind, if nothing else is said");
 }
 
@@ -109,7 +109,7 @@ async fn co_010_a_standby_has_its_caches_and_its_queue_full_and_begins_at_once()
     for number in 0..5 {
         create(&client, &format!("p{number}")).await;
     }
-    let standby = controller(&client, "co-010").warm().unwrap();
+    let standby = controller(&client, "co-010").standby().unwrap();
     standby.ready().await.unwrap();
     assert_eq!(standby.backlog(), 5);
     create(&client, "later").await;
@@ -136,7 +136,7 @@ async fn co_010_who_leads_before_all_is_there_waits_for_it() {
     let (client, log) = (server.client(), Log::new());
     create(&client, "a").await;
     server.faults().add(Rule::new(Action::Delay(secs(20))).resource("configmaps").times(2));
-    let standby = controller(&client, "co-010-early").warm().unwrap();
+    let standby = controller(&client, "co-010-early").standby().unwrap();
     let ended = standby.lead(pass(secs(60)), {
         let log = log.clone();
         move |_, _| {
@@ -170,12 +170,12 @@ async fn controllers_can_share_informers_and_one_does_not_end_them_for_the_other
     lines.sort();
     assert_eq!(lines, ["share-1 a", "share-2 a", "share-2 b"]);
     assert_eq!(informers.statuses().len(), 1);
-    let contradiction = Controller::<ConfigMap>::new(&client).informers(&informers).labels("a=b").warm();
-    assert!(matches!(contradiction, Err(ControllerError::Misbuilt { .. })));
+    let contradiction = Controller::<ConfigMap>::new(&client).informers(&informers).labels("a=b").standby();
+    assert!(matches!(contradiction, Err(ControllerError::InvalidConfig { .. })));
     informers.shutdown().await;
     let error = second.ended.await.unwrap().unwrap_err();
-    assert!(matches!(error, ControllerError::InformerEnded { .. }), "a controller that hears nothing says so");
-    let ended = Controller::<ConfigMap>::new(&client).informers(&informers).warm();
+    assert!(matches!(error, ControllerError::InformerLost { .. }), "a controller that hears nothing says so");
+    let ended = Controller::<ConfigMap>::new(&client).informers(&informers).standby();
     assert!(matches!(ended, Err(ControllerError::InformerStopped { .. })));
 }
 
@@ -183,6 +183,6 @@ async fn controllers_can_share_informers_and_one_does_not_end_them_for_the_other
 async fn selectors_that_cannot_be_read_are_errors() {
     let server = server().await;
     let client = server.client();
-    let built = controller(&client, "selectors").labels("!!").warm();
-    assert!(matches!(built, Err(ControllerError::Misbuilt { .. })));
+    let built = controller(&client, "selectors").labels("!!").standby();
+    assert!(matches!(built, Err(ControllerError::InvalidConfig { .. })));
 }

@@ -1,4 +1,4 @@
-//! [`Engine`]: a controller that has begun, of whatever kind.
+//! [`StartedController`]: a controller that has begun, of whatever kind.
 
 use std::any::Any;
 use std::fmt;
@@ -17,23 +17,23 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use tracing::Instrument;
 
-use super::context::{Context, Shared};
+use super::context::{Context, ControllerShared};
 use super::error::ControllerError;
-use super::journal::{Journal, Listing, Why};
-use super::metrics::Metrics;
-use super::next::{Failure, Next, When};
-use super::parking::{Attendant, Parking};
-use super::view::View;
-use crate::contain::{contained, text_of};
+use super::history::{DiagnosticsEntry, EnqueueReason, History};
+use super::metrics::ControllerMetrics;
+use super::next::{Next, ReconcileError, Requeue};
+use super::parked_keys::{CacheWaiter, ParkedKeys};
+use super::watched_kind::WatchedKind;
+use crate::panic_guard::{catch_panic, panic_message};
 
 /// What is done for a key.
-pub(super) type Reconcile = Arc<dyn Fn(Context) -> BoxFuture<'static, Result<Next, Failure>> + Send + Sync>;
+pub(super) type Reconcile = Arc<dyn Fn(Context) -> BoxFuture<'static, Result<Next, ReconcileError>> + Send + Sync>;
 
 /// How long events that were recorded may take to be written when a controller ends.
-const FAREWELL: Duration = Duration::from_secs(5);
+const EVENT_FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Debug)]
-pub(super) struct Settings {
+pub(super) struct ControllerSettings {
     pub(super) concurrency: usize,
     pub(super) timeout: Option<Duration>,
     pub(super) sync_timeout: Duration,
@@ -43,23 +43,23 @@ pub(super) struct Settings {
     pub(super) recover_panics: bool,
 }
 
-/// A controller that has begun: informers run and fill the queue, and nobody works yet. When it is dropped, all of it ends.
-pub(super) struct Engine {
-    pub(super) shared: Arc<Shared>,
+/// A controller that has begun: informers run and fill the queue, and nobody works yet. Requeue it is dropped, all of it ends.
+pub(super) struct StartedController {
+    pub(super) shared: Arc<ControllerShared>,
     pub(super) queue: WorkQueue<ObjectKey>,
     pub(super) registrations: Vec<Registration>,
-    pub(super) metrics: Arc<Metrics>,
-    pub(super) settings: Settings,
+    pub(super) metrics: Arc<ControllerMetrics>,
+    pub(super) settings: ControllerSettings,
     pub(super) informers: InformerFactory,
     /// Whether the informers are nobody else's.
     pub(super) owns_informers: bool,
     pub(super) owns_recorder: bool,
-    pub(super) journal: Journal,
+    pub(super) history: History,
     /// Where it can be looked at, if that was asked for.
-    pub(super) listing: Option<Listing>,
+    pub(super) diagnostics_entry: Option<DiagnosticsEntry>,
 }
 
-impl Engine {
+impl StartedController {
     fn name(&self) -> String {
         self.shared.name.to_string()
     }
@@ -104,33 +104,33 @@ impl Engine {
         shutdown: Pin<&mut (dyn Future<Output = ()> + Send)>,
         reconcile: Reconcile,
     ) -> Result<(), ControllerError> {
-        let (parking, waits) = Parking::new(&self.metrics);
-        self.journal.parks_in(&parking);
-        let mut attendance = JoinSet::new();
+        let (parked_keys, waits) = ParkedKeys::new(&self.metrics);
+        self.history.set_parked_keys(&parked_keys);
+        let mut cache_waiters = JoinSet::new();
         if let Some(limit) = self.settings.own_writes {
-            let attendant = Attendant {
+            let cache_waiter = CacheWaiter {
                 controller: self.name(),
-                parking: Arc::clone(&parking),
+                parked_keys: Arc::clone(&parked_keys),
                 queue: self.queue.clone(),
-                views: Arc::clone(&self.shared.views),
+                kinds: Arc::clone(&self.shared.kinds),
                 metrics: Arc::clone(&self.metrics),
                 limit,
-                journal: self.journal.clone(),
+                history: self.history.clone(),
             };
-            attendance.spawn(attendant.run(waits));
+            cache_waiters.spawn(cache_waiter.run(waits));
         }
-        let crew = Arc::new(Crew {
+        let shared_workers = Arc::new(Workers {
             shared: Arc::clone(&self.shared),
             queue: self.queue.clone(),
-            parking,
+            parked_keys,
             metrics: Arc::clone(&self.metrics),
             settings: self.settings.clone(),
-            journal: self.journal.clone(),
+            history: self.history.clone(),
             reconcile,
         });
         let mut workers = JoinSet::new();
         for _ in 0..self.settings.concurrency {
-            workers.spawn(Arc::clone(&crew).work());
+            workers.spawn(Arc::clone(&shared_workers).work());
         }
         tracing::info!(controller = %self.shared.name, workers = workers.len(), "the controller has begun");
         let ended = tokio::select! {
@@ -138,15 +138,15 @@ impl Engine {
             () = shutdown => None,
             // A worker ends before it is told to only if a panic is to be passed on.
             Some(ended) = workers.join_next() => {
-                pass_on(ended);
+                propagate_panic(ended);
                 None
             }
-            kind = any_ended(&self.shared.views) => Some(kind),
+            kind = any_stopped(&self.shared.kinds) => Some(kind),
         };
         self.stop();
         let finished = timeout(self.settings.grace, async {
             while let Some(ended) = workers.join_next().await {
-                pass_on(ended);
+                propagate_panic(ended);
             }
         });
         let outcome = match finished.await {
@@ -154,12 +154,12 @@ impl Engine {
             Err(_) => {
                 let (running, grace) = (workers.len(), self.settings.grace);
                 workers.shutdown().await;
-                Err(ControllerError::CutShort { controller: self.name(), running, grace })
+                Err(ControllerError::GraceExceeded { controller: self.name(), running, grace })
             }
         };
-        attendance.shutdown().await;
+        cache_waiters.shutdown().await;
         match ended {
-            Some(kind) => Err(ControllerError::InformerEnded { controller: self.name(), kind }),
+            Some(kind) => Err(ControllerError::InformerLost { controller: self.name(), kind }),
             None => outcome,
         }
     }
@@ -181,8 +181,8 @@ impl Engine {
         }
         if let Some(recorder) = self.shared.recorder.get() {
             let written = match self.owns_recorder {
-                true => recorder.shutdown().within(FAREWELL).await,
-                false => recorder.flush().within(FAREWELL).await,
+                true => recorder.shutdown().within(EVENT_FLUSH_TIMEOUT).await,
+                false => recorder.flush().within(EVENT_FLUSH_TIMEOUT).await,
             };
             if let Err(unfinished) = written {
                 tracing::warn!(controller = %self.shared.name, %unfinished, "events were not written");
@@ -215,7 +215,7 @@ impl Readiness {
             Err(_) => {
                 let late = self.registrations.iter().filter(|registration| !registration.has_synced());
                 let waiting_for = late.map(|registration| self.describe(registration)).collect();
-                Err(ControllerError::NotSynced { controller: self.controller.clone(), limit, waiting_for })
+                Err(ControllerError::SyncTimeout { controller: self.controller.clone(), limit, waiting_for })
             }
         }
     }
@@ -232,27 +232,27 @@ impl Readiness {
     }
 }
 
-impl Drop for Engine {
+impl Drop for StartedController {
     fn drop(&mut self) {
         // While the name is still its own.
-        self.listing = None;
+        self.diagnostics_entry = None;
         self.stop();
         for registration in &self.registrations {
             registration.remove();
         }
         if self.owns_informers {
-            for view in self.shared.views.iter() {
-                view.stop();
+            for kind in self.shared.kinds.iter() {
+                kind.stop();
             }
         }
     }
 }
 
 /// Waits until one of the informers has ended, and answers of which kind it was.
-async fn any_ended(views: &[View]) -> String {
-    let mut ended: Vec<_> = views.iter().map(|view| (view, view.ended())).collect();
+async fn any_stopped(kinds: &[WatchedKind]) -> String {
+    let mut ended: Vec<_> = kinds.iter().map(|kind| (kind, kind.stopped())).collect();
     poll_fn(|context| {
-        let is_over = |(_, ended): &mut (&View, BoxFuture<'_, ()>)| ended.as_mut().poll(context).is_ready();
+        let is_over = |(_, ended): &mut (&WatchedKind, BoxFuture<'_, ()>)| ended.as_mut().poll(context).is_ready();
         match ended.iter_mut().position(is_over) {
             Some(place) => Poll::Ready(ended[place].0.kind().to_owned()),
             None => Poll::Pending,
@@ -261,7 +261,7 @@ async fn any_ended(views: &[View]) -> String {
     .await
 }
 
-fn pass_on(ended: Result<(), tokio::task::JoinError>) {
+fn propagate_panic(ended: Result<(), tokio::task::JoinError>) {
     if let Err(error) = ended
         && let Ok(panic) = error.try_into_panic()
     {
@@ -270,31 +270,31 @@ fn pass_on(ended: Result<(), tokio::task::JoinError>) {
 }
 
 /// What workers share.
-struct Crew {
-    shared: Arc<Shared>,
+struct Workers {
+    shared: Arc<ControllerShared>,
     queue: WorkQueue<ObjectKey>,
-    parking: Arc<Parking>,
-    metrics: Arc<Metrics>,
-    settings: Settings,
-    journal: Journal,
+    parked_keys: Arc<ParkedKeys>,
+    metrics: Arc<ControllerMetrics>,
+    settings: ControllerSettings,
+    history: History,
     reconcile: Reconcile,
 }
 
 /// How a reconcile went.
-enum Outcome {
-    Answered(Next),
-    Failed(Failure),
+enum ReconcileOutcome {
+    Succeeded(Next),
+    Failed(ReconcileError),
     Panicked(Box<dyn Any + Send>),
     TimedOut(Duration),
 }
 
-impl Crew {
+impl Workers {
     async fn work(self: Arc<Self>) {
         while let Some(item) = self.queue.next().await {
             if *self.shared.stopping.borrow() {
                 return;
             }
-            if let Some(item) = self.parking.admit(item) {
+            if let Some(item) = self.parked_keys.admit(item) {
                 self.process(item).await;
             }
         }
@@ -312,49 +312,49 @@ impl Crew {
         self.metrics.took(begun.elapsed());
         let wants = context.notes().close();
         if self.settings.own_writes.is_some() && !wants.is_empty() {
-            self.parking.hold(item.key(), wants);
+            self.parked_keys.hold(item.key(), wants);
         }
         self.conclude(item, outcome);
     }
 
-    async fn attempt(&self, context: Context) -> Outcome {
-        let reconcile = contained((self.reconcile)(context));
+    async fn attempt(&self, context: Context) -> ReconcileOutcome {
+        let reconcile = catch_panic((self.reconcile)(context));
         let answer = match self.settings.timeout {
             None => reconcile.await,
             Some(limit) => match timeout(limit, reconcile).await {
                 Ok(answer) => answer,
-                Err(_) => return Outcome::TimedOut(limit),
+                Err(_) => return ReconcileOutcome::TimedOut(limit),
             },
         };
         match answer {
-            Ok(Ok(next)) => Outcome::Answered(next),
-            Ok(Err(failure)) => Outcome::Failed(failure),
-            Err(panic) if self.settings.recover_panics => Outcome::Panicked(panic),
+            Ok(Ok(next)) => ReconcileOutcome::Succeeded(next),
+            Ok(Err(failure)) => ReconcileOutcome::Failed(failure),
+            Err(panic) if self.settings.recover_panics => ReconcileOutcome::Panicked(panic),
             Err(panic) => resume_unwind(panic),
         }
     }
 
-    fn conclude(&self, item: Item<ObjectKey>, outcome: Outcome) {
+    fn conclude(&self, item: Item<ObjectKey>, outcome: ReconcileOutcome) {
         let metrics = &self.metrics;
-        let Next { when, priority } = match outcome {
-            Outcome::Answered(next) => next,
+        let Next { requeue, priority } = match outcome {
+            ReconcileOutcome::Succeeded(next) => next,
             failed => return self.fail(item, failed),
         };
         let add = Add::new().priority(priority.unwrap_or(item.priority()));
-        match when {
-            When::Done => {
+        match requeue {
+            Requeue::No => {
                 metrics.success.increment(1);
                 item.forget();
             }
-            When::Requeue => {
+            Requeue::Backoff => {
                 metrics.requeue.increment(1);
-                self.journal.queued(item.key(), || Why::Requeue);
+                self.history.queued(item.key(), || EnqueueReason::Requeue);
                 self.queue.add_all([item.key().clone()], add.rate_limited());
                 drop(item);
             }
-            When::After(wait) => {
+            Requeue::After(wait) => {
                 metrics.requeue_after.increment(1);
-                self.journal.queued(item.key(), || Why::After(wait));
+                self.history.queued(item.key(), || EnqueueReason::After(wait));
                 if priority.is_none() {
                     return item.requeue_after(wait);
                 }
@@ -365,33 +365,33 @@ impl Crew {
         }
     }
 
-    fn fail(&self, item: Item<ObjectKey>, outcome: Outcome) {
+    fn fail(&self, item: Item<ObjectKey>, outcome: ReconcileOutcome) {
         let metrics = &self.metrics;
         metrics.error.increment(1);
         metrics.errors.increment(1);
         match outcome {
-            Outcome::Failed(failure) if failure.is_terminal() => {
+            ReconcileOutcome::Failed(failure) if failure.is_terminal() => {
                 metrics.terminal_errors.increment(1);
-                self.journal.failed(item.key(), &failure, item.failures().saturating_add(1), true);
+                self.history.failed(item.key(), &failure, item.failures().saturating_add(1), true);
                 item.give_up(failure);
             }
-            Outcome::Failed(failure) => self.retry(item, failure),
-            Outcome::Panicked(panic) => {
+            ReconcileOutcome::Failed(failure) => self.retry(item, failure),
+            ReconcileOutcome::Panicked(panic) => {
                 metrics.panics.increment(1);
-                self.retry(item, format_args!("panic: {} [recovered]", text_of(&*panic)));
+                self.retry(item, format_args!("panic: {} [recovered]", panic_message(&*panic)));
             }
-            Outcome::TimedOut(limit) => {
+            ReconcileOutcome::TimedOut(limit) => {
                 metrics.timeouts.increment(1);
                 self.retry(item, format_args!("the reconcile took longer than {limit:?} and was cut short"));
             }
-            Outcome::Answered(_) => {}
+            ReconcileOutcome::Succeeded(_) => {}
         }
     }
 
     fn retry(&self, item: Item<ObjectKey>, error: impl fmt::Display) {
         let failures = item.failures().saturating_add(1);
-        self.journal.failed(item.key(), &error, failures, false);
-        self.journal.queued(item.key(), || Why::Retry { failures });
+        self.history.failed(item.key(), &error, failures, false);
+        self.history.queued(item.key(), || EnqueueReason::Retry { failures });
         item.retry(error);
     }
 }

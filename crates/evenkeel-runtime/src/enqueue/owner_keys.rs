@@ -1,4 +1,4 @@
-//! [`Owners`]: who owns an object.
+//! [`OwnerKeys`]: who owns an object.
 
 use evenkeel_core::{Header, ObjectKey, ResourceInfo};
 use evenkeel_queue::WorkQueue;
@@ -7,14 +7,14 @@ use super::Enqueue;
 
 /// The keys of the owners of one kind. See [`enqueue_owner`](super::enqueue_owner).
 #[derive(Clone, Debug)]
-pub struct Owners {
+pub struct OwnerKeys {
     group: Box<str>,
     kind: Box<str>,
     namespaced: bool,
     controllers_only: bool,
 }
 
-impl Owners {
+impl OwnerKeys {
     pub(super) fn kind(&self) -> &str {
         &self.kind
     }
@@ -38,10 +38,10 @@ fn group(api_version: &str) -> &str {
     api_version.split_once('/').map_or("", |(group, _)| group)
 }
 
-impl Enqueue<ObjectKey, Owners> {
+impl Enqueue<ObjectKey, OwnerKeys> {
     /// [`enqueue_owner`](super::enqueue_owner) for owners of a kind that is only known at run time.
     pub fn owner_of(queue: &WorkQueue<ObjectKey>, owner: &ResourceInfo) -> Self {
-        let owners = Owners {
+        let owners = OwnerKeys {
             group: owner.group().into(),
             kind: owner.kind().into(),
             namespaced: owner.namespaced(),

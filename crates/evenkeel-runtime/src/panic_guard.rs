@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::task::Poll;
 
 /// Lets no panic of the future out.
-pub(crate) async fn contained<T>(
+pub(crate) async fn catch_panic<T>(
     mut future: Pin<Box<dyn Future<Output = T> + Send>>,
 ) -> Result<T, Box<dyn Any + Send>> {
     // A future that has panicked is not asked again, so nobody sees what it has left undone.
@@ -20,7 +20,7 @@ pub(crate) async fn contained<T>(
 }
 
 /// What a panic says.
-pub(crate) fn text_of(panic: &(dyn Any + Send)) -> &str {
+pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> &str {
     if let Some(text) = panic.downcast_ref::<&str>() {
         text
     } else if let Some(text) = panic.downcast_ref::<String>() {

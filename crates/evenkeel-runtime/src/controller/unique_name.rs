@@ -13,9 +13,9 @@ fn in_use() -> MutexGuard<'static, BTreeSet<String>> {
 
 /// A name that no other controller of the process has for as long as this lives, so that metrics can be told apart.
 #[derive(Debug)]
-pub(super) struct Name(String);
+pub(super) struct UniqueName(String);
 
-impl Name {
+impl UniqueName {
     /// The wish, or if it is in use, the wish and a number.
     pub(super) fn claim(wish: &str) -> Self {
         let mut names = in_use();
@@ -32,7 +32,7 @@ impl Name {
                 "there is a controller of this name already, so this one is numbered"
             );
         }
-        Name(name)
+        UniqueName(name)
     }
 
     pub(super) fn as_str(&self) -> &str {
@@ -40,13 +40,13 @@ impl Name {
     }
 }
 
-impl fmt::Display for Name {
+impl fmt::Display for UniqueName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl Drop for Name {
+impl Drop for UniqueName {
     fn drop(&mut self) {
         in_use().remove(&self.0);
     }

@@ -1,4 +1,4 @@
-//! [`View`]: a kind that a controller looks at.
+//! [`WatchedKind`]: a kind that a controller looks at.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -10,35 +10,35 @@ use evenkeel_core::{Header, LabelSelector, ObjectKey, ResourceInfo, ResourceVers
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::departures::Departures;
+use super::deletion_waiters::DeletionWaiters;
 use crate::health::informer_report;
 
 /// A kind that a controller looks at, with the informer that it sees it through.
-pub(super) struct View {
+pub(super) struct WatchedKind {
     info: Arc<ResourceInfo>,
-    informer: Box<dyn Informer>,
-    pub(super) departures: Arc<Departures>,
-    scope: Scope,
+    informer: Box<dyn ErasedInformer>,
+    pub(super) deletion_waiters: Arc<DeletionWaiters>,
+    scope: WatchScope,
 }
 
 /// Which objects an informer is about, as far as the controller has said so.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Scope {
+pub(super) struct WatchScope {
     pub(super) namespace: Option<String>,
     pub(super) labels: Option<LabelSelector>,
 }
 
 /// An informer of whatever kind.
-trait Informer: Send + Sync {
+trait ErasedInformer: Send + Sync {
     fn at_least<'a>(&'a self, version: &'a ResourceVersion) -> BoxFuture<'a, Result<(), StoreStopped>>;
     fn uid(&self, key: &ObjectKey) -> Option<String>;
     fn stop(&self);
-    fn ended(&self) -> BoxFuture<'_, ()>;
+    fn stopped(&self) -> BoxFuture<'_, ()>;
     fn report(&self, now: Instant) -> (String, Value);
     fn as_any(&self) -> &dyn Any;
 }
 
-impl<T: 'static> Informer for SharedInformer<T> {
+impl<T: 'static> ErasedInformer for SharedInformer<T> {
     fn at_least<'a>(&'a self, version: &'a ResourceVersion) -> BoxFuture<'a, Result<(), StoreStopped>> {
         let indexer = self.indexer();
         Box::pin(async move { indexer.at_least(version).await })
@@ -52,7 +52,7 @@ impl<T: 'static> Informer for SharedInformer<T> {
         SharedInformer::stop(self);
     }
 
-    fn ended(&self) -> BoxFuture<'_, ()> {
+    fn stopped(&self) -> BoxFuture<'_, ()> {
         Box::pin(SharedInformer::ended(self))
     }
 
@@ -65,10 +65,10 @@ impl<T: 'static> Informer for SharedInformer<T> {
     }
 }
 
-impl View {
-    pub(super) fn new<T: 'static>(informer: SharedInformer<T>, scope: Scope) -> Self {
+impl WatchedKind {
+    pub(super) fn new<T: 'static>(informer: SharedInformer<T>, scope: WatchScope) -> Self {
         let info = Arc::clone(informer.resource());
-        View { info, informer: Box::new(informer), departures: Arc::default(), scope }
+        WatchedKind { info, informer: Box::new(informer), deletion_waiters: Arc::default(), scope }
     }
 
     /// Reads, if this is the view of that type.
@@ -87,7 +87,7 @@ impl View {
 
     /// Whether what was written will be seen here. What was seen and is not to be seen any more is told too.
     pub(super) fn will_show(&self, object: &Header) -> bool {
-        let Scope { namespace, labels } = &self.scope;
+        let WatchScope { namespace, labels } = &self.scope;
         let is_elsewhere = |namespace: &str| object.key().namespace().is_some_and(|own| own != namespace);
         if namespace.as_deref().is_some_and(is_elsewhere) {
             return false;
@@ -105,8 +105,8 @@ impl View {
         self.informer.at_least(version).await
     }
 
-    pub(super) async fn gone(&self, key: &ObjectKey, uid: &str) {
-        self.departures.gone(key, uid, || self.informer.uid(key).as_deref() == Some(uid)).await;
+    pub(super) async fn deleted(&self, key: &ObjectKey, uid: &str) {
+        self.deletion_waiters.deleted(key, uid, || self.informer.uid(key).as_deref() == Some(uid)).await;
     }
 
     pub(super) fn stop(&self) {
@@ -114,8 +114,8 @@ impl View {
     }
 
     /// Waits until nothing more is to be seen here.
-    pub(super) fn ended(&self) -> BoxFuture<'_, ()> {
-        self.informer.ended()
+    pub(super) fn stopped(&self) -> BoxFuture<'_, ()> {
+        self.informer.stopped()
     }
 
     /// The name of the informer, and what is to be said of it in diagnostics.
@@ -128,8 +128,8 @@ impl View {
     }
 }
 
-impl std::fmt::Debug for View {
+impl std::fmt::Debug for WatchedKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("View").field("kind", &self.info.kind()).finish_non_exhaustive()
+        f.debug_struct("WatchedKind").field("kind", &self.info.kind()).finish_non_exhaustive()
     }
 }

@@ -24,8 +24,8 @@ async fn informers_queue_and_failures_are_shown_and_a_key_knows_why_it_was_queue
     let built = controller(&client, "inspected").owns::<Secret>().inspector(&inspector);
     let running = start(built, |object, ctx| async move {
         match object.key().name() {
-            "bad" if ctx.attempt() == 1 => Err(Failure::new("no room")),
-            "broken" => Err(Failure::terminal("never")),
+            "bad" if ctx.attempt() == 1 => Err(ReconcileError::new("no room")),
+            "broken" => Err(ReconcileError::terminal("never")),
             _ => Ok(Next::done()),
         }
     });
@@ -76,7 +76,7 @@ async fn a_key_that_comes_back_is_shown_where_it_waits() {
 async fn a_parked_key_is_with_a_worker_until_it_is_in_the_queue_again() {
     let server = server().await;
     let (client, inspector) = (server.client(), Inspector::new());
-    let built = controller(&client, "parking").owns::<Secret>().inspector(&inspector);
+    let built = controller(&client, "parked_keys").owns::<Secret>().inspector(&inspector);
     let running = with_a_parked_key(&server, built).await;
     assert_eq!(last_step(&inspector, "default/a").1, "workers");
     pass(secs(5)).await;

@@ -3,7 +3,7 @@
 use super::*;
 use crate::Manager;
 
-/// Why keys were queued, newest first.
+/// EnqueueReason keys were queued, newest first.
 fn reasons(diagnostics: &Diagnostics, controller: &str) -> Vec<String> {
     let queued = diagnostics.section("queued").unwrap_or_default();
     let text = |reason: &Value| {
@@ -53,8 +53,8 @@ async fn failures_are_told_once_for_each_key_and_so_are_retries() {
     let built = controller(&client, "failures").limiter(limiter).diagnostics(&diagnostics);
     let running = start(built, |object, ctx| async move {
         match object.key().name() {
-            "bad" => Err(Failure::new("no room")),
-            "broken" => Err(Failure::terminal("never")),
+            "bad" => Err(ReconcileError::new("no room")),
+            "broken" => Err(ReconcileError::terminal("never")),
             "slow" if ctx.attempt() == 1 => Ok(Next::requeue()),
             "slow" => Ok(Next::after(secs(600))),
             _ => Ok(Next::done()),
@@ -109,13 +109,13 @@ async fn no_more_than_a_thousand_reasons_are_kept_and_the_oldest_go_first() {
     let server = server().await;
     let (diagnostics, trigger) = (Diagnostics::new(), Trigger::new());
     let built = controller(&server.client(), "bounded").triggered_by(&trigger).diagnostics(&diagnostics);
-    let warm = built.warm().unwrap();
+    let standby = built.standby().unwrap();
     for number in 0..1001 {
         trigger.reconcile(key(&number.to_string()));
     }
     let told = reasons(&diagnostics, "bounded");
     assert_eq!((told.len(), &*told[0], &*told[999]), (1000, "default/1000: trigger", "default/1: trigger"));
-    drop(warm);
+    drop(standby);
 }
 
 #[tokio::test(start_paused = true)]
@@ -124,10 +124,10 @@ async fn when_it_ends_or_is_dropped_nothing_of_it_is_told_or_kept() {
     let (client, diagnostics) = (server.client(), Diagnostics::new());
     create(&client, "a").await;
     let nothing = json!({"errors": []});
-    let warm = controller(&client, "gone").diagnostics(&diagnostics).warm().unwrap();
-    let (queue, shared) = (warm.engine.queue.downgrade(), Arc::downgrade(&warm.engine.shared));
+    let standby = controller(&client, "gone").diagnostics(&diagnostics).standby().unwrap();
+    let (queue, shared) = (standby.started.queue.downgrade(), Arc::downgrade(&standby.started.shared));
     assert!(diagnostics.report()["controllers"]["gone"]["informers"].is_object());
-    drop(warm);
+    drop(standby);
     assert_eq!(diagnostics.report(), nothing);
     settle().await;
     assert!(queue.upgrade().is_none() && shared.upgrade().is_none());
@@ -139,8 +139,8 @@ async fn when_it_ends_or_is_dropped_nothing_of_it_is_told_or_kept() {
     assert_eq!(diagnostics.report(), nothing);
 
     // Without diagnostics, nothing is remembered.
-    let warm = controller(&client, "gone").warm().unwrap();
-    assert!(!warm.engine.journal.is_open() && warm.engine.listing.is_none());
+    let standby = controller(&client, "gone").standby().unwrap();
+    assert!(!standby.started.history.is_open() && standby.started.diagnostics_entry.is_none());
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,39 +1,39 @@
-//! [`Notes`]: what a reconcile has written.
+//! [`ObservedWrites`]: what a reconcile has written.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use evenkeel_core::{Header, Obj, ObjectKey, ResourceInfo, ResourceVersion};
 
-use super::view::View;
+use super::watched_kind::WatchedKind;
 
 /// What a reconcile has written, as far as it writes what the controller looks at.
 #[derive(Clone)]
-pub(super) struct Notes(Arc<Inner>);
+pub(super) struct ObservedWrites(Arc<Writes>);
 
-struct Inner {
-    views: Arc<[View]>,
+struct Writes {
+    kinds: Arc<[WatchedKind]>,
     /// None when the reconcile has ended, and nobody will ask any more.
-    wants: Mutex<Option<Vec<Want>>>,
+    awaited: Mutex<Option<Vec<AwaitedWrite>>>,
 }
 
 /// What must have come true before a cache shows what was written. Views are known by their places.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Want {
-    Version { view: usize, version: ResourceVersion },
-    Gone { view: usize, key: ObjectKey, uid: String },
+pub(super) enum AwaitedWrite {
+    Version { kind: usize, version: ResourceVersion },
+    Deleted { kind: usize, key: ObjectKey, uid: String },
 }
 
-impl Notes {
-    pub(super) fn new(views: &Arc<[View]>) -> Self {
-        Notes(Arc::new(Inner { views: Arc::clone(views), wants: Mutex::new(Some(Vec::new())) }))
+impl ObservedWrites {
+    pub(super) fn new(kinds: &Arc<[WatchedKind]>) -> Self {
+        ObservedWrites(Arc::new(Writes { kinds: Arc::clone(kinds), awaited: Mutex::new(Some(Vec::new())) }))
     }
 
-    fn wants(&self) -> MutexGuard<'_, Option<Vec<Want>>> {
-        self.0.wants.lock().unwrap_or_else(PoisonError::into_inner)
+    fn awaited(&self) -> MutexGuard<'_, Option<Vec<AwaitedWrite>>> {
+        self.0.awaited.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn views(&self, info: &ResourceInfo) -> impl Iterator<Item = (usize, &View)> {
-        self.0.views.iter().enumerate().filter(|(_, view)| view.is_about(info))
+    fn kinds(&self, info: &ResourceInfo) -> impl Iterator<Item = (usize, &WatchedKind)> {
+        self.0.kinds.iter().enumerate().filter(|(_, kind)| kind.is_about(info))
     }
 
     /// An object was written, and this is what it has become.
@@ -49,24 +49,24 @@ impl Notes {
         if version.as_str().is_empty() {
             return;
         }
-        for (view, _) in self.views(info).filter(|(_, view)| view.will_show(object)) {
-            let mut wants = self.wants();
-            let Some(wants) = &mut *wants else { return };
-            let known = wants.iter_mut().find_map(|want| match want {
-                Want::Version { view: known, version: newest } if *known == view => Some(newest),
+        for (kind, _) in self.kinds(info).filter(|(_, kind)| kind.will_show(object)) {
+            let mut awaited = self.awaited();
+            let Some(awaited) = &mut *awaited else { return };
+            let known = awaited.iter_mut().find_map(|write| match write {
+                AwaitedWrite::Version { kind: known, version: newest } if *known == kind => Some(newest),
                 _ => None,
             });
             match known {
                 Some(newest) if newest.compare(&version).is_none() => {
                     // Which of them is the later one nobody can say, so both are waited for.
-                    wants.push(Want::Version { view, version: version.clone() });
+                    awaited.push(AwaitedWrite::Version { kind, version: version.clone() });
                 }
                 Some(newest) => {
                     if version.is_newer_than(newest) {
                         *newest = version.clone();
                     }
                 }
-                None => wants.push(Want::Version { view, version: version.clone() }),
+                None => awaited.push(AwaitedWrite::Version { kind, version: version.clone() }),
             }
         }
     }
@@ -76,14 +76,14 @@ impl Notes {
     /// An object that is not seen yet may be one that was written just now. What was written first is waited for first, and
     /// then it is seen, or gone.
     pub(super) fn deleted(&self, info: &ResourceInfo, key: &ObjectKey, uid: &str) {
-        for (place, view) in self.views(info) {
-            let uid = match view.uid(key) {
+        for (index, kind) in self.kinds(info) {
+            let uid = match kind.uid(key) {
                 Some(seen) if uid.is_empty() || seen == uid => seen,
                 None if !uid.is_empty() => uid.to_owned(),
                 _ => continue,
             };
-            match &mut *self.wants() {
-                Some(wants) => wants.push(Want::Gone { view: place, key: key.clone(), uid }),
+            match &mut *self.awaited() {
+                Some(awaited) => awaited.push(AwaitedWrite::Deleted { kind: index, key: key.clone(), uid }),
                 None => return,
             }
         }
@@ -91,8 +91,8 @@ impl Notes {
 
     /// What was noted. From now on nothing is, so that a context which outlives its reconcile does not gather what nobody asks
     /// for.
-    pub(super) fn close(&self) -> Vec<Want> {
-        self.wants().take().unwrap_or_default()
+    pub(super) fn close(&self) -> Vec<AwaitedWrite> {
+        self.awaited().take().unwrap_or_default()
     }
 }
 
@@ -104,20 +104,20 @@ fn is_gone<T>(object: &Obj<T>) -> bool {
     object.deletion_timestamp().is_some() && object.finalizers().len() == 0 && has_no_grace()
 }
 
-impl Want {
+impl AwaitedWrite {
     /// Waits until it has come true. An informer that has stopped shows nothing more, so there is nothing to wait for.
-    pub(super) async fn come_true(&self, views: &[View]) {
+    pub(super) async fn wait(&self, kinds: &[WatchedKind]) {
         match self {
-            Want::Version { view, version } => {
-                let _ = views[*view].at_least(version).await;
+            AwaitedWrite::Version { kind, version } => {
+                let _ = kinds[*kind].at_least(version).await;
             }
-            Want::Gone { view, key, uid } => views[*view].gone(key, uid).await,
+            AwaitedWrite::Deleted { kind, key, uid } => kinds[*kind].deleted(key, uid).await,
         }
     }
 }
 
-impl std::fmt::Debug for Notes {
+impl std::fmt::Debug for ObservedWrites {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Notes").field(&*self.wants()).finish()
+        f.debug_tuple("ObservedWrites").field(&*self.awaited()).finish()
     }
 }

@@ -1,4 +1,4 @@
-//! [`Group`]: tasks that begin and end together.
+//! [`TaskGroup`]: tasks that begin and end together.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -9,55 +9,55 @@ use tokio::task::{Id, JoinSet};
 use tokio::time::{Instant, timeout_at};
 
 use super::error::BoxError;
-use super::stop::Stop;
-use crate::contain::{contained, text_of};
+use super::stop_signal::StopSignal;
+use crate::panic_guard::{catch_panic, panic_message};
 
 /// Something to be run until it is told to end.
-pub(super) struct Task {
+pub(super) struct ManagedTask {
     pub(super) name: String,
-    pub(super) begin: Begin,
+    pub(super) begin: StartTask,
 }
 
-pub(super) type Begin = Box<dyn FnOnce(Stop) -> Work + Send>;
-pub(super) type Work = Pin<Box<dyn Future<Output = Result<(), BoxError>> + Send>>;
+pub(super) type StartTask = Box<dyn FnOnce(StopSignal) -> TaskFuture + Send>;
+pub(super) type TaskFuture = Pin<Box<dyn Future<Output = Result<(), BoxError>> + Send>>;
 
 /// A task has ended in a way that ends all others.
-pub(super) struct Failed {
+pub(super) struct TaskFailure {
     pub(super) task: String,
     pub(super) error: BoxError,
 }
 
 /// Tasks that begin and end together. When this is dropped, they are too.
-pub(super) struct Group {
+pub(super) struct TaskGroup {
     tasks: JoinSet<()>,
     names: HashMap<Id, String>,
     give: watch::Sender<bool>,
-    stop: Stop,
-    failures: mpsc::UnboundedSender<Failed>,
+    stop: StopSignal,
+    failures: mpsc::UnboundedSender<TaskFailure>,
 }
 
-impl Group {
-    pub(super) fn new(failures: &mpsc::UnboundedSender<Failed>) -> Self {
-        let (give, stop) = Stop::new();
-        Group { tasks: JoinSet::new(), names: HashMap::new(), give, stop, failures: failures.clone() }
+impl TaskGroup {
+    pub(super) fn new(failures: &mpsc::UnboundedSender<TaskFailure>) -> Self {
+        let (give, stop) = StopSignal::new();
+        TaskGroup { tasks: JoinSet::new(), names: HashMap::new(), give, stop, failures: failures.clone() }
     }
 
-    pub(super) fn begin(&mut self, task: Task) {
+    pub(super) fn begin(&mut self, task: ManagedTask) {
         while let Some(ended) = self.tasks.try_join_next_with_id() {
             self.forget(&ended);
         }
-        let Task { name, begin } = task;
+        let ManagedTask { name, begin } = task;
         let (stop, failures, failing) = (self.stop.clone(), self.failures.clone(), name.clone());
         let handle = self.tasks.spawn(async move {
             // Made in here, so that a panic while it is made is the task's own too.
-            let outcome = contained(Box::pin(async move { begin(stop).await })).await;
+            let outcome = catch_panic(Box::pin(async move { begin(stop).await })).await;
             let error = match outcome {
                 Ok(Ok(())) => return tracing::debug!(task = failing, "the task has ended"),
                 Ok(Err(error)) => error,
-                Err(panic) => format!("panic: {}", text_of(&*panic)).into(),
+                Err(panic) => format!("panic: {}", panic_message(&*panic)).into(),
             };
             // Nobody listens any more if everything is ending.
-            let _ = failures.send(Failed { task: failing, error });
+            let _ = failures.send(TaskFailure { task: failing, error });
         });
         self.names.insert(handle.id(), name);
     }

@@ -1,4 +1,4 @@
-//! [`Stop`]: the sign to end.
+//! [`StopSignal`]: the sign to end.
 
 use std::future::Future;
 
@@ -6,12 +6,12 @@ use tokio::sync::watch;
 
 /// The sign to end. Cheap to clone; once it is given, it stays so.
 #[derive(Clone, Debug)]
-pub struct Stop(watch::Receiver<bool>);
+pub struct StopSignal(watch::Receiver<bool>);
 
-impl Stop {
+impl StopSignal {
     pub(super) fn new() -> (watch::Sender<bool>, Self) {
         let (give, sign) = watch::channel(false);
-        (give, Stop(sign))
+        (give, StopSignal(sign))
     }
 
     /// Waits for the sign. What waits owns what it needs, so that it can be given to a task, or to a

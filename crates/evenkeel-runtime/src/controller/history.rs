@@ -1,4 +1,4 @@
-//! [`Journal`]: why keys were queued, and how reconciles failed, for diagnostics.
+//! [`History`]: why keys were queued, and how reconciles failed, for diagnostics.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -10,9 +10,9 @@ use evenkeel_queue::WorkQueue;
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
-use super::context::Shared;
-use super::parking::Parking;
-use crate::enqueue::News;
+use super::context::ControllerShared;
+use super::parked_keys::ParkedKeys;
+use crate::enqueue::EventClass;
 use crate::health::{Diagnostics, Source, one_line, queue_report, seconds};
 
 /// So many reasons are remembered.
@@ -29,25 +29,25 @@ const QUEUED: &str = "queued";
 
 /// What a controller remembers for diagnostics: nothing, unless it was asked to. Cheap to clone; all clones are the same.
 #[derive(Clone, Default)]
-pub(super) struct Journal(Option<Arc<Pages>>);
+pub(super) struct History(Option<Arc<HistoryRecords>>);
 
 #[derive(Default)]
-struct Pages {
+struct HistoryRecords {
     /// The newest is the last.
-    reasons: Mutex<VecDeque<Reason>>,
+    reasons: Mutex<VecDeque<QueuedKey>>,
     /// Each key once. The newest is the last.
-    failures: Mutex<VecDeque<Failed>>,
+    failures: Mutex<VecDeque<FailedKey>>,
     /// There is none before the controller works.
-    parking: OnceLock<Weak<Parking>>,
+    parked_keys: OnceLock<Weak<ParkedKeys>>,
 }
 
-struct Reason {
+struct QueuedKey {
     at: Instant,
     key: ObjectKey,
-    why: Why,
+    why: EnqueueReason,
 }
 
-struct Failed {
+struct FailedKey {
     at: Instant,
     key: ObjectKey,
     error: String,
@@ -55,9 +55,9 @@ struct Failed {
     is_terminal: bool,
 }
 
-/// Why a key was queued. It becomes a text only if somebody asks.
-pub(super) enum Why {
-    Heard { info: Arc<ResourceInfo>, object: ObjectKey, news: News },
+/// EnqueueReason a key was queued. It becomes a text only if somebody asks.
+pub(super) enum EnqueueReason {
+    Notified { info: Arc<ResourceInfo>, object: ObjectKey, class: EventClass },
     Retry { failures: u32 },
     Requeue,
     After(Duration),
@@ -65,32 +65,32 @@ pub(super) enum Why {
     OwnWrites { seen: bool },
 }
 
-impl fmt::Display for Why {
+impl fmt::Display for EnqueueReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Why::Heard { info, object, news } => {
-                let what = match news {
-                    News::Listed => "is in the initial list",
-                    News::Came => "came",
-                    News::Changed => "changed",
-                    News::Unchanged => "is unchanged: resync",
-                    News::Deleted => "was deleted",
-                    News::Missed => "is gone, and its deletion was missed",
+            EnqueueReason::Notified { info, object, class } => {
+                let what = match class {
+                    EventClass::Initial => "is in the initial list",
+                    EventClass::Added => "came",
+                    EventClass::Updated => "changed",
+                    EventClass::Unchanged => "is unchanged: resync",
+                    EventClass::Deleted => "was deleted",
+                    EventClass::Missed => "is gone, and its deletion was missed",
                 };
                 write!(f, "{} {object} {what}", info.kind())
             }
-            Why::Retry { failures } => write!(f, "retry after failure {failures}"),
-            Why::Requeue => f.write_str("requeue"),
-            Why::After(wait) => write!(f, "requeue after {wait:?}"),
-            Why::Trigger => f.write_str("trigger"),
-            Why::OwnWrites { seen: true } => f.write_str("own writes seen"),
-            Why::OwnWrites { seen: false } => f.write_str("own writes not seen in time"),
+            EnqueueReason::Retry { failures } => write!(f, "retry after failure {failures}"),
+            EnqueueReason::Requeue => f.write_str("requeue"),
+            EnqueueReason::After(wait) => write!(f, "requeue after {wait:?}"),
+            EnqueueReason::Trigger => f.write_str("trigger"),
+            EnqueueReason::OwnWrites { seen: true } => f.write_str("own writes seen"),
+            EnqueueReason::OwnWrites { seen: false } => f.write_str("own writes not seen in time"),
         }
     }
 }
 
-fn lock<T>(pages: &Mutex<T>) -> MutexGuard<'_, T> {
-    pages.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(records: &Mutex<T>) -> MutexGuard<'_, T> {
+    records.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Adds the newest, and lets go of the oldest if there are too many.
@@ -101,10 +101,10 @@ fn push<T>(ring: &mut VecDeque<T>, limit: usize, newest: T) {
     ring.push_back(newest);
 }
 
-impl Journal {
+impl History {
     /// One that remembers.
     pub(super) fn open() -> Self {
-        Journal(Some(Arc::default()))
+        History(Some(Arc::default()))
     }
 
     /// Whether anything is remembered.
@@ -113,36 +113,36 @@ impl Journal {
     }
 
     /// The key is being queued. What is said of it is not made if nobody remembers.
-    pub(super) fn queued(&self, key: &ObjectKey, why: impl FnOnce() -> Why) {
-        let Some(pages) = &self.0 else { return };
-        let reason = Reason { at: Instant::now(), key: key.clone(), why: why() };
-        push(&mut lock(&pages.reasons), REASONS, reason);
+    pub(super) fn queued(&self, key: &ObjectKey, why: impl FnOnce() -> EnqueueReason) {
+        let Some(records) = &self.0 else { return };
+        let reason = QueuedKey { at: Instant::now(), key: key.clone(), why: why() };
+        push(&mut lock(&records.reasons), REASONS, reason);
     }
 
     /// A reconcile of the key has failed, which makes so many failures in a row.
     pub(super) fn failed(&self, key: &ObjectKey, error: impl fmt::Display, failures: u32, is_terminal: bool) {
-        let Some(pages) = &self.0 else { return };
+        let Some(records) = &self.0 else { return };
         let error = one_line(&format!("{error:#}"), TEXT_LENGTH);
-        let mut ring = lock(&pages.failures);
+        let mut ring = lock(&records.failures);
         // A key that fails again and again does not push out the others.
         if let Some(known) = ring.iter().position(|failed| failed.key == *key) {
             ring.remove(known);
         }
-        push(&mut ring, FAILURES, Failed { at: Instant::now(), key: key.clone(), error, failures, is_terminal });
+        push(&mut ring, FAILURES, FailedKey { at: Instant::now(), key: key.clone(), error, failures, is_terminal });
     }
 
     /// This is where keys of the controller are parked.
-    pub(super) fn parks_in(&self, parking: &Arc<Parking>) {
-        if let Some(pages) = &self.0 {
+    pub(super) fn set_parked_keys(&self, parked_keys: &Arc<ParkedKeys>) {
+        if let Some(records) = &self.0 {
             // A controller works once.
-            let _ = pages.parking.set(Arc::downgrade(parking));
+            let _ = records.parked_keys.set(Arc::downgrade(parked_keys));
         }
     }
 }
 
-impl Pages {
+impl HistoryRecords {
     fn reasons(&self, now: Instant) -> Value {
-        let one = |reason: &Reason| {
+        let one = |reason: &QueuedKey| {
             json!({
                 "key": one_line(reason.key.as_ref(), TEXT_LENGTH),
                 "why": one_line(&reason.why.to_string(), TEXT_LENGTH),
@@ -153,7 +153,7 @@ impl Pages {
     }
 
     fn failures(&self, now: Instant) -> Value {
-        let one = |failed: &Failed| {
+        let one = |failed: &FailedKey| {
             json!({
                 "key": one_line(failed.key.as_ref(), TEXT_LENGTH),
                 "error": failed.error,
@@ -166,35 +166,35 @@ impl Pages {
     }
 
     fn parked(&self) -> Vec<ObjectKey> {
-        self.parking.get().and_then(Weak::upgrade).map(|parking| parking.parked()).unwrap_or_default()
+        self.parked_keys.get().and_then(Weak::upgrade).map(|parked_keys| parked_keys.parked()).unwrap_or_default()
     }
 }
 
 /// A controller that diagnostics look at, until this is dropped.
 ///
 /// What they look at they do not hold: neither the queue nor an informer lives longer for it.
-pub(super) struct Listing {
+pub(super) struct DiagnosticsEntry {
     diagnostics: Diagnostics,
     controller: String,
 }
 
-impl Listing {
-    /// Adds a controller to diagnostics; nothing, if its journal is not open.
+impl DiagnosticsEntry {
+    /// Adds a controller to diagnostics; nothing, if its history is not open.
     pub(super) fn new(
         diagnostics: Diagnostics,
-        journal: &Journal,
-        shared: &Arc<Shared>,
+        history: &History,
+        shared: &Arc<ControllerShared>,
         queue: &WorkQueue<ObjectKey>,
     ) -> Option<Self> {
-        let pages = journal.0.as_ref()?;
+        let records = history.0.as_ref()?;
         let controller = shared.name.to_string();
         let (shared, queue) = (Arc::downgrade(shared), queue.downgrade());
         diagnostics.add(Source::timed(CONTROLLERS, &controller, {
-            let pages = Arc::clone(pages);
+            let records = Arc::clone(records);
             move |now| {
                 let informers = shared.upgrade().map(|shared| informers(&shared, now));
                 let queue = queue.upgrade().map(|queue| queue_report(&queue.stats(), queue.is_shutting_down()));
-                let mut parked = pages.parked();
+                let mut parked = records.parked();
                 let parked_in_all = parked.len();
                 parked.sort();
                 parked.truncate(PARKED);
@@ -204,23 +204,23 @@ impl Listing {
                     "queue": queue,
                     "parked": parked_in_all,
                     "parked_keys": parked,
-                    "failures": pages.failures(now),
+                    "failures": records.failures(now),
                 })
             }
         }));
         diagnostics.add(Source::timed(QUEUED, &controller, {
-            let pages = Arc::clone(pages);
-            move |now| pages.reasons(now)
+            let records = Arc::clone(records);
+            move |now| records.reasons(now)
         }));
-        Some(Listing { diagnostics, controller })
+        Some(DiagnosticsEntry { diagnostics, controller })
     }
 }
 
-fn informers(shared: &Shared, now: Instant) -> Map<String, Value> {
-    shared.views.iter().map(|view| view.report(now)).collect()
+fn informers(shared: &ControllerShared, now: Instant) -> Map<String, Value> {
+    shared.kinds.iter().map(|kind| kind.report(now)).collect()
 }
 
-impl Drop for Listing {
+impl Drop for DiagnosticsEntry {
     fn drop(&mut self) {
         self.diagnostics.remove(CONTROLLERS, &self.controller);
         self.diagnostics.remove(QUEUED, &self.controller);

@@ -1,4 +1,4 @@
-//! [`Departures`]: waiting until an object is gone from a store.
+//! [`DeletionWaiters`]: waiting until an object is gone from a store.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,28 +13,28 @@ use tokio::sync::oneshot;
 /// nothing: what is not gone yet will be told. But a handler may be behind, and what it is told may be about an object that
 /// was there before, under the same name. So whoever is told looks again.
 #[derive(Debug, Default)]
-pub(super) struct Departures(Mutex<Waiting>);
+pub(super) struct DeletionWaiters(Mutex<WaiterTable>);
 
 #[derive(Debug, Default)]
-struct Waiting {
-    by_key: HashMap<ObjectKey, Vec<Waiter>>,
+struct WaiterTable {
+    by_key: HashMap<ObjectKey, Vec<DeletionWaiter>>,
     next: u64,
 }
 
 #[derive(Debug)]
-struct Waiter {
+struct DeletionWaiter {
     id: u64,
     uid: String,
     gone: oneshot::Sender<()>,
 }
 
-impl Departures {
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
+impl DeletionWaiters {
+    fn lock(&self) -> MutexGuard<'_, WaiterTable> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A handler was told of this.
-    pub(super) fn told<K>(&self, event: &Event<K>) {
+    pub(super) fn notify<K>(&self, event: &Event<K>) {
         let mut waiting = self.lock();
         let Some(waiters) = waiting.by_key.get_mut(event.key()) else { return };
         let present = match event {
@@ -53,10 +53,10 @@ impl Departures {
     }
 
     /// Waits until the object with this key is gone, or is another one. `is_there` looks into the store.
-    pub(super) async fn gone(&self, key: &ObjectKey, uid: &str, is_there: impl Fn() -> bool) {
+    pub(super) async fn deleted(&self, key: &ObjectKey, uid: &str, is_there: impl Fn() -> bool) {
         loop {
             let (gone, told) = oneshot::channel();
-            let _entry = self.enter(key, uid, gone);
+            let _entry = self.register(key, uid, gone);
             if !is_there() {
                 return;
             }
@@ -64,25 +64,25 @@ impl Departures {
         }
     }
 
-    fn enter<'a>(&'a self, key: &'a ObjectKey, uid: &str, gone: oneshot::Sender<()>) -> Entry<'a> {
+    fn register<'a>(&'a self, key: &'a ObjectKey, uid: &str, gone: oneshot::Sender<()>) -> WaiterGuard<'a> {
         let mut waiting = self.lock();
         let id = waiting.next;
         waiting.next += 1;
-        waiting.by_key.entry(key.clone()).or_default().push(Waiter { id, uid: uid.to_owned(), gone });
-        Entry { departures: self, key, id }
+        waiting.by_key.entry(key.clone()).or_default().push(DeletionWaiter { id, uid: uid.to_owned(), gone });
+        WaiterGuard { deletion_waiters: self, key, id }
     }
 }
 
 /// Takes a waiter out that does not wait any more.
-struct Entry<'a> {
-    departures: &'a Departures,
+struct WaiterGuard<'a> {
+    deletion_waiters: &'a DeletionWaiters,
     key: &'a ObjectKey,
     id: u64,
 }
 
-impl Drop for Entry<'_> {
+impl Drop for WaiterGuard<'_> {
     fn drop(&mut self) {
-        let mut waiting = self.departures.lock();
+        let mut waiting = self.deletion_waiters.lock();
         if let Some(waiters) = waiting.by_key.get_mut(self.key) {
             waiters.retain(|waiter| waiter.id != self.id);
             if waiters.is_empty() {

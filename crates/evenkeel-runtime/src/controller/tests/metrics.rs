@@ -36,7 +36,7 @@ async fn co_029_everything_is_counted_under_names_that_dashboards_know_and_begin
     let (client, log) = (server.client(), Log::new());
     create(&client, "a").await;
     let built = controller(&client, "co-029").concurrency(2).timeout(secs(100)).owns::<Secret>();
-    let warm = ::metrics::with_local_recorder(&recorder, || built.warm().unwrap());
+    let standby = ::metrics::with_local_recorder(&recorder, || built.standby().unwrap());
     let zero: Seen = [
         ("reconcile_total result=success", 0.0),
         ("reconcile_total result=error", 0.0),
@@ -57,13 +57,13 @@ async fn co_029_everything_is_counted_under_names_that_dashboards_know_and_begin
     .into();
     assert_eq!(seen(&recorder), zero);
     let (shutdown, told) = oneshot::channel::<()>();
-    let ended = tokio::spawn(warm.lead(told, move |parent, ctx| {
+    let ended = tokio::spawn(standby.lead(told, move |parent, ctx| {
         let before = log.note("run");
         async move {
             match before {
                 0 => Ok(Next::requeue()),
                 1 => Ok(Next::after(secs(1))),
-                2 => Err(Failure::new("for now")),
+                2 => Err(ReconcileError::new("for now")),
                 3 => panic!("for now"),
                 4 => {
                     pass(secs(200)).await;
@@ -73,7 +73,7 @@ async fn co_029_everything_is_counted_under_names_that_dashboards_know_and_begin
                     ctx.api::<Secret>().namespace("default").create(&child("c", &parent)).await?;
                     Ok(Next::requeue())
                 }
-                6 => Err(Failure::terminal("for good")),
+                6 => Err(ReconcileError::terminal("for good")),
                 7 => Ok(Next::done()),
                 _ => std::future::pending().await,
             }
