@@ -3,7 +3,7 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::disallowed_names, reason = "in a test a panic is a finding")]
 
 use evenkeel::apiserver::{ApiServer, Faults};
-use evenkeel::cache::reflector::Phase;
+use evenkeel::cache::reflector::ReflectorPhase;
 use evenkeel::events::fake::{self, FakeEvents};
 use evenkeel::helpers::set_controller_reference;
 use evenkeel::k8s_openapi::api::apps::v1::Deployment;
@@ -186,8 +186,9 @@ async fn nothing_is_deleted_on_the_word_of_a_cache_that_is_behind() {
     world.server.faults().add(Faults::parse("status:code=503,watches=true,resource=foos").unwrap());
     let rename = Patch::merge(&json!({"spec": {"deploymentName": "new"}}));
     world.foos.patch("example", &Patch::merge(&json!({"metadata": {"labels": {"last": "heard"}}}))).await.unwrap();
-    let is_deaf =
-        async || matches!(world.controller.foos().status().reflector.phase, Phase::Waiting { .. }).then_some(());
+    let is_deaf = async || {
+        matches!(world.controller.foos().status().reflector.phase, ReflectorPhase::Waiting { .. }).then_some(())
+    };
     eventually("the watch of Foos is down", is_deaf).await.unwrap();
     world.foos.patch("example", &rename).await.unwrap();
     // Another controller, which sees more, has done its work: here is what it made.
@@ -258,7 +259,7 @@ async fn what_happens_while_the_watches_are_down_is_made_up_for() {
     world.scale("kept", 4).await;
     world.deployments.delete("kept").await.unwrap();
     let ended = async || {
-        let is_waiting = |phase| matches!(phase, Phase::Waiting { .. });
+        let is_waiting = |phase| matches!(phase, ReflectorPhase::Waiting { .. });
         let statuses = [world.controller.foos().status(), world.controller.deployments().status()];
         statuses.iter().all(|status| is_waiting(status.reflector.phase)).then_some(())
     };

@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 use evenkeel_core::{ObjectKey, ResourceVersion, Untyped};
 
-use crate::queue::population::Population;
+use crate::queue::initial_count::InitialCount;
 use crate::queue::{BACKLOG_LIMIT, Batch, Delta, DeltaQueue, KnownObjects, ROOM_KEPT, emptied};
 use crate::{Deleted, Object};
 
@@ -26,7 +26,7 @@ pub struct Fifo {
     /// The first is never one that was deleted.
     order: VecDeque<ObjectKey>,
     present: usize,
-    population: Population,
+    initial_count: InitialCount,
     spare: Vec<Delta>,
 }
 
@@ -53,7 +53,7 @@ impl Fifo {
     /// The next in line: an object, or the place of one that was deleted; `None` at the end.
     fn next(&mut self) -> Option<Option<Object>> {
         let key = self.order.pop_front()?;
-        self.population.popped(1);
+        self.initial_count.popped(1);
         let object = self.objects.remove(&key)?;
         self.present -= usize::from(object.is_some());
         Some(object)
@@ -62,7 +62,7 @@ impl Fifo {
     /// Keeps the line from growing with objects that come and go behind one that stays. Those of the first list keep their
     /// places, as they are counted.
     fn tidy(&mut self) {
-        if !self.population.is_done() || self.order.len() <= 2 * self.present + 16 {
+        if !self.initial_count.is_done() || self.order.len() <= 2 * self.present + 16 {
             return;
         }
         self.objects.retain(|_, object| object.is_some());
@@ -77,7 +77,7 @@ impl Fifo {
                 return;
             }
             self.next();
-            self.population.processed(1);
+            self.initial_count.processed(1);
         }
         if self.order.capacity() > ROOM_KEPT {
             self.order.shrink_to(BACKLOG_LIMIT);
@@ -88,17 +88,17 @@ impl Fifo {
 
 impl DeltaQueue for Fifo {
     fn add(&mut self, object: Object) {
-        self.population.event();
+        self.initial_count.event();
         self.put(object);
     }
 
     fn update(&mut self, object: Object) {
-        self.population.event();
+        self.initial_count.event();
         self.put(object);
     }
 
     fn delete(&mut self, deleted: Deleted<Untyped>, _: &dyn KnownObjects) {
-        self.population.event();
+        self.initial_count.event();
         if self.objects.get_mut(deleted.key()).and_then(Option::take).is_some() {
             self.present -= 1;
             self.skip_deleted();
@@ -113,7 +113,7 @@ impl DeltaQueue for Fifo {
         for object in objects {
             self.put(object);
         }
-        self.population.list_instead(self.order.len());
+        self.initial_count.list_instead(self.order.len());
     }
 
     fn resync(&mut self, _: &dyn KnownObjects) {}
@@ -121,7 +121,7 @@ impl DeltaQueue for Fifo {
     fn bookmark(&mut self, _: ResourceVersion) {}
 
     fn pop(&mut self, limit: usize) -> Option<Batch> {
-        let (initial, end) = self.population.next(limit, self.order.len());
+        let (initial, end) = self.initial_count.next(limit, self.order.len());
         if end == 0 {
             return None;
         }
@@ -134,7 +134,7 @@ impl DeltaQueue for Fifo {
     }
 
     fn processed(&mut self, count: usize) {
-        self.population.processed(count);
+        self.initial_count.processed(count);
     }
 
     fn recycle(&mut self, deltas: Vec<Delta>) {
@@ -142,7 +142,7 @@ impl DeltaQueue for Fifo {
     }
 
     fn has_synced(&self) -> bool {
-        self.population.is_done()
+        self.initial_count.is_done()
     }
 
     fn asks_for_known(&self) -> bool {

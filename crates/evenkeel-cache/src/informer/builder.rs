@@ -7,13 +7,13 @@ use std::time::Duration;
 use evenkeel_core::{Obj, ResourceInfo, Untyped};
 
 use super::SharedInformer;
-use super::board::Board;
 use super::core::{Core, Engine, Order, TaskGuard, User};
 use super::metrics::Identity;
-use super::observe::Step;
+use super::observe::InformerEvent;
+use super::process_loop::ProcessLoop;
 use super::processor::Processor;
 use crate::queue::{DeltaFifo, DeltaQueue, Mode, OrderedQueue};
-use crate::reflector::{Backoff, Failure, OnTransformError, Reflector, ReflectorBuilder};
+use crate::reflector::{Backoff, OnTransformError, Reflector, ReflectorBuilder, ReflectorFailure};
 use crate::source::{BoxError, ListerWatcher};
 use crate::store::{Index, NAMESPACE_INDEX, Table};
 
@@ -111,7 +111,7 @@ impl<K: 'static> InformerBuilder<K> {
     }
 
     /// Hears of every failure to list or to watch, instead of the log.
-    pub fn on_error(self, handler: impl Fn(&Failure) + Send + Sync + 'static) -> Self {
+    pub fn on_error(self, handler: impl Fn(&ReflectorFailure) + Send + Sync + 'static) -> Self {
         self.reflector(|reflector| reflector.on_error(handler))
     }
 
@@ -165,7 +165,7 @@ impl<K: 'static> InformerBuilder<K> {
         let identity = Identity::new(&name, &self.info);
         let reflector = self.reflector.name(identity.name());
         let engine = Engine { reflector, queue };
-        let core = Core::new(name, identity, self.info, table, Board::new(self.resync), engine);
+        let core = Core::new(name, identity, self.info, table, Processor::new(self.resync), engine);
         SharedInformer { user: Arc::new(User(Arc::new(core))), kind: PhantomData }
     }
 }
@@ -175,15 +175,15 @@ pub(super) async fn drive(ended: Ended) {
     let core = Arc::clone(&ended.core);
     let Some(Engine { reflector, queue }) = core.take_engine() else { return };
     let observers = Arc::clone(&core.observers);
-    let reflector = reflector.observe_errors(move |failure| observers.tell(Step::Failed(failure)));
-    let mut reflector = reflector.resync_period(core.board().check_period()).build();
+    let reflector = reflector.observe_errors(move |failure| observers.tell(InformerEvent::Failed(failure)));
+    let mut reflector = reflector.resync_period(core.processor().check_period()).build();
     core.watch_reflector(reflector.status());
-    let mut processor = Processor::new(Arc::clone(&core), queue);
+    let mut process_loop = ProcessLoop::new(Arc::clone(&core), queue);
     let mut orders = core.orders();
     tokio::select! {
         biased;
         _ = orders.wait_for(|order| *order != Order::Run) => {}
-        never = reflector.run(&mut processor) => match never {},
+        never = reflector.run(&mut process_loop) => match never {},
     }
 }
 

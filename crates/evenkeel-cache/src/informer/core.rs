@@ -8,10 +8,10 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::board::{Board, Runner};
 use super::listener::{self, Listener};
 use super::metrics::Identity;
 use super::observe::Observers;
+use super::processor::{HandlerRunner, Processor};
 use super::status::InformerStatus;
 use crate::Event;
 use crate::queue::DeltaQueue;
@@ -24,7 +24,7 @@ pub(super) struct Core {
     pub(super) identity: Identity,
     pub(super) info: Arc<ResourceInfo>,
     pub(super) table: Arc<Table>,
-    board: Mutex<Board>,
+    processor: Mutex<Processor>,
     life: watch::Sender<Life>,
     order: watch::Sender<Order>,
     /// How many tasks there are.
@@ -106,7 +106,7 @@ impl Core {
         identity: Identity,
         info: Arc<ResourceInfo>,
         table: Arc<Table>,
-        board: Board,
+        processor: Processor,
         engine: Engine,
     ) -> Self {
         Core {
@@ -114,7 +114,7 @@ impl Core {
             name,
             info,
             table,
-            board: Mutex::new(board),
+            processor: Mutex::new(processor),
             life: watch::Sender::new(Life { phase: Phase::Created, synced: false }),
             order: watch::Sender::new(Order::Run),
             tasks: watch::Sender::new(0),
@@ -127,8 +127,8 @@ impl Core {
         }
     }
 
-    pub(super) fn board(&self) -> MutexGuard<'_, Board> {
-        self.board.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn processor(&self) -> MutexGuard<'_, Processor> {
+        self.processor.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn life(&self) -> Life {
@@ -155,7 +155,7 @@ impl Core {
 
     /// Begins, unless somebody has begun already. Handlers are started; the driver is for the caller.
     pub(super) fn begin(self: &Arc<Self>, user: &Arc<User>, runtime: &Handle) -> Option<TaskGuard> {
-        let mut board = self.board();
+        let mut processor = self.processor();
         let begun = self.life.send_if_modified(|life| {
             let first = life.phase == Phase::Created;
             if first {
@@ -168,7 +168,7 @@ impl Core {
         }
         let _ = self.runtime.set(runtime.clone());
         // Under the lock, so that whoever ends it meanwhile waits for these tasks too.
-        for (listener, runner) in board.start() {
+        for (listener, runner) in processor.start() {
             self.spawn(user, listener, runner);
         }
         Some(self.task())
@@ -180,11 +180,11 @@ impl Core {
     }
 
     /// Gives a handler a task of its own.
-    fn spawn(self: &Arc<Self>, user: &Arc<User>, listener: Arc<Listener>, runner: Runner) {
+    fn spawn(self: &Arc<Self>, user: &Arc<User>, listener: Arc<Listener>, runner: HandlerRunner) {
         let Some(runtime) = self.runtime.get() else { return };
         listener.set_alive(true);
         let guard = HandlerGuard { listener: Arc::clone(&listener), _task: self.task(), _user: Arc::clone(user) };
-        let Runner { callback, blocking } = runner;
+        let HandlerRunner { callback, blocking } = runner;
         if blocking {
             let handle = runtime.clone();
             runtime.spawn_blocking(move || {
@@ -205,15 +205,15 @@ impl Core {
         user: &Arc<User>,
         listener: &Arc<Listener>,
         resync: Option<std::time::Duration>,
-        runner: Option<Runner>,
+        runner: Option<HandlerRunner>,
     ) -> bool {
         let now = Instant::now();
-        let mut board = self.board();
+        let mut processor = self.processor();
         let life = self.life();
         if !self.is_to_run() {
             return false;
         }
-        // What is committed after this is told to the listener by the driver, as it has its seat when the board is next
+        // What is committed after this is told to the listener by the driver, as it has its entry when the processor is next
         // looked at; what was committed before is not, as it is among what it is told now.
         let (commit, objects) = self.table.commits_and_objects();
         listener.push(&objects.into_iter().map(|object| Event::Add { object, initial: true }).collect(), now);
@@ -224,7 +224,7 @@ impl Core {
             Phase::Created => (runner, None),
             _ => (None, runner),
         };
-        board.join(Arc::clone(listener), resync, commit, waiting, now);
+        processor.join(Arc::clone(listener), resync, commit, waiting, now);
         if let Some(runner) = runner {
             self.spawn(user, Arc::clone(listener), runner);
         }
@@ -234,17 +234,17 @@ impl Core {
     /// Lets a listener go. A call that is being made runs to its end; no other begins once this has returned.
     pub(super) fn leave(&self, listener: &Arc<Listener>) {
         listener.revoke();
-        let seat = self.board().leave(listener);
+        let entry = self.processor().leave(listener);
         // Not under the lock: the handler may be in it, and who knows what its end leads to.
-        drop(seat);
+        drop(entry);
         tracing::debug!(informer = self.name, handler = listener.name, "a handler is removed");
     }
 
     /// All of the first list is in the store.
     pub(super) fn synced(&self, now: Instant) {
-        let mut board = self.board();
+        let mut processor = self.processor();
         self.life.send_if_modified(|life| !std::mem::replace(&mut life.synced, true));
-        board.synced(now);
+        processor.synced(now);
     }
 
     /// Has the tasks end. What was ordered before is not taken back.
@@ -281,13 +281,14 @@ impl Core {
 
     fn dismiss(&self, order: Order) {
         if order == Order::Drain {
-            let listeners: Vec<_> = self.board().seats().iter().map(|seat| Arc::clone(&seat.listener)).collect();
+            let listeners: Vec<_> =
+                self.processor().entries().iter().map(|entry| Arc::clone(&entry.listener)).collect();
             listeners.iter().for_each(|listener| listener.drain());
             return;
         }
-        let seats = self.board().clear();
-        for seat in &seats {
-            seat.listener.revoke();
+        let entries = self.processor().clear();
+        for entry in &entries {
+            entry.listener.revoke();
         }
     }
 
@@ -325,11 +326,11 @@ impl Core {
             queued: self.queued.load(Ordering::Relaxed),
             reflector: self.reflector.get().map(ReflectorStatus::report).unwrap_or_default(),
             handlers: self
-                .board()
-                .seats()
+                .processor()
+                .entries()
                 .iter()
-                .filter(|seat| !seat.listener.is_revoked())
-                .map(|seat| (seat.listener.name.clone(), seat.listener.lag()))
+                .filter(|entry| !entry.listener.is_revoked())
+                .map(|entry| (entry.listener.name.clone(), entry.listener.lag()))
                 .collect(),
         }
     }

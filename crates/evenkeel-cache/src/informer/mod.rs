@@ -1,11 +1,11 @@
 //! [`SharedInformer`]: one reflector, one store, any number of handlers.
 
-mod board;
 mod builder;
 mod core;
 mod listener;
 pub(crate) mod metrics;
 pub mod observe;
+mod process_loop;
 mod processor;
 mod registration;
 mod resync;
@@ -25,12 +25,12 @@ use std::sync::atomic::Ordering;
 
 use evenkeel_core::{ResourceInfo, ResourceVersion};
 
-use self::board::Runner;
 use self::builder::Ended;
 use self::core::{Core, Order, Phase, User};
 use self::listener::{Callback, Listener};
 use self::metrics::HandlerMetrics;
 use self::observe::{Observation, Observer};
+use self::processor::HandlerRunner;
 use crate::handler::{Handler, HandlerOptions};
 use crate::source::BoxFuture;
 use crate::store::{Index, IndexError};
@@ -208,13 +208,13 @@ impl<K> SharedInformer<K> {
     ///
     /// ```
     /// use evenkeel_cache::SharedInformer;
-    /// use evenkeel_cache::informer::observe::{Observer, Step};
+    /// use evenkeel_cache::informer::observe::{Observer, InformerEvent};
     ///
     /// struct Printer;
     ///
     /// impl Observer for Printer {
-    ///     fn step(&self, step: Step<'_>) {
-    ///         if let Step::Heard { change, object } = step {
+    ///     fn event(&self, event: InformerEvent<'_>) {
+    ///         if let InformerEvent::Received { change, object } = event {
     ///             println!("{change:?} {}", object.key());
     ///         }
     ///     }
@@ -246,7 +246,7 @@ impl<K: 'static> SharedInformer<K> {
         let name = options.name.clone().unwrap_or_else(|| handler.name().into_owned().into()).into_owned();
         let listener = self.listener(name, &options);
         let callback: Callback = Box::new(move |event: Event<evenkeel_core::Untyped>| handler.handle(event.cast()));
-        self.join(&listener, &options, Some(Runner { callback, blocking: options.blocking }))?;
+        self.join(&listener, &options, Some(HandlerRunner { callback, blocking: options.blocking }))?;
         Ok(Registration::new(self.core(), &listener))
     }
 
@@ -269,7 +269,12 @@ impl<K: 'static> SharedInformer<K> {
         Arc::new(Listener::new(name, options.delivery, options.on_panic, metrics, observers))
     }
 
-    fn join(&self, listener: &Arc<Listener>, options: &HandlerOptions, runner: Option<Runner>) -> Result<(), Stopped> {
+    fn join(
+        &self,
+        listener: &Arc<Listener>,
+        options: &HandlerOptions,
+        runner: Option<HandlerRunner>,
+    ) -> Result<(), Stopped> {
         if self.core().join(&self.user, listener, options.resync, runner) {
             return Ok(());
         }

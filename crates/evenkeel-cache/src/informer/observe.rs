@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use evenkeel_core::{ObjectKey, ResourceVersion, Untyped};
 
-use crate::reflector::Failure;
+use crate::reflector::ReflectorFailure;
 use crate::{Event, Object};
 
 /// Hears what becomes of objects in an informer: see [`SharedInformer::observe`](crate::SharedInformer::observe).
@@ -15,7 +15,7 @@ use crate::{Event, Object};
 /// # What may be assumed
 /// - Of one object, steps are told in the order in which they happen: it is heard of or listed, applied, and then told to each
 ///   handler.
-/// - [`Telling`](Step::Telling) and [`Told`](Step::Told) are told on the thread that calls the handler, before and after the
+/// - [`Telling`](InformerEvent::HandlerCalled) and [`Told`](InformerEvent::HandlerReturned) are told on the thread that calls the handler, before and after the
 ///   call. Whatever the handler does itself, it does in between, on that thread.
 /// - It is called without any lock of the informer's, and may ask it whatever it likes.
 ///
@@ -27,17 +27,17 @@ use crate::{Event, Object};
 /// called no more.
 pub trait Observer: Send + Sync + 'static {
     /// Something happens.
-    fn step(&self, step: Step<'_>);
+    fn event(&self, event: InformerEvent<'_>);
 }
 
 /// Something that happens in an informer: see [`Observer`].
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
-pub enum Step<'a> {
+pub enum InformerEvent<'a> {
     /// A watch has told of an object, which goes into the queue of deltas next.
-    Heard {
+    Received {
         /// What it said.
-        change: Change,
+        change: WatchChange,
         /// The object, as it will be stored.
         object: &'a Object,
     },
@@ -62,14 +62,14 @@ pub enum Step<'a> {
         is_resync: bool,
     },
     /// A handler is called now, on this thread.
-    Telling {
+    HandlerCalled {
         /// Its name.
         handler: &'a str,
         /// What it is told.
         event: &'a Event<Untyped>,
     },
     /// The call has returned.
-    Told {
+    HandlerReturned {
         /// The name of the handler.
         handler: &'a str,
         /// Which object it was about.
@@ -78,13 +78,13 @@ pub enum Step<'a> {
         panicked: bool,
     },
     /// Something went wrong with a list, a watch or an object.
-    Failed(&'a Failure),
+    Failed(&'a ReflectorFailure),
 }
 
 /// What a watch says of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Change {
+pub enum WatchChange {
     /// It has come.
     Added,
     /// It has changed.
@@ -114,16 +114,16 @@ impl Drop for Observation {
 #[derive(Default)]
 pub(crate) struct Observers {
     any: AtomicBool,
-    list: Mutex<List>,
+    list: Mutex<ObserverList>,
 }
 
 #[derive(Default)]
-struct List {
+struct ObserverList {
     next: u64,
-    seats: Vec<Arc<Seat>>,
+    entries: Vec<Arc<ObserverEntry>>,
 }
 
-struct Seat {
+struct ObserverEntry {
     number: u64,
     has_panicked: AtomicBool,
     observer: Box<dyn Observer>,
@@ -138,51 +138,51 @@ impl Observers {
 
     /// How many there are.
     pub(super) fn len(&self) -> usize {
-        self.lock().seats.len()
+        self.lock().entries.len()
     }
 
     pub(super) fn add(self: &Arc<Self>, observer: Box<dyn Observer>) -> Observation {
         let mut list = self.lock();
         let number = list.next;
         list.next += 1;
-        list.seats.push(Arc::new(Seat { number, has_panicked: AtomicBool::new(false), observer }));
+        list.entries.push(Arc::new(ObserverEntry { number, has_panicked: AtomicBool::new(false), observer }));
         self.any.store(true, Ordering::Release);
         Observation { informer: Arc::downgrade(self), number }
     }
 
     fn remove(&self, number: u64) {
         let mut list = self.lock();
-        let place = list.seats.iter().position(|seat| seat.number == number);
-        let seat = place.map(|place| list.seats.remove(place));
-        self.any.store(!list.seats.is_empty(), Ordering::Release);
+        let place = list.entries.iter().position(|entry| entry.number == number);
+        let entry = place.map(|place| list.entries.remove(place));
+        self.any.store(!list.entries.is_empty(), Ordering::Release);
         drop(list);
         // Not under the lock: it may hold anything.
-        drop(seat);
+        drop(entry);
     }
 
     /// Tells of a step, if there is anybody to tell.
     #[inline]
-    pub(crate) fn tell(&self, step: Step<'_>) {
+    pub(crate) fn tell(&self, event: InformerEvent<'_>) {
         if self.is_any() {
-            self.call(step);
+            self.call(event);
         }
     }
 
     #[cold]
-    fn call(&self, step: Step<'_>) {
-        let seats = self.lock().seats.clone();
-        for seat in seats {
-            if seat.has_panicked.load(Ordering::Relaxed) {
+    fn call(&self, event: InformerEvent<'_>) {
+        let entries = self.lock().entries.clone();
+        for entry in entries {
+            if entry.has_panicked.load(Ordering::Relaxed) {
                 continue;
             }
-            if catch_unwind(AssertUnwindSafe(|| seat.observer.step(step))).is_err() {
-                seat.has_panicked.store(true, Ordering::Relaxed);
+            if catch_unwind(AssertUnwindSafe(|| entry.observer.event(event))).is_err() {
+                entry.has_panicked.store(true, Ordering::Relaxed);
                 tracing::error!("an observer of an informer has panicked; it is told nothing more");
             }
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, List> {
+    fn lock(&self) -> MutexGuard<'_, ObserverList> {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,245 +1,210 @@
-//! From deltas to the store and to the listeners.
+//! Who is to be told: the listeners of an informer, and when each is due for a resync.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use evenkeel_core::{ObjectKey, ResourceVersion};
+use evenkeel_core::Untyped;
 use tokio::time::Instant;
 
-use super::board::{Audience, News};
-use super::core::Core;
-use super::metrics::InformerMetrics;
-use super::observe::{self, Step};
-use crate::queue::{BATCH_LIMIT, Batch, Delta, DeltaQueue, KnownObjects};
-use crate::reflector::{ReflectorStore, StoreError};
-use crate::store::{Table, Write};
-use crate::{Deleted, Event, Object};
+use super::listener::{Batch, Callback, Listener};
+use super::resync::{ResyncCheck, ResyncSchedule};
+use crate::{Event, Object};
 
-/// What the reflector of an informer writes to: the queue, and behind it the store and the listeners.
-///
-/// Reflector and processor are driven by one task, so nothing is processed while something is queued, and the store is
-/// written by nobody else. The store is always written before the listeners are told.
+/// The listeners of an informer.
 pub(super) struct Processor {
-    core: Arc<Core>,
-    queue: Box<dyn DeltaQueue>,
-    synced: bool,
-    metrics: InformerMetrics,
+    check: ResyncCheck,
+    /// The check period that the driver knows of, and who to wake when it is another.
+    known_period: Duration,
+    driver: Option<Waker>,
+    entries: Vec<ListenerEntry>,
+}
+
+/// A listener's place.
+pub(super) struct ListenerEntry {
+    pub(super) listener: Arc<Listener>,
+    schedule: ResyncSchedule,
+    /// Whether it hears of objects that a list brought and that have not changed.
+    syncing: bool,
+    /// The state of the store that it was told of when it came. What led to that state is not notifications to it.
+    joined: u64,
+    /// The handler, as long as nothing runs.
+    pub(super) waiting: Option<HandlerRunner>,
+}
+
+/// A handler that has yet to be started.
+pub(super) struct HandlerRunner {
+    pub(super) callback: Callback,
+    pub(super) blocking: bool,
+}
+
+/// Notifications in order.
+#[derive(Debug, Default)]
+pub(super) struct Notifications {
+    events: Vec<Event<Untyped>>,
+    /// Which of the events tell of objects that a list brought and that have not changed.
+    unchanged: Vec<usize>,
+}
+
+/// Who hears of something.
+pub(super) enum Recipients {
+    /// Everybody; but of what has not changed, only those who were due for a resync when last looked at.
+    All,
+    /// Those who are due for a resync.
+    Due,
+}
+
+impl Notifications {
+    pub(super) fn with_capacity(events: usize) -> Self {
+        Notifications { events: Vec::with_capacity(events), unchanged: Vec::new() }
+    }
+
+    pub(super) fn push(&mut self, event: Event<Untyped>) {
+        self.events.push(event);
+    }
+
+    /// Tells of an object that a list brought: new, changed, or the same as before.
+    pub(super) fn push_listed(&mut self, previous: Option<Object>, object: Object, initial: bool) {
+        match previous {
+            None => self.events.push(Event::Add { object, initial }),
+            Some(old) => {
+                if old.resource_version() == object.resource_version() {
+                    self.unchanged.push(self.events.len());
+                }
+                self.events.push(Event::Update { old, new: object });
+            }
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.events.is_empty()
+    }
+
+    pub(super) fn events(&self) -> &[Event<Untyped>] {
+        &self.events
+    }
+
+    /// The events that tell of a change.
+    fn changes(events: &Batch, unchanged: &[usize]) -> Batch {
+        let mut skip = unchanged.iter().peekable();
+        let is_change = |(index, _): &(usize, &Event<Untyped>)| skip.next_if_eq(&index).is_none();
+        events.iter().enumerate().filter(is_change).map(|(_, event)| event.clone()).collect()
+    }
 }
 
 impl Processor {
-    pub(super) fn new(core: Arc<Core>, queue: Box<dyn DeltaQueue>) -> Self {
-        let metrics = InformerMetrics::new(&core.identity);
-        Processor { core, queue, synced: false, metrics }
+    pub(super) fn new(resync: Duration) -> Self {
+        Processor { check: ResyncCheck::new(resync), known_period: resync, driver: None, entries: Vec::new() }
     }
 
-    /// Applies everything that is queued.
-    fn process(&mut self, audience: &Audience) {
-        self.note_queued();
-        if self.queue.is_empty() {
-            // A list without objects may leave nothing to apply.
-            self.note_synced();
+    /// Takes a listener in, who has been told of everything up to this state of the store.
+    pub(super) fn join(
+        &mut self,
+        listener: Arc<Listener>,
+        resync: Option<Duration>,
+        joined: u64,
+        waiting: Option<HandlerRunner>,
+        now: Instant,
+    ) {
+        let before = self.check.period();
+        let schedule = self.check.admit(resync, now);
+        if self.check.period() != before {
+            for entry in &mut self.entries {
+                entry.schedule.derive(self.check.period(), now);
+            }
+            self.driver.take().into_iter().for_each(Waker::wake);
+        }
+        self.entries.push(ListenerEntry { listener, schedule, syncing: true, joined, waiting });
+    }
+
+    /// Lets a listener go. What is handed back may be a handler, whose end is no business of the processor's.
+    #[must_use]
+    pub(super) fn leave(&mut self, listener: &Arc<Listener>) -> Option<ListenerEntry> {
+        let place = self.entries.iter().position(|entry| Arc::ptr_eq(&entry.listener, listener))?;
+        Some(self.entries.remove(place))
+    }
+
+    pub(super) fn clear(&mut self) -> Vec<ListenerEntry> {
+        std::mem::take(&mut self.entries)
+    }
+
+    pub(super) fn entries(&self) -> &[ListenerEntry] {
+        &self.entries
+    }
+
+    /// The informer starts: how often to look for resyncs is settled now, and these are the handlers to start.
+    pub(super) fn start(&mut self) -> Vec<(Arc<Listener>, HandlerRunner)> {
+        self.check.start();
+        let take = |entry: &mut ListenerEntry| entry.waiting.take().map(|runner| (Arc::clone(&entry.listener), runner));
+        self.entries.iter_mut().filter_map(take).collect()
+    }
+
+    /// How often to look for resyncs; zero for never.
+    pub(super) fn check_period(&mut self) -> Duration {
+        self.known_period = self.check.period();
+        self.known_period
+    }
+
+    /// How often to look for resyncs, if that is not what the driver knows.
+    pub(super) fn poll_check_period(&mut self, context: &Context<'_>) -> Poll<Duration> {
+        if self.known_period != self.check.period() {
+            return Poll::Ready(self.check_period());
+        }
+        if !self.driver.as_ref().is_some_and(|driver| driver.will_wake(context.waker())) {
+            self.driver = Some(context.waker().clone());
+        }
+        Poll::Pending
+    }
+
+    /// The period that a listener gets; zero for never.
+    pub(super) fn period_of(&self, listener: &Arc<Listener>) -> Option<Duration> {
+        let entry = self.entries.iter().find(|entry| Arc::ptr_eq(&entry.listener, listener))?;
+        (!entry.listener.is_revoked()).then(|| entry.schedule.period())
+    }
+
+    /// Looks who is due for a resync; answers whether anybody is.
+    pub(super) fn look(&mut self, now: Instant) -> bool {
+        let mut anybody = false;
+        for entry in &mut self.entries {
+            entry.syncing = entry.schedule.is_due(now);
+            anybody |= entry.syncing;
+        }
+        anybody
+    }
+
+    /// Hands out notifications of what led to state `commit` of the store.
+    pub(super) fn tell(&mut self, notifications: Notifications, commit: u64, recipients: &Recipients, now: Instant) {
+        let Notifications { events, unchanged } = notifications;
+        if events.is_empty() {
             return;
         }
-        while let Some(batch) = self.queue.pop(BATCH_LIMIT) {
-            let (count, began) = (batch.count, Instant::now());
-            self.apply(batch, audience);
-            self.queue.processed(count);
-            self.note_synced();
-            self.note_queued();
-            self.metrics.processed(began.elapsed());
-        }
-        let table = &self.core.table;
-        self.metrics.stored(table.version().as_str(), table.len(), table.payload_bytes());
-        self.core.board().measure(Instant::now());
-    }
-
-    fn heard(&self, change: observe::Change, object: &Object) {
-        self.core.observers.tell(Step::Heard { change, object });
-    }
-
-    fn note_queued(&self) {
-        self.core.queued.store(self.queue.len(), Ordering::Relaxed);
-        self.metrics.queued(self.queue.len());
-    }
-
-    fn note_synced(&mut self) {
-        if !self.synced && self.queue.has_synced() {
-            self.synced = true;
-            self.core.synced(Instant::now());
-        }
-    }
-
-    fn apply(&mut self, batch: Batch, audience: &Audience) {
-        let Batch { mut deltas, initial, .. } = batch;
-        let mut changes = Vec::with_capacity(deltas.len());
-        for delta in deltas.drain(..) {
-            match delta {
-                Delta::Added(object) | Delta::Updated(object) => changes.push(Change::Watched(object)),
-                Delta::Replaced(object) => changes.push(Change::Listed(object)),
-                Delta::Deleted(deleted) => changes.push(Change::Gone(deleted)),
-                Delta::Sync(object) => changes.push(Change::Again(object)),
-                Delta::ReplacedAll { objects, resource_version } => {
-                    self.commit(std::mem::take(&mut changes), initial, audience);
-                    self.replace(objects, resource_version, initial);
+        self.entries.retain(|entry| !entry.listener.is_revoked());
+        let all: Batch = events.into();
+        let mut changes: Option<Batch> = None;
+        for entry in &self.entries {
+            if entry.joined >= commit && !matches!(recipients, Recipients::Due) {
+                continue;
+            }
+            match recipients {
+                Recipients::All if entry.syncing || unchanged.is_empty() => entry.listener.push(&all, now),
+                Recipients::All => {
+                    entry.listener.push(changes.get_or_insert_with(|| Notifications::changes(&all, &unchanged)), now);
                 }
-                Delta::SyncAll => {
-                    self.commit(std::mem::take(&mut changes), initial, audience);
-                    self.tell_again();
-                }
-                Delta::Bookmark(version) => {
-                    self.commit(std::mem::take(&mut changes), initial, audience);
-                    self.core.table.bookmark(&version);
-                }
+                Recipients::Due if entry.syncing => entry.listener.push(&all, now),
+                Recipients::Due => {}
             }
         }
-        self.commit(changes, initial, audience);
-        self.queue.recycle(deltas);
     }
 
-    /// Writes changes to the store in one step, then tells of them.
-    fn commit(&mut self, changes: Vec<Change>, initial: bool, audience: &Audience) {
-        if changes.is_empty() {
-            return;
+    /// Shows how far everybody is behind.
+    pub(super) fn measure(&self, now: Instant) {
+        self.entries.iter().for_each(|entry| entry.listener.measure_now(now));
+    }
+
+    /// Tells everybody that the first list is complete.
+    pub(super) fn synced(&mut self, now: Instant) {
+        for entry in &self.entries {
+            entry.listener.push_synced(now);
         }
-        let writes: Vec<Write> = changes.iter().filter_map(Change::write).collect();
-        let mut previous = if writes.is_empty() { Vec::new() } else { self.core.table.transaction(writes) }.into_iter();
-        let mut news = News::with_capacity(changes.len());
-        for change in changes {
-            match change {
-                Change::Again(object) => news.push(Event::Update { old: object.clone(), new: object }),
-                Change::Watched(object) => match previous.next().flatten() {
-                    Some(old) => news.push(Event::Update { old, new: object }),
-                    None => news.push(Event::Add { object, initial }),
-                },
-                Change::Listed(object) => news.push_listed(previous.next().flatten(), object, initial),
-                // Of what was never there nobody needs to hear that it is gone.
-                Change::Gone(deleted) => {
-                    if previous.next().flatten().is_some() {
-                        news.push(Event::Delete(deleted));
-                    }
-                }
-            }
-        }
-        self.tell(news, audience);
-    }
-
-    /// Puts the objects of a list in the place of what is there, in one step, then tells of the difference.
-    fn replace(&mut self, objects: Vec<Object>, version: ResourceVersion, initial: bool) {
-        let replaced = self.core.table.replace(&objects, version);
-        let mut news = News::with_capacity(replaced.gone.len() + objects.len());
-        for gone in replaced.gone {
-            news.push(Event::Delete(Deleted::Missed { key: gone.key().clone(), last_known: Some(gone) }));
-        }
-        for (object, previous) in objects.into_iter().zip(replaced.previous) {
-            news.push_listed(previous, object, initial);
-        }
-        self.tell(news, &Audience::All);
-    }
-
-    /// Tells those who are due for a resync of everything that is in the store.
-    fn tell_again(&mut self) {
-        let (_, objects) = self.core.table.commits_and_objects();
-        let mut news = News::with_capacity(objects.len());
-        for object in objects {
-            news.push(Event::Update { old: object.clone(), new: object });
-        }
-        self.tell(news, &Audience::Due);
-    }
-
-    fn tell(&self, news: News, audience: &Audience) {
-        if !news.is_empty() {
-            if self.core.observers.is_any() {
-                let is_resync = matches!(audience, Audience::Due);
-                for event in news.events() {
-                    self.core.observers.tell(Step::Applied { event, is_resync });
-                }
-            }
-            // Nobody else commits, so this is what the news are about.
-            let commit = self.core.table.commits();
-            self.core.board().tell(news, commit, audience, Instant::now());
-        }
-    }
-}
-
-/// What a delta means for the store and the listeners.
-enum Change {
-    Watched(Object),
-    Listed(Object),
-    Again(Object),
-    Gone(Deleted<evenkeel_core::Untyped>),
-}
-
-impl Change {
-    fn write(&self) -> Option<Write> {
-        match self {
-            Change::Watched(object) | Change::Listed(object) => Some(Write::Put(object.clone())),
-            Change::Gone(deleted) => Some(Write::Remove(deleted.clone())),
-            Change::Again(_) => None,
-        }
-    }
-}
-
-impl ReflectorStore for Processor {
-    fn add(&mut self, object: Object) -> Result<(), StoreError> {
-        self.heard(observe::Change::Added, &object);
-        self.queue.add(object);
-        Ok(())
-    }
-
-    fn update(&mut self, object: Object) -> Result<(), StoreError> {
-        self.heard(observe::Change::Modified, &object);
-        self.queue.update(object);
-        Ok(())
-    }
-
-    fn delete(&mut self, object: Object) -> Result<(), StoreError> {
-        self.heard(observe::Change::Deleted, &object);
-        self.queue.delete(object.into(), &*self.core.table);
-        Ok(())
-    }
-
-    fn replace(&mut self, objects: Vec<Object>, version: ResourceVersion) -> Result<(), StoreError> {
-        self.core.observers.tell(Step::Listed { objects: &objects, version: &version });
-        self.queue.replace(objects, version, &*self.core.table);
-        Ok(())
-    }
-
-    fn resync(&mut self, now: Instant) -> Result<(), StoreError> {
-        self.process(&Audience::All);
-        if self.core.board().look(now) {
-            self.queue.resync(&*self.core.table);
-            self.process(&Audience::Due);
-        }
-        Ok(())
-    }
-
-    fn poll_resync_period(&mut self, context: &mut Context<'_>) -> Poll<Duration> {
-        self.core.board().poll_check_period(context)
-    }
-
-    fn bookmark(&mut self, version: &ResourceVersion) {
-        self.core.observers.tell(Step::Bookmark { version });
-        self.queue.bookmark(version.clone());
-    }
-
-    fn flush(&mut self) -> Result<(), StoreError> {
-        self.process(&Audience::All);
-        Ok(())
-    }
-
-    fn known(&self, key: &ObjectKey) -> Option<Object> {
-        self.core.table.get(key.as_str())
-    }
-}
-
-impl KnownObjects for Table {
-    fn get(&self, key: &ObjectKey) -> Option<Object> {
-        Table::get(self, key.as_str())
-    }
-
-    fn keys(&self) -> Vec<ObjectKey> {
-        Table::keys(self)
     }
 }

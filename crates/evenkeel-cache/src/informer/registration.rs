@@ -67,7 +67,7 @@ impl Registration {
     /// How often the handler is told of all objects again, changed or not, which may be less often than it asked for; zero
     /// for never, and for a handler that was removed.
     pub fn resync_period(&self) -> Duration {
-        self.core.upgrade().and_then(|core| core.board().period_of(&self.listener)).unwrap_or_default()
+        self.core.upgrade().and_then(|core| core.processor().period_of(&self.listener)).unwrap_or_default()
     }
 
     /// How far the handler is behind.

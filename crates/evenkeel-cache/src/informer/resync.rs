@@ -9,7 +9,7 @@ pub(crate) const MINIMUM: Duration = Duration::from_secs(1);
 
 /// How often an informer looks whether a handler is due.
 #[derive(Debug)]
-pub(crate) struct Check {
+pub(crate) struct ResyncCheck {
     /// What handlers get that ask for nothing.
     default: Duration,
     period: Duration,
@@ -18,7 +18,7 @@ pub(crate) struct Check {
 
 /// When one handler is due.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Schedule {
+pub(crate) struct ResyncSchedule {
     /// What it asked for.
     requested: Duration,
     /// What it gets: zero for never.
@@ -27,10 +27,10 @@ pub(crate) struct Schedule {
     next: Option<Instant>,
 }
 
-impl Check {
+impl ResyncCheck {
     /// The check of an informer with this period; zero for never, unless a handler asks for it.
     pub(crate) fn new(period: Duration) -> Self {
-        Check { default: period, period, started: false }
+        ResyncCheck { default: period, period, started: false }
     }
 
     /// How often to look; zero for never.
@@ -46,9 +46,9 @@ impl Check {
     /// Takes a handler in, which asks for a period of its own or for the informer's.
     ///
     /// Before the start the informer looks as often as its most demanding handler needs; the schedules of the others have
-    /// to be [derived](Schedule::derive) again then. Once it has started, a handler gets no more than what there is; but if
+    /// to be [derived](ResyncSchedule::derive) again then. Once it has started, a handler gets no more than what there is; but if
     /// there was nothing, the first handler that asks decides.
-    pub(crate) fn admit(&mut self, requested: Option<Duration>, now: Instant) -> Schedule {
+    pub(crate) fn admit(&mut self, requested: Option<Duration>, now: Instant) -> ResyncSchedule {
         let mut requested = requested.unwrap_or(self.default);
         if requested > Duration::ZERO && requested < MINIMUM && requested != self.default {
             tracing::warn!(?requested, minimum = ?MINIMUM, "the resync period of a handler is too short; it is raised");
@@ -66,13 +66,13 @@ impl Check {
                 );
             }
         }
-        let mut schedule = Schedule { requested, period: Duration::ZERO, next: None };
+        let mut schedule = ResyncSchedule { requested, period: Duration::ZERO, next: None };
         schedule.derive(self.period, now);
         schedule
     }
 }
 
-impl Schedule {
+impl ResyncSchedule {
     /// Works out what the handler gets when the informer looks this often.
     pub(crate) fn derive(&mut self, check: Duration, now: Instant) {
         self.period = match (self.requested.is_zero(), check.is_zero()) {

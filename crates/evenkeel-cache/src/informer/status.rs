@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::listener::Lag;
-use crate::reflector::Report;
+use crate::reflector::ReflectorReport;
 
 /// How an informer is doing, at one moment.
 #[derive(Clone, Debug)]
@@ -24,7 +24,7 @@ pub struct InformerStatus {
     /// How many deltas wait to be applied.
     pub queued: usize,
     /// What the reflector does, and how often it had to begin anew.
-    pub reflector: Report,
+    pub reflector: ReflectorReport,
     /// How far each handler is behind. Handlers of the same name are one entry.
     pub handlers: BTreeMap<String, Lag>,
 }

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use evenkeel_core::{ObjectKey, ResourceVersion, Untyped};
 
-use super::population::Population;
+use super::initial_count::InitialCount;
 use super::{BACKLOG_LIMIT, Batch, Delta, DeltaQueue, KnownObjects, ROOM_KEPT, emptied};
 use crate::{Deleted, Object};
 
@@ -35,7 +35,7 @@ pub struct DeltaFifo {
     /// Every key here is in `order`, once, and the other way round.
     entries: HashMap<ObjectKey, Entry>,
     order: VecDeque<ObjectKey>,
-    population: Population,
+    initial_count: InitialCount,
     spare: Vec<Delta>,
 }
 
@@ -119,17 +119,17 @@ impl DeltaFifo {
 
 impl DeltaQueue for DeltaFifo {
     fn add(&mut self, object: Object) {
-        self.population.event();
+        self.initial_count.event();
         self.push_object(object, Delta::Added);
     }
 
     fn update(&mut self, object: Object) {
-        self.population.event();
+        self.initial_count.event();
         self.push_object(object, Delta::Updated);
     }
 
     fn delete(&mut self, deleted: Deleted<Untyped>, known: &dyn KnownObjects) {
-        self.population.event();
+        self.initial_count.event();
         let key = deleted.key().clone();
         if self.entries.contains_key(&key) || known.get(&key).is_some() {
             self.push(&key, Delta::Deleted(deleted));
@@ -153,7 +153,7 @@ impl DeltaQueue for DeltaFifo {
                 self.push(&key.clone(), Delta::Deleted(Deleted::Missed { key, last_known }));
             }
         }
-        self.population.list(self.order.len());
+        self.initial_count.list(self.order.len());
     }
 
     fn resync(&mut self, known: &dyn KnownObjects) {
@@ -171,7 +171,7 @@ impl DeltaQueue for DeltaFifo {
 
     /// All deltas of the next object, and those of further ones while all of them are at most `limit`.
     fn pop(&mut self, limit: usize) -> Option<Batch> {
-        let (initial, end) = self.population.next(limit, self.order.len());
+        let (initial, end) = self.initial_count.next(limit, self.order.len());
         let mut deltas = std::mem::take(&mut self.spare);
         let mut count = 0;
         while count < end {
@@ -192,12 +192,12 @@ impl DeltaQueue for DeltaFifo {
             self.spare = deltas;
             return None;
         }
-        self.population.popped(count);
+        self.initial_count.popped(count);
         Some(Batch { deltas, initial, count })
     }
 
     fn processed(&mut self, count: usize) {
-        self.population.processed(count);
+        self.initial_count.processed(count);
     }
 
     fn recycle(&mut self, deltas: Vec<Delta>) {
@@ -205,7 +205,7 @@ impl DeltaQueue for DeltaFifo {
     }
 
     fn has_synced(&self) -> bool {
-        self.population.is_done()
+        self.initial_count.is_done()
     }
 
     /// How many objects are queued.

@@ -12,8 +12,8 @@
 
 mod delta_fifo;
 mod feed;
+pub(crate) mod initial_count;
 mod ordered;
-pub(crate) mod population;
 
 use std::fmt;
 use std::time::Duration;

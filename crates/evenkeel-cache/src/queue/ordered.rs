@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use evenkeel_core::{ObjectKey, ResourceVersion, Untyped};
 
-use super::population::Population;
+use super::initial_count::InitialCount;
 use super::{BACKLOG_LIMIT, Batch, Delta, DeltaQueue, KnownObjects, ROOM_KEPT, emptied};
 use crate::{Deleted, Object};
 
@@ -43,7 +43,7 @@ use crate::{Deleted, Object};
 pub struct OrderedQueue {
     mode: Mode,
     deltas: VecDeque<Delta>,
-    population: Population,
+    initial_count: InitialCount,
     /// The keys of a batch while it is put together.
     keys: HashSet<ObjectKey>,
     spare: Vec<Delta>,
@@ -69,7 +69,7 @@ impl OrderedQueue {
         OrderedQueue {
             mode,
             deltas: VecDeque::new(),
-            population: Population::default(),
+            initial_count: InitialCount::default(),
             keys: HashSet::new(),
             spare: Vec::new(),
         }
@@ -136,17 +136,17 @@ impl OrderedQueue {
 
 impl DeltaQueue for OrderedQueue {
     fn add(&mut self, object: Object) {
-        self.population.event();
+        self.initial_count.event();
         self.deltas.push_back(Delta::Added(object));
     }
 
     fn update(&mut self, object: Object) {
-        self.population.event();
+        self.initial_count.event();
         self.deltas.push_back(Delta::Updated(object));
     }
 
     fn delete(&mut self, deleted: Deleted<Untyped>, _: &dyn KnownObjects) {
-        self.population.event();
+        self.initial_count.event();
         self.deltas.push_back(Delta::Deleted(deleted));
     }
 
@@ -155,7 +155,7 @@ impl DeltaQueue for OrderedQueue {
             Mode::Atomic => self.deltas.push_back(Delta::ReplacedAll { objects, resource_version: version }),
             Mode::PerItem => self.replace_each(objects, known),
         }
-        self.population.list(self.deltas.len());
+        self.initial_count.list(self.deltas.len());
     }
 
     fn resync(&mut self, known: &dyn KnownObjects) {
@@ -173,7 +173,7 @@ impl DeltaQueue for OrderedQueue {
     }
 
     fn pop(&mut self, limit: usize) -> Option<Batch> {
-        let (initial, end) = self.population.next(limit, self.deltas.len());
+        let (initial, end) = self.initial_count.next(limit, self.deltas.len());
         let count = self.batch_length(end);
         if count == 0 {
             return None;
@@ -183,12 +183,12 @@ impl DeltaQueue for OrderedQueue {
         if self.deltas.is_empty() && self.deltas.capacity() > ROOM_KEPT {
             self.deltas.shrink_to(BACKLOG_LIMIT);
         }
-        self.population.popped(count);
+        self.initial_count.popped(count);
         Some(Batch { deltas, initial, count })
     }
 
     fn processed(&mut self, count: usize) {
-        self.population.processed(count);
+        self.initial_count.processed(count);
     }
 
     fn recycle(&mut self, deltas: Vec<Delta>) {
@@ -196,7 +196,7 @@ impl DeltaQueue for OrderedQueue {
     }
 
     fn has_synced(&self) -> bool {
-        self.population.is_done()
+        self.initial_count.is_done()
     }
 
     fn asks_for_known(&self) -> bool {

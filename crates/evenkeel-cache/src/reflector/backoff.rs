@@ -42,7 +42,7 @@ const SHORTEST: Duration = Duration::from_millis(1);
 
 /// Where a reflector stands in its [`Backoff`].
 #[derive(Debug)]
-pub(super) struct Delays {
+pub(super) struct BackoffState {
     curve: Backoff,
     /// The next wait, before jitter.
     base: Duration,
@@ -52,9 +52,9 @@ pub(super) struct Delays {
     well_since: Option<Instant>,
 }
 
-impl Delays {
+impl BackoffState {
     pub(super) fn new(curve: Backoff) -> Self {
-        Delays { curve, base: curve.initial.min(curve.cap), failures: 0, well_since: None }
+        BackoffState { curve, base: curve.initial.min(curve.cap), failures: 0, well_since: None }
     }
 
     /// Things work now.
@@ -67,7 +67,7 @@ impl Delays {
         if let Some(since) = self.well_since.take()
             && now.saturating_duration_since(since) >= self.curve.reset_after
         {
-            *self = Delays::new(self.curve);
+            *self = BackoffState::new(self.curve);
         }
         self.failures = self.failures.saturating_add(1);
         let wait = self.base.saturating_add(scale(self.base, (self.curve.jitter * random).max(0.0)));

@@ -8,10 +8,10 @@ use evenkeel_core::pack::Packer;
 
 use super::Reflector;
 use super::backoff::Backoff;
-use super::course::{Course, MIN_WATCH_TIMEOUT, Settings};
 use super::driver::Driver;
-use super::failure::{ErrorHandler, Failure, log_failure};
-use super::intake::{Intake, OnTransformError, Transform};
+use super::error::{ErrorHandler, ReflectorFailure, log_failure};
+use super::ingest::{Ingest, OnTransformError, Transform};
+use super::machine::{MIN_WATCH_TIMEOUT, ReflectorMachine, ReflectorSettings};
 use super::status::ReflectorStatus;
 use crate::Object;
 use crate::metrics::ReflectorMetrics;
@@ -25,7 +25,7 @@ pub struct ReflectorBuilder {
     source: Arc<dyn ListerWatcher>,
     resource: Arc<ResourceInfo>,
     name: Option<String>,
-    settings: Settings,
+    settings: ReflectorSettings,
     transform: Option<Transform>,
     on_transform_error: OnTransformError,
     on_error: ErrorHandler,
@@ -35,7 +35,7 @@ pub struct ReflectorBuilder {
 
 impl ReflectorBuilder {
     pub(super) fn new(source: Arc<dyn ListerWatcher>, resource: Arc<ResourceInfo>) -> Self {
-        let settings = Settings {
+        let settings = ReflectorSettings {
             resync_period: Duration::ZERO,
             page_size: 0,
             watch_list: true,
@@ -139,13 +139,13 @@ impl ReflectorBuilder {
     }
 
     /// Who hears of failures, instead of [the log](log_failure). Called by the reflector's own task: it must not block.
-    pub fn on_error(mut self, handler: impl Fn(&Failure) + Send + Sync + 'static) -> Self {
+    pub fn on_error(mut self, handler: impl Fn(&ReflectorFailure) + Send + Sync + 'static) -> Self {
         self.on_error = Arc::new(handler);
         self
     }
 
     /// Who hears of failures too, before the [handler](Self::on_error).
-    pub(crate) fn observe_errors(mut self, observer: impl Fn(&Failure) + Send + Sync + 'static) -> Self {
+    pub(crate) fn observe_errors(mut self, observer: impl Fn(&ReflectorFailure) + Send + Sync + 'static) -> Self {
         let handler = self.on_error;
         self.on_error = Arc::new(move |failure| {
             observer(failure);
@@ -169,7 +169,7 @@ impl ReflectorBuilder {
         };
         let mut settings = self.settings;
         settings.watch_list &= self.source.supports_watch_list();
-        let intake = Intake {
+        let ingest = Ingest {
             resource: self.resource,
             is_metadata_only: self.source.is_metadata_only(),
             transform: self.transform,
@@ -181,8 +181,8 @@ impl ReflectorBuilder {
                 metrics: ReflectorMetrics::new(&name),
                 source: self.source,
                 name,
-                intake,
-                course: Course::new(settings),
+                ingest,
+                machine: ReflectorMachine::new(settings),
                 on_error: self.on_error,
                 status: ReflectorStatus::default(),
                 random: fastrand::f64,

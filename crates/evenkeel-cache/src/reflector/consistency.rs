@@ -9,7 +9,7 @@ use std::time::Duration;
 use evenkeel_core::{ObjectKey, ResourceVersion};
 use tokio::time::sleep;
 
-use super::failure::ReflectorError;
+use super::error::ReflectorError;
 use crate::Object;
 use crate::source::{ListPart, ListRequest, ListerWatcher, SourceError};
 
@@ -17,18 +17,22 @@ use crate::source::{ListPart, ListRequest, ListerWatcher, SourceError};
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Objects and their states, as they came: uid and version.
-pub(super) type States = HashMap<ObjectKey, (String, String)>;
+pub(super) type ObjectVersions = HashMap<ObjectKey, (String, String)>;
 
 /// A check that is under way: what is wrong, if something is.
-pub(super) type Check = Pin<Box<dyn Future<Output = Option<ReflectorError>> + Send>>;
+pub(super) type ConsistencyCheck = Pin<Box<dyn Future<Output = Option<ReflectorError>> + Send>>;
 
-pub(super) fn state_of(object: &Object) -> (String, String) {
+pub(super) fn version_of(object: &Object) -> (String, String) {
     (object.uid().to_owned(), object.resource_version().to_owned())
 }
 
 /// Compares what was streamed with a list of just the same version. A list that fails is asked for again until it works, or
 /// until the version is too old to be listed: then nothing can be said.
-pub(super) fn check(source: Arc<dyn ListerWatcher>, version: ResourceVersion, streamed: States) -> Option<Check> {
+pub(super) fn check(
+    source: Arc<dyn ListerWatcher>,
+    version: ResourceVersion,
+    streamed: ObjectVersions,
+) -> Option<ConsistencyCheck> {
     if matches!(version.as_str(), "" | "0") {
         return None;
     }
@@ -43,14 +47,14 @@ pub(super) fn check(source: Arc<dyn ListerWatcher>, version: ResourceVersion, st
     }))
 }
 
-async fn list(source: &dyn ListerWatcher, version: &str) -> Result<States, SourceError> {
+async fn list(source: &dyn ListerWatcher, version: &str) -> Result<ObjectVersions, SourceError> {
     let request = ListRequest { is_exact: true, ..ListRequest::not_older_than(version) };
     let mut items = source.list(request).await?;
-    let mut states = States::new();
+    let mut states = ObjectVersions::new();
     loop {
         match poll_fn(|context| items.poll_next(context)).await? {
             ListPart::Object(object) => {
-                states.insert(object.key().clone(), state_of(&object));
+                states.insert(object.key().clone(), version_of(&object));
             }
             ListPart::Unreadable(_) => {}
             ListPart::End { .. } => return Ok(states),
@@ -58,7 +62,7 @@ async fn list(source: &dyn ListerWatcher, version: &str) -> Result<States, Sourc
     }
 }
 
-fn compare(version: &str, streamed: &States, listed: &States) -> Option<ReflectorError> {
+fn compare(version: &str, streamed: &ObjectVersions, listed: &ObjectVersions) -> Option<ReflectorError> {
     let missing = listed.keys().filter(|key| !streamed.contains_key(*key)).count();
     let extra = streamed.keys().filter(|key| !listed.contains_key(*key)).count();
     let differs =

@@ -1,24 +1,24 @@
 //! Lists, watches, survives everything that happens to a watch, and writes what it hears.
 //!
-//! [`Reflector`] is the machine; [`ReflectorStore`] is what it writes to; [`Failure`] is how it tells what went wrong and
+//! [`Reflector`] is the machine; [`ReflectorStore`] is what it writes to; [`ReflectorFailure`] is how it tells what went wrong and
 //! [`ReflectorStatus`] how it is doing.
 
 mod backoff;
 mod builder;
 mod consistency;
-mod course;
 mod driver;
-mod failure;
-mod gathering;
-mod intake;
-mod pulse;
+mod error;
+mod error_window;
+mod ingest;
+mod initial_list;
+mod liveness;
+mod machine;
+mod sink;
 mod status;
-mod target;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
-mod window;
 
 use std::convert::Infallible;
 use std::fmt;
@@ -29,10 +29,10 @@ use evenkeel_core::ResourceInfo;
 pub use backoff::Backoff;
 pub use builder::ReflectorBuilder;
 use driver::Driver;
-pub use failure::{ErrorHandler, Failure, Next, ReflectorError, log_failure};
-pub use intake::{OnTransformError, Transform};
-pub use status::{LastError, Phase, ReflectorStatus, Report};
-pub use target::{ReflectorStore, StoreError};
+pub use error::{ErrorHandler, Recovery, ReflectorError, ReflectorFailure, log_failure};
+pub use ingest::{OnTransformError, Transform};
+pub use sink::{ReflectorStore, StoreError};
+pub use status::{LastError, ReflectorPhase, ReflectorReport, ReflectorStatus};
 
 use crate::source::ListerWatcher;
 
@@ -108,7 +108,7 @@ impl fmt::Debug for Reflector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Reflector")
             .field("name", &self.driver.name)
-            .field("resource", &self.driver.intake.resource)
+            .field("resource", &self.driver.ingest.resource)
             .field("phase", &self.driver.status.phase())
             .finish_non_exhaustive()
     }

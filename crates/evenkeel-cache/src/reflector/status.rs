@@ -7,7 +7,7 @@ use tokio::time::Instant;
 /// What a reflector is doing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Phase {
+pub enum ReflectorPhase {
     /// It has not been run yet, or its future was dropped.
     #[default]
     Idle,
@@ -24,14 +24,14 @@ pub enum Phase {
 
 /// How a reflector is doing, seen from anywhere: cheap to clone and to ask, while the reflector runs and when it does not.
 #[derive(Clone, Debug, Default)]
-pub struct ReflectorStatus(Arc<Mutex<Report>>);
+pub struct ReflectorStatus(Arc<Mutex<ReflectorReport>>);
 
 /// How a reflector was doing at one time.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
-pub struct Report {
+pub struct ReflectorReport {
     /// What it does.
-    pub phase: Phase,
+    pub phase: ReflectorPhase,
     /// The version up to which everything has been written to the store; empty before the first list. What reads from a
     /// queue behind the store may be behind.
     pub last_sync_resource_version: String,
@@ -68,7 +68,7 @@ pub struct LastError {
 
 impl ReflectorStatus {
     /// How the reflector is doing.
-    pub fn report(&self) -> Report {
+    pub fn report(&self) -> ReflectorReport {
         self.lock().clone()
     }
 
@@ -78,15 +78,15 @@ impl ReflectorStatus {
     }
 
     /// What the reflector does.
-    pub fn phase(&self) -> Phase {
+    pub fn phase(&self) -> ReflectorPhase {
         self.lock().phase
     }
 
-    pub(super) fn change(&self, change: impl FnOnce(&mut Report)) {
+    pub(super) fn change(&self, change: impl FnOnce(&mut ReflectorReport)) {
         change(&mut self.lock());
     }
 
-    fn lock(&self) -> MutexGuard<'_, Report> {
+    fn lock(&self) -> MutexGuard<'_, ReflectorReport> {
         // Nothing can panic while it is held but the clone of a text.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -408,7 +408,7 @@ pub(crate) struct Desk {
     pub(crate) store: Notes,
     pub(crate) status: ReflectorStatus,
     /// What the handler heard: the error, and what was next.
-    pub(crate) failures: Arc<Mutex<Vec<(String, super::Next)>>>,
+    pub(crate) failures: Arc<Mutex<Vec<(String, super::Recovery)>>>,
     pub(crate) timeouts: Arc<Mutex<Vec<Duration>>>,
     pub(crate) exact: Arc<Mutex<Vec<bool>>>,
     task: tokio::task::JoinHandle<()>,
@@ -465,7 +465,7 @@ impl Desk {
         self.failures.lock().unwrap().iter().map(|(error, _)| error.clone()).collect()
     }
 
-    pub(crate) fn nexts(&self) -> Vec<super::Next> {
+    pub(crate) fn nexts(&self) -> Vec<super::Recovery> {
         self.failures.lock().unwrap().iter().map(|(_, next)| *next).collect()
     }
 }

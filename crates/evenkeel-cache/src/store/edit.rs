@@ -1,24 +1,24 @@
-//! [`Edit`]: changes to a version of the store that nobody else sees yet, and [`Ledger`], what writers know besides.
+//! [`Edit`]: changes to a version of the store that nobody else sees yet, and [`WriterState`], what writers know besides.
 
 use evenkeel_core::{ResourceVersion, Untyped};
 
 use super::index::Index;
-use super::state::{Facts, IndexState, State};
+use super::state::{IndexState, StoreState, Totals};
 use super::values::{Cell, Values};
 use crate::Object;
 
 /// What writers know and readers need not.
 #[derive(Debug, Default)]
-pub(super) struct Ledger {
+pub(super) struct WriterState {
     free_slots: Vec<u32>,
     slots: u32,
-    indexes: Vec<IndexLedger>,
+    indexes: Vec<IndexWriterState>,
     /// Room to put together the values of one object.
     scratch: Vec<(u32, u32)>,
 }
 
 #[derive(Debug, Default)]
-struct IndexLedger {
+struct IndexWriterState {
     /// By slot.
     held: Vec<Held>,
     free_ids: Vec<u32>,
@@ -53,16 +53,16 @@ impl Held {
     }
 }
 
-impl Ledger {
+impl WriterState {
     pub(super) fn new(indexes: usize) -> Self {
-        Ledger { indexes: (0..indexes).map(|_| IndexLedger::default()).collect(), ..Ledger::default() }
+        WriterState { indexes: (0..indexes).map(|_| IndexWriterState::default()).collect(), ..WriterState::default() }
     }
 }
 
 /// Changes to a version of the store that nobody else sees yet.
 pub(super) struct Edit<'a> {
-    pub(super) state: &'a mut State,
-    pub(super) ledger: &'a mut Ledger,
+    pub(super) state: &'a mut StoreState,
+    pub(super) writer_state: &'a mut WriterState,
 }
 
 impl Edit<'_> {
@@ -70,15 +70,16 @@ impl Edit<'_> {
     pub(super) fn put(&mut self, object: Object, values: &Values, cell: usize) -> Option<Object> {
         let hash = self.state.hash(object.key().as_str());
         let known = self.state.find(hash, object.key().as_str());
-        let slot = known.unwrap_or_else(|| self.ledger.free_slots.pop().unwrap_or_else(|| self.ledger.next_slot()));
+        let slot = known
+            .unwrap_or_else(|| self.writer_state.free_slots.pop().unwrap_or_else(|| self.writer_state.next_slot()));
         let bytes = object.payload_bytes();
         let before = self.state.set(slot, Some(object));
-        let facts = &mut self.state.facts;
-        facts.payload_bytes += bytes;
+        let totals = &mut self.state.totals;
+        totals.payload_bytes += bytes;
         match &before {
-            Some(before) => facts.payload_bytes -= before.payload_bytes(),
+            Some(before) => totals.payload_bytes -= before.payload_bytes(),
             None => {
-                facts.objects += 1;
+                totals.objects += 1;
                 self.state.link(hash, slot);
             }
         }
@@ -96,10 +97,10 @@ impl Edit<'_> {
             self.file(index, slot, None);
         }
         self.state.unlink(hash, slot);
-        self.ledger.free_slots.push(slot);
+        self.writer_state.free_slots.push(slot);
         let gone = self.state.set(slot, None)?;
-        self.state.facts.objects -= 1;
-        self.state.facts.payload_bytes -= gone.payload_bytes();
+        self.state.totals.objects -= 1;
+        self.state.totals.payload_bytes -= gone.payload_bytes();
         Some(gone)
     }
 
@@ -112,7 +113,7 @@ impl Edit<'_> {
     ) {
         let index = self.state.indexes.len();
         self.state.indexes.push(IndexState::new(definition));
-        self.ledger.indexes.push(IndexLedger::default());
+        self.writer_state.indexes.push(IndexWriterState::default());
         for (slot, cell) in slots {
             self.file(index, slot, Some(values.cell(cell)));
         }
@@ -120,7 +121,7 @@ impl Edit<'_> {
 
     /// Brings one index up to date for what is in a slot now; without values, nothing is.
     fn file(&mut self, index: usize, slot: u32, cell: Option<Cell<'_>>) {
-        let held = self.ledger.held(index, slot);
+        let held = self.writer_state.held(index, slot);
         let only = cell.and_then(|cell| cell.only());
         if let (Held::One((id, _)), Some(only)) = (&*held, only)
             && self.state.indexes[index].text(*id) == Some(only)
@@ -133,7 +134,7 @@ impl Edit<'_> {
 
         // What comes is entered before what goes, so that a value that does both stays.
         let before = held.as_slice();
-        let mut now = std::mem::take(&mut self.ledger.scratch);
+        let mut now = std::mem::take(&mut self.writer_state.scratch);
         for text in cell.into_iter().flat_map(|cell| cell.iter()) {
             let hash = self.state.hash(text);
             match self.state.indexes[index].find(hash, text) {
@@ -145,7 +146,7 @@ impl Edit<'_> {
                 None => now.push((self.begin(index, hash, text, slot), 0)),
             }
         }
-        *self.ledger.held(index, slot) = match &*now {
+        *self.writer_state.held(index, slot) = match &*now {
             [] if misfit => Held::Misfit,
             [] => Held::Nothing,
             [one] => Held::One(*one),
@@ -155,7 +156,7 @@ impl Edit<'_> {
             self.leave(index, *id, *place);
         }
         now.clear();
-        self.ledger.scratch = now;
+        self.writer_state.scratch = now;
     }
 
     fn count_misfits(&mut self, index: usize, before: bool, now: bool) {
@@ -166,10 +167,10 @@ impl Edit<'_> {
     }
 
     fn begin(&mut self, index: usize, hash: u32, text: &str, slot: u32) -> u32 {
-        let ledger = &mut self.ledger.indexes[index];
-        let id = ledger.free_ids.pop().unwrap_or_else(|| {
-            ledger.ids += 1;
-            ledger.ids - 1
+        let writer_state = &mut self.writer_state.indexes[index];
+        let id = writer_state.free_ids.pop().unwrap_or_else(|| {
+            writer_state.ids += 1;
+            writer_state.ids - 1
         });
         self.state.indexes[index].begin(id, hash, text.into(), slot);
         id
@@ -184,19 +185,19 @@ impl Edit<'_> {
     fn leave(&mut self, index: usize, id: u32, place: u32) {
         if self.state.indexes[index].count(id) > 1 {
             if let Some(moved) = self.state.indexes[index].leave(id, place) {
-                self.ledger.held(index, moved).moved(id, place);
+                self.writer_state.held(index, moved).moved(id, place);
             }
             return;
         }
         let hash = self.state.indexes[index].text(id).map(|text| self.state.hash(text));
         if let Some(hash) = hash {
             self.state.indexes[index].end(id, hash);
-            self.ledger.indexes[index].free_ids.push(id);
+            self.writer_state.indexes[index].free_ids.push(id);
         }
     }
 }
 
-impl Ledger {
+impl WriterState {
     fn next_slot(&mut self) -> u32 {
         self.slots += 1;
         self.slots - 1
@@ -211,7 +212,7 @@ impl Ledger {
     }
 }
 
-impl Facts {
+impl Totals {
     /// Takes note of versions that were seen: a newer one counts, an older one does not, and of two that cannot be
     /// compared the later counts. No version says nothing. Answers with those that cannot be compared.
     pub(super) fn saw<'a>(&mut self, versions: impl Iterator<Item = &'a str>) -> Vec<ResourceVersion> {

@@ -11,7 +11,7 @@ use super::index::{Index, IndexError};
 use super::snapshot::Snapshot;
 use super::table::Table;
 use super::values::Values;
-use super::waiters::StoreStopped;
+use super::wait::StoreStopped;
 
 /// The objects of one kind, by key and by any number of indexes, to be read. Cheap to clone; clones share the objects.
 ///

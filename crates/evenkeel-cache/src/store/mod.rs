@@ -3,20 +3,20 @@
 mod edit;
 mod index;
 mod indexer;
-mod owned;
 mod paged;
 mod snapshot;
 mod state;
 mod table;
 mod values;
-mod waiters;
+mod wait;
+mod writer;
 
 pub use index::{Index, IndexError, NAMESPACE_INDEX};
 pub use indexer::Indexer;
-pub use owned::{Store, Transaction};
 pub use snapshot::Snapshot;
 pub(crate) use table::{Table, Write};
-pub use waiters::StoreStopped;
+pub use wait::StoreStopped;
+pub use writer::{Store, Transaction};
 
 #[cfg(test)]
 mod tests;

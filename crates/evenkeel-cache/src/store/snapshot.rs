@@ -7,7 +7,7 @@ use std::sync::Arc;
 use evenkeel_core::{Obj, ResourceVersion};
 
 use super::index::IndexError;
-use super::state::State;
+use super::state::StoreState;
 
 /// The objects of an [`Indexer`](super::Indexer) as they were at one moment.
 ///
@@ -28,12 +28,12 @@ use super::state::State;
 /// # Ok::<(), evenkeel_cache::store::IndexError>(())
 /// ```
 pub struct Snapshot<K> {
-    state: Arc<State>,
+    state: Arc<StoreState>,
     kind: PhantomData<fn() -> K>,
 }
 
 impl<K> Snapshot<K> {
-    pub(super) fn of(state: Arc<State>) -> Self {
+    pub(super) fn of(state: Arc<StoreState>) -> Self {
         Snapshot { state, kind: PhantomData }
     }
 
@@ -49,7 +49,7 @@ impl<K> Snapshot<K> {
 
     /// How many objects there are.
     pub fn len(&self) -> usize {
-        self.state.facts.objects
+        self.state.totals.objects
     }
 
     /// Whether there are none.
@@ -75,7 +75,7 @@ impl<K> Snapshot<K> {
 
     /// The version that the store had reached.
     pub fn resource_version(&self) -> &ResourceVersion {
-        &self.state.facts.version
+        &self.state.totals.version
     }
 }
 

@@ -1,4 +1,4 @@
-//! [`State`]: one version of the store, as readers see it.
+//! [`StoreState`]: one version of the store, as readers see it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,19 +20,19 @@ const VALUES: usize = 32;
 /// object; an index is a hash table of value numbers, and each value lists its slots. So no key is stored twice, and
 /// whoever asks an index hashes one value, not one key for each object found.
 #[derive(Clone)]
-pub(super) struct State {
+pub(super) struct StoreState {
     secrets: Arc<RapidSecrets>,
     keys: HashTable,
     slots: Paged<Option<Object>, OBJECTS>,
     pub(super) indexes: Vec<IndexState>,
     /// What the indexes were made from.
     pub(super) definitions: Arc<[Index<Untyped>]>,
-    pub(super) facts: Facts,
+    pub(super) totals: Totals,
 }
 
 /// What is known of all objects together.
 #[derive(Clone, Debug)]
-pub(super) struct Facts {
+pub(super) struct Totals {
     pub(super) version: ResourceVersion,
     pub(super) objects: usize,
     pub(super) payload_bytes: usize,
@@ -72,18 +72,18 @@ impl Slots {
     }
 }
 
-impl State {
+impl StoreState {
     pub(super) fn new(definitions: Arc<[Index<Untyped>]>) -> Self {
         // The standard library's keys are random, and differ from one to the next.
         let seed = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0_u8);
-        let facts = Facts { version: ResourceVersion::new(""), objects: 0, payload_bytes: 0, commits: 0 };
-        State {
+        let totals = Totals { version: ResourceVersion::new(""), objects: 0, payload_bytes: 0, commits: 0 };
+        StoreState {
             secrets: Arc::new(RapidSecrets::seed(seed)),
             keys: HashTable::new(),
             slots: Paged::new(),
             indexes: definitions.iter().map(IndexState::new).collect(),
             definitions,
-            facts,
+            totals,
         }
     }
 
@@ -213,10 +213,10 @@ impl IndexState {
     }
 }
 
-impl fmt::Debug for State {
+impl fmt::Debug for StoreState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("State")
-            .field("facts", &self.facts)
+        f.debug_struct("StoreState")
+            .field("totals", &self.totals)
             .field("definitions", &self.definitions)
             .finish_non_exhaustive()
     }

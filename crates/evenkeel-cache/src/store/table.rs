@@ -18,11 +18,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Rw
 
 use evenkeel_core::{ObjectKey, ResourceVersion, Untyped};
 
-use super::edit::{Edit, Ledger};
+use super::edit::{Edit, WriterState};
 use super::index::{Index, IndexError};
-use super::state::State;
+use super::state::StoreState;
 use super::values::Values;
-use super::waiters::{StoreStopped, Waiters};
+use super::wait::{StoreStopped, Waiters};
 use crate::{Deleted, Object};
 
 /// Changes of more objects than this are prepared on a copy, and more than this are not collected under the lock, so that
@@ -66,9 +66,9 @@ pub(crate) struct Replaced {
 #[derive(Debug)]
 pub(crate) struct Table {
     /// Writers take it inside their turn, readers alone.
-    published: RwLock<Arc<State>>,
+    published: RwLock<Arc<StoreState>>,
     /// Writers take turns.
-    writer: Mutex<Ledger>,
+    writer: Mutex<WriterState>,
     waiters: Waiters,
 }
 
@@ -81,16 +81,16 @@ impl Table {
             place += 1;
             !names[place..].contains(index.shared_name())
         });
-        let ledger = Ledger::new(indexes.len());
+        let writer_state = WriterState::new(indexes.len());
         Table {
-            published: RwLock::new(Arc::new(State::new(indexes.into()))),
-            writer: Mutex::new(ledger),
+            published: RwLock::new(Arc::new(StoreState::new(indexes.into()))),
+            writer: Mutex::new(writer_state),
             waiters: Waiters::default(),
         }
     }
 
     /// The present state, which later writes do not change.
-    pub(super) fn snapshot(&self) -> Arc<State> {
+    pub(super) fn snapshot(&self) -> Arc<StoreState> {
         Arc::clone(&self.read())
     }
 
@@ -103,16 +103,16 @@ impl Table {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.read().facts.objects
+        self.read().totals.objects
     }
 
     pub(crate) fn payload_bytes(&self) -> usize {
-        self.read().facts.payload_bytes
+        self.read().totals.payload_bytes
     }
 
     pub(crate) fn list(&self) -> Vec<Object> {
         let state = self.snapshot();
-        let mut objects = Vec::with_capacity(state.facts.objects);
+        let mut objects = Vec::with_capacity(state.totals.objects);
         objects.extend(state.iter().cloned());
         objects
     }
@@ -122,7 +122,7 @@ impl Table {
     }
 
     pub(crate) fn by_index(&self, name: &str, value: &str) -> Option<Vec<Object>> {
-        let collect = |state: &State, slots: &[u32]| -> Vec<Object> {
+        let collect = |state: &StoreState, slots: &[u32]| -> Vec<Object> {
             let mut found = Vec::with_capacity(slots.len());
             found.extend(slots.iter().filter_map(|slot| state.object(*slot)).cloned());
             found
@@ -140,17 +140,17 @@ impl Table {
 
     /// How often objects have been written.
     pub(crate) fn commits(&self) -> u64 {
-        self.read().facts.commits
+        self.read().totals.commits
     }
 
     /// All objects, and how often objects had been written by then.
     pub(crate) fn commits_and_objects(&self) -> (u64, Vec<Object>) {
         let state = self.snapshot();
-        (state.facts.commits, state.iter().cloned().collect())
+        (state.totals.commits, state.iter().cloned().collect())
     }
 
     pub(crate) fn version(&self) -> ResourceVersion {
-        self.read().facts.version.clone()
+        self.read().totals.version.clone()
     }
 
     /// Applies writes in order, all at once; answers with what was there before each of them.
@@ -162,8 +162,8 @@ impl Table {
             self.evaluated(|definitions| Values::of(writes.iter().filter_map(Write::object), definitions));
         let mut previous = Vec::with_capacity(writes.len());
         let opaque = self.publish(&mut writer, writes.len() > LARGE, |edit| {
-            edit.state.facts.commits += 1;
-            let opaque = edit.state.facts.saw(writes.iter().filter_map(Write::version));
+            edit.state.totals.commits += 1;
+            let opaque = edit.state.totals.saw(writes.iter().filter_map(Write::version));
             let width = edit.state.indexes.len();
             let mut cell = 0;
             for write in writes {
@@ -189,7 +189,7 @@ impl Table {
         let mut gone = Vec::with_capacity(survey.gone.len());
         let mut previous = Vec::with_capacity(objects.len());
         self.publish(&mut writer, changes > LARGE, |edit| {
-            edit.state.facts.commits += 1;
+            edit.state.totals.commits += 1;
             for object in &survey.gone {
                 gone.extend(edit.remove(object.key().as_str()));
             }
@@ -204,7 +204,7 @@ impl Table {
                 previous.push(edit.put(object.clone(), &values, cell));
                 cell += width;
             }
-            edit.state.facts.version = version;
+            edit.state.totals.version = version;
         });
         drop(writer);
         self.waiters.reached(|| self.version(), &[]);
@@ -213,7 +213,7 @@ impl Table {
 
     /// The values of those objects that are not stored already, and the turn to write. A list after a short time away
     /// brings few others, and what the indexes say of the rest is known.
-    fn surveyed(&self, objects: &[Object]) -> (MutexGuard<'_, Ledger>, Survey, Values) {
+    fn surveyed(&self, objects: &[Object]) -> (MutexGuard<'_, WriterState>, Survey, Values) {
         let state = self.snapshot();
         let survey = Survey::new(&state, objects);
         if !survey.repeated {
@@ -235,7 +235,7 @@ impl Table {
     /// Nothing has happened up to this version.
     pub(crate) fn bookmark(&self, version: &ResourceVersion) {
         let mut writer = self.lock();
-        let opaque = self.publish(&mut writer, false, |edit| edit.state.facts.saw([version.as_str()].into_iter()));
+        let opaque = self.publish(&mut writer, false, |edit| edit.state.totals.saw([version.as_str()].into_iter()));
         drop(writer);
         self.waiters.reached(|| self.version(), &opaque);
     }
@@ -297,7 +297,7 @@ impl Table {
 
     /// What index functions say, and the turn to write. They are called without a lock, and again if indexes were added
     /// meanwhile.
-    fn evaluated<T>(&self, evaluate: impl Fn(&[Index<Untyped>]) -> T) -> (MutexGuard<'_, Ledger>, T) {
+    fn evaluated<T>(&self, evaluate: impl Fn(&[Index<Untyped>]) -> T) -> (MutexGuard<'_, WriterState>, T) {
         loop {
             let definitions = Arc::clone(&self.read().definitions);
             let values = evaluate(&definitions);
@@ -309,29 +309,29 @@ impl Table {
     }
 
     /// Makes a change, which readers see when it is complete.
-    fn publish<T>(&self, ledger: &mut Ledger, large: bool, change: impl FnOnce(&mut Edit<'_>) -> T) -> T {
+    fn publish<T>(&self, writer_state: &mut WriterState, large: bool, change: impl FnOnce(&mut Edit<'_>) -> T) -> T {
         if !large {
             let mut published = self.write();
-            return change(&mut Edit { state: Arc::make_mut(&mut published), ledger });
+            return change(&mut Edit { state: Arc::make_mut(&mut published), writer_state });
         }
         let mut next = Arc::clone(&self.read());
-        let answer = change(&mut Edit { state: Arc::make_mut(&mut next), ledger });
+        let answer = change(&mut Edit { state: Arc::make_mut(&mut next), writer_state });
         let previous = std::mem::replace(&mut *self.write(), next);
         // Not under the lock: there may be much to let go of.
         drop(previous);
         answer
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, Arc<State>> {
+    fn read(&self) -> RwLockReadGuard<'_, Arc<StoreState>> {
         // No code of users runs under the locks, so nothing is left half done.
         self.published.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, Arc<State>> {
+    fn write(&self) -> RwLockWriteGuard<'_, Arc<StoreState>> {
         self.published.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Ledger> {
+    fn lock(&self) -> MutexGuard<'_, WriterState> {
         // No code of users runs under the lock, so nothing is left half done.
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -353,7 +353,7 @@ struct Survey {
 }
 
 impl Survey {
-    fn new(state: &State, objects: &[Object]) -> Self {
+    fn new(state: &StoreState, objects: &[Object]) -> Self {
         let mut listed = Vec::new();
         let mut stored = Vec::with_capacity(objects.len());
         let mut repeated = false;

@@ -1,7 +1,7 @@
 //! How everything is doing, at one moment.
 
 use evenkeel::cache::informer::InformerStatus;
-use evenkeel::cache::reflector::Phase;
+use evenkeel::cache::reflector::ReflectorPhase;
 use evenkeel::queue::Stats;
 
 /// How everything is doing, at one moment.
@@ -63,9 +63,9 @@ impl Numbers {
 impl Informer {
     pub(super) fn of(status: &InformerStatus) -> Self {
         let doing = match status.reflector.phase {
-            Phase::Listing => Doing::Listing,
-            Phase::Watching => Doing::Watching,
-            Phase::Waiting { .. } => Doing::Waiting,
+            ReflectorPhase::Listing => Doing::Listing,
+            ReflectorPhase::Watching => Doing::Watching,
+            ReflectorPhase::Waiting { .. } => Doing::Waiting,
             _ => Doing::Nothing,
         };
         let version = status.store_resource_version.clone();

@@ -10,7 +10,7 @@ use evenkeel::EventRecorder;
 use evenkeel::apiserver::{ApiServer, StartError};
 use evenkeel::cache::InformerFactory;
 use evenkeel::cache::informer::InformerBuilder;
-use evenkeel::cache::reflector::{Backoff, Failure as Trouble, ReflectorError};
+use evenkeel::cache::reflector::{Backoff, ReflectorError, ReflectorFailure as Trouble};
 use evenkeel::client::config::kubeconfig::Overrides;
 use evenkeel::client::{Client, ClientBuilder, Config};
 use evenkeel::events::{EventType, SinkOptions};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use evenkeel_cache::informer::InformerStatus;
-use evenkeel_cache::reflector::Phase;
+use evenkeel_cache::reflector::ReflectorPhase;
 use evenkeel_core::duration;
 use tokio::time::Instant;
 
@@ -13,7 +13,7 @@ use crate::terminal::{BAD, CHANGED, FAINT, GOOD, Line, NAME, PLAIN, STRONG};
 /// How the watch is doing.
 #[derive(Debug)]
 pub(super) struct Watch {
-    pub(super) phase: Phase,
+    pub(super) phase: ReflectorPhase,
     /// How many objects have come in the first list, as long as it has not ended.
     pub(super) received: Option<usize>,
     pub(super) version: String,
@@ -32,13 +32,13 @@ impl Watch {
 
     fn line(&self, what: &str, now: Instant) -> Line {
         let (state, style) = match (self.phase, self.received) {
-            (Phase::Watching, None) => ("watching".to_owned(), GOOD),
-            (Phase::Waiting { until }, _) => {
+            (ReflectorPhase::Watching, None) => ("watching".to_owned(), GOOD),
+            (ReflectorPhase::Waiting { until }, _) => {
                 // Whoever waits for less than a second waits for one.
                 let seconds = until.saturating_duration_since(now).as_millis().div_ceil(1000).max(1);
                 (format!("waiting {seconds}s to try again"), BAD)
             }
-            (Phase::Idle, _) => ("beginning".to_owned(), FAINT),
+            (ReflectorPhase::Idle, _) => ("beginning".to_owned(), FAINT),
             (_, Some(received)) if received > 0 => (format!("listing, {received} so far"), CHANGED),
             _ => ("listing".to_owned(), CHANGED),
         };

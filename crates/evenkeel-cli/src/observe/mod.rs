@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime};
 
 use clap::ValueEnum;
 use clap::builder::NonEmptyStringValueParser;
-use evenkeel_cache::reflector::{Failure as Trouble, Next, Phase};
+use evenkeel_cache::reflector::{Recovery, ReflectorFailure as Trouble, ReflectorPhase};
 use evenkeel_cache::source::{ApiSource, BoxError};
 use evenkeel_cache::{Event, HandlerOptions, SharedInformer, Subscription};
 use evenkeel_client::api::scope::Any;
@@ -324,8 +324,8 @@ struct Told {
 impl Told {
     /// Nothing, if the next attempt is another way to get the same, and follows at once.
     fn of(trouble: &Trouble) -> Option<Self> {
-        let is_first = trouble.phase == Phase::Listing;
-        if is_first && trouble.next == (Next::Relist { after: Duration::ZERO }) {
+        let is_first = trouble.phase == ReflectorPhase::Listing;
+        if is_first && trouble.next == (Recovery::Relist { after: Duration::ZERO }) {
             return None;
         }
         let status = trouble.error.source_error().and_then(|error| error.status());

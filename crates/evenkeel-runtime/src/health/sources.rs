@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use evenkeel_cache::SharedInformer;
 use evenkeel_cache::informer::InformerStatus;
-use evenkeel_cache::reflector::Phase;
+use evenkeel_cache::reflector::ReflectorPhase;
 use evenkeel_core::ResourceInfo;
 use evenkeel_queue::{Key, Stats, WorkQueue};
 use serde_json::{Map, Value, json};
@@ -70,10 +70,10 @@ pub(crate) fn informer_report(info: &ResourceInfo, status: &InformerStatus, now:
     let ago = |time: Instant| seconds(now.saturating_duration_since(time));
     let reflector = &status.reflector;
     let phase = match reflector.phase {
-        Phase::Idle => "idle",
-        Phase::Listing => "listing",
-        Phase::Watching => "watching",
-        Phase::Waiting { .. } => "waiting to try again",
+        ReflectorPhase::Idle => "idle",
+        ReflectorPhase::Listing => "listing",
+        ReflectorPhase::Watching => "watching",
+        ReflectorPhase::Waiting { .. } => "waiting to try again",
         _ => "unknown",
     };
     let handlers: Map<String, Value> = status

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use evenkeel_cache::SharedInformer;
 use evenkeel_cache::informer::InformerStatus;
-use evenkeel_cache::reflector::Phase;
+use evenkeel_cache::reflector::ReflectorPhase;
 use evenkeel_core::ResourceInfo;
 use evenkeel_queue::{Key, Stats, WorkQueue};
 use serde_json::{Value, json};
@@ -95,9 +95,9 @@ fn informer_report(name: &str, info: &ResourceInfo, status: &InformerStatus, mom
     let (watch, retry_at) = match reflector.phase {
         _ if status.is_stopped => ("stopped", None),
         _ if !status.is_started => ("not started", None),
-        Phase::Listing => ("listing", None),
-        Phase::Watching => ("watching", None),
-        Phase::Waiting { until } => ("waiting", Some(until)),
+        ReflectorPhase::Listing => ("listing", None),
+        ReflectorPhase::Watching => ("watching", None),
+        ReflectorPhase::Waiting { until } => ("waiting", Some(until)),
         _ => ("idle", None),
     };
     let handlers: Value = status

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use evenkeel_cache::Event;
-use evenkeel_cache::informer::observe::{Change, Observer, Step};
+use evenkeel_cache::informer::observe::{InformerEvent, Observer, WatchChange};
 use evenkeel_core::Untyped;
 use evenkeel_queue as queue;
 use evenkeel_queue::{Outcome, Place};
@@ -52,14 +52,14 @@ impl InformerTap {
 }
 
 impl Observer for InformerTap {
-    fn step(&self, step: Step<'_>) {
+    fn event(&self, event: InformerEvent<'_>) {
         let Some(inspector) = self.inspector.upgrade() else { return };
-        match step {
-            Step::Heard { change, object } => {
+        match event {
+            InformerEvent::Received { change, object } => {
                 let text = match change {
-                    Change::Added => "the watch says: added",
-                    Change::Modified => "the watch says: modified",
-                    Change::Deleted => "the watch says: deleted",
+                    WatchChange::Added => "the watch says: added",
+                    WatchChange::Modified => "the watch says: modified",
+                    WatchChange::Deleted => "the watch says: deleted",
                     _ => "the watch tells of it",
                 };
                 let happened = self.happened(Stage::Deltas, object.key().as_str(), object.resource_version(), text);
@@ -68,7 +68,7 @@ impl Observer for InformerTap {
                     ledger.step(at, happened);
                 });
             }
-            Step::Listed { objects, version } => {
+            InformerEvent::Listed { objects, version } => {
                 inspector.record(|ledger, at| {
                     ledger.count(self.lane, |counts| counts.heard += objects.len() as u64);
                     let text = format!("in the list of version {}", ledger::name(version.as_str()));
@@ -78,7 +78,7 @@ impl Observer for InformerTap {
                     }
                 });
             }
-            Step::Applied { event, is_resync } => {
+            InformerEvent::Applied { event, is_resync } => {
                 let (key, version, what) = (event.key().as_str(), version_of(event), name_of(event));
                 let what = if is_resync { "resync" } else { what };
                 let text = match event {
@@ -96,7 +96,7 @@ impl Observer for InformerTap {
                     ledger.step(at, happened);
                 });
             }
-            Step::Telling { handler, event } => {
+            InformerEvent::HandlerCalled { handler, event } => {
                 let (key, version) = (event.key().as_str(), version_of(event));
                 let handler = ledger::name(handler);
                 let text = format!("{handler} is told: {}", name_of(event));
@@ -116,7 +116,7 @@ impl Observer for InformerTap {
                     ledger.step(at, happened);
                 });
             }
-            Step::Told { handler, key, panicked } => {
+            InformerEvent::HandlerReturned { handler, key, panicked } => {
                 telling(&self.inspector, None);
                 if panicked {
                     let text = format!("{} panicked", ledger::name(handler));
@@ -128,7 +128,7 @@ impl Observer for InformerTap {
                     });
                 }
             }
-            Step::Failed(failure) => {
+            InformerEvent::Failed(failure) => {
                 let error = format!("{}; {}", failure.error, failure.next);
                 inspector.record(|ledger, at| ledger.error(at, &self.name, "", &error));
             }

@@ -12,25 +12,25 @@ use crate::{Deleted, Event, Object};
 /// An object keeps its place in line while it changes; one that came and went unseen is not told of at all. So this holds
 /// no more entries than there are live objects and objects that the handler believes to be alive.
 #[derive(Debug, Default)]
-pub(super) struct Latest {
-    order: VecDeque<Entry>,
-    news: HashMap<ObjectKey, News>,
-    /// Entries of `order` whose news are gone.
+pub(super) struct LatestQueue {
+    order: VecDeque<LatestEntry>,
+    pending: HashMap<ObjectKey, PendingChange>,
+    /// Entries of `order` whose pending are gone.
     stale: usize,
     ticket: u64,
 }
 
 #[derive(Debug)]
-enum Entry {
+enum LatestEntry {
     Object(ObjectKey, u64),
     Synced,
 }
 
 #[derive(Debug)]
-struct News {
+struct PendingChange {
     /// What the handler saw last, if it has seen the object and it was not gone then.
     seen: Option<Object>,
-    now: Now,
+    now: ObjectState,
     /// Which entry of the line is ours.
     ticket: u64,
     /// When there first was something to tell.
@@ -38,36 +38,36 @@ struct News {
 }
 
 #[derive(Debug)]
-enum Now {
-    There { object: Object, initial: bool },
-    Gone(Deleted<Untyped>),
+enum ObjectState {
+    Present { object: Object, initial: bool },
+    Deleted(Deleted<Untyped>),
 }
 
 /// What comes out.
 #[derive(Debug)]
-pub(super) enum Item {
+pub(super) enum LatestItem {
     Event(Event<Untyped>, Instant),
     Synced,
 }
 
-impl Latest {
+impl LatestQueue {
     /// How many objects there is something to tell of.
     pub(super) fn len(&self) -> usize {
-        self.news.len()
+        self.pending.len()
     }
 
     /// Everything that was pushed so far belongs to the first list.
     pub(super) fn push_synced(&mut self) {
-        self.order.push_back(Entry::Synced);
+        self.order.push_back(LatestEntry::Synced);
     }
 
     /// When there first was something to tell of the object that is next.
     pub(super) fn since(&self) -> Option<Instant> {
         self.order.iter().find_map(|entry| match entry {
-            Entry::Object(key, ticket) => {
-                self.news.get(key).filter(|news| news.ticket == *ticket).map(|news| news.since)
+            LatestEntry::Object(key, ticket) => {
+                self.pending.get(key).filter(|pending| pending.ticket == *ticket).map(|pending| pending.since)
             }
-            Entry::Synced => None,
+            LatestEntry::Synced => None,
         })
     }
 
@@ -80,65 +80,65 @@ impl Latest {
     }
 
     fn there(&mut self, seen: Option<Object>, object: Object, initial: bool, now: Instant) {
-        if let Some(news) = self.news.get_mut(object.key()) {
-            let initial = initial || matches!(news.now, Now::There { initial: true, .. });
-            news.now = Now::There { object, initial };
+        if let Some(pending) = self.pending.get_mut(object.key()) {
+            let initial = initial || matches!(pending.now, ObjectState::Present { initial: true, .. });
+            pending.now = ObjectState::Present { object, initial };
             return;
         }
         let key = object.key().clone();
-        self.enqueue(key, seen, Now::There { object, initial }, now);
+        self.enqueue(key, seen, ObjectState::Present { object, initial }, now);
     }
 
     fn gone(&mut self, deleted: Deleted<Untyped>, now: Instant) {
-        match self.news.get_mut(deleted.key()) {
-            Some(news) if news.seen.is_some() => news.now = Now::Gone(deleted),
+        match self.pending.get_mut(deleted.key()) {
+            Some(pending) if pending.seen.is_some() => pending.now = ObjectState::Deleted(deleted),
             Some(_) => {
-                self.news.remove(deleted.key());
+                self.pending.remove(deleted.key());
                 self.stale += 1;
                 self.tidy();
             }
             None => {
                 let seen = deleted.object().cloned();
-                self.enqueue(deleted.key().clone(), seen, Now::Gone(deleted), now);
+                self.enqueue(deleted.key().clone(), seen, ObjectState::Deleted(deleted), now);
             }
         }
     }
 
-    fn enqueue(&mut self, key: ObjectKey, seen: Option<Object>, now: Now, since: Instant) {
+    fn enqueue(&mut self, key: ObjectKey, seen: Option<Object>, now: ObjectState, since: Instant) {
         self.ticket += 1;
-        self.order.push_back(Entry::Object(key.clone(), self.ticket));
-        self.news.insert(key, News { seen, now, ticket: self.ticket, since });
+        self.order.push_back(LatestEntry::Object(key.clone(), self.ticket));
+        self.pending.insert(key, PendingChange { seen, now, ticket: self.ticket, since });
     }
 
-    pub(super) fn pop(&mut self) -> Option<Item> {
+    pub(super) fn pop(&mut self) -> Option<LatestItem> {
         loop {
             let (key, ticket) = match self.order.pop_front()? {
-                Entry::Synced => return Some(Item::Synced),
-                Entry::Object(key, ticket) => (key, ticket),
+                LatestEntry::Synced => return Some(LatestItem::Synced),
+                LatestEntry::Object(key, ticket) => (key, ticket),
             };
-            if self.news.get(&key).is_none_or(|news| news.ticket != ticket) {
+            if self.pending.get(&key).is_none_or(|pending| pending.ticket != ticket) {
                 self.stale -= 1;
                 continue;
             }
-            let Some(News { seen, now, since, .. }) = self.news.remove(&key) else { continue };
+            let Some(PendingChange { seen, now, since, .. }) = self.pending.remove(&key) else { continue };
             let event = match (seen, now) {
-                (None, Now::There { object, initial }) => Event::Add { object, initial },
-                (Some(old), Now::There { object, .. }) => Event::Update { old, new: object },
-                (_, Now::Gone(deleted)) => Event::Delete(deleted),
+                (None, ObjectState::Present { object, initial }) => Event::Add { object, initial },
+                (Some(old), ObjectState::Present { object, .. }) => Event::Update { old, new: object },
+                (_, ObjectState::Deleted(deleted)) => Event::Delete(deleted),
             };
-            return Some(Item::Event(event, since));
+            return Some(LatestItem::Event(event, since));
         }
     }
 
     /// Keeps the line from growing with objects that come and go unseen.
     fn tidy(&mut self) {
-        if self.stale <= 16 + self.news.len() {
+        if self.stale <= 16 + self.pending.len() {
             return;
         }
-        let news = &self.news;
+        let pending = &self.pending;
         self.order.retain(|entry| match entry {
-            Entry::Object(key, ticket) => news.get(key).is_some_and(|news| news.ticket == *ticket),
-            Entry::Synced => true,
+            LatestEntry::Object(key, ticket) => pending.get(key).is_some_and(|pending| pending.ticket == *ticket),
+            LatestEntry::Synced => true,
         });
         self.stale = 0;
     }

@@ -12,7 +12,7 @@ use evenkeel_core::Untyped;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-use self::latest::{Item, Latest};
+use self::latest::{LatestItem, LatestQueue};
 pub(crate) use self::task::{Callback, run, run_blocking};
 use super::metrics::HandlerMetrics;
 use super::observe::Observers;
@@ -73,7 +73,7 @@ pub(crate) enum Told {
 pub(crate) struct Listener {
     pub(crate) name: String,
     pub(crate) on_panic: OnPanic,
-    inbox: Mutex<Inbox>,
+    inbox: Mutex<ListenerQueue>,
     wake: Notify,
     /// Told and being told.
     pending: AtomicUsize,
@@ -88,21 +88,21 @@ pub(crate) struct Listener {
 }
 
 #[derive(Debug)]
-struct Inbox {
-    waiting: Waiting,
-    ending: Ending,
+struct ListenerQueue {
+    waiting: PendingWork,
+    ending: ListenerStop,
     /// When the notifications came that are being told.
     since: Option<Instant>,
 }
 
 #[derive(Debug)]
-enum Waiting {
+enum PendingWork {
     Every(VecDeque<(Instant, Work)>),
-    Latest(Latest),
+    Latest(LatestQueue),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ending {
+enum ListenerStop {
     No,
     /// Nothing more comes in; what is there is still told.
     Drain,
@@ -126,13 +126,13 @@ impl Listener {
         observers: Arc<Observers>,
     ) -> Self {
         let waiting = match delivery {
-            Delivery::Every => Waiting::Every(VecDeque::new()),
-            Delivery::Latest => Waiting::Latest(Latest::default()),
+            Delivery::Every => PendingWork::Every(VecDeque::new()),
+            Delivery::Latest => PendingWork::Latest(LatestQueue::default()),
         };
         Listener {
             name,
             on_panic,
-            inbox: Mutex::new(Inbox { waiting, ending: Ending::No, since: None }),
+            inbox: Mutex::new(ListenerQueue { waiting, ending: ListenerStop::No, since: None }),
             wake: Notify::new(),
             pending: AtomicUsize::new(0),
             permit: AtomicU8::new(permit::IDLE),
@@ -151,15 +151,15 @@ impl Listener {
             return;
         }
         let mut inbox = self.inbox();
-        if inbox.ending != Ending::No {
+        if inbox.ending != ListenerStop::No {
             return;
         }
         match &mut inbox.waiting {
-            Waiting::Every(queue) => {
+            PendingWork::Every(queue) => {
                 queue.push_back((now, Work::Batch(Arc::clone(batch))));
                 self.pending.fetch_add(batch.len(), Ordering::Relaxed);
             }
-            Waiting::Latest(latest) => {
+            PendingWork::Latest(latest) => {
                 let before = latest.len();
                 batch.iter().for_each(|event| latest.push(event.clone(), now));
                 let after = latest.len();
@@ -178,7 +178,7 @@ impl Listener {
         self.measure(&self.inbox(), now);
     }
 
-    fn measure(&self, inbox: &Inbox, now: Instant) {
+    fn measure(&self, inbox: &ListenerQueue, now: Instant) {
         let Lag { pending, since } = self.lag_of(inbox);
         self.metrics.behind(pending, since.map(|since| now.saturating_duration_since(since)).unwrap_or_default());
     }
@@ -193,8 +193,8 @@ impl Listener {
     pub(crate) fn push_synced(&self, now: Instant) {
         let mut inbox = self.inbox();
         match &mut inbox.waiting {
-            Waiting::Every(queue) => queue.push_back((now, Work::Synced)),
-            Waiting::Latest(latest) => latest.push_synced(),
+            PendingWork::Every(queue) => queue.push_back((now, Work::Synced)),
+            PendingWork::Latest(latest) => latest.push_synced(),
         }
         drop(inbox);
         self.wake.notify_one();
@@ -206,7 +206,7 @@ impl Listener {
             let woken = self.wake.notified();
             {
                 let mut inbox = self.inbox();
-                if inbox.ending == Ending::Now {
+                if inbox.ending == ListenerStop::Now {
                     return None;
                 }
                 if let Some(work) = inbox.take() {
@@ -215,7 +215,7 @@ impl Listener {
                 }
                 inbox.since = None;
                 self.measure(&inbox, Instant::now());
-                if inbox.ending == Ending::Drain {
+                if inbox.ending == ListenerStop::Drain {
                     return None;
                 }
             }
@@ -245,8 +245,8 @@ impl Listener {
     /// Lets what is waiting be told, and nothing after that.
     pub(crate) fn drain(&self) {
         let mut inbox = self.inbox();
-        if inbox.ending == Ending::No {
-            inbox.ending = Ending::Drain;
+        if inbox.ending == ListenerStop::No {
+            inbox.ending = ListenerStop::Drain;
         }
         drop(inbox);
         self.wake.notify_one();
@@ -256,8 +256,8 @@ impl Listener {
     pub(crate) fn revoke(&self) {
         self.permit.store(permit::REVOKED, Ordering::Release);
         let mut inbox = self.inbox();
-        inbox.ending = Ending::Now;
-        let discarded = std::mem::replace(&mut inbox.waiting, Waiting::Every(VecDeque::new()));
+        inbox.ending = ListenerStop::Now;
+        let discarded = std::mem::replace(&mut inbox.waiting, PendingWork::Every(VecDeque::new()));
         inbox.since = None;
         drop(inbox);
         self.pending.store(0, Ordering::Relaxed);
@@ -306,34 +306,34 @@ impl Listener {
         self.lag_of(&self.inbox())
     }
 
-    fn lag_of(&self, inbox: &Inbox) -> Lag {
+    fn lag_of(&self, inbox: &ListenerQueue) -> Lag {
         let waiting = match &inbox.waiting {
-            Waiting::Every(queue) => queue.front().map(|(since, _)| *since),
-            Waiting::Latest(latest) => latest.since(),
+            PendingWork::Every(queue) => queue.front().map(|(since, _)| *since),
+            PendingWork::Latest(latest) => latest.since(),
         };
         let pending = self.pending();
         Lag { pending, since: inbox.since.or(waiting).filter(|_| pending > 0) }
     }
 
-    fn inbox(&self) -> MutexGuard<'_, Inbox> {
+    fn inbox(&self) -> MutexGuard<'_, ListenerQueue> {
         self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Inbox {
+impl ListenerQueue {
     fn take(&mut self) -> Option<Work> {
         match &mut self.waiting {
-            Waiting::Every(queue) => {
+            PendingWork::Every(queue) => {
                 let (since, work) = queue.pop_front()?;
                 self.since = Some(since);
                 Some(work)
             }
-            Waiting::Latest(latest) => Some(match latest.pop()? {
-                Item::Event(event, since) => {
+            PendingWork::Latest(latest) => Some(match latest.pop()? {
+                LatestItem::Event(event, since) => {
                     self.since = Some(since);
                     Work::One(event)
                 }
-                Item::Synced => Work::Synced,
+                LatestItem::Synced => Work::Synced,
             }),
         }
     }

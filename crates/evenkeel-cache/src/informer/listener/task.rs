@@ -8,7 +8,7 @@ use std::time::Duration;
 use evenkeel_core::Untyped;
 use tokio::time::Instant;
 
-use super::super::observe::Step;
+use super::super::observe::InformerEvent;
 use super::Listener;
 use crate::Event;
 use crate::handler::OnPanic;
@@ -54,12 +54,16 @@ fn call(listener: &Listener, callback: &mut Callback, event: Event<Untyped>) -> 
         return false;
     }
     let key = event.key().clone();
-    listener.observers.tell(Step::Telling { handler: &listener.name, event: &event });
+    listener.observers.tell(InformerEvent::HandlerCalled { handler: &listener.name, event: &event });
     // Only of a handler that is far behind it matters how long it takes.
     let began = is_far_behind(listener.pending()).then(Instant::now);
     // A handler that panicked is called again only if its owner says that it can bear it.
     let outcome = catch_unwind(AssertUnwindSafe(|| callback(event)));
-    listener.observers.tell(Step::Told { handler: &listener.name, key: &key, panicked: outcome.is_err() });
+    listener.observers.tell(InformerEvent::HandlerReturned {
+        handler: &listener.name,
+        key: &key,
+        panicked: outcome.is_err(),
+    });
     let mut more = listener.end_call();
     if let Some(took) = began.map(|began| began.elapsed()).filter(|took| is_slow(*took)) {
         let (handler, pending) = (&*listener.name, listener.pending());

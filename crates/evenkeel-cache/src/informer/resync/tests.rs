@@ -6,14 +6,14 @@ fn secs(seconds: u64) -> Duration {
 
 /// An informer with handlers, which are derived again as each one joins.
 struct Informer {
-    check: Check,
-    schedules: Vec<Schedule>,
+    check: ResyncCheck,
+    schedules: Vec<ResyncSchedule>,
     now: Instant,
 }
 
 impl Informer {
     fn new(period: Duration) -> Self {
-        Informer { check: Check::new(period), schedules: Vec::new(), now: Instant::now() }
+        Informer { check: ResyncCheck::new(period), schedules: Vec::new(), now: Instant::now() }
     }
 
     fn add(&mut self, requested: impl Into<Option<Duration>>) -> Duration {
@@ -29,7 +29,7 @@ impl Informer {
     }
 
     fn periods(&self) -> Vec<Duration> {
-        self.schedules.iter().map(Schedule::period).collect()
+        self.schedules.iter().map(ResyncSchedule::period).collect()
     }
 }
 
@@ -131,7 +131,7 @@ fn rsy_009_a_handler_is_due_at_the_first_look_that_is_not_before_its_time() {
 
 #[test]
 fn rsy_011_the_first_time_is_counted_from_when_the_handler_came() {
-    let mut check = Check::new(secs(10));
+    let mut check = ResyncCheck::new(secs(10));
     let begin = Instant::now();
     let joined = begin + secs(7);
     let mut schedule = check.admit(Some(secs(10)), joined);
@@ -156,7 +156,7 @@ fn ihc_05_periods_before_and_after_the_start() {
 
 #[test]
 fn ihc_06_sixty_seconds_looked_at_every_fifty_five_are_a_hundred_and_ten() {
-    let mut check = Check::new(secs(55));
+    let mut check = ResyncCheck::new(secs(55));
     let begin = Instant::now();
     let mut schedule = check.admit(Some(secs(60)), begin);
     let fired: Vec<u64> = (1..=4).map(|tick| tick * 55).filter(|at| schedule.is_due(begin + secs(*at))).collect();

@@ -2,8 +2,8 @@
 
 mod handlers;
 mod lifecycle;
-mod measured;
-mod observed;
+mod metrics;
+mod observe;
 mod panics;
 mod processing;
 mod removal;

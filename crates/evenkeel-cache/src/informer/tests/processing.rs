@@ -240,7 +240,7 @@ async fn ctl_007_the_last_error_handler_is_the_one() {
     let (first, second): (Arc<Mutex<u32>>, Arc<Mutex<u32>>) = Default::default();
     let count = |counter: &Arc<Mutex<u32>>| {
         let counter = Arc::clone(counter);
-        move |_: &crate::reflector::Failure| *counter.lock().unwrap() += 1
+        move |_: &crate::reflector::ReflectorFailure| *counter.lock().unwrap() += 1
     };
     let informer = builder(&source).on_error(count(&first)).on_error(count(&second)).build();
     informer.start();

@@ -1,7 +1,7 @@
-//! [`Driver`]: lists, watches and writes as the [`Course`] says.
+//! [`Driver`]: lists, watches and writes as the [`ReflectorMachine`] says.
 
-mod lists;
-mod watches;
+mod list;
+mod watch;
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -12,12 +12,12 @@ use std::task::{Context, Poll, ready};
 use evenkeel_core::{ObjectKey, StreamError};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::consistency::Check;
-use super::course::{Course, Due, Step};
-use super::failure::{ErrorHandler, Failure, Next, ReflectorError};
-use super::intake::Intake;
-use super::status::{LastError, Phase, ReflectorStatus};
-use super::target::ReflectorStore;
+use super::consistency::ConsistencyCheck;
+use super::error::{ErrorHandler, Recovery, ReflectorError, ReflectorFailure};
+use super::ingest::Ingest;
+use super::machine::{DueAction, ReflectorAction, ReflectorMachine};
+use super::sink::ReflectorStore;
+use super::status::{LastError, ReflectorPhase, ReflectorStatus};
 use crate::Object;
 use crate::metrics::ReflectorMetrics;
 use crate::source::ListerWatcher;
@@ -27,33 +27,33 @@ const TURN: usize = 1000;
 pub(super) struct Driver {
     pub(super) source: Arc<dyn ListerWatcher>,
     pub(super) name: Arc<str>,
-    pub(super) intake: Intake,
-    pub(super) course: Course,
+    pub(super) ingest: Ingest,
+    pub(super) machine: ReflectorMachine,
     pub(super) on_error: ErrorHandler,
     pub(super) status: ReflectorStatus,
     pub(super) metrics: ReflectorMetrics,
     pub(super) random: fn() -> f64,
     pub(super) check_consistency: bool,
-    pub(super) checking: Option<Check>,
+    pub(super) checking: Option<ConsistencyCheck>,
     /// What has come of the list that is under way.
     pub(super) listed: Vec<Object>,
     pub(super) list_began: Option<Instant>,
 }
 
 /// Why the reflector ends a watch by itself.
-struct Halt {
+struct WatchAbort {
     error: ReflectorError,
     /// The watch seems to be dead, but what it said is sound.
     is_dead: bool,
 }
 
-impl Halt {
+impl WatchAbort {
     fn dead(error: ReflectorError) -> Self {
-        Halt { error, is_dead: true }
+        WatchAbort { error, is_dead: true }
     }
 
     fn unusable(error: ReflectorError) -> Self {
-        Halt { error, is_dead: false }
+        WatchAbort { error, is_dead: false }
     }
 }
 
@@ -62,29 +62,29 @@ struct Idle(ReflectorStatus);
 
 impl Drop for Idle {
     fn drop(&mut self) {
-        self.0.change(|report| report.phase = Phase::Idle);
+        self.0.change(|report| report.phase = ReflectorPhase::Idle);
     }
 }
 
 impl Driver {
     pub(super) async fn run(&mut self, store: &mut dyn ReflectorStore) -> Infallible {
         let _idle = Idle(self.status.clone());
-        self.course.restart();
+        self.machine.restart();
         self.listed = Vec::new();
         self.list_began = None;
         self.checking = None;
         loop {
-            match self.course.step(Instant::now(), (self.random)()) {
-                Step::Wait(until) => self.wait(until, store).await,
-                Step::List(request) => self.list(request, store).await,
-                Step::Watch(request) => self.watch(request, store).await,
+            match self.machine.step(Instant::now(), (self.random)()) {
+                ReflectorAction::Wait(until) => self.wait(until, store).await,
+                ReflectorAction::List(request) => self.list(request, store).await,
+                ReflectorAction::Watch(request) => self.watch(request, store).await,
             }
         }
     }
 
     /// Waits, and resyncs meanwhile if that is due.
     async fn wait(&mut self, until: Instant, store: &mut dyn ReflectorStore) {
-        self.status.change(|report| report.phase = Phase::Waiting { until });
+        self.status.change(|report| report.phase = ReflectorPhase::Waiting { until });
         let mut timer = Timer::default();
         let mut wait = Box::pin(sleep_until(until));
         poll_fn(|context| {
@@ -92,7 +92,7 @@ impl Driver {
                 return Poll::Ready(());
             }
             let halt = ready!(self.poll_due(&mut timer, store, context));
-            let next = self.course.list_unusable(Instant::now(), (self.random)());
+            let next = self.machine.list_unusable(Instant::now(), (self.random)());
             self.failed(halt.error, next);
             Poll::Ready(())
         })
@@ -100,26 +100,35 @@ impl Driver {
     }
 
     /// Does what is due, and says if that ends the watch.
-    fn poll_due(&mut self, timer: &mut Timer, store: &mut dyn ReflectorStore, context: &mut Context<'_>) -> Poll<Halt> {
+    fn poll_due(
+        &mut self,
+        timer: &mut Timer,
+        store: &mut dyn ReflectorStore,
+        context: &mut Context<'_>,
+    ) -> Poll<WatchAbort> {
         while let Poll::Ready(period) = store.poll_resync_period(context) {
-            self.course.set_resync_period(period, Instant::now());
+            self.machine.set_resync_period(period, Instant::now());
         }
         loop {
-            ready!(timer.poll(self.course.wake_at(), context));
+            ready!(timer.poll(self.machine.wake_at(), context));
             let now = Instant::now();
-            match self.course.due(now) {
-                Due::Nothing => {}
-                Due::Resync => {
+            match self.machine.due(now) {
+                DueAction::Nothing => {}
+                DueAction::Resync => {
                     if let Err(error) = store.resync(now).and_then(|()| store.flush()) {
-                        return Poll::Ready(Halt::unusable(ReflectorError::Store(error)));
+                        return Poll::Ready(WatchAbort::unusable(ReflectorError::Store(error)));
                     }
-                    self.course.resynced(Instant::now());
+                    self.machine.resynced(Instant::now());
                 }
-                Due::Overdue { timeout } => return Poll::Ready(Halt::dead(ReflectorError::Overdue { timeout })),
-                Due::Silent { silence } => return Poll::Ready(Halt::dead(ReflectorError::Silent { silence })),
-                Due::Relist => return Poll::Ready(Halt::unusable(ReflectorError::PerhapsGone)),
-                Due::StillSyncing { silence } => {
-                    let (reflector, kind) = (&*self.name, self.intake.resource.kind());
+                DueAction::Overdue { timeout } => {
+                    return Poll::Ready(WatchAbort::dead(ReflectorError::Overdue { timeout }));
+                }
+                DueAction::Silent { silence } => {
+                    return Poll::Ready(WatchAbort::dead(ReflectorError::Silent { silence }));
+                }
+                DueAction::Relist => return Poll::Ready(WatchAbort::unusable(ReflectorError::PerhapsGone)),
+                DueAction::StillSyncing { silence } => {
+                    let (reflector, kind) = (&*self.name, self.ingest.resource.kind());
                     tracing::warn!(reflector, kind, ?silence, "the watch has not said yet that all objects have come");
                 }
             }
@@ -128,7 +137,7 @@ impl Driver {
 
     /// The server was heard.
     fn heard(&mut self, now: Instant) {
-        let version = self.course.version();
+        let version = self.machine.version();
         self.metrics.heard(version);
         self.status.change(|report| {
             report.last_heard = Some(now);
@@ -148,30 +157,30 @@ impl Driver {
     #[cold]
     fn unreadable(&mut self, error: StreamError) {
         self.count_unreadable();
-        self.failed(ReflectorError::Unreadable(error), Next::GoOn);
+        self.failed(ReflectorError::Unreadable(error), Recovery::Continue);
     }
 
     /// Tells what went wrong, and what is next.
     #[cold]
-    fn failed(&mut self, error: ReflectorError, next: Next) {
-        if let Next::Relist { .. } = next {
+    fn failed(&mut self, error: ReflectorError, next: Recovery) {
+        if let Recovery::Relist { .. } = next {
             self.metrics.relists.increment(1);
         }
-        let (is_instead, message) = (self.course.is_listing_instead(), error.to_string());
-        let mut phase = Phase::Idle;
+        let (is_instead, message) = (self.machine.is_listing_instead(), error.to_string());
+        let mut phase = ReflectorPhase::Idle;
         self.status.change(|report| {
             phase = report.phase;
             report.failures += 1;
             report.last_error = Some(LastError { message, at: Instant::now() });
             report.is_watch_list_unavailable |= is_instead;
         });
-        let failure = Failure {
+        let failure = ReflectorFailure {
             reflector: Arc::clone(&self.name),
-            resource: Arc::clone(&self.intake.resource),
+            resource: Arc::clone(&self.ingest.resource),
             phase,
             error,
             next,
-            attempt: self.course.failures(),
+            attempt: self.machine.failures(),
         };
         (self.on_error)(&failure);
     }

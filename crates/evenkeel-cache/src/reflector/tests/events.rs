@@ -3,7 +3,7 @@
 use evenkeel_core::{StreamError, WatchEvent};
 
 use super::{listed_at_ten, lists_of, ms, secs};
-use crate::reflector::Next;
+use crate::reflector::Recovery;
 use crate::reflector::testing::*;
 use crate::source::SourceError;
 
@@ -65,7 +65,7 @@ async fn ref_044_an_event_of_an_unknown_type_ends_the_watch() {
     let desk = Desk::listing(script);
     desk.pass(secs(1)).await;
     assert_eq!(desk.diary.requests()[2], Entry::List("10".into(), String::new(), 0));
-    assert_eq!(desk.nexts(), [Next::Relist { after: ms(800) }]);
+    assert_eq!(desk.nexts(), [Recovery::Relist { after: ms(800) }]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -79,7 +79,7 @@ async fn ref_045_a_write_that_fails_leads_to_a_list() {
         desk.store.failing.lock().unwrap().push(write);
         events.send(added("b", "11")).unwrap();
         desk.settle().await;
-        assert_eq!(desk.nexts(), [Next::Relist { after: ms(800) }], "{write}");
+        assert_eq!(desk.nexts(), [Recovery::Relist { after: ms(800) }], "{write}");
         desk.pass(secs(1)).await;
         assert_eq!(desk.store.stored(), ["a@1", "b@11"]);
     }

@@ -4,7 +4,7 @@ use evenkeel_core::{Reason, Status, StatusCause, StatusDetails};
 
 use super::{gone, ms};
 use crate::reflector::testing::*;
-use crate::reflector::{Next, OnTransformError};
+use crate::reflector::{OnTransformError, Recovery};
 use crate::source::SourceError;
 
 fn lists(desk: &Desk) -> Vec<String> {
@@ -82,7 +82,7 @@ async fn ihc_19_the_handler_hears_of_a_watch_that_is_refused_and_of_one_that_fai
         assert_eq!(lists(&desk), ["0"], "the wait is 0.8 s at least");
         desk.pass(ms(10)).await;
         assert_eq!(lists(&desk), ["0", "10"]);
-        assert_eq!(desk.nexts(), [Next::Relist { after: ms(800) }], "{:?}", desk.errors());
+        assert_eq!(desk.nexts(), [Recovery::Relist { after: ms(800) }], "{:?}", desk.errors());
         assert_eq!(desk.store.stored(), ["a@1"]);
     }
 }
@@ -149,7 +149,7 @@ async fn ihc_22_one_object_that_cannot_be_transformed_is_left_out_everywhere_and
     assert_eq!(desk.store.stored(), ["a@1", "b@12"]);
     assert_eq!(desk.status.last_sync_resource_version(), "12");
     assert_eq!(desk.errors(), ["failed to transform ns/x: no x here"; 2]);
-    assert_eq!(desk.nexts(), [Next::GoOn; 2]);
+    assert_eq!(desk.nexts(), [Recovery::Continue; 2]);
 
     let streamed = Script::default().watch(open(vec![added("a", "1"), added("x", "2"), all("10"), added("x", "11")]));
     let desk = Desk::with(streamed, |builder| builder.transform(refusing));
@@ -173,7 +173,7 @@ async fn ihc_22_the_copy_may_be_asked_to_fail_rather_than_leave_an_object_out() 
     assert!(desk.diary.writes().is_empty(), "nothing of a list with such an object is written");
     desk.pass(ms(60_000)).await;
     assert_eq!(lists(&desk), ["0", "0", "12"]);
-    let relist = |after| Next::Relist { after: ms(after) };
+    let relist = |after| Recovery::Relist { after: ms(after) };
     assert_eq!(desk.nexts(), [relist(800), relist(1600)]);
 }
 
@@ -241,5 +241,5 @@ async fn a_connection_that_is_refused_is_tried_again_from_the_same_version() {
     let desk = Desk::listing(script);
     desk.pass(ms(10_000)).await;
     assert_eq!(lists(&desk), ["0"]);
-    assert_eq!(desk.nexts(), [Next::Watch { after: ms(800) }, Next::Watch { after: ms(1600) }]);
+    assert_eq!(desk.nexts(), [Recovery::Rewatch { after: ms(800) }, Recovery::Rewatch { after: ms(1600) }]);
 }

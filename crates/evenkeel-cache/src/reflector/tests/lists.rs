@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::{gone, ms};
 use crate::reflector::testing::*;
-use crate::reflector::{Backoff, Next, OnTransformError, Phase, Reflector};
+use crate::reflector::{Backoff, OnTransformError, Recovery, Reflector, ReflectorPhase};
 use crate::source::{ListPart, SourceError};
 
 fn lists(desk: &Desk) -> Vec<(String, String, u32)> {
@@ -50,7 +50,7 @@ async fn ref_026_listed_objects_of_another_kind_are_left_out() {
     let desk = Desk::listing(Script::default().list(ListAnswer::Parts(parts)).watch(open(vec![])));
     desk.settle().await;
     assert_eq!(desk.store.stored(), ["a@1"]);
-    assert_eq!(desk.nexts(), [Next::GoOn]);
+    assert_eq!(desk.nexts(), [Recovery::Continue]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -82,12 +82,12 @@ async fn ref_006_a_failure_is_told_and_waited_for_and_the_first_try_is_at_once()
     let desk = Desk::listing(script);
     desk.settle().await;
     assert_eq!(desk.errors(), ["failed to list: broken"]);
-    assert!(matches!(desk.status.phase(), Phase::Waiting { until } if until == desk.start + ms(800)));
+    assert!(matches!(desk.status.phase(), ReflectorPhase::Waiting { until } if until == desk.start + ms(800)));
     desk.pass(ms(1000)).await;
     let times = desk.diary.request_times(desk.start);
     assert_eq!(times[..2], [ms(0), ms(800)]);
     assert_eq!(desk.store.stored(), ["a@1"]);
-    assert_eq!(desk.status.phase(), Phase::Watching);
+    assert_eq!(desk.status.phase(), ReflectorPhase::Watching);
 }
 
 #[tokio::test(start_paused = true)]
@@ -121,7 +121,7 @@ async fn ref_013_what_is_not_run_asks_for_nothing() {
     let mut store = Notes::default();
     drop(reflector.run(&mut store));
     assert!(diary.requests().is_empty());
-    assert_eq!(reflector.status().phase(), Phase::Idle);
+    assert_eq!(reflector.status().phase(), ReflectorPhase::Idle);
 }
 
 #[tokio::test(start_paused = true)]
@@ -262,9 +262,9 @@ async fn ref_025_a_store_that_refuses_leaves_the_version_as_it_was() {
 async fn ref_027_a_list_is_given_up_with_the_reflector() {
     let mut desk = Desk::listing(Script::default().list(ListAnswer::Hang));
     desk.settle().await;
-    assert_eq!(desk.status.phase(), Phase::Listing);
+    assert_eq!(desk.status.phase(), ReflectorPhase::Listing);
     desk.stop().await;
-    assert_eq!(desk.status.phase(), Phase::Idle);
+    assert_eq!(desk.status.phase(), ReflectorPhase::Idle);
     assert!(desk.diary.writes().is_empty());
 }
 
@@ -403,7 +403,7 @@ async fn ref_055_a_handler_hears_of_a_failure_before_the_wait() {
     let script = Script::default().list(ListAnswer::Refuse(SourceError::Connection("lost".into())));
     let desk = Desk::listing(script);
     desk.settle().await;
-    assert_eq!(desk.nexts(), [Next::Relist { after: ms(800) }]);
+    assert_eq!(desk.nexts(), [Recovery::Relist { after: ms(800) }]);
     assert_eq!(desk.diary.requests().len(), 1);
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{gone, listed_at_ten, lists_of, secs, watches_of};
 use crate::reflector::testing::*;
-use crate::reflector::{Backoff, Next, Phase};
+use crate::reflector::{Backoff, Recovery, ReflectorPhase};
 use crate::source::SourceError;
 
 fn resyncs(desk: &Desk) -> usize {
@@ -66,7 +66,7 @@ async fn a_watch_that_the_server_does_not_end_is_ended() {
     assert_eq!(watches_of(&desk).len(), 1);
     desk.pass(secs(2)).await;
     assert_eq!((lists_of(&desk), watches_of(&desk)), (1, vec!["10".to_owned(), "11".into()]));
-    assert_eq!(desk.nexts(), [Next::Watch { after: Duration::ZERO }]);
+    assert_eq!(desk.nexts(), [Recovery::Rewatch { after: Duration::ZERO }]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -107,7 +107,7 @@ async fn the_status_tells_what_it_does_and_when_it_last_heard() {
     let events = script.live();
     let desk = Desk::listing(script);
     desk.settle().await;
-    assert_eq!(desk.status.phase(), Phase::Watching);
+    assert_eq!(desk.status.phase(), ReflectorPhase::Watching);
     let heard = desk.status.report().last_heard.unwrap();
     desk.pass(secs(60)).await;
     assert_eq!(desk.status.report().last_heard, Some(heard), "nothing came");

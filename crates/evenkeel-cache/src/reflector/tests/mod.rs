@@ -1,13 +1,13 @@
 //! The reflector on a desk: a source that follows a script, in virtual time; and against the embedded server.
 
-mod courses;
 #[cfg(feature = "client")]
 mod end_to_end;
 mod events;
 mod hard_cases;
 mod lists;
+mod machine;
 mod meanwhile;
-mod measured;
+mod metrics;
 mod watch_lists;
 mod watches;
 

@@ -6,7 +6,7 @@ use evenkeel_core::{Reason, Status};
 
 use super::{gone, ms, secs};
 use crate::reflector::testing::*;
-use crate::reflector::{Next, Phase};
+use crate::reflector::{Recovery, ReflectorPhase};
 use crate::source::SourceError;
 
 fn stream(version: &str) -> Entry {
@@ -53,11 +53,11 @@ async fn wls_002_all_objects_have_come_when_the_bookmark_says_so() {
     events.send(bookmark("2")).unwrap();
     desk.settle().await;
     assert!(desk.diary.writes().is_empty());
-    assert_eq!(desk.status.phase(), Phase::Listing);
+    assert_eq!(desk.status.phase(), ReflectorPhase::Listing);
     events.send(all("3")).unwrap();
     desk.settle().await;
     assert_eq!(desk.diary.writes(), [Entry::Replace(vec!["a@1".into()], "3".into())]);
-    assert_eq!(desk.status.phase(), Phase::Watching);
+    assert_eq!(desk.status.phase(), ReflectorPhase::Watching);
 }
 
 #[tokio::test(start_paused = true)]
@@ -122,7 +122,7 @@ async fn wls_008_a_server_that_is_busy_or_away_is_asked_again_after_a_wait() {
     desk.pass(secs(30)).await;
     assert_eq!(desk.diary.requests(), [stream(""), stream(""), stream(""), stream("")]);
     assert_eq!(desk.store.stored(), ["a@2"], "what came before is forgotten");
-    let waits = [ms(800), ms(1600), ms(3200)].map(|after| Next::Relist { after });
+    let waits = [ms(800), ms(1600), ms(3200)].map(|after| Recovery::Relist { after });
     assert_eq!(desk.nexts(), waits);
 }
 
@@ -130,9 +130,9 @@ async fn wls_008_a_server_that_is_busy_or_away_is_asked_again_after_a_wait() {
 async fn wls_009_the_wait_can_be_cut_short() {
     let mut desk = Desk::streaming(Script::default().watch(refuse_watch(too_many())));
     desk.settle().await;
-    assert!(matches!(desk.status.phase(), Phase::Waiting { .. }));
+    assert!(matches!(desk.status.phase(), ReflectorPhase::Waiting { .. }));
     desk.stop().await;
-    assert_eq!(desk.status.phase(), Phase::Idle);
+    assert_eq!(desk.status.phase(), ReflectorPhase::Idle);
     assert!(desk.start.elapsed() < ms(800));
 }
 
@@ -207,7 +207,7 @@ async fn wls_012_whatever_else_goes_wrong_leads_to_a_list_at_once() {
         desk.pass(ms(100)).await;
         assert_eq!(desk.diary.requests()[..2], [stream(""), first_list()]);
         assert_eq!(desk.store.stored(), ["b@2"]);
-        assert_eq!(desk.nexts(), [Next::Relist { after: Duration::ZERO }], "and it is told");
+        assert_eq!(desk.nexts(), [Recovery::Relist { after: Duration::ZERO }], "and it is told");
         assert!(desk.status.report().is_watch_list_unavailable);
     }
 }
@@ -242,7 +242,7 @@ async fn ref_009_a_stream_that_has_said_all_is_a_watch_that_works() {
         .watch(open(vec![]));
     let desk = Desk::streaming(script);
     desk.pass(secs(200)).await;
-    assert_eq!(desk.nexts()[2], Next::Watch { after: ms(800) });
+    assert_eq!(desk.nexts()[2], Recovery::Rewatch { after: ms(800) });
 }
 
 #[tokio::test(start_paused = true)]
@@ -316,7 +316,7 @@ async fn an_object_that_cannot_be_read_does_not_keep_the_others_out() {
     let desk = Desk::streaming(script);
     desk.settle().await;
     assert_eq!(desk.store.stored(), ["a@1"]);
-    assert_eq!(desk.nexts(), [Next::GoOn]);
+    assert_eq!(desk.nexts(), [Recovery::Continue]);
 }
 
 fn checked(listed: ListAnswer) -> Desk {
@@ -348,7 +348,7 @@ async fn cdt_002_a_difference_is_told() {
         desk.errors().last().unwrap(),
         "the streamed objects are not those of the list at version 3: 2 missing, 1 too many, 1 in another state"
     );
-    assert_eq!(desk.nexts().last(), Some(&Next::GoOn));
+    assert_eq!(desk.nexts().last(), Some(&Recovery::Continue));
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use evenkeel_core::{Reason, Status, StreamError};
 
 use super::{gone, listed_at_ten, lists_of, ms, secs, watches_of};
-use crate::reflector::Next;
+use crate::reflector::Recovery;
 use crate::reflector::testing::*;
 use crate::source::SourceError;
 
@@ -33,7 +33,7 @@ async fn ref_010_lists_and_watches_wait_by_the_same_rule() {
         .nexts()
         .into_iter()
         .map(|next| match next {
-            Next::Watch { after } | Next::Relist { after } => after,
+            Recovery::Rewatch { after } | Recovery::Relist { after } => after,
             _ => Duration::ZERO,
         })
         .collect();
@@ -49,7 +49,7 @@ async fn ref_009_the_waits_stay_long_while_nothing_works_for_long() {
     let desk = Desk::listing(script);
     desk.pass(secs(600)).await;
     let last = desk.nexts()[11];
-    assert_eq!(last, Next::Watch { after: secs(30) }, "after four minutes of failures it is not 0.8 s again");
+    assert_eq!(last, Recovery::Rewatch { after: secs(30) }, "after four minutes of failures it is not 0.8 s again");
 }
 
 #[tokio::test(start_paused = true)]
@@ -62,7 +62,7 @@ async fn ref_009_the_waits_are_short_again_after_a_while_that_worked() {
         .watch(open(vec![]));
     let desk = Desk::listing(script);
     desk.pass(secs(200)).await;
-    assert_eq!(desk.nexts()[2], Next::Watch { after: ms(800) });
+    assert_eq!(desk.nexts()[2], Recovery::Rewatch { after: ms(800) });
 }
 
 #[tokio::test(start_paused = true)]
@@ -129,7 +129,7 @@ async fn ref_034_a_watch_that_is_refused_for_good_leads_to_a_list() {
         let desk = Desk::listing(script);
         desk.pass(secs(1)).await;
         assert_eq!(lists_of(&desk), 2);
-        assert_eq!(desk.nexts(), [Next::Relist { after: ms(800) }]);
+        assert_eq!(desk.nexts(), [Recovery::Relist { after: ms(800) }]);
     }
 }
 
@@ -154,7 +154,7 @@ async fn ref_035_a_connection_that_is_lost_is_an_end_like_any_other_but_told() {
         let desk = Desk::listing(script);
         desk.settle().await;
         assert_eq!((lists_of(&desk), watches_of(&desk)), (1, vec!["10".to_owned(), "11".into()]));
-        assert_eq!(desk.nexts(), [Next::Watch { after: Duration::ZERO }]);
+        assert_eq!(desk.nexts(), [Recovery::Rewatch { after: Duration::ZERO }]);
     }
 }
 
@@ -179,7 +179,7 @@ async fn ref_036_a_watch_that_is_told_to_slow_down_goes_on_from_where_it_was() {
     let desk = Desk::listing(script);
     desk.pass(secs(5)).await;
     assert_eq!((lists_of(&desk), watches_of(&desk)), (1, vec!["10".to_owned(), "11".into()]));
-    assert_eq!(desk.nexts(), [Next::Watch { after: ms(800) }]);
+    assert_eq!(desk.nexts(), [Recovery::Rewatch { after: ms(800) }]);
 }
 
 fn broken() -> Event {
@@ -207,13 +207,13 @@ async fn rwd_004_there_are_waits_within_the_window_and_a_list_after_it() {
     let script = script.list(list(&[], "11")).watch(open(vec![]));
     let desk = Desk::with(script, |builder| builder.watch_list(false).internal_error_retry(secs(30)));
     desk.pass(secs(300)).await;
-    let watch = |after| Next::Watch { after };
+    let watch = |after| Recovery::Rewatch { after };
     assert_eq!(
         desk.nexts()[..6],
         [watch(ms(800)), watch(ms(1600)), watch(ms(3200)), watch(ms(6400)), watch(ms(12_800)), watch(ms(25_600)),],
         "not one a second, and not at once"
     );
-    assert!(matches!(desk.nexts()[6], Next::Relist { .. }), "50 seconds after the first error");
+    assert!(matches!(desk.nexts()[6], Recovery::Relist { .. }), "50 seconds after the first error");
     assert_eq!(lists_of(&desk), 2);
 }
 
@@ -229,7 +229,7 @@ async fn ref_038_whatever_else_ends_a_watch_is_told_and_leads_to_a_list() {
         let desk = Desk::listing(script);
         desk.pass(secs(1)).await;
         assert_eq!(desk.diary.requests()[2], Entry::List("11".into(), String::new(), 0));
-        assert_eq!(desk.nexts(), [Next::Relist { after: ms(800) }]);
+        assert_eq!(desk.nexts(), [Recovery::Relist { after: ms(800) }]);
     }
 }
 
@@ -244,7 +244,7 @@ async fn ref_039_a_watch_whose_version_is_too_old_leads_to_a_list_of_that_versio
 async fn ref_040_a_watch_that_ends_at_once_and_says_nothing_was_none() {
     let desk = Desk::listing(listed_at_ten().watch(closed(vec![], ms(999))).list(list(&[], "11")).watch(open(vec![])));
     desk.pass(secs(5)).await;
-    assert_eq!(desk.nexts(), [Next::Relist { after: ms(800) }]);
+    assert_eq!(desk.nexts(), [Recovery::Relist { after: ms(800) }]);
     assert_eq!((lists_of(&desk), desk.status.report().short_watches), (2, 1));
 }
 

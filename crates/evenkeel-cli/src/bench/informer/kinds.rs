@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use evenkeel_cache::reflector::Next;
+use evenkeel_cache::reflector::Recovery;
 use evenkeel_cache::source::ApiSource;
 use evenkeel_cache::{Registration, SharedInformer, transform};
 use evenkeel_client::api::scope::Scope;
@@ -119,7 +119,7 @@ impl Setup {
         let builder = SharedInformer::builder(source, &info)
             // Before the storm a failure is the end of it, unless there is another way to get the same.
             .on_error(move |trouble| {
-                if trouble.next != (Next::Relist { after: Duration::ZERO }) {
+                if trouble.next != (Recovery::Relist { after: Duration::ZERO }) {
                     drop(failures.try_send(trouble.to_string()));
                 }
             });

@@ -1,11 +1,11 @@
 use super::super::super::testing::{object, tell};
 use super::*;
 
-fn drain(latest: &mut Latest) -> Vec<String> {
+fn drain(latest: &mut LatestQueue) -> Vec<String> {
     std::iter::from_fn(|| latest.pop())
         .map(|item| match item {
-            Item::Event(event, _) => tell(&event),
-            Item::Synced => "synced".to_owned(),
+            LatestItem::Event(event, _) => tell(&event),
+            LatestItem::Synced => "synced".to_owned(),
         })
         .collect()
 }
@@ -24,7 +24,7 @@ fn delete(name: &str, version: u64) -> Event<Untyped> {
 
 #[test]
 fn changes_of_one_object_are_told_as_one_and_keep_their_place() {
-    let mut latest = Latest::default();
+    let mut latest = LatestQueue::default();
     for event in [add("a", 1), update("b", 2, 3), update("a", 1, 4), update("b", 3, 5), delete("c", 6)] {
         latest.push(event, Instant::now());
     }
@@ -34,7 +34,7 @@ fn changes_of_one_object_are_told_as_one_and_keep_their_place() {
 
 #[test]
 fn what_came_and_went_unseen_is_not_told() {
-    let mut latest = Latest::default();
+    let mut latest = LatestQueue::default();
     latest.push(add("a", 1), Instant::now());
     latest.push(delete("a", 2), Instant::now());
     assert!(drain(&mut latest).is_empty());
@@ -48,7 +48,7 @@ fn what_came_and_went_unseen_is_not_told() {
 
 #[test]
 fn the_mark_stays_behind_what_was_there_before_it() {
-    let mut latest = Latest::default();
+    let mut latest = LatestQueue::default();
     latest.push(Event::Add { object: object("a", 1), initial: true }, Instant::now());
     latest.push_synced();
     latest.push(update("a", 1, 2), Instant::now());
@@ -58,7 +58,7 @@ fn the_mark_stays_behind_what_was_there_before_it() {
 
 #[test]
 fn the_line_does_not_grow_with_what_comes_and_goes() {
-    let mut latest = Latest::default();
+    let mut latest = LatestQueue::default();
     latest.push(add("stays", 1), Instant::now());
     for round in 0..10_000 {
         let name = format!("pod-{round}");
@@ -72,7 +72,7 @@ fn the_line_does_not_grow_with_what_comes_and_goes() {
 
 #[test]
 fn a_name_that_is_used_again_takes_its_new_place() {
-    let mut latest = Latest::default();
+    let mut latest = LatestQueue::default();
     latest.push(add("a", 1), Instant::now());
     latest.push(add("b", 2), Instant::now());
     latest.push(delete("a", 3), Instant::now());

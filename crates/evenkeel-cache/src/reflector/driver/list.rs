@@ -11,11 +11,11 @@ use tokio::time::Instant;
 
 use super::{Driver, TURN, key_of};
 use crate::Object;
-use crate::reflector::course::Page;
-use crate::reflector::failure::{Next, ReflectorError};
-use crate::reflector::intake::Taken;
-use crate::reflector::status::Phase;
-use crate::reflector::target::ReflectorStore;
+use crate::reflector::error::{Recovery, ReflectorError};
+use crate::reflector::ingest::Taken;
+use crate::reflector::machine::PageOutcome;
+use crate::reflector::sink::ReflectorStore;
+use crate::reflector::status::ReflectorPhase;
 use crate::source::{ListItems, ListPart, ListRequest};
 
 /// A list that takes longer than this is told of.
@@ -30,22 +30,22 @@ impl Driver {
         let outcome = self.page(request, store).await;
         let now = Instant::now();
         let (error, next) = match outcome {
-            Ok((version, token)) => match self.course.page(version, token) {
-                Page::More => return self.heard(now),
-                Page::Last(version) => {
+            Ok((version, token)) => match self.machine.page(version, token) {
+                PageOutcome::More => return self.heard(now),
+                PageOutcome::Last(version) => {
                     let objects = std::mem::take(&mut self.listed);
                     match self.replace(objects, &version, store) {
                         Ok(()) => return,
-                        Err(error) => (error, self.course.list_unusable(Instant::now(), (self.random)())),
+                        Err(error) => (error, self.machine.list_unusable(Instant::now(), (self.random)())),
                     }
                 }
-                Page::Endless => (ReflectorError::EndlessList, self.course.list_unusable(now, (self.random)())),
+                PageOutcome::Endless => (ReflectorError::EndlessList, self.machine.list_unusable(now, (self.random)())),
             },
             Err(ReflectorError::List(source)) => {
-                let next = self.course.list_failed(&source, now, (self.random)());
+                let next = self.machine.list_failed(&source, now, (self.random)());
                 (ReflectorError::List(source), next)
             }
-            Err(error) => (error, self.course.list_unusable(now, (self.random)())),
+            Err(error) => (error, self.machine.list_unusable(now, (self.random)())),
         };
         self.listed = Vec::new();
         self.failed(error, next);
@@ -56,7 +56,7 @@ impl Driver {
         self.list_began = Some(Instant::now());
         self.status.change(|report| {
             report.lists += 1;
-            report.phase = Phase::Listing;
+            report.phase = ReflectorPhase::Listing;
         });
     }
 
@@ -114,18 +114,18 @@ impl Driver {
         store: &mut dyn ReflectorStore,
     ) -> Result<Option<Object>, ReflectorError> {
         let key = object.key().clone();
-        match self.intake.listed(object, |key| store.known(key)) {
+        match self.ingest.listed(object, |key| store.known(key)) {
             Taken::Object(object) => Ok(Some(object)),
             Taken::Raw(object, error) => {
-                self.failed(error, Next::GoOn);
+                self.failed(error, Recovery::Continue);
                 Ok(Some(object))
             }
             Taken::Stale(error) => {
-                self.failed(error, Next::GoOn);
+                self.failed(error, Recovery::Continue);
                 Ok(store.known(&key))
             }
             Taken::Stranger(error) => {
-                self.failed(error, Next::GoOn);
+                self.failed(error, Recovery::Continue);
                 Ok(None)
             }
             Taken::Fail(error) => Err(error),
@@ -142,7 +142,7 @@ impl Driver {
         let count = objects.len();
         store.replace(objects, version.clone()).map_err(ReflectorError::Store)?;
         let now = Instant::now();
-        self.course.synced(version, now);
+        self.machine.synced(version, now);
         let took = self.list_began.take().map_or(Duration::ZERO, |began| now.saturating_duration_since(began));
         self.metrics.listed(count, took);
         if took > LONG {
@@ -150,7 +150,7 @@ impl Driver {
         }
         self.status.change(|report| {
             report.syncs += 1;
-            report.phase = Phase::Watching;
+            report.phase = ReflectorPhase::Watching;
         });
         self.heard(now);
         store.flush().map_err(ReflectorError::Store)

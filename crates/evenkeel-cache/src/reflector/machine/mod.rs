@@ -1,23 +1,23 @@
-//! [`Course`]: what a reflector does next. No I/O; time and chance are passed in.
+//! [`ReflectorMachine`]: what a reflector does next. No I/O; time and chance are passed in.
 //!
 //! A reflector goes in rounds. A round begins with all objects, from a list or from a watch that begins with them
 //! (WatchList), and goes on with watches, one after the other, for as long as each can begin where the one before ended.
-//! When that cannot be, a new round begins. Whoever drives the course asks for the next [`Step`], does it, and tells what
+//! When that cannot be, a new round begins. Whoever drives the course asks for the next [`ReflectorAction`], does it, and tells what
 //! came of it.
 
-mod endings;
+mod watch_end;
 
 use std::time::Duration;
 
 use evenkeel_core::{ResourceVersion, Status};
 use tokio::time::Instant;
 
-use super::backoff::{Backoff, Delays};
-use super::failure::Next;
-use super::pulse::Pulse;
-use super::window::RetryWindow;
+use super::backoff::{Backoff, BackoffState};
+use super::error::Recovery;
+use super::error_window::ErrorWindow;
+use super::liveness::Liveness;
 use crate::source::{ListRequest, SourceError, WatchRequest};
-pub(super) use endings::{Ending, VerdictKind};
+pub(super) use watch_end::{WatchEnd, WatchEndKind};
 
 /// How many objects are asked for at once if nobody says otherwise.
 const PAGE: u32 = 500;
@@ -34,7 +34,7 @@ const LONGEST_ASKED: Duration = Duration::from_secs(300);
 
 /// What a reflector is to do, as far as its course is concerned.
 #[derive(Clone, Debug)]
-pub(super) struct Settings {
+pub(super) struct ReflectorSettings {
     pub(super) resync_period: Duration,
     pub(super) page_size: u32,
     pub(super) watch_list: bool,
@@ -47,7 +47,7 @@ pub(super) struct Settings {
 
 /// What to do next.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Step {
+pub(super) enum ReflectorAction {
     /// Nothing, until then. If the round goes on, resyncs are due meanwhile.
     Wait(Instant),
     /// Ask for a page.
@@ -58,7 +58,7 @@ pub(super) enum Step {
 
 /// What there is to do after a page.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Page {
+pub(super) enum PageOutcome {
     /// Ask for another.
     More,
     /// Write what all pages had, at this version.
@@ -69,7 +69,7 @@ pub(super) enum Page {
 
 /// What is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Due {
+pub(super) enum DueAction {
     Nothing,
     /// The resync period is over.
     Resync,
@@ -90,8 +90,8 @@ pub(super) enum Due {
 }
 
 #[derive(Debug)]
-pub(super) struct Course {
-    settings: Settings,
+pub(super) struct ReflectorMachine {
+    settings: ReflectorSettings,
     /// The version of the last event, bookmark or list; empty if there was none.
     version: String,
     has_version: bool,
@@ -99,14 +99,14 @@ pub(super) struct Course {
     is_version_unavailable: bool,
     /// A list of whatever is at hand came in pages, so the server does not hold everything at hand.
     pages_whatever_is_at_hand: bool,
-    delays: Delays,
-    internal_errors: RetryWindow,
-    stage: Stage,
+    delays: BackoffState,
+    internal_errors: ErrorWindow,
+    stage: ReflectorStage,
     /// When the next step is due.
     due: Option<Instant>,
-    round: Round,
-    watch: Option<Watching>,
-    pulse: Pulse,
+    round: CycleState,
+    watch: Option<OpenWatch>,
+    liveness: Liveness,
     resync_at: Option<Instant>,
     relist_at: Option<Instant>,
     /// When objects that could not be read last led to a new round.
@@ -116,16 +116,16 @@ pub(super) struct Course {
 }
 
 #[derive(Debug)]
-enum Stage {
+enum ReflectorStage {
     Begin,
-    List(Listing),
+    List(PagedList),
     WatchList,
     Watch,
 }
 
 /// A list that comes in pages.
 #[derive(Debug)]
-struct Listing {
+struct PagedList {
     version: String,
     limit: u32,
     token: String,
@@ -136,7 +136,7 @@ struct Listing {
 
 /// What is remembered for one round only.
 #[derive(Debug, Default)]
-struct Round {
+struct CycleState {
     /// The version has been found unavailable.
     has_expired: bool,
     /// How many watches ended before all objects had come.
@@ -145,7 +145,7 @@ struct Round {
 
 /// The watch that is open, or asked for.
 #[derive(Debug)]
-struct Watching {
+struct OpenWatch {
     asked: Instant,
     timeout: Duration,
     heard: Instant,
@@ -160,20 +160,20 @@ struct Watching {
 /// While all objects have not come, silence is told of this often.
 const COMPLAINT: Duration = Duration::from_secs(10);
 
-impl Course {
-    pub(super) fn new(settings: Settings) -> Self {
-        Course {
+impl ReflectorMachine {
+    pub(super) fn new(settings: ReflectorSettings) -> Self {
+        ReflectorMachine {
             version: String::new(),
             has_version: false,
             is_version_unavailable: false,
             pages_whatever_is_at_hand: false,
-            delays: Delays::new(settings.backoff),
-            internal_errors: RetryWindow::new(settings.internal_error_retry, CALM),
-            stage: Stage::Begin,
+            delays: BackoffState::new(settings.backoff),
+            internal_errors: ErrorWindow::new(settings.internal_error_retry, CALM),
+            stage: ReflectorStage::Begin,
             due: None,
-            round: Round::default(),
+            round: CycleState::default(),
             watch: None,
-            pulse: Pulse::new(settings.silence),
+            liveness: Liveness::new(settings.silence),
             resync_at: None,
             relist_at: None,
             relisted: None,
@@ -193,45 +193,46 @@ impl Course {
 
     /// The reflector is run, perhaps not for the first time: a round begins.
     pub(super) fn restart(&mut self) {
-        self.stage = Stage::Begin;
+        self.stage = ReflectorStage::Begin;
         self.due = None;
         self.watch = None;
     }
 
     /// What to do now. `random` is evenly spread over `[0, 1)`.
-    pub(super) fn step(&mut self, now: Instant, random: f64) -> Step {
+    pub(super) fn step(&mut self, now: Instant, random: f64) -> ReflectorAction {
         if let Some(due) = self.due.take()
             && due > now
         {
             self.due = Some(due);
-            return Step::Wait(due);
+            return ReflectorAction::Wait(due);
         }
-        if let Stage::Begin = self.stage {
+        if let ReflectorStage::Begin = self.stage {
             self.begin();
         }
         match &self.stage {
-            Stage::List(listing) => Step::List(ListRequest {
+            ReflectorStage::List(listing) => ReflectorAction::List(ListRequest {
                 // What follows a page is found by the token alone.
                 resource_version: if listing.token.is_empty() { listing.version.clone() } else { String::new() },
                 limit: listing.limit,
                 continue_token: listing.token.clone(),
                 ..ListRequest::default()
             }),
-            Stage::Begin | Stage::WatchList => self.ask_watch(now, random, true),
-            Stage::Watch => self.ask_watch(now, random, false),
+            ReflectorStage::Begin | ReflectorStage::WatchList => self.ask_watch(now, random, true),
+            ReflectorStage::Watch => self.ask_watch(now, random, false),
         }
     }
 
     fn begin(&mut self) {
         self.internal_errors.close();
-        self.round = Round::default();
+        self.round = CycleState::default();
         self.resync_at = None;
         self.relist_at = None;
         self.hasty = 0;
-        self.stage = if self.settings.watch_list { Stage::WatchList } else { Stage::List(self.first_page()) };
+        self.stage =
+            if self.settings.watch_list { ReflectorStage::WatchList } else { ReflectorStage::List(self.first_page()) };
     }
 
-    fn first_page(&self) -> Listing {
+    fn first_page(&self) -> PagedList {
         let version = match () {
             () if self.is_version_unavailable => "",
             () if !self.has_version => "0",
@@ -240,7 +241,7 @@ impl Course {
         self.list_of(version)
     }
 
-    fn list_of(&self, version: &str) -> Listing {
+    fn list_of(&self, version: &str) -> PagedList {
         let limit = match self.settings.page_size {
             0 if self.pages_whatever_is_at_hand => PAGE,
             // Servers that hold everything at hand serve this from there, all at once, whatever the limit.
@@ -248,15 +249,15 @@ impl Course {
             0 => PAGE,
             explicit => explicit,
         };
-        Listing { version: version.to_owned(), limit, token: String::new(), first: None, pages: 0 }
+        PagedList { version: version.to_owned(), limit, token: String::new(), first: None, pages: 0 }
     }
 
-    fn ask_watch(&mut self, now: Instant, random: f64, initial_events: bool) -> Step {
+    fn ask_watch(&mut self, now: Instant, random: f64, initial_events: bool) -> ReflectorAction {
         let shortest = self.settings.min_watch_timeout.max(MIN_WATCH_TIMEOUT);
         let seconds = shortest.as_secs_f64() * (1.0 + random.clamp(0.0, 1.0));
         let timeout = Duration::from_secs(seconds as u64);
         let version = if initial_events && self.is_version_unavailable { "" } else { &self.version };
-        self.watch = Some(Watching {
+        self.watch = Some(OpenWatch {
             asked: now,
             timeout,
             heard: now,
@@ -264,23 +265,23 @@ impl Course {
             is_leading: initial_events || matches!(version, "" | "0"),
             complain_at: initial_events.then(|| now + COMPLAINT),
         });
-        Step::Watch(WatchRequest { resource_version: version.to_owned(), timeout, initial_events })
+        ReflectorAction::Watch(WatchRequest { resource_version: version.to_owned(), timeout, initial_events })
     }
 
     /// A page has come to its end.
-    pub(super) fn page(&mut self, version: ResourceVersion, token: String) -> Page {
-        let Stage::List(listing) = &mut self.stage else { return Page::Last(version) };
+    pub(super) fn page(&mut self, version: ResourceVersion, token: String) -> PageOutcome {
+        let ReflectorStage::List(listing) = &mut self.stage else { return PageOutcome::Last(version) };
         listing.pages += 1;
         let first = listing.first.get_or_insert(version).clone();
         if token.is_empty() {
             self.pages_whatever_is_at_hand |= listing.version == "0" && listing.pages > 1;
-            return Page::Last(first);
+            return PageOutcome::Last(first);
         }
         if token == listing.token {
-            return Page::Endless;
+            return PageOutcome::Endless;
         }
         listing.token = token;
-        Page::More
+        PageOutcome::More
     }
 
     /// What has come has been written: the store is at this version.
@@ -289,7 +290,7 @@ impl Course {
         self.version.push_str(version.as_str());
         self.has_version = true;
         self.is_version_unavailable = false;
-        self.stage = Stage::Watch;
+        self.stage = ReflectorStage::Watch;
         self.delays.well(now);
         self.set_resync_period(self.settings.resync_period, now);
         if let Some(watch) = &mut self.watch {
@@ -298,29 +299,29 @@ impl Course {
     }
 
     /// The list, or a page of it, could not be had. What has come of it is to be dropped.
-    pub(super) fn list_failed(&mut self, error: &SourceError, now: Instant, random: f64) -> Next {
-        let Stage::List(listing) = &mut self.stage else { return self.relist(None, now, random) };
+    pub(super) fn list_failed(&mut self, error: &SourceError, now: Instant, random: f64) -> Recovery {
+        let ReflectorStage::List(listing) = &mut self.stage else { return self.relist(None, now, random) };
         if error.is_expired() && !listing.token.is_empty() {
             // The token is too old. The version may still do, but the pages would be too slow again.
-            *listing = Listing {
+            *listing = PagedList {
                 version: std::mem::take(&mut listing.version),
                 limit: 0,
                 token: String::new(),
                 first: None,
                 pages: 0,
             };
-            return Next::Relist { after: Duration::ZERO };
+            return Recovery::Relist { after: Duration::ZERO };
         }
         if is_version_unavailable(error) && !listing.version.is_empty() {
             self.is_version_unavailable = true;
-            self.stage = Stage::List(self.list_of(""));
-            return Next::Relist { after: Duration::ZERO };
+            self.stage = ReflectorStage::List(self.list_of(""));
+            return Recovery::Relist { after: Duration::ZERO };
         }
         self.relist(Some(error), now, random)
     }
 
     /// What has come could not be written, or must not be.
-    pub(super) fn list_unusable(&mut self, now: Instant, random: f64) -> Next {
+    pub(super) fn list_unusable(&mut self, now: Instant, random: f64) -> Recovery {
         self.relist(None, now, random)
     }
 
@@ -329,7 +330,7 @@ impl Course {
         if let Some(watch) = &mut self.watch {
             watch.heard = now;
         }
-        if let Stage::Watch = self.stage {
+        if let ReflectorStage::Watch = self.stage {
             self.delays.well(now);
         }
     }
@@ -340,7 +341,7 @@ impl Course {
         watch.events += 1;
         watch.is_leading &= is_added;
         // What is there when a watch begins comes in any order, so the version of one says nothing of the others.
-        if !watch.is_leading && !version.is_empty() && matches!(self.stage, Stage::Watch) {
+        if !watch.is_leading && !version.is_empty() && matches!(self.stage, ReflectorStage::Watch) {
             self.version.clear();
             self.version.push_str(version);
         }
@@ -348,7 +349,7 @@ impl Course {
 
     /// A bookmark has come.
     pub(super) fn bookmark(&mut self, version: &str, now: Instant) {
-        self.pulse.beat(now);
+        self.liveness.beat(now);
         self.event(version, false);
     }
 
@@ -368,7 +369,7 @@ impl Course {
         if let Some(watch) = &mut self.watch {
             watch.events += 1;
         }
-        if self.relist_at.is_none() && matches!(self.stage, Stage::Watch) {
+        if self.relist_at.is_none() && matches!(self.stage, ReflectorStage::Watch) {
             let soon = now + self.settings.backoff.cap;
             self.relist_at = Some(self.relisted.map_or(soon, |last| soon.max(last + RELIST_INTERVAL)));
         }
@@ -376,27 +377,33 @@ impl Course {
 
     /// Whether a list is made because a watch would not begin with all objects.
     pub(super) fn is_listing_instead(&self) -> bool {
-        self.settings.watch_list && matches!(self.stage, Stage::List(_))
+        self.settings.watch_list && matches!(self.stage, ReflectorStage::List(_))
     }
 
-    fn list_instead(&mut self) -> Next {
-        self.stage = Stage::List(self.first_page());
-        Next::Relist { after: Duration::ZERO }
+    fn list_instead(&mut self) -> Recovery {
+        self.stage = ReflectorStage::List(self.first_page());
+        Recovery::Relist { after: Duration::ZERO }
     }
 
-    fn relist(&mut self, error: Option<&SourceError>, now: Instant, random: f64) -> Next {
-        self.stage = Stage::Begin;
+    fn relist(&mut self, error: Option<&SourceError>, now: Instant, random: f64) -> Recovery {
+        self.stage = ReflectorStage::Begin;
         self.watch = None;
         // Resyncs tell of what a watch keeps up to date.
         self.resync_at = None;
-        self.wait(error, now, random, |after| Next::Relist { after })
+        self.wait(error, now, random, |after| Recovery::Relist { after })
     }
 
-    fn watch_again(&mut self, error: Option<&SourceError>, now: Instant, random: f64) -> Next {
-        self.wait(error, now, random, |after| Next::Watch { after })
+    fn watch_again(&mut self, error: Option<&SourceError>, now: Instant, random: f64) -> Recovery {
+        self.wait(error, now, random, |after| Recovery::Rewatch { after })
     }
 
-    fn wait(&mut self, error: Option<&SourceError>, now: Instant, random: f64, next: fn(Duration) -> Next) -> Next {
+    fn wait(
+        &mut self,
+        error: Option<&SourceError>,
+        now: Instant,
+        random: f64,
+        next: fn(Duration) -> Recovery,
+    ) -> Recovery {
         let asked = error.and_then(SourceError::status).and_then(Status::retry_after).unwrap_or_default();
         let after = self.delays.failed(now, random).max(asked.min(LONGEST_ASKED));
         self.due = now.checked_add(after);
@@ -407,39 +414,39 @@ impl Course {
     pub(super) fn wake_at(&self) -> Option<Instant> {
         let watch = self.watch.as_ref();
         let overdue = watch.and_then(|watch| watch.asked.checked_add(watch.timeout + GRACE));
-        let silent = watch.and_then(|watch| watch.heard.checked_add(self.pulse.longest_silence()?));
+        let silent = watch.and_then(|watch| watch.heard.checked_add(self.liveness.longest_silence()?));
         let complain = watch.and_then(|watch| watch.complain_at);
         let relist = self.relist_at.filter(|_| watch.is_some());
         [overdue, silent, complain, relist, self.resync_at].into_iter().flatten().min()
     }
 
     /// What is due now. The next resync is a period away from when this is said to be [over](Self::resynced).
-    pub(super) fn due(&mut self, now: Instant) -> Due {
+    pub(super) fn due(&mut self, now: Instant) -> DueAction {
         if self.resync_at.is_some_and(|at| at <= now) {
-            return Due::Resync;
+            return DueAction::Resync;
         }
-        let Some(watch) = &mut self.watch else { return Due::Nothing };
+        let Some(watch) = &mut self.watch else { return DueAction::Nothing };
         if watch.asked.checked_add(watch.timeout + GRACE).is_some_and(|at| at <= now) {
-            return Due::Overdue { timeout: watch.timeout };
+            return DueAction::Overdue { timeout: watch.timeout };
         }
         let silence = now.saturating_duration_since(watch.heard);
-        if self.pulse.longest_silence().is_some_and(|longest| silence >= longest) {
-            return Due::Silent { silence };
+        if self.liveness.longest_silence().is_some_and(|longest| silence >= longest) {
+            return DueAction::Silent { silence };
         }
         if self.relist_at.is_some_and(|at| at <= now) {
-            return Due::Relist;
+            return DueAction::Relist;
         }
         if watch.complain_at.is_some_and(|at| at <= now) {
             watch.complain_at = Some(now + COMPLAINT);
-            return Due::StillSyncing { silence };
+            return DueAction::StillSyncing { silence };
         }
-        Due::Nothing
+        DueAction::Nothing
     }
 
     /// The resync period is another one, from now on.
     pub(super) fn set_resync_period(&mut self, period: Duration, now: Instant) {
         self.settings.resync_period = period;
-        let counts = matches!(self.stage, Stage::Watch) && !period.is_zero();
+        let counts = matches!(self.stage, ReflectorStage::Watch) && !period.is_zero();
         self.resync_at = counts.then(|| now.checked_add(period)).flatten();
     }
 

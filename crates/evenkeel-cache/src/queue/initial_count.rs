@@ -5,13 +5,13 @@
 /// Everything that is queued when the first list has come is initial, and comes out before anything else; so two numbers
 /// are enough: how many are still to be popped, and how many are still to be processed.
 #[derive(Debug, Default)]
-pub(crate) struct Population {
+pub(crate) struct InitialCount {
     begun: bool,
     queued: usize,
     unprocessed: usize,
 }
 
-impl Population {
+impl InitialCount {
     /// Something came that is not a list.
     pub(crate) fn event(&mut self) {
         self.begun = true;
@@ -20,7 +20,7 @@ impl Population {
     /// A list has come, and so many entries are queued now.
     pub(crate) fn list(&mut self, queued: usize) {
         if !self.begun {
-            *self = Population { begun: true, queued, unprocessed: queued };
+            *self = InitialCount { begun: true, queued, unprocessed: queued };
         }
     }
 
@@ -28,7 +28,7 @@ impl Population {
     pub(crate) fn list_instead(&mut self, queued: usize) {
         if !self.begun || self.queued > 0 {
             let unprocessed = self.unprocessed - self.queued + queued;
-            *self = Population { begun: true, queued, unprocessed };
+            *self = InitialCount { begun: true, queued, unprocessed };
         }
     }
 

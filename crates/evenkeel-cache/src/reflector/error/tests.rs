@@ -25,12 +25,12 @@ fn ref_023_the_cause_can_be_told_from_the_error() {
 
 #[test]
 fn a_failure_says_what_happened_to_whom_and_what_is_next() {
-    let failure = Failure {
+    let failure = ReflectorFailure {
         reflector: "pods".into(),
         resource: Arc::new(ResourceInfo::new("", "v1", "Pod", "pods", true)),
-        phase: Phase::Watching,
+        phase: ReflectorPhase::Watching,
         error: ReflectorError::VeryShortWatch,
-        next: Next::Relist { after: Duration::from_millis(800) },
+        next: Recovery::Relist { after: Duration::from_millis(800) },
         attempt: 1,
     };
     assert_eq!(

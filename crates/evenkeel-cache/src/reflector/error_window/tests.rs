@@ -1,8 +1,8 @@
 use super::*;
 
-fn window(seconds: u64) -> (RetryWindow, impl Fn(u64) -> Instant) {
+fn window(seconds: u64) -> (ErrorWindow, impl Fn(u64) -> Instant) {
     let start = Instant::now();
-    let window = RetryWindow::new(Duration::from_secs(seconds), Duration::from_secs(60));
+    let window = ErrorWindow::new(Duration::from_secs(seconds), Duration::from_secs(60));
     (window, move |at| start + Duration::from_secs(at))
 }
 

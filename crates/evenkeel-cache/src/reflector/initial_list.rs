@@ -1,4 +1,4 @@
-//! [`Gathering`]: the objects that a watch begins with, until all have come.
+//! [`InitialList`]: the objects that a watch begins with, until all have come.
 
 use std::hash::BuildHasher;
 
@@ -7,44 +7,44 @@ use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 use rapidhash::quality::RandomState;
 
-use super::consistency::{States, state_of};
+use super::consistency::{ObjectVersions, version_of};
 use crate::Object;
 
 /// The place of one object, with the hash of its key: a few bytes, as there may be a million of them.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct InitialSlot {
     hash: u32,
     index: u32,
 }
 
 /// The objects that a watch begins with, in the order in which they came.
 #[derive(Debug, Default)]
-pub(super) struct Gathering {
+pub(super) struct InitialList {
     /// Where each object is. Whose place it is says the object that is there.
-    places: HashTable<Place>,
+    places: HashTable<InitialSlot>,
     hasher: RandomState,
     objects: Vec<Option<Object>>,
     /// All objects as they came, if somebody wants to compare them.
-    states: Option<States>,
+    states: Option<ObjectVersions>,
 }
 
 /// Half a hash, spread over a whole one: the table looks at its highest bits.
 const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 
-impl Place {
+impl InitialSlot {
     fn spread(&self) -> u64 {
         u64::from(self.hash).wrapping_mul(SPREAD)
     }
 }
 
-fn key_at<'a>(objects: &'a [Option<Object>], place: &Place) -> Option<&'a ObjectKey> {
+fn key_at<'a>(objects: &'a [Option<Object>], place: &InitialSlot) -> Option<&'a ObjectKey> {
     objects.get(place.index as usize)?.as_ref().map(|object| object.key())
 }
 
-impl Gathering {
+impl InitialList {
     /// Nothing yet; with a record of all states if they are to be compared.
     pub(super) fn new(with_states: bool) -> Self {
-        Gathering { states: with_states.then(States::new), ..Gathering::default() }
+        InitialList { states: with_states.then(ObjectVersions::new), ..InitialList::default() }
     }
 
     /// This has come, before anything is done to it.
@@ -52,21 +52,21 @@ impl Gathering {
         let Some(states) = &mut self.states else { return };
         match is_gone {
             true => states.remove(object.key()),
-            false => states.insert(object.key().clone(), state_of(object)),
+            false => states.insert(object.key().clone(), version_of(object)),
         };
     }
 
     /// What has come, if it was recorded.
-    pub(super) fn take_states(&mut self) -> Option<States> {
+    pub(super) fn take_versions(&mut self) -> Option<ObjectVersions> {
         self.states.take()
     }
 
     /// The object is there, in this state.
     pub(super) fn put(&mut self, object: Object) {
         let hash = self.hash(object.key());
-        let spread = Place { hash, index: 0 }.spread();
-        let is_same = |place: &Place| place.hash == hash && key_at(&self.objects, place) == Some(object.key());
-        match self.places.entry(spread, is_same, Place::spread) {
+        let spread = InitialSlot { hash, index: 0 }.spread();
+        let is_same = |place: &InitialSlot| place.hash == hash && key_at(&self.objects, place) == Some(object.key());
+        match self.places.entry(spread, is_same, InitialSlot::spread) {
             Entry::Occupied(place) => {
                 if let Some(slot) = self.objects.get_mut(place.get().index as usize) {
                     *slot = Some(object);
@@ -75,7 +75,7 @@ impl Gathering {
             Entry::Vacant(vacant) => {
                 // More than four billion objects do not fit into memory.
                 if let Ok(index) = u32::try_from(self.objects.len()) {
-                    vacant.insert(Place { hash, index });
+                    vacant.insert(InitialSlot { hash, index });
                     self.objects.push(Some(object));
                 }
             }
@@ -85,8 +85,8 @@ impl Gathering {
     /// The object is gone.
     pub(super) fn remove(&mut self, key: &ObjectKey) {
         let hash = self.hash(key);
-        let is_same = |place: &Place| place.hash == hash && key_at(&self.objects, place) == Some(key);
-        if let Ok(found) = self.places.find_entry(Place { hash, index: 0 }.spread(), is_same) {
+        let is_same = |place: &InitialSlot| place.hash == hash && key_at(&self.objects, place) == Some(key);
+        if let Ok(found) = self.places.find_entry(InitialSlot { hash, index: 0 }.spread(), is_same) {
             let (place, _) = found.remove();
             if let Some(slot) = self.objects.get_mut(place.index as usize) {
                 *slot = None;

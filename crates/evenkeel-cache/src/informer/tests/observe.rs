@@ -1,6 +1,6 @@
 //! What observers are told.
 
-use super::super::observe::{Change, Observer, Step};
+use super::super::observe::{InformerEvent, Observer, WatchChange};
 use super::*;
 use crate::source::SourceError;
 
@@ -15,24 +15,26 @@ impl Scribe {
 }
 
 impl Observer for Scribe {
-    fn step(&self, step: Step<'_>) {
-        let line = match step {
-            Step::Heard { change, object } => {
+    fn event(&self, event: InformerEvent<'_>) {
+        let line = match event {
+            InformerEvent::Received { change, object } => {
                 let word = match change {
-                    Change::Added => "added",
-                    Change::Modified => "modified",
-                    Change::Deleted => "deleted",
+                    WatchChange::Added => "added",
+                    WatchChange::Modified => "modified",
+                    WatchChange::Deleted => "deleted",
                 };
                 format!("heard {word} {}@{}", object.key(), object.resource_version())
             }
-            Step::Listed { objects, version } => format!("listed {} at {}", objects.len(), version.as_str()),
-            Step::Bookmark { version } => format!("bookmark {}", version.as_str()),
-            Step::Applied { event, is_resync } => format!("{}{}", if is_resync { "resync " } else { "" }, tell(event)),
-            Step::Telling { handler, event } => format!("{handler}: telling {}", tell(event)),
-            Step::Told { handler, key, panicked } => {
+            InformerEvent::Listed { objects, version } => format!("listed {} at {}", objects.len(), version.as_str()),
+            InformerEvent::Bookmark { version } => format!("bookmark {}", version.as_str()),
+            InformerEvent::Applied { event, is_resync } => {
+                format!("{}{}", if is_resync { "resync " } else { "" }, tell(event))
+            }
+            InformerEvent::HandlerCalled { handler, event } => format!("{handler}: telling {}", tell(event)),
+            InformerEvent::HandlerReturned { handler, key, panicked } => {
                 format!("{handler}: told {key}{}", if panicked { ", panicked" } else { "" })
             }
-            Step::Failed(failure) => format!("failed: {}", failure.error),
+            InformerEvent::Failed(failure) => format!("failed: {}", failure.error),
         };
         self.0.lock().unwrap().push(line);
     }
@@ -96,7 +98,7 @@ async fn failures_are_told_to_observers_and_to_the_handler_of_errors() {
 async fn a_handler_that_panics_is_told_of_and_an_observer_that_does_is_told_nothing_more() {
     struct Broken(Arc<Mutex<usize>>);
     impl Observer for Broken {
-        fn step(&self, _: Step<'_>) {
+        fn event(&self, _: InformerEvent<'_>) {
             *self.0.lock().unwrap_or_else(|broken| broken.into_inner()) += 1;
             panic!("on purpose");
         }
@@ -121,10 +123,10 @@ async fn whatever_a_handler_does_is_between_two_steps_on_its_thread() {
     thread_local!(static TOLD: std::cell::Cell<bool> = const { std::cell::Cell::new(false) });
     struct Marker;
     impl Observer for Marker {
-        fn step(&self, step: Step<'_>) {
-            match step {
-                Step::Telling { .. } => TOLD.set(true),
-                Step::Told { .. } => TOLD.set(false),
+        fn event(&self, event: InformerEvent<'_>) {
+            match event {
+                InformerEvent::HandlerCalled { .. } => TOLD.set(true),
+                InformerEvent::HandlerReturned { .. } => TOLD.set(false),
                 _ => assert!(!TOLD.get()),
             }
         }

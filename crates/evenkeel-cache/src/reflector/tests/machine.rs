@@ -7,12 +7,12 @@ use proptest::prelude::*;
 use tokio::time::Instant;
 
 use crate::reflector::backoff::Backoff;
-use crate::reflector::course::{Course, Ending, Page, Settings, Step};
-use crate::reflector::failure::Next;
+use crate::reflector::error::Recovery;
+use crate::reflector::machine::{PageOutcome, ReflectorAction, ReflectorMachine, ReflectorSettings, WatchEnd};
 use crate::source::SourceError;
 
-fn settings() -> Settings {
-    Settings {
+fn settings() -> ReflectorSettings {
+    ReflectorSettings {
         resync_period: Duration::ZERO,
         page_size: 0,
         watch_list: false,
@@ -24,20 +24,20 @@ fn settings() -> Settings {
 }
 
 /// A course that has listed at version 10.
-fn listed(settings: Settings, now: Instant) -> Course {
-    let mut course = Course::new(settings);
-    assert!(matches!(course.step(now, 0.0), Step::List(_)));
+fn listed(settings: ReflectorSettings, now: Instant) -> ReflectorMachine {
+    let mut course = ReflectorMachine::new(settings);
+    assert!(matches!(course.step(now, 0.0), ReflectorAction::List(_)));
     let version = ResourceVersion::new("10");
-    assert_eq!(course.page(version.clone(), String::new()), Page::Last(version.clone()));
+    assert_eq!(course.page(version.clone(), String::new()), PageOutcome::Last(version.clone()));
     course.synced(&version, now);
     course
 }
 
 fn timeout(min: u64, random: f64) -> u64 {
     let now = Instant::now();
-    let mut course = listed(Settings { min_watch_timeout: Duration::from_secs(min), ..settings() }, now);
+    let mut course = listed(ReflectorSettings { min_watch_timeout: Duration::from_secs(min), ..settings() }, now);
     match course.step(now, random) {
-        Step::Watch(request) => request.timeout.as_secs(),
+        ReflectorAction::Watch(request) => request.timeout.as_secs(),
         step => panic!("{step:?}"),
     }
 }
@@ -58,10 +58,10 @@ proptest! {
     #[test]
     fn nothing_is_ever_hot(happenings in proptest::collection::vec(0..8u8, 1..200), watch_list: bool) {
         let mut now = Instant::now();
-        let mut course = Course::new(Settings { watch_list, ..settings() });
+        let mut course = ReflectorMachine::new(ReflectorSettings { watch_list, ..settings() });
         let (mut requests, start) = (0u32, now);
         for happening in happenings {
-            let happened = |course: &mut Course, ending: Ending<'_>| {
+            let happened = |course: &mut ReflectorMachine, ending: WatchEnd<'_>| {
                 course.watch_ended(ending, now, 0.0);
             };
             let error = SourceError::from(match happening % 4 {
@@ -71,37 +71,37 @@ proptest! {
                 _ => Status::failure(422, evenkeel_core::Reason::INVALID, "no"),
             });
             match course.step(now, 0.0) {
-                Step::Wait(until) => {
+                ReflectorAction::Wait(until) => {
                     prop_assert!(until > now);
                     now = until;
                 }
-                Step::List(_) => {
+                ReflectorAction::List(_) => {
                     requests += 1;
                     if happening < 4 {
                         course.list_failed(&error, now, 0.0);
                     } else {
                         let version = ResourceVersion::new("10");
-                        if let Page::Last(version) = course.page(version, String::new()) {
+                        if let PageOutcome::Last(version) = course.page(version, String::new()) {
                             course.synced(&version, now);
                         }
                     }
                 }
-                Step::Watch(request) => {
+                ReflectorAction::Watch(request) => {
                     requests += 1;
                     course.watch_opened(now);
                     match happening {
-                        0..4 => happened(&mut course, Ending::Failed(&error)),
-                        4 => happened(&mut course, Ending::Closed),
-                        5 => happened(&mut course, Ending::Refused(&error)),
+                        0..4 => happened(&mut course, WatchEnd::Failed(&error)),
+                        4 => happened(&mut course, WatchEnd::Closed),
+                        5 => happened(&mut course, WatchEnd::Refused(&error)),
                         6 => {
                             course.event("11", true);
-                            happened(&mut course, Ending::Closed);
+                            happened(&mut course, WatchEnd::Closed);
                         }
                         _ => {
                             if request.initial_events {
                                 course.synced(&ResourceVersion::new("12"), now);
                             }
-                            happened(&mut course, Ending::Unusable);
+                            happened(&mut course, WatchEnd::Unusable);
                         }
                     }
                 }
@@ -149,27 +149,27 @@ fn an_event_without_a_version_does_not_move_it() {
 #[test]
 fn a_server_cannot_ask_to_be_left_alone_for_ever() {
     let now = Instant::now();
-    let mut course = Course::new(settings());
+    let mut course = ReflectorMachine::new(settings());
     course.step(now, 0.0);
     let mut busy = Status::failure(429, evenkeel_core::Reason::TOO_MANY_REQUESTS, "busy");
     busy.details = Some(evenkeel_core::StatusDetails { retry_after_seconds: 1_000_000, ..Default::default() });
     let next = course.list_failed(&busy.into(), now, 0.0);
-    assert_eq!(next, Next::Relist { after: Duration::from_secs(300) });
+    assert_eq!(next, Recovery::Relist { after: Duration::from_secs(300) });
 }
 
 /// Asks for a watch and tells how it ended.
-fn watched(course: &mut Course, now: Instant, ending: Ending<'_>) -> Next {
-    assert!(matches!(course.step(now, 0.0), Step::Watch(_)));
+fn watched(course: &mut ReflectorMachine, now: Instant, ending: WatchEnd<'_>) -> Recovery {
+    assert!(matches!(course.step(now, 0.0), ReflectorAction::Watch(_)));
     course.event("11", true);
     course.watch_ended(ending, now, 0.0).next
 }
 
 /// Waits for the next round, and lists.
-fn relist(course: &mut Course, now: &mut Instant) {
-    if let Step::Wait(until) = course.step(*now, 0.0) {
+fn relist(course: &mut ReflectorMachine, now: &mut Instant) {
+    if let ReflectorAction::Wait(until) = course.step(*now, 0.0) {
         *now = until;
     }
-    assert!(matches!(course.step(*now, 0.0), Step::List(_)));
+    assert!(matches!(course.step(*now, 0.0), ReflectorAction::List(_)));
     let version = ResourceVersion::new("12");
     course.page(version.clone(), String::new());
     course.synced(&version, *now);
@@ -178,16 +178,16 @@ fn relist(course: &mut Course, now: &mut Instant) {
 #[test]
 fn rwd_004_each_round_has_a_window_of_its_own() {
     let mut now = Instant::now();
-    let mut course = listed(Settings { internal_error_retry: Duration::from_secs(1), ..settings() }, now);
+    let mut course = listed(ReflectorSettings { internal_error_retry: Duration::from_secs(1), ..settings() }, now);
     let broken = SourceError::from(Status::internal("broken"));
-    assert!(matches!(watched(&mut course, now, Ending::Failed(&broken)), Next::Watch { .. }));
+    assert!(matches!(watched(&mut course, now, WatchEnd::Failed(&broken)), Recovery::Rewatch { .. }));
     now += Duration::from_secs(1);
     let gone = SourceError::from(Status::expired("old"));
-    assert!(matches!(watched(&mut course, now, Ending::Failed(&gone)), Next::Relist { .. }));
+    assert!(matches!(watched(&mut course, now, WatchEnd::Failed(&gone)), Recovery::Relist { .. }));
     relist(&mut course, &mut now);
-    let next = watched(&mut course, now, Ending::Failed(&broken));
+    let next = watched(&mut course, now, WatchEnd::Failed(&broken));
     assert!(
-        matches!(next, Next::Watch { .. }),
+        matches!(next, Recovery::Rewatch { .. }),
         "more than a second after the first, but not in the same round: {next:?}"
     );
 }
@@ -196,11 +196,11 @@ fn rwd_004_each_round_has_a_window_of_its_own() {
 fn a_new_round_is_in_no_haste_yet() {
     let mut now = Instant::now();
     let mut course = listed(settings(), now);
-    let at_once = Next::Watch { after: Duration::ZERO };
-    assert_eq!(watched(&mut course, now, Ending::Closed), at_once);
-    assert_ne!(watched(&mut course, now, Ending::Closed), at_once);
+    let at_once = Recovery::Rewatch { after: Duration::ZERO };
+    assert_eq!(watched(&mut course, now, WatchEnd::Closed), at_once);
+    assert_ne!(watched(&mut course, now, WatchEnd::Closed), at_once);
     now += Duration::from_secs(1);
-    assert!(matches!(watched(&mut course, now, Ending::Unusable), Next::Relist { .. }));
+    assert!(matches!(watched(&mut course, now, WatchEnd::Unusable), Recovery::Relist { .. }));
     relist(&mut course, &mut now);
-    assert_eq!(watched(&mut course, now, Ending::Closed), at_once);
+    assert_eq!(watched(&mut course, now, WatchEnd::Closed), at_once);
 }

@@ -1,4 +1,4 @@
-//! [`RetryWindow`]: trying again for a while after errors that may pass. No clock of its own.
+//! [`ErrorWindow`]: trying again for a while after errors that may pass. No clock of its own.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 /// A window that opens with the first error of a kind that may pass, and in which it makes sense to try again.
 #[derive(Debug)]
-pub(super) struct RetryWindow {
+pub(super) struct ErrorWindow {
     /// How long the window stays open.
     longest: Duration,
     /// After how long without such an error the next one opens a new window.
@@ -15,9 +15,9 @@ pub(super) struct RetryWindow {
     last: Option<Instant>,
 }
 
-impl RetryWindow {
+impl ErrorWindow {
     pub(super) fn new(longest: Duration, calm: Duration) -> Self {
-        RetryWindow { longest, calm, opened: None, last: None }
+        ErrorWindow { longest, calm, opened: None, last: None }
     }
 
     /// There has been an error that may pass. Others are not told of here, and close nothing.

@@ -1,11 +1,11 @@
-//! [`Intake`]: what every object goes through on its way into the store, whether a list brings it or a watch.
+//! [`Ingest`]: what every object goes through on its way into the store, whether a list brings it or a watch.
 
 use std::sync::Arc;
 
 use evenkeel_core::pack::Packer;
 use evenkeel_core::{ObjectKey, ResourceInfo};
 
-use super::failure::ReflectorError;
+use super::error::ReflectorError;
 use crate::Object;
 use crate::source::BoxError;
 
@@ -31,7 +31,7 @@ pub enum OnTransformError {
 }
 
 /// What every object goes through.
-pub(super) struct Intake {
+pub(super) struct Ingest {
     pub(super) resource: Arc<ResourceInfo>,
     /// Objects may be their metadata only.
     pub(super) is_metadata_only: bool,
@@ -56,7 +56,7 @@ pub(super) enum Taken {
     Fail(ReflectorError),
 }
 
-impl Intake {
+impl Ingest {
     /// Whether the object is one of those that were asked for. Those that do not say are.
     pub(super) fn check(&self, object: &Object) -> Result<(), ReflectorError> {
         let (kind, version) = (object.kind(), object.api_version());

@@ -8,15 +8,15 @@ use evenkeel_core::{StreamError, Untyped, WatchEvent};
 use tokio::task::yield_now;
 use tokio::time::Instant;
 
-use super::{Driver, Halt, TURN, Timer, key_of};
+use super::{Driver, TURN, Timer, WatchAbort, key_of};
 use crate::Object;
 use crate::reflector::consistency;
-use crate::reflector::course::{Ending, VerdictKind};
-use crate::reflector::failure::{Next, ReflectorError};
-use crate::reflector::gathering::Gathering;
-use crate::reflector::intake::Taken;
-use crate::reflector::status::Phase;
-use crate::reflector::target::ReflectorStore;
+use crate::reflector::error::{Recovery, ReflectorError};
+use crate::reflector::ingest::Taken;
+use crate::reflector::initial_list::InitialList;
+use crate::reflector::machine::{WatchEnd, WatchEndKind};
+use crate::reflector::sink::ReflectorStore;
+use crate::reflector::status::ReflectorPhase;
 use crate::source::{SourceError, WatchEvents, WatchRequest, is_about_protobuf};
 
 /// What became of a stretch of a watch.
@@ -24,19 +24,19 @@ enum Turn {
     /// More is at hand.
     More,
     /// It is over.
-    Over(Over),
+    WatchOutcome(WatchOutcome),
 }
 
 /// Why a watch is over.
-enum Over {
+enum WatchOutcome {
     Closed,
     Failed(SourceError),
-    Halted(Halt),
+    Halted(WatchAbort),
 }
 
-impl From<Halt> for Over {
-    fn from(halt: Halt) -> Self {
-        Over::Halted(halt)
+impl From<WatchAbort> for WatchOutcome {
+    fn from(halt: WatchAbort) -> Self {
+        WatchOutcome::Halted(halt)
     }
 }
 
@@ -52,13 +52,13 @@ impl Driver {
     /// Watches until that is over.
     pub(super) async fn watch(&mut self, request: WatchRequest, store: &mut dyn ReflectorStore) {
         let asked = Instant::now();
-        let mut gathering = request.initial_events.then(|| Gathering::new(self.check_consistency));
+        let mut initial = request.initial_events.then(|| InitialList::new(self.check_consistency));
         self.metrics.watches.increment(1);
         self.status.change(|report| {
             report.watches += 1;
-            report.phase = if gathering.is_some() { Phase::Listing } else { Phase::Watching };
+            report.phase = if initial.is_some() { ReflectorPhase::Listing } else { ReflectorPhase::Watching };
         });
-        if gathering.is_some() {
+        if initial.is_some() {
             self.begin_list();
         }
         let mut timer = Timer::default();
@@ -75,14 +75,14 @@ impl Driver {
             Err(halt) => halt.into(),
             Ok(Err(error)) => return self.refused(error, asked),
             Ok(Ok(mut stream)) => {
-                self.course.watch_opened(Instant::now());
+                self.machine.watch_opened(Instant::now());
                 loop {
                     let turn = poll_fn(|context| {
-                        self.poll_events(&mut *stream, &mut timer, &mut gathering, &mut events, store, context)
+                        self.poll_events(&mut *stream, &mut timer, &mut initial, &mut events, store, context)
                     });
                     match turn.await {
                         Turn::More => yield_now().await,
-                        Turn::Over(over) => break over,
+                        Turn::WatchOutcome(over) => break over,
                     }
                 }
             }
@@ -94,31 +94,31 @@ impl Driver {
     /// The watch could not be had.
     fn refused(&mut self, error: SourceError, asked: Instant) {
         self.metrics.watched(0, asked.elapsed());
-        let verdict = self.course.watch_ended(Ending::Refused(&error), Instant::now(), (self.random)());
+        let verdict = self.machine.watch_ended(WatchEnd::Refused(&error), Instant::now(), (self.random)());
         self.failed(ReflectorError::Watch(error), verdict.next);
     }
 
     /// The watch has ended.
-    fn over(&mut self, over: Over) {
+    fn over(&mut self, over: WatchOutcome) {
         let ending = match &over {
-            Over::Closed => Ending::Closed,
-            Over::Failed(error) => Ending::Failed(error),
-            Over::Halted(Halt { is_dead: true, .. }) => Ending::Dead,
-            Over::Halted(Halt { is_dead: false, .. }) => Ending::Unusable,
+            WatchOutcome::Closed => WatchEnd::Closed,
+            WatchOutcome::Failed(error) => WatchEnd::Failed(error),
+            WatchOutcome::Halted(WatchAbort { is_dead: true, .. }) => WatchEnd::Dead,
+            WatchOutcome::Halted(WatchAbort { is_dead: false, .. }) => WatchEnd::Unusable,
         };
-        let verdict = self.course.watch_ended(ending, Instant::now(), (self.random)());
-        if verdict.kind == VerdictKind::Short {
+        let verdict = self.machine.watch_ended(ending, Instant::now(), (self.random)());
+        if verdict.kind == WatchEndKind::Short {
             self.metrics.short_watches.increment(1);
             self.status.change(|report| report.short_watches += 1);
         }
         let error = match (over, verdict.kind) {
-            (Over::Failed(error), _) => ReflectorError::Stream(error),
-            (Over::Halted(halt), _) => halt.error,
-            (Over::Closed, VerdictKind::Short) => ReflectorError::VeryShortWatch,
-            (Over::Closed, VerdictKind::Hasty) => ReflectorError::HastyWatch,
-            (Over::Closed, VerdictKind::Early) => ReflectorError::EndedBeforeSync,
-            (Over::Closed, VerdictKind::Usual) => {
-                tracing::trace!(reflector = &*self.name, version = self.course.version(), "the watch ended");
+            (WatchOutcome::Failed(error), _) => ReflectorError::Stream(error),
+            (WatchOutcome::Halted(halt), _) => halt.error,
+            (WatchOutcome::Closed, WatchEndKind::Short) => ReflectorError::VeryShortWatch,
+            (WatchOutcome::Closed, WatchEndKind::Hasty) => ReflectorError::HastyWatch,
+            (WatchOutcome::Closed, WatchEndKind::Early) => ReflectorError::EndedBeforeSync,
+            (WatchOutcome::Closed, WatchEndKind::Usual) => {
+                tracing::trace!(reflector = &*self.name, version = self.machine.version(), "the watch ended");
                 return;
             }
         };
@@ -130,7 +130,7 @@ impl Driver {
         &mut self,
         stream: &mut dyn WatchEvents,
         timer: &mut Timer,
-        gathering: &mut Option<Gathering>,
+        initial: &mut Option<InitialList>,
         events: &mut u64,
         store: &mut dyn ReflectorStore,
         context: &mut Context<'_>,
@@ -142,21 +142,21 @@ impl Driver {
             }
             let event = match stream.poll_next(context) {
                 Poll::Pending => break Poll::Pending,
-                Poll::Ready(None) => break Poll::Ready(Turn::Over(Over::Closed)),
+                Poll::Ready(None) => break Poll::Ready(Turn::WatchOutcome(WatchOutcome::Closed)),
                 Poll::Ready(Some(event)) => event,
             };
             taken += 1;
-            if let Err(over) = self.event(event, gathering, store) {
-                break Poll::Ready(Turn::Over(over));
+            if let Err(over) = self.event(event, initial, store) {
+                break Poll::Ready(Turn::WatchOutcome(over));
             }
         };
         if taken > 0 {
             *events += taken as u64;
             let now = Instant::now();
-            self.course.heard(now);
+            self.machine.heard(now);
             self.heard(now);
             if let Err(error) = store.flush() {
-                result = Poll::Ready(Turn::Over(Halt::unusable(ReflectorError::Store(error)).into()));
+                result = Poll::Ready(Turn::WatchOutcome(WatchAbort::unusable(ReflectorError::Store(error)).into()));
             }
         }
         if let Some(check) = &mut self.checking
@@ -164,13 +164,13 @@ impl Driver {
         {
             self.checking = None;
             if let Some(inconsistent) = found {
-                self.failed(inconsistent, Next::GoOn);
+                self.failed(inconsistent, Recovery::Continue);
             }
         }
         match result {
             // Even if there is always more at hand, what is due is done.
             Poll::Pending | Poll::Ready(Turn::More) => match self.poll_due(timer, store, context) {
-                Poll::Ready(halt) => Poll::Ready(Turn::Over(halt.into())),
+                Poll::Ready(halt) => Poll::Ready(Turn::WatchOutcome(halt.into())),
                 Poll::Pending => result,
             },
             over => over,
@@ -180,51 +180,51 @@ impl Driver {
     fn event(
         &mut self,
         event: Result<WatchEvent<Untyped>, SourceError>,
-        gathering: &mut Option<Gathering>,
+        initial: &mut Option<InitialList>,
         store: &mut dyn ReflectorStore,
-    ) -> Result<(), Over> {
+    ) -> Result<(), WatchOutcome> {
         match event {
             Ok(WatchEvent::Bookmark { resource_version, initial_events_end }) => {
-                match gathering.take_if(|_| initial_events_end) {
+                match initial.take_if(|_| initial_events_end) {
                     Some(mut gathered) => {
-                        let states = gathered.take_states();
+                        let states = gathered.take_versions();
                         let objects = gathered.into_objects();
-                        self.course.bookmark(resource_version.as_str(), Instant::now());
-                        self.replace(objects, &resource_version, store).map_err(Halt::unusable)?;
+                        self.machine.bookmark(resource_version.as_str(), Instant::now());
+                        self.replace(objects, &resource_version, store).map_err(WatchAbort::unusable)?;
                         self.status.change(|report| report.is_watch_list_unavailable = false);
                         self.checking = states
                             .and_then(|states| consistency::check(Arc::clone(&self.source), resource_version, states));
                     }
                     None => {
-                        self.course.bookmark(resource_version.as_str(), Instant::now());
-                        if gathering.is_none() && !resource_version.as_str().is_empty() {
+                        self.machine.bookmark(resource_version.as_str(), Instant::now());
+                        if initial.is_none() && !resource_version.as_str().is_empty() {
                             store.bookmark(&resource_version);
                         }
                     }
                 }
                 Ok(())
             }
-            Ok(WatchEvent::Error(status)) => Err(Over::Failed(SourceError::Status(status))),
-            Ok(WatchEvent::Added(object)) => self.change(Change::Added, object, gathering, store),
-            Ok(WatchEvent::Modified(object)) => self.change(Change::Modified, object, gathering, store),
-            Ok(WatchEvent::Deleted(object)) => self.change(Change::Deleted, object, gathering, store),
+            Ok(WatchEvent::Error(status)) => Err(WatchOutcome::Failed(SourceError::Status(status))),
+            Ok(WatchEvent::Added(object)) => self.change(Change::Added, object, initial, store),
+            Ok(WatchEvent::Modified(object)) => self.change(Change::Modified, object, initial, store),
+            Ok(WatchEvent::Deleted(object)) => self.change(Change::Deleted, object, initial, store),
             Err(SourceError::Unreadable(error @ StreamError::Object { .. })) => {
                 // What cannot be read as protobuf may be readable as JSON, which is what the client asks for next.
-                let is_worth_another_try = gathering.is_some() && is_about_protobuf(&error);
-                match (gathering, key_of(&error)) {
+                let is_worth_another_try = initial.is_some() && is_about_protobuf(&error);
+                match (initial, key_of(&error)) {
                     _ if is_worth_another_try => {
                         self.count_unreadable();
-                        return Err(Over::Failed(SourceError::Unreadable(error)));
+                        return Err(WatchOutcome::Failed(SourceError::Unreadable(error)));
                     }
                     // Of an object that nothing is known of, nothing is known to be right either.
                     (None, None) => {
                         self.count_unreadable();
-                        return Err(Over::Failed(SourceError::Unreadable(error)));
+                        return Err(WatchOutcome::Failed(SourceError::Unreadable(error)));
                     }
-                    (None, Some(_)) => self.course.unreadable(Instant::now()),
-                    (Some(gathering), Some(key)) => {
+                    (None, Some(_)) => self.machine.unreadable(Instant::now()),
+                    (Some(initial), Some(key)) => {
                         if let Some(known) = store.known(key) {
-                            gathering.put(known);
+                            initial.put(known);
                         }
                     }
                     (Some(_), None) => {}
@@ -232,7 +232,7 @@ impl Driver {
                 self.unreadable(error);
                 Ok(())
             }
-            Err(error) => Err(Over::Failed(error)),
+            Err(error) => Err(WatchOutcome::Failed(error)),
         }
     }
 
@@ -241,22 +241,22 @@ impl Driver {
         &mut self,
         change: Change,
         object: Object,
-        gathering: &mut Option<Gathering>,
+        initial: &mut Option<InitialList>,
         store: &mut dyn ReflectorStore,
-    ) -> Result<(), Over> {
-        if let Err(stranger) = self.intake.check(&object) {
-            self.failed(stranger, Next::GoOn);
+    ) -> Result<(), WatchOutcome> {
+        if let Err(stranger) = self.ingest.check(&object) {
+            self.failed(stranger, Recovery::Continue);
             return Ok(());
         }
         // The version is the server's, whatever a transform leaves of it.
-        self.course.event(object.resource_version(), change == Change::Added);
-        let Some(gathering) = gathering else { return self.write(change, object, store) };
-        gathering.note(&object, change == Change::Deleted);
+        self.machine.event(object.resource_version(), change == Change::Added);
+        let Some(initial) = initial else { return self.write(change, object, store) };
+        initial.note(&object, change == Change::Deleted);
         match change {
-            Change::Deleted => gathering.remove(object.key()),
+            Change::Deleted => initial.remove(object.key()),
             Change::Added | Change::Modified => {
-                if let Some(object) = self.take_listed(object, store).map_err(Halt::unusable)? {
-                    gathering.put(object);
+                if let Some(object) = self.take_listed(object, store).map_err(WatchAbort::unusable)? {
+                    initial.put(object);
                 }
             }
         }
@@ -264,29 +264,29 @@ impl Driver {
     }
 
     /// Writes what a watch says of an object.
-    fn write(&mut self, change: Change, object: Object, store: &mut dyn ReflectorStore) -> Result<(), Over> {
+    fn write(&mut self, change: Change, object: Object, store: &mut dyn ReflectorStore) -> Result<(), WatchOutcome> {
         let key = (change == Change::Deleted).then(|| object.key().clone());
-        let object = match self.intake.changed(object) {
+        let object = match self.ingest.changed(object) {
             Taken::Object(object) => object,
             Taken::Raw(object, error) => {
-                self.failed(error, Next::GoOn);
+                self.failed(error, Recovery::Continue);
                 object
             }
             Taken::Stale(error) | Taken::Stranger(error) => {
-                self.failed(error, Next::GoOn);
+                self.failed(error, Recovery::Continue);
                 // What is gone is gone, whatever its last state was. If it never was here, nobody needs to know.
                 match key.and_then(|key| store.known(&key)) {
                     Some(known) => known,
                     None => return Ok(()),
                 }
             }
-            Taken::Fail(error) => return Err(Halt::unusable(error).into()),
+            Taken::Fail(error) => return Err(WatchAbort::unusable(error).into()),
         };
         match change {
             Change::Added => store.add(object),
             Change::Modified => store.update(object),
             Change::Deleted => store.delete(object),
         }
-        .map_err(|error| Halt::unusable(ReflectorError::Store(error)).into())
+        .map_err(|error| WatchAbort::unusable(ReflectorError::Store(error)).into())
     }
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use evenkeel_core::{Status, StreamError};
 use tokio::time::Instant;
 
-use super::{Course, Stage, is_version_unavailable};
-use crate::reflector::failure::Next;
+use super::{ReflectorMachine, ReflectorStage, is_version_unavailable};
+use crate::reflector::error::Recovery;
 use crate::source::SourceError;
 
 /// A watch that ends sooner than this, and says nothing, was no watch.
@@ -19,7 +19,7 @@ const WATCH_LIST_TRIES: u32 = 3;
 
 /// How a watch ended.
 #[derive(Debug)]
-pub(in super::super) enum Ending<'a> {
+pub(in super::super) enum WatchEnd<'a> {
     /// The server ended it, in an orderly way.
     Closed,
     /// It could not be had.
@@ -34,14 +34,14 @@ pub(in super::super) enum Ending<'a> {
 
 /// What to do after a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) struct Verdict {
-    pub(in super::super) next: Next,
-    pub(in super::super) kind: VerdictKind,
+pub(in super::super) struct WatchVerdict {
+    pub(in super::super) next: Recovery,
+    pub(in super::super) kind: WatchEndKind,
 }
 
 /// What to think of the end of a watch, beside what it said itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum VerdictKind {
+pub(in super::super) enum WatchEndKind {
     /// Nothing special.
     Usual,
     /// It was no watch.
@@ -52,56 +52,56 @@ pub(in super::super) enum VerdictKind {
     Early,
 }
 
-impl Course {
+impl ReflectorMachine {
     /// The watch has ended.
-    pub(in super::super) fn watch_ended(&mut self, ending: Ending<'_>, now: Instant, random: f64) -> Verdict {
+    pub(in super::super) fn watch_ended(&mut self, ending: WatchEnd<'_>, now: Instant, random: f64) -> WatchVerdict {
         let Some(watch) = self.watch.take() else {
             return usual(self.relist(None, now, random));
         };
-        self.pulse.pause();
+        self.liveness.pause();
         let is_quick = now.saturating_duration_since(watch.asked) < SHORT;
         match self.stage {
-            Stage::Watch => self.after_watch(ending, is_quick, watch.events > 0, now, random),
+            ReflectorStage::Watch => self.after_watch(ending, is_quick, watch.events > 0, now, random),
             _ => self.after_watch_list(ending, is_quick && watch.events == 0, now, random),
         }
     }
 
     fn after_watch(
         &mut self,
-        ending: Ending<'_>,
+        ending: WatchEnd<'_>,
         is_quick: bool,
         has_events: bool,
         now: Instant,
         random: f64,
-    ) -> Verdict {
+    ) -> WatchVerdict {
         match ending {
-            Ending::Refused(error) | Ending::Failed(error)
+            WatchEnd::Refused(error) | WatchEnd::Failed(error)
                 if error.status().is_some_and(Status::is_too_many_requests) =>
             {
                 usual(self.watch_again(Some(error), now, random))
             }
-            Ending::Refused(error @ SourceError::ConnectionRefused(_)) => {
+            WatchEnd::Refused(error @ SourceError::ConnectionRefused(_)) => {
                 usual(self.watch_again(Some(error), now, random))
             }
-            Ending::Failed(error) if error.status().is_some_and(Status::is_internal_error) => {
+            WatchEnd::Failed(error) if error.status().is_some_and(Status::is_internal_error) => {
                 self.internal_errors.failed(now);
                 if self.internal_errors.may_retry(now) {
                     return usual(self.watch_again(Some(error), now, random));
                 }
                 usual(self.relist(Some(error), now, random))
             }
-            Ending::Dead => {
-                self.pulse.forget();
-                usual(Next::Watch { after: Duration::ZERO })
+            WatchEnd::Dead => {
+                self.liveness.forget();
+                usual(Recovery::Rewatch { after: Duration::ZERO })
             }
-            Ending::Closed => self.after_close(is_quick, has_events, now, random),
-            Ending::Failed(error) if is_connection_lost(error) => self.after_close(is_quick, has_events, now, random),
-            Ending::Refused(error) | Ending::Failed(error) => usual(self.relist(Some(error), now, random)),
-            Ending::Unusable => {
+            WatchEnd::Closed => self.after_close(is_quick, has_events, now, random),
+            WatchEnd::Failed(error) if is_connection_lost(error) => self.after_close(is_quick, has_events, now, random),
+            WatchEnd::Refused(error) | WatchEnd::Failed(error) => usual(self.relist(Some(error), now, random)),
+            WatchEnd::Unusable => {
                 if self.relist_at.is_some_and(|at| at <= now) {
                     self.relisted = Some(now);
-                    self.stage = Stage::Begin;
-                    return usual(Next::Relist { after: Duration::ZERO });
+                    self.stage = ReflectorStage::Begin;
+                    return usual(Recovery::Relist { after: Duration::ZERO });
                 }
                 usual(self.relist(None, now, random))
             }
@@ -109,63 +109,63 @@ impl Course {
     }
 
     /// Watches end, and the next one begins where the last one ended.
-    fn after_close(&mut self, is_quick: bool, has_events: bool, now: Instant, random: f64) -> Verdict {
+    fn after_close(&mut self, is_quick: bool, has_events: bool, now: Instant, random: f64) -> WatchVerdict {
         if !is_quick {
             self.hasty = 0;
-            return usual(Next::Watch { after: Duration::ZERO });
+            return usual(Recovery::Rewatch { after: Duration::ZERO });
         }
         if !has_events {
-            return Verdict { next: self.relist(None, now, random), kind: VerdictKind::Short };
+            return WatchVerdict { next: self.relist(None, now, random), kind: WatchEndKind::Short };
         }
         self.hasty += 1;
         if self.hasty == 1 {
-            return usual(Next::Watch { after: Duration::ZERO });
+            return usual(Recovery::Rewatch { after: Duration::ZERO });
         }
         // One that says a little and ends, again and again, must not be asked as fast as it ends. But it does bring news,
         // so the pause stays far below what failures are waited for.
         let after = HASTY.saturating_mul(1 << (self.hasty - 2).min(16)).min(SHORT);
         self.due = now.checked_add(after);
-        Verdict { next: Next::Watch { after }, kind: VerdictKind::Hasty }
+        WatchVerdict { next: Recovery::Rewatch { after }, kind: WatchEndKind::Hasty }
     }
 
-    fn after_watch_list(&mut self, ending: Ending<'_>, is_short: bool, now: Instant, random: f64) -> Verdict {
+    fn after_watch_list(&mut self, ending: WatchEnd<'_>, is_short: bool, now: Instant, random: f64) -> WatchVerdict {
         let is_over = match ending {
-            Ending::Closed | Ending::Dead => true,
-            Ending::Failed(error) => is_connection_lost(error),
-            Ending::Refused(_) | Ending::Unusable => false,
+            WatchEnd::Closed | WatchEnd::Dead => true,
+            WatchEnd::Failed(error) => is_connection_lost(error),
+            WatchEnd::Refused(_) | WatchEnd::Unusable => false,
         };
         if is_over && !is_short {
             self.round.early += 1;
             let next = if self.round.early < WATCH_LIST_TRIES {
-                self.wait(None, now, random, |after| Next::Relist { after })
+                self.wait(None, now, random, |after| Recovery::Relist { after })
             } else {
                 self.list_instead()
             };
-            return Verdict { next, kind: VerdictKind::Early };
+            return WatchVerdict { next, kind: WatchEndKind::Early };
         }
         match ending {
-            Ending::Refused(error) | Ending::Failed(error) => {
+            WatchEnd::Refused(error) | WatchEnd::Failed(error) => {
                 let is_busy = error.status().is_some_and(Status::is_too_many_requests);
                 if is_busy || matches!(error, SourceError::ConnectionRefused(_)) {
-                    return usual(self.wait(Some(error), now, random, |after| Next::Relist { after }));
+                    return usual(self.wait(Some(error), now, random, |after| Recovery::Relist { after }));
                 }
                 if is_version_unavailable(error) {
                     self.is_version_unavailable = true;
                     if !std::mem::replace(&mut self.round.has_expired, true) {
-                        return usual(Next::Relist { after: Duration::ZERO });
+                        return usual(Recovery::Relist { after: Duration::ZERO });
                     }
-                    return usual(self.wait(Some(error), now, random, |after| Next::Relist { after }));
+                    return usual(self.wait(Some(error), now, random, |after| Recovery::Relist { after }));
                 }
                 usual(self.list_instead())
             }
-            Ending::Unusable => usual(self.relist(None, now, random)),
-            Ending::Closed | Ending::Dead => Verdict { next: self.list_instead(), kind: VerdictKind::Short },
+            WatchEnd::Unusable => usual(self.relist(None, now, random)),
+            WatchEnd::Closed | WatchEnd::Dead => WatchVerdict { next: self.list_instead(), kind: WatchEndKind::Short },
         }
     }
 }
 
-fn usual(next: Next) -> Verdict {
-    Verdict { next, kind: VerdictKind::Usual }
+fn usual(next: Recovery) -> WatchVerdict {
+    WatchVerdict { next, kind: WatchEndKind::Usual }
 }
 
 /// The connection is gone, and what was heard of the watch is sound.

@@ -1,4 +1,4 @@
-//! What went wrong, and what the reflector does about it: [`Failure`].
+//! What went wrong, and what the reflector does about it: [`ReflectorFailure`].
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,25 +6,25 @@ use std::time::Duration;
 
 use evenkeel_core::{ObjectKey, ResourceInfo, StreamError};
 
-use super::status::Phase;
-use super::target::StoreError;
+use super::sink::StoreError;
+use super::status::ReflectorPhase;
 use crate::source::{BoxError, SourceError};
 
 /// Something went wrong, and this is what happens next. Handlers hear of every failure, and of each one once, before the
 /// reflector acts on it.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Failure {
+pub struct ReflectorFailure {
     /// Which reflector.
     pub reflector: Arc<str>,
     /// Of what it keeps a copy.
     pub resource: Arc<ResourceInfo>,
     /// What it was doing.
-    pub phase: Phase,
+    pub phase: ReflectorPhase,
     /// What went wrong.
     pub error: ReflectorError,
     /// What it does next.
-    pub next: Next,
+    pub next: Recovery,
     /// How many failures there have been in a row, with this one, that made the reflector wait; 0 if there was none.
     pub attempt: u32,
 }
@@ -32,16 +32,16 @@ pub struct Failure {
 /// What a reflector does after a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Next {
+pub enum Recovery {
     /// Nothing special: the failure is about one object, and the others go on.
-    GoOn,
+    Continue,
     /// Asks for all objects again, after this time.
     Relist {
         /// How long it waits.
         after: Duration,
     },
     /// Watches again from where it is, after this time.
-    Watch {
+    Rewatch {
         /// How long it waits.
         after: Duration,
     },
@@ -162,33 +162,33 @@ impl ReflectorError {
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for ReflectorFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (version, kind) = (self.resource.api_version(), self.resource.kind());
         write!(f, "{} ({version} {kind}): {}; {}", self.reflector, self.error, self.next)
     }
 }
 
-impl fmt::Display for Next {
+impl fmt::Display for Recovery {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (what, after) = match self {
-            Next::GoOn => return f.write_str("the others go on"),
-            Next::Relist { after } => ("listing again", after),
-            Next::Watch { after } => ("watching again", after),
+            Recovery::Continue => return f.write_str("the others go on"),
+            Recovery::Relist { after } => ("listing again", after),
+            Recovery::Rewatch { after } => ("watching again", after),
         };
         if after.is_zero() { write!(f, "{what} now") } else { write!(f, "{what} in {after:.1?}") }
     }
 }
 
 /// Hears of failures. Called by the reflector's own task, which waits for it: it must not block.
-pub type ErrorHandler = Arc<dyn Fn(&Failure) + Send + Sync>;
+pub type ErrorHandler = Arc<dyn Fn(&ReflectorFailure) + Send + Sync>;
 
 /// What a reflector does with a failure if no handler was set: it logs it, with `tracing`, as loudly as it deserves.
 ///
 /// A version that is too old and a connection that was lost are part of life and only seen when debugging; an object that
 /// cannot be taken is a warning; whatever else keeps the copy from being true is an error, or a warning the first time.
-pub fn log_failure(failure: &Failure) {
-    let Failure { reflector, resource, error, next, attempt, .. } = failure;
+pub fn log_failure(failure: &ReflectorFailure) {
+    let ReflectorFailure { reflector, resource, error, next, attempt, .. } = failure;
     let (reflector, kind) = (&**reflector, resource.kind());
     match loudness(error) {
         Loudness::Trace => tracing::trace!(reflector, kind, %error, %next, "the watch ended"),

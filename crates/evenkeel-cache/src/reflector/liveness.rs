@@ -1,4 +1,4 @@
-//! [`Pulse`]: how long a watch may be silent. No clock of its own.
+//! [`Liveness`]: how long a watch may be silent. No clock of its own.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ const SHORTEST: Duration = Duration::from_secs(10);
 /// breaks the silence about once a minute, so a silence of several times as long says something. Without bookmarks it does
 /// not, and is not counted.
 #[derive(Debug)]
-pub(super) struct Pulse {
+pub(super) struct Liveness {
     /// The shortest silence that counts; `None` if none does.
     shortest: Option<Duration>,
     last: Option<Instant>,
@@ -23,9 +23,9 @@ pub(super) struct Pulse {
     gap: Option<Duration>,
 }
 
-impl Pulse {
+impl Liveness {
     pub(super) fn new(shortest: Option<Duration>) -> Self {
-        Pulse { shortest: shortest.map(|silence| silence.max(SHORTEST)), last: None, gap: None }
+        Liveness { shortest: shortest.map(|silence| silence.max(SHORTEST)), last: None, gap: None }
     }
 
     /// A bookmark has come.
