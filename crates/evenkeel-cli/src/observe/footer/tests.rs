@@ -11,15 +11,15 @@ fn the_footer_says_how_the_watch_is_doing() {
         let watch = Watch { phase, received, version: String::new(), failures: 0 };
         texts(&[watch.line("pods", now)]).remove(0)
     };
-    assert_eq!(state(Phase::Idle, Some(0)), "── pods  beginning");
-    assert_eq!(state(Phase::Listing, Some(0)), "── pods  listing");
-    assert_eq!(state(Phase::Listing, Some(7)), "── pods  listing, 7 so far");
-    assert_eq!(state(Phase::Listing, None), "── pods  listing");
-    assert_eq!(state(Phase::Watching, None), "── pods  watching");
+    assert_eq!(state(ReflectorPhase::Idle, Some(0)), "── pods  beginning");
+    assert_eq!(state(ReflectorPhase::Listing, Some(0)), "── pods  listing");
+    assert_eq!(state(ReflectorPhase::Listing, Some(7)), "── pods  listing, 7 so far");
+    assert_eq!(state(ReflectorPhase::Listing, None), "── pods  listing");
+    assert_eq!(state(ReflectorPhase::Watching, None), "── pods  watching");
     let until = now + Duration::from_millis(1200);
-    assert_eq!(state(Phase::Waiting { until }, None), "── pods  waiting 2s to try again");
-    assert_eq!(state(Phase::Waiting { until: now }, None), "── pods  waiting 1s to try again");
-    let watch = Watch { phase: Phase::Watching, received: None, version: "9".to_owned(), failures: 2 };
+    assert_eq!(state(ReflectorPhase::Waiting { until }, None), "── pods  waiting 2s to try again");
+    assert_eq!(state(ReflectorPhase::Waiting { until: now }, None), "── pods  waiting 1s to try again");
+    let watch = Watch { phase: ReflectorPhase::Watching, received: None, version: "9".to_owned(), failures: 2 };
     assert_eq!(
         texts(&live("pods", &watch, &mut Tally::default(), now, Duration::ZERO)),
         [
