@@ -62,6 +62,8 @@ struct Logs {
 /// The present and the last run of a container.
 #[derive(Default)]
 struct Runs {
+    /// The number of the present run, counted from 0.
+    number: u64,
     present: Run,
     previous: Option<Run>,
 }
@@ -75,6 +77,22 @@ struct Run {
     /// Whether the last line waits for its end.
     open: bool,
     ended: bool,
+}
+
+/// The position of a reader in the log of a container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LogPosition {
+    run: u64,
+    line: u64,
+}
+
+/// The lines from a position on.
+pub(crate) struct LogPart {
+    pub(crate) lines: Vec<Line>,
+    /// Where the next part starts.
+    pub(crate) next: LogPosition,
+    /// Whether no line follows, because the run has ended or the server stops.
+    pub(crate) ended: bool,
 }
 
 #[derive(Clone)]
@@ -135,32 +153,51 @@ impl ContainerLog {
         let mut ended = std::mem::take(&mut runs.present);
         ended.ended = true;
         runs.previous = Some(ended);
+        runs.number += 1;
         logs.wake();
     }
 
-    /// The lines of a run from a position on, where the next read goes on, and whether it is the end; `None` if there has
-    /// been no such run.
-    pub(crate) fn read(&self, previous: bool, from: u64) -> Option<(Vec<Line>, u64, bool)> {
+    /// Reads the present run, or the previous one, from its first line; `None` if there has been no such run.
+    pub(crate) fn read(&self, previous: bool) -> Option<LogPart> {
         let logs = self.logs.lock();
         let runs = logs.containers.get(&self.key)?;
-        let run = if previous { runs.previous.as_ref()? } else { &runs.present };
-        let skip = usize::try_from(from.saturating_sub(run.dropped)).unwrap_or(usize::MAX);
-        // A line without its end is shown when it has one, or when none will come.
-        let whole = run.lines.len() - usize::from(run.open && !run.ended && !logs.closed);
-        let lines: Vec<Line> = run.lines.iter().take(whole).skip(skip).cloned().collect();
-        Some((lines, run.dropped + whole as u64, run.ended || logs.closed))
+        let run = if previous { runs.number.checked_sub(1)? } else { runs.number };
+        Some(runs.read(LogPosition { run, line: 0 }, logs.closed))
     }
 
-    /// Ready when there is more than there was at `from`, or when there never will be.
-    pub(crate) fn poll_more(&self, from: u64, context: &mut Context<'_>) -> Poll<()> {
-        if !matches!(self.read(false, from), Some((lines, _, false)) if lines.is_empty()) {
-            return Poll::Ready(());
-        }
+    /// Reads on from a position, which stays in its run: a follower receives the rest of a run that has ended, and then the end,
+    /// also if the container has restarted. Pending while there is nothing to read; a write wakes the reader. `None` if the log
+    /// was dropped.
+    ///
+    /// Reading and registering the waker are one critical section, so that no write is missed in between.
+    pub(crate) fn poll_read(&self, from: LogPosition, context: &mut Context<'_>) -> Poll<Option<LogPart>> {
         let mut logs = self.logs.lock();
+        let Some(runs) = logs.containers.get(&self.key) else { return Poll::Ready(None) };
+        let part = runs.read(from, logs.closed);
+        if !part.lines.is_empty() || part.ended {
+            return Poll::Ready(Some(part));
+        }
         if !logs.readers.iter().any(|reader| reader.will_wake(context.waker())) {
             logs.readers.push(context.waker().clone());
         }
         Poll::Pending
+    }
+}
+
+impl Runs {
+    fn read(&self, from: LogPosition, closed: bool) -> LogPart {
+        let run = match &self.previous {
+            _ if from.run == self.number => &self.present,
+            Some(previous) if from.run + 1 == self.number => previous,
+            // The run before the previous one is not kept.
+            _ => return LogPart { lines: Vec::new(), next: from, ended: true },
+        };
+        let skip = usize::try_from(from.line.saturating_sub(run.dropped)).unwrap_or(usize::MAX);
+        // A line without its end is shown when it has one, or when none will come.
+        let whole = run.lines.len() - usize::from(run.open && !run.ended && !closed);
+        let lines = run.lines.iter().take(whole).skip(skip).cloned().collect();
+        let next = LogPosition { run: from.run, line: run.dropped + whole as u64 };
+        LogPart { lines, next, ended: run.ended || closed }
     }
 }
 
@@ -212,3 +249,6 @@ impl std::fmt::Debug for ContainerLog {
         f.debug_tuple("ContainerLog").field(&self.key).finish()
     }
 }
+
+#[cfg(test)]
+mod tests;

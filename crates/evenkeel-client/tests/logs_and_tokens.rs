@@ -146,3 +146,21 @@ async fn aut_5_a_token_dies_with_what_it_is_bound_to() {
     client.core_v1().pods("default").delete("a").grace_period(0).await.unwrap();
     assert_eq!(pods().send().await.unwrap_err().status().unwrap().code, 401);
 }
+
+#[tokio::test(start_paused = true)]
+async fn wch_012_a_followed_log_ends_with_its_run_when_the_container_restarts() {
+    let (server, client) = with_pod(&["c"]).await;
+    let log = server.logs().container("default", "a", "c");
+    log.write("one\ntwo\n");
+    let stream = client.core_v1().pods("default").logs("a").follow().stream().await.unwrap();
+    let mut lines = stream.lines(1024);
+    assert_eq!(lines.next().await.unwrap().unwrap(), "one");
+    assert_eq!(lines.next().await.unwrap().unwrap(), "two");
+    log.write("last words\n");
+    log.restart();
+    log.write("hello again\n");
+    assert_eq!(lines.next().await.unwrap().unwrap(), "last words");
+    assert!(lines.next().await.is_none());
+    let mut again = client.core_v1().pods("default").logs("a").follow().stream().await.unwrap().lines(1024);
+    assert_eq!(again.next().await.unwrap().unwrap(), "hello again");
+}

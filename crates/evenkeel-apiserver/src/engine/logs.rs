@@ -15,7 +15,7 @@ use super::ApiEngine;
 use super::write::Target;
 use crate::field::{self, FieldError};
 use crate::http_types::{Body, ConnectionCut, FrameStream, HandlerOutcome};
-use crate::logs::{ContainerLog, Line, LogStream};
+use crate::logs::{ContainerLog, Line, LogPart, LogPosition, LogStream};
 use crate::query::Query;
 
 impl ApiEngine {
@@ -26,7 +26,7 @@ impl ApiEngine {
         let options = Options::read(query, target.name, self.env.wall())?;
         let container = container(&record.value(), target.name, query.non_empty("container"))?;
         let log = self.logs.container(target.namespace.unwrap_or_default(), target.name, &container);
-        let Some((mut lines, next, ended)) = log.read(options.previous, 0) else {
+        let Some(LogPart { mut lines, next, ended }) = log.read(options.previous) else {
             let what = if options.previous {
                 format!("previous terminated container {container:?} in pod {:?} not found", target.name)
             } else {
@@ -154,7 +154,7 @@ struct Follower {
     log: ContainerLog,
     options: Options,
     /// The first line that has not been shown.
-    next: u64,
+    next: LogPosition,
     /// How many bytes may still be shown.
     left: Option<usize>,
 }
@@ -192,10 +192,8 @@ impl FrameStream for Follow {
             if follower.left == Some(0) {
                 return Poll::Ready(None);
             }
-            ready!(follower.log.poll_more(follower.next, context));
-            let Some((mut lines, next, ended)) = follower.log.read(false, follower.next) else {
-                return Poll::Ready(None);
-            };
+            let part = ready!(follower.log.poll_read(follower.next, context));
+            let Some(LogPart { mut lines, next, ended }) = part else { return Poll::Ready(None) };
             follower.next = next;
             lines.retain(|line| follower.options.shows(line));
             let text = follower.write(&lines);
