@@ -17,7 +17,7 @@ use evenkeel::Item;
 use evenkeel::apiserver::ApiServer;
 use evenkeel::k8s_openapi::api::core::v1::ConfigMap;
 use evenkeel::prelude::*;
-use evenkeel::queue::Delayed;
+use evenkeel::queue::DrainDelayed;
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -60,7 +60,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     }
 
     // Nothing more comes in, and what is there is worked off.
-    queue.drain(Delayed::Discard).within(PATIENCE).await?;
+    queue.drain(DrainDelayed::Discard).within(PATIENCE).await?;
     for worker in workers {
         worker.await?;
     }

@@ -7,24 +7,24 @@ use std::time::Duration;
 use rapidhash::quality::RandomState;
 
 use crate::clock::{Clock, TokioClock};
-use crate::core::ready::Rules;
-use crate::core::{Pending, Settings, Tenant};
 use crate::limiter::{Exponential, RateLimiter};
-use crate::metrics::Metrics;
+use crate::machine::ready_queue::OrderRules;
+use crate::machine::{MachineSettings, OnReadd, Tenant};
+use crate::metrics::QueueMetrics;
+use crate::ready_order::ReadyOrder;
 use crate::shared::Shared;
-use crate::storage::Storage;
 use crate::{Key, WorkQueue};
 
 /// Makes a [`WorkQueue`]: see [`WorkQueue::builder`].
 #[must_use = "a builder does nothing until build is called"]
-pub struct Builder<K: Key> {
+pub struct QueueBuilder<K: Key> {
     name: Option<Box<str>>,
     limiter: Option<Box<dyn RateLimiter<K>>>,
     clock: Option<Box<dyn Clock>>,
-    rules: Rules,
-    storage: Option<Box<dyn Storage<K>>>,
+    rules: OrderRules,
+    ready_order: Option<Box<dyn ReadyOrder<K>>>,
     tenant: Option<Tenant<K>>,
-    pending: Pending,
+    on_readd: OnReadd,
     memory: Option<Duration>,
     retry_dropped: bool,
 }
@@ -33,7 +33,7 @@ pub struct Builder<K: Key> {
 const SHARE: NonZeroU32 = NonZeroU32::new(8).unwrap();
 
 /// How long keys wait after a failure, unless told otherwise.
-pub(crate) const BACK_OFF: Exponential = Exponential::new(Duration::from_millis(5), Duration::from_secs(1000));
+pub(crate) const DEFAULT_BACKOFF: Exponential = Exponential::new(Duration::from_millis(5), Duration::from_secs(1000));
 
 /// How long the failures of an idle key are remembered if the limiter does not say how long it makes keys wait.
 const MEMORY: Duration = Duration::from_secs(3600);
@@ -41,16 +41,16 @@ const MEMORY: Duration = Duration::from_secs(3600);
 /// Failures are not forgotten before that, so that a limiter of short waits does not forget between one run and the next.
 const SHORTEST_MEMORY: Duration = Duration::from_secs(60);
 
-impl<K: Key> Builder<K> {
+impl<K: Key> QueueBuilder<K> {
     pub(crate) fn new() -> Self {
-        Builder {
+        QueueBuilder {
             name: None,
             limiter: None,
             clock: None,
-            rules: Rules { share: Some(SHARE), ageing: None, fair: false },
-            storage: None,
+            rules: OrderRules { share: Some(SHARE), ageing: None, fair: false },
+            ready_order: None,
             tenant: None,
-            pending: Pending::default(),
+            on_readd: OnReadd::default(),
             memory: None,
             retry_dropped: false,
         }
@@ -76,8 +76,8 @@ impl<K: Key> Builder<K> {
     }
 
     /// What an add means of a key that is waiting for its time.
-    pub fn pending(mut self, pending: Pending) -> Self {
-        self.pending = pending;
+    pub fn on_readd(mut self, on_readd: OnReadd) -> Self {
+        self.on_readd = on_readd;
         self
     }
 
@@ -117,8 +117,8 @@ impl<K: Key> Builder<K> {
     }
 
     /// An order of one's own, in which priorities and tenants mean nothing.
-    pub fn storage(mut self, storage: impl Storage<K>) -> Self {
-        self.storage = Some(Box::new(storage));
+    pub fn ready_order(mut self, ready_order: impl ReadyOrder<K>) -> Self {
+        self.ready_order = Some(Box::new(ready_order));
         self
     }
 
@@ -129,7 +129,7 @@ impl<K: Key> Builder<K> {
         self
     }
 
-    /// Whether a key is tried again, after its back-off, if its [`Item`](crate::Item) is dropped without a word. If not, which
+    /// Whether a key is tried again, after its backoff, if its [`Item`](crate::Item) is dropped without a word. If not, which
     /// is the default, it is finished.
     ///
     /// For workers that may be cancelled in the middle of their work, or that leave by a `?`.
@@ -140,14 +140,19 @@ impl<K: Key> Builder<K> {
 
     /// Makes the queue.
     pub fn build(self) -> WorkQueue<K> {
-        let limiter = self.limiter.unwrap_or_else(|| Box::new(BACK_OFF));
+        let limiter = self.limiter.unwrap_or_else(|| Box::new(DEFAULT_BACKOFF));
         let memory = self.memory.unwrap_or_else(|| match limiter.longest() {
             Some(longest) => longest.saturating_mul(2).max(SHORTEST_MEMORY),
             None => MEMORY,
         });
-        let settings =
-            Settings { rules: self.rules, storage: self.storage, tenant: self.tenant, pending: self.pending, memory };
-        let metrics = self.name.as_deref().map(Metrics::new);
+        let settings = MachineSettings {
+            rules: self.rules,
+            ready_order: self.ready_order,
+            tenant: self.tenant,
+            on_readd: self.on_readd,
+            memory,
+        };
+        let metrics = self.name.as_deref().map(QueueMetrics::new);
         let clock = self.clock.unwrap_or_else(|| Box::new(TokioClock));
         WorkQueue::from(Shared::new(self.name, settings, limiter, clock, metrics, self.retry_dropped))
     }

@@ -26,24 +26,24 @@ pub struct Drain<K: Key> {
 /// A queue was not drained.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
-pub enum Undrained {
+pub enum DrainError {
     /// It took longer than it was allowed to. The draining goes on.
-    #[error("the queue is not drained yet: {ready} keys are ready and {processing} are being processed")]
+    #[error("the queue is not drained yet: {ready} keys are ready and {in_flight} are being processed")]
     OutOfTime {
         /// Keys that nobody has taken.
         ready: usize,
         /// Keys that workers have.
-        processing: usize,
+        in_flight: usize,
     },
     /// The queue was shut down meanwhile, which does not wait for anything.
     #[error(
-        "the queue was shut down before it was drained: {ready} keys are ready and {processing} are being processed"
+        "the queue was shut down before it was drained: {ready} keys are ready and {in_flight} are being processed"
     )]
     ShutDown {
         /// Keys that nobody has taken.
         ready: usize,
         /// Keys that workers have.
-        processing: usize,
+        in_flight: usize,
     },
 }
 
@@ -62,10 +62,10 @@ impl<K: Key> Drain<K> {
     }
 
     /// Waits with the whole thread, for use without a runtime.
-    pub fn wait(self) -> Result<(), Undrained> {
+    pub fn wait(self) -> Result<(), DrainError> {
         let waker = Waker::from(std::sync::Arc::new(Unpark(thread::current())));
         // Leaves when it is dropped.
-        let mut waiting = Drained { shared: self.shared, id: None, sleep: None };
+        let mut waiting = DrainFuture { shared: self.shared, id: None, sleep: None };
         let drained = loop {
             if let Some(drained) = waiting.shared.ask_drained(&mut waiting.id, &waker) {
                 break Some(drained);
@@ -81,25 +81,25 @@ impl<K: Key> Drain<K> {
 }
 
 impl<K: Key> IntoFuture for Drain<K> {
-    type Output = Result<(), Undrained>;
-    type IntoFuture = Drained<K>;
+    type Output = Result<(), DrainError>;
+    type IntoFuture = DrainFuture<K>;
 
-    fn into_future(self) -> Drained<K> {
+    fn into_future(self) -> DrainFuture<K> {
         let sleep = self.deadline.map(|deadline| self.shared.clock.sleep_until(deadline));
-        Drained { shared: self.shared, id: None, sleep }
+        DrainFuture { shared: self.shared, id: None, sleep }
     }
 }
 
 /// The future of the end of a queue.
 #[must_use = "a future does nothing unless it is awaited"]
-pub struct Drained<K: Key> {
+pub struct DrainFuture<K: Key> {
     shared: Arc<Shared<K>>,
     id: Option<WaiterId>,
     sleep: Option<Sleep>,
 }
 
-impl<K: Key> Future for Drained<K> {
-    type Output = Result<(), Undrained>;
+impl<K: Key> Future for DrainFuture<K> {
+    type Output = Result<(), DrainError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
@@ -113,17 +113,18 @@ impl<K: Key> Future for Drained<K> {
     }
 }
 
-impl<K: Key> Drop for Drained<K> {
+impl<K: Key> Drop for DrainFuture<K> {
     fn drop(&mut self) {
         self.shared.leave_drain(&mut self.id);
     }
 }
 
-fn outcome<K: Key>(shared: &Shared<K>, drained: Option<bool>) -> Result<(), Undrained> {
-    let (ready, processing) = shared.look(|state| (state.core.depth() + state.core.waiting(), state.core.processing()));
+fn outcome<K: Key>(shared: &Shared<K>, drained: Option<bool>) -> Result<(), DrainError> {
+    let (ready, in_flight) =
+        shared.look(|state| (state.machine.depth() + state.machine.waiting(), state.machine.processing()));
     match drained {
         Some(true) => Ok(()),
-        Some(false) => Err(Undrained::ShutDown { ready, processing }),
-        None => Err(Undrained::OutOfTime { ready, processing }),
+        Some(false) => Err(DrainError::ShutDown { ready, in_flight }),
+        None => Err(DrainError::OutOfTime { ready, in_flight }),
     }
 }

@@ -5,11 +5,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 
 use crate::Key;
-use crate::core::keys::Slot;
-use crate::core::time::Time;
-use crate::core::{Core, Returns, Run, Taken};
-use crate::observe::{Outcome, Step};
-use crate::shared::{BackOff, Shared};
+use crate::machine::keys::Slot;
+use crate::machine::time::Time;
+use crate::machine::{QueueMachine, Requeue, Run, TakenKey};
+use crate::observer::{ItemOutcome, KeyEvent};
+use crate::shared::{BackoffWait, Shared};
 use crate::sync::{Arc, thread};
 
 /// A key that is being processed.
@@ -20,7 +20,7 @@ use crate::sync::{Arc, thread};
 ///
 /// A `?` in a worker that holds an item drops it: the key is finished, though the work was not. Either let the work be a function
 /// of its own, whose result decides about the item, or build the queue with
-/// [`retry_dropped(true)`](crate::Builder::retry_dropped):
+/// [`retry_dropped(true)`](crate::QueueBuilder::retry_dropped):
 ///
 /// ```
 /// use evenkeel_queue::{Item, WorkQueue};
@@ -37,9 +37,9 @@ use crate::sync::{Arc, thread};
 /// assert_eq!(queue.failures(&"one".to_owned()), 1);
 /// ```
 ///
-/// A worker that panics while it holds an item has failed: the key is tried again after its back-off. What happens to an item
+/// A worker that panics while it holds an item has failed: the key is tried again after its backoff. What happens to an item
 /// that is dropped because the worker was cancelled is decided by
-/// [`Builder::retry_dropped`](crate::Builder::retry_dropped).
+/// [`QueueBuilder::retry_dropped`](crate::QueueBuilder::retry_dropped).
 ///
 /// An item may be sent to another thread or task and be finished there.
 #[must_use = "an item that is dropped is finished"]
@@ -55,8 +55,8 @@ pub struct Item<K: Key> {
 }
 
 impl<K: Key> Item<K> {
-    pub(crate) fn new(shared: &Arc<Shared<K>>, taken: Taken<K>) -> Self {
-        let Taken { key, slot, run, priority, failures, waited } = taken;
+    pub(crate) fn new(shared: &Arc<Shared<K>>, taken: TakenKey<K>) -> Self {
+        let TakenKey { key, slot, run, priority, failures, waited } = taken;
         // Without a name, the time is not read at each add.
         let waited = if shared.metrics.is_some() { waited } else { Duration::ZERO };
         // From here on, nothing that a recorder or a runtime may do leaves the key without somebody who has it.
@@ -65,7 +65,7 @@ impl<K: Key> Item<K> {
             metrics.taken(waited);
             crate::metrics::watch(shared);
         }
-        shared.observers.tell(&item.key, || Step::HandedOut { priority, waited, failures });
+        shared.observers.tell(&item.key, || KeyEvent::Dequeued { priority, waited, failures });
         item
     }
 
@@ -91,26 +91,26 @@ impl<K: Key> Item<K> {
 
     /// It went well: the key has no failures any more.
     pub fn forget(mut self) {
-        self.end(Outcome::Succeeded);
+        self.end(ItemOutcome::Succeeded);
     }
 
-    /// It did not go well: the key comes back after its back-off. The error is logged, with its causes if it is one that shows
+    /// It did not go well: the key comes back after its backoff. The error is logged, with its causes if it is one that shows
     /// them by `{:#}`.
     ///
-    /// The failure counts if the back-off for the last one is over by now. If the key was added in between for another reason
-    /// and fails before that, the next back-off is not longer for it: the one that goes on is waited for.
+    /// The failure counts if the backoff for the last one is over by now. If the key was added in between for another reason
+    /// and fails before that, the next backoff is not longer for it: the one that goes on is waited for.
     ///
     /// While the queue is shutting down, the key does not come back.
     ///
     /// # Panics
-    /// If the limiter does. The key then comes back after the back-off of a queue without a limiter of its own.
+    /// If the limiter does. The key then comes back after the backoff of a queue without a limiter of its own.
     pub fn retry(mut self, error: impl fmt::Display) {
         self.shared.observers.tell_failed(&self.key, &error);
-        let back_off = self.fail(Outcome::Failed);
+        let backoff = self.fail(ItemOutcome::Failed);
         let queue = self.shared.name();
         let error = format_args!("{error:#}");
-        match back_off {
-            Some(BackOff { failures, wait, panic }) => {
+        match backoff {
+            Some(BackoffWait { failures, wait, panic }) => {
                 tracing::warn!(queue, key = ?self.key, failures, ?wait, %error, "failed, will be tried again");
                 if let Some(panic) = panic {
                     resume_unwind(panic);
@@ -124,12 +124,12 @@ impl<K: Key> Item<K> {
     /// any more. The error is logged as by [`retry`](Self::retry), and as one that is for good.
     pub fn give_up(mut self, error: impl fmt::Display) {
         self.shared.observers.tell_failed(&self.key, &error);
-        self.end(Outcome::GaveUp);
+        self.end(ItemOutcome::GaveUp);
         let (queue, error) = (self.shared.name(), format_args!("{error:#}"));
         tracing::error!(queue, key = ?self.key, %error, "failed for good, will not be tried again");
     }
 
-    /// There is nothing wrong, but the work is not done: the key comes back after its back-off, as if it had failed. It is not
+    /// There is nothing wrong, but the work is not done: the key comes back after its backoff, as if it had failed. It is not
     /// logged. controller-runtime's `Requeue`.
     ///
     /// While the queue is shutting down, the key does not come back.
@@ -137,7 +137,7 @@ impl<K: Key> Item<K> {
     /// # Panics
     /// If the limiter does, as [`retry`](Self::retry).
     pub fn requeue(mut self) {
-        if let Some(panic) = self.fail(Outcome::Requeued).and_then(|back_off| back_off.panic) {
+        if let Some(panic) = self.fail(ItemOutcome::Requeued).and_then(|backoff| backoff.panic) {
             resume_unwind(panic);
         }
     }
@@ -155,61 +155,61 @@ impl<K: Key> Item<K> {
     }
 
     /// The key does not come back, and has no failures any more.
-    fn end(&mut self, outcome: Outcome) {
+    fn end(&mut self, outcome: ItemOutcome) {
         self.shared.limiter.forget(&self.key);
         let slot = self.slot;
         self.tell_finished(outcome, None, 0);
-        self.finish(false, |core, _| core.forget_slot(slot));
+        self.finish(false, |machine, _| machine.forget_slot(slot));
     }
 
     fn come_back(&mut self, wait: Duration, forget: bool) {
         let (slot, priority) = (self.slot, self.priority);
-        let returns = Some(Returns { wait, is_back_off: false });
+        let requeue = Some(Requeue { wait, is_backoff: false });
         match forget {
-            true => self.tell_finished(Outcome::Succeeded, returns, 0),
-            false => self.tell_finished(Outcome::Requeued, returns, self.failures),
+            true => self.tell_finished(ItemOutcome::Succeeded, requeue, 0),
+            false => self.tell_finished(ItemOutcome::Requeued, requeue, self.failures),
         }
-        self.finish(true, |core, now| {
+        self.finish(true, |machine, now| {
             if forget {
-                core.forget_slot(slot);
+                machine.forget_slot(slot);
             }
-            core.add_slot_at(slot, priority, now.after(wait), false, now);
+            machine.add_slot_at(slot, priority, now.after(wait), false, now);
         });
     }
 
-    /// The key comes back after its back-off. None if it does not, because the queue is shutting down.
-    fn fail(&mut self, outcome: Outcome) -> Option<BackOff> {
+    /// The key comes back after its backoff. None if it does not, because the queue is shutting down.
+    fn fail(&mut self, outcome: ItemOutcome) -> Option<BackoffWait> {
         let (slot, priority) = (self.slot, self.priority);
-        let back_off = self.shared.back_off(&self.key, |core, now| core.fail_slot(slot, now));
-        let wait = back_off.as_ref().map(|back_off| back_off.wait);
-        let failures = back_off.as_ref().map_or(self.failures, |back_off| back_off.failures);
-        self.tell_finished(outcome, wait.map(|wait| Returns { wait, is_back_off: true }), failures);
-        self.finish(true, |core, now| {
+        let backoff = self.shared.backoff(&self.key, |machine, now| machine.fail_slot(slot, now));
+        let wait = backoff.as_ref().map(|backoff| backoff.wait);
+        let failures = backoff.as_ref().map_or(self.failures, |backoff| backoff.failures);
+        self.tell_finished(outcome, wait.map(|wait| Requeue { wait, is_backoff: true }), failures);
+        self.finish(true, |machine, now| {
             if let Some(wait) = wait {
-                core.add_slot_at(slot, priority, now.after(wait), true, now);
+                machine.add_slot_at(slot, priority, now.after(wait), true, now);
             }
         });
-        back_off
+        backoff
     }
 
     /// Says how it went while no other worker can have the key, and where that leaves it as far as is known by now.
-    fn tell_finished(&self, outcome: Outcome, returns: Option<Returns>, failures: u32) {
+    fn tell_finished(&self, outcome: ItemOutcome, requeue: Option<Requeue>, failures: u32) {
         self.shared.observers.tell(&self.key, || {
-            let (returns, place) = self.shared.look(|state| {
-                let returns = returns.filter(|_| state.core.is_running());
-                (returns, state.core.place(self.slot, returns))
+            let (requeue, state) = self.shared.look(|state| {
+                let requeue = requeue.filter(|_| state.machine.is_running());
+                (requeue, state.machine.state_after_finish(self.slot, requeue))
             });
-            Step::Finished { outcome, returns: returns.map(|returns| returns.wait), place, failures }
+            KeyEvent::Finished { outcome, requeue_after: requeue.map(|requeue| requeue.wait), state, failures }
         });
     }
 
-    fn finish(&mut self, timed: bool, last: impl FnOnce(&mut Core<K>, Time)) {
+    fn finish(&mut self, timed: bool, last: impl FnOnce(&mut QueueMachine<K>, Time)) {
         self.is_finished = true;
         let (slot, run) = (self.slot, self.run);
         // The key that the queue had is dropped without the lock.
-        let (took, _key) = self.shared.change(timed, |core, now| {
-            last(core, now);
-            core.finish(slot, run, now)
+        let (took, _key) = self.shared.change(timed, |machine, now| {
+            last(machine, now);
+            machine.finish(slot, run, now)
         });
         if let Some(metrics) = &self.shared.metrics {
             metrics.finished(took);
@@ -224,14 +224,14 @@ impl<K: Key> Drop for Item<K> {
         }
         let is_panicking = thread::panicking();
         if !is_panicking && !self.shared.retry_dropped {
-            self.tell_finished(Outcome::Dropped, None, self.failures);
+            self.tell_finished(ItemOutcome::Dropped, None, self.failures);
             return self.finish(false, |_, _| {});
         }
         // A panic of the limiter, of a storage, or of how a key is shown, ends here: it would end the program if the worker is
         // panicking already.
         _ = catch_unwind(AssertUnwindSafe(|| {
-            let outcome = if is_panicking { Outcome::Panicked } else { Outcome::Dropped };
-            let wait = self.fail(outcome).map(|back_off| back_off.wait);
+            let outcome = if is_panicking { ItemOutcome::Panicked } else { ItemOutcome::Dropped };
+            let wait = self.fail(outcome).map(|backoff| backoff.wait);
             let queue = self.shared.name();
             if is_panicking {
                 tracing::error!(queue, key = ?self.key, ?wait, "the worker panicked");

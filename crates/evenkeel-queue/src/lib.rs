@@ -1,7 +1,7 @@
 //! Work queues: what stands between the events of an informer and the workers of a controller.
 //!
 //! Handlers put keys in; workers take them out, one worker per key at any time, each key once however often it was added.
-//! Keys can be added for later, come back after a back-off that grows with each failure, and have priorities, which make some
+//! Keys can be added for later, come back after a backoff that grows with each failure, and have priorities, which make some
 //! wait longer and none for ever.
 //!
 //! ```
@@ -13,7 +13,7 @@
 //! let item = queue.try_next().unwrap(); // workers that can wait say `queue.next().await`
 //! queue.add("default/web-0"); // it changes while a worker has it
 //! assert!(queue.try_next().is_none()); // nobody else gets it
-//! item.forget(); // done; or `item.retry(error)`, and it comes back after its back-off
+//! item.forget(); // done; or `item.retry(error)`, and it comes back after its backoff
 //! assert_eq!(*queue.try_next().unwrap().key(), "default/web-0"); // once more, for what has changed
 //! ```
 //!
@@ -21,47 +21,41 @@
 //! - [`limiter`]: how long a key waits that has failed.
 //! - [`Observer`]: hears what becomes of each key.
 //! - [`metrics`]: what is reported, under client-go's names.
-//! - [`flow`] and [`parallel`]: what client-go has beside its queues, a back-off by key and work done several at a time.
+//! - [`compat`]: ports of client-go tools that few programs need.
 //!
-//! Inside is a state machine that knows neither clock nor lock nor task (the private module `core`); around it are one lock and
+//! Inside is a state machine that knows neither clock nor lock nor task (the private module `machine`); around it are one lock and
 //! those who wait. This crate depends on no other of ours and can be used for anything that has keys.
 
-pub mod flow;
+pub mod compat;
 pub mod limiter;
 pub mod metrics;
-pub mod parallel;
 
 mod builder;
 mod clock;
-mod core;
 mod drain;
 mod item;
+mod machine;
 mod next;
-mod observe;
+mod observer;
 mod queue;
+mod ready_order;
 mod shared;
-mod storage;
 mod sync;
 mod waiters;
-
-#[cfg(test)]
-mod queue_tests;
 
 use std::fmt::Debug;
 use std::hash::Hash;
 
-pub use builder::Builder;
+pub use builder::QueueBuilder;
 pub use clock::{Clock, Sleep, TokioClock};
-pub use core::Pending;
-pub use drain::{Drain, Drained, Undrained};
-pub use flow::KeyedBackoff;
+pub use drain::{Drain, DrainError, DrainFuture};
 pub use item::Item;
 pub use limiter::RateLimiter;
-pub use next::Next;
-pub use observe::{Observation, Observer, Outcome, Place, Step};
-pub use parallel::Parallel;
-pub use queue::{Add, Delayed, LOW_PRIORITY, Stats, WeakQueue, WorkQueue};
-pub use storage::{Storage, Ticket};
+pub use machine::OnReadd;
+pub use next::NextItem;
+pub use observer::{ItemOutcome, KeyEvent, KeyState, Observer, ObserverGuard};
+pub use queue::{AddOptions, DrainDelayed, LOW_PRIORITY, QueueStats, WeakQueue, WorkQueue};
+pub use ready_order::{ReadyOrder, Ticket};
 
 /// What can be a key: anything that can be compared, hashed, cloned, sent to a worker and shown in a log.
 ///

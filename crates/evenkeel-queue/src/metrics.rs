@@ -33,7 +33,7 @@ use ::metrics::{
 };
 
 use crate::Key;
-use crate::core::Core;
+use crate::machine::QueueMachine;
 use crate::shared::Shared;
 use crate::sync::{Arc, Weak};
 
@@ -80,7 +80,7 @@ pub fn describe() {
 /// A program may make its queues before it installs its recorder. A recorder for the whole program can be installed once, so
 /// the metrics are looked up at most twice: when they are first needed, and when there is another recorder than there was
 /// then.
-pub(crate) struct Metrics {
+pub(crate) struct QueueMetrics {
     name: SharedString,
     first: OnceLock<(usize, Handles)>,
     later: OnceLock<Handles>,
@@ -99,7 +99,7 @@ struct Handles {
 
 /// What has been reported, by changes, because several queues may have one name.
 #[derive(Default)]
-pub(crate) struct Published {
+pub(crate) struct PublishedMetrics {
     /// Whether that was told to the later one of two recorders, which is told everything from the beginning.
     is_later: bool,
     adds: u64,
@@ -119,9 +119,9 @@ struct Depth {
     reported: usize,
 }
 
-impl Metrics {
+impl QueueMetrics {
     pub(crate) fn new(name: &str) -> Self {
-        Metrics {
+        QueueMetrics {
             name: SharedString::from_owned(name.to_owned()),
             first: OnceLock::new(),
             later: OnceLock::new(),
@@ -138,13 +138,13 @@ impl Metrics {
     }
 
     /// Reports what has changed.
-    pub(crate) fn publish<K: Key>(&self, core: &mut Core<K>, published: &mut Published) {
+    pub(crate) fn publish<K: Key>(&self, machine: &mut QueueMachine<K>, published: &mut PublishedMetrics) {
         let handles = self.handles();
         if self.later.get().is_some() != published.is_later {
-            *published = Published { is_later: true, ..Published::default() };
-            core.depths().for_each(|(priority, depth)| self.publish_depth(priority, depth, published));
+            *published = PublishedMetrics { is_later: true, ..PublishedMetrics::default() };
+            machine.depths().for_each(|(priority, depth)| self.publish_depth(priority, depth, published));
         }
-        let (adds, retries, waiting) = (core.adds(), core.retries(), core.waiting());
+        let (adds, retries, waiting) = (machine.adds(), machine.retries(), machine.waiting());
         if adds != published.adds {
             handles.adds.increment(adds - published.adds);
         }
@@ -155,14 +155,14 @@ impl Metrics {
             handles.waiting.increment(waiting as f64 - published.waiting as f64);
         }
         (published.adds, published.retries, published.waiting) = (adds, retries, waiting);
-        while let Some((priority, depth)) = core.changed_depth() {
+        while let Some((priority, depth)) = machine.changed_depth() {
             self.publish_depth(priority, depth, published);
         }
     }
 
     /// The queue is gone, and all that is in it.
-    pub(crate) fn retire(&self, published: &mut Published) {
-        let Published { is_later, waiting, depth, depths, .. } = std::mem::take(published);
+    pub(crate) fn retire(&self, published: &mut PublishedMetrics) {
+        let PublishedMetrics { is_later, waiting, depth, depths, .. } = std::mem::take(published);
         let handles = if is_later { self.later.get() } else { self.first.get().map(|(_, handles)| handles) };
         if let Some(handles) = handles {
             handles.waiting.decrement(waiting as f64);
@@ -175,8 +175,8 @@ impl Metrics {
         }
     }
 
-    fn publish_depth(&self, priority: i32, depth: usize, published: &mut Published) {
-        let Published { depth: default, depths, labels, .. } = published;
+    fn publish_depth(&self, priority: i32, depth: usize, published: &mut PublishedMetrics) {
+        let PublishedMetrics { depth: default, depths, labels, .. } = published;
         let new = || Depth { gauge: self.depth_gauge(priority, *labels), is_labelled: *labels < LABELS, reported: 0 };
         if priority == 0 {
             default.get_or_insert_with(new).report(depth);
@@ -302,14 +302,14 @@ fn report_unfinished<K: Key>(shared: &Shared<K>) -> bool {
     let Some(metrics) = &shared.metrics else { return false };
     let now = shared.now();
     let (sum, longest, goes_on) = shared.look(|state| {
-        let ages = state.core.runs().map(|begun| now.since(begun));
+        let ages = state.machine.runs().map(|begun| now.since(begun));
         let (sum, longest) = ages.fold((Duration::ZERO, Duration::ZERO), |(sum, max), age| (sum + age, max.max(age)));
-        let goes_on = state.core.is_running() && state.core.processing() > 0;
+        let goes_on = state.machine.is_running() && state.machine.processing() > 0;
         if !goes_on {
             metrics.is_watched.store(false, Ordering::Release);
         }
         // Nobody will look any more at what is not finished when the queue is shut down.
-        if state.core.is_running() { (sum, longest, goes_on) } else { (Duration::ZERO, Duration::ZERO, false) }
+        if state.machine.is_running() { (sum, longest, goes_on) } else { (Duration::ZERO, Duration::ZERO, false) }
     });
     metrics.handles().show_unfinished(sum, longest);
     goes_on

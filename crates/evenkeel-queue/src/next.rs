@@ -7,27 +7,27 @@ use std::task::{Context, Poll, Wake, Waker, ready};
 use tokio::task::coop;
 
 use crate::clock::Sleep;
-use crate::core::time::Time;
-use crate::shared::{Asked, Shared};
+use crate::machine::time::Time;
+use crate::shared::{NextPoll, Shared};
 use crate::sync::{Arc, thread};
 use crate::waiters::WaiterId;
 use crate::{Item, Key};
 
 /// The future of the next key: see [`WorkQueue::next`](crate::WorkQueue::next).
 #[must_use = "a future does nothing unless it is awaited"]
-pub struct Next<'q, K: Key> {
+pub struct NextItem<'q, K: Key> {
     shared: &'q Arc<Shared<K>>,
     id: Option<WaiterId>,
     sleep: Option<(Time, Sleep)>,
 }
 
-impl<'q, K: Key> Next<'q, K> {
+impl<'q, K: Key> NextItem<'q, K> {
     pub(crate) fn new(shared: &'q Arc<Shared<K>>) -> Self {
-        Next { shared, id: None, sleep: None }
+        NextItem { shared, id: None, sleep: None }
     }
 }
 
-impl<K: Key> Future for Next<'_, K> {
+impl<K: Key> Future for NextItem<'_, K> {
     type Output = Option<Item<K>>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -36,23 +36,23 @@ impl<K: Key> Future for Next<'_, K> {
         let turn = ready!(coop::poll_proceed(context));
         loop {
             match this.shared.ask(&mut this.id, context.waker()) {
-                Asked::Got(taken) => {
+                NextPoll::Got(taken) => {
                     turn.made_progress();
                     return Poll::Ready(Some(Item::new(this.shared, taken)));
                 }
-                Asked::Over => {
+                NextPoll::Over => {
                     turn.made_progress();
                     return Poll::Ready(None);
                 }
-                Asked::Busy => {
+                NextPoll::Busy => {
                     context.waker().wake_by_ref();
                     return Poll::Pending;
                 }
-                Asked::Wait(None) => {
+                NextPoll::Wait(None) => {
                     this.sleep = None;
                     return Poll::Pending;
                 }
-                Asked::Wait(Some(time)) => {
+                NextPoll::Wait(Some(time)) => {
                     let (_, sleep) = match &mut this.sleep {
                         Some(known) if known.0 == time => known,
                         other => other.insert((time, this.shared.clock.sleep_until(this.shared.instant(time)))),
@@ -67,7 +67,7 @@ impl<K: Key> Future for Next<'_, K> {
     }
 }
 
-impl<K: Key> Drop for Next<'_, K> {
+impl<K: Key> Drop for NextItem<'_, K> {
     fn drop(&mut self) {
         self.shared.leave(&mut self.id);
     }
@@ -79,11 +79,11 @@ pub(crate) fn next_blocking<K: Key>(shared: &Arc<Shared<K>>) -> Option<Item<K>> 
     let mut waiting = Blocked { shared, id: None };
     loop {
         match shared.ask(&mut waiting.id, &waker) {
-            Asked::Got(taken) => return Some(Item::new(shared, taken)),
-            Asked::Over => return None,
-            Asked::Busy => thread::yield_now(),
-            Asked::Wait(None) => thread::park(),
-            Asked::Wait(Some(time)) => {
+            NextPoll::Got(taken) => return Some(Item::new(shared, taken)),
+            NextPoll::Over => return None,
+            NextPoll::Busy => thread::yield_now(),
+            NextPoll::Wait(None) => thread::park(),
+            NextPoll::Wait(Some(time)) => {
                 thread::park_timeout(shared.instant(time).saturating_duration_since(shared.clock.now()));
             }
         }

@@ -4,14 +4,14 @@ use std::fmt;
 use std::panic::resume_unwind;
 use std::time::Duration;
 
-use crate::core::Core;
-use crate::core::time::Time;
 use crate::drain::Drain;
-use crate::next::{Next, next_blocking};
-use crate::observe::{Observation, Observer, Step};
-use crate::shared::{BackOff, Shared};
+use crate::machine::QueueMachine;
+use crate::machine::time::Time;
+use crate::next::{NextItem, next_blocking};
+use crate::observer::{KeyEvent, Observer, ObserverGuard};
+use crate::shared::{BackoffWait, Shared};
 use crate::sync::{Arc, Weak};
-use crate::{Builder, Item, Key};
+use crate::{Item, Key, QueueBuilder};
 
 /// A queue of keys that need processing.
 ///
@@ -57,7 +57,7 @@ pub struct WorkQueue<K: Key> {
 /// How keys are added: see [`WorkQueue::add_all`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use = "this only says how keys are added"]
-pub struct Add {
+pub struct AddOptions {
     priority: i32,
     after: Option<Duration>,
     rate_limited: bool,
@@ -66,10 +66,10 @@ pub struct Add {
 /// The priority of keys that can wait: those of the first list, and of a resync.
 pub const LOW_PRIORITY: i32 = -100;
 
-impl Add {
+impl AddOptions {
     /// Now, with the default priority, which is 0.
     pub const fn new() -> Self {
-        Add { priority: 0, after: None, rate_limited: false }
+        AddOptions { priority: 0, after: None, rate_limited: false }
     }
 
     /// With this priority; higher is sooner. Of several priorities that a key was added with, the highest holds.
@@ -84,7 +84,7 @@ impl Add {
         self
     }
 
-    /// After the back-off for one more failure; if [`after`](Self::after) is sooner, then.
+    /// After the backoff for one more failure; if [`after`](Self::after) is sooner, then.
     pub const fn rate_limited(mut self) -> Self {
         self.rate_limited = true;
         self
@@ -93,7 +93,7 @@ impl Add {
 
 /// What becomes of keys that wait for their time when a queue is drained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Delayed {
+pub enum DrainDelayed {
     /// They are dropped.
     Discard,
     /// They are handed out at once, also those that were to wait for ever.
@@ -103,15 +103,15 @@ pub enum Delayed {
 /// What is in a queue: see [`WorkQueue::stats`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Stats {
+pub struct QueueStats {
     /// Keys that could be handed out now.
     pub ready: usize,
     /// Keys that need processing: those that are ready, and those that were added again while a worker has them.
     pub depth: usize,
     /// Keys that workers have.
-    pub processing: usize,
+    pub in_flight: usize,
     /// Keys that wait for their time.
-    pub waiting: usize,
+    pub delayed: usize,
     /// Keys that have failed and not succeeded since.
     pub failing: usize,
     /// Times that a key came to need processing.
@@ -119,7 +119,7 @@ pub struct Stats {
     /// Times that a key was added for later.
     pub retries: u64,
     /// How long the key has been ready that has been so for longest. None if there is none, if the queue has no name, or if it
-    /// has a [`Storage`](crate::Storage). If tenants take turns, only the key is looked at that is next in each priority.
+    /// has a [`ReadyOrder`](crate::ReadyOrder). If tenants take turns, only the key is looked at that is next in each priority.
     pub oldest_ready: Option<Duration>,
     /// How long the slowest worker has had its key. None if there is none, or if the queue has no name.
     pub longest_running: Option<Duration>,
@@ -135,14 +135,14 @@ impl<K: Key> WorkQueue<K> {
         Self::builder().build()
     }
 
-    /// A queue that reports its metrics by this name, with a back-off for each key of 5 ms to 1,000 s.
+    /// A queue that reports its metrics by this name, with a backoff for each key of 5 ms to 1,000 s.
     pub fn rate_limited(name: impl Into<String>) -> Self {
         Self::builder().name(name).build()
     }
 
     /// Begins a queue of which more is to be said.
-    pub fn builder() -> Builder<K> {
-        Builder::new()
+    pub fn builder() -> QueueBuilder<K> {
+        QueueBuilder::new()
     }
 
     /// What the queue is called, if it has a name.
@@ -154,9 +154,9 @@ impl<K: Key> WorkQueue<K> {
     ///
     /// A key that is in the queue stays where it is. A queue that is shutting down takes no keys.
     pub fn add(&self, key: K) {
-        self.tell_added(&key, Add::new());
+        self.tell_added(&key, AddOptions::new());
         let hash = self.shared.hash(&key);
-        _ = self.shared.change(false, |core, now| core.add(hash, key, 0, now));
+        _ = self.shared.change(false, |machine, now| machine.add(hash, key, 0, now));
     }
 
     /// Adds a key, to be handed out after so long.
@@ -165,39 +165,39 @@ impl<K: Key> WorkQueue<K> {
     /// old.
     ///
     /// If the key is waiting already, the earlier time holds. What [`add`](Self::add) means for a key that is waiting was
-    /// chosen by [`Builder::pending`].
+    /// chosen by [`QueueBuilder::pending`].
     pub fn add_after(&self, key: K, wait: Duration) {
-        self.tell_added(&key, Add::new().after(wait));
+        self.tell_added(&key, AddOptions::new().after(wait));
         let hash = self.shared.hash(&key);
-        _ = self.shared.change(true, |core, now| core.add_at(hash, key, 0, now.after(wait), false, now));
+        _ = self.shared.change(true, |machine, now| machine.add_at(hash, key, 0, now.after(wait), false, now));
     }
 
-    /// Adds a key that has failed, to be handed out after its back-off.
+    /// Adds a key that has failed, to be handed out after its backoff.
     ///
     /// For failures outside of a worker. A worker has [`Item::retry`].
     pub fn add_rate_limited(&self, key: K) {
-        self.add_with(key, Add::new().rate_limited());
+        self.add_with(key, AddOptions::new().rate_limited());
     }
 
     /// Adds a key in a way of which more is to be said.
     ///
     /// ```
-    /// use evenkeel_queue::{Add, LOW_PRIORITY, WorkQueue};
+    /// use evenkeel_queue::{AddOptions, LOW_PRIORITY, WorkQueue};
     ///
     /// let queue = WorkQueue::new();
-    /// queue.add_with("old", Add::new().priority(LOW_PRIORITY));
+    /// queue.add_with("old", AddOptions::new().priority(LOW_PRIORITY));
     /// queue.add("new");
     /// assert_eq!(queue.try_next().unwrap().key(), &"new");
     /// ```
-    pub fn add_with(&self, key: K, how: Add) {
-        let Add { priority, after, rate_limited } = how;
+    pub fn add_with(&self, key: K, how: AddOptions) {
+        let AddOptions { priority, after, rate_limited } = how;
         let hash = self.shared.hash(&key);
         if rate_limited {
-            let fail = |core: &mut Core<K>, now| core.fail(hash, &key, now);
-            let Some(BackOff { wait, panic, .. }) = self.shared.back_off(&key, fail) else { return };
+            let fail = |machine: &mut QueueMachine<K>, now| machine.fail(hash, &key, now);
+            let Some(BackoffWait { wait, panic, .. }) = self.shared.backoff(&key, fail) else { return };
             let wait = after.filter(|after| !after.is_zero()).map_or(wait, |after| wait.min(after));
             self.tell_added(&key, how.after(wait));
-            self.shared.change(true, |core, now| core.add_at(hash, key, priority, now.after(wait), true, now));
+            self.shared.change(true, |machine, now| machine.add_at(hash, key, priority, now.after(wait), true, now));
             if let Some(panic) = panic {
                 resume_unwind(panic);
             }
@@ -205,29 +205,29 @@ impl<K: Key> WorkQueue<K> {
         }
         self.tell_added(&key, how);
         match after {
-            None => self.shared.change(false, |core, now| core.add(hash, key, priority, now)),
-            Some(wait) => {
-                self.shared.change(true, |core, now| core.add_at(hash, key, priority, now.after(wait), false, now))
-            }
+            None => self.shared.change(false, |machine, now| machine.add(hash, key, priority, now)),
+            Some(wait) => self
+                .shared
+                .change(true, |machine, now| machine.add_at(hash, key, priority, now.after(wait), false, now)),
         };
     }
 
     /// Adds keys in one go, in a way that is said once for all of them.
     ///
     /// ```
-    /// use evenkeel_queue::{Add, LOW_PRIORITY, WorkQueue};
+    /// use evenkeel_queue::{AddOptions, LOW_PRIORITY, WorkQueue};
     ///
     /// let queue = WorkQueue::new();
-    /// queue.add_all(["old", "older"], Add::new().priority(LOW_PRIORITY));
+    /// queue.add_all(["old", "older"], AddOptions::new().priority(LOW_PRIORITY));
     /// queue.add("new");
     /// assert_eq!(queue.try_next().unwrap().key(), &"new");
     /// ```
-    pub fn add_all(&self, keys: impl IntoIterator<Item = K>, how: Add) {
+    pub fn add_all(&self, keys: impl IntoIterator<Item = K>, how: AddOptions) {
         if how.rate_limited {
             // Each failure belongs to the add that follows it.
             return keys.into_iter().for_each(|key| self.add_with(key, how));
         }
-        let Add { priority, after, .. } = how;
+        let AddOptions { priority, after, .. } = how;
         let mut keys = keys.into_iter().map(|key| (self.shared.hash(&key), Some(key)));
         loop {
             // The iterator is asked without the lock, because it may be anything. And so are keys dropped that are not needed.
@@ -238,11 +238,11 @@ impl<K: Key> WorkQueue<K> {
             if self.shared.observers.is_any() {
                 batch.iter().filter_map(|(_, key)| key.as_ref()).for_each(|key| self.tell_added(key, how));
             }
-            self.shared.change(after.is_some(), |core, now| {
+            self.shared.change(after.is_some(), |machine, now| {
                 for (hash, key) in &mut batch {
                     *key = key.take().and_then(|key| match after {
-                        None => core.add(*hash, key, priority, now),
-                        Some(wait) => core.add_at(*hash, key, priority, now.after(wait), false, now),
+                        None => machine.add(*hash, key, priority, now),
+                        Some(wait) => machine.add_at(*hash, key, priority, now.after(wait), false, now),
                     });
                 }
             });
@@ -258,8 +258,8 @@ impl<K: Key> WorkQueue<K> {
     /// # Panics
     /// When keys wait for their time, and this is polled outside of a runtime of tokio with timers, unless the queue was built with
     /// another clock. [`next_blocking`](Self::next_blocking) needs none.
-    pub fn next(&self) -> Next<'_, K> {
-        Next::new(&self.shared)
+    pub fn next(&self) -> NextItem<'_, K> {
+        NextItem::new(&self.shared)
     }
 
     /// The next key, for a worker that is a thread. No runtime is needed.
@@ -284,24 +284,24 @@ impl<K: Key> WorkQueue<K> {
     }
 
     /// What is in the queue.
-    pub fn stats(&self) -> Stats {
+    pub fn stats(&self) -> QueueStats {
         // Those count as ready that have become due and that nobody has asked for.
-        while self.shared.change(false, |core, now| core.advance(now)) {}
+        while self.shared.change(false, |machine, now| machine.advance(now)) {}
         let keeps_time = self.shared.metrics.is_some();
         self.shared.look(|state| {
-            let core = &state.core;
+            let machine = &state.machine;
             let now = self.shared.now();
             let age = |time: Time| now.since(time);
-            Stats {
-                ready: core.len(),
-                depth: core.depth(),
-                processing: core.processing(),
-                waiting: core.waiting(),
-                failing: core.failing(),
-                adds: core.adds(),
-                retries: core.retries(),
-                oldest_ready: core.oldest().map(age).filter(|_| keeps_time),
-                longest_running: core.runs().min().map(age).filter(|_| keeps_time),
+            QueueStats {
+                ready: machine.len(),
+                depth: machine.depth(),
+                in_flight: machine.processing(),
+                delayed: machine.waiting(),
+                failing: machine.failing(),
+                adds: machine.adds(),
+                retries: machine.retries(),
+                oldest_ready: machine.oldest().map(age).filter(|_| keeps_time),
+                longest_running: machine.runs().min().map(age).filter(|_| keeps_time),
             }
         })
     }
@@ -309,14 +309,14 @@ impl<K: Key> WorkQueue<K> {
     /// How often the key has failed in a row, up to 4,095.
     pub fn failures(&self, key: &K) -> u32 {
         let hash = self.shared.hash(key);
-        self.shared.look(|state| state.core.failures(hash, key, self.shared.now()))
+        self.shared.look(|state| state.machine.failures(hash, key, self.shared.now()))
     }
 
     /// Forgets the failures of a key. If it is in the queue, or waits, it stays there.
     pub fn forget(&self, key: &K) {
         self.shared.limiter.forget(key);
         let hash = self.shared.hash(key);
-        self.shared.change(false, |core, _| core.forget(hash, key));
+        self.shared.change(false, |machine, _| machine.forget(hash, key));
     }
 
     /// Ends the queue without waiting for anything.
@@ -326,7 +326,7 @@ impl<K: Key> WorkQueue<K> {
     /// Whoever waits for a [`drain`](Self::drain) waits no longer. A second call changes nothing.
     pub fn shut_down(&self) {
         self.shared.observers.tell_shut_down();
-        self.shared.change(false, |core, _| core.shut_down());
+        self.shared.change(false, |machine, _| machine.shut_down());
     }
 
     /// Ends the queue and waits until everything is done: nothing can be added any more, and whatever is in the queue or with
@@ -337,16 +337,16 @@ impl<K: Key> WorkQueue<K> {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use evenkeel_queue::{Delayed, WorkQueue};
+    /// use evenkeel_queue::{DrainDelayed, WorkQueue};
     ///
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
     /// let queue = WorkQueue::<String>::new();
-    /// queue.drain(Delayed::Discard).within(Duration::from_secs(30)).await.expect("workers finish in time");
+    /// queue.drain(DrainDelayed::Discard).within(Duration::from_secs(30)).await.expect("workers finish in time");
     /// # }
     /// ```
-    pub fn drain(&self, delayed: Delayed) -> Drain<K> {
+    pub fn drain(&self, delayed: DrainDelayed) -> Drain<K> {
         self.shared.observers.tell_shut_down();
-        self.shared.change(false, |core, _| core.drain(delayed == Delayed::Flush));
+        self.shared.change(false, |machine, _| machine.drain(delayed == DrainDelayed::Flush));
         Drain::new(self.shared.clone())
     }
 
@@ -355,13 +355,13 @@ impl<K: Key> WorkQueue<K> {
     ///
     /// ```
     /// use std::sync::mpsc;
-    /// use evenkeel_queue::{Observer, Outcome, Step, WorkQueue};
+    /// use evenkeel_queue::{Observer, ItemOutcome, KeyEvent, WorkQueue};
     ///
     /// struct Successes(mpsc::SyncSender<String>);
     ///
     /// impl Observer<String> for Successes {
-    ///     fn step(&self, key: &String, step: Step) {
-    ///         if let Step::Finished { outcome: Outcome::Succeeded, .. } = step {
+    ///     fn event(&self, key: &String, event: KeyEvent) {
+    ///         if let KeyEvent::Finished { outcome: ItemOutcome::Succeeded, .. } = event {
     ///             let _ = self.0.try_send(key.clone());
     ///         }
     ///     }
@@ -374,13 +374,13 @@ impl<K: Key> WorkQueue<K> {
     /// queue.try_next().unwrap().forget();
     /// assert_eq!(heard.recv().unwrap(), "default/a");
     /// ```
-    pub fn observe(&self, observer: impl Observer<K>) -> Observation<K> {
-        Observation::new(Arc::downgrade(&self.shared), self.shared.observers.add(Box::new(observer)))
+    pub fn observe(&self, observer: impl Observer<K>) -> ObserverGuard<K> {
+        ObserverGuard::new(Arc::downgrade(&self.shared), self.shared.observers.add(Box::new(observer)))
     }
 
-    fn tell_added(&self, key: &K, how: Add) {
-        let Add { priority, after, rate_limited } = how;
-        self.shared.observers.tell(key, || Step::Added { priority, after, rate_limited });
+    fn tell_added(&self, key: &K, how: AddOptions) {
+        let AddOptions { priority, after, rate_limited } = how;
+        self.shared.observers.tell(key, || KeyEvent::Added { priority, after, rate_limited });
     }
 
     /// A handle that does not keep the queue alive.
@@ -390,7 +390,7 @@ impl<K: Key> WorkQueue<K> {
 
     /// Whether [`shut_down`](Self::shut_down) or [`drain`](Self::drain) has been called.
     pub fn is_shutting_down(&self) -> bool {
-        self.shared.look(|state| !state.core.is_running())
+        self.shared.look(|state| !state.machine.is_running())
     }
 }
 
@@ -455,3 +455,6 @@ impl<K: Key> fmt::Debug for WorkQueue<K> {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,4 @@
-//! What all handles of a queue share: the core behind a lock, and those who wait.
+//! What all handles of a queue share: the machine behind a lock, and those who wait.
 
 use std::any::Any;
 use std::hash::{BuildHasher, Hash};
@@ -10,41 +10,41 @@ use std::time::{Duration, Instant};
 use rapidhash::quality::RandomState;
 
 use crate::Key;
-use crate::builder::BACK_OFF;
+use crate::builder::DEFAULT_BACKOFF;
 use crate::clock::Clock;
-use crate::core::time::Time;
-use crate::core::{Core, Failed, Next, Settings, Taken};
 use crate::limiter::RateLimiter;
-use crate::metrics::{Metrics, Published};
-use crate::observe::Observers;
+use crate::machine::time::Time;
+use crate::machine::{Failed, MachineSettings, QueueMachine, TakeResult, TakenKey};
+use crate::metrics::{PublishedMetrics, QueueMetrics};
+use crate::observer::Observers;
 use crate::sync::{Mutex, MutexGuard};
 use crate::waiters::{WaiterId, Waiters, Wake};
 
 pub(crate) struct Shared<K> {
     pub(crate) name: Option<Box<str>>,
-    state: Mutex<State<K>>,
+    state: Mutex<QueueState<K>>,
     pub(crate) limiter: Box<dyn RateLimiter<K>>,
     pub(crate) clock: Box<dyn Clock>,
     begun: Instant,
     hasher: RandomState,
-    pub(crate) metrics: Option<Metrics>,
+    pub(crate) metrics: Option<QueueMetrics>,
     /// Whether a key is tried again whose worker drops it without a word.
     pub(crate) retry_dropped: bool,
     pub(crate) observers: Observers<K>,
 }
 
-pub(crate) struct State<K> {
-    pub(crate) core: Core<K>,
+pub(crate) struct QueueState<K> {
+    pub(crate) machine: QueueMachine<K>,
     waiters: Waiters,
     drainers: Waiters,
-    pub(crate) published: Published,
-    /// The latest time that the core was told.
+    pub(crate) published: PublishedMetrics,
+    /// The latest time that the machine was told.
     latest: Time,
 }
 
 /// What came of asking for a key.
-pub(crate) enum Asked<K> {
-    Got(Taken<K>),
+pub(crate) enum NextPoll<K> {
+    Got(TakenKey<K>),
     /// There will be no more.
     Over,
     /// Whoever asked will be woken. If there is a time, asking again then is up to it.
@@ -54,35 +54,35 @@ pub(crate) enum Asked<K> {
 }
 
 /// What follows from a failure.
-pub(crate) struct BackOff {
+pub(crate) struct BackoffWait {
     pub(crate) failures: u32,
     pub(crate) wait: Duration,
     /// The limiter panicked, and the wait is what it would be without one.
     pub(crate) panic: Option<Box<dyn Any + Send>>,
 }
 
-/// How often one caller may find the core busy before others get the thread.
+/// How often one caller may find the machine busy before others get the thread.
 const BUSY_TURNS: usize = 16;
 
 impl<K: Key> Shared<K> {
     pub(crate) fn new(
         name: Option<Box<str>>,
-        settings: Settings<K>,
+        settings: MachineSettings<K>,
         limiter: Box<dyn RateLimiter<K>>,
         clock: Box<dyn Clock>,
-        metrics: Option<Metrics>,
+        metrics: Option<QueueMetrics>,
         retry_dropped: bool,
     ) -> Self {
         let hasher = RandomState::default();
-        let mut core = Core::new(settings, hasher);
+        let mut machine = QueueMachine::new(settings, hasher);
         if metrics.is_some() {
-            core.note_depths();
+            machine.note_depths();
         }
-        let state = State {
-            core,
+        let state = QueueState {
+            machine,
             waiters: Waiters::default(),
             drainers: Waiters::default(),
-            published: Published::default(),
+            published: PublishedMetrics::default(),
             latest: Time::ZERO,
         };
         let begun = clock.now();
@@ -102,22 +102,26 @@ impl<K: Key> Shared<K> {
         self.hasher.hash_one(key)
     }
 
-    /// Looks at the core, or does something to it that nobody waits for.
-    pub(crate) fn look<T>(&self, look: impl FnOnce(&mut State<K>) -> T) -> T {
+    /// Looks at the machine, or does something to it that nobody waits for.
+    pub(crate) fn look<T>(&self, look: impl FnOnce(&mut QueueState<K>) -> T) -> T {
         look(&mut self.lock())
     }
 
-    /// Does something to the core, and wakes those whom it concerns. If it is `timed`, the time is read even if the core does
+    /// Does something to the machine, and wakes those whom it concerns. If it is `timed`, the time is read even if the machine does
     /// not need it.
-    pub(crate) fn change<T>(&self, timed: bool, change: impl FnOnce(&mut Core<K>, Time) -> T) -> T {
-        self.settling(timed, |state, now| change(&mut state.core, now))
+    pub(crate) fn change<T>(&self, timed: bool, change: impl FnOnce(&mut QueueMachine<K>, Time) -> T) -> T {
+        self.update(timed, |state, now| change(&mut state.machine, now))
     }
 
     /// Counts a failure and asks the limiter, without the lock, how long to wait, unless that is known from the last failure.
     /// None if the queue is shutting down.
-    pub(crate) fn back_off(&self, key: &K, fail: impl FnOnce(&mut Core<K>, Time) -> Failed) -> Option<BackOff> {
+    pub(crate) fn backoff(
+        &self,
+        key: &K,
+        fail: impl FnOnce(&mut QueueMachine<K>, Time) -> Failed,
+    ) -> Option<BackoffWait> {
         let (mut state, now) = self.lock_at(true);
-        let failed = state.core.is_running().then(|| fail(&mut state.core, now));
+        let failed = state.machine.is_running().then(|| fail(&mut state.machine, now));
         drop(state);
         let Failed { failures, until } = failed?;
         let (wait, panic) = match until {
@@ -126,47 +130,47 @@ impl<K: Key> Shared<K> {
                 let when = || self.limiter.when(key, failures, self.instant(now));
                 match catch_unwind(AssertUnwindSafe(when)) {
                     Ok(wait) => (wait, None),
-                    Err(panic) => (BACK_OFF.wait(failures), Some(panic)),
+                    Err(panic) => (DEFAULT_BACKOFF.wait(failures), Some(panic)),
                 }
             }
         };
-        Some(BackOff { failures, wait, panic })
+        Some(BackoffWait { failures, wait, panic })
     }
 
     /// Asks for a key. Whoever has to wait keeps the number it is given, and gives it back when asking again.
-    pub(crate) fn ask(&self, id: &mut Option<WaiterId>, waker: &Waker) -> Asked<K> {
+    pub(crate) fn ask(&self, id: &mut Option<WaiterId>, waker: &Waker) -> NextPoll<K> {
         for _ in 0..BUSY_TURNS {
             // Dropped when the lock has been released.
             let mut old_waker = None;
-            let asked = self.settling(false, |state, now| match state.core.take(now) {
-                Next::Busy => Asked::Busy,
-                Next::Empty => {
-                    let next = state.core.next_time();
-                    Asked::Wait(state.waiters.wait(id, waker, next, &mut old_waker))
+            let asked = self.update(false, |state, now| match state.machine.take(now) {
+                TakeResult::Busy => NextPoll::Busy,
+                TakeResult::Empty => {
+                    let next = state.machine.next_time();
+                    NextPoll::Wait(state.waiters.wait(id, waker, next, &mut old_waker))
                 }
-                Next::Over => {
+                TakeResult::Over => {
                     old_waker = state.waiters.leave(id);
-                    Asked::Over
+                    NextPoll::Over
                 }
-                Next::Taken(taken) => {
+                TakeResult::Taken(taken) => {
                     old_waker = state.waiters.leave(id);
-                    Asked::Got(taken)
+                    NextPoll::Got(taken)
                 }
             });
-            if !matches!(asked, Asked::Busy) {
+            if !matches!(asked, NextPoll::Busy) {
                 return asked;
             }
         }
-        Asked::Busy
+        NextPoll::Busy
     }
 
     /// Takes a key if there is one.
-    pub(crate) fn try_take(&self) -> Option<Taken<K>> {
+    pub(crate) fn try_take(&self) -> Option<TakenKey<K>> {
         loop {
-            match self.change(false, |core, now| core.take(now)) {
-                Next::Taken(taken) => return Some(taken),
-                Next::Empty | Next::Over => return None,
-                Next::Busy => {}
+            match self.change(false, |machine, now| machine.take(now)) {
+                TakeResult::Taken(taken) => return Some(taken),
+                TakeResult::Empty | TakeResult::Over => return None,
+                TakeResult::Busy => {}
             }
         }
     }
@@ -174,7 +178,7 @@ impl<K: Key> Shared<K> {
     /// Whoever asked does not want a key any more.
     pub(crate) fn leave(&self, id: &mut Option<WaiterId>) {
         if id.is_some() {
-            drop(self.settling(false, |state, _| state.waiters.leave(id)));
+            drop(self.update(false, |state, _| state.waiters.leave(id)));
         }
     }
 
@@ -182,9 +186,9 @@ impl<K: Key> Shared<K> {
     pub(crate) fn ask_drained(&self, id: &mut Option<WaiterId>, waker: &Waker) -> Option<bool> {
         let mut old = None;
         let mut state = self.lock();
-        let drained = match state.core.is_drained() {
+        let drained = match state.machine.is_drained() {
             true => Some(true),
-            false => state.core.is_shut_down().then_some(false),
+            false => state.machine.is_shut_down().then_some(false),
         };
         match drained {
             Some(_) => old = state.drainers.leave(id),
@@ -202,7 +206,7 @@ impl<K: Key> Shared<K> {
         }
     }
 
-    /// When it is that time of the core.
+    /// When it is that time of the machine.
     pub(crate) fn instant(&self, time: Time) -> Instant {
         self.begun.checked_add(time.since_start()).unwrap_or(self.begun)
     }
@@ -213,47 +217,47 @@ impl<K: Key> Shared<K> {
     }
 
     /// Takes the lock for a change, and at its end, calls whom it concerns.
-    fn settling<T>(&self, timed: bool, change: impl FnOnce(&mut State<K>, Time) -> T) -> T {
+    fn update<T>(&self, timed: bool, change: impl FnOnce(&mut QueueState<K>, Time) -> T) -> T {
         let (state, now) = self.lock_at(timed);
-        let mut settling = Settling { shared: self, state: Some(state) };
-        change(settling.state.get_or_insert_with(|| self.lock()), now)
+        let mut update = UpdateGuard { shared: self, state: Some(state) };
+        change(update.state.get_or_insert_with(|| self.lock()), now)
     }
 
     /// Wakes whom a change concerns, when the lock is released. Wakers and keys come from outside, and what they do when they
     /// are woken or dropped may be anything.
-    fn settle(&self, state: MutexGuard<'_, State<K>>) {
+    fn settle(&self, state: MutexGuard<'_, QueueState<K>>) {
         let mut wake = Wake::default();
         // Declared after those who are to be woken, and so released before, should reporting panic.
         let mut state = state;
-        let State { core, waiters, drainers, published, .. } = &mut *state;
-        if core.is_over() {
+        let QueueState { machine, waiters, drainers, published, .. } = &mut *state;
+        if machine.is_over() {
             waiters.call_all(&mut wake);
-            if core.is_drained() || core.is_shut_down() {
+            if machine.is_drained() || machine.is_shut_down() {
                 drainers.call_all(&mut wake);
             }
         } else {
-            waiters.call(core.len(), core.next_time(), &mut wake);
-            if core.is_shut_down() {
+            waiters.call(machine.len(), machine.next_time(), &mut wake);
+            if machine.is_shut_down() {
                 drainers.call_all(&mut wake);
             }
         }
         if let Some(metrics) = &self.metrics {
-            metrics.publish(core, published);
+            metrics.publish(machine, published);
         }
-        let gone = core.take_gone();
+        let gone = machine.take_gone();
         drop(state);
         drop(wake);
         drop(gone);
     }
 
-    /// Takes the lock, and the time: if it is wanted, if metrics want it, or if the core needs it. If not, it is zero.
+    /// Takes the lock, and the time: if it is wanted, if metrics want it, or if the machine needs it. If not, it is zero.
     ///
     /// The clock is read before the lock is taken if that is possible, so that the lock is held for less long. Somebody else
     /// may then have been there with a later time.
-    fn lock_at(&self, timed: bool) -> (MutexGuard<'_, State<K>>, Time) {
+    fn lock_at(&self, timed: bool) -> (MutexGuard<'_, QueueState<K>>, Time) {
         let mut now = (timed || self.metrics.is_some()).then(|| self.now());
         let mut state = self.lock();
-        if now.is_none() && state.core.needs_time() {
+        if now.is_none() && state.machine.needs_time() {
             now = Some(self.now());
         }
         let now = now.map(|now| {
@@ -263,8 +267,8 @@ impl<K: Key> Shared<K> {
         (state, now.unwrap_or_default())
     }
 
-    /// A panic while the lock was held can only have come from code of the user, and the core is whole whenever that is called.
-    fn lock(&self) -> MutexGuard<'_, State<K>> {
+    /// A panic while the lock was held can only have come from code of the user, and the machine is whole whenever that is called.
+    fn lock(&self) -> MutexGuard<'_, QueueState<K>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -279,13 +283,13 @@ impl<K> Drop for Shared<K> {
 }
 
 /// The lock, held for a change. What follows from the change is seen to at the end, also if code of the user has panicked.
-struct Settling<'s, K: Key> {
+struct UpdateGuard<'s, K: Key> {
     shared: &'s Shared<K>,
     /// None at the end.
-    state: Option<MutexGuard<'s, State<K>>>,
+    state: Option<MutexGuard<'s, QueueState<K>>>,
 }
 
-impl<K: Key> Drop for Settling<'_, K> {
+impl<K: Key> Drop for UpdateGuard<'_, K> {
     fn drop(&mut self) {
         if let Some(state) = self.state.take() {
             self.shared.settle(state);

@@ -11,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 use std::time::Duration;
 
-use crate::core::time::Time;
+use crate::machine::time::Time;
 
 /// The number of a waiter. A waiter that has been called has to ask for a new one.
 pub(crate) type WaiterId = u64;

@@ -11,7 +11,9 @@ use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
 use evenkeel_queue::limiter::Exponential;
-use evenkeel_queue::{Add, Clock, Delayed, Item, Observer, Sleep, Step, TokioClock, Undrained, WorkQueue};
+use evenkeel_queue::{
+    AddOptions, Clock, DrainDelayed, DrainError, Item, KeyEvent, Observer, Sleep, TokioClock, WorkQueue,
+};
 use shuttle::rand::Rng;
 use shuttle::sync::{Arc, Barrier, Mutex, mpsc};
 use shuttle::{future, rand, thread};
@@ -81,7 +83,7 @@ impl Book {
         assert_eq!(pages.seen, pages.added, "a key was lost");
         assert!(pages.in_hand.is_empty());
         let stats = queue.stats();
-        assert_eq!((stats.depth, stats.processing, stats.waiting), (0, 0, 0));
+        assert_eq!((stats.depth, stats.in_flight, stats.delayed), (0, 0, 0));
     }
 }
 
@@ -214,7 +216,7 @@ fn wq_008_no_key_is_lost_and_none_is_with_two_workers() {
         let workers = [blocking_worker(&queue, &book), blocking_worker(&queue, &book)];
         let producers = [producer(&queue, &book, &[0, 1, 0]), producer(&queue, &book, &[1, 2])];
         producers.into_iter().for_each(|producer| producer.join().unwrap());
-        queue.drain(Delayed::Discard).wait().unwrap();
+        queue.drain(DrainDelayed::Discard).wait().unwrap();
         workers.into_iter().for_each(|worker| worker.join().unwrap());
         book.close(&queue);
     });
@@ -272,7 +274,7 @@ fn each_key_finds_a_worker_while_others_are_busy() {
                 drop(item);
             })
         });
-        queue.add_all([0, 1], Add::new());
+        queue.add_all([0, 1], AddOptions::new());
         queue.add(2);
         workers.into_iter().for_each(|worker| worker.join().unwrap());
     });
@@ -296,7 +298,7 @@ fn keys_that_become_due_find_workers_while_others_are_busy() {
             let (queue, clock) = (queue.clone(), clock.clone());
             thread::spawn(move || {
                 // Two at once, and one that somebody has to keep the time for when the others are busy.
-                queue.add_all([0, 1], Add::new().after(TICK));
+                queue.add_all([0, 1], AddOptions::new().after(TICK));
                 queue.add_after(2, 2 * TICK);
                 clock.pass(TICK);
                 clock.pass(TICK);
@@ -331,7 +333,7 @@ fn workers_that_are_threads_and_workers_that_are_tasks_share_the_work() {
         let (task, thread) = (worker(&queue, &book), blocking_worker(&queue, &book));
         let impatient = impatient_worker_until(usize::MAX, &queue, &book);
         producer(&queue, &book, &[0, 1, 2]).join().unwrap();
-        queue.drain(Delayed::Discard).wait().unwrap();
+        queue.drain(DrainDelayed::Discard).wait().unwrap();
         thread.join().unwrap();
         join_all([task, impatient]);
         book.close(&queue);
@@ -344,13 +346,13 @@ fn wq_024_all_who_wait_for_the_end_are_told() {
         let (queue, book) = (WorkQueue::new(), Book::default());
         let workers = [blocking_worker(&queue, &book), blocking_worker(&queue, &book)];
         producer(&queue, &book, &[0, 1]).join().unwrap();
-        let drainers = [Delayed::Discard, Delayed::Flush].map(|delayed| {
+        let drainers = [DrainDelayed::Discard, DrainDelayed::Flush].map(|delayed| {
             let queue = queue.clone();
             thread::spawn(move || queue.drain(delayed).wait())
         });
         let drainer = {
             let queue = queue.clone();
-            future::spawn(async move { queue.drain(Delayed::Discard).await })
+            future::spawn(async move { queue.drain(DrainDelayed::Discard).await })
         };
         drainers.into_iter().for_each(|drainer| drainer.join().unwrap().unwrap());
         future::block_on(drainer).unwrap().unwrap();
@@ -368,7 +370,7 @@ fn wq_022_shutting_down_releases_those_who_wait_for_the_end() {
         let workers = [blocking_worker(&queue, &book), blocking_worker(&queue, &book)];
         let drainers = [0, 1].map(|_| {
             let queue = queue.clone();
-            thread::spawn(move || queue.drain(Delayed::Discard).wait())
+            thread::spawn(move || queue.drain(DrainDelayed::Discard).wait())
         });
         let ender = {
             let queue = queue.clone();
@@ -376,7 +378,7 @@ fn wq_022_shutting_down_releases_those_who_wait_for_the_end() {
         };
         for drainer in drainers {
             let undrained = drainer.join().unwrap().unwrap_err();
-            assert!(matches!(undrained, Undrained::ShutDown { processing: 1, .. }), "{undrained}");
+            assert!(matches!(undrained, DrainError::ShutDown { in_flight: 1, .. }), "{undrained}");
         }
         workers.into_iter().for_each(|worker| worker.join().unwrap());
         ender.join().unwrap();
@@ -394,18 +396,18 @@ fn one_who_waits_for_the_end_no_longer_does_not_hold_up_the_others() {
         let held = queue.next_blocking().unwrap();
         let hurried = {
             let queue = queue.clone();
-            future::spawn(async move { queue.drain(Delayed::Discard).within(TICK).await })
+            future::spawn(async move { queue.drain(DrainDelayed::Discard).within(TICK).await })
         };
         let patient = {
             let queue = queue.clone();
-            thread::spawn(move || queue.drain(Delayed::Discard).wait())
+            thread::spawn(move || queue.drain(DrainDelayed::Discard).wait())
         };
         let worker = blocking_worker(&queue, &book);
         clock.pass(2 * TICK);
         let finisher = thread::spawn(move || drop(held));
         patient.join().unwrap().unwrap();
         match future::block_on(hurried).unwrap() {
-            Ok(()) | Err(Undrained::OutOfTime { ready: 0, .. }) => {}
+            Ok(()) | Err(DrainError::OutOfTime { ready: 0, .. }) => {}
             Err(other) => panic!("{other}"),
         }
         finisher.join().unwrap();
@@ -431,7 +433,7 @@ fn somebody_who_does_not_wait_may_take_what_others_wait_for() {
         };
         producer(&queue, &book, &[0, 1, 0, 2]).join().unwrap();
         thief.join().unwrap();
-        queue.drain(Delayed::Discard).wait().unwrap();
+        queue.drain(DrainDelayed::Discard).wait().unwrap();
         workers.into_iter().for_each(|worker| worker.join().unwrap());
         book.close(&queue);
     });
@@ -457,7 +459,7 @@ fn an_item_may_be_finished_by_another_thread() {
         });
         drop(sender);
         producer(&queue, &book, &[0, 1, 0]).join().unwrap();
-        queue.drain(Delayed::Discard).wait().unwrap();
+        queue.drain(DrainDelayed::Discard).wait().unwrap();
         workers.into_iter().for_each(|worker| worker.join().unwrap());
         finisher.join().unwrap();
         book.close(&queue);
@@ -532,7 +534,7 @@ fn keys_that_wait_are_handed_out_at_once_when_the_queue_is_flushed() {
         };
         producer.join().unwrap();
         // No time passes at all.
-        future::block_on(queue.drain(Delayed::Flush).into_future()).unwrap();
+        future::block_on(queue.drain(DrainDelayed::Flush).into_future()).unwrap();
         join_all(workers);
         book.close(&queue);
     });
@@ -542,17 +544,17 @@ fn keys_that_wait_are_handed_out_at_once_when_the_queue_is_flushed() {
 struct Order(Arc<Mutex<BTreeMap<u32, (u32, bool)>>>);
 
 impl Observer<u32> for Order {
-    fn step(&self, key: &u32, step: Step) {
+    fn event(&self, key: &u32, step: KeyEvent) {
         let mut known = self.0.lock().unwrap();
         let (adds, is_out) = known.entry(*key).or_default();
         match step {
-            Step::Added { .. } => *adds += 1,
-            Step::HandedOut { .. } => {
+            KeyEvent::Added { .. } => *adds += 1,
+            KeyEvent::Dequeued { .. } => {
                 assert!(*adds > 0, "{key} is handed out and was never added");
                 assert!(!*is_out, "{key} is handed out again before it is finished");
                 *is_out = true;
             }
-            Step::Finished { .. } => {
+            KeyEvent::Finished { .. } => {
                 assert!(*is_out, "{key} is finished and was not handed out");
                 *is_out = false;
             }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use evenkeel_cache::testing::FakeSource;
 use evenkeel_cache::{Filter, HandlerOptions, Obj, ObjectKey, Registration, SharedInformer};
-use evenkeel_queue::{Delayed, LOW_PRIORITY, WorkQueue};
+use evenkeel_queue::{DrainDelayed, LOW_PRIORITY, WorkQueue};
 use evenkeel_runtime::{enqueue_key, enqueue_owner};
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::Pod;
@@ -182,7 +182,7 @@ async fn a_queue_ends_while_the_informer_that_fills_it_goes_on() {
     pods.add_handler(enqueue_key(&queue)).unwrap();
     pods.start();
     let item = queue.next().await.unwrap();
-    let drain = queue.drain(Delayed::Discard);
+    let drain = queue.drain(DrainDelayed::Discard);
     source.add(pod("b")).unwrap();
     settle().await;
     item.forget();
@@ -246,7 +246,7 @@ async fn work(queue: Queue, pods: Pods, log: Shared) {
 async fn is_quiet(queue: &Queue, registration: &Registration) {
     loop {
         let stats = queue.stats();
-        if registration.lag().pending == 0 && stats.depth + stats.processing + stats.waiting == 0 {
+        if registration.lag().pending == 0 && stats.depth + stats.in_flight + stats.delayed == 0 {
             return;
         }
         settle().await;
@@ -279,7 +279,7 @@ async fn a_change_is_worked_on_before_the_backlog_of_the_first_list_and_nothing_
     settle().await;
     assert!(queue.len() > 800, "there is a backlog");
     is_quiet(&queue, &registration).await;
-    queue.drain(Delayed::Discard).await.unwrap();
+    queue.drain(DrainDelayed::Discard).await.unwrap();
     for worker in workers {
         worker.await.unwrap();
     }

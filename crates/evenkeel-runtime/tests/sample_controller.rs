@@ -5,7 +5,7 @@
 use evenkeel_apiserver::ApiServer;
 use evenkeel_cache::{Event, InformerFactory, Lister, ObjectKey};
 use evenkeel_client::{Client, Error};
-use evenkeel_queue::{Delayed, WorkQueue};
+use evenkeel_queue::{DrainDelayed, WorkQueue};
 use evenkeel_runtime::{enqueue_key, enqueue_owner};
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::Pod;
@@ -74,7 +74,7 @@ async fn what_a_controller_owns_comes_back_when_somebody_deletes_it() {
     let second = created.recv().await.unwrap();
     assert_ne!(first, second);
 
-    queue.drain(Delayed::Discard).await.unwrap();
+    queue.drain(DrainDelayed::Discard).await.unwrap();
     worker.await.unwrap();
     informers.shutdown().await;
 }

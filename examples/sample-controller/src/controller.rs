@@ -8,7 +8,7 @@ use evenkeel::HandlerOptions;
 use evenkeel::cache::factory::SyncError as InformersError;
 use evenkeel::k8s_openapi::api::apps::v1::Deployment;
 use evenkeel::prelude::*;
-use evenkeel::queue::Delayed;
+use evenkeel::queue::DrainDelayed;
 use tokio::task::JoinSet;
 
 use crate::Foo;
@@ -115,7 +115,7 @@ impl SampleController {
                 }
             }
         }
-        if let Err(unfinished) = self.queue.drain(Delayed::Discard).within(GRACE).await {
+        if let Err(unfinished) = self.queue.drain(DrainDelayed::Discard).within(GRACE).await {
             tracing::warn!(%unfinished, "the workers are ended where they are");
             team.shutdown().await;
         }

@@ -84,7 +84,7 @@ impl World {
     async fn quiet(&self) {
         let look = async || {
             let stats = self.controller.queue().stats();
-            (stats.depth + stats.processing + stats.waiting == 0).then_some(())
+            (stats.depth + stats.in_flight + stats.delayed == 0).then_some(())
         };
         eventually("the controller has nothing to do", look).await.unwrap();
     }

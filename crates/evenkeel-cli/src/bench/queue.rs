@@ -172,7 +172,7 @@ async fn measure(case: Case, count: u32, workers: u32) -> Result<Figures, Failur
             let (keys, queue, mut delays) = (keys(count), queue(clock.clone()), Delays::new());
             let add = time(count, async || {
                 keys.iter().for_each(|key| queue.add_after(key.clone(), delays.next()));
-                expect(queue.stats().waiting == keys.len())
+                expect(queue.stats().delayed == keys.len())
             });
             let added = add.await?;
             let take = time(count, async || {
@@ -221,7 +221,7 @@ async fn take_all(queue: &WorkQueue<ObjectKey>, count: u32) -> Outcome {
     for _ in 0..count {
         drop(queue.next().await);
     }
-    expect(queue.is_empty() && queue.stats().waiting == 0)
+    expect(queue.is_empty() && queue.stats().delayed == 0)
 }
 
 async fn work_off(queue: &WorkQueue<ObjectKey>, keys: &[ObjectKey], workers: u32) -> Outcome {
@@ -259,7 +259,7 @@ fn space(count: u32, mut add: impl FnMut(&WorkQueue<ObjectKey>, ObjectKey)) -> R
     let (peak, after) = memory()?;
     // A few may have come due meanwhile.
     let stats = queue.stats();
-    expect(stats.waiting + stats.ready == count as usize)?;
+    expect(stats.delayed + stats.ready == count as usize)?;
     let bytes = |kibibytes: u64| per_key(kibibytes.saturating_sub(before) * 1024, count);
     Ok(Costs::Memory { resident_bytes_per_key: bytes(after), peak_bytes_per_key: bytes(peak) })
 }

@@ -2,7 +2,7 @@
 
 use evenkeel::cache::informer::InformerStatus;
 use evenkeel::cache::reflector::ReflectorPhase;
-use evenkeel::queue::Stats;
+use evenkeel::queue::QueueStats;
 
 /// How everything is doing, at one moment.
 #[derive(Clone, Debug, Default)]
@@ -14,7 +14,7 @@ pub(super) struct Numbers {
     pub(super) requests: [u64; 3],
     pub(super) foos: Informer,
     pub(super) deployments: Informer,
-    pub(super) queue: Stats,
+    pub(super) queue: QueueStats,
     /// Watches of the controller that broke.
     pub(super) breaks: u64,
     /// Watches that it could not have.
@@ -50,7 +50,7 @@ pub(super) enum Doing {
 impl Numbers {
     /// How many times a worker has finished a Foo.
     pub(super) fn reconciles(&self) -> u64 {
-        let open = self.queue.depth + self.queue.processing;
+        let open = self.queue.depth + self.queue.in_flight;
         self.queue.adds.saturating_sub(open as u64)
     }
 

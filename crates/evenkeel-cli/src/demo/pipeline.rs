@@ -63,7 +63,7 @@ fn stations(numbers: &Numbers, rate: u64) -> [Station; 5] {
             name: "queue",
             facts: [
                 plain(format!("ready {}", queue.ready)),
-                plain(format!("waiting {}", queue.waiting)),
+                plain(format!("waiting {}", queue.delayed)),
                 (if queue.failing > 0 { BAD } else { PLAIN }, format!("failing {}", queue.failing)),
                 plain(format!("retries {}", queue.retries)),
             ],
@@ -71,7 +71,7 @@ fn stations(numbers: &Numbers, rate: u64) -> [Station; 5] {
         Station {
             name: "workers",
             facts: [
-                plain(format!("busy {} of {WORKERS}", queue.processing)),
+                plain(format!("busy {} of {WORKERS}", queue.in_flight)),
                 plain(format!("{rate} per s")),
                 plain(format!("done {}", numbers.reconciles())),
                 plain(format!("events {}", numbers.events)),

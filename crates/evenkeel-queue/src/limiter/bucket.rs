@@ -26,11 +26,11 @@ pub struct Bucket {
     burst: u32,
     /// Units that a nanosecond adds.
     per_nano: u128,
-    state: Mutex<State>,
+    state: Mutex<TokenBucketState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct TokenBucketState {
     /// Units that are missing from a full bucket. Whatever is more than the bucket holds has been reserved.
     missing: u128,
     /// The latest time seen; none before the first call.
@@ -65,7 +65,7 @@ impl Bucket {
     pub(super) fn full(rate: f64, burst: u32) -> Self {
         // The cast cuts off fractions and keeps within bounds. A rate too slow for a unit is one in 285 million years.
         let per_nano = ((rate * (1_u64 << FRACTION) as f64) as u128).max(1);
-        Bucket { burst, per_nano, state: Mutex::new(State { missing: 0, latest: None }) }
+        Bucket { burst, per_nano, state: Mutex::new(TokenBucketState { missing: 0, latest: None }) }
     }
 
     fn reserve(&self, now: Instant) -> Duration {

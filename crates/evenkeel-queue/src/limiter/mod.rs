@@ -1,24 +1,21 @@
 //! How long a key that failed has to wait.
 //!
 //! A limiter answers; it does not count. The queue counts the failures of each key and says how many there were, so a
-//! limiter of one's own is usually a function of that number. Beside a queue, [`Counted`] does the counting.
+//! limiter of one's own is usually a function of that number. Beside a queue, [`StandaloneLimiter`](crate::compat::StandaloneLimiter) does the counting.
 //!
 //! [`Exponential`] and [`FastSlow`] look at the key's failures alone; [`Bucket`] looks at all keys together; [`MaxOf`] and
 //! [`MaxWait`] put others together. What a controller wants is nearly always [`default_item_limiter`].
 
 mod bucket;
 mod compose;
-mod counted;
 mod exponential;
 mod fast_slow;
-pub(crate) mod swept;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub use bucket::{Bucket, BucketError};
 pub use compose::{MaxOf, MaxWait};
-pub use counted::Counted;
 pub use exponential::Exponential;
 pub use fast_slow::FastSlow;
 

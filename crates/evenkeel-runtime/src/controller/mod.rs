@@ -66,7 +66,7 @@ use self::unique_name::UniqueName;
 type Deleted = Arc<dyn Fn(ObjectKey, Context) -> BoxFuture<'static, Result<Next, ReconcileError>> + Send + Sync>;
 type Attach = Box<dyn FnOnce(&mut ControllerAssembly<'_>) -> Result<(), Stopped> + Send>;
 type Configure = Box<dyn FnOnce(InformerFactoryBuilder) -> InformerFactoryBuilder + Send>;
-type Tune = Box<dyn FnOnce(evenkeel_queue::Builder<ObjectKey>) -> evenkeel_queue::Builder<ObjectKey> + Send>;
+type Tune = Box<dyn FnOnce(evenkeel_queue::QueueBuilder<ObjectKey>) -> evenkeel_queue::QueueBuilder<ObjectKey> + Send>;
 
 /// Says which objects of the controller's own kind there are: their labels, and their fields.
 type Select = fn(InformerFactoryBuilder, &Arc<ResourceInfo>, OwnKindSelector) -> InformerFactoryBuilder;
@@ -303,10 +303,12 @@ impl<K: 'static> Controller<K> {
     }
 
     /// Anything else that can be said of the queue. Its name is that of the controller, and
-    /// [`retry_dropped`](evenkeel_queue::Builder::retry_dropped) has no effect.
+    /// [`retry_dropped`](evenkeel_queue::QueueBuilder::retry_dropped) has no effect.
     pub fn queue(
         mut self,
-        tune: impl FnOnce(evenkeel_queue::Builder<ObjectKey>) -> evenkeel_queue::Builder<ObjectKey> + Send + 'static,
+        tune: impl FnOnce(evenkeel_queue::QueueBuilder<ObjectKey>) -> evenkeel_queue::QueueBuilder<ObjectKey>
+        + Send
+        + 'static,
     ) -> Self {
         self.tune.push(Box::new(tune));
         self

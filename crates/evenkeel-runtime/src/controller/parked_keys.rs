@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use evenkeel_core::ObjectKey;
-use evenkeel_queue::{Add, Item, WorkQueue};
+use evenkeel_queue::{AddOptions, Item, WorkQueue};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
@@ -135,7 +135,7 @@ impl CacheWaiter {
         self.metrics.own_write_time.record(begun.elapsed());
         if let Some(item) = self.parked_keys.release(&key) {
             self.history.queued(&key, || EnqueueReason::OwnWrites { seen });
-            self.queue.add_all([key], Add::new().priority(item.priority()));
+            self.queue.add_all([key], AddOptions::new().priority(item.priority()));
             // Now it is handed out again, with the failures that it had.
             drop(item);
         }

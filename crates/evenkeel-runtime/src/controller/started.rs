@@ -12,7 +12,7 @@ use std::time::Duration;
 use evenkeel_cache::source::BoxFuture;
 use evenkeel_cache::{InformerFactory, Registration};
 use evenkeel_core::ObjectKey;
-use evenkeel_queue::{Add, Item, WorkQueue};
+use evenkeel_queue::{AddOptions, Item, WorkQueue};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use tracing::Instrument;
@@ -340,7 +340,7 @@ impl Workers {
             ReconcileOutcome::Succeeded(next) => next,
             failed => return self.fail(item, failed),
         };
-        let add = Add::new().priority(priority.unwrap_or(item.priority()));
+        let add = AddOptions::new().priority(priority.unwrap_or(item.priority()));
         match requeue {
             Requeue::No => {
                 metrics.success.increment(1);

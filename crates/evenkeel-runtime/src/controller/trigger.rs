@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use evenkeel_core::ObjectKey;
-use evenkeel_queue::{Add, WorkQueue};
+use evenkeel_queue::{AddOptions, WorkQueue};
 
 use super::history::{EnqueueReason, History};
 
@@ -47,7 +47,7 @@ struct TriggerListener {
 }
 
 impl TriggerListener {
-    fn add(&self, keys: impl IntoIterator<Item = ObjectKey>, how: Add) {
+    fn add(&self, keys: impl IntoIterator<Item = ObjectKey>, how: AddOptions) {
         let noted = keys.into_iter().inspect(|key| self.history.queued(key, || EnqueueReason::Trigger));
         self.queue.add_all(noted, how);
     }
@@ -65,12 +65,12 @@ impl Trigger {
 
     /// Has this key reconciled.
     pub fn reconcile(&self, key: ObjectKey) {
-        self.reconcile_all([key], Add::new());
+        self.reconcile_all([key], AddOptions::new());
     }
 
     /// Has these keys reconciled, in a way that is said for all of them: with which priority, and when. What is given while
     /// no controller runs is reconciled when one does, with the default priority.
-    pub fn reconcile_all(&self, keys: impl IntoIterator<Item = ObjectKey>, how: Add) {
+    pub fn reconcile_all(&self, keys: impl IntoIterator<Item = ObjectKey>, how: AddOptions) {
         let keys: Vec<_> = keys.into_iter().collect();
         let listeners = {
             let mut state = self.state();
@@ -92,7 +92,7 @@ impl Trigger {
         state.listeners.push(listener.clone());
         let pending = std::mem::take(&mut state.pending);
         drop(state);
-        listener.add(pending, Add::new());
+        listener.add(pending, AddOptions::new());
     }
 }
 

@@ -57,7 +57,7 @@ use std::fmt;
 use evenkeel_cache::{Deleted, Event, Handler, HandlerOptions};
 use evenkeel_core::resource::StaticScope;
 use evenkeel_core::{Obj, ObjectKey, ResourceInfo};
-use evenkeel_queue::{Add, Key, LOW_PRIORITY, WeakQueue, WorkQueue};
+use evenkeel_queue::{AddOptions, Key, LOW_PRIORITY, WeakQueue, WorkQueue};
 use kube_core::Resource;
 
 pub use owner_keys::OwnerKeys;
@@ -259,7 +259,7 @@ impl<Q: Key, M> Enqueue<Q, M> {
     fn add<K>(&self, event: &Event<K>, keys: impl IntoIterator<Item = Q>) {
         let Some(queue) = self.queue.upgrade() else { return };
         let class = EventClass::of(event);
-        let how = Add::new().priority(if class.is_background() { self.background } else { self.priority });
+        let how = AddOptions::new().priority(if class.is_background() { self.background } else { self.priority });
         let mut keys = keys.into_iter().inspect(|key| {
             if let Some(observer) = &self.observer {
                 observer(key, event.key(), class);

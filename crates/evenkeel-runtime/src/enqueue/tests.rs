@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use evenkeel_cache::{Deleted, Filter};
 use evenkeel_core::Untyped;
-use evenkeel_queue::{Storage, Ticket};
+use evenkeel_queue::{ReadyOrder, Ticket};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use serde_json::{Value, json};
@@ -206,7 +206,7 @@ fn co_012_a_function_is_asked_for_the_old_and_the_new_state_and_each_key_is_adde
 /// A storage that counts how often keys are added that are in it.
 struct Touches(VecDeque<Ticket>, Arc<AtomicUsize>);
 
-impl Storage<String> for Touches {
+impl ReadyOrder<String> for Touches {
     fn push(&mut self, _: &String, ticket: Ticket) {
         self.0.push_back(ticket);
     }
@@ -223,7 +223,7 @@ impl Storage<String> for Touches {
 #[test]
 fn co_012_a_key_that_is_said_many_times_is_added_once() {
     let touches = Arc::new(AtomicUsize::new(0));
-    let queue = WorkQueue::builder().storage(Touches(VecDeque::new(), touches.clone())).build();
+    let queue = WorkQueue::builder().ready_order(Touches(VecDeque::new(), touches.clone())).build();
     let mut handler = enqueue_with(&queue, |_: &Obj<Pod>| vec!["all".to_owned(); 1000]);
     handler.handle(update(pod("a", 1), pod("a", 2)));
     assert_eq!((queue.len(), touches.load(Ordering::Relaxed)), (1, 0));

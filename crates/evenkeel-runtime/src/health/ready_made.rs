@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use evenkeel_cache::SharedInformer;
-use evenkeel_queue::{Key, Stats, WorkQueue};
+use evenkeel_queue::{Key, QueueStats, WorkQueue};
 use tokio::time::Instant;
 
 use super::{Check, Reason};
@@ -103,7 +103,7 @@ pub(super) fn heard(last: Option<Instant>, now: Instant, limit: Duration) -> Res
     Err(format!("nothing was heard from the server for {}; the limit is {}", seconds(age), seconds(limit)).into())
 }
 
-pub(super) fn progress(stats: &Stats, limits: &QueueLimits) -> Result<(), Reason> {
+pub(super) fn progress(stats: &QueueStats, limits: &QueueLimits) -> Result<(), Reason> {
     let over = |age: Option<Duration>, limit| age.filter(|age| *age > limit);
     let mut reasons = Vec::new();
     if let Some(age) = over(stats.oldest_ready, limits.oldest_ready) {

@@ -8,7 +8,7 @@ use evenkeel_cache::SharedInformer;
 use evenkeel_cache::informer::InformerStatus;
 use evenkeel_cache::reflector::ReflectorPhase;
 use evenkeel_core::ResourceInfo;
-use evenkeel_queue::{Key, Stats, WorkQueue};
+use evenkeel_queue::{Key, QueueStats, WorkQueue};
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
@@ -108,13 +108,13 @@ pub(crate) fn informer_report(info: &ResourceInfo, status: &InformerStatus, now:
     })
 }
 
-pub(crate) fn queue_report(stats: &Stats, is_shutting_down: bool) -> Value {
+pub(crate) fn queue_report(stats: &QueueStats, is_shutting_down: bool) -> Value {
     let age = |age: Option<Duration>| age.map(seconds);
     json!({
         "ready": stats.ready,
         "depth": stats.depth,
-        "processing": stats.processing,
-        "waiting": stats.waiting,
+        "processing": stats.in_flight,
+        "waiting": stats.delayed,
         "failing": stats.failing,
         "adds": stats.adds,
         "retries": stats.retries,

@@ -9,7 +9,7 @@ use evenkeel_cache::SharedInformer;
 use evenkeel_cache::informer::InformerStatus;
 use evenkeel_cache::reflector::ReflectorPhase;
 use evenkeel_core::ResourceInfo;
-use evenkeel_queue::{Key, Stats, WorkQueue};
+use evenkeel_queue::{Key, QueueStats, WorkQueue};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -124,7 +124,7 @@ fn informer_report(name: &str, info: &ResourceInfo, status: &InformerStatus, mom
     })
 }
 
-fn queue_report(name: &str, stats: &Stats, is_shutting_down: bool, moments: &Moments) -> Value {
+fn queue_report(name: &str, stats: &QueueStats, is_shutting_down: bool, moments: &Moments) -> Value {
     // Since when something is so does not change while nothing happens; for how long it is does. The queue has read the clock
     // a moment earlier, so what is finer than a tenth of a second would change all the time.
     let since = |age: Option<Duration>| {
@@ -134,8 +134,8 @@ fn queue_report(name: &str, stats: &Stats, is_shutting_down: bool, moments: &Mom
     json!({
         "name": name,
         "ready": stats.ready,
-        "processing": stats.processing,
-        "waiting": stats.waiting,
+        "processing": stats.in_flight,
+        "waiting": stats.delayed,
         "failing": stats.failing,
         "retries": stats.retries,
         "longest_running": since(stats.longest_running),

@@ -9,7 +9,7 @@ use evenkeel_cache::Event;
 use evenkeel_cache::informer::observe::{InformerEvent, Observer, WatchChange};
 use evenkeel_core::Untyped;
 use evenkeel_queue as queue;
-use evenkeel_queue::{Outcome, Place};
+use evenkeel_queue::{ItemOutcome, KeyState};
 
 use super::Inner;
 use super::ledger::{self, Cause, Happened, LaneId, Ledger, Stage};
@@ -172,10 +172,10 @@ pub(super) struct QueueTap {
 }
 
 impl<K: queue::Key + Display> queue::Observer<K> for QueueTap {
-    fn step(&self, key: &K, step: queue::Step) {
+    fn event(&self, key: &K, event: queue::KeyEvent) {
         let Some(inspector) = self.inspector.upgrade() else { return };
         let key = ledger::name(&key.to_string());
-        inspector.record(|ledger, at| self.record(ledger, at, key, step));
+        inspector.record(|ledger, at| self.record(ledger, at, key, event));
     }
 
     fn failed(&self, key: &K, error: &dyn Display) {
@@ -186,10 +186,10 @@ impl<K: queue::Key + Display> queue::Observer<K> for QueueTap {
 }
 
 impl QueueTap {
-    fn record(&self, ledger: &mut Ledger, at: Duration, key: Box<str>, step: queue::Step) {
+    fn record(&self, ledger: &mut Ledger, at: Duration, key: Box<str>, event: queue::KeyEvent) {
         let (mut is_failure, mut cause) = (false, None);
-        let (stage, text) = match step {
-            queue::Step::Added { priority, after, rate_limited } => {
+        let (stage, text) = match event {
+            queue::KeyEvent::Added { priority, after, rate_limited } => {
                 ledger.count(self.lane, |counts| counts.added += 1);
                 // A call of a handler whose informer is gone may have ended without a word.
                 cause = told(&self.inspector).filter(|cause| ledger.knows(cause.lane));
@@ -203,7 +203,7 @@ impl QueueTap {
                 }
                 (if after.is_some_and(|after| !after.is_zero()) { Stage::Waiting } else { Stage::Queue }, text)
             }
-            queue::Step::HandedOut { waited, failures, .. } => {
+            queue::KeyEvent::Dequeued { waited, failures, .. } => {
                 ledger.count(self.lane, |counts| counts.taken += 1);
                 let mut text = "a worker has it".to_owned();
                 if !waited.is_zero() {
@@ -214,32 +214,32 @@ impl QueueTap {
                 }
                 (Stage::Workers, text)
             }
-            queue::Step::Finished { outcome, returns, place, failures } => {
-                is_failure = matches!(outcome, Outcome::Failed | Outcome::GaveUp | Outcome::Panicked);
+            queue::KeyEvent::Finished { outcome, requeue_after, state, failures } => {
+                is_failure = matches!(outcome, ItemOutcome::Failed | ItemOutcome::GaveUp | ItemOutcome::Panicked);
                 ledger.count(self.lane, |counts| {
                     counts.finished += 1;
                     counts.failed += u64::from(is_failure);
                 });
                 let mut text = match outcome {
-                    Outcome::Succeeded => "it went well".to_owned(),
-                    Outcome::Failed => format!("it failed, {failures} in a row"),
-                    Outcome::GaveUp => "it failed for good".to_owned(),
-                    Outcome::Requeued => "there is more to do".to_owned(),
-                    Outcome::Panicked => {
+                    ItemOutcome::Succeeded => "it went well".to_owned(),
+                    ItemOutcome::Failed => format!("it failed, {failures} in a row"),
+                    ItemOutcome::GaveUp => "it failed for good".to_owned(),
+                    ItemOutcome::Requeued => "there is more to do".to_owned(),
+                    ItemOutcome::Panicked => {
                         ledger.error(at, &self.name, &key, "the worker panicked");
                         "the worker panicked".to_owned()
                     }
                     _ => "the worker is done".to_owned(),
                 };
-                match (place, returns) {
-                    (Place::Ready, _) => text.push_str("; it is in the queue again"),
+                match (state, requeue_after) {
+                    (KeyState::Ready, _) => text.push_str("; it is in the queue again"),
                     (_, Some(wait)) => text.push_str(&format!("; it comes back after {}", short(wait))),
-                    (Place::Waiting, None) => text.push_str("; it waits for its time"),
+                    (KeyState::Delayed, None) => text.push_str("; it waits for its time"),
                     _ => {}
                 }
-                let stage = match place {
-                    Place::Ready => Stage::Queue,
-                    Place::Waiting => Stage::Waiting,
+                let stage = match state {
+                    KeyState::Ready => Stage::Queue,
+                    KeyState::Delayed => Stage::Waiting,
                     _ => Stage::Done,
                 };
                 (stage, text)

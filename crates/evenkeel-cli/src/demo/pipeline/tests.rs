@@ -10,7 +10,7 @@ fn numbers() -> Numbers {
         deployments: watching(5000),
         ..Numbers::default()
     };
-    (numbers.queue.adds, numbers.queue.depth, numbers.queue.processing) = (10, 3, 2);
+    (numbers.queue.adds, numbers.queue.depth, numbers.queue.in_flight) = (10, 3, 2);
     numbers
 }
 

@@ -216,7 +216,7 @@ async fn co_011_keys_can_come_from_elsewhere() {
     pass(secs(1)).await;
     assert_eq!(log.take(), ["b", "a"], "what was asked for is before the backlog, and once");
     trigger.reconcile(key("a"));
-    trigger.reconcile_all([key("b"), key("nobody")], evenkeel_queue::Add::new().after(secs(5)));
+    trigger.reconcile_all([key("b"), key("nobody")], evenkeel_queue::AddOptions::new().after(secs(5)));
     settle().await;
     assert_eq!(log.take(), ["a"]);
     pass(secs(6)).await;

@@ -1,0 +1,97 @@
+//! The order by itself: what moves leave behind stays bounded.
+
+use super::*;
+
+fn tickets(ready: &ReadyQueue) -> usize {
+    let in_lane = |band: &Band| match &band.lane {
+        BandQueue::Plain(line) => line.tickets.len(),
+        BandQueue::Fair(turns) => {
+            let tickets = turns.lines.values().map(|line| line.tickets.len()).sum();
+            assert_eq!(turns.tickets, tickets, "tickets are counted");
+            assert_eq!(turns.order.len(), turns.lines.len(), "each tenant has one turn");
+            tickets
+        }
+    };
+    ready.bands.values().map(in_lane).sum()
+}
+
+fn ready(fair: bool) -> ReadyQueue {
+    ReadyQueue::new(OrderRules { share: None, ageing: None, fair })
+}
+
+#[test]
+fn void_tickets_stay_fewer_than_those_that_count() {
+    for seed in 0..40 {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let fair = rng.bool();
+        let mut ready = ready(fair);
+        let mut inside = vec![None; 500];
+        for _ in 0..5_000 {
+            let slot = rng.u32(..500);
+            let (priority, tenant) = (rng.i32(-3..4), u64::from(slot % 5));
+            match (&mut inside[slot as usize], rng.u8(..8)) {
+                (_, 0) => {
+                    if let Some((ticket, priority)) = ready.pop(Time::ZERO) {
+                        assert_eq!(inside[ticket.slot as usize].take(), Some(priority), "a key comes out once");
+                    }
+                }
+                (place @ None, _) => {
+                    *place = Some(priority);
+                    ready.push(slot, priority, tenant, Time::ZERO);
+                }
+                (Some(had), _) => {
+                    assert_eq!(ready.raise(slot, priority, tenant, Time::ZERO), priority > *had);
+                    *had = priority.max(*had);
+                }
+            }
+            let live = inside.iter().flatten().count();
+            assert_eq!(ready.len(), live);
+            let bound = 2 * live + FEW_VOID * ready.bands.len();
+            assert!(tickets(&ready) <= bound, "{} tickets for {live} keys", tickets(&ready));
+        }
+        while let Some((ticket, priority)) = ready.pop(Time::ZERO) {
+            assert_eq!(inside[ticket.slot as usize].take(), Some(priority), "a key comes out once");
+        }
+        assert!(inside.iter().all(Option::is_none), "and none is left");
+        assert_eq!(tickets(&ready), 0, "not even void ones");
+    }
+}
+
+#[test]
+fn a_key_that_rises_for_ever_leaves_nothing_behind() {
+    for fair in [false, true] {
+        let mut ready = ready(fair);
+        // Something lower stays in front, so that void tickets behind it are not just passed.
+        ready.push(0, i32::MIN, 0, Time::ZERO);
+        ready.push(1, i32::MIN, 1, Time::ZERO);
+        for priority in -10_000..10_000 {
+            ready.raise(1, priority, 1, Time::ZERO);
+            assert!(tickets(&ready) <= 2 + FEW_VOID && ready.bands.len() <= SPARE_BANDS + 2);
+        }
+        // Coming in at the bottom and leaving it for the top again and again.
+        for round in 0..10_000 {
+            ready.push(2, i32::MIN, round % 3, Time::ZERO);
+            ready.raise(2, i32::MAX, round % 3, Time::ZERO);
+            assert_eq!(ready.pop(Time::ZERO).map(|(ticket, _)| ticket.slot), Some(2));
+            assert!(tickets(&ready) <= 2 * 2 + FEW_VOID + 1);
+        }
+        assert_eq!(ready.len(), 2);
+    }
+}
+
+#[test]
+fn places_are_given_back_when_there_are_no_keys() {
+    let mut ready = ready(false);
+    for slot in 0..2 * FEW_PLACES as Slot {
+        ready.push(slot, 1, 0, Time::ZERO);
+    }
+    while ready.pop(Time::ZERO).is_some() {}
+    ready.trim();
+    assert_eq!(ready.places.capacity(), 0);
+    assert!(
+        ready
+            .bands
+            .values()
+            .all(|band| matches!(&band.lane, BandQueue::Plain(line) if line.tickets.capacity() <= 1_024))
+    );
+}
