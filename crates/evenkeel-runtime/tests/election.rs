@@ -10,8 +10,8 @@ use std::time::Duration;
 use evenkeel_apiserver::{Action, ApiServer, Rule};
 use evenkeel_client::{Client, ClientBuilder};
 use evenkeel_runtime::election::{
-    ElectionError, Ended, Held, LeaderElector, Lease as Term, LeaseCandidate, LeaseLock, Lock, LockError, LockType,
-    LostReason, Record,
+    ElectionError, Ended, LeaderElector, Lease as Term, LeaseCandidate, LeaseLock, Lock, LockError, LockType,
+    LostReason, Record, VersionedRecord,
 };
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
@@ -310,7 +310,7 @@ async fn lk_006_a_get_returns_the_record_and_its_version() {
     let lock = LeaseLock::new(&server.client(), "default", "x");
     let created = lock.create(record("me")).await.unwrap();
     assert_eq!(lock.get().await.unwrap(), Some(created.clone()));
-    let Held { record: read, version } = created;
+    let VersionedRecord { record: read, version } = created;
     assert_eq!(read, record("me"), "microseconds and all");
     assert!(!version.is_empty());
 }

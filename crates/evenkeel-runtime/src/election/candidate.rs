@@ -1,4 +1,4 @@
-//! [`LeaseCandidate`]: standing for a coordinated election.
+//! [`LeaseCandidate`]: a candidate of a coordinated election.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,17 +17,17 @@ use super::driver::wall_clock;
 use super::identity::default_identity;
 use super::record::whole_microseconds;
 
-/// How often a candidate says that it is still there.
+/// How often a candidate renews its LeaseCandidate.
 const PERIOD: Duration = Duration::from_secs(300);
 
-/// The name of the queue, as dashboards know it.
+/// The name of the work queue, as in client-go's metrics.
 const QUEUE: &str = "leasecandidate";
 
-/// Stands for a coordinated election: keeps a LeaseCandidate that tells the API server who would lead and what version it is, and
-/// answers when the server asks whether it is still there.
+/// Maintains the LeaseCandidate of this process in a coordinated election: it states identity and version, and
+/// acknowledges the server's pings.
 ///
-/// The server chooses among the candidates and writes the name of the chosen one into the lease; a
-/// [coordinated](super::LeaderElector::coordinated) elector of the same name does the rest.
+/// The server chooses among the candidates and writes the chosen name into the lease; a
+/// [coordinated](super::LeaderElector::coordinated) elector of the same identity does the rest.
 ///
 /// ```no_run
 /// use evenkeel_client::Client;
@@ -37,15 +37,15 @@ const QUEUE: &str = "leasecandidate";
 /// let candidate = LeaseCandidate::new(&client, "my-controller").identity(&pod_name).binary_version("1.4.0");
 /// let elector = LeaderElector::new(&client, "my-controller").identity(&pod_name).coordinated();
 /// tokio::select! {
-///     stood = candidate.run() => stood?,
+///     candidate = candidate.run() => candidate?,
 ///     ended = elector.run(|lease| async move { lease.lost().await }) => drop(ended?),
 /// }
 /// # Ok(())
 /// # }
 /// ```
 ///
-/// Which question was answered is remembered by the question, and not by comparing the server's clock with ours. An answer is
-/// dated later than its question, because the server does compare the two.
+/// A ping is identified by its time, without comparing the server's clock with the local one. The acknowledgement is
+/// dated later than the ping, because the server does compare the two.
 pub struct LeaseCandidate {
     client: Client,
     namespace: String,
@@ -56,29 +56,29 @@ pub struct LeaseCandidate {
     strategy: String,
 }
 
-/// Why a candidate cannot stand.
+/// Why a candidate cannot run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CandidateError {
-    /// The server would refuse it.
+    /// A required setting is missing; the server would reject the candidate.
     #[error("a lease candidate needs {what}")]
     Missing {
-        /// What was not given.
+        /// The missing setting.
         what: &'static str,
     },
-    /// The informer ended, which it does when the runtime is shutting down.
+    /// The informer stopped. This happens when the runtime shuts down.
     #[error("the informer of the lease candidate {candidate} has ended")]
     InformerEnded {
-        /// Which candidate.
+        /// The candidate, `namespace/name`.
         candidate: String,
     },
 }
 
-/// The question that was answered last.
+/// The ping that was acknowledged last.
 type Answered = Arc<Mutex<Option<Timestamp>>>;
 
 impl LeaseCandidate {
-    /// A candidate for this lease, in the namespace that the client's configuration names.
+    /// Returns a candidate for this lease, in the namespace of the client's configuration.
     pub fn new(client: &Client, lease_name: impl Into<String>) -> Self {
         LeaseCandidate {
             client: client.clone(),
@@ -91,42 +91,42 @@ impl LeaseCandidate {
         }
     }
 
-    /// What the candidate is called, which the elector has to be called as well.
+    /// Sets the candidate's name. The elector must have the same identity.
     #[must_use]
     pub fn identity(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// The namespace of the lease.
+    /// Sets the namespace of the lease.
     #[must_use]
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = namespace.into();
         self
     }
 
-    /// The version of the program, as `1.2.3`. Has to be given.
+    /// Sets the version of the program, as `1.2.3`. Required.
     #[must_use]
     pub fn binary_version(mut self, version: impl Into<String>) -> Self {
         self.binary_version = version.into();
         self
     }
 
-    /// The version that the program behaves like, if it is another.
+    /// Sets the version that the program emulates, if it differs from the binary version.
     #[must_use]
     pub fn emulation_version(mut self, version: impl Into<String>) -> Self {
         self.emulation_version = Some(version.into());
         self
     }
 
-    /// How the server is to choose. `OldestEmulationVersion` unless told otherwise.
+    /// Sets the server's strategy. Default: `OldestEmulationVersion`.
     #[must_use]
     pub fn strategy(mut self, strategy: impl Into<String>) -> Self {
         self.strategy = strategy.into();
         self
     }
 
-    /// Stands until it is dropped. Failures are tried again, with a back-off.
+    /// Maintains the LeaseCandidate until the future is dropped. Failures are retried with backoff.
     pub async fn run(&self) -> Result<(), CandidateError> {
         let missing = [("a name", &self.name), ("a lease", &self.lease_name), ("a version", &self.binary_version)];
         if let Some((what, _)) = missing.into_iter().find(|(_, value)| value.is_empty()) {
@@ -167,21 +167,23 @@ impl LeaseCandidate {
         }
     }
 
-    /// Makes the candidate, or says that it is still there.
+    /// Creates the LeaseCandidate, or renews it.
     async fn ensure(&self, api: &Api<Candidate>, answered: &Answered) -> Result<(), Error> {
         let now = Some(MicroTime(whole_microseconds(wall_clock())));
         match api.get(&self.name).await {
             Ok(found) => {
                 let mut candidate = Candidate::clone(&*found.typed()?);
                 let LeaseCandidateSpec { lease_name, ping_time, .. } = candidate.spec;
-                // A server takes for an answer what is later than its question, by its own clock. Ours may be behind.
+                // The server accepts a renewal only if it is later than the ping by the server's clock. The local
+                // clock may be behind.
                 let after =
                     ping_time.as_ref().and_then(|asked| asked.0.checked_add(1.microsecond()).ok()).map(MicroTime);
-                // Who was here before us under this name may have been of another version.
+                // A previous process of this name may have had another version.
                 candidate.spec =
                     LeaseCandidateSpec { lease_name, ping_time, renew_time: now.max(after), ..self.spec() };
                 candidate.metadata.managed_fields = None;
-                // Before the write, because the informer may tell of it before it returns. If it fails, it is tried again.
+                // Set before the write: the informer may deliver the update before the write returns. A failed write
+                // is retried.
                 *answered.lock().unwrap_or_else(PoisonError::into_inner) = question(&candidate);
                 api.update(&candidate).await?;
                 debug!(candidate = %self.name, "renewed the lease candidate");
@@ -210,12 +212,12 @@ impl LeaseCandidate {
     }
 }
 
-/// What the server asks: a time, which is all that tells one question from another.
+/// Returns the ping time, which identifies a ping.
 fn question(candidate: &Candidate) -> Option<Timestamp> {
     candidate.spec.ping_time.as_ref().map(|time| time.0)
 }
 
-/// Whether the server asks something that was not answered.
+/// Returns whether the server has sent a ping that was not acknowledged.
 fn asks(candidate: &Candidate, answered: &Answered) -> bool {
     let question = question(candidate);
     question.is_some() && question != *answered.lock().unwrap_or_else(PoisonError::into_inner)

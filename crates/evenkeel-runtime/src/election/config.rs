@@ -1,47 +1,47 @@
-//! What may be chosen, and what is refused.
+//! Timing of an election and its validation.
 
 use std::time::Duration;
 
-/// How long others leave a record alone that does not change, unless told otherwise.
+/// Default time for which candidates leave an unchanged record alone.
 pub const LEASE_DURATION: Duration = Duration::from_secs(15);
-/// How long a leader leads after it sent the last renewal that succeeded, unless told otherwise.
+/// Default time for which a leader leads after it sent the last successful renewal.
 pub const RENEW_DEADLINE: Duration = Duration::from_secs(10);
-/// The time between two attempts, unless told otherwise.
+/// Default time between two attempts.
 pub const RETRY_PERIOD: Duration = Duration::from_secs(2);
-/// How much longer than the retry period candidates may wait, as a share of it.
+/// Jitter of a candidate's retry period, as a fraction of it.
 pub const JITTER: f64 = 1.2;
-/// How long work may take to end when the elector is stopped, unless told otherwise.
+/// Default time that work has to finish when the elector is stopped.
 pub const STOP_GRACE: Duration = Duration::from_secs(30);
 
-/// The time that a call gets, whatever the renew deadline.
+/// The shortest default timeout of a request, whatever the renew deadline.
 const SHORTEST_CALL: Duration = Duration::from_secs(1);
 
-/// The times of an election.
+/// The durations of an election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Timing {
     pub(crate) lease_duration: Duration,
     pub(crate) renew_deadline: Duration,
     pub(crate) retry_period: Duration,
-    /// What was asked for. `None` means as long as there is room for.
+    /// The configured grace. `None`: derived from the other durations.
     pub(crate) grace: Option<Duration>,
     pub(crate) call_timeout: Option<Duration>,
 }
 
-/// Why an elector cannot be run.
+/// Why an elector cannot run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// A leader would believe that it leads when others no longer do.
+    /// A leader would still lead after candidates may take over.
     #[error(
         "the lease duration ({lease_duration:?} in whole seconds) must be longer than the renew deadline ({renew_deadline:?})"
     )]
     LeaseDurationTooShort {
-        /// The lease duration, as it would be written.
+        /// The lease duration as written to the Lease.
         lease_duration: Duration,
         /// The renew deadline.
         renew_deadline: Duration,
     },
-    /// A leader could not be sure to try twice.
+    /// A leader could not renew twice before the deadline.
     #[error(
         "the renew deadline ({renew_deadline:?}) must be longer than {JITTER} times the retry period ({retry_period:?})"
     )]
@@ -51,36 +51,36 @@ pub enum ConfigError {
         /// The retry period.
         retry_period: Duration,
     },
-    /// A lease says its duration in whole seconds, and none is too few.
+    /// A Lease stores its duration in whole seconds; the duration is less than one.
     #[error("the lease duration ({lease_duration:?}) must be a second or more: a Lease has whole seconds")]
     SubSecondLease {
         /// The lease duration.
         lease_duration: Duration,
     },
-    /// A lease says its duration in 32 bits.
+    /// A Lease stores its duration in 32 bits; the duration does not fit.
     #[error("the lease duration ({lease_duration:?}) is longer than a Lease can say")]
     LeaseDurationTooLong {
         /// The lease duration.
         lease_duration: Duration,
     },
-    /// A time that has to pass is none.
+    /// A duration is zero.
     #[error("the {what} must not be zero")]
     Zero {
-        /// Which one.
+        /// The name of the duration.
         what: &'static str,
     },
-    /// Work could still be ending while somebody else leads.
+    /// Work could still run while another process leads.
     #[error("the grace ({grace:?}) must fit between the renew deadline and the lease duration, which leaves {room:?}")]
     GraceTooLong {
-        /// How long work may take to end.
+        /// The configured grace.
         grace: Duration,
-        /// How long it could be at most.
+        /// The longest grace that is allowed.
         room: Duration,
     },
-    /// Nobody could tell who leads.
+    /// The identity is empty.
     #[error("Lock identity is empty")]
     NoIdentity,
-    /// The lease has to be called something.
+    /// The lease name is empty.
     #[error("the lease has no name")]
     NoName,
 }
@@ -98,23 +98,23 @@ impl Default for Timing {
 }
 
 impl Timing {
-    /// The lease duration as others will read it.
+    /// Returns the lease duration in whole seconds, as candidates read it.
     pub(crate) fn written(&self) -> Duration {
         Duration::from_secs(self.lease_duration.as_secs())
     }
 
-    /// The same, as it is written.
+    /// Returns the lease duration as the Lease stores it.
     pub(crate) fn lease_seconds(&self) -> i32 {
         i32::try_from(self.lease_duration.as_secs()).unwrap_or(i32::MAX)
     }
 
-    /// How long work may take to end after the lease was lost.
+    /// Returns how long work may take to finish after the lease was lost.
     pub(crate) fn grace(&self) -> Duration {
         let room = self.written().saturating_sub(self.renew_deadline);
         self.grace.unwrap_or_else(|| self.retry_period.min(room / 2))
     }
 
-    /// How long one call may take. An answer that comes later than the renew deadline is of no use.
+    /// Returns the timeout of one request. A response after the renew deadline is useless.
     pub(crate) fn call_timeout(&self) -> Duration {
         self.call_timeout.unwrap_or_else(|| SHORTEST_CALL.max(self.renew_deadline / 2)).min(self.renew_deadline)
     }
@@ -124,7 +124,7 @@ impl Timing {
         if lease_duration <= renew_deadline {
             return Err(ConfigError::LeaseDurationTooShort { lease_duration, renew_deadline });
         }
-        // Compared as numbers, because a duration that is multiplied can overflow.
+        // Compared as numbers: multiplying a duration can overflow.
         if renew_deadline.as_secs_f64() <= retry_period.as_secs_f64() * JITTER {
             return Err(ConfigError::RenewDeadlineTooShort { renew_deadline, retry_period });
         }
@@ -138,7 +138,7 @@ impl Timing {
         if i32::try_from(lease_duration.as_secs()).is_err() {
             return Err(ConfigError::LeaseDurationTooLong { lease_duration });
         }
-        // Others wait for the seconds that are written, which may be less than what was asked for.
+        // Candidates wait for the whole seconds that are written, which may be less than the configured duration.
         if self.written() <= renew_deadline {
             return Err(ConfigError::LeaseDurationTooShort { lease_duration: self.written(), renew_deadline });
         }
@@ -149,3 +149,6 @@ impl Timing {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,8 +1,8 @@
-//! Puts timers and a lock around the state machine.
+//! Timers and lock requests around the state machine.
 //!
-//! The keeper of a lease is a task of its own, so that work which hogs its task cannot keep it from renewing, nor from telling
-//! others that the lease is lost. It outlives the future that started it by the time that a release takes: whoever drops an
-//! elector's `run` gives the lease back all the same.
+//! The driver runs in a task of its own, so work that blocks its task delays neither the renewal nor the loss of the
+//! lease. The task outlives the future that started it until the lease is released: dropping an elector's `run`
+//! releases the lease in the background.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,13 +15,13 @@ use tokio::sync::{OwnedMutexGuard, oneshot, watch};
 use tokio::time::{Instant, sleep_until};
 use tracing::{debug, info, warn};
 
-use super::core::{Answer, Call, Core, Do, LostReason, What};
 use super::elector::Shared;
-use super::leadership::{Ending, Lease};
+use super::lease::{Lease, TermEnding};
 use super::lock::{Lock, LockError};
+use super::machine::{ElectionAction, ElectionMachine, LockOperation, LockRequest, LockResponse, LostReason};
 use super::metrics::Metrics;
 
-/// What happened in an election, for an event recorder.
+/// An event of an election, for an event recorder.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ElectionEvent {
@@ -29,34 +29,34 @@ pub struct ElectionEvent {
     pub kind: &'static str,
     /// `LeaderElection`
     pub reason: &'static str,
-    /// Who, and what: `web-0 became leader`, `web-0 stopped leading`.
+    /// The identity and the transition: `web-0 became leader`, `web-0 stopped leading`.
     pub message: String,
-    /// The Lease that it is about, if it is one.
+    /// The Lease, if the lock is one.
     pub about: Option<ObjectReference>,
 }
 
 pub(super) type OnNewLeader = Arc<Mutex<dyn FnMut(Option<&str>) + Send>>;
 pub(super) type OnEvent = Arc<Mutex<dyn FnMut(ElectionEvent) + Send>>;
 
-/// What keeps a lease, from the first attempt to the release.
-pub(super) struct Keeper {
-    pub(super) core: OwnedMutexGuard<Option<Core>>,
+/// Maintains a lease from the first attempt to its release.
+pub(super) struct ElectionDriver {
+    pub(super) machine: OwnedMutexGuard<Option<ElectionMachine>>,
     pub(super) lock: Arc<dyn Lock>,
     pub(super) identity: String,
     pub(super) shared: Arc<Shared>,
     pub(super) metrics: Metrics,
     pub(super) on_new_leader: Option<OnNewLeader>,
     pub(super) on_event: Option<OnEvent>,
-    /// Where the lease goes.
+    /// Receives the lease once this process leads.
     pub(super) lead: Option<oneshot::Sender<Lease>>,
-    /// Completes, or fails, when the work is over.
+    /// Completes, or fails, when the work has finished.
     pub(super) left: oneshot::Receiver<()>,
     pub(super) stop: watch::Receiver<bool>,
 }
 
-type Pending = Pin<Box<dyn Future<Output = (u64, Answer)> + Send>>;
+type Pending = Pin<Box<dyn Future<Output = (u64, LockResponse)> + Send>>;
 
-/// Shows that nobody leads when the keeper ends, however it ends.
+/// Resets the leadership gauge when the driver ends for any reason.
 struct Leading<'a>(&'a Metrics);
 
 impl Drop for Leading<'_> {
@@ -65,90 +65,90 @@ impl Drop for Leading<'_> {
     }
 }
 
-impl Keeper {
-    /// Says why the lease was lost, if it was.
+impl ElectionDriver {
+    /// Runs the election. Returns why the lease was lost, if it was.
     pub(super) async fn keep(mut self) -> Option<LostReason> {
         let metrics = self.metrics.clone();
         let _reset = Leading(&metrics);
         let mut lost = None;
         let mut lease: Option<Lease> = None;
         let mut pending: Option<Pending> = None;
-        // The work is over; somebody has asked to stop; the core has been told to leave.
+        // The work has finished; a stop was requested; the machine was told to leave.
         let (mut has_left, mut is_stopping, mut is_leaving) = (false, false, false);
-        let Some(mut core) = self.core.take() else { return lost };
-        let (mut slow_paths, mut leader) = (core.slow_paths(), None);
-        core.begin(Instant::now().into_std());
+        let Some(mut machine) = self.machine.take() else { return lost };
+        let (mut slow_paths, mut leader) = (machine.slow_paths(), None);
+        machine.begin(Instant::now().into_std());
         loop {
-            let next = core.poll(Instant::now().into_std(), wall_clock(), fastrand::f64());
-            self.report(&core, &mut leader, &mut slow_paths);
+            let next = machine.poll(Instant::now().into_std(), wall_clock(), fastrand::f64());
+            self.report(&machine, &mut leader, &mut slow_paths);
             match next {
-                Do::Send(call) => pending = Some(self.send(call)),
-                Do::Lead(term) => {
-                    let Some(valid_until) = core.valid_until() else { continue };
-                    let sent = core.renewed_at().unwrap_or(valid_until);
+                ElectionAction::Send(call) => pending = Some(self.send(call)),
+                ElectionAction::Lead(term) => {
+                    let Some(valid_until) = machine.valid_until() else { continue };
+                    let sent = machine.renewed_at().unwrap_or(valid_until);
                     let new = Lease::new(self.identity.clone(), term.number, sent.into(), valid_until.into());
                     self.shared.leads(&new);
                     metrics.leads(true);
                     info!(lease = %self.lock.describe(), identity = %self.identity, term = term.number, "became leader");
-                    self.tell("became leader");
+                    self.emit("became leader");
                     lease = Some(new.clone());
                     if let Some(lead) = self.lead.take() {
-                        // If nobody is there to lead, we have been left, and see that below.
+                        // If the receiver was dropped, `left` fails as well and is handled below.
                         let _ = lead.send(new);
                     }
                 }
-                Do::Lost(why) => {
+                ElectionAction::Lost(why) => {
                     pending = None;
                     metrics.leads(false);
-                    warn!(lease = %self.lock.describe(), identity = %self.identity, ?why, "lost the lease, work has to end");
+                    warn!(lease = %self.lock.describe(), identity = %self.identity, ?why, "lease lost; stopping work");
                     if let Some(lease) = &lease {
-                        lease.end(Ending::Lost { at: Instant::now(), why: why.clone() });
+                        lease.end(TermEnding::Lost { at: Instant::now(), why: why.clone() });
                     }
-                    self.tell("stopped leading");
+                    self.emit("stopped leading");
                     lost = Some(why);
                 }
-                Do::Over { released } => {
+                ElectionAction::Over { released } => {
                     debug!(lease = %self.lock.describe(), released, "left the election");
                     break;
                 }
-                Do::Wait(until) => {
+                ElectionAction::Wait(until) => {
                     tokio::select! {
                         biased;
                         _ = &mut self.left, if !has_left => {
                             has_left = true;
                             if let Some(lease) = &lease {
-                                // If the run was dropped before it took the lease, nobody else has said so.
-                                lease.end(Ending::Over);
+                                // A run that was dropped before it received the lease has not ended the term.
+                                lease.end(TermEnding::Over);
                             }
                             if let (Some(lease), None) = (&lease, &lost) {
-                                // The work knows the time as well as we do, and may have been faster.
+                                // The work reads the same clock and may have noticed the expiry first.
                                 lost = lease.has_expired().then_some(LostReason::Expired);
                                 metrics.leads(false);
                                 info!(lease = %self.lock.describe(), identity = %self.identity, "stopped leading");
-                                self.tell("stopped leading");
+                                self.emit("stopped leading");
                             }
                             if !is_leaving {
                                 is_leaving = true;
                                 pending = None;
-                                core.leave(Instant::now().into_std());
+                                machine.leave(Instant::now().into_std());
                             }
                         }
                         () = stopped(&mut self.stop), if !is_stopping => {
                             is_stopping = true;
                             match &lease {
-                                Some(lease) => lease.end(Ending::Asked { at: Instant::now() }),
+                                Some(lease) => lease.end(TermEnding::Asked { at: Instant::now() }),
                                 None if is_leaving => {}
                                 None => {
                                     is_leaving = true;
                                     pending = None;
-                                    core.leave(Instant::now().into_std());
+                                    machine.leave(Instant::now().into_std());
                                 }
                             }
                         }
                         (id, answer) = answered(&mut pending) => {
                             pending = None;
-                            core.answer(Instant::now().into_std(), id, answer);
-                            if let (Some(lease), Some(sent), Some(until)) = (&lease, core.renewed_at(), core.valid_until()) {
+                            machine.respond(Instant::now().into_std(), id, answer);
+                            if let (Some(lease), Some(sent), Some(until)) = (&lease, machine.renewed_at(), machine.valid_until()) {
                                 lease.renewed(sent.into(), until.into());
                             }
                         }
@@ -157,57 +157,57 @@ impl Keeper {
                 }
             }
         }
-        *self.core = Some(core);
+        *self.machine = Some(machine);
         lost
     }
 
-    fn send(&self, call: Call) -> Pending {
+    fn send(&self, call: LockRequest) -> Pending {
         let lock = Arc::clone(&self.lock);
         Box::pin(async move {
             let answer = match call.what {
-                What::Get => match lock.get().await {
-                    Ok(Some(held)) => Ok(Answer::Held(held)),
-                    Ok(None) => Ok(Answer::Missing),
+                LockOperation::Get => match lock.get().await {
+                    Ok(Some(held)) => Ok(LockResponse::Held(held)),
+                    Ok(None) => Ok(LockResponse::Missing),
                     Err(error) => Err(error),
                 },
-                What::Create(record) => lock.create(record).await.map(Answer::Held),
-                What::Update(record, version) => lock.update(record, version).await.map(Answer::Held),
+                LockOperation::Create(record) => lock.create(record).await.map(LockResponse::Held),
+                LockOperation::Update(record, version) => lock.update(record, version).await.map(LockResponse::Held),
             };
             let answer = answer.unwrap_or_else(|error| {
-                debug!(lease = %lock.describe(), %error, "a call of the election failed, another attempt follows");
+                debug!(lease = %lock.describe(), %error, "lock request failed; retrying");
                 match error {
-                    LockError::Conflict { .. } => Answer::Conflict,
-                    _ => Answer::Failed,
+                    LockError::Conflict { .. } => LockResponse::Conflict,
+                    _ => LockResponse::Failed,
                 }
             });
             (call.id, answer)
         })
     }
 
-    /// Tells who leads, if that is news, and counts.
-    fn report(&self, core: &Core, leader: &mut Option<Option<String>>, slow_paths: &mut u64) {
-        let now = core.slow_paths();
+    /// Reports a new leader and counts slow paths.
+    fn report(&self, machine: &ElectionMachine, leader: &mut Option<Option<String>>, slow_paths: &mut u64) {
+        let now = machine.slow_paths();
         if now != *slow_paths {
             self.metrics.slow_path(now - *slow_paths);
             *slow_paths = now;
         }
-        let Some(holder) = core.holder() else { return };
+        let Some(holder) = machine.holder() else { return };
         let holder = (!holder.is_empty()).then(|| holder.to_owned());
         if leader.as_ref() == Some(&holder) {
             return;
         }
         self.shared.observed(holder.clone());
-        info!(lease = %self.lock.describe(), leader = ?holder, "there is a new leader");
+        info!(lease = %self.lock.describe(), leader = ?holder, "new leader");
         if let Some(callback) = &self.on_new_leader {
             let mut callback = callback.lock().unwrap_or_else(PoisonError::into_inner);
             if catch_unwind(AssertUnwindSafe(|| callback(holder.as_deref()))).is_err() {
-                warn!("on_new_leader panicked; the election goes on");
+                warn!("on_new_leader panicked; continuing");
             }
         }
         *leader = Some(holder);
     }
 
-    fn tell(&self, text: &str) {
+    fn emit(&self, text: &str) {
         let Some(callback) = &self.on_event else { return };
         let event = ElectionEvent {
             kind: "Normal",
@@ -217,24 +217,24 @@ impl Keeper {
         };
         let mut callback = callback.lock().unwrap_or_else(PoisonError::into_inner);
         if catch_unwind(AssertUnwindSafe(|| callback(event))).is_err() {
-            warn!("on_event panicked; the election goes on");
+            warn!("on_event panicked; continuing");
         }
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "the rim: this is written for others to read and decides nothing")]
+#[expect(clippy::disallowed_methods, reason = "the edge: informational, never compared")]
 pub(super) fn wall_clock() -> Timestamp {
     Timestamp::now()
 }
 
 async fn stopped(stop: &mut watch::Receiver<bool>) {
     if stop.wait_for(|stop| *stop).await.is_err() {
-        // Nobody is left who could stop us.
+        // All handles were dropped; no stop can follow.
         std::future::pending::<()>().await;
     }
 }
 
-async fn answered(pending: &mut Option<Pending>) -> (u64, Answer) {
+async fn answered(pending: &mut Option<Pending>) -> (u64, LockResponse) {
     match pending {
         Some(call) => call.await,
         None => std::future::pending().await,
@@ -247,3 +247,6 @@ async fn wait_until(until: Option<std::time::Instant>) {
         None => std::future::pending().await,
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests;

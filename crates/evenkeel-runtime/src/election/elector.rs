@@ -14,16 +14,16 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
 use super::config::{ConfigError, STOP_GRACE, Timing};
-use super::core::{Core, LostReason};
-use super::driver::{ElectionEvent, Keeper, OnEvent, OnNewLeader};
+use super::driver::{ElectionDriver, ElectionEvent, OnEvent, OnNewLeader};
 use super::health::{ElectionHealth, NotRenewed};
 use super::identity::default_identity;
-use super::leadership::{Ending, Lease};
+use super::lease::{Lease, TermEnding};
 use super::lock::{LeaseLock, Lock};
+use super::machine::{ElectionMachine, LostReason};
 use super::metrics::Metrics;
 use super::work::TermOutput;
 
-/// Takes part in an election, and runs something while it leads.
+/// Campaigns for a lease and runs a future while it leads.
 ///
 /// ```no_run
 /// use evenkeel_client::Client;
@@ -37,24 +37,24 @@ use super::work::TermOutput;
 /// # }
 /// ```
 ///
-/// # What may be assumed
+/// # Guarantees
 ///
-/// - Work runs only while this process leads, and no two processes lead at once, however long calls take, whatever gets lost and
-///   whatever the clocks say, as long as no clock *runs* faster than another by more than lease duration to renew deadline plus
-///   grace (5 : 4 unless told otherwise).
-/// - Work that is told to end (see [`Lease::lost`]) and does not is dropped before anybody else can lead.
-/// - The lease is given back after the work is over, never before, and only if it is still ours.
-/// - Each term has a higher [number](Lease::fencing_token) than the one before.
+/// - Work runs only while this process leads, and no two processes lead at once. This holds for any network delay,
+///   lost message or clock offset, as long as no clock *runs* faster than another by more than the ratio of lease
+///   duration to renew deadline plus grace (5 : 4 by default).
+/// - Work that does not finish after [`Lease::lost`] completes is dropped before another process can lead.
+/// - The lease is released after the work has finished, never before, and only if the record still names this
+///   candidate.
+/// - Each term has a higher [fencing token](Lease::fencing_token) than the one before.
 ///
-/// # What is not promised
+/// # Not guaranteed
 ///
-/// - That work ends which never comes to an `await`. It cannot be dropped; it can ask [`Lease::is_valid`].
-/// - Anything about tasks and threads that the work started and left behind.
-/// - That a machine which was asleep notices. On Linux the clock that the runtime uses stands still meanwhile. The number of the term
-///   is for that.
-/// - That somebody leads while the Lease cannot be reached.
+/// - Stopping work that never reaches an `await`. Such work cannot be dropped; it can check [`Lease::is_valid`].
+/// - Stopping tasks and threads that the work has spawned.
+/// - Detecting that the machine was suspended. On Linux the runtime's clock stops meanwhile. Use the fencing token.
+/// - A leader while the Lease cannot be reached.
 pub struct LeaderElector {
-    place: Place,
+    target: LockTarget,
     identity: String,
     timing: Timing,
     stop_grace: Duration,
@@ -64,21 +64,21 @@ pub struct LeaderElector {
     on_event: Option<OnEvent>,
     metrics: Metrics,
     shared: Arc<Shared>,
-    /// Of one run at a time, and kept between runs: what it has seen is still so.
-    core: Arc<tokio::sync::Mutex<Option<Core>>>,
+    /// Locked by one run at a time and kept between runs: what it has observed stays valid.
+    machine: Arc<tokio::sync::Mutex<Option<ElectionMachine>>>,
 }
 
-enum Place {
+enum LockTarget {
     Lease { client: Client, namespace: String, name: String, labels: Vec<(String, String)> },
     Lock(Arc<dyn Lock>),
 }
 
-/// How a [run](LeaderElector::run) ended that was not ended by the loss of the lease.
+/// The result of a [run](LeaderElector::run) that did not lose the lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended<T> {
-    /// Whether this process led at all. It did not if it was stopped before it was its turn.
+    /// Whether this process led. False if the elector was stopped before it acquired the lease.
     pub led: bool,
-    /// What the work returned. `None` if there was none, or if it was dropped.
+    /// The output of the work. `None` if it did not run or was dropped.
     pub output: Option<T>,
 }
 
@@ -86,17 +86,17 @@ pub struct Ended<T> {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ElectionError {
-    /// What was asked for cannot work. Nothing was sent.
+    /// The configuration is invalid. No request was sent.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The lease was lost. The work was told, and has ended or was dropped. Running the elector again campaigns again.
+    /// The lease was lost, and the work has finished or was dropped. Running the elector again campaigns again.
     #[error("leader election lost: the lease {lease} of {identity} {}", describe(.why))]
     Lost {
-        /// Which lease.
+        /// The lease, `namespace/name`.
         lease: String,
-        /// Whose it was.
+        /// The identity of this candidate.
         identity: String,
-        /// How it was lost.
+        /// Why it was lost.
         why: LostReason,
     },
     /// The work returned an error while this process was leader. The lease has been released.
@@ -112,49 +112,49 @@ pub enum ElectionError {
 fn describe(why: &LostReason) -> String {
     match why {
         LostReason::Expired => "was not renewed in time".to_owned(),
-        LostReason::Taken { by } if by.is_empty() => "was cleared by somebody else".to_owned(),
+        LostReason::Taken { by } if by.is_empty() => "was cleared by another client".to_owned(),
         LostReason::Taken { by } => format!("was taken by {by:?}"),
-        LostReason::EndOfTerm { preferred } => format!("goes to {preferred:?}, whom the election prefers"),
+        LostReason::EndOfTerm { preferred } => format!("passes to {preferred:?}, which the election prefers"),
     }
 }
 
-/// What an elector shows to others while it runs.
+/// The state of a running elector that handles and health checks read.
 #[derive(Debug)]
 pub(super) struct Shared {
     identity: Mutex<String>,
-    view: Mutex<View>,
+    view: Mutex<ElectorView>,
     stop: watch::Sender<bool>,
 }
 
 #[derive(Debug, Default)]
-struct View {
+struct ElectorView {
     leader: Option<String>,
     lease: Option<Lease>,
     lease_name: String,
     lease_duration: Duration,
 }
 
-/// A handle on an elector, for those who do not run it. Cheap to clone.
+/// A handle to an elector. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct ElectorHandle {
     shared: Arc<Shared>,
 }
 
 impl LeaderElector {
-    /// A candidate for the Lease of this name, in the namespace that the client's configuration names: inside a cluster, the one that
-    /// the program runs in. It calls itself by its host's name and something that nobody else has.
+    /// Returns a candidate for the Lease of this name, in the namespace of the client's configuration (inside a
+    /// cluster, the pod's namespace). The default identity is the host name and a random UUID.
     pub fn new(client: &Client, name: impl Into<String>) -> Self {
         let (name, namespace) = (name.into(), client.config().namespace.clone());
         let metrics = Metrics::new(&name);
-        LeaderElector::at(Place::Lease { client: client.clone(), namespace, name, labels: Vec::new() }, metrics)
+        LeaderElector::at(LockTarget::Lease { client: client.clone(), namespace, name, labels: Vec::new() }, metrics)
     }
 
-    /// A candidate for a lock of one's own making. `name` is for metrics.
+    /// Returns a candidate for a user-defined lock. `name` labels the metrics.
     pub fn with_lock(lock: impl Lock, name: &str) -> Self {
-        LeaderElector::at(Place::Lock(Arc::new(lock)), Metrics::new(name))
+        LeaderElector::at(LockTarget::Lock(Arc::new(lock)), Metrics::new(name))
     }
 
-    fn at(place: Place, metrics: Metrics) -> Self {
+    fn at(target: LockTarget, metrics: Metrics) -> Self {
         let identity = default_identity();
         let shared = Arc::new(Shared {
             identity: Mutex::new(identity.clone()),
@@ -162,7 +162,7 @@ impl LeaderElector {
             stop: watch::Sender::new(false),
         });
         LeaderElector {
-            place,
+            target,
             identity,
             timing: Timing::default(),
             stop_grace: STOP_GRACE,
@@ -172,12 +172,13 @@ impl LeaderElector {
             on_event: None,
             metrics,
             shared,
-            core: Arc::default(),
+            machine: Arc::default(),
         }
     }
 
-    /// What this candidate calls itself. Must not be empty, and should be nobody else's: two that have one name never lead together,
-    /// but nobody can tell them apart. In a [coordinated](Self::coordinated) election they do: there it is the name that counts.
+    /// Sets the identity of this candidate. Must not be empty and should be unique: two candidates with one identity
+    /// never lead together, but cannot be told apart. In a [coordinated](Self::coordinated) election they may lead
+    /// together, because there the server identifies candidates by this name.
     #[must_use]
     pub fn identity(mut self, identity: impl Into<String>) -> Self {
         self.identity = identity.into();
@@ -185,130 +186,131 @@ impl LeaderElector {
         self.changed()
     }
 
-    /// The namespace of the Lease. Means nothing to a lock of one's own.
+    /// Sets the namespace of the Lease. Ignored for a user-defined lock.
     #[must_use]
     pub fn namespace(mut self, new: impl Into<String>) -> Self {
-        if let Place::Lease { namespace, .. } = &mut self.place {
+        if let LockTarget::Lease { namespace, .. } = &mut self.target {
             *namespace = new.into();
         }
         self.changed()
     }
 
-    /// Labels for the Lease, which keeps those that others gave it. Means nothing to a lock of one's own.
+    /// Adds labels to the Lease; its other labels are kept. Ignored for a user-defined lock.
     #[must_use]
     pub fn labels(mut self, new: impl IntoIterator<Item = (impl Into<String>, impl Into<String>)>) -> Self {
-        if let Place::Lease { labels, .. } = &mut self.place {
+        if let LockTarget::Lease { labels, .. } = &mut self.target {
             labels.extend(new.into_iter().map(|(key, value)| (key.into(), value.into())));
         }
         self
     }
 
-    /// The value of the label `name` in metrics, which is the name of the Lease unless told otherwise.
+    /// Sets the value of the metrics label `name`. Default: the name of the Lease.
     #[must_use]
     pub fn name(mut self, name: &str) -> Self {
         self.metrics = Metrics::new(name);
         self
     }
 
-    /// How long others leave the lease alone after they saw it change: the time after which somebody else leads if this process
-    /// dies. 15 seconds unless told otherwise. Written in whole seconds, fractions are cut off.
+    /// Sets how long candidates leave the lease alone after they saw it change. This is how long a failover takes if
+    /// this process dies. Default: 15 seconds. Written in whole seconds; fractions are cut off.
     #[must_use]
     pub fn lease_duration(mut self, duration: Duration) -> Self {
         self.timing.lease_duration = duration;
         self.changed()
     }
 
-    /// How long this process leads after it sent the last renewal that succeeded. 10 seconds unless told otherwise.
+    /// Sets how long this process leads after it sent the last successful renewal. Default: 10 seconds.
     #[must_use]
     pub fn renew_deadline(mut self, deadline: Duration) -> Self {
         self.timing.renew_deadline = deadline;
         self.changed()
     }
 
-    /// The time between two attempts: of a leader to renew, and, with up to 120 % more, of others to become one. 2 seconds unless
-    /// told otherwise.
+    /// Sets the time between two attempts: of a leader to renew, and, with up to 120 % jitter, of a candidate to
+    /// acquire. Default: 2 seconds.
     #[must_use]
     pub fn retry_period(mut self, period: Duration) -> Self {
         self.timing.retry_period = period;
         self.changed()
     }
 
-    /// How long work may take to end after the lease was lost, before it is dropped. Must fit between the renew deadline and the
-    /// lease duration. Unless told otherwise, the retry period, or half of that room if it is less.
+    /// Sets how long work may take to finish after the lease was lost, before it is dropped. Must fit between renew
+    /// deadline and lease duration. Default: the retry period, or half of that room if it is less.
     #[must_use]
     pub fn grace(mut self, grace: Duration) -> Self {
         self.timing.grace = Some(grace);
         self.changed()
     }
 
-    /// How long work may take to end after the elector was [stopped](ElectorHandle::stop), before it is dropped. The lease is renewed
-    /// meanwhile. 30 seconds unless told otherwise.
+    /// Sets how long work may take to finish after the elector was [stopped](ElectorHandle::stop), before it is
+    /// dropped. The lease is renewed meanwhile. Default: 30 seconds.
     #[must_use]
     pub fn stop_grace(mut self, grace: Duration) -> Self {
         self.stop_grace = grace;
         self
     }
 
-    /// The time for one call. Half of the renew deadline, at least a second, unless told otherwise.
+    /// Sets the timeout of one request. Default: half of the renew deadline, at least one second.
     #[must_use]
     pub fn call_timeout(mut self, limit: Duration) -> Self {
         self.timing.call_timeout = Some(limit);
         self.changed()
     }
 
-    /// Whether to give the lease back when the work is over, so that others need not wait. On unless told otherwise.
+    /// Sets whether the lease is released when the work has finished, so that candidates need not wait. Default: true.
     #[must_use]
     pub fn release_on_cancel(mut self, release: bool) -> Self {
         self.release_on_cancel = release;
         self.changed()
     }
 
-    /// Takes part in a coordinated election: the API server chooses among [candidates](super::LeaseCandidate) and writes the name of
-    /// the chosen one into the lease. The elector never makes the lease nor takes it over; it leads while its name is in it.
+    /// Joins a coordinated election: the API server chooses among [candidates](super::LeaseCandidate) and writes the
+    /// chosen name into the lease. The elector never creates the lease nor takes it over; it leads while the lease
+    /// names it.
     #[must_use]
     pub fn coordinated(mut self) -> Self {
         self.coordinated = true;
         self.changed()
     }
 
-    /// Is told who leads, whenever that changes, in order, one call at a time; `None` if nobody does. It must not block: no renewal
-    /// happens meanwhile.
+    /// Sets a callback for changes of the leader, called in order, one call at a time; `None` if there is no leader.
+    /// It must not block: it delays renewals.
     #[must_use]
     pub fn on_new_leader(mut self, callback: impl FnMut(Option<&str>) + Send + 'static) -> Self {
         self.on_new_leader = Some(Arc::new(Mutex::new(callback)));
         self
     }
 
-    /// Is told what an event recorder should know. It must not block.
+    /// Sets a callback for events to record. It must not block.
     #[must_use]
     pub fn on_event(mut self, callback: impl FnMut(ElectionEvent) + Send + 'static) -> Self {
         self.on_event = Some(Arc::new(Mutex::new(callback)));
         self
     }
 
-    /// Lets a health check watch this elector.
+    /// Attaches a health check to this elector.
     #[must_use]
     pub fn health(self, check: &ElectionHealth) -> Self {
         check.attach(&self.shared);
         self
     }
 
-    /// A handle for those who want to know who leads, or to stop the elector.
+    /// Returns a handle that reads the leader and stops the elector.
     pub fn handle(&self) -> ElectorHandle {
         ElectorHandle { shared: Arc::clone(&self.shared) }
     }
 
-    /// Who takes part now has seen nothing yet.
+    /// Discards observations that belong to the previous configuration.
     fn changed(mut self) -> Self {
-        self.core = Arc::default();
+        self.machine = Arc::default();
         self
     }
 
-    /// Whether the elector can be run as it is. [`run`](Self::run) asks this first.
+    /// Validates the configuration. [`run`](Self::run) does so first.
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.timing.check()?;
-        match &self.place {
-            Place::Lease { name, .. } if name.is_empty() => return Err(ConfigError::NoName),
+        match &self.target {
+            LockTarget::Lease { name, .. } if name.is_empty() => return Err(ConfigError::NoName),
             _ => {}
         }
         if self.identity.is_empty() {
@@ -317,43 +319,44 @@ impl LeaderElector {
         Ok(())
     }
 
-    /// Campaigns until this process leads, runs the work while it does, and returns when both are over and the lease was given
-    /// back. May be called again.
+    /// Campaigns until this process leads, then runs the work. Returns once the work has finished and the lease was
+    /// released. May be called again.
     ///
-    /// Work that ends by itself ends the term. Work that is told to end, because the lease is lost or the elector is stopped, has
-    /// some [grace](Self::grace) for it. Dropping the future drops the work and gives the lease back in the background.
+    /// Work that returns ends the term. If the lease is lost or the elector is stopped, the work has a
+    /// [grace](Self::grace) to finish. Dropping the future drops the work and releases the lease in the background.
     ///
-    /// Calls at the same time are served one after another.
+    /// Concurrent calls run one after another.
     ///
     /// # Errors
     /// Returns [`ElectionError::Lost`] if the lease was lost, and [`ElectionError::Work`] if the work returned an error: see
     /// [`TermOutput`]. If both happened, returns `Lost` and logs the error of the work.
     ///
     /// # Panics
-    /// If the work does, or a [`Lock`] of one's own.
+    /// If the work or a user-defined [`Lock`] panics.
     pub async fn run<W, F>(&self, work: W) -> Result<Ended<<F::Output as TermOutput>::Value>, ElectionError>
     where
         W: FnOnce(Lease) -> F,
         F: Future<Output: TermOutput>,
     {
         self.validate()?;
-        let lock: Arc<dyn Lock> = match &self.place {
-            Place::Lock(lock) => Arc::clone(lock),
-            Place::Lease { client, namespace, name, labels } => {
+        let lock: Arc<dyn Lock> = match &self.target {
+            LockTarget::Lock(lock) => Arc::clone(lock),
+            LockTarget::Lease { client, namespace, name, labels } => {
                 Arc::new(LeaseLock::new(client, namespace, name).labels(labels.iter().cloned()))
             }
         };
         let name = lock.describe();
-        let mut core = Arc::clone(&self.core).lock_owned().await;
-        // The keeper takes the core out and puts it back. Should it have been torn off, we have seen nothing yet.
-        core.get_or_insert_with(|| {
-            Core::new(self.timing, self.identity.clone(), self.coordinated, self.release_on_cancel)
+        let mut machine = Arc::clone(&self.machine).lock_owned().await;
+        // The driver takes the machine out and puts it back. If its task was aborted, a new machine starts without
+        // observations.
+        machine.get_or_insert_with(|| {
+            ElectionMachine::new(self.timing, self.identity.clone(), self.coordinated, self.release_on_cancel)
         });
         self.shared.campaigns(&name, self.timing.lease_duration);
         let (leave, left) = oneshot::channel();
         let (lead, led) = oneshot::channel();
-        let keeper = Keeper {
-            core,
+        let driver = ElectionDriver {
+            machine,
             lock,
             identity: self.identity.clone(),
             shared: Arc::clone(&self.shared),
@@ -364,22 +367,22 @@ impl LeaderElector {
             left,
             stop: self.shared.stop.subscribe(),
         };
-        // It ends by itself when `leave` is gone, which is after everything that is declared below.
-        let keeper = tokio::spawn(keeper.keep());
+        // The task ends when `leave` is dropped, which is after everything declared below.
+        let driver = tokio::spawn(driver.keep());
         let Ok(lease) = led.await else {
-            over(keeper).await;
+            over(driver).await;
             return Ok(Ended { led: false, output: None });
         };
         let output = {
             let _term = Over(lease.clone());
-            // The lease may have been lost while nobody has had the time to look at it.
+            // The lease may have expired before this task was scheduled.
             match lease.is_valid() {
                 true => self.run_until_over(pin!(work(lease.clone())), &lease).await,
                 false => None,
             }
         };
         drop(leave);
-        let lost = over(keeper).await;
+        let lost = over(driver).await;
         let identity = self.identity.clone();
         match (lost, output.map(TermOutput::into_result).transpose()) {
             (None, Ok(output)) => Ok(Ended { led: true, output }),
@@ -393,8 +396,8 @@ impl LeaderElector {
         }
     }
 
-    /// Runs the work until it ends or its time is over. After that it is not polled once more, even if this process was stopped
-    /// meanwhile and something has woken it: somebody else may lead.
+    /// Runs the work until it finishes or its time is over. After that it is not polled again, even if this process
+    /// was suspended and something woke it: another process may lead.
     async fn run_until_over<F: Future>(&self, mut work: std::pin::Pin<&mut F>, lease: &Lease) -> Option<F::Output> {
         let mut changes = lease.changes();
         loop {
@@ -402,8 +405,8 @@ impl LeaderElector {
             let grace = self.timing.grace();
             let end = state.valid_until + grace;
             let end = match state.ending {
-                Some(Ending::Asked { at }) => at.checked_add(self.stop_grace).map_or(end, |stop| stop.min(end)),
-                Some(Ending::Lost { at, why: LostReason::Taken { .. } }) => end.min(at + grace),
+                Some(TermEnding::Asked { at }) => at.checked_add(self.stop_grace).map_or(end, |stop| stop.min(end)),
+                Some(TermEnding::Lost { at, why: LostReason::Taken { .. } }) => end.min(at + grace),
                 _ => end,
             };
             let mut work_in_time = pin!(poll_fn(|context| match Instant::now() < end {
@@ -414,35 +417,35 @@ impl LeaderElector {
                 biased;
                 output = &mut work_in_time => return output,
                 () = sleep_until(end) => return None,
-                // There are changes for as long as there is the lease.
+                // The sender lives as long as the lease.
                 _ = changes.changed() => {}
             }
         }
     }
 }
 
-/// Waits for the keeper of a lease. Says why it was lost, if it was.
+/// Waits for the driver task. Returns why the lease was lost, if it was.
 ///
-/// The keeper is gone without a word if the runtime is shutting down: then the lease was not given back, and nobody is there to
-/// hear of it. If it panicked, which is to say that a lock did, so do we.
-async fn over(keeper: JoinHandle<Option<LostReason>>) -> Option<LostReason> {
-    match keeper.await {
+/// If the runtime is shutting down, the task is cancelled and the lease is not released. A panic of the task, which is
+/// a panic of the lock, is propagated.
+async fn over(driver: JoinHandle<Option<LostReason>>) -> Option<LostReason> {
+    match driver.await {
         Ok(lost) => lost,
         Err(error) => error.try_into_panic().map_or(None, |panic| resume_unwind(panic)),
     }
 }
 
-/// Ends a term when the work is over, however it ends.
+/// Ends the term when the work has finished or was dropped.
 struct Over(Lease);
 
 impl Drop for Over {
     fn drop(&mut self) {
-        self.0.end(Ending::Over);
+        self.0.end(TermEnding::Over);
     }
 }
 
 impl Shared {
-    fn view(&self) -> MutexGuard<'_, View> {
+    fn view(&self) -> MutexGuard<'_, ElectorView> {
         self.view.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -460,13 +463,13 @@ impl Shared {
         self.view().leader = leader;
     }
 
-    /// Whether a term goes on that should be over.
+    /// Returns an error if a term continues that should have ended.
     pub(super) fn check(&self, tolerance: Duration) -> Result<(), NotRenewed> {
         let view = self.view();
         let Some(lease) = &view.lease else { return Ok(()) };
         let state = lease.state();
         let age = Instant::now().saturating_duration_since(state.renewed);
-        match state.ending != Some(Ending::Over) && age > view.lease_duration.saturating_add(tolerance) {
+        match state.ending != Some(TermEnding::Over) && age > view.lease_duration.saturating_add(tolerance) {
             true => Err(NotRenewed { lease: view.lease_name.clone(), age }),
             false => Ok(()),
         }
@@ -474,23 +477,23 @@ impl Shared {
 }
 
 impl ElectorHandle {
-    /// Asks the elector to stop: work is told to end, then the lease is given back and [`run`](LeaderElector::run) returns. Later runs
-    /// return at once.
+    /// Stops the elector: [`Lease::lost`] completes, the lease is released once the work has finished, and
+    /// [`run`](LeaderElector::run) returns. Later runs return at once.
     pub fn stop(&self) {
         self.shared.stop.send_replace(true);
     }
 
-    /// Who leads, as far as this elector has seen. `None` if nobody does, or it has not looked yet.
+    /// Returns the last observed leader. `None` if there is none, or before the first observation.
     pub fn leader(&self) -> Option<String> {
         self.shared.view().leader.clone()
     }
 
-    /// Whether this process leads right now.
+    /// Returns whether this process leads right now.
     pub fn is_leader(&self) -> bool {
         self.shared.view().lease.as_ref().is_some_and(Lease::is_valid)
     }
 
-    /// What this candidate calls itself.
+    /// Returns the identity of this candidate.
     pub fn identity(&self) -> String {
         self.shared.identity.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -1,16 +1,16 @@
-//! [`ElectionHealth`]: a leader that does not renew and does not stop either is ill.
+//! [`ElectionHealth`]: reports a leader that neither renews nor stops.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::elector::Shared;
 
-/// A health check: well, unless this process leads on a lease that it should have given up long ago.
+/// A health check that fails while this process leads on a lease that expired long ago.
 ///
-/// That does not happen while the process works. It happens if its runtime is stuck, or work that does not end holds its thread; a
-/// liveness probe that asks this gets such a process restarted.
+/// This happens only if the runtime is stuck, or work that never yields holds its thread. A liveness probe on this
+/// check gets such a process restarted.
 ///
-/// Make it first, give it to the health endpoint, and to the elector when there is one
+/// Create it first, add it to the health endpoint, and attach it to the elector
 /// ([`LeaderElector::health`](super::LeaderElector::health)). Cheap to clone; clones are one check.
 #[derive(Clone, Debug)]
 pub struct ElectionHealth {
@@ -18,28 +18,28 @@ pub struct ElectionHealth {
     elector: Arc<Mutex<Option<Arc<Shared>>>>,
 }
 
-/// The lease should have been given up.
+/// The lease was neither renewed nor given up in time.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("failed election to renew leadership on lease {lease}")]
 pub struct NotRenewed {
-    /// Which lease.
+    /// The lease, `namespace/name`.
     pub lease: String,
-    /// How long ago the last renewal that succeeded was sent.
+    /// The time since the last successful renewal was sent.
     pub age: Duration,
 }
 
 impl ElectionHealth {
-    /// A check that tolerates so much time after the lease duration.
+    /// Returns a check that tolerates this time beyond the lease duration.
     pub fn new(tolerance: Duration) -> Self {
         ElectionHealth { tolerance, elector: Arc::default() }
     }
 
-    /// What the check is called in health endpoints.
+    /// Returns the name of the check in health endpoints.
     pub fn name(&self) -> &'static str {
         "leaderElection"
     }
 
-    /// Well, or not. Without an elector: well.
+    /// Runs the check. Succeeds while no elector is attached.
     pub fn check(&self) -> Result<(), NotRenewed> {
         match &*self.elector.lock().unwrap_or_else(PoisonError::into_inner) {
             Some(elector) => elector.check(self.tolerance),

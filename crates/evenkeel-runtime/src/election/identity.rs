@@ -1,17 +1,17 @@
-//! What a candidate calls itself that was given no name.
+//! The default identity of a candidate.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 
 use crate::environment::hostname;
 
-/// The host's name, an underscore, and a random UUID, so that two processes on one host are two.
+/// Returns the host name, an underscore and a random UUID, so that two processes on one host differ.
 pub(super) fn default_identity() -> String {
     format!("{}_{}", hostname(), random_uuid())
 }
 
-/// Version 4. The standard library keys its hashers with the system's randomness, which is all that is needed here: names have
-/// to differ, they need not be secret.
+/// Returns a version 4 UUID. The standard library seeds its hashers from the system's randomness, which is enough
+/// here: identities must differ; they are not secret.
 fn random_uuid() -> String {
     let random = || u128::from(RandomState::new().build_hasher().finish());
     let bits = (random() << 64) | random();

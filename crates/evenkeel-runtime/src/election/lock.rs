@@ -1,4 +1,4 @@
-//! [`Lock`]: where the record of who leads is kept. [`LeaseLock`]: in a Lease.
+//! [`Lock`]: the storage of the leader record. [`LeaseLock`]: a Lease.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,32 +13,32 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::record::{Held, Record};
+use super::record::{Record, VersionedRecord};
 
-/// What a [`Lock`] does, before it is done.
+/// The future of a [`Lock`] operation.
 pub type LockFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, LockError>> + Send + 'a>>;
 
-/// Where the record of who leads is kept: a place that all candidates can reach, and that changes in one step or not at all.
+/// The storage of the leader record, shared by all candidates, with atomic writes.
 ///
-/// [`LeaseLock`] is what one wants. Tests bring their own.
+/// Use [`LeaseLock`]; tests bring their own.
 ///
-/// Safety rests on two things. A read returns the newest record there is, not a copy that may be old. A write happens only if
-/// the version that it names is still there, or, for [`create`](Self::create), if nothing is. Nothing is asked of how long a call
-/// takes: those that take too long are dropped, and may still take effect.
+/// Safety depends on two properties. A read returns the newest record, never a stale copy. A write happens only if the
+/// stored version is the one it names, or, for [`create`](Self::create), if there is no record. Latency does not
+/// matter: requests that take too long are dropped, and may still take effect.
 pub trait Lock: Send + Sync + 'static {
-    /// The record, `None` if there is none.
-    fn get(&self) -> LockFuture<'_, Option<Held>>;
+    /// Reads the record. `None` if there is none.
+    fn get(&self) -> LockFuture<'_, Option<VersionedRecord>>;
 
     /// Writes the first record.
-    fn create(&self, record: Record) -> LockFuture<'_, Held>;
+    fn create(&self, record: Record) -> LockFuture<'_, VersionedRecord>;
 
-    /// Replaces the record that has this version.
-    fn update(&self, record: Record, version: String) -> LockFuture<'_, Held>;
+    /// Replaces the record of this version.
+    fn update(&self, record: Record, version: String) -> LockFuture<'_, VersionedRecord>;
 
-    /// What to call the lock in logs: `namespace/name`.
+    /// Returns the name of the lock for logs: `namespace/name`.
     fn describe(&self) -> String;
 
-    /// What events are about. `None` if there is no such object.
+    /// Returns the object that events refer to. `None` if there is none.
     fn reference(&self) -> Option<ObjectReference> {
         None
     }
@@ -48,30 +48,30 @@ pub trait Lock: Send + Sync + 'static {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
-    /// Somebody else was faster: another version is there, or there is one already.
+    /// Another candidate wrote first: the version differs, or a record exists already.
     #[error("another version of the lease {lock} is there")]
     Conflict {
-        /// Which lock.
+        /// The lock, `namespace/name`.
         lock: String,
     },
-    /// There has to be something before it can be replaced.
+    /// An update before the first `get` or `create`.
     #[error("lease not initialized, call get or create first")]
     NotInitialized,
-    /// The API server refused, or was not reached.
+    /// The API server rejected the request, or could not be reached.
     #[error(transparent)]
     Api(#[from] Error),
-    /// Whatever else keeps a lock from working.
+    /// Any other failure of a lock.
     #[error("{problem}")]
     Other {
-        /// What happened.
+        /// What failed.
         problem: String,
     },
 }
 
 /// A lock in a Lease of `coordination.k8s.io/v1`.
 ///
-/// An update sends the object as it was last read, with another spec and the labels that were asked for: labels, annotations and
-/// owners of others stay.
+/// An update sends the object as it was last read, with a new spec and the configured labels. Other labels,
+/// annotations and owner references are kept.
 pub struct LeaseLock {
     api: Api<Lease>,
     namespace: String,
@@ -82,7 +82,7 @@ pub struct LeaseLock {
 }
 
 impl LeaseLock {
-    /// The lease of this name in this namespace, which need not be there yet.
+    /// Returns a lock in the Lease of this namespace and name, which need not exist yet.
     pub fn new(client: &Client, namespace: impl Into<String>, name: impl Into<String>) -> Self {
         let namespace = namespace.into();
         let agent = client.config().user_agent.clone().unwrap_or_else(Config::default_user_agent);
@@ -96,7 +96,7 @@ impl LeaseLock {
         }
     }
 
-    /// Gives the lease these labels whenever it is written. It keeps those that others gave it.
+    /// Sets labels that each write adds to the Lease. Its other labels are kept.
     #[must_use]
     pub fn labels(mut self, labels: impl IntoIterator<Item = (impl Into<String>, impl Into<String>)>) -> Self {
         self.labels.extend(labels.into_iter().map(|(key, value)| (key.into(), value.into())));
@@ -109,7 +109,7 @@ impl LeaseLock {
         }
     }
 
-    async fn call<V>(&self, call: Call<Obj<Lease>, V>) -> Result<Held, LockError>
+    async fn call<V>(&self, call: Call<Obj<Lease>, V>) -> Result<VersionedRecord, LockError>
     where
         V: 'static,
     {
@@ -123,12 +123,12 @@ impl LeaseLock {
         let record = lease.spec.as_ref().map(Record::from_spec).unwrap_or_default();
         let version = lease.metadata.resource_version.clone().unwrap_or_default();
         *self.last_seen.lock().unwrap_or_else(PoisonError::into_inner) = Some(lease);
-        Ok(Held { record, version })
+        Ok(VersionedRecord { record, version })
     }
 }
 
 impl Lock for LeaseLock {
-    fn get(&self) -> LockFuture<'_, Option<Held>> {
+    fn get(&self) -> LockFuture<'_, Option<VersionedRecord>> {
         Box::pin(async move {
             match self.call(self.api.get(&self.name)).await {
                 Ok(held) => Ok(Some(held)),
@@ -138,7 +138,7 @@ impl Lock for LeaseLock {
         })
     }
 
-    fn create(&self, record: Record) -> LockFuture<'_, Held> {
+    fn create(&self, record: Record) -> LockFuture<'_, VersionedRecord> {
         Box::pin(async move {
             let (name, namespace) = (Some(self.name.clone()), Some(self.namespace.clone()));
             let mut metadata = ObjectMeta { name, namespace, ..ObjectMeta::default() };
@@ -147,12 +147,12 @@ impl Lock for LeaseLock {
         })
     }
 
-    fn update(&self, record: Record, version: String) -> LockFuture<'_, Held> {
+    fn update(&self, record: Record, version: String) -> LockFuture<'_, VersionedRecord> {
         Box::pin(async move {
             let seen = self.last_seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
             let mut metadata = seen.ok_or(LockError::NotInitialized)?.metadata.clone();
             metadata.resource_version = Some(version);
-            // Nobody has asked for them, and the server keeps its own.
+            // Not needed in the request; the server keeps its own.
             metadata.managed_fields = None;
             self.label(&mut metadata);
             self.call(self.api.update(&Lease { metadata, spec: Some(record.to_spec()) })).await
@@ -184,9 +184,9 @@ impl fmt::Debug for LeaseLock {
     }
 }
 
-/// What a lock is made of, for programs that read it from a flag or a file.
+/// The type of a lock, for programs that read it from a flag or a file.
 ///
-/// There is one kind left. Those that Kubernetes has had before are recognised, and refused with a word on what happened to them.
+/// Only Leases remain. The types that Kubernetes has removed are recognised and rejected with an error that says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LockType {
@@ -194,20 +194,20 @@ pub enum LockType {
     Leases,
 }
 
-/// There is no such kind of lock.
+/// The lock type is not supported.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockTypeError {
-    /// There was one.
+    /// Kubernetes has removed this type.
     #[error("{name} lock is removed, migrate to leases")]
     Removed {
-        /// Its name.
+        /// The name of the type.
         name: String,
     },
-    /// There never was.
+    /// There is no such type.
     #[error("Invalid lock-type {name}")]
     Unknown {
-        /// Its name.
+        /// The name of the type.
         name: String,
     },
 }

@@ -1,35 +1,36 @@
-//! What is counted, under client-go's names, so that existing dashboards work.
+//! Metrics of leader election, under client-go's names.
 //!
-//! Everything goes through the facade of the crate `metrics`.
+//! They are recorded through the `metrics` facade.
 //!
-//! | name | labels | what |
+//! | name | labels | meaning |
 //! |---|---|---|
 //! | [`MASTER_STATUS`] | `name` | 1 while this process leads, else 0 |
-//! | [`SLOWPATH`] | `name` | renewals that had to look at the lease first |
+//! | [`SLOWPATH`] | `name` | renewals that had to read the lease first |
 
 use std::sync::Once;
 
 use ::metrics::{SharedString, Unit, counter, describe_counter, describe_gauge, gauge};
 
-/// Shows whether this process leads.
+/// Gauge: 1 while this process leads.
 pub const MASTER_STATUS: &str = "leader_election_master_status";
-/// Counts renewals that had to look at the lease first.
+/// Counter: renewals that had to read the lease first.
 pub const SLOWPATH: &str = "leader_election_slowpath_total";
 
-/// Tells the recorder what the metrics mean. The first elector does this by itself.
+/// Registers descriptions with the recorder. The first elector calls this.
 pub fn describe() {
     describe_gauge!(MASTER_STATUS, Unit::Count, "Whether this process leads: 1, or 0.");
     describe_counter!(SLOWPATH, Unit::Count, "Renewals that had to look at the lease first.");
 }
 
-/// The metrics of one elector. Looked up each time: that is every few seconds, and a recorder may come late.
+/// The metrics of one elector. Handles are looked up on each use: that is every few seconds, and a recorder may be
+/// installed late.
 #[derive(Clone)]
 pub(super) struct Metrics {
     name: SharedString,
 }
 
 impl Metrics {
-    /// Shows that nobody leads yet.
+    /// Sets the gauge to 0.
     pub(super) fn new(name: &str) -> Self {
         static DESCRIBED: Once = Once::new();
         DESCRIBED.call_once(describe);

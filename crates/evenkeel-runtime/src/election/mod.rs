@@ -1,17 +1,18 @@
 //! Leader election: one leader among many replicas.
 //!
-//! - [`LeaderElector`]: takes part in an election, and runs something while it leads.
-//! - [`Lease`]: one term of leading: whether it lasts, when it ends, and its number.
-//! - [`Lock`] and [`LeaseLock`]: where the record of who leads is kept.
-//! - [`LeaseCandidate`]: standing for an election in which the API server chooses.
+//! - [`LeaderElector`]: campaigns for a lease and runs a future while it leads.
+//! - [`Lease`]: one term of leadership: whether it is valid, when it ends, and its fencing token.
+//! - [`Lock`] and [`LeaseLock`]: the storage of the leader record.
+//! - [`LeaseCandidate`]: a candidate in a coordinated election, in which the API server chooses.
 //! - [`ElectionHealth`]: a health check.
-//! - [`metrics`]: what is reported, under client-go's names.
+//! - [`metrics`]: metrics under client-go's names.
 //!
 //! # How it works
 //!
-//! The record says who leads and for how many seconds it is to be left alone. Its holder renews it. Others look at it, and whoever
-//! sees it unchanged for that many seconds *by its own clock* may replace it, if nobody else has. No time that somebody wrote is ever
-//! compared with a clock, so it does not matter what clocks say, only that they run about equally fast.
+//! The record names the leader and its lease duration. The leader renews the record. A candidate may replace the
+//! record once it has seen it unchanged for the lease duration *by its own clock*, and only if the stored version is
+//! still the one it saw. Timestamps in the record are never compared with a clock. Clocks may disagree; they only have
+//! to run at about the same rate.
 //!
 //! ```text
 //! leader:     sent ───────────────────────────────► lost() ──── grace ──► dropped
@@ -19,42 +20,35 @@
 //!              ▼ takes effect, some time later                               │
 //! record:      ●                                                             │
 //!                ▼ seen, some time later                                     ▼
-//! others:        ├────────────── lease duration (15 s) ──────────────────────┼───► may replace it
+//! candidates:    ├────────────── lease duration (15 s) ──────────────────────┼───► may replace it
 //! ```
 //!
-//! A leader counts from when it *sent* the renewal, not from when it heard that it succeeded. So whatever the network does with the
-//! request or the answer, its time is over first.
+//! A leader counts from the time it *sent* the renewal, not from the time it received the response. Its term therefore
+//! ends first, whatever the network does with the request or the response.
 
 mod candidate;
 mod config;
-#[cfg(test)]
-mod config_tests;
-mod core;
-#[cfg(test)]
-mod core_tests;
 mod driver;
-#[cfg(test)]
-mod driver_tests;
 mod elector;
 mod health;
 mod identity;
-mod leadership;
+mod lease;
 mod lock;
+mod machine;
 pub mod metrics;
-#[cfg(test)]
-mod mishap_tests;
-#[cfg(test)]
-mod model_tests;
 mod record;
 mod work;
 
 pub use self::candidate::{CandidateError, LeaseCandidate};
 pub use self::config::{ConfigError, JITTER, LEASE_DURATION, RENEW_DEADLINE, RETRY_PERIOD, STOP_GRACE};
-pub use self::core::LostReason;
+pub use self::machine::LostReason;
 pub use driver::ElectionEvent;
 pub use elector::{ElectionError, ElectorHandle, Ended, LeaderElector};
 pub use health::{ElectionHealth, NotRenewed};
-pub use leadership::{Lease, Lost};
+pub use lease::{Lease, Lost};
 pub use lock::{LeaseLock, Lock, LockError, LockFuture, LockType, LockTypeError};
-pub use record::{Held, Record};
+pub use record::{Record, VersionedRecord};
 pub use work::TermOutput;
+
+#[cfg(test)]
+mod tests;

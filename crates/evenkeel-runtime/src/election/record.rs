@@ -1,47 +1,47 @@
-//! [`Record`]: what a lock says of who leads.
+//! [`Record`]: the content of a lock.
 
 use jiff::{Timestamp, ToSpan};
 use k8s_openapi::api::coordination::v1::LeaseSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
-/// What a lock says of who leads: the spec of a Lease, without the options.
+/// The content of a lock: the spec of a Lease with plain fields.
 ///
-/// Times have whole microseconds, because that is what an API server keeps. They are written for people and other programs to
-/// read. The elector itself never compares them with a clock.
+/// Times have microsecond precision, as the API server stores them. They are informational: the elector never compares
+/// them with a clock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
-    /// Who leads. Empty if nobody does.
+    /// The leader. Empty if there is none.
     pub holder: String,
-    /// For how long, from when they see it, others leave a record alone that does not change. Whole seconds.
+    /// How long candidates leave an unchanged record alone after they have seen it, in whole seconds.
     pub lease_seconds: i32,
-    /// When the holder began to lead, by its own clock.
+    /// When the term started, by the holder's clock.
     pub acquire_time: Option<Timestamp>,
-    /// When the holder wrote this, by its own clock.
+    /// When the record was written, by the holder's clock.
     pub renew_time: Option<Timestamp>,
-    /// The number of the term. Each one has a higher number than the one before.
+    /// The number of the term. It increases with each term.
     pub transitions: i32,
-    /// How a coordinated election chooses.
+    /// The strategy of a coordinated election.
     pub strategy: String,
-    /// Whom a coordinated election wants to lead instead.
+    /// The holder that a coordinated election prefers.
     pub preferred_holder: String,
 }
 
-/// A record, and the version of the object that it was found in.
+/// A record and the version of the object that holds it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
-    /// What it says.
+pub struct VersionedRecord {
+    /// The record.
     pub record: Record,
-    /// The resource version, without which it cannot be replaced.
+    /// The resource version, which an update must name.
     pub version: String,
 }
 
 impl Record {
-    /// Whether nobody holds the lock.
+    /// Returns whether the lock has no holder.
     pub fn is_free(&self) -> bool {
         self.holder.is_empty()
     }
 
-    /// Reads the spec of a Lease. What is not there reads as empty or zero.
+    /// Reads the spec of a Lease. Missing fields are empty or zero.
     pub fn from_spec(spec: &LeaseSpec) -> Self {
         let time = |time: &Option<MicroTime>| time.as_ref().map(|time| whole_microseconds(time.0));
         Record {
@@ -55,7 +55,7 @@ impl Record {
         }
     }
 
-    /// The spec of a Lease that says this. Strategy and preferred holder are only there if they say something.
+    /// Returns the spec of a Lease. Strategy and preferred holder are omitted if empty.
     pub fn to_spec(&self) -> LeaseSpec {
         let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         LeaseSpec {
@@ -70,13 +70,13 @@ impl Record {
     }
 }
 
-/// The time that an API server would keep.
+/// Truncates a time to the precision of the API server.
 pub(super) fn whole_microseconds(time: Timestamp) -> Timestamp {
     Timestamp::from_microsecond(time.as_microsecond()).unwrap_or(time)
 }
 
-/// A time to write that is not the one which stands there already: a server that is sent what it has makes no new version, and
-/// then nobody would see that there was a renewal.
+/// Returns a time that differs from the stored one: an update that changes nothing creates no new version, and
+/// candidates would not observe the renewal.
 pub(super) fn unlike(time: Timestamp, written: Option<Timestamp>) -> Timestamp {
     if written == Some(time) {
         return time.checked_add(1.microsecond()).or_else(|_| time.checked_sub(1.microsecond())).unwrap_or(time);

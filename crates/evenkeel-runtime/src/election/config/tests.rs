@@ -1,8 +1,8 @@
-//! What is refused, and what is not.
+//! Validation of the durations.
 
 use std::time::Duration;
 
-use super::config::{ConfigError, Timing};
+use crate::election::config::{ConfigError, Timing};
 
 fn millis(lease: u64, renew: u64, retry: u64) -> Timing {
     let [lease_duration, renew_deadline, retry_period] = [lease, renew, retry].map(Duration::from_millis);
@@ -32,15 +32,15 @@ fn le_002_the_conventional_times_are_the_defaults() {
 }
 
 #[test]
-fn le_014_durations_are_written_in_whole_seconds_and_less_than_one_is_refused() {
+fn le_014_durations_are_written_in_whole_seconds_and_less_than_one_is_rejected() {
     assert_eq!(millis(15_900, 10_000, 2_000).lease_seconds(), 15);
     assert!(matches!(millis(900, 500, 100).check(), Err(ConfigError::SubSecondLease { .. })));
-    // What is cut off would be what keeps a leader safe.
+    // Truncation to whole seconds would remove the margin that keeps a leader safe.
     assert!(matches!(millis(15_900, 15_500, 2_000).check(), Err(ConfigError::LeaseDurationTooShort { .. })));
 }
 
 #[test]
-fn le_021_the_grace_has_to_fit_before_somebody_else_can_lead() {
+fn le_021_the_grace_has_to_fit_before_another_candidate_can_lead() {
     let with = |grace| Timing { grace: Some(Duration::from_secs(grace)), ..Timing::default() };
     assert_eq!(with(5).check(), Ok(()));
     let (grace, room) = (Duration::from_secs(6), Duration::from_secs(5));

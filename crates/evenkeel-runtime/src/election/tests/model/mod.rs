@@ -1,11 +1,13 @@
-//! The election under every kind of weather, in a world of its own.
+//! The election under injected faults, in a simulation.
 //!
-//! Two to five candidates and a server, joined by a network that loses, delays and delivers late what was given up long ago.
-//! Clocks say what they like and run as differently as is promised to be safe; processes crash, come back, stop and go on; some
-//! share a name by mistake. Everything is drawn from a seed. Whoever leads does so to the last moment that it may: to the end of the grace.
+//! Two to five candidates and a server share a network that loses, delays and delivers late what was abandoned long
+//! ago. Clocks have any offset and differ in rate as much as is documented to be safe. Processes crash, restart, stop
+//! and resume; some share an identity by mistake. Everything is drawn from a seed. A leader acts until the last moment
+//! it may: to the end of the grace.
 //!
-//! What must hold: never do two lead at once; each term has a higher number than all before; and once the network is whole, somebody leads in
-//! the time that is promised. The same weather is sent over candidates that follow the rules of others, to show that it can tell.
+//! Checked: two never lead at once; each term has a higher number than all before; and once the network is healthy, a
+//! leader exists within the documented bound. The same faults are run against candidates that follow the rules of
+//! other implementations, to show that the check detects overlaps.
 
 mod peers;
 mod world;
@@ -14,13 +16,13 @@ use std::time::Duration;
 
 use self::peers::{Peer, Rules};
 use self::world::{Candidate, Setup, Verdict, run};
-use super::config::Timing;
-use super::core::Core;
+use crate::election::config::Timing;
+use crate::election::machine::ElectionMachine;
 
-/// How many schedules are run, unless `EVENKEEL_ELECTION_SCHEDULES` says otherwise.
+/// How many schedules run by default; `EVENKEEL_ELECTION_SCHEDULES` overrides it.
 const SCHEDULES: u64 = 100_000;
 
-/// How many are run with each of the rules of others.
+/// How many schedules run with each of the peers' rules.
 const PEER_SCHEDULES: u64 = 5_000;
 
 fn schedules() -> u64 {
@@ -36,7 +38,7 @@ fn seconds(lease: u64, renew: u64, retry: u64) -> Timing {
     }
 }
 
-/// Runs seeds on as many threads as there are, and gives back what `check` makes of each.
+/// Runs seeds on all cores and returns what `check` makes of each.
 fn all<T: Send>(seeds: std::ops::Range<u64>, check: impl Fn(u64) -> Option<T> + Sync) -> Vec<T> {
     let threads = std::thread::available_parallelism().map_or(2, usize::from).min(8) as u64;
     let check = &check;
@@ -55,14 +57,14 @@ fn all<T: Send>(seeds: std::ops::Range<u64>, check: impl Fn(u64) -> Option<T> + 
 }
 
 fn core(setup: &Setup, identity: String) -> Box<dyn Candidate> {
-    Box::new(Core::new(setup.timing, identity, false, setup.release))
+    Box::new(ElectionMachine::new(setup.timing, identity, false, setup.release))
 }
 
 fn ours(seed: u64) -> Verdict {
     let timing = match seed % 4 {
         0 => seconds(15, 14, 2),
         1 => seconds(6, 4, 2),
-        // Calls may take as long as a leader leads.
+        // Requests may take as long as a leader leads.
         2 => Timing { call_timeout: Some(Duration::from_secs(10)), ..seconds(15, 10, 2) },
         _ => seconds(15, 10, 2),
     };
@@ -70,7 +72,7 @@ fn ours(seed: u64) -> Verdict {
 }
 
 #[test]
-fn inv_9_no_two_lead_at_once_each_term_has_a_higher_number_and_somebody_leads_again() {
+fn inv_9_no_two_lead_at_once_each_term_has_a_higher_number_and_a_leader_returns() {
     let wrong = all(0..schedules(), |seed| {
         let verdict = ours(seed);
         let fine = verdict.overlaps == 0 && verdict.numbers_fell == 0 && verdict.leads_again;
@@ -96,7 +98,7 @@ fn inv_9_the_schedules_are_worth_something() {
 }
 
 #[test]
-fn le_004_after_a_crash_in_good_weather_somebody_leads_within_lease_duration_and_retries() {
+fn le_004_after_a_crash_without_faults_a_leader_returns_within_lease_duration_and_retries() {
     let wrong = all(0..2_000, |seed| {
         let verdict = run(Setup::fair(seed, seconds(15, 10, 2)), core);
         (!verdict.leads_again || verdict.overlaps > 0).then_some((seed, verdict))
@@ -104,7 +106,7 @@ fn le_004_after_a_crash_in_good_weather_somebody_leads_within_lease_duration_and
     assert!(wrong.is_empty(), "{} schedules went wrong, the first is {:?}", wrong.len(), wrong.first());
 }
 
-/// How many of the schedules let two of these lead at once.
+/// Counts the schedules in which two of these candidates lead at once.
 fn overlaps(rules: Rules) -> usize {
     let found = all(0..PEER_SCHEDULES, |seed| {
         let patient = Timing { call_timeout: Some(Duration::from_secs(10)), ..seconds(15, 10, 2) };

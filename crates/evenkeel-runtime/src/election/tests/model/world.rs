@@ -1,4 +1,4 @@
-//! A server, a network, clocks and processes, all made up.
+//! A simulated server, network, clocks and processes.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -7,46 +7,46 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 use jiff::{SignedDuration, Timestamp};
 
-use super::super::config::{JITTER, Timing};
-use super::super::core::{Answer, Core, Do, What};
-use super::super::record::{Held, Record};
+use crate::election::config::{JITTER, Timing};
+use crate::election::machine::{ElectionAction, ElectionMachine, LockOperation, LockResponse};
+use crate::election::record::{Record, VersionedRecord};
 
-/// Microseconds of the world's own time.
+/// Microseconds of simulated time.
 type Micros = u64;
 
 const SECOND: Micros = 1_000_000;
 
-/// Who takes part.
+/// A candidate of the simulation.
 pub(super) trait Candidate {
     fn begin(&mut self, now: Instant);
     fn leave(&mut self, now: Instant);
-    fn poll(&mut self, now: Instant, wall: Timestamp, random: f64) -> Do;
-    fn answer(&mut self, now: Instant, wall: Timestamp, id: u64, answer: Answer);
-    /// How long after its loss something may still be done in the name of the lease.
+    fn poll(&mut self, now: Instant, wall: Timestamp, random: f64) -> ElectionAction;
+    fn answer(&mut self, now: Instant, wall: Timestamp, id: u64, answer: LockResponse);
+    /// How long after its loss work may still run under the lease.
     fn grace(&self, timing: &Timing) -> Duration {
         timing.grace()
     }
 }
 
-impl Candidate for Core {
+impl Candidate for ElectionMachine {
     fn begin(&mut self, now: Instant) {
-        Core::begin(self, now);
+        ElectionMachine::begin(self, now);
     }
 
     fn leave(&mut self, now: Instant) {
-        Core::leave(self, now);
+        ElectionMachine::leave(self, now);
     }
 
-    fn poll(&mut self, now: Instant, wall: Timestamp, random: f64) -> Do {
-        Core::poll(self, now, wall, random)
+    fn poll(&mut self, now: Instant, wall: Timestamp, random: f64) -> ElectionAction {
+        ElectionMachine::poll(self, now, wall, random)
     }
 
-    fn answer(&mut self, now: Instant, _: Timestamp, id: u64, answer: Answer) {
-        Core::answer(self, now, id, answer);
+    fn answer(&mut self, now: Instant, _: Timestamp, id: u64, answer: LockResponse) {
+        ElectionMachine::respond(self, now, id, answer);
     }
 }
 
-/// What the weather is like.
+/// The faults of one schedule.
 pub(super) struct Setup {
     seed: u64,
     pub(super) timing: Timing,
@@ -54,14 +54,14 @@ pub(super) struct Setup {
     /// The fastest clock runs this much faster than the slowest.
     rates: f64,
     pub(super) release: bool,
-    /// Two have one name.
+    /// Two candidates share one identity.
     namesakes: bool,
     loss: f64,
     slow: f64,
     very_slow: f64,
     storm: Micros,
     faults: Vec<(Micros, Fault)>,
-    /// How long after the storm somebody has to lead.
+    /// How long after the last fault a leader must exist.
     calm: Micros,
 }
 
@@ -73,15 +73,15 @@ enum Fault {
     CrashLeader,
     Leave(usize),
     LeaderLeaves,
-    /// The leader's answers take long, then it is cut off.
+    /// The leader's responses are delayed, then it is partitioned.
     DragLeader,
     Jump(usize, i64),
-    /// The wall clock stands still from now on.
+    /// The wall clock stops.
     Freeze(usize),
 }
 
 impl Setup {
-    /// Everything at once.
+    /// All faults at once.
     pub(super) fn stormy(seed: u64, timing: Timing) -> Self {
         let mut rng = Rng::with_seed(seed);
         let candidates = rng.usize(2..=5);
@@ -119,20 +119,21 @@ impl Setup {
             faults,
             calm: 0,
         };
-        // What was under way may take until the end of a lease, its grace and its release; then somebody looks, waits, and tries.
+        // Requests in flight may last until the end of a lease, its grace and its release; then a candidate reads,
+        // waits and acquires.
         let settle = timing.renew_deadline * 2 + timing.grace();
         setup.calm = setup.time_to_lead(settle);
         setup
     }
 
-    /// Without what the rules of others are not made for, and which they need not know to be at fault.
+    /// Without the faults that the peers' rules are not designed for, and which are not needed to show their defect.
     pub(super) fn for_peers(mut self) -> Self {
         (self.namesakes, self.rates) = (false, 1.0);
         self.faults.retain(|(_, fault)| !matches!(fault, Fault::Freeze(_)));
         self
     }
 
-    /// Nothing but small delays, and the leader crashes.
+    /// Small delays only; the leader crashes.
     pub(super) fn fair(seed: u64, timing: Timing) -> Self {
         let mut setup = Setup::stormy(seed, timing);
         (setup.loss, setup.slow, setup.very_slow, setup.rates) = (0.0, 0.0, 0.0, 1.0);
@@ -144,16 +145,17 @@ impl Setup {
         setup
     }
 
-    /// The promise: one wait until everybody has seen the last renewal, the lease duration, one wait until somebody tries.
+    /// The liveness bound: one wait until every candidate has seen the last renewal, the lease duration, one wait
+    /// until a candidate tries.
     fn time_to_lead(&self, settle: Duration) -> Micros {
         let wait = self.timing.retry_period.mul_f64(1.0 + JITTER);
         let local = settle + wait + self.timing.written() + wait;
-        // Counted by the slowest clock, and some messages have to go back and forth.
+        // Counted by the slowest clock, plus some messages back and forth.
         local.as_micros() as Micros + SECOND
     }
 }
 
-/// What became of a schedule.
+/// The result of a schedule.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Verdict {
     pub(super) overlaps: u64,
@@ -163,14 +165,14 @@ pub(super) struct Verdict {
     pub(super) crashes: u64,
     pub(super) lost: u64,
     pub(super) left: u64,
-    /// Writes that took effect after whoever sent them had given them up.
+    /// Writes that took effect after their sender had abandoned them.
     pub(super) late_writes: u64,
 }
 
 struct Process {
     candidate: Box<dyn Candidate>,
     identity: String,
-    /// Counts lives, so that nothing reaches a process that was meant for its predecessor.
+    /// Counts restarts, so that messages for a predecessor do not reach its successor.
     life: u32,
     alive: bool,
     cut: bool,
@@ -180,7 +182,7 @@ struct Process {
     acts: bool,
     /// Requests that arrive before then are answered late.
     dragged_until: Micros,
-    /// The wake-up that counts; others are old.
+    /// The current wake-up; earlier ones are stale.
     wake: u64,
 }
 
@@ -194,17 +196,17 @@ enum Event {
         who: usize,
         life: u32,
         id: u64,
-        what: What,
+        what: LockOperation,
         sent: Micros,
         give_up: Micros,
     },
-    Answer {
+    LockResponse {
         who: usize,
         life: u32,
         id: u64,
-        answer: Answer,
+        answer: LockResponse,
     },
-    /// The work has ended.
+    /// The work has finished.
     Ended {
         who: usize,
         life: u32,
@@ -266,7 +268,7 @@ where
             life: 0,
             alive: false,
             cut: false,
-            // The slowest runs at the world's own pace, so that what is promised by the slowest clock can be told by the world's.
+            // The slowest clock runs at simulated time, so that bounds by the slowest clock can be checked against it.
             rate: if index == 0 { 1.0 } else { 1.0 + rng.f64() * (setup.rates - 1.0) },
             wall_ahead: rng.i64(-600_000_000..600_000_000),
             frozen: None,
@@ -324,7 +326,7 @@ where
         self.verdict.leads_again = self.processes.iter().any(|process| process.acts);
     }
 
-    /// The network is whole from now on, and everybody is there.
+    /// From now on the network delivers everything and every process runs.
     fn calm_down(&mut self) {
         self.now = self.setup.storm;
         (self.setup.loss, self.setup.slow, self.setup.very_slow) = (0.0, 0.0, 0.0);
@@ -353,7 +355,7 @@ where
                 }
             }
             Event::Arrive { who, life, id, what, sent, give_up } => self.arrive(who, life, id, what, sent, give_up),
-            Event::Answer { who, life, id, answer } => {
+            Event::LockResponse { who, life, id, answer } => {
                 if self.processes[who].alive && self.processes[who].life == life {
                     let (now, wall) = (self.local(who), self.wall(who));
                     self.processes[who].candidate.answer(now, wall, id, answer);
@@ -436,7 +438,7 @@ where
         self.origin + Duration::from_micros((self.now as f64 * self.processes[who].rate) as u64)
     }
 
-    /// The world's time when it is this late for a process, and not a moment earlier.
+    /// The simulated time at which a process's clock reads this, and not a moment earlier.
     fn world_time(&self, who: usize, local: Instant) -> Micros {
         let micros = local.duration_since(self.origin).as_micros() as f64;
         (micros / self.processes[who].rate).ceil() as Micros + 1
@@ -461,12 +463,12 @@ where
         }
     }
 
-    /// Lets a process do what it wants to do now.
+    /// Runs a process until it waits.
     fn step(&mut self, who: usize) {
         loop {
             let (now, wall, random) = (self.local(who), self.wall(who), self.rng.f64());
             match self.processes[who].candidate.poll(now, wall, random) {
-                Do::Send(call) => {
+                ElectionAction::Send(call) => {
                     let life = self.processes[who].life;
                     let give_up = self.world_time(who, call.give_up);
                     if !self.processes[who].cut && self.rng.f64() >= self.setup.loss {
@@ -475,14 +477,14 @@ where
                         self.at(at, Event::Arrive { who, life, id, what, sent, give_up });
                     }
                 }
-                Do::Lead(term) => {
+                ElectionAction::Lead(term) => {
                     self.verdict.terms += 1;
                     self.verdict.overlaps += u64::from(self.processes.iter().any(|process| process.acts));
                     self.verdict.numbers_fell += u64::from(self.highest.is_some_and(|highest| term.number <= highest));
                     self.highest = self.highest.max(Some(term.number));
                     self.processes[who].acts = true;
                 }
-                Do::Lost(_) => {
+                ElectionAction::Lost(_) => {
                     // Acts for as long as it may.
                     self.verdict.lost += 1;
                     let life = self.processes[who].life;
@@ -490,7 +492,7 @@ where
                     self.at(self.now + grace, Event::Ended { who, life });
                     return;
                 }
-                Do::Wait(until) => {
+                ElectionAction::Wait(until) => {
                     self.processes[who].wake += 1;
                     let wake = self.processes[who].wake;
                     if let Some(until) = until {
@@ -499,7 +501,7 @@ where
                     }
                     return;
                 }
-                Do::Over { .. } => {
+                ElectionAction::Over { .. } => {
                     let process = &mut self.processes[who];
                     (process.alive, process.acts) = (false, false);
                     let back = match self.is_calm() {
@@ -513,20 +515,20 @@ where
         }
     }
 
-    /// How long after its loss is told a leader acts, in the world's time.
+    /// How long after its loss a leader acts, in simulated time.
     fn grace(&self, who: usize) -> Micros {
         let micros = self.processes[who].candidate.grace(&self.setup.timing).as_micros() as f64;
         (micros / self.processes[who].rate) as Micros
     }
 
-    fn arrive(&mut self, who: usize, life: u32, id: u64, what: What, sent: Micros, give_up: Micros) {
-        // When the network is whole, what was on its way for too long is gone.
+    fn arrive(&mut self, who: usize, life: u32, id: u64, what: LockOperation, sent: Micros, give_up: Micros) {
+        // Once the network is healthy, messages that were delayed for too long are dropped.
         if self.is_calm() && sent < self.setup.storm && self.now > self.setup.storm + SECOND {
             return;
         }
-        let is_write = what != What::Get;
+        let is_write = what != LockOperation::Get;
         let answer = self.serve(what);
-        if is_write && matches!(answer, Answer::Held(_)) && self.now > give_up {
+        if is_write && matches!(answer, LockResponse::Held(_)) && self.now > give_up {
             self.verdict.late_writes += 1;
         }
         if !self.processes[who].cut && self.rng.f64() >= self.setup.loss {
@@ -535,26 +537,28 @@ where
                 false => self.delay(),
             };
             let at = self.now + delay;
-            self.at(at, Event::Answer { who, life, id, answer });
+            self.at(at, Event::LockResponse { who, life, id, answer });
         }
     }
 
-    fn serve(&mut self, what: What) -> Answer {
+    fn serve(&mut self, what: LockOperation) -> LockResponse {
         let record = match (what, &self.lease) {
-            (What::Get, None) => return Answer::Missing,
-            (What::Get, Some((record, version))) => {
-                return Answer::Held(Held { record: record.clone(), version: version.to_string() });
+            (LockOperation::Get, None) => return LockResponse::Missing,
+            (LockOperation::Get, Some((record, version))) => {
+                return LockResponse::Held(VersionedRecord { record: record.clone(), version: version.to_string() });
             }
-            (What::Create(_), Some(_)) | (What::Update(..), None) => return Answer::Conflict,
-            (What::Update(_, version), Some((_, now))) if version != now.to_string() => return Answer::Conflict,
-            // What is there already makes no new version.
-            (What::Update(record, _), Some((old, _))) if record == *old => record,
-            (What::Create(record) | What::Update(record, _), _) => {
+            (LockOperation::Create(_), Some(_)) | (LockOperation::Update(..), None) => return LockResponse::Conflict,
+            (LockOperation::Update(_, version), Some((_, now))) if version != now.to_string() => {
+                return LockResponse::Conflict;
+            }
+            // An update that changes nothing creates no new version.
+            (LockOperation::Update(record, _), Some((old, _))) if record == *old => record,
+            (LockOperation::Create(record) | LockOperation::Update(record, _), _) => {
                 self.version += 1;
                 record
             }
         };
         self.lease = Some((record.clone(), self.version));
-        Answer::Held(Held { record, version: self.version.to_string() })
+        LockResponse::Held(VersionedRecord { record, version: self.version.to_string() })
     }
 }

@@ -1,4 +1,4 @@
-//! [`Lease`]: leading, as a value.
+//! [`Lease`]: one term of leadership as a value.
 
 use std::fmt;
 use std::future::Future;
@@ -10,12 +10,12 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use super::core::LostReason;
+use super::machine::LostReason;
 
-/// One term of leading. What runs in its name should hold it, ask it, and end with it.
+/// One term of leadership. Work done as the leader should hold it, check it and end with it.
 ///
-/// Clones are the same term. A term that has ended stays ended: when this process leads again, that is another lease with a
-/// higher [number](Self::fencing_token).
+/// Clones are the same term. A term that has ended stays ended: a later term of this process is another lease with a
+/// higher [fencing token](Self::fencing_token).
 #[derive(Clone)]
 pub struct Lease {
     term: Arc<Term>,
@@ -30,18 +30,18 @@ struct Term {
 #[derive(Clone, Debug)]
 pub(super) struct State {
     pub(super) valid_until: Instant,
-    /// When the last renewal that succeeded was sent.
+    /// When the last successful renewal was sent.
     pub(super) renewed: Instant,
-    pub(super) ending: Option<Ending>,
+    pub(super) ending: Option<TermEnding>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Ending {
-    /// Somebody wants the elector to stop. The lease is renewed while the work ends.
+pub(super) enum TermEnding {
+    /// A stop of the elector was requested. The lease is renewed while the work finishes.
     Asked { at: Instant },
-    /// We no longer lead.
+    /// This process no longer leads.
     Lost { at: Instant, why: LostReason },
-    /// The work is over.
+    /// The work has finished.
     Over,
 }
 
@@ -51,27 +51,28 @@ impl Lease {
         Lease { term: Arc::new(Term { identity, number: u64::try_from(number).unwrap_or(0), state }) }
     }
 
-    /// Completes when the work has to end: when the lease is lost, at the latest when the time is over for which it was last
-    /// renewed, or when the elector is asked to stop.
+    /// Returns a future that completes when the work has to stop: when the lease is lost, at the latest when its last
+    /// renewal expires, or when the elector is stopped.
     ///
-    /// Ask as often as you like; each future may be sent to where it is needed. Who has to leave things in order has the grace
-    /// of the [elector](super::LeaderElector::grace) for it, and should ask [`is_valid`](Self::is_valid) before each step.
+    /// May be called any number of times; each future may be sent anywhere. Work that has to clean up has the
+    /// [grace](super::LeaderElector::grace) of the elector for it, and should check [`is_valid`](Self::is_valid)
+    /// before each step.
     pub fn lost(&self) -> Lost {
         let lease = self.clone();
         Lost { inner: Box::pin(async move { lease.wait_for_the_end().await }) }
     }
 
-    /// Whether we lead right now, by the clock and not by what was heard last: also right if nothing else has had a chance to run
-    /// for a while.
+    /// Returns whether this process leads right now, by the clock. This is correct even if no other task has run for a
+    /// while.
     ///
-    /// Between this answer and what follows from it time passes. Where that matters, send the
-    /// [number of the term](Self::fencing_token) along.
+    /// Time passes between this check and what follows from it. Where that matters, send the [fencing
+    /// token](Self::fencing_token) along.
     pub fn is_valid(&self) -> bool {
         let state = self.term.state.borrow();
-        matches!(state.ending, None | Some(Ending::Asked { .. })) && Instant::now() < state.valid_until
+        matches!(state.ending, None | Some(TermEnding::Asked { .. })) && Instant::now() < state.valid_until
     }
 
-    /// How much longer we lead if no renewal succeeds from now on. Zero if we do not.
+    /// Returns how much longer this process leads if no further renewal succeeds. Zero if it does not lead.
     pub fn remaining(&self) -> Duration {
         match self.is_valid() {
             true => self.term.state.borrow().valid_until.saturating_duration_since(Instant::now()),
@@ -79,18 +80,19 @@ impl Lease {
         }
     }
 
-    /// The number of this term: higher than that of every term before it, whoever led.
+    /// Returns the number of this term: higher than that of every earlier term of any process.
     ///
-    /// A process can be stopped for any length of time between asking whether it leads and doing something about it, and no
-    /// elector can help that. But a store that remembers the highest number it has seen, and refuses what comes with a lower
-    /// one, is safe from leaders of the past.
+    /// A process can be suspended for any length of time between checking that it leads and acting on it; no elector
+    /// prevents that. A store that remembers the highest number it has seen and rejects lower ones is safe from former
+    /// leaders.
     ///
-    /// It is the `leaseTransitions` of the Lease. If the Lease is deleted, and everybody who has seen it is gone too, numbers start over.
+    /// It is the `leaseTransitions` of the Lease. If the Lease is deleted and no running candidate has seen it,
+    /// numbers restart.
     pub fn fencing_token(&self) -> u64 {
         self.term.number
     }
 
-    /// The name under which we lead.
+    /// Returns the identity of the leader.
     pub fn identity(&self) -> &str {
         &self.term.identity
     }
@@ -112,7 +114,7 @@ impl Lease {
         }
     }
 
-    /// Whether the time is over for which the lease was last renewed.
+    /// Returns whether the last renewal has expired.
     pub(super) fn has_expired(&self) -> bool {
         let state = self.term.state.borrow();
         Instant::now() >= state.valid_until
@@ -128,7 +130,7 @@ impl Lease {
 
     pub(super) fn renewed(&self, sent: Instant, valid_until: Instant) {
         self.term.state.send_if_modified(|state| {
-            // Somebody may have been told already that the term is over. It stays over, though it need not have been.
+            // A term whose end was already observable stays ended, even if this renewal came just in time.
             let is_in_time = Instant::now() < state.valid_until;
             if is_in_time {
                 (state.renewed, state.valid_until) = (sent, valid_until);
@@ -137,12 +139,12 @@ impl Lease {
         });
     }
 
-    pub(super) fn end(&self, ending: Ending) {
+    pub(super) fn end(&self, ending: TermEnding) {
         self.term.state.send_if_modified(|state| {
             let further = match (&state.ending, &ending) {
-                (None, _) | (Some(Ending::Asked { .. }), Ending::Lost { .. }) => true,
-                (Some(Ending::Over), _) => false,
-                (Some(_), Ending::Over) => true,
+                (None, _) | (Some(TermEnding::Asked { .. }), TermEnding::Lost { .. }) => true,
+                (Some(TermEnding::Over), _) => false,
+                (Some(_), TermEnding::Over) => true,
                 _ => false,
             };
             if further {

@@ -5,10 +5,10 @@ use std::task::Poll;
 
 use tokio::time::sleep;
 
-use super::driver_tests::{FakeLock, Notes, elector, secs, unreachable_work};
-use super::*;
+use crate::election::driver::tests::{FakeLock, Notes, elector, secs, unreachable_work};
+use crate::election::*;
 
-/// Polls once, and lets others run for a while.
+/// Polls once, then yields to other tasks.
 async fn begin<F: Future>(run: &mut Pin<Box<F>>) {
     std::future::poll_fn(|context| {
         assert!(run.as_mut().poll(context).is_pending());
@@ -27,12 +27,12 @@ async fn a_run_that_is_dropped_before_it_takes_the_lease_leaves_no_term_behind()
     let elector = elector(&lock).health(&check);
     let mut run = Box::pin(elector.run(async |_| unreachable_work()));
     begin(&mut run).await;
-    assert!(elector.handle().is_leader(), "the keeper leads, and the run has not looked yet");
+    assert!(elector.handle().is_leader(), "the driver leads, and the run has not looked yet");
     drop(run);
     sleep(secs(1)).await;
     assert_eq!((lock.holder().as_str(), elector.handle().is_leader()), ("", false));
     sleep(secs(60)).await;
-    assert_eq!(check.check(), Ok(()), "a term that nobody served is no term that goes on");
+    assert_eq!(check.check(), Ok(()), "a term without work has ended");
 }
 
 #[tokio::test(start_paused = true)]
@@ -64,7 +64,7 @@ async fn inv_9_work_is_not_polled_again_after_a_pause_that_was_too_long() {
     });
     sleep(secs(1)).await;
     lock.state().down = true;
-    // What the work waits for is there, and then the process stands still for longer than others wait.
+    // The work is woken, and then the process is suspended for longer than candidates wait.
     wake.send(()).unwrap();
     tokio::time::advance(secs(20)).await;
     assert!(run.await.unwrap().is_err());
@@ -75,15 +75,15 @@ async fn inv_9_work_is_not_polled_again_after_a_pause_that_was_too_long() {
 async fn a_lock_that_panics_is_no_end_that_was_asked_for() {
     struct Broken;
     impl Lock for Broken {
-        fn get(&self) -> LockFuture<'_, Option<Held>> {
+        fn get(&self) -> LockFuture<'_, Option<VersionedRecord>> {
             Box::pin(async { panic!("the lock is broken") })
         }
 
-        fn create(&self, _: Record) -> LockFuture<'_, Held> {
+        fn create(&self, _: Record) -> LockFuture<'_, VersionedRecord> {
             unreachable!("nothing was read")
         }
 
-        fn update(&self, _: Record, _: String) -> LockFuture<'_, Held> {
+        fn update(&self, _: Record, _: String) -> LockFuture<'_, VersionedRecord> {
             unreachable!("nothing was read")
         }
 

@@ -1,20 +1,21 @@
-//! Candidates that follow the rules of others, as small as they can be.
+//! Minimal candidates that follow the rules of other implementations.
 
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
-use super::super::config::{JITTER, Timing};
-use super::super::core::{Answer, Call, Do, LostReason, Term, What};
-use super::super::record::{Held, Record};
 use super::world::Candidate;
+use crate::election::config::{JITTER, Timing};
+use crate::election::machine::{ElectionAction, LockOperation, LockRequest, LockResponse, LostReason, Term};
+use crate::election::record::{Record, VersionedRecord};
 
-/// What they do otherwise.
+/// How they differ.
 #[derive(Clone, Copy)]
 pub(super) struct Rules {
-    /// A record is old when what is written in it is, by the reader's clock.
+    /// A record expires by the time written in it, compared with the reader's clock.
     pub(super) trusts_written_times: bool,
-    /// A leader leads until it has tried in vain for the renew deadline, from the first attempt after the last answer.
+    /// A leader leads until it has failed to renew for the renew deadline, counted from the first attempt after the
+    /// last response.
     pub(super) counts_from_answers: bool,
 }
 
@@ -22,11 +23,11 @@ pub(super) struct Peer {
     timing: Timing,
     identity: String,
     rules: Rules,
-    step: Step,
+    step: PeerAttempt,
     last_id: u64,
-    seen: Option<(Held, Instant)>,
+    seen: Option<(VersionedRecord, Instant)>,
     leads: Option<Leads>,
-    /// The version that is known is the last one, as far as is known: no need to look first.
+    /// The known version is believed to be the latest: no read before the write.
     is_fresh: bool,
     told: Told,
 }
@@ -44,8 +45,8 @@ enum Told {
     Lost,
 }
 
-enum Step {
-    Rest(Instant),
+enum PeerAttempt {
+    Waiting(Instant),
     Write { began: Instant, create: bool },
     Sent { id: u64, is_write: bool, began: Instant, sent: Instant, give_up: Instant },
     Failed { began: Instant },
@@ -54,7 +55,7 @@ enum Step {
 
 impl Peer {
     pub(super) fn new(timing: Timing, identity: String, rules: Rules) -> Self {
-        let step = Step::Idle;
+        let step = PeerAttempt::Idle;
         Peer {
             timing,
             identity,
@@ -69,7 +70,7 @@ impl Peer {
     }
 
     fn may_write(&self, now: Instant, wall: Timestamp) -> bool {
-        let Some((Held { record, .. }, at)) = &self.seen else { return true };
+        let Some((VersionedRecord { record, .. }, at)) = &self.seen else { return true };
         let written = record.renew_time.unwrap();
         let is_old = match self.rules.trusts_written_times {
             true => wall.duration_since(written).as_secs() >= i64::from(record.lease_seconds),
@@ -78,15 +79,15 @@ impl Peer {
         record.holder.is_empty() || record.holder == self.identity || is_old
     }
 
-    fn send(&mut self, what: What, began: Instant, now: Instant) -> Do {
+    fn send(&mut self, what: LockOperation, began: Instant, now: Instant) -> ElectionAction {
         self.last_id += 1;
         let mut give_up = now + self.timing.call_timeout();
         if let Some(leads) = self.leads {
             give_up = give_up.min(leads.until);
         }
-        let (id, is_write) = (self.last_id, what != What::Get);
-        self.step = Step::Sent { id, is_write, began, sent: now, give_up };
-        Do::Send(Call { id, what, give_up })
+        let (id, is_write) = (self.last_id, what != LockOperation::Get);
+        self.step = PeerAttempt::Sent { id, is_write, began, sent: now, give_up };
+        ElectionAction::Send(LockRequest { id, what, give_up })
     }
 
     fn record(&self, wall: Timestamp) -> Record {
@@ -110,92 +111,92 @@ impl Peer {
 impl Candidate for Peer {
     fn begin(&mut self, now: Instant) {
         self.told = Told::Nothing;
-        self.step = Step::Rest(now);
+        self.step = PeerAttempt::Waiting(now);
     }
 
     fn leave(&mut self, _: Instant) {
         self.leads = None;
-        self.step = Step::Idle;
+        self.step = PeerAttempt::Idle;
     }
 
-    fn poll(&mut self, now: Instant, wall: Timestamp, random: f64) -> Do {
+    fn poll(&mut self, now: Instant, wall: Timestamp, random: f64) -> ElectionAction {
         match (self.leads, self.told) {
             (Some(leads), _) if now >= leads.until => {
                 self.leads = None;
                 self.told = Told::Lost;
-                self.step = Step::Idle;
-                return Do::Lost(LostReason::Expired);
+                self.step = PeerAttempt::Idle;
+                return ElectionAction::Lost(LostReason::Expired);
             }
             (Some(leads), Told::Nothing) => {
                 self.told = Told::Leads;
-                return Do::Lead(Term { number: leads.number, acquired: wall });
+                return ElectionAction::Lead(Term { number: leads.number, acquired: wall });
             }
-            (_, Told::Lost) => return Do::Over { released: false },
+            (_, Told::Lost) => return ElectionAction::Over { released: false },
             _ => {}
         }
-        if let Step::Sent { began, give_up, .. } = self.step
+        if let PeerAttempt::Sent { began, give_up, .. } = self.step
             && now >= give_up
         {
             self.is_fresh = false;
-            self.step = Step::Failed { began };
+            self.step = PeerAttempt::Failed { began };
         }
-        if let Step::Failed { began } = self.step {
+        if let PeerAttempt::Failed { began } = self.step {
             let period = self.timing.retry_period;
-            self.step = Step::Rest(match self.leads {
+            self.step = PeerAttempt::Waiting(match self.leads {
                 Some(_) => now.max(began + period),
                 None => now + period + period.mul_f64(JITTER * random),
             });
         }
         let until = match self.step {
-            Step::Rest(until) if now < until => until,
-            Step::Rest(_) if self.is_fresh && self.leads.is_some() => {
-                self.step = Step::Write { began: now, create: false };
+            PeerAttempt::Waiting(until) if now < until => until,
+            PeerAttempt::Waiting(_) if self.is_fresh && self.leads.is_some() => {
+                self.step = PeerAttempt::Write { began: now, create: false };
                 return self.poll(now, wall, random);
             }
-            Step::Rest(_) | Step::Failed { .. } => return self.send(What::Get, now, now),
-            Step::Write { began, create } => {
+            PeerAttempt::Waiting(_) | PeerAttempt::Failed { .. } => return self.send(LockOperation::Get, now, now),
+            PeerAttempt::Write { began, create } => {
                 let record = self.record(wall);
                 let what = match (&self.seen, create) {
-                    (Some((held, _)), false) => What::Update(record, held.version.clone()),
-                    _ => What::Create(record),
+                    (Some((held, _)), false) => LockOperation::Update(record, held.version.clone()),
+                    _ => LockOperation::Create(record),
                 };
                 return self.send(what, began, now);
             }
-            Step::Sent { give_up, .. } => give_up,
-            Step::Idle => return Do::Over { released: false },
+            PeerAttempt::Sent { give_up, .. } => give_up,
+            PeerAttempt::Idle => return ElectionAction::Over { released: false },
         };
-        Do::Wait(Some(self.leads.map_or(until, |leads| leads.until.min(until))))
+        ElectionAction::Wait(Some(self.leads.map_or(until, |leads| leads.until.min(until))))
     }
 
-    fn answer(&mut self, now: Instant, wall: Timestamp, id: u64, answer: Answer) {
-        let Step::Sent { id: expected, is_write, began, sent, give_up } = self.step else { return };
+    fn answer(&mut self, now: Instant, wall: Timestamp, id: u64, answer: LockResponse) {
+        let PeerAttempt::Sent { id: expected, is_write, began, sent, give_up } = self.step else { return };
         if id != expected || now >= give_up {
             return;
         }
-        self.is_fresh = is_write && matches!(answer, Answer::Held(_));
+        self.is_fresh = is_write && matches!(answer, LockResponse::Held(_));
         self.step = match (answer, is_write) {
-            (Answer::Held(held), true) => {
+            (LockResponse::Held(held), true) => {
                 let from = match self.rules.counts_from_answers {
                     true => now + self.timing.retry_period,
                     false => sent,
                 };
                 self.leads = Some(Leads { until: from + self.timing.renew_deadline, number: held.record.transitions });
                 self.seen = Some((held, now));
-                Step::Rest(now.max(sent) + self.timing.retry_period)
+                PeerAttempt::Waiting(now.max(sent) + self.timing.retry_period)
             }
-            (Answer::Held(held), false) => {
+            (LockResponse::Held(held), false) => {
                 if self.seen.as_ref().is_none_or(|(seen, _)| *seen != held) {
                     self.seen = Some((held.clone(), now));
                 }
                 match self.leads.is_some() {
-                    true if held.record.holder != self.identity => Step::Failed { began },
-                    true => Step::Write { began, create: false },
-                    false if self.may_write(now, wall) => Step::Write { began, create: false },
-                    false => Step::Failed { began },
+                    true if held.record.holder != self.identity => PeerAttempt::Failed { began },
+                    true => PeerAttempt::Write { began, create: false },
+                    false if self.may_write(now, wall) => PeerAttempt::Write { began, create: false },
+                    false => PeerAttempt::Failed { began },
                 }
             }
-            (Answer::Missing, false) => Step::Write { began, create: true },
-            _ => Step::Failed { began },
+            (LockResponse::Missing, false) => PeerAttempt::Write { began, create: true },
+            _ => PeerAttempt::Failed { began },
         };
     }
 

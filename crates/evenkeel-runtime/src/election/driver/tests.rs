@@ -10,25 +10,25 @@ use jiff::Timestamp;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::*;
+use crate::election::*;
 
 /// A lock in memory.
 #[derive(Clone, Default)]
-pub(super) struct FakeLock(Arc<Mutex<Fake>>);
+pub(in crate::election) struct FakeLock(Arc<Mutex<Fake>>);
 
 #[derive(Default)]
-pub(super) struct Fake {
-    held: Option<Held>,
+pub(in crate::election) struct Fake {
+    held: Option<VersionedRecord>,
     version: u64,
     calls: Vec<(&'static str, Instant)>,
-    /// How long the next calls take, and whether they fail then without effect.
+    /// How long each of the next requests takes, and whether it then fails without effect.
     script: VecDeque<(Duration, bool)>,
-    /// Every call fails.
-    pub(super) down: bool,
+    /// Every request fails.
+    pub(in crate::election) down: bool,
 }
 
 impl FakeLock {
-    pub(super) fn state(&self) -> std::sync::MutexGuard<'_, Fake> {
+    pub(in crate::election) fn state(&self) -> std::sync::MutexGuard<'_, Fake> {
         self.0.lock().unwrap()
     }
 
@@ -36,7 +36,7 @@ impl FakeLock {
         self.state().held.clone().unwrap().record
     }
 
-    pub(super) fn holder(&self) -> String {
+    pub(in crate::election) fn holder(&self) -> String {
         self.state().held.as_ref().map(|held| held.record.holder.clone()).unwrap_or_default()
     }
 
@@ -44,7 +44,7 @@ impl FakeLock {
         let mut state = self.state();
         state.version += 1;
         let version = state.version.to_string();
-        state.held = Some(Held { record, version });
+        state.held = Some(VersionedRecord { record, version });
     }
 
     fn trace(&self) -> String {
@@ -68,7 +68,7 @@ impl FakeLock {
         }
     }
 
-    fn write(&self, record: Record, version: Option<String>) -> Result<Held, LockError> {
+    fn write(&self, record: Record, version: Option<String>) -> Result<VersionedRecord, LockError> {
         if self.state().held.as_ref().map(|held| held.version.clone()) != version {
             return Err(LockError::Conflict { lock: self.describe() });
         }
@@ -78,21 +78,21 @@ impl FakeLock {
 }
 
 impl Lock for FakeLock {
-    fn get(&self) -> LockFuture<'_, Option<Held>> {
+    fn get(&self) -> LockFuture<'_, Option<VersionedRecord>> {
         Box::pin(async move {
             self.call("get").await?;
             Ok(self.state().held.clone())
         })
     }
 
-    fn create(&self, record: Record) -> LockFuture<'_, Held> {
+    fn create(&self, record: Record) -> LockFuture<'_, VersionedRecord> {
         Box::pin(async move {
             self.call("create").await?;
             self.write(record, None)
         })
     }
 
-    fn update(&self, record: Record, version: String) -> LockFuture<'_, Held> {
+    fn update(&self, record: Record, version: String) -> LockFuture<'_, VersionedRecord> {
         Box::pin(async move {
             self.call("update").await?;
             self.write(record, Some(version))
@@ -104,11 +104,11 @@ impl Lock for FakeLock {
     }
 }
 
-pub(super) fn secs(seconds: u64) -> Duration {
+pub(in crate::election) fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-pub(super) fn elector(lock: &FakeLock) -> LeaderElector {
+pub(in crate::election) fn elector(lock: &FakeLock) -> LeaderElector {
     LeaderElector::with_lock(lock.clone(), "test").identity("me")
 }
 
@@ -123,20 +123,20 @@ fn held_by(holder: &str) -> Record {
     }
 }
 
-/// Notes of what happened, and when, in seconds since the first note was made ready.
+/// A log of what happened, with seconds since the log was created.
 #[derive(Clone)]
-pub(super) struct Notes(Arc<Mutex<Vec<String>>>, Instant);
+pub(in crate::election) struct Notes(Arc<Mutex<Vec<String>>>, Instant);
 
 impl Notes {
-    pub(super) fn new() -> Self {
+    pub(in crate::election) fn new() -> Self {
         Notes(Arc::default(), Instant::now())
     }
 
-    pub(super) fn write(&self, what: impl Into<String>) {
+    pub(in crate::election) fn write(&self, what: impl Into<String>) {
         self.0.lock().unwrap().push(format!("{} {}", self.1.elapsed().as_secs_f64(), what.into()));
     }
 
-    pub(super) fn read(&self) -> Vec<String> {
+    pub(in crate::election) fn read(&self) -> Vec<String> {
         self.0.lock().unwrap().clone()
     }
 }
@@ -146,7 +146,7 @@ fn done<T>(value: T) -> Result<T, Infallible> {
     Ok(value)
 }
 
-pub(super) fn unreachable_work() {
+pub(in crate::election) fn unreachable_work() {
     unreachable!("the work runs only in a leader")
 }
 
@@ -169,7 +169,7 @@ async fn an_error_of_the_work_is_the_error_of_the_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn le_016_became_leader_is_told_before_the_work_begins() {
+async fn le_016_became_leader_is_reported_before_the_work_starts() {
     let (lock, notes) = (FakeLock::default(), Notes::new());
     let events = notes.clone();
     let elector = elector(&lock).on_event(move |event| events.write(event.message));
@@ -182,7 +182,7 @@ async fn le_016_became_leader_is_told_before_the_work_begins() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn le_017_a_leader_that_cannot_renew_is_told_in_time_and_dropped_after_its_grace() {
+async fn le_017_a_leader_that_cannot_renew_is_stopped_in_time_and_dropped_after_its_grace() {
     let (lock, notes) = (FakeLock::default(), Notes::new());
     struct Dropped(Notes);
     impl Drop for Dropped {
@@ -207,7 +207,7 @@ async fn le_017_a_leader_that_cannot_renew_is_told_in_time_and_dropped_after_its
 }
 
 #[tokio::test(start_paused = true)]
-async fn le_018_new_leaders_are_told_in_order() {
+async fn le_018_new_leaders_are_reported_in_order() {
     let (lock, notes) = (FakeLock::default(), Notes::new());
     lock.put(held_by("first"));
     let leaders = notes.clone();
@@ -241,7 +241,7 @@ async fn le_018_a_callback_that_panics_does_not_end_the_election() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn le_019_a_run_says_whether_it_led() {
+async fn le_019_a_run_returns_whether_it_led() {
     let lock = FakeLock::default();
     lock.put(held_by("other"));
     let elector = elector(&lock);
@@ -263,7 +263,7 @@ async fn le_020_stopping_tells_the_work_and_renews_until_it_has_ended() {
         let notes = notes.clone();
         async move {
             lease.lost().await;
-            notes.write("told");
+            notes.write("lost");
             for _ in 0..20 {
                 sleep(secs(1)).await;
                 assert!(lease.is_valid());
@@ -274,7 +274,7 @@ async fn le_020_stopping_tells_the_work_and_renews_until_it_has_ended() {
     };
     let (ended, ()) = tokio::join!(elector.run(work), stop);
     assert_eq!(ended.unwrap(), Ended { led: true, output: Some("tidy") });
-    assert_eq!(notes.read(), ["3 told", "23 done"]);
+    assert_eq!(notes.read(), ["3 lost", "23 done"]);
     assert_eq!(lock.holder(), "");
     assert!(!elector.run(|_| async {}).await.unwrap().led, "stopped is stopped");
 }
@@ -288,7 +288,7 @@ async fn le_020_work_that_does_not_end_when_stopped_is_dropped() {
         handle.stop();
         std::future::pending::<()>().await;
     });
-    assert!(timeout(secs(1_000), run).await.is_err(), "for as long as it was told");
+    assert!(timeout(secs(1_000), run).await.is_err(), "for the configured time");
     let elector = elector(&lock).stop_grace(secs(4));
     let handle = elector.handle();
     let started = Instant::now();
@@ -343,7 +343,7 @@ async fn le_021_and_qhc_16_work_is_over_before_the_release_begins() {
             async move {
                 lock.state().down = true;
                 lease.lost().await;
-                notes.write("told");
+                notes.write("lost");
                 sleep(secs(1)).await;
                 notes.write("over");
                 let mut state = lock.state();
@@ -354,10 +354,10 @@ async fn le_021_and_qhc_16_work_is_over_before_the_release_begins() {
         })
         .await;
     assert!(ended.is_err());
-    assert_eq!(notes.read(), ["10 told", "11 over"]);
+    assert_eq!(notes.read(), ["10 lost", "11 over"]);
     let calls = lock.state().calls.clone();
     assert_eq!(calls[0], ("get", notes.1 + secs(11)), "released when the work was over");
-    // The get took until 16 s, longer than a call may.
+    // The get took until 16 s, longer than the request timeout.
     assert_eq!(calls.len(), 1);
 }
 
@@ -452,7 +452,7 @@ fn le_002_and_le_026_and_le_031_the_gauge_is_there_from_the_start_and_always_res
             let elector = elector(&lock);
             let shown = || metric(&recorder, "leader_election_master_status");
             assert_eq!(shown(), Some((labels.clone(), 0.0)));
-            // Cancelled while it rests between two renewals.
+            // Cancelled between two renewals.
             let run = elector.run(|_| async {
                 assert_eq!(shown(), Some((labels.clone(), 1.0)));
                 std::future::pending::<()>().await;
@@ -473,7 +473,7 @@ fn le_002_and_le_026_and_le_031_the_gauge_is_there_from_the_start_and_always_res
                 })
                 .await;
             assert!(ended.is_err());
-            // One conflict, and the renewals that failed. A look at the counter resets it, so it comes first.
+            // One conflict, and the renewals that failed. Reading the counter resets it, so it is read first.
             let slow = metric(&recorder, "leader_election_slowpath_total").unwrap();
             assert_eq!(slow.0, labels);
             assert!(slow.1 >= 2.0, "{slow:?}");
@@ -483,7 +483,7 @@ fn le_002_and_le_026_and_le_031_the_gauge_is_there_from_the_start_and_always_res
 }
 
 #[tokio::test(start_paused = true)]
-async fn le_027_and_le_003_is_valid_goes_by_the_clock() {
+async fn le_027_and_le_003_is_valid_follows_the_clock() {
     let lock = FakeLock::default();
     let ended = elector(&lock)
         .run(|lease| {
@@ -491,7 +491,7 @@ async fn le_027_and_le_003_is_valid_goes_by_the_clock() {
             async move {
                 assert_eq!(lease.remaining(), secs(10));
                 lock.state().down = true;
-                // Time passes, and nobody is let run.
+                // Time passes without any task being polled.
                 tokio::time::advance(secs(10)).await;
                 assert!(!lease.is_valid());
                 assert_eq!(lease.remaining(), Duration::ZERO);
@@ -513,7 +513,7 @@ async fn le_028_a_leader_that_does_not_end_is_ill() {
                 lock.state().down = true;
                 lease.lost().await;
                 assert_eq!(health.check(), Ok(()));
-                // As if it blocked its thread.
+                // As if the work blocked its thread.
                 tokio::time::advance(secs(6)).await;
                 assert_eq!(health.check(), Ok(()), "16 s, with a tolerance of 1 s");
                 tokio::time::advance(Duration::from_millis(1)).await;
@@ -527,7 +527,7 @@ async fn le_028_a_leader_that_does_not_end_is_ill() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn le_029_the_health_check_is_well_without_an_elector_and_for_those_who_do_not_lead() {
+async fn le_029_the_health_check_succeeds_without_an_elector_and_for_non_leaders() {
     let health = ElectionHealth::new(secs(1));
     assert_eq!(health.name(), "leaderElection");
     assert_eq!(health.check(), Ok(()));
@@ -559,7 +559,7 @@ async fn le_030_the_health_check_is_attached_before_anything_runs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lk_007_events_name_who_and_what_even_if_no_lease_was_seen() {
+async fn lk_007_events_name_identity_and_transition_even_before_a_lease_was_read() {
     let events = Arc::new(Mutex::new(Vec::new()));
     let (lock, noted) = (FakeLock::default(), Arc::clone(&events));
     let elector = elector(&lock).on_event(move |event| noted.lock().unwrap().push(event));
