@@ -26,7 +26,6 @@ pub struct QueueBuilder<K: Key> {
     tenant: Option<Tenant<K>>,
     on_readd: OnReadd,
     memory: Option<Duration>,
-    retry_dropped: bool,
 }
 
 /// One of so many hand-outs goes to keys that would be passed over, unless told otherwise.
@@ -52,7 +51,6 @@ impl<K: Key> QueueBuilder<K> {
             tenant: None,
             on_readd: OnReadd::default(),
             memory: None,
-            retry_dropped: false,
         }
     }
 
@@ -129,15 +127,6 @@ impl<K: Key> QueueBuilder<K> {
         self
     }
 
-    /// Whether a key is tried again, after its backoff, if its [`Item`](crate::Item) is dropped without a word. If not, which
-    /// is the default, it is finished.
-    ///
-    /// For workers that may be cancelled in the middle of their work, or that leave by a `?`.
-    pub fn retry_dropped(mut self, retry: bool) -> Self {
-        self.retry_dropped = retry;
-        self
-    }
-
     /// Makes the queue.
     pub fn build(self) -> WorkQueue<K> {
         let limiter = self.limiter.unwrap_or_else(|| Box::new(DEFAULT_BACKOFF));
@@ -154,6 +143,6 @@ impl<K: Key> QueueBuilder<K> {
         };
         let metrics = self.name.as_deref().map(QueueMetrics::new);
         let clock = self.clock.unwrap_or_else(|| Box::new(TokioClock));
-        WorkQueue::from(Shared::new(self.name, settings, limiter, clock, metrics, self.retry_dropped))
+        WorkQueue::from(Shared::new(self.name, settings, limiter, clock, metrics))
     }
 }

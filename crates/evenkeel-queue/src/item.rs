@@ -1,4 +1,4 @@
-//! A key in the hands of a worker.
+//! A key in flight.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -8,41 +8,47 @@ use crate::Key;
 use crate::machine::keys::Slot;
 use crate::machine::time::Time;
 use crate::machine::{QueueMachine, Requeue, Run, TakenKey};
-use crate::observer::{ItemOutcome, KeyEvent};
+use crate::observer::{ItemOutcome, KeyEvent, Notify};
 use crate::shared::{BackoffWait, Shared};
 use crate::sync::{Arc, thread};
 
-/// A key that is being processed.
+/// A key that a worker processes.
 ///
-/// As long as the item lives, no other worker gets the same key; if the key is added meanwhile, it is handed out once more
-/// afterwards. The item says how it went: [`forget`](Self::forget) if well, [`retry`](Self::retry) if not. Dropped without
-/// a word, it is finished, and its failures so far are remembered. So whatever becomes of the worker, the key is never stuck.
+/// While the item exists, no other worker gets the same key. If the key is added meanwhile, it is handed out once more
+/// afterwards. The worker ends the item with a verdict:
 ///
-/// A `?` in a worker that holds an item drops it: the key is finished, though the work was not. Either let the work be a function
-/// of its own, whose result decides about the item, or build the queue with
-/// [`retry_dropped(true)`](crate::QueueBuilder::retry_dropped):
+/// | verdict | the key | its failures |
+/// |---|---|---|
+/// | [`forget`](Self::forget) | is finished | cleared |
+/// | [`done`](Self::done) | is finished | kept |
+/// | [`retry`](Self::retry) | returns after its backoff; the error is logged | one more |
+/// | [`requeue`](Self::requeue) | returns after its backoff | one more |
+/// | [`requeue_after`](Self::requeue_after) | returns after a duration | cleared |
+/// | [`retry_after`](Self::retry_after) | returns after a duration | kept |
+/// | [`give_up`](Self::give_up) | is finished; the error is logged | cleared |
+///
+/// An item that is dropped without a verdict is retried after its backoff, as by [`requeue`](Self::requeue): a worker that panics,
+/// is cancelled, or returns early by `?` loses no work.
 ///
 /// ```
 /// use evenkeel_queue::{Item, WorkQueue};
 ///
 /// fn work(item: Item<String>) -> Result<(), std::num::ParseIntError> {
-///     let _number: i32 = item.key().parse()?; // drops the item if it fails
+///     let _number: i32 = item.key().parse()?; // an error drops the item
 ///     item.forget();
 ///     Ok(())
 /// }
 ///
-/// let queue = WorkQueue::builder().retry_dropped(true).build();
+/// let queue = WorkQueue::new();
 /// queue.add("one".to_owned());
 /// assert!(work(queue.try_next().unwrap()).is_err());
-/// assert_eq!(queue.failures(&"one".to_owned()), 1);
+/// assert_eq!(queue.failures(&"one".to_owned()), 1); // and the key returns after its backoff
 /// ```
 ///
-/// A worker that panics while it holds an item has failed: the key is tried again after its backoff. What happens to an item
-/// that is dropped because the worker was cancelled is decided by
-/// [`QueueBuilder::retry_dropped`](crate::QueueBuilder::retry_dropped).
+/// While the queue is shutting down, no key returns, whatever the verdict.
 ///
-/// An item may be sent to another thread or task and be finished there.
-#[must_use = "an item that is dropped is finished"]
+/// An item may be sent to another thread or task and finished there.
+#[must_use = "an item that is dropped without a verdict is retried"]
 pub struct Item<K: Key> {
     shared: Arc<Shared<K>>,
     key: K,
@@ -57,117 +63,126 @@ pub struct Item<K: Key> {
 impl<K: Key> Item<K> {
     pub(crate) fn new(shared: &Arc<Shared<K>>, taken: TakenKey<K>) -> Self {
         let TakenKey { key, slot, run, priority, failures, waited } = taken;
-        // Without a name, the time is not read at each add.
+        // A queue without a name does not read the clock at each add.
         let waited = if shared.metrics.is_some() { waited } else { Duration::ZERO };
-        // From here on, nothing that a recorder or a runtime may do leaves the key without somebody who has it.
+        // The item exists before a recorder or a runtime is called: should they panic, its drop releases the key.
         let item = Item { shared: shared.clone(), key, slot, run, priority, failures, waited, is_finished: false };
         if let Some(metrics) = &shared.metrics {
             metrics.taken(waited);
             crate::metrics::watch(shared);
         }
-        shared.observers.tell(&item.key, || KeyEvent::Dequeued { priority, waited, failures });
+        shared.observers.event(&item.key, || KeyEvent::Dequeued { priority, waited, failures });
         item
     }
 
-    /// What is to be processed.
+    /// Returns the key.
     pub fn key(&self) -> &K {
         &self.key
     }
 
-    /// How often the key has failed in a row before. The queue counts up to 4,095.
+    /// Returns the number of consecutive failures before this run, up to 4,095.
     pub fn failures(&self) -> u32 {
         self.failures
     }
 
-    /// The priority it was handed out with.
+    /// Returns the priority that the key was handed out with.
     pub fn priority(&self) -> i32 {
         self.priority
     }
 
-    /// How long the key was ready before it was handed out. Zero if the queue has no name: it keeps no such time.
+    /// Returns how long the key was ready before it was handed out. Zero if the queue has no name.
     pub fn waited(&self) -> Duration {
         self.waited
     }
 
-    /// It went well: the key has no failures any more.
+    /// Finishes a key that succeeded and clears its failures.
     pub fn forget(mut self) {
         self.end(ItemOutcome::Succeeded);
     }
 
-    /// It did not go well: the key comes back after its backoff. The error is logged, with its causes if it is one that shows
-    /// them by `{:#}`.
+    /// Finishes a key without a verdict on its failures: they are kept until they expire. client-go's `Done` without `Forget`.
+    pub fn done(mut self) {
+        self.notify_finished(ItemOutcome::Done, None, self.failures);
+        self.finish(false, |_, _| {});
+    }
+
+    /// Records a failure: the key returns after its backoff. The error is logged by `{:#}`, which many errors print with their
+    /// causes.
     ///
-    /// The failure counts if the backoff for the last one is over by now. If the key was added in between for another reason
-    /// and fails before that, the next backoff is not longer for it: the one that goes on is waited for.
+    /// The failure counts if the backoff of the last one is over. If the key was added meanwhile for another reason and fails
+    /// before that, its backoff does not grow: the current one continues.
     ///
-    /// While the queue is shutting down, the key does not come back.
+    /// While the queue is shutting down, the key does not return.
     ///
     /// # Panics
-    /// If the limiter does. The key then comes back after the backoff of a queue without a limiter of its own.
+    /// If the limiter panics. The key then returns after the default backoff.
     pub fn retry(mut self, error: impl fmt::Display) {
-        self.shared.observers.tell_failed(&self.key, &error);
+        self.shared.observers.failed(&self.key, &error);
         let backoff = self.fail(ItemOutcome::Failed);
         let queue = self.shared.name();
         let error = format_args!("{error:#}");
         match backoff {
             Some(BackoffWait { failures, wait, panic }) => {
-                tracing::warn!(queue, key = ?self.key, failures, ?wait, %error, "failed, will be tried again");
+                tracing::warn!(queue, key = ?self.key, failures, retry_in = ?wait, %error, "failed; retrying");
                 if let Some(panic) = panic {
                     resume_unwind(panic);
                 }
             }
-            None => tracing::warn!(queue, key = ?self.key, %error, "failed, and the queue is shutting down"),
+            None => {
+                tracing::warn!(queue, key = ?self.key, %error, "failed; not retrying, the queue is shutting down");
+            }
         }
     }
 
-    /// It did not go well, and another attempt would be no use: the key is not tried again until it is added, and has no failures
-    /// any more. The error is logged as by [`retry`](Self::retry), and as one that is for good.
+    /// Finishes a key whose failure is permanent: it is not retried until it is added, and its failures are cleared. The error is
+    /// logged as by [`retry`](Self::retry), at the level `error`.
     pub fn give_up(mut self, error: impl fmt::Display) {
-        self.shared.observers.tell_failed(&self.key, &error);
+        self.shared.observers.failed(&self.key, &error);
         self.end(ItemOutcome::GaveUp);
         let (queue, error) = (self.shared.name(), format_args!("{error:#}"));
-        tracing::error!(queue, key = ?self.key, %error, "failed for good, will not be tried again");
+        tracing::error!(queue, key = ?self.key, %error, "failed permanently; not retrying");
     }
 
-    /// There is nothing wrong, but the work is not done: the key comes back after its backoff, as if it had failed. It is not
-    /// logged. controller-runtime's `Requeue`.
+    /// Returns the key to the queue after its backoff, without an error: the work is incomplete. Counts as a failure.
+    /// controller-runtime's `Requeue`.
     ///
-    /// While the queue is shutting down, the key does not come back.
+    /// While the queue is shutting down, the key does not return.
     ///
     /// # Panics
-    /// If the limiter does, as [`retry`](Self::retry).
+    /// If the limiter panics, as [`retry`](Self::retry).
     pub fn requeue(mut self) {
         if let Some(panic) = self.fail(ItemOutcome::Requeued).and_then(|backoff| backoff.panic) {
             resume_unwind(panic);
         }
     }
 
-    /// The key comes back after so long, unless the queue is shutting down. Its failures stay as they are.
+    /// Returns the key to the queue after a duration and keeps its failures. While the queue is shutting down, the key does not
+    /// return.
     pub fn retry_after(mut self, wait: Duration) {
-        self.come_back(wait, false);
+        self.return_after(wait, false);
     }
 
-    /// It went well, and the key comes back after so long to be looked at again, unless the queue is shutting down: it has no
-    /// failures any more.
+    /// Returns a key that succeeded to the queue after a duration and clears its failures. While the queue is shutting down, the
+    /// key does not return.
     pub fn requeue_after(mut self, wait: Duration) {
         self.shared.limiter.forget(&self.key);
-        self.come_back(wait, true);
+        self.return_after(wait, true);
     }
 
-    /// The key does not come back, and has no failures any more.
+    /// Finishes the key and clears its failures.
     fn end(&mut self, outcome: ItemOutcome) {
         self.shared.limiter.forget(&self.key);
         let slot = self.slot;
-        self.tell_finished(outcome, None, 0);
+        self.notify_finished(outcome, None, 0);
         self.finish(false, |machine, _| machine.forget_slot(slot));
     }
 
-    fn come_back(&mut self, wait: Duration, forget: bool) {
+    fn return_after(&mut self, wait: Duration, forget: bool) {
         let (slot, priority) = (self.slot, self.priority);
         let requeue = Some(Requeue { wait, is_backoff: false });
         match forget {
-            true => self.tell_finished(ItemOutcome::Succeeded, requeue, 0),
-            false => self.tell_finished(ItemOutcome::Requeued, requeue, self.failures),
+            true => self.notify_finished(ItemOutcome::Succeeded, requeue, 0),
+            false => self.notify_finished(ItemOutcome::Requeued, requeue, self.failures),
         }
         self.finish(true, |machine, now| {
             if forget {
@@ -177,13 +192,13 @@ impl<K: Key> Item<K> {
         });
     }
 
-    /// The key comes back after its backoff. None if it does not, because the queue is shutting down.
+    /// Counts a failure and returns the key to the queue after its backoff. Returns `None` if the queue is shutting down.
     fn fail(&mut self, outcome: ItemOutcome) -> Option<BackoffWait> {
         let (slot, priority) = (self.slot, self.priority);
         let backoff = self.shared.backoff(&self.key, |machine, now| machine.fail_slot(slot, now));
         let wait = backoff.as_ref().map(|backoff| backoff.wait);
         let failures = backoff.as_ref().map_or(self.failures, |backoff| backoff.failures);
-        self.tell_finished(outcome, wait.map(|wait| Requeue { wait, is_backoff: true }), failures);
+        self.notify_finished(outcome, wait.map(|wait| Requeue { wait, is_backoff: true }), failures);
         self.finish(true, |machine, now| {
             if let Some(wait) = wait {
                 machine.add_slot_at(slot, priority, now.after(wait), true, now);
@@ -192,9 +207,9 @@ impl<K: Key> Item<K> {
         backoff
     }
 
-    /// Says how it went while no other worker can have the key, and where that leaves it as far as is known by now.
-    fn tell_finished(&self, outcome: ItemOutcome, requeue: Option<Requeue>, failures: u32) {
-        self.shared.observers.tell(&self.key, || {
+    /// Notifies the observers of the outcome, before another worker can get the key.
+    fn notify_finished(&self, outcome: ItemOutcome, requeue: Option<Requeue>, failures: u32) {
+        self.shared.observers.event(&self.key, || {
             let (requeue, state) = self.shared.look(|state| {
                 let requeue = requeue.filter(|_| state.machine.is_running());
                 (requeue, state.machine.state_after_finish(self.slot, requeue))
@@ -206,7 +221,7 @@ impl<K: Key> Item<K> {
     fn finish(&mut self, timed: bool, last: impl FnOnce(&mut QueueMachine<K>, Time)) {
         self.is_finished = true;
         let (slot, run) = (self.slot, self.run);
-        // The key that the queue had is dropped without the lock.
+        // The key of the queue is dropped without the lock.
         let (took, _key) = self.shared.change(timed, |machine, now| {
             last(machine, now);
             machine.finish(slot, run, now)
@@ -222,21 +237,16 @@ impl<K: Key> Drop for Item<K> {
         if self.is_finished {
             return;
         }
-        let is_panicking = thread::panicking();
-        if !is_panicking && !self.shared.retry_dropped {
-            self.tell_finished(ItemOutcome::Dropped, None, self.failures);
-            return self.finish(false, |_, _| {});
-        }
-        // A panic of the limiter, of a storage, or of how a key is shown, ends here: it would end the program if the worker is
-        // panicking already.
+        // A panic of the limiter, of a ready order or of a key's Debug ends here: during unwinding it would abort the process.
         _ = catch_unwind(AssertUnwindSafe(|| {
+            let is_panicking = thread::panicking();
             let outcome = if is_panicking { ItemOutcome::Panicked } else { ItemOutcome::Dropped };
-            let wait = self.fail(outcome).map(|backoff| backoff.wait);
+            let retry_in = self.fail(outcome).map(|backoff| backoff.wait);
             let queue = self.shared.name();
             if is_panicking {
-                tracing::error!(queue, key = ?self.key, ?wait, "the worker panicked");
+                tracing::error!(queue, key = ?self.key, ?retry_in, "worker panicked; retrying");
             } else {
-                tracing::debug!(queue, key = ?self.key, ?wait, "the worker dropped its key");
+                tracing::debug!(queue, key = ?self.key, ?retry_in, "item dropped without a verdict; retrying");
             }
         }));
     }

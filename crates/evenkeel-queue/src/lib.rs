@@ -49,11 +49,12 @@ use std::hash::Hash;
 pub use builder::QueueBuilder;
 pub use clock::{Clock, Sleep, TokioClock};
 pub use drain::{Drain, DrainError, DrainFuture};
+pub use evenkeel_base::ObserverGuard;
 pub use item::Item;
 pub use limiter::RateLimiter;
 pub use machine::OnReadd;
 pub use next::NextItem;
-pub use observer::{ItemOutcome, KeyEvent, KeyState, Observer, ObserverGuard};
+pub use observer::{ItemOutcome, KeyEvent, KeyState, Observer};
 pub use queue::{AddOptions, DrainDelayed, LOW_PRIORITY, QueueStats, WeakQueue, WorkQueue};
 pub use ready_order::{ReadyOrder, Ticket};
 

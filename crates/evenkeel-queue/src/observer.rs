@@ -1,14 +1,9 @@
 //! Whoever wants to know what becomes of each key: [`Observer`].
 
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::PoisonError;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::Key;
-use crate::shared::Shared;
-use crate::sync::{Mutex, MutexGuard, Weak};
+use evenkeel_base::Observers;
 
 /// Hears what becomes of the keys of a queue: see [`WorkQueue::observe`](crate::WorkQueue::observe).
 ///
@@ -86,7 +81,9 @@ pub enum ItemOutcome {
     GaveUp,
     /// [`Item::requeue`](crate::Item::requeue), or [`Item::retry_after`](crate::Item::retry_after).
     Requeued,
-    /// The item was dropped without a word.
+    /// [`Item::done`](crate::Item::done).
+    Done,
+    /// The item was dropped without a verdict, and is retried.
     Dropped,
     /// The item was dropped by a panic.
     Panicked,
@@ -106,127 +103,32 @@ pub enum KeyState {
     Delayed,
 }
 
-/// An observer of a queue. When this is dropped, it is called no more, but for calls that are being made.
-#[must_use = "the observer is called no more when this is dropped"]
-pub struct ObserverGuard<K: Key> {
-    queue: Weak<Shared<K>>,
-    number: u64,
+/// Calls the observers of a queue.
+pub(crate) trait Notify<K> {
+    /// Reports an event of a key. The event is made only if there is an observer.
+    fn event(&self, key: &K, event: impl FnOnce() -> KeyEvent);
+    /// Reports the error of a key.
+    fn failed(&self, key: &K, error: &dyn fmt::Display);
+    /// Reports that the queue is shut down or drained.
+    fn shut_down(&self);
 }
 
-impl<K: Key> ObserverGuard<K> {
-    pub(crate) fn new(queue: Weak<Shared<K>>, number: u64) -> Self {
-        ObserverGuard { queue, number }
-    }
-}
+const COMPONENT: &str = "work queue";
 
-impl<K: Key> Drop for ObserverGuard<K> {
-    fn drop(&mut self) {
-        if let Some(queue) = self.queue.upgrade() {
-            queue.observers.remove(self.number);
-        }
-    }
-}
-
-impl<K: Key> fmt::Debug for ObserverGuard<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ObserverGuard").field("number", &self.number).finish_non_exhaustive()
-    }
-}
-
-/// Those who observe a queue. If there are none, which is the usual case, that costs one load.
-pub(crate) struct Observers<K> {
-    any: AtomicBool,
-    list: Mutex<List<K>>,
-}
-
-struct List<K> {
-    next: u64,
-    entries: Vec<std::sync::Arc<ObserverEntry<K>>>,
-}
-
-struct ObserverEntry<K> {
-    number: u64,
-    has_panicked: AtomicBool,
-    observer: Box<dyn Observer<K>>,
-}
-
-impl<K> Default for Observers<K> {
-    fn default() -> Self {
-        Observers { any: AtomicBool::new(false), list: Mutex::new(List { next: 0, entries: Vec::new() }) }
-    }
-}
-
-impl<K: 'static> Observers<K> {
-    /// Whether there is anybody to tell.
+impl<K: 'static> Notify<K> for Observers<dyn Observer<K>> {
     #[inline]
-    pub(crate) fn is_any(&self) -> bool {
-        self.any.load(Ordering::Acquire)
-    }
-
-    /// How many there are.
-    pub(crate) fn len(&self) -> usize {
-        self.lock().entries.len()
-    }
-
-    pub(crate) fn add(&self, observer: Box<dyn Observer<K>>) -> u64 {
-        let mut list = self.lock();
-        let number = list.next;
-        list.next += 1;
-        list.entries.push(std::sync::Arc::new(ObserverEntry {
-            number,
-            has_panicked: AtomicBool::new(false),
-            observer,
-        }));
-        self.any.store(true, Ordering::Release);
-        number
-    }
-
-    fn remove(&self, number: u64) {
-        let mut list = self.lock();
-        let place = list.entries.iter().position(|entry| entry.number == number);
-        let entry = place.map(|place| list.entries.remove(place));
-        self.any.store(!list.entries.is_empty(), Ordering::Release);
-        drop(list);
-        // Not under the lock: it may hold anything.
-        drop(entry);
-    }
-
-    /// Tells of a step, if there is anybody to tell.
-    #[inline]
-    pub(crate) fn tell(&self, key: &K, event: impl FnOnce() -> KeyEvent) {
+    fn event(&self, key: &K, event: impl FnOnce() -> KeyEvent) {
         if self.is_any() {
             let event = event();
-            self.call(|observer| observer.event(key, event));
+            self.call(COMPONENT, |observer| observer.event(key, event));
         }
     }
 
-    pub(crate) fn tell_failed(&self, key: &K, error: &dyn fmt::Display) {
-        if self.is_any() {
-            self.call(|observer| observer.failed(key, error));
-        }
+    fn failed(&self, key: &K, error: &dyn fmt::Display) {
+        self.call(COMPONENT, |observer| observer.failed(key, error));
     }
 
-    pub(crate) fn tell_shut_down(&self) {
-        if self.is_any() {
-            self.call(|observer| observer.shut_down());
-        }
-    }
-
-    #[cold]
-    fn call(&self, call: impl Fn(&dyn Observer<K>)) {
-        let entries = self.lock().entries.clone();
-        for entry in entries {
-            if entry.has_panicked.load(Ordering::Relaxed) {
-                continue;
-            }
-            if catch_unwind(AssertUnwindSafe(|| call(&*entry.observer))).is_err() {
-                entry.has_panicked.store(true, Ordering::Relaxed);
-                tracing::error!("an observer of a queue has panicked; it is told nothing more");
-            }
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, List<K>> {
-        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+    fn shut_down(&self) {
+        self.call(COMPONENT, |observer| observer.shut_down());
     }
 }

@@ -8,10 +8,10 @@ use crate::drain::Drain;
 use crate::machine::QueueMachine;
 use crate::machine::time::Time;
 use crate::next::{NextItem, next_blocking};
-use crate::observer::{KeyEvent, Observer, ObserverGuard};
+use crate::observer::{KeyEvent, Notify, Observer};
 use crate::shared::{BackoffWait, Shared};
 use crate::sync::{Arc, Weak};
-use crate::{Item, Key, QueueBuilder};
+use crate::{Item, Key, ObserverGuard, QueueBuilder};
 
 /// A queue of keys that need processing.
 ///
@@ -286,7 +286,7 @@ impl<K: Key> WorkQueue<K> {
     /// What is in the queue.
     pub fn stats(&self) -> QueueStats {
         // Those count as ready that have become due and that nobody has asked for.
-        while self.shared.change(false, |machine, now| machine.advance(now)) {}
+        while self.shared.change(false, |machine, now| machine.advance(now) | machine.expire_idle(now)) {}
         let keeps_time = self.shared.metrics.is_some();
         self.shared.look(|state| {
             let machine = &state.machine;
@@ -325,7 +325,7 @@ impl<K: Key> WorkQueue<K> {
     /// out, and so are those that were added again while a worker has them; then workers are told that there are no more.
     /// Whoever waits for a [`drain`](Self::drain) waits no longer. A second call changes nothing.
     pub fn shut_down(&self) {
-        self.shared.observers.tell_shut_down();
+        self.shared.observers.shut_down();
         self.shared.change(false, |machine, _| machine.shut_down());
     }
 
@@ -345,7 +345,7 @@ impl<K: Key> WorkQueue<K> {
     /// # }
     /// ```
     pub fn drain(&self, delayed: DrainDelayed) -> Drain<K> {
-        self.shared.observers.tell_shut_down();
+        self.shared.observers.shut_down();
         self.shared.change(false, |machine, _| machine.drain(delayed == DrainDelayed::Flush));
         Drain::new(self.shared.clone())
     }
@@ -374,13 +374,13 @@ impl<K: Key> WorkQueue<K> {
     /// queue.try_next().unwrap().forget();
     /// assert_eq!(heard.recv().unwrap(), "default/a");
     /// ```
-    pub fn observe(&self, observer: impl Observer<K>) -> ObserverGuard<K> {
-        ObserverGuard::new(Arc::downgrade(&self.shared), self.shared.observers.add(Box::new(observer)))
+    pub fn observe(&self, observer: impl Observer<K>) -> ObserverGuard {
+        self.shared.observers.register(Box::new(observer))
     }
 
     fn tell_added(&self, key: &K, how: AddOptions) {
         let AddOptions { priority, after, rate_limited } = how;
-        self.shared.observers.tell(key, || KeyEvent::Added { priority, after, rate_limited });
+        self.shared.observers.event(key, || KeyEvent::Added { priority, after, rate_limited });
     }
 
     /// A handle that does not keep the queue alive.

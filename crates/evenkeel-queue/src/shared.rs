@@ -3,10 +3,11 @@
 use std::any::Any;
 use std::hash::{BuildHasher, Hash};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
+use evenkeel_base::Observers;
 use rapidhash::quality::RandomState;
 
 use crate::Key;
@@ -16,7 +17,7 @@ use crate::limiter::RateLimiter;
 use crate::machine::time::Time;
 use crate::machine::{Failed, MachineSettings, QueueMachine, TakeResult, TakenKey};
 use crate::metrics::{PublishedMetrics, QueueMetrics};
-use crate::observer::Observers;
+use crate::observer::Observer;
 use crate::sync::{Mutex, MutexGuard};
 use crate::waiters::{WaiterId, Waiters, Wake};
 
@@ -28,9 +29,7 @@ pub(crate) struct Shared<K> {
     begun: Instant,
     hasher: RandomState,
     pub(crate) metrics: Option<QueueMetrics>,
-    /// Whether a key is tried again whose worker drops it without a word.
-    pub(crate) retry_dropped: bool,
-    pub(crate) observers: Observers<K>,
+    pub(crate) observers: Arc<Observers<dyn Observer<K>>>,
 }
 
 pub(crate) struct QueueState<K> {
@@ -71,7 +70,6 @@ impl<K: Key> Shared<K> {
         limiter: Box<dyn RateLimiter<K>>,
         clock: Box<dyn Clock>,
         metrics: Option<QueueMetrics>,
-        retry_dropped: bool,
     ) -> Self {
         let hasher = RandomState::default();
         let mut machine = QueueMachine::new(settings, hasher);
@@ -86,8 +84,8 @@ impl<K: Key> Shared<K> {
             latest: Time::ZERO,
         };
         let begun = clock.now();
-        let (state, observers) = (Mutex::new(state), Observers::default());
-        Shared { name, state, limiter, clock, begun, hasher, metrics, retry_dropped, observers }
+        let (state, observers) = (Mutex::new(state), Arc::new(Observers::new()));
+        Shared { name, state, limiter, clock, begun, hasher, metrics, observers }
     }
 
     /// What the queue is called in logs.
@@ -144,8 +142,10 @@ impl<K: Key> Shared<K> {
             let mut old_waker = None;
             let asked = self.update(false, |state, now| match state.machine.take(now) {
                 TakeResult::Busy => NextPoll::Busy,
+                // Expired failures are removed by the workers that have nothing else to do, a bounded number at a time.
+                TakeResult::Empty if state.machine.expire_idle(now) => NextPoll::Busy,
                 TakeResult::Empty => {
-                    let next = state.machine.next_time();
+                    let next = state.machine.next_wake();
                     NextPoll::Wait(state.waiters.wait(id, waker, next, &mut old_waker))
                 }
                 TakeResult::Over => {
@@ -236,7 +236,7 @@ impl<K: Key> Shared<K> {
                 drainers.call_all(&mut wake);
             }
         } else {
-            waiters.call(machine.len(), machine.next_time(), &mut wake);
+            waiters.call(machine.len(), machine.next_wake(), &mut wake);
             if machine.is_shut_down() {
                 drainers.call_all(&mut wake);
             }

@@ -271,7 +271,7 @@ fn each_key_finds_a_worker_while_others_are_busy() {
             thread::spawn(move || {
                 let item = queue.next_blocking();
                 all_have_one.wait();
-                drop(item);
+                item.done();
             })
         });
         queue.add_all([0, 1], AddOptions::new());
@@ -291,7 +291,7 @@ fn keys_that_become_due_find_workers_while_others_are_busy() {
             future::spawn(async move {
                 let item = queue.next().await;
                 all_have_one.wait();
-                drop(item);
+                item.done();
             })
         });
         let producing = {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use evenkeel_cache::testing::FakeSource;
 use evenkeel_cache::{Filter, HandlerOptions, Obj, ObjectKey, Registration, SharedInformer};
-use evenkeel_queue::{DrainDelayed, LOW_PRIORITY, WorkQueue};
+use evenkeel_queue::{DrainDelayed, Item, LOW_PRIORITY, WorkQueue};
 use evenkeel_runtime::{enqueue_key, enqueue_owner};
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::Pod;
@@ -45,8 +45,12 @@ async fn settle() {
 
 /// Everything that is in the queue, with its priority, by key.
 fn taken(queue: &Queue) -> Vec<(String, i32)> {
-    let items = std::iter::from_fn(|| queue.try_next());
-    let mut taken: Vec<_> = items.map(|item| (item.key().to_string(), item.priority())).collect();
+    let finished = |item: Item<ObjectKey>| {
+        let taken = (item.key().to_string(), item.priority());
+        item.done();
+        taken
+    };
+    let mut taken: Vec<_> = std::iter::from_fn(|| queue.try_next()).map(finished).collect();
     taken.sort();
     taken
 }
@@ -201,7 +205,9 @@ async fn an_informer_ends_while_the_queue_that_it_fills_goes_on() {
     registration.synced().await.unwrap();
     pods.shutdown().await;
     assert!(!registration.is_active());
-    assert_eq!(queue.next().await.unwrap().key().as_str(), "ns/a", "what it was told of is there");
+    let item = queue.next().await.unwrap();
+    assert_eq!(item.key().as_str(), "ns/a", "the notified key is queued");
+    item.forget();
     queue.add(ObjectKey::namespaced("ns", "mine"));
     assert_eq!(queue.next().await.unwrap().key().as_str(), "ns/mine");
 }

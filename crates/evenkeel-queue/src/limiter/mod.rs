@@ -14,6 +14,8 @@ mod fast_slow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use evenkeel_base::TokenBucket;
+
 pub use bucket::{Bucket, BucketError};
 pub use compose::{MaxOf, MaxWait};
 pub use exponential::Exponential;
@@ -59,7 +61,9 @@ pub fn default_item_limiter() -> Exponential {
 /// Every retry takes a token, also one that would have waited longer anyway. So a few hundred keys that keep failing slow
 /// down the first retry of every other key. [`default_item_limiter`] knows no such neighbours.
 pub fn default_controller_limiter<K: ?Sized + 'static>() -> MaxOf<K> {
-    MaxOf::new().and(Exponential::new(Duration::from_millis(5), Duration::from_secs(1000))).and(Bucket::full(10.0, 100))
+    MaxOf::new()
+        .and(Exponential::new(Duration::from_millis(5), Duration::from_secs(1000)))
+        .and(Bucket::full(TokenBucket::every(Duration::from_millis(100), 100)))
 }
 
 impl<K: ?Sized, L: RateLimiter<K> + ?Sized> RateLimiter<K> for Arc<L> {

@@ -14,8 +14,10 @@ pub(crate) struct Failed {
     pub(crate) until: Option<Time>,
 }
 
-/// Beside each finished key, so many are forgotten whose failures are too long ago.
+/// Idle keys that are removed with each finished key, if their failures have expired.
 pub(super) const EXPIRIES: usize = 2;
+/// Idle keys that are removed under one lock by a worker that finds no key ready.
+const EXPIRIES_WHEN_EMPTY: usize = 256;
 
 impl<K: Key> QueueMachine<K> {
     /// Counts a failure of a key.
@@ -152,16 +154,27 @@ impl<K: Key> QueueMachine<K> {
         entry.next().is_some() && !entry.has(Flag::Waiting)
     }
 
-    /// Forgets some of those whose failures are too long ago.
-    pub(super) fn expire(&mut self, now: Time) {
-        for _ in 0..EXPIRIES {
-            if self.idle == NONE || self.keys.entry(self.idle).time() > now {
-                break;
+    /// Removes idle keys whose failures have expired, a bounded number of them. Returns whether there are more.
+    pub(crate) fn expire_idle(&mut self, now: Time) -> bool {
+        self.expire(now, EXPIRIES_WHEN_EMPTY)
+    }
+
+    /// Returns the time at which the failures of the first idle key expire.
+    pub(super) fn next_expiry(&self) -> Option<Time> {
+        (self.idle != NONE).then(|| self.keys.entry(self.idle).time())
+    }
+
+    /// Removes at most `limit` idle keys whose failures have expired. Returns whether there are more.
+    pub(super) fn expire(&mut self, now: Time, limit: usize) -> bool {
+        for _ in 0..limit {
+            if self.next_expiry().is_none_or(|expiry| expiry > now) {
+                return false;
             }
             let slot = self.idle;
             self.recall(slot, now);
             let key = self.remove(slot);
             self.gone.extend(key);
         }
+        self.next_expiry().is_some_and(|expiry| expiry <= now)
     }
 }

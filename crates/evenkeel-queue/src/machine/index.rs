@@ -79,5 +79,5 @@ fn half(hash: u64) -> u32 {
 /// A table goes by the bits at both ends of a hash, and which table it is by some of those in here: this makes all of them
 /// matter everywhere.
 fn spread(half: u32) -> u64 {
-    u64::from(half).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32)
+    evenkeel_base::hash::spread(half.into()).rotate_left(32)
 }

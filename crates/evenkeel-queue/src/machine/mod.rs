@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use rapidhash::quality::RandomState;
 
+use self::failures::EXPIRIES;
 pub(crate) use self::failures::Failed;
 use self::keys::{Flag, Keys, NONE, Slot};
 use self::ready_queue::{OrderRules, ReadyQueue, Ticket};
@@ -230,6 +231,12 @@ impl<K: Key> QueueMachine<K> {
             QueuePhase::Draining { flush: true } => self.waiting.next_time().map(|_| Time::ZERO),
             _ => None,
         }
+    }
+
+    /// Returns the next time at which a waiting worker has something to do: a key is due, or the failures of an idle key expire.
+    pub(crate) fn next_wake(&self) -> Option<Time> {
+        let expiry = self.next_expiry().filter(|_| self.is_running());
+        self.next_time().into_iter().chain(expiry).min()
     }
 
     pub(crate) fn is_running(&self) -> bool {
@@ -459,7 +466,7 @@ impl<K: Key> QueueMachine<K> {
             }
             None => self.release(slot, now),
         };
-        self.expire(now);
+        self.expire(now, EXPIRIES);
         (begun.map_or(Duration::ZERO, |begun| now.since(begun)), key)
     }
 

@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
-use crate::{Clock, DrainDelayed, Key, OnReadd, ReadyOrder, Sleep, Ticket, TokioClock, WorkQueue};
+use crate::{Clock, DrainDelayed, Item, Key, OnReadd, ReadyOrder, Sleep, Ticket, TokioClock, WorkQueue};
 
 fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -59,12 +59,19 @@ impl Since {
 
 /// Takes and finishes all that can be handed out now.
 fn take_all<K: Key>(queue: &WorkQueue<K>) -> Vec<K> {
-    std::iter::from_fn(|| queue.try_next().map(|item| item.key().clone())).collect()
+    std::iter::from_fn(|| queue.try_next().map(done)).collect()
 }
 
 /// Takes the next key and finishes it; there has to be one.
 fn take<K: Key + Debug>(queue: &WorkQueue<K>) -> K {
-    queue.try_next().expect("a key is ready").key().clone()
+    done(queue.try_next().expect("a key is ready"))
+}
+
+/// Finishes an item and returns its key.
+fn done<K: Key>(item: Item<K>) -> K {
+    let key = item.key().clone();
+    item.done();
+    key
 }
 
 fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {

@@ -302,8 +302,7 @@ impl<K: 'static> Controller<K> {
         self.queue(|queue| queue.limiter(limiter))
     }
 
-    /// Anything else that can be said of the queue. Its name is that of the controller, and
-    /// [`retry_dropped`](evenkeel_queue::QueueBuilder::retry_dropped) has no effect.
+    /// Configures the work queue. Its name is that of the controller.
     pub fn queue(
         mut self,
         tune: impl FnOnce(evenkeel_queue::QueueBuilder<ObjectKey>) -> evenkeel_queue::QueueBuilder<ObjectKey>
@@ -431,8 +430,7 @@ impl<K: 'static> Controller<K> {
             self.configure.into_iter().fold(builder, |builder, configure| configure(builder)).build()
         });
         let builder = self.tune.into_iter().fold(WorkQueue::builder(), |builder, tune| tune(builder));
-        // Keys that go back into the queue are dropped for that, and have not failed.
-        let queue = builder.name(name.as_str()).retry_dropped(false).build();
+        let queue = builder.name(name.as_str()).build();
         let history = if self.diagnostics.is_some() { History::open() } else { History::default() };
         let (mut kinds, mut registrations) = (Vec::new(), Vec::new());
         if let Some(inspector) = &self.inspector {

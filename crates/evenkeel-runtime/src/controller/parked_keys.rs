@@ -137,7 +137,7 @@ impl CacheWaiter {
             self.history.queued(&key, || EnqueueReason::OwnWrites { seen });
             self.queue.add_all([key], AddOptions::new().priority(item.priority()));
             // Now it is handed out again, with the failures that it had.
-            drop(item);
+            item.done();
         }
     }
 }

@@ -350,7 +350,7 @@ impl Workers {
                 metrics.requeue.increment(1);
                 self.history.queued(item.key(), || EnqueueReason::Requeue);
                 self.queue.add_all([item.key().clone()], add.rate_limited());
-                drop(item);
+                item.done();
             }
             Requeue::After(wait) => {
                 metrics.requeue_after.increment(1);
@@ -360,7 +360,7 @@ impl Workers {
                 }
                 self.queue.forget(item.key());
                 self.queue.add_all([item.key().clone()], add.after(wait));
-                drop(item);
+                item.done();
             }
         }
     }

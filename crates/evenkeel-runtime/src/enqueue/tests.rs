@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use evenkeel_cache::{Deleted, Filter};
 use evenkeel_core::Untyped;
-use evenkeel_queue::{ReadyOrder, Ticket};
+use evenkeel_queue::{Item, ReadyOrder, Ticket};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use serde_json::{Value, json};
@@ -59,7 +59,12 @@ fn missed(name: &str, last_known: Option<Obj<Pod>>) -> Event<Pod> {
 
 /// Everything that is in the queue, with its priority, taken out.
 fn taken<Q: Key + ToString>(queue: &WorkQueue<Q>) -> Vec<(String, i32)> {
-    std::iter::from_fn(|| queue.try_next()).map(|item| (item.key().to_string(), item.priority())).collect()
+    let finished = |item: Item<Q>| {
+        let taken = (item.key().to_string(), item.priority());
+        item.done();
+        taken
+    };
+    std::iter::from_fn(|| queue.try_next()).map(finished).collect()
 }
 
 fn taken_keys<Q: Key + ToString>(queue: &WorkQueue<Q>) -> Vec<String> {

@@ -96,7 +96,7 @@ fn rl_006_a_rate_is_a_positive_number() {
         assert!(refused == rate || refused.is_nan());
     }
     let error = Bucket::new(0.0, 1).unwrap_err();
-    assert!(error.to_string().contains("not at 0"), "{error}");
+    assert!(error.to_string().contains("not 0"), "{error}");
 }
 
 #[test]

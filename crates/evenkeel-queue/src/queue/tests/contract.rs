@@ -37,9 +37,9 @@ fn wq_002_a_key_is_ready_or_with_a_worker_or_both_dirty_and_with_a_worker() {
     queue.add("a");
     assert_eq!(state(), (0, 1, 1), "it needs in_flight and is not queued");
     assert!(queue.try_next().is_none());
-    drop(item);
+    item.done();
     assert_eq!(state(), (1, 1, 0));
-    drop(queue.try_next());
+    queue.try_next().unwrap().done();
     assert_eq!(state(), (0, 0, 0));
 }
 
@@ -53,7 +53,7 @@ fn wqu_001_an_add_is_ignored_if_dirty_or_shutting_down_and_deferred_if_processin
     assert_eq!((queue.len(), queue.stats().depth), (0, 1));
     queue.shut_down();
     queue.add("b");
-    drop(item);
+    item.done();
     assert_eq!(take_all(&queue), ["a"]);
 }
 
@@ -74,7 +74,7 @@ fn wq_004_an_add_is_counted_once_and_wakes_one_waiter() {
     queue.add("a");
     assert_eq!(second_woken.times(), 0, "the key is with its worker");
     assert_eq!(queue.stats().adds, 2);
-    drop(item);
+    item.done();
     assert_eq!(second_woken.times(), 1);
     queue.shut_down();
     queue.add("late");
@@ -104,7 +104,7 @@ fn wq_007_adds_during_the_work_make_one_more_hand_out_when_it_ends() {
     let item = queue.try_next().unwrap();
     (0..100).for_each(|_| queue.add("foo"));
     assert_eq!(queue.len(), 0);
-    drop(item);
+    item.done();
     assert_eq!(queue.len(), 1);
     assert_eq!(take_all(&queue), ["foo"]);
     assert_eq!(take_all(&queue), [""; 0]);
@@ -116,7 +116,7 @@ fn wqu_003_what_was_added_meanwhile_goes_to_the_end_once() {
     queue.add("a");
     let item = queue.try_next().unwrap();
     ["a", "b", "a"].into_iter().for_each(|key| queue.add(key));
-    drop(item);
+    item.done();
     assert_eq!(take_all(&queue), ["b", "a"]);
 }
 
@@ -129,7 +129,7 @@ fn wq_008_nobody_else_gets_a_key_that_a_worker_has() {
         queue.add("a");
         assert!(queue.try_next().is_none());
     }
-    drop(held);
+    held.done();
     assert_eq!(take(&queue), "a");
 }
 
@@ -140,11 +140,12 @@ fn wqu_004_two_workers_never_have_one_key() {
     let (a, b) = (queue.try_next().unwrap(), queue.try_next().unwrap());
     ["a", "b"].into_iter().for_each(|key| queue.add(key));
     assert!(queue.try_next().is_none());
-    drop(b);
+    b.done();
     let again = queue.try_next().unwrap();
     assert_eq!(again.key(), &"b");
     assert!(queue.try_next().is_none(), "a is still held");
-    drop((a, again));
+    a.done();
+    again.done();
     assert_eq!(take_all(&queue), ["a"]);
 }
 
@@ -158,7 +159,7 @@ fn wq_009_first_come_first_served_and_again_at_the_end() {
     let item = queue.try_next().unwrap();
     queue.add(0);
     queue.add(3);
-    drop(item);
+    item.done();
     assert_eq!(take_all(&queue), [1, 2, 3, 0]);
 }
 
@@ -172,7 +173,7 @@ fn wq_010_a_storage_hears_of_adds_of_queued_keys_and_not_of_others() {
     let item = queue.try_next().unwrap();
     ["a", "a"].into_iter().for_each(|key| queue.add(key));
     assert!(diary.take().is_empty());
-    drop(item);
+    item.done();
     assert_eq!(diary.take(), ["push a"]);
     assert_eq!(take_all(&queue), ["b", "a"]);
     assert_eq!(queue.len(), 0);
@@ -239,7 +240,7 @@ async fn wqu_002_next_waits_for_a_key_or_the_end() {
     assert!(poll(&mut next).is_pending());
     queue.add(2);
     queue.shut_down();
-    drop(item);
+    item.done();
     assert_eq!(next.await.map(|item| *item.key()), Some(2), "what is there is still handed out");
     assert!(queue.next().await.is_none());
 }
@@ -249,8 +250,8 @@ async fn wq_012_what_is_queued_is_handed_out_after_the_end() {
     let queue = WorkQueue::new();
     ["a", "b"].into_iter().for_each(|key| queue.add(key));
     queue.shut_down();
-    assert_eq!(queue.next().await.unwrap().key(), &"a");
-    assert_eq!(queue.next().await.unwrap().key(), &"b");
+    assert_eq!(done(queue.next().await.unwrap()), "a");
+    assert_eq!(done(queue.next().await.unwrap()), "b");
     for _ in 0..3 {
         assert!(queue.next().await.is_none());
         assert!(queue.next_blocking().is_none());
@@ -266,10 +267,10 @@ async fn wq_013_the_end_is_told_when_there_is_really_no_more() {
     queue.shut_down();
     let mut next = queue.next();
     assert!(poll(&mut next).is_pending(), "a will come again");
-    drop(item);
+    item.done();
     let again = next.await.unwrap();
     assert!(queue.next().await.is_none(), "from now on there is nothing that could come");
-    drop(again);
+    again.done();
     assert!(queue.next().await.is_none());
 }
 
@@ -282,10 +283,10 @@ async fn qhc_01_the_end_is_told_once_and_for_all() {
     let drain = tokio::spawn(queue.drain(DrainDelayed::Discard).into_future());
     let mut next = queue.next();
     assert!(poll(&mut next).is_pending());
-    drop(item);
+    item.done();
     let item = next.await.unwrap();
     assert!(!drain.is_finished());
-    drop(item);
+    item.done();
     assert!(queue.next().await.is_none());
     assert_eq!(drain.await.unwrap(), Ok(()));
 }
@@ -299,7 +300,7 @@ fn wq_014_finishing_wakes_one_who_waits_for_the_key() {
     let (woken, waker) = Woken::new();
     let mut waiters = [queue.next(), queue.next(), queue.next()];
     waiters.iter_mut().for_each(|next| assert!(poll_with(next, &waker).is_pending()));
-    drop(item);
+    item.done();
     assert_eq!(woken.times(), 1);
     assert!(waiters.iter_mut().any(|next| poll(next).is_ready()));
 }
@@ -314,7 +315,8 @@ fn wq_017_len_counts_what_could_be_handed_out() {
     queue.add("processing");
     assert_eq!(queue.len(), 1);
     assert_eq!(queue.stats().depth, 2);
-    drop((first, second));
+    first.done();
+    second.done();
     assert_eq!(queue.len(), 2);
 }
 
@@ -329,7 +331,7 @@ fn wq_018_adds_after_the_end_are_dropped() {
     queue.add_after("a", Duration::ZERO);
     queue.add_all(["b"], crate::AddOptions::new());
     assert_eq!(queue.stats().depth, 0);
-    drop(item);
+    item.done();
     assert!(queue.try_next().is_none());
 }
 
@@ -378,7 +380,7 @@ fn wq_026_a_finished_key_is_freed() {
     queue.add(key);
     queue.add("another".into());
     assert!(weak.upgrade().is_some());
-    drop(queue.try_next());
+    queue.try_next().unwrap().done();
     assert!(weak.upgrade().is_none());
     assert_eq!(queue.len(), 1);
 }

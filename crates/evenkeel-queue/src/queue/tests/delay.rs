@@ -5,8 +5,7 @@ use crate::AddOptions;
 
 /// Waits for the next key, finishes it, and says which it was and when.
 async fn arrival(queue: &WorkQueue<&'static str>, since: &Since) -> (&'static str, u64) {
-    let item = queue.next().await.unwrap();
-    (*item.key(), since.ms())
+    (done(queue.next().await.unwrap()), since.ms())
 }
 
 #[tokio::test(start_paused = true)]
@@ -94,7 +93,7 @@ async fn dq_004_a_key_that_is_due_comes_before_those_that_are_added_later() {
     step(ms(20)).await;
     queue.add("held");
     queue.add("new");
-    drop(held);
+    held.done();
     assert_eq!(take_all(&queue), ["due", "new", "held"]);
 }
 
@@ -114,10 +113,7 @@ async fn dq_006_an_idle_queue_arms_no_timer_and_a_waiting_one_arms_one() {
     let workers: Vec<_> = (0..5)
         .map(|_| {
             let queue = queue.clone();
-            tokio::spawn(async move {
-                let item = queue.next().await?;
-                Some(*item.key())
-            })
+            tokio::spawn(async move { queue.next().await.map(done) })
         })
         .collect();
     step(secs(60)).await;
@@ -244,7 +240,7 @@ async fn dq_009_a_worker_that_waits_for_the_later_time_is_told_of_the_earlier_on
         () = step(secs(1)) => {}
     }
     queue.add_after("foo", secs(2));
-    drop(next.await);
+    next.await.unwrap().done();
     assert_eq!(since.ms(), 3000);
 }
 
@@ -338,7 +334,7 @@ async fn dq_013_a_key_that_becomes_due_while_it_is_dirty_comes_once() {
     step(ms(20)).await;
     assert_eq!((queue.len(), queue.stats().depth), (0, 1));
     queue.add("a");
-    drop(item);
+    item.done();
     assert_eq!(take_all(&queue), ["a"]);
     assert_eq!(diary.take(), ["push a"]);
 }

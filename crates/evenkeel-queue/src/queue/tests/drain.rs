@@ -18,7 +18,7 @@ async fn wq_020_a_drain_waits_for_the_workers() {
     for item in items {
         step(secs(3600)).await;
         assert!(!drain.is_finished(), "a worker still has a key");
-        drop(item);
+        item.done();
     }
     assert_eq!(drain.await.unwrap(), Ok(()));
 }
@@ -30,13 +30,13 @@ async fn wq_021_a_drain_waits_for_what_was_added_again() {
     let item = queue.next().await.unwrap();
     queue.add("foo");
     let drain = spawn(queue.drain(DrainDelayed::Discard));
-    drop(item);
+    item.done();
     settle().await;
     assert!(!drain.is_finished(), "not at the first end of the work");
     let again = queue.next().await.unwrap();
     settle().await;
     assert!(!drain.is_finished());
-    drop(again);
+    again.done();
     assert_eq!(drain.await.unwrap(), Ok(()));
 }
 
@@ -47,7 +47,7 @@ async fn wqu_006_a_drain_waits_for_what_is_queued_and_for_what_was_added_again()
     let item = queue.next().await.unwrap();
     queue.add("taken");
     let drain = spawn(queue.drain(DrainDelayed::Discard));
-    drop(item);
+    item.done();
     for key in ["queued", "taken"] {
         settle().await;
         assert!(!drain.is_finished());
@@ -81,7 +81,7 @@ async fn wqu_005_shut_down_waits_for_nothing_and_a_drain_for_all_until_shut_down
     assert_eq!((queue.len(), queue.stats().in_flight), (0, 1));
     let drain = queue.drain(DrainDelayed::Discard).await;
     assert_eq!(drain, Err(DrainError::ShutDown { ready: 0, in_flight: 1 }), "it is too late for that");
-    drop(item);
+    item.done();
 
     let queue = WorkQueue::new();
     queue.add("a");
@@ -91,7 +91,7 @@ async fn wqu_005_shut_down_waits_for_nothing_and_a_drain_for_all_until_shut_down
     assert!(!drain.is_finished());
     queue.shut_down();
     assert!(drain.await.unwrap().is_err());
-    drop(item);
+    item.done();
 }
 
 #[tokio::test(start_paused = true)]
@@ -133,7 +133,7 @@ async fn wq_023_the_deadline_counts_from_when_it_was_set() {
     step(secs(4)).await;
     assert_eq!(drain.await, Err(DrainError::OutOfTime { ready: 0, in_flight: 1 }));
     assert_eq!(since.ms(), 10_000);
-    drop(item);
+    item.done();
     let unlimited = queue.drain(DrainDelayed::Discard).within(Duration::MAX);
     assert_eq!(unlimited.await, Ok(()));
 }
@@ -148,7 +148,7 @@ async fn wq_024_all_who_drain_are_told() {
     assert!(poll(&mut given_up).is_pending());
     drop(given_up);
     settle().await;
-    drop(item);
+    item.done();
     for drain in drains {
         assert_eq!(drain.await.unwrap(), Ok(()));
     }
@@ -162,7 +162,7 @@ async fn qhc_04_two_who_drain_are_both_told() {
     let item = queue.next().await.unwrap();
     let drains = [(); 2].map(|()| spawn(queue.drain(DrainDelayed::Discard).within(secs(1))));
     settle().await;
-    drop(item);
+    item.done();
     for drain in drains {
         assert_eq!(drain.await.unwrap(), Ok(()));
     }

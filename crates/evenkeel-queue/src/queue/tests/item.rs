@@ -21,7 +21,7 @@ async fn wq_015_an_item_that_is_dropped_is_finished_and_its_failures_stay() {
     let queue = queue();
     queue.add_rate_limited("a");
     step(ms(10)).await;
-    drop(queue.try_next());
+    queue.try_next().unwrap().done();
     let stats = queue.stats();
     assert_eq!((stats.in_flight, stats.depth, stats.delayed, stats.failing), (0, 0, 0, 1));
     assert_eq!(queue.failures(&"a"), 1);
@@ -54,7 +54,7 @@ async fn qhc_03_two_workers_never_hold_a_key_that_was_finished_and_added_again()
     let held = queue.next().await.unwrap();
     let mut second = queue.next();
     assert!(poll(&mut second).is_pending());
-    drop(held);
+    held.done();
     assert!(poll(&mut second).is_pending());
 }
 
@@ -153,28 +153,55 @@ async fn a_task_that_panics_after_the_end_does_not_hold_up_a_drain() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_worker_that_is_cancelled_has_finished_unless_it_is_asked_to_try_again() {
-    let plain = queue();
-    plain.add("a");
-    let worker = hold(&plain);
+async fn a_key_whose_worker_is_cancelled_is_retried_after_its_backoff() {
+    let queue = queue();
+    queue.add("a");
+    let worker = hold(&queue);
     settle().await;
     worker.abort();
     assert!(worker.await.unwrap_err().is_cancelled());
-    let stats = plain.stats();
-    assert_eq!((stats.in_flight, stats.delayed, plain.failures(&"a")), (0, 0, 0));
-
-    let again = WorkQueue::builder().limiter(Exponential::new(ms(10), secs(1))).retry_dropped(true).build();
-    again.add("a");
-    let worker = hold(&again);
-    settle().await;
-    worker.abort();
-    assert!(worker.await.unwrap_err().is_cancelled());
-    assert_eq!((again.failures(&"a"), again.stats().delayed), (1, 1));
+    assert_eq!((queue.failures(&"a"), queue.stats().delayed, queue.stats().in_flight), (1, 1, 0));
     let since = Since::now();
-    let item = again.next().await.unwrap();
+    let item = queue.next().await.unwrap();
     assert_eq!((item.failures(), since.ms()), (1, 10));
     item.forget();
-    assert_eq!((again.failures(&"a"), again.stats().delayed), (0, 0), "what was said is not said again");
+    assert_eq!((queue.failures(&"a"), queue.stats().delayed), (0, 0), "an item has one verdict");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_whose_worker_returns_early_is_retried_after_its_backoff() {
+    fn work(item: Item) -> Result<(), std::num::ParseIntError> {
+        let _: u32 = item.key().parse()?;
+        item.forget();
+        Ok(())
+    }
+    let queue = queue();
+    queue.add("a");
+    for failures in 1..4 {
+        assert!(work(queue.next().await.unwrap()).is_err());
+        assert_eq!((queue.failures(&"a"), queue.stats().delayed), (failures, 1));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_item_that_is_done_keeps_its_failures_and_does_not_return() {
+    let queue = queue();
+    queue.add("a");
+    queue.next().await.unwrap().retry("once");
+    queue.next().await.unwrap().done();
+    let stats = queue.stats();
+    assert_eq!((queue.failures(&"a"), stats.depth, stats.delayed, stats.in_flight), (1, 0, 0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_item_does_not_return_while_the_queue_shuts_down() {
+    let queue = queue();
+    queue.add("a");
+    let item = queue.try_next().unwrap();
+    let drain = queue.drain(DrainDelayed::Flush);
+    drop(item);
+    assert_eq!(drain.await, Ok(()));
+    assert!(queue.next().await.is_none());
 }
 
 #[tokio::test(start_paused = true)]
@@ -189,12 +216,18 @@ async fn an_item_can_be_finished_by_another_task_and_outlive_the_handles() {
 #[tokio::test(start_paused = true)]
 async fn an_item_knows_how_long_its_key_was_ready_if_the_queue_has_a_name() {
     let queue = WorkQueue::rate_limited("waited");
+    let waited = || {
+        let item = queue.try_next().unwrap();
+        let waited = item.waited();
+        item.done();
+        waited
+    };
     queue.add("a");
     step(ms(30)).await;
-    assert_eq!(queue.try_next().unwrap().waited(), ms(30));
+    assert_eq!(waited(), ms(30));
     queue.add_after("b", ms(10));
     step(ms(30)).await;
-    assert_eq!(queue.try_next().unwrap().waited(), ms(20), "from when it was due");
+    assert_eq!(waited(), ms(20), "from when it was due");
     let item = {
         queue.add("c");
         queue.try_next().unwrap()
@@ -202,9 +235,9 @@ async fn an_item_knows_how_long_its_key_was_ready_if_the_queue_has_a_name() {
     queue.add("c");
     step(ms(5)).await;
     assert_eq!(queue.stats().longest_running, Some(ms(5)));
-    drop(item);
+    item.done();
     assert_eq!(queue.stats().oldest_ready, Some(ms(5)));
-    assert_eq!(queue.try_next().unwrap().waited(), ms(5));
+    assert_eq!(waited(), ms(5));
     assert_eq!((queue.stats().oldest_ready, queue.stats().longest_running), (None, None));
 }
 

@@ -16,7 +16,7 @@ async fn fickle_worker(queue: WorkQueue<u32>, seed: u64) -> Vec<u32> {
                 std::future::poll_fn(|context| Poll::Ready(Pin::new(&mut next).poll(context))).await
             {
                 match item {
-                    Some(item) => keys.push(*item.key()),
+                    Some(item) => keys.push(done(item)),
                     None => return keys,
                 }
                 break;
@@ -26,7 +26,7 @@ async fn fickle_worker(queue: WorkQueue<u32>, seed: u64) -> Vec<u32> {
         drop(next);
         tokio::select! {
             item = queue.next() => match item {
-                Some(item) => keys.push(*item.key()),
+                Some(item) => keys.push(done(item)),
                 None => return keys,
             },
             () = step(ms(coin.u64(0..4))) => {}
@@ -76,7 +76,7 @@ async fn futures_that_are_dropped_at_random_on_many_threads_lose_no_key() {
                     tokio::select! {
                         biased;
                         item = queue.next() => match item {
-                            Some(item) => keys.push(*item.key()),
+                            Some(item) => keys.push(done(item)),
                             None => return keys,
                         },
                         () = async { for _ in 0..coin.u32(0..4) { tokio::task::yield_now().await } } => {}
@@ -171,7 +171,7 @@ async fn whoever_keeps_the_time_hands_over_when_it_goes_away() {
     assert!(poll(&mut first).is_pending());
     let second = tokio::spawn({
         let queue = queue.clone();
-        async move { queue.next().await.map(|item| *item.key()) }
+        async move { queue.next().await.map(done) }
     });
     step(ms(100)).await;
     drop(first);
@@ -187,7 +187,7 @@ async fn the_time_is_kept_however_many_go_away() {
     let workers: Vec<_> = (0..50)
         .map(|_| {
             let queue = queue.clone();
-            tokio::spawn(async move { queue.next().await.map(|item| *item.key()) })
+            tokio::spawn(async move { queue.next().await.map(done) })
         })
         .collect();
     settle().await;
@@ -216,10 +216,7 @@ async fn one_that_gets_a_key_leaves_the_time_to_another() {
     let worker = |queue: &WorkQueue<&'static str>| {
         let queue = queue.clone();
         let since = Since(since.0);
-        tokio::spawn(async move {
-            let item = queue.next().await.unwrap();
-            (*item.key(), since.ms())
-        })
+        tokio::spawn(async move { (done(queue.next().await.unwrap()), since.ms()) })
     };
     let workers = [worker(&queue), worker(&queue), worker(&queue)];
     settle().await;
@@ -276,7 +273,7 @@ async fn exactly_as_many_due_keys_as_are_moved_at_once_leave_nobody_spinning() {
         let queue = WorkQueue::builder().clock(clock.clone()).build();
         (0..many).for_each(|key: u32| queue.add_after(key, ms(5)));
         for _ in 0..many {
-            drop(queue.next().await);
+            queue.next().await.unwrap().done();
         }
         // The task is entitled to a few polls in a row again.
         settle().await;
@@ -294,14 +291,14 @@ async fn blocking_and_waiting_workers_share_a_queue() {
     let queue = WorkQueue::new();
     let blocking = std::thread::spawn({
         let queue = queue.clone();
-        move || std::iter::from_fn(|| queue.next_blocking().map(|item| *item.key())).collect::<Vec<u32>>()
+        move || std::iter::from_fn(|| queue.next_blocking().map(done)).collect::<Vec<u32>>()
     });
     let waiting = tokio::spawn({
         let queue = queue.clone();
         async move {
             let mut keys = Vec::new();
             while let Some(item) = queue.next().await {
-                keys.push(*item.key());
+                keys.push(done(item));
             }
             keys
         }

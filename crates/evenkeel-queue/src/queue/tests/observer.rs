@@ -17,7 +17,7 @@ impl Observer<&'static str> for Scribe {
     }
 }
 
-fn observed(queue: &WorkQueue<&'static str>) -> (Steps, crate::ObserverGuard<&'static str>) {
+fn observed(queue: &WorkQueue<&'static str>) -> (Steps, crate::ObserverGuard) {
     let steps = Steps::default();
     let observation = queue.observe(Scribe(Arc::clone(&steps)));
     (steps, observation)
@@ -76,7 +76,7 @@ async fn each_end_says_how_it_went_and_when_the_key_comes_back() {
     queue.next().await.unwrap().requeue();
     queue.next().await.unwrap().retry_after(secs(1));
     queue.next().await.unwrap().requeue_after(secs(1));
-    drop(queue.next().await.unwrap());
+    queue.next().await.unwrap().done();
     queue.add("b");
     queue.next().await.unwrap().give_up("no use");
     let told = [
@@ -89,7 +89,7 @@ async fn each_end_says_how_it_went_and_when_the_key_comes_back() {
         ("a", out(2)),
         ("a", finished(ItemOutcome::Succeeded, Some(secs(1)), 0)),
         ("a", out(0)),
-        ("a", finished(ItemOutcome::Dropped, None, 0)),
+        ("a", finished(ItemOutcome::Done, None, 0)),
         ("b", ADDED),
         ("b", out(0)),
         ("b", finished(ItemOutcome::GaveUp, None, 0)),
@@ -138,7 +138,7 @@ async fn the_end_says_whether_the_key_is_in_the_queue_again() {
     assert_eq!(left(&steps), (KeyState::Ready, None), "it was added meanwhile");
     let item = queue.next().await.unwrap();
     queue.add_after("a", secs(1));
-    drop(item);
+    item.done();
     assert_eq!(left(&steps), (KeyState::Delayed, None), "it was added for later meanwhile");
     let item = queue.next().await.unwrap();
     queue.add("a");
@@ -192,7 +192,7 @@ fn a_queue_that_is_shutting_down_tells_of_no_return() {
 
 #[tokio::test(start_paused = true)]
 async fn a_worker_that_panics_is_told_of_and_so_is_one_that_is_cancelled() {
-    let queue = WorkQueue::builder().retry_dropped(true).build();
+    let queue = WorkQueue::builder().build();
     let (steps, _observation) = observed(&queue);
     queue.add("a");
     let worker = queue.clone();

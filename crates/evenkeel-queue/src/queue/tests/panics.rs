@@ -51,7 +51,7 @@ fn a_limiter_that_panics_does_not_end_the_program_when_the_worker_panics() {
 
 #[test]
 fn a_limiter_that_panics_is_not_heard_of_when_an_item_is_dropped() {
-    let queue = WorkQueue::builder().limiter(Bad).retry_dropped(true).build();
+    let queue = WorkQueue::builder().limiter(Bad).build();
     queue.add("a");
     drop(queue.try_next());
     assert_eq!((queue.stats().in_flight, queue.stats().delayed), (0, 1));

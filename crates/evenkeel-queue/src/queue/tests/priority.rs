@@ -12,7 +12,10 @@ fn at(priority: i32) -> AddOptions {
 
 /// Takes all that can be handed out, with priorities.
 fn take_with_priority<K: Key>(queue: &WorkQueue<K>) -> Vec<(K, i32)> {
-    std::iter::from_fn(|| queue.try_next().map(|item| (item.key().clone(), item.priority()))).collect()
+    std::iter::from_fn(|| {
+        queue.try_next().map(|item| (item.priority(), done(item))).map(|(priority, key)| (key, priority))
+    })
+    .collect()
 }
 
 /// A queue in which keys of a lower priority get no share.
@@ -65,7 +68,7 @@ fn pq_002_a_key_in_use_is_not_handed_out_and_counts_in_depth_when_added_again() 
     queue.add_all(["a"], at(2));
     assert!(queue.try_next().is_none());
     assert_eq!((queue.len(), queue.stats().depth), (0, 1));
-    drop(item);
+    item.done();
     assert_eq!(queue.len(), 1);
     assert_eq!(take_with_priority(&queue), [("a", 5)]);
 }
@@ -136,7 +139,7 @@ async fn pq_003_a_priority_given_while_a_worker_has_the_key_holds_for_the_next_r
     let item = queue.try_next().unwrap();
     queue.add("a");
     queue.add_all(["a"], at(2).after(secs(1)));
-    drop(item);
+    item.done();
     assert_eq!(take_with_priority(&queue), [("a", 2)], "not the one of the run that is over");
     let item = {
         queue.add("b");
@@ -145,7 +148,7 @@ async fn pq_003_a_priority_given_while_a_worker_has_the_key_holds_for_the_next_r
     queue.add("b");
     queue.add_all(["b"], at(3).after(ms(10)));
     step(ms(10)).await;
-    drop(item);
+    item.done();
     assert_eq!(take_with_priority(&queue), [("b", 3)]);
 }
 
@@ -263,7 +266,7 @@ async fn pq_011_the_default_limiter_knows_each_key_alone_from_5_ms_to_1000_s() {
     (0..200).for_each(|key: u32| queue.add_rate_limited(key));
     let since = Since::now();
     for _ in 0..200 {
-        drop(queue.next().await);
+        queue.next().await.unwrap().done();
     }
     assert_eq!(since.ms(), 5);
     let mut waits = Vec::new();

@@ -23,7 +23,9 @@ async fn rq_001_the_wait_doubles_until_the_failures_are_forgotten() {
     let queue = doubling().build();
     let waits = async |key| {
         queue.add_rate_limited(key);
-        next(&queue).await.1
+        let (item, waited) = next(&queue).await;
+        item.done();
+        waited
     };
     assert_eq!(waits("one").await, 1);
     assert_eq!(waits("one").await, 2);
@@ -39,7 +41,7 @@ async fn wqu_011_failures_are_counted_forgotten_and_survive_a_plain_finish() {
     let queue = doubling().build();
     queue.add_rate_limited("a");
     assert_eq!(queue.failures(&"a"), 1);
-    drop(next(&queue).await);
+    next(&queue).await.0.done();
     assert_eq!(queue.failures(&"a"), 1, "finishing does not forget");
     queue.forget(&"a");
     assert_eq!(queue.failures(&"a"), 0);
@@ -56,7 +58,7 @@ async fn rq_002_forgetting_takes_no_key_out() {
     assert_eq!(item.key(), &"queued");
     queue.forget(item.key());
     assert_eq!(queue.stats().in_flight, 1, "it is still to be finished");
-    drop(item);
+    item.done();
     let (item, waited) = next(&queue).await;
     assert_eq!((*item.key(), item.failures(), waited), ("waiting", 0, 1));
 }
@@ -101,16 +103,18 @@ async fn rq_004_after_the_end_no_failure_is_counted_and_no_limiter_asked() {
 async fn rq_005_the_failures_of_a_key_that_is_not_seen_again_are_forgotten() {
     let queue = doubling().remember_failures(secs(60)).build();
     queue.add_rate_limited("a");
-    drop(next(&queue).await);
+    next(&queue).await.0.done();
     step(secs(59)).await;
     assert_eq!(queue.failures(&"a"), 1);
     step(secs(1)).await;
     assert_eq!(queue.failures(&"a"), 0);
     queue.add("a");
-    assert_eq!(queue.try_next().unwrap().failures(), 0);
+    let item = queue.try_next().unwrap();
+    assert_eq!(item.failures(), 0);
+    item.done();
     assert_eq!(queue.failures(&"a"), 0);
     queue.add_rate_limited("a");
-    drop(next(&queue).await);
+    next(&queue).await.0.done();
     step(secs(61)).await;
     queue.add_rate_limited("a");
     assert_eq!(queue.failures(&"a"), 1, "that was the first one again");
@@ -126,7 +130,7 @@ async fn rq_005_keys_that_wait_or_are_added_again_are_not_forgotten() {
     let (item, _) = next(&queue).await;
     step(secs(600)).await;
     assert_eq!(queue.failures(&"a"), 1, "a worker has it");
-    drop(item);
+    item.done();
     for _ in 0..5 {
         step(secs(50)).await;
         queue.add("a");
@@ -158,7 +162,7 @@ async fn rq_006_a_worker_that_fails_adds_its_key_before_it_finishes_even_with_no
         let item = queue.try_next().unwrap();
         queue.add_rate_limited(*item.key());
         assert!(queue.try_next().is_none(), "not before it is finished");
-        drop(item);
+        item.done();
     }
     assert_eq!(queue.failures(&"a"), 5);
     queue.try_next().unwrap().forget();
@@ -174,7 +178,7 @@ async fn rq_007_a_queue_of_any_make_limits_rates() {
     let (item, waited) = next(&queue).await;
     assert_eq!((*item.key(), waited), ("a", 1));
     item.retry("again");
-    drop(next(&queue).await);
+    next(&queue).await.0.done();
     assert_eq!(next(&queue).await.1, 2);
 }
 
@@ -198,7 +202,7 @@ async fn qhc_11_without_a_bucket_a_storm_delays_nobody() {
     let since = Since::now();
     (1..=150).for_each(|key: u32| queue.add_rate_limited(key));
     for _ in 1..=150 {
-        drop(queue.next().await);
+        queue.next().await.unwrap().done();
     }
     assert_eq!(since.ms(), 5);
 }
@@ -391,9 +395,9 @@ async fn ask_32_a_worker_that_adds_by_hand_is_treated_alike() {
     queue.add("a");
     let (item, _) = next(&queue).await;
     queue.add_rate_limited("a");
-    drop(item);
+    item.done();
     assert_eq!(queue.failures(&"a"), 7);
-    drop(next(&queue).await);
+    next(&queue).await.0.done();
     assert_eq!(since.ms(), 64);
 }
 
@@ -510,4 +514,62 @@ fn ask_32_if_the_work_succeeds_a_retry_that_became_due_meanwhile_is_handed_out()
     clock.step(ms(100));
     item.forget();
     assert_eq!(queue.len(), 1);
+}
+
+/// A queue whose failures expire after ten seconds, with a key that has failed and is idle.
+fn queue_with_idle_failure(key: &Arc<str>) -> WorkQueue<Arc<str>> {
+    let queue = WorkQueue::builder().remember_failures(secs(10)).build();
+    queue.add(key.clone());
+    queue.try_next().unwrap().requeue();
+    queue
+}
+
+#[tokio::test(start_paused = true)]
+async fn failures_of_idle_keys_expire_by_time_while_a_worker_waits() {
+    let key: Arc<str> = "a".into();
+    let queue = queue_with_idle_failure(&key);
+    let item = queue.next().await.unwrap();
+    assert_eq!(item.failures(), 1);
+    item.done();
+    let worker = tokio::spawn({
+        let queue = queue.clone();
+        async move { queue.next().await.is_none() }
+    });
+    let failing = || queue.shared.look(|state| state.machine.failing());
+    step(ms(9_900)).await;
+    assert_eq!((failing(), Arc::strong_count(&key)), (1, 2));
+    step(ms(200)).await;
+    assert_eq!((failing(), Arc::strong_count(&key)), (0, 1), "nothing has finished, and the key is released");
+    queue.shut_down();
+    assert!(worker.await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn failures_of_idle_keys_expire_without_a_worker_when_the_queue_is_inspected() {
+    let key: Arc<str> = "a".into();
+    let queue = queue_with_idle_failure(&key);
+    step(secs(1)).await;
+    done(queue.try_next().unwrap());
+    assert_eq!(queue.stats().failing, 1);
+    step(secs(11)).await;
+    assert_eq!((queue.stats().failing, Arc::strong_count(&key)), (0, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_failures_that_expire_at_once_are_removed_in_bounded_batches() {
+    let queue = WorkQueue::builder().remember_failures(secs(10)).build();
+    for key in 0..10_000_u32 {
+        queue.add_rate_limited(key);
+    }
+    step(secs(1)).await;
+    assert_eq!(take_all(&queue).len(), 10_000);
+    assert_eq!(queue.shared.look(|state| state.machine.failing()), 10_000);
+    let worker = tokio::spawn({
+        let queue = queue.clone();
+        async move { queue.next().await.map(done) }
+    });
+    step(secs(11)).await;
+    assert_eq!(queue.shared.look(|state| state.machine.failing()), 0);
+    queue.add(7);
+    assert_eq!(worker.await.unwrap(), Some(7));
 }

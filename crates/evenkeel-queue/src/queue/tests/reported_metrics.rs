@@ -132,7 +132,7 @@ async fn wm_004_a_key_is_counted_when_it_becomes_dirty() {
     let item = queue.next().await.unwrap();
     (0..5).for_each(|_| queue.add("foo"));
     assert_eq!((seen.sum(ADDS, "name=wm-004"), seen.sum(DEPTH, "name=wm-004")), (2.0, 1.0));
-    drop(item);
+    item.done();
     queue.add_after("later", ms(1));
     assert_eq!(seen.sum(ADDS, "name=wm-004"), 2.0, "not while it waits");
     step(ms(1)).await;
@@ -154,9 +154,9 @@ async fn qhc_05_depth_and_len_differ_by_what_was_added_again() {
     (0..5).for_each(|_| queue.add("a"));
     assert_eq!((queue.len(), queue.stats().depth), (0, 1));
     assert_eq!((seen.sum(DEPTH, "name=hc-05"), seen.sum(ADDS, "name=hc-05")), (1.0, 2.0));
-    drop(item);
+    item.done();
     assert_eq!((queue.len(), seen.sum(DEPTH, "name=hc-05")), (1, 1.0));
-    drop(queue.next().await);
+    queue.next().await.unwrap().done();
     assert_eq!(seen.sum(DEPTH, "name=hc-05"), 0.0);
     assert_eq!(seen.values(QUEUE_DURATION, "name=hc-05").len(), 2);
 }
@@ -171,7 +171,7 @@ async fn wm_005_the_depth_can_exceed_the_length() {
     let items: Vec<_> = (0..4).map(|_| queue.try_next().unwrap()).collect();
     queue.add_all(0..10, AddOptions::new());
     assert_eq!((queue.len(), seen.sum(DEPTH, "name=wm-005")), (6, 10.0));
-    drop(items);
+    items.into_iter().for_each(Item::done);
     assert_eq!((queue.len(), seen.sum(DEPTH, "name=wm-005")), (10, 10.0));
 }
 
@@ -188,16 +188,16 @@ async fn wm_006_the_time_in_the_queue_is_from_the_first_add_to_the_hand_out() {
     let item = queue.next().await.unwrap();
     queue.add("foo");
     step(ms(25)).await;
-    drop(item);
-    drop(queue.next().await);
+    item.done();
+    queue.next().await.unwrap().done();
     queue.add_after("later", ms(10));
     step(ms(15)).await;
-    drop(queue.try_next());
+    queue.try_next().unwrap().done();
     queue.add_all(["raised"], AddOptions::new().priority(LOW_PRIORITY));
     step(ms(7)).await;
     queue.add("raised");
     step(ms(1)).await;
-    drop(queue.try_next());
+    queue.try_next().unwrap().done();
     assert_eq!(seen.values(QUEUE_DURATION, "name=wm-006"), [0.05, 0.025, 0.005, 0.008]);
 }
 
@@ -214,7 +214,7 @@ async fn wm_007_the_time_of_the_work_is_from_the_hand_out_to_its_end() {
     step(ms(25)).await;
     b.retry("fails");
     step(ms(950)).await;
-    drop(c);
+    c.done();
     assert_eq!(seen.values(WORK_DURATION, "name=wm-007"), [0.025, 0.05, 1.0]);
 }
 
@@ -239,11 +239,11 @@ async fn wm_008_unfinished_work_is_reported_twice_a_second_while_there_is_any() 
     step(ms(500)).await;
     settle().await;
     assert_eq!(seen.set(LONGEST_RUNNING, "name=wm-008"), 1.0);
-    drop(a);
+    a.done();
     step(ms(500)).await;
     settle().await;
     assert_eq!(seen.set(LONGEST_RUNNING, "name=wm-008"), 1.3);
-    drop(b);
+    b.done();
     step(ms(500)).await;
     settle().await;
     seen.read();
@@ -258,7 +258,7 @@ async fn wm_008_unfinished_work_is_reported_twice_a_second_while_there_is_any() 
     step(ms(500)).await;
     settle().await;
     assert_eq!(seen.set(UNFINISHED_WORK, "name=wm-008"), 0.5, "until there is work again");
-    drop(c);
+    c.done();
 }
 
 #[test]
@@ -277,7 +277,7 @@ fn wm_008_unfinished_work_is_reported_by_the_next_runtime_too() {
         });
         assert!(seen.set(UNFINISHED_WORK, "name=runtimes") > 0.0, "{key}");
         drop(runtime);
-        drop(item);
+        item.done();
     }
 }
 
@@ -296,7 +296,7 @@ async fn wm_009_after_the_end_unfinished_work_is_not_reported() {
     step(secs(10)).await;
     assert_eq!(seen.set(UNFINISHED_WORK, "name=wm-009"), 0.0, "it is set to nothing");
     assert_eq!(clock.timers(), 2, "the one that had begun was the last");
-    drop(item);
+    item.done();
 }
 
 #[tokio::test(start_paused = true)]
@@ -367,7 +367,7 @@ async fn pq_007_the_depth_is_told_for_each_priority() {
     assert_eq!(depths(), [0.0, 2.0, 2.0], "added again");
     queue.add_all(["c"], AddOptions::new().priority(2));
     assert_eq!(depths(), [1.0, 2.0, 1.0]);
-    drop(item);
+    item.done();
     assert_eq!(take_all(&queue).len(), 4);
     assert_eq!(depths(), [0.0, 0.0, 0.0]);
 }

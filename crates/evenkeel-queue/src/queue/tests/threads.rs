@@ -45,6 +45,7 @@ fn wq_003_fifty_producers_and_ten_consumers_on_threads() {
                             watch.begin(item.key());
                             thread::yield_now();
                             watch.end(item.key());
+                            item.done();
                         }
                     })
                 })
@@ -88,6 +89,7 @@ async fn wq_003_fifty_producers_and_ten_consumers_on_tasks() {
                     watch.begin(item.key());
                     tokio::task::yield_now().await;
                     watch.end(item.key());
+                    item.done();
                 }
             })
         })
@@ -130,6 +132,7 @@ fn wq_028_keys_that_are_added_again_by_their_workers_all_come_to_an_end() {
                                 queue.add(item.key().clone());
                             }
                             watch.end(item.key());
+                            item.done();
                         }
                     })
                 })
@@ -169,6 +172,7 @@ fn wq_008_a_key_that_all_want_is_with_one_worker_at_a_time() {
                         queue.shut_down();
                     }
                     watch.end(item.key());
+                    item.done();
                 }
             });
         }
@@ -214,7 +218,7 @@ fn wq_022_a_drain_on_a_thread_is_released_by_shut_down() {
             assert!(matches!(undrained, crate::DrainError::ShutDown { ready: 0, in_flight: 1 }));
         }
     });
-    drop(item);
+    item.done();
     assert_eq!(queue.drain(DrainDelayed::Discard).wait(), Ok(()), "now it is");
 }
 
@@ -229,7 +233,7 @@ fn wq_024_all_who_drain_on_threads_are_told() {
                 scope.spawn(|| drain.wait())
             })
             .collect();
-        drop(queue.next_blocking());
+        queue.next_blocking().unwrap().done();
         drains.into_iter().for_each(|drain| assert_eq!(drain.join().unwrap(), Ok(())));
     });
 }

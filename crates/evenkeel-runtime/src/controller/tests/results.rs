@@ -257,11 +257,11 @@ async fn co_007_a_reconcile_that_takes_too_long_is_dropped_and_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_goes_back_into_the_queue_has_failed_once_whatever_the_queue_was_told() {
+async fn a_key_that_is_requeued_has_failed_once() {
     let server = server().await;
     let (client, log) = (server.client(), Log::new());
     create(&client, "a").await;
-    let running = start(controller(&client, "dropped").queue(|queue| queue.retry_dropped(true)), {
+    let running = start(controller(&client, "dropped"), {
         let log = log.clone();
         move |_, ctx| {
             log.note(ctx.attempt());
