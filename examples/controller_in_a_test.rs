@@ -37,7 +37,7 @@ impl SecretKeeper {
         let mut finalizers = Finalizers::new();
         finalizers.register("example.com/goodbye", {
             let recorder = recorder.clone();
-            move |map| {
+            move |map, _| {
                 recorder.event(&map, EventType::Normal, "Goodbye", "nothing is left of it");
                 async { Ok(()) }
             }
@@ -57,11 +57,10 @@ impl SecretKeeper {
     }
 
     async fn reconcile(&self, map: Obj<ConfigMap>, ctx: Context) -> Result<Next, ReconcileError> {
-        let Finalized::Live { object: map, .. } = self.finalizers.finalize(ctx.client().untracked(), &map).await?
+        let Finalized::Live { object: map, .. } = self.finalizers.finalize(&ctx, &map).await?
         else {
             return Ok(Next::done());
         };
-        ctx.wrote(&map);
         match ctx.lister::<Secret>()?.get(map.key()) {
             Some(secret) if is_controlled_by(&secret, &map) => {}
             Some(_) => {

@@ -1,28 +1,26 @@
-//! [`Context`]: what a reconcile has in its hands.
+//! [`Context`]: what a reconcile receives beside the object.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use evenkeel_cache::Lister;
-use evenkeel_client::Client;
-use evenkeel_client::Unstructured;
 use evenkeel_client::api::scope::{Any, Start};
-use evenkeel_core::{Obj, ObjectKey, ResourceInfo};
+use evenkeel_client::{Api, Client, ObservedWrite, Unstructured};
+use evenkeel_core::{ObjectKey, ResourceInfo};
 use kube_core::Resource;
 use thiserror::Error;
 use tokio::sync::watch;
 
 use super::observed_writes::ObservedWrites;
 use super::source::StaticKind;
-use super::tracked::{TrackedApi, TrackedClient};
 use super::unique_name::UniqueName;
 use super::watched_kind::WatchedKind;
 use crate::EventRecorder;
 
-/// What a reconcile has in its hands beside the object: who it is about, how to write, and what else there is to read.
+/// What a reconcile receives beside the object: its key, a client, listers of the watched kinds, and an event recorder.
 ///
-/// Cheap to clone. A clone that outlives its reconcile still works; but what it writes is not noted any more.
+/// Cheap to clone. A clone that outlives its reconcile still works, but its writes are not awaited any more.
 #[derive(Clone)]
 pub struct Context {
     reconcile: Arc<Reconcile>,
@@ -35,8 +33,8 @@ struct Reconcile {
     failures: u32,
     priority: i32,
     waited: Duration,
-    client: TrackedClient,
-    notes: ObservedWrites,
+    client: Client,
+    writes: ObservedWrites,
 }
 
 /// What all reconciles of a controller share.
@@ -48,11 +46,11 @@ pub(super) struct ControllerShared {
     pub(super) stopping: watch::Sender<bool>,
 }
 
-/// A kind was asked for that the controller does not look at.
+/// The controller does not watch the requested kind.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("controller {controller} does not look at {kind}: say so with `owns`, `watches` or `reads`")]
+#[error("controller {controller} does not watch {kind}: add it with `owns`, `watches` or `reads`")]
 pub struct NotWatched {
-    /// The controller.
+    /// The name of the controller.
     pub controller: String,
     /// The kind.
     pub kind: String,
@@ -64,86 +62,96 @@ impl Context {
         key: ObjectKey,
         (failures, priority, waited): (u32, i32, Duration),
     ) -> Self {
-        let notes = ObservedWrites::new(&controller.kinds);
-        let client = TrackedClient::new(&controller.client, &notes);
+        let writes = ObservedWrites::new(&controller.kinds);
+        let client = controller.client.with_write_observer({
+            let writes = writes.clone();
+            move |write: &ObservedWrite<'_>| writes.observe(write)
+        });
         let controller = Arc::clone(controller);
-        Context { reconcile: Arc::new(Reconcile { controller, key, failures, priority, waited, client, notes }) }
+        Context { reconcile: Arc::new(Reconcile { controller, key, failures, priority, waited, client, writes }) }
     }
 
-    pub(super) fn notes(&self) -> &ObservedWrites {
-        &self.reconcile.notes
+    /// Returns a context without a controller, for tests of helpers.
+    #[cfg(test)]
+    pub(crate) fn detached(client: &Client, key: ObjectKey) -> Self {
+        let controller = Arc::new(ControllerShared {
+            name: UniqueName::claim("detached"),
+            client: client.clone(),
+            kinds: Arc::new([]),
+            recorder: OnceLock::new(),
+            stopping: watch::Sender::new(false),
+        });
+        Context::new(&controller, key, (0, 0, Duration::ZERO))
     }
 
-    /// Which object this is about.
+    pub(super) fn observed_writes(&self) -> &ObservedWrites {
+        &self.reconcile.writes
+    }
+
+    /// Returns the key of the reconcile.
     pub fn key(&self) -> &ObjectKey {
         &self.reconcile.key
     }
 
-    /// What the controller is called.
+    /// Returns the name of the controller.
     pub fn controller(&self) -> &str {
         self.reconcile.controller.name.as_str()
     }
 
-    /// Which attempt this is: 1, and one more for each reconcile of this key in a row that failed or asked for a requeue.
+    /// Returns the number of the attempt: 1, plus the reconciles of this key in a row that failed or returned
+    /// [`Next::requeue`](super::Next::requeue).
     pub fn attempt(&self) -> u32 {
         self.reconcile.failures.saturating_add(1)
     }
 
-    /// The priority that the key was handed out with.
+    /// Returns the priority that the key was dequeued with.
     pub fn priority(&self) -> i32 {
         self.reconcile.priority
     }
 
-    /// How long the key was ready before it was handed out.
+    /// Returns how long the key was ready before it was dequeued.
     pub fn waited(&self) -> Duration {
         self.reconcile.waited
     }
 
-    /// A client whose writes are noted: the next reconcile of this key begins when the caches show them.
-    pub fn client(&self) -> &TrackedClient {
+    /// Returns a client that observes its writes: the next reconcile of this key starts when the caches show them. Helpers that
+    /// take a client or an `Api` work with it as with any other.
+    ///
+    /// Writes through other clients are not observed.
+    pub fn client(&self) -> &Client {
         &self.reconcile.client
     }
 
-    /// The objects of a kind, to be written. For reads, [`lister`](Self::lister) asks nobody.
-    pub fn api<T>(&self) -> TrackedApi<T, <T::Scope as Start>::Scope>
+    /// Returns the API of a kind, with [`client`](Self::client). Reads from [`lister`](Self::lister) need no request.
+    pub fn api<T>(&self) -> Api<T, <T::Scope as Start>::Scope>
     where
         T: Resource + 'static,
         T::DynamicType: Default,
         T::Scope: Start,
     {
-        self.reconcile.client.api()
+        self.client().api()
     }
 
-    /// The objects of a kind that is only known now, to be written.
-    pub fn dynamic(&self, info: &Arc<ResourceInfo>) -> TrackedApi<Unstructured, Any> {
-        self.reconcile.client.dynamic(info)
+    /// Returns the API of a kind that is known only at run time, with [`client`](Self::client).
+    pub fn dynamic(&self, info: &Arc<ResourceInfo>) -> Api<Unstructured, Any> {
+        self.client().dynamic(info)
     }
 
-    /// ObservedWrites that this object was written, by other means than [`client`](Self::client): it is what the server answered.
-    pub fn wrote<T>(&self, object: &Obj<T>) {
-        self.reconcile.notes.wrote(object);
-    }
-
-    /// ObservedWrites that this object was deleted, by other means than [`client`](Self::client), and is gone.
-    pub fn deleted<T>(&self, object: &Obj<T>) {
-        self.reconcile.notes.deleted(object.resource(), object.key(), object.uid());
-    }
-
-    /// Reads of a kind that the controller looks at: its own, those that it owns or watches, and those that it was told to
-    /// [read](super::Controller::reads). They have synced.
+    /// Returns the lister of a kind that the controller watches: its own kind, kinds that it owns or watches, and kinds that it
+    /// [reads](super::Controller::reads). The caches have synced.
     ///
     /// # Errors
-    /// If it does not look at that kind.
+    /// Returns an error if the controller does not watch the kind.
     pub fn lister<T: StaticKind>(&self) -> Result<Lister<T>, NotWatched> {
         let kind = || T::kind(&T::DynamicType::default()).into_owned();
         self.find(|kind| kind.lister::<T>(), kind)
     }
 
-    /// The same for a kind that is only known now, as `Unstructured`, or for the metadata of a kind, as
-    /// `PartialObjectMetadata`: as the [source](super::Source) has it.
+    /// Returns the lister of a kind that is known only at run time (`Unstructured`), or of the metadata of a kind
+    /// (`PartialObjectMetadata`): the form that its [source](super::Source) has.
     ///
     /// # Errors
-    /// If the controller does not look at that kind, or not in that form.
+    /// Returns an error if the controller does not watch the kind, or not in that form.
     pub fn lister_of<T: 'static>(&self, info: &ResourceInfo) -> Result<Lister<T>, NotWatched> {
         self.find(|kind| kind.lister::<T>().filter(|_| kind.is_about(info)), || info.kind().to_owned())
     }
@@ -158,26 +166,26 @@ impl Context {
         found.ok_or_else(|| NotWatched { controller: controller.name.to_string(), kind: kind() })
     }
 
-    /// What the controller is about. The first kind is that of its own kind.
+    /// Returns the lister of the controller's own kind, which is the first one.
     pub(super) fn primary<K: 'static>(&self) -> Option<Lister<K>> {
         self.reconcile.controller.kinds.first().and_then(WatchedKind::lister::<K>)
     }
 
-    /// Tells people what the controller does.
+    /// Returns the event recorder of the controller.
     pub fn recorder(&self) -> &EventRecorder {
         let controller = &self.reconcile.controller;
         controller.recorder.get_or_init(|| EventRecorder::new(&controller.client, controller.name.as_str()))
     }
 
-    /// Waits until the controller is asked to end. A reconcile that takes long can then come to an end by itself; it has as
-    /// long as the [grace](super::Controller::grace), and is dropped after that.
+    /// Waits until the controller shuts down. A long reconcile can then return early; it is dropped at the end of the
+    /// [grace period](super::Controller::grace).
     pub async fn cancelled(&self) {
         let mut stopping = self.reconcile.controller.stopping.subscribe();
-        // The sender lives as long as this.
+        // The sender lives as long as the context.
         let _ = stopping.wait_for(|stopping| *stopping).await;
     }
 
-    /// Whether the controller is asked to end.
+    /// Returns whether the controller shuts down.
     pub fn is_cancelled(&self) -> bool {
         *self.reconcile.controller.stopping.borrow()
     }
@@ -189,6 +197,7 @@ impl fmt::Debug for Context {
             .field("controller", &self.controller())
             .field("key", self.key())
             .field("attempt", &self.attempt())
+            .field("writes", &self.reconcile.writes)
             .finish_non_exhaustive()
     }
 }

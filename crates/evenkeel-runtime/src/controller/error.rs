@@ -1,57 +1,60 @@
-//! EnqueueReason a controller could not run, or did not end well.
+//! [`ControllerError`]: why a controller could not start, or did not shut down in time.
 
 use std::time::Duration;
 
 use evenkeel_cache::informer::Stopped;
 use thiserror::Error;
 
-/// EnqueueReason a controller could not run, or did not end well. Reconciles that fail are no reason.
+/// Why a controller could not start, or did not shut down in time. Reconciles that fail do not end a controller.
 #[derive(Clone, Debug, Error)]
 #[non_exhaustive]
 pub enum ControllerError {
-    /// Not everything that the controller looks at was there in time. No worker has begun.
+    /// Not all caches synced in time. No worker was started.
     #[error("controller {controller} gives up: after {limit:?} it still waits for {}", .waiting_for.join(", "))]
     SyncTimeout {
-        /// The controller.
+        /// The name of the controller.
         controller: String,
-        /// How long it was prepared to wait.
+        /// The limit that was exceeded.
         limit: Duration,
-        /// What it waited for, with the last error that is known.
+        /// The handlers that have not synced, each with the last error of its informer.
         waiting_for: Vec<String>,
     },
-    /// An informer that it needs has ended.
-    #[error("controller {controller} cannot begin")]
+    /// An informer that the controller needs has stopped before the controller started.
+    #[error("controller {controller} cannot start")]
     InformerStopped {
-        /// The controller.
+        /// The name of the controller.
         controller: String,
-        /// Which informer.
+        /// The informer.
         source: Stopped,
     },
-    /// An informer that others use too was ended by somebody else while the controller ran. It would not hear of anything any
-    /// more, so it has ended as well.
-    #[error("controller {controller} has ended, because the informer of {kind} has")]
+    /// A shared informer was stopped while the controller ran. The controller would receive no more events, so it stopped too.
+    #[error("controller {controller} stopped because the informer of {kind} stopped")]
     InformerLost {
-        /// The controller.
+        /// The name of the controller.
         controller: String,
-        /// What the informer was about.
+        /// The kind of the informer.
         kind: String,
     },
-    /// What it was told contradicts itself.
+    /// The configuration contradicts itself or cannot be parsed.
     #[error("controller {controller} cannot be built: {problem}")]
     InvalidConfig {
-        /// The controller.
+        /// The name of the controller.
         controller: String,
-        /// What is wrong.
+        /// The contradiction.
         problem: String,
     },
-    /// It has ended, but reconciles had to be cut short because they took longer than the grace.
-    #[error("controller {controller} has ended, but {running} reconciles had not after {grace:?} and were cut short")]
+    /// The controller stopped, but reconciles or handlers did not return within the grace period.
+    #[error(
+        "controller {controller} stopped; {running} reconciles and {handlers} event handlers did not return within {grace:?}"
+    )]
     GraceExceeded {
-        /// The controller.
+        /// The name of the controller.
         controller: String,
-        /// How many were cut short.
+        /// The number of reconciles that were dropped.
         running: usize,
-        /// How long they had.
+        /// The number of event handlers that were left behind: a predicate or a mapping function blocks.
+        handlers: usize,
+        /// The grace period.
         grace: Duration,
     },
 }

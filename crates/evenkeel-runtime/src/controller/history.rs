@@ -1,4 +1,4 @@
-//! [`History`]: why keys were queued, and how reconciles failed, for diagnostics.
+//! [`History`]: why keys were enqueued and how reconciles failed, for diagnostics.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -15,19 +15,19 @@ use super::parked_keys::ParkedKeys;
 use crate::enqueue::EventClass;
 use crate::health::{Diagnostics, Source, one_line, queue_report, seconds};
 
-/// So many reasons are remembered.
+/// The number of enqueue reasons that are kept.
 const REASONS: usize = 1000;
-/// So many keys that have failed are remembered.
+/// The number of failed keys that are kept.
 const FAILURES: usize = 100;
-/// So many keys that are parked are told of.
+/// The number of parked keys that are reported.
 const PARKED: usize = 100;
-/// A text is one line of at most so many bytes.
+/// The maximum length of a text in bytes.
 const TEXT_LENGTH: usize = 1024;
 
 const CONTROLLERS: &str = "controllers";
 const QUEUED: &str = "queued";
 
-/// What a controller remembers for diagnostics: nothing, unless it was asked to. Cheap to clone; all clones are the same.
+/// What a controller records for diagnostics: nothing, unless it was opened. Cheap to clone; all clones share the records.
 #[derive(Clone, Default)]
 pub(super) struct History(Option<Arc<HistoryRecords>>);
 
@@ -37,14 +37,14 @@ struct HistoryRecords {
     reasons: Mutex<VecDeque<QueuedKey>>,
     /// Each key once. The newest is the last.
     failures: Mutex<VecDeque<FailedKey>>,
-    /// There is none before the controller works.
+    /// Set when the workers start.
     parked_keys: OnceLock<Weak<ParkedKeys>>,
 }
 
 struct QueuedKey {
     at: Instant,
     key: ObjectKey,
-    why: EnqueueReason,
+    reason: EnqueueReason,
 }
 
 struct FailedKey {
@@ -55,9 +55,9 @@ struct FailedKey {
     is_terminal: bool,
 }
 
-/// EnqueueReason a key was queued. It becomes a text only if somebody asks.
+/// Why a key was enqueued. Formatted only when diagnostics are read.
 pub(super) enum EnqueueReason {
-    Notified { info: Arc<ResourceInfo>, object: ObjectKey, class: EventClass },
+    Event { info: Arc<ResourceInfo>, object: ObjectKey, class: EventClass },
     Retry { failures: u32 },
     Requeue,
     After(Duration),
@@ -68,14 +68,14 @@ pub(super) enum EnqueueReason {
 impl fmt::Display for EnqueueReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            EnqueueReason::Notified { info, object, class } => {
+            EnqueueReason::Event { info, object, class } => {
                 let what = match class {
                     EventClass::Initial => "is in the initial list",
-                    EventClass::Added => "came",
-                    EventClass::Updated => "changed",
+                    EventClass::Added => "was added",
+                    EventClass::Updated => "was updated",
                     EventClass::Unchanged => "is unchanged: resync",
                     EventClass::Deleted => "was deleted",
-                    EventClass::Missed => "is gone, and its deletion was missed",
+                    EventClass::Missed => "was deleted, found by relist",
                 };
                 write!(f, "{} {object} {what}", info.kind())
             }
@@ -93,7 +93,7 @@ fn lock<T>(records: &Mutex<T>) -> MutexGuard<'_, T> {
     records.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Adds the newest, and lets go of the oldest if there are too many.
+/// Appends the newest element, and removes the oldest one if the ring is full.
 fn push<T>(ring: &mut VecDeque<T>, limit: usize, newest: T) {
     if ring.len() >= limit {
         ring.pop_front();
@@ -102,39 +102,39 @@ fn push<T>(ring: &mut VecDeque<T>, limit: usize, newest: T) {
 }
 
 impl History {
-    /// One that remembers.
+    /// Returns a history that records.
     pub(super) fn open() -> Self {
         History(Some(Arc::default()))
     }
 
-    /// Whether anything is remembered.
+    /// Returns whether it records.
     pub(super) fn is_open(&self) -> bool {
         self.0.is_some()
     }
 
-    /// The key is being queued. What is said of it is not made if nobody remembers.
-    pub(super) fn queued(&self, key: &ObjectKey, why: impl FnOnce() -> EnqueueReason) {
+    /// Records that a key is enqueued. `reason` is only called if the history is open.
+    pub(super) fn queued(&self, key: &ObjectKey, reason: impl FnOnce() -> EnqueueReason) {
         let Some(records) = &self.0 else { return };
-        let reason = QueuedKey { at: Instant::now(), key: key.clone(), why: why() };
-        push(&mut lock(&records.reasons), REASONS, reason);
+        let queued = QueuedKey { at: Instant::now(), key: key.clone(), reason: reason() };
+        push(&mut lock(&records.reasons), REASONS, queued);
     }
 
-    /// A reconcile of the key has failed, which makes so many failures in a row.
+    /// Records that a reconcile of the key failed, for the `failures`-th time in a row.
     pub(super) fn failed(&self, key: &ObjectKey, error: impl fmt::Display, failures: u32, is_terminal: bool) {
         let Some(records) = &self.0 else { return };
         let error = one_line(&format!("{error:#}"), TEXT_LENGTH);
         let mut ring = lock(&records.failures);
-        // A key that fails again and again does not push out the others.
+        // A key that keeps failing does not evict the others.
         if let Some(known) = ring.iter().position(|failed| failed.key == *key) {
             ring.remove(known);
         }
         push(&mut ring, FAILURES, FailedKey { at: Instant::now(), key: key.clone(), error, failures, is_terminal });
     }
 
-    /// This is where keys of the controller are parked.
+    /// Sets the parked keys of the controller.
     pub(super) fn set_parked_keys(&self, parked_keys: &Arc<ParkedKeys>) {
         if let Some(records) = &self.0 {
-            // A controller works once.
+            // Set once: the workers of a controller start once.
             let _ = records.parked_keys.set(Arc::downgrade(parked_keys));
         }
     }
@@ -142,11 +142,11 @@ impl History {
 
 impl HistoryRecords {
     fn reasons(&self, now: Instant) -> Value {
-        let one = |reason: &QueuedKey| {
+        let one = |queued: &QueuedKey| {
             json!({
-                "key": one_line(reason.key.as_ref(), TEXT_LENGTH),
-                "why": one_line(&reason.why.to_string(), TEXT_LENGTH),
-                "seconds_ago": seconds(now.saturating_duration_since(reason.at)),
+                "key": one_line(queued.key.as_ref(), TEXT_LENGTH),
+                "why": one_line(&queued.reason.to_string(), TEXT_LENGTH),
+                "seconds_ago": seconds(now.saturating_duration_since(queued.at)),
             })
         };
         lock(&self.reasons).iter().rev().map(one).collect()
@@ -170,16 +170,16 @@ impl HistoryRecords {
     }
 }
 
-/// A controller that diagnostics look at, until this is dropped.
+/// The sections of a controller in the diagnostics, until this is dropped.
 ///
-/// What they look at they do not hold: neither the queue nor an informer lives longer for it.
+/// It keeps neither the queue nor an informer alive.
 pub(super) struct DiagnosticsEntry {
     diagnostics: Diagnostics,
     controller: String,
 }
 
 impl DiagnosticsEntry {
-    /// Adds a controller to diagnostics; nothing, if its history is not open.
+    /// Adds a controller to the diagnostics. Returns `None` if its history is not open.
     pub(super) fn new(
         diagnostics: Diagnostics,
         history: &History,
@@ -195,14 +195,14 @@ impl DiagnosticsEntry {
                 let informers = shared.upgrade().map(|shared| informers(&shared, now));
                 let queue = queue.upgrade().map(|queue| queue_report(&queue.stats(), queue.is_shutting_down()));
                 let mut parked = records.parked();
-                let parked_in_all = parked.len();
+                let parked_total = parked.len();
                 parked.sort();
                 parked.truncate(PARKED);
                 let parked: Value = parked.iter().map(|key| json!({"key": key.to_string()})).collect();
                 json!({
                     "informers": informers,
                     "queue": queue,
-                    "parked": parked_in_all,
+                    "parked": parked_total,
                     "parked_keys": parked,
                     "failures": records.failures(now),
                 })

@@ -1,20 +1,21 @@
-//! What is counted and timed, under controller-runtime's names.
+//! Metrics, under controller-runtime's names.
 //!
-//! All of them carry the label `controller`, and all are there, as zero, before the first reconcile.
+//! All but [`TRIGGER_DROPPED`] carry the label `controller`, and are exported as zero before the first reconcile.
 //!
-//! | name | what |
+//! | name | counts or measures |
 //! |---|---|
 //! | [`RECONCILES`] | reconciles by `result`: `success`, `error`, `requeue`, `requeue_after` |
-//! | [`ERRORS`] | those that failed, in whatever way |
-//! | [`TERMINAL_ERRORS`] | those of them that are not tried again |
-//! | [`PANICS`] | those that panicked |
-//! | [`TIMEOUTS`] | those that took longer than they may |
-//! | [`TIME`] | seconds that a reconcile took |
-//! | [`MAX_CONCURRENT`] | how many can run at the same time |
-//! | [`ACTIVE`] | how many are running |
-//! | [`OWN_WRITE_TIME`] | seconds from the end of a reconcile that wrote until the caches showed it |
-//! | [`OWN_WRITE_TIMEOUTS`] | times that this took longer than it may, so that the next reconcile may see what was before |
-//! | [`PARKED`] | keys that could be reconciled if the caches showed what the last reconcile wrote |
+//! | [`ERRORS`] | failed reconciles: errors, panics and timeouts |
+//! | [`TERMINAL_ERRORS`] | failed reconciles that are not retried |
+//! | [`PANICS`] | reconciles that panicked |
+//! | [`TIMEOUTS`] | reconciles that exceeded the timeout |
+//! | [`TIME`] | duration of a reconcile in seconds |
+//! | [`MAX_CONCURRENT`] | maximum number of concurrent reconciles |
+//! | [`ACTIVE`] | reconciles in flight |
+//! | [`OWN_WRITE_TIME`] | seconds from the end of a reconcile that wrote until the caches showed the writes |
+//! | [`OWN_WRITE_TIMEOUTS`] | writes that the caches did not show in time, so that the next reconcile may read stale data |
+//! | [`PARKED`] | ready keys that wait until the caches show the writes of their last reconcile |
+//! | [`TRIGGER_DROPPED`] | keys that a [`Trigger`](super::Trigger) dropped because no controller was attached |
 
 use std::time::Duration;
 
@@ -22,42 +23,45 @@ use ::metrics::{
     Counter, Gauge, Histogram, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
 };
 
-/// Counts reconciles by their result.
+/// Counts reconciles by result.
 pub const RECONCILES: &str = "controller_runtime_reconcile_total";
-/// Counts reconciles that failed.
+/// Counts failed reconciles.
 pub const ERRORS: &str = "controller_runtime_reconcile_errors_total";
-/// Counts reconciles that failed for good.
+/// Counts failed reconciles that are not retried.
 pub const TERMINAL_ERRORS: &str = "controller_runtime_terminal_reconcile_errors_total";
 /// Counts reconciles that panicked.
 pub const PANICS: &str = "controller_runtime_reconcile_panics_total";
-/// Counts reconciles that took too long.
+/// Counts reconciles that exceeded the timeout.
 pub const TIMEOUTS: &str = "controller_runtime_reconcile_timeouts_total";
-/// Times reconciles.
+/// Measures the duration of reconciles.
 pub const TIME: &str = "controller_runtime_reconcile_time_seconds";
-/// Shows how many reconciles can run at the same time.
+/// Shows the maximum number of concurrent reconciles.
 pub const MAX_CONCURRENT: &str = "controller_runtime_max_concurrent_reconciles";
-/// Shows how many reconciles are running.
+/// Shows the number of reconciles in flight.
 pub const ACTIVE: &str = "controller_runtime_active_workers";
-/// Times how long caches take to show what a reconcile wrote.
+/// Measures how long the caches take to show the writes of a reconcile.
 pub const OWN_WRITE_TIME: &str = "controller_runtime_own_write_seconds";
-/// Counts when that took too long.
+/// Counts writes that the caches did not show in time.
 pub const OWN_WRITE_TIMEOUTS: &str = "controller_runtime_own_write_timeouts_total";
-/// Shows how many keys wait for that.
+/// Shows the number of parked keys.
 pub const PARKED: &str = "controller_runtime_parked_keys";
+/// Counts keys that a trigger dropped because no controller was attached.
+pub const TRIGGER_DROPPED: &str = "controller_runtime_trigger_dropped_keys_total";
 
-/// Tells the recorder what the metrics mean. Controllers do this by themselves.
+/// Registers descriptions of the metrics with the recorder. Controllers call this when they start.
 pub fn describe() {
     describe_counter!(RECONCILES, Unit::Count, "Reconciles, by result.");
-    describe_counter!(ERRORS, Unit::Count, "Reconciles that failed.");
-    describe_counter!(TERMINAL_ERRORS, Unit::Count, "Reconciles that failed and are not tried again.");
+    describe_counter!(ERRORS, Unit::Count, "Failed reconciles.");
+    describe_counter!(TERMINAL_ERRORS, Unit::Count, "Failed reconciles that are not retried.");
     describe_counter!(PANICS, Unit::Count, "Reconciles that panicked.");
-    describe_counter!(TIMEOUTS, Unit::Count, "Reconciles that took longer than they may.");
-    describe_histogram!(TIME, Unit::Seconds, "Time that a reconcile took.");
-    describe_gauge!(MAX_CONCURRENT, Unit::Count, "Reconciles that can run at the same time.");
-    describe_gauge!(ACTIVE, Unit::Count, "Reconciles that are running.");
-    describe_histogram!(OWN_WRITE_TIME, Unit::Seconds, "Time until the caches showed what a reconcile wrote.");
-    describe_counter!(OWN_WRITE_TIMEOUTS, Unit::Count, "Times that the caches did not show in time what was written.");
-    describe_gauge!(PARKED, Unit::Count, "Keys that wait until the caches show what was written.");
+    describe_counter!(TIMEOUTS, Unit::Count, "Reconciles that exceeded the timeout.");
+    describe_histogram!(TIME, Unit::Seconds, "Duration of a reconcile.");
+    describe_gauge!(MAX_CONCURRENT, Unit::Count, "Maximum number of concurrent reconciles.");
+    describe_gauge!(ACTIVE, Unit::Count, "Reconciles in flight.");
+    describe_histogram!(OWN_WRITE_TIME, Unit::Seconds, "Time until the caches showed the writes of a reconcile.");
+    describe_counter!(OWN_WRITE_TIMEOUTS, Unit::Count, "Writes that the caches did not show in time.");
+    describe_gauge!(PARKED, Unit::Count, "Keys that wait until the caches show their own writes.");
+    describe_counter!(TRIGGER_DROPPED, Unit::Count, "Triggered keys dropped because no controller was attached.");
 }
 
 /// The metrics of one controller.
@@ -116,7 +120,7 @@ impl ControllerMetrics {
         metrics
     }
 
-    /// A reconcile is running for as long as the answer lives, however it ends.
+    /// Counts a reconcile as active until the guard is dropped.
     pub(super) fn running(&self) -> ActiveGuard<'_> {
         self.active.increment(1.0);
         ActiveGuard(&self.active)

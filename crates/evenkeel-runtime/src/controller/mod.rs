@@ -1,10 +1,10 @@
-//! [`Controller`]: from what happens to what is done about it.
+//! [`Controller`]: reconciles the objects of a kind whenever an event concerns them.
 //!
 //! ```text
 //!  informers ─► predicates ─► keys ─► WorkQueue ─► workers ─► reconcile ─► API server
 //!      ▲                                 ▲            │                        │
 //!      │                                 └── parked ◄─┘ until the caches show   │
-//!      └────────────────────────────────────────────── what was written ◄──────┘
+//!      └────────────────────────────────────────────────────── own writes ◄─────┘
 //! ```
 
 mod context;
@@ -19,10 +19,10 @@ pub mod predicate;
 mod source;
 mod standby;
 mod started;
-mod tracked;
 mod trigger;
 mod unique_name;
 mod watched_kind;
+mod workers;
 
 #[cfg(test)]
 mod tests;
@@ -52,7 +52,6 @@ pub use self::error::ControllerError;
 pub use self::next::{Next, ReconcileError};
 pub use self::source::{Source, StaticKind};
 pub use self::standby::StandbyController;
-pub use self::tracked::{TrackedApi, TrackedCall, TrackedClient, TrackedSubresource};
 pub use self::trigger::Trigger;
 
 use self::context::ControllerShared;
@@ -63,15 +62,16 @@ use self::source::ControllerAssembly;
 use self::started::{ControllerSettings, StartedController};
 use self::unique_name::UniqueName;
 
-type Deleted = Arc<dyn Fn(ObjectKey, Context) -> BoxFuture<'static, Result<Next, ReconcileError>> + Send + Sync>;
-type Attach = Box<dyn FnOnce(&mut ControllerAssembly<'_>) -> Result<(), Stopped> + Send>;
-type Configure = Box<dyn FnOnce(InformerFactoryBuilder) -> InformerFactoryBuilder + Send>;
-type Tune = Box<dyn FnOnce(evenkeel_queue::QueueBuilder<ObjectKey>) -> evenkeel_queue::QueueBuilder<ObjectKey> + Send>;
+type OnDeleted = Arc<dyn Fn(ObjectKey, Context) -> BoxFuture<'static, Result<Next, ReconcileError>> + Send + Sync>;
+type AttachSource = Box<dyn FnOnce(&mut ControllerAssembly<'_>) -> Result<(), Stopped> + Send>;
+type ConfigureInformers = Box<dyn FnOnce(InformerFactoryBuilder) -> InformerFactoryBuilder + Send>;
+type ConfigureQueue =
+    Box<dyn FnOnce(evenkeel_queue::QueueBuilder<ObjectKey>) -> evenkeel_queue::QueueBuilder<ObjectKey> + Send>;
 
-/// Says which objects of the controller's own kind there are: their labels, and their fields.
-type Select = fn(InformerFactoryBuilder, &Arc<ResourceInfo>, OwnKindSelector) -> InformerFactoryBuilder;
+/// Restricts the informer of the controller's own kind.
+type SelectOwnKind = fn(InformerFactoryBuilder, &Arc<ResourceInfo>, OwnKindSelector) -> InformerFactoryBuilder;
 
-/// What is asked of the objects of a kind.
+/// A selector for the objects of the controller's own kind.
 enum OwnKindSelector {
     Labels(String),
     Fields(String),
@@ -86,8 +86,8 @@ impl OwnKindSelector {
     }
 }
 
-/// Makes a controller: something that is done for each object of kind `K`, again whenever something happens to it or to what
-/// belongs to it.
+/// Builds and runs a controller: `reconcile` runs for each object of kind `K`, and again whenever an event concerns the object
+/// or an object that belongs to it.
 ///
 /// ```
 /// # async fn example(client: evenkeel_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -108,21 +108,26 @@ impl OwnKindSelector {
 /// # }
 /// ```
 ///
-/// # What holds
-/// - A key is reconciled by one worker at a time, and again if anything about it happens meanwhile.
-/// - No reconcile begins before all that the controller looks at is there, and was seen.
-/// - A reconcile sees what the last one of the same key has written through its [`Context`], also what it has deleted. While
-///   the caches do not show it, the key is parked; workers and other keys go on. See [`own_writes`](Self::own_writes).
-/// - A reconcile that fails, panics or takes too long is tried again after a back-off which is that key's own.
-/// - What changes is reconciled before the backlog of the first list, and the backlog is not forgotten for that.
-/// - When it ends, or is dropped, nothing of it is left running.
+/// # Guarantees
+/// - One worker at a time reconciles a key. An event that arrives meanwhile causes another reconcile.
+/// - No reconcile starts before all caches of the controller have synced.
+/// - A reconcile sees the writes and deletions that the last reconcile of the same key made through its [`Context`]. While the
+///   caches do not show them, the key is parked; workers and other keys continue. See [`own_writes`](Self::own_writes).
+/// - A reconcile that fails, panics or exceeds its timeout is retried with a backoff per key.
+/// - Changes are reconciled before the backlog of the initial list. The backlog is not dropped.
 ///
-/// # What does not
-/// - That every change is seen by a reconcile: those that come close together are one.
-/// - That a write whose answer was lost is seen by the next reconcile. Give objects names that a second attempt would collide
-///   with, and it cannot be done twice.
+/// # Not guaranteed
+/// - That each change causes a reconcile of its own: changes of a key in quick succession are coalesced.
+/// - That the next reconcile sees a write whose response was lost. Deterministic names prevent a second object: the second
+///   create conflicts.
 ///
-/// It does nothing until [`run`](Self::run) or [`standby`](Self::standby). Both take it, so that it cannot begin twice.
+/// # Lifetime
+/// [`run`](Self::run) is a future. When `shutdown` resolves, the controller drains: workers finish the keys in flight within the
+/// [grace period](Self::grace), then handlers and informers stop. Dropping the future stops everything at once. Nothing else stops
+/// a controller, and nothing of it outlives the future.
+///
+/// A controller does nothing until [`run`](Self::run) or [`standby`](Self::standby). Both consume it, so that it cannot start
+/// twice.
 #[must_use = "a controller does nothing until it runs"]
 pub struct Controller<K> {
     client: Client,
@@ -130,14 +135,14 @@ pub struct Controller<K> {
     informers: Option<InformerFactory>,
     name: Option<String>,
     primary: Source<K>,
-    sources: Vec<Attach>,
+    sources: Vec<AttachSource>,
     triggers: Vec<Trigger>,
-    configure: Vec<Configure>,
+    configure_informers: Vec<ConfigureInformers>,
     namespace: Option<String>,
     labels: Option<String>,
-    select: Select,
-    tune: Vec<Tune>,
-    deleted: Option<Deleted>,
+    select: SelectOwnKind,
+    configure_queue: Vec<ConfigureQueue>,
+    on_deleted: Option<OnDeleted>,
     diagnostics: Option<Diagnostics>,
     inspector: Option<Inspector>,
     recorder: Option<EventRecorder>,
@@ -145,33 +150,33 @@ pub struct Controller<K> {
 }
 
 impl<K: StaticKind> Controller<K> {
-    /// A controller of the objects of kind `K`.
+    /// Returns a controller of the objects of kind `K`.
     pub fn new(client: &Client) -> Self {
-        let select: Select = |informers, _, selectors| informers.configure::<K>(|kind| selectors.add_to(kind));
+        let select: SelectOwnKind = |informers, _, selector| informers.configure::<K>(|kind| selector.add_to(kind));
         Controller::over(client, client.resource::<K>(), Source::<K>::of(), select)
     }
 }
 
 impl Controller<Unstructured> {
-    /// A controller of the objects of a kind that is only known now.
+    /// Returns a controller of the objects of a kind that is known only at run time.
     pub fn dynamic(client: &Client, info: &Arc<ResourceInfo>) -> Self {
-        let select: Select =
-            |informers, info, selectors| informers.configure_dynamic(info, |kind| selectors.add_to(kind));
+        let select: SelectOwnKind =
+            |informers, info, selector| informers.configure_dynamic(info, |kind| selector.add_to(kind));
         Controller::over(client, Arc::clone(info), Source::dynamic(info), select)
     }
 }
 
 impl Controller<PartialObjectMetadata> {
-    /// A controller of the objects of a kind, of which nothing but the metadata is asked for and kept.
+    /// Returns a controller that requests and caches only the metadata of its objects.
     pub fn metadata(client: &Client, info: &Arc<ResourceInfo>) -> Self {
-        let select: Select =
-            |informers, info, selectors| informers.configure_metadata(info, |kind| selectors.add_to(kind));
+        let select: SelectOwnKind =
+            |informers, info, selector| informers.configure_metadata(info, |kind| selector.add_to(kind));
         Controller::over(client, Arc::clone(info), Source::metadata_of(info), select)
     }
 }
 
 impl<K: 'static> Controller<K> {
-    fn over(client: &Client, owner: Arc<ResourceInfo>, source: Source<K>, select: Select) -> Self {
+    fn over(client: &Client, owner: Arc<ResourceInfo>, source: Source<K>, select: SelectOwnKind) -> Self {
         Controller {
             client: client.clone(),
             owner,
@@ -180,12 +185,12 @@ impl<K: 'static> Controller<K> {
             primary: source.primary(),
             sources: Vec::new(),
             triggers: Vec::new(),
-            configure: Vec::new(),
+            configure_informers: Vec::new(),
             namespace: None,
             labels: None,
             select,
-            tune: Vec::new(),
-            deleted: None,
+            configure_queue: Vec::new(),
+            on_deleted: None,
             diagnostics: None,
             recorder: None,
             inspector: None,
@@ -200,29 +205,28 @@ impl<K: 'static> Controller<K> {
         }
     }
 
-    /// Looks at what there is through these informers, which others use too, in place of some of its own. Which objects they
-    /// are about is said to the factory.
+    /// Uses shared informers instead of its own. Namespaces, selectors and resync are then configured on the factory.
     pub fn informers(mut self, informers: &InformerFactory) -> Self {
         self.informers = Some(informers.clone());
         self
     }
 
-    /// Uses these informers, unless it was told of others, or which objects it is about.
+    /// Uses these informers, unless others are set or the controller restricts its objects.
     pub(crate) fn default_informers(self, informers: &InformerFactory) -> Self {
-        if self.informers.is_some() || !self.configure.is_empty() { self } else { self.informers(informers) }
+        if self.informers.is_some() || !self.configure_informers.is_empty() { self } else { self.informers(informers) }
     }
 
-    /// What it is called in logs and metrics, and by its events: the kind in small letters, unless told otherwise. If another
-    /// controller of this process has the name, it is numbered.
+    /// Sets the name in logs, metrics and events. Default: the kind in lower case. A number is appended if another controller of
+    /// this process has the name.
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// Only objects in this namespace, of all kinds that it looks at.
+    /// Restricts all watched kinds to this namespace.
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         let namespace = namespace.into();
-        self.configure.push(Box::new({
+        self.configure_informers.push(Box::new({
             let namespace = namespace.clone();
             move |informers| informers.namespace(namespace)
         }));
@@ -230,42 +234,43 @@ impl<K: 'static> Controller<K> {
         self
     }
 
-    /// Only objects of its own kind whose labels match: a text such as `app=web`, or a [`LabelSelector`].
+    /// Restricts the controller's own kind to objects whose labels match: a string such as `app=web`, or a [`LabelSelector`].
     pub fn labels(mut self, selector: impl ToString) -> Self {
         let labels = selector.to_string();
         self.labels = Some(labels.clone());
         self.select(OwnKindSelector::Labels(labels))
     }
 
-    /// Only objects of its own kind whose fields match: a text such as `spec.nodeName=n1`.
+    /// Restricts the controller's own kind to objects whose fields match: a string such as `spec.nodeName=n1`.
     pub fn fields(self, selector: impl ToString) -> Self {
         self.select(OwnKindSelector::Fields(selector.to_string()))
     }
 
-    fn select(mut self, selectors: OwnKindSelector) -> Self {
+    fn select(mut self, selector: OwnKindSelector) -> Self {
         let (select, owner) = (self.select, Arc::clone(&self.owner));
-        self.configure.push(Box::new(move |informers| select(informers, &owner, selectors)));
+        self.configure_informers.push(Box::new(move |informers| select(informers, &owner, selector)));
         self
     }
 
-    /// Reconciles everything again each time so much time has passed, with low priority: never, unless told so.
+    /// Reconciles every object once per period, with low priority. Default: never.
     pub fn resync(mut self, period: Duration) -> Self {
-        self.configure.push(Box::new(move |informers| informers.resync(period)));
+        self.configure_informers.push(Box::new(move |informers| informers.resync(period)));
         self
     }
 
-    /// Only events of its own kind that this accepts. If this is said several times, all of them must.
+    /// Drops events of the controller's own kind that the predicate rejects. May be called several times: all predicates must
+    /// accept.
     pub fn when(mut self, predicate: impl Predicate<K>) -> Self {
         self.primary = self.primary.when(predicate);
         self
     }
 
-    /// What happens to objects of this kind is about the object of kind `K` that controls them.
+    /// Watches kind `T`. An event of an object enqueues the object of kind `K` that controls it.
     pub fn owns<T: StaticKind>(self) -> Self {
         self.source(Source::<T>::of().owned())
     }
 
-    /// What happens to objects of this kind is about the objects of kind `K` whose keys the function says.
+    /// Watches kind `T`. An event of an object enqueues the keys that the function returns.
     pub fn watches<T: StaticKind, I>(self, keys: impl FnMut(&Obj<T>) -> I + Send + 'static) -> Self
     where
         I: IntoIterator<Item = ObjectKey>,
@@ -273,110 +278,108 @@ impl<K: 'static> Controller<K> {
         self.source(Source::<T>::of().mapped(keys))
     }
 
-    /// Objects of this kind are looked up by reconciles, with [`Context::lister`]. What happens to them is about nothing.
+    /// Caches kind `T` for reads with [`Context::lister`]. Its events enqueue nothing.
     pub fn reads<T: StaticKind>(self) -> Self {
         self.source(Source::<T>::of())
     }
 
-    /// Listens to another kind, of which more is to be said.
+    /// Watches another kind, configured by a [`Source`].
     pub fn source<T: 'static>(mut self, source: Source<T>) -> Self {
         self.sources.push(Box::new(move |assembly| source.attach(assembly)));
         self
     }
 
-    /// Keys are also reconciled when this says so.
+    /// Attaches a [`Trigger`].
     pub fn triggered_by(mut self, trigger: &Trigger) -> Self {
         self.triggers.push(trigger.clone());
         self
     }
 
-    /// So many reconciles can run at the same time, of different keys: 1, unless told otherwise. 0 is taken for 1.
-    pub fn concurrency(mut self, reconciles: usize) -> Self {
-        self.settings.concurrency = NonZeroUsize::new(reconciles).map_or(1, NonZeroUsize::get);
+    /// Sets the number of workers, which reconcile different keys concurrently. Default: 1. 0 counts as 1.
+    pub fn concurrency(mut self, workers: usize) -> Self {
+        self.settings.concurrency = NonZeroUsize::new(workers).map_or(1, NonZeroUsize::get);
         self
     }
 
-    /// How long a key waits that has failed: 5 ms after the first time, twice as long after each further one, and at most
-    /// 1,000 s, unless told otherwise.
+    /// Sets the backoff of failed keys. Default: exponential from 5 ms to 1,000 s.
     pub fn limiter(self, limiter: impl RateLimiter<ObjectKey>) -> Self {
         self.queue(|queue| queue.limiter(limiter))
     }
 
-    /// Configures the work queue. Its name is that of the controller.
+    /// Configures the work queue. Its name is always that of the controller.
     pub fn queue(
         mut self,
-        tune: impl FnOnce(evenkeel_queue::QueueBuilder<ObjectKey>) -> evenkeel_queue::QueueBuilder<ObjectKey>
+        configure: impl FnOnce(evenkeel_queue::QueueBuilder<ObjectKey>) -> evenkeel_queue::QueueBuilder<ObjectKey>
         + Send
         + 'static,
     ) -> Self {
-        self.tune.push(Box::new(tune));
+        self.configure_queue.push(Box::new(configure));
         self
     }
 
-    /// How long one reconcile may take: as long as it likes, unless told otherwise. One that takes longer is dropped, counted,
-    /// and tried again after its back-off. Whether a write that it waited for was done is then not known.
+    /// Sets the timeout of one reconcile. Default: none. A reconcile that exceeds it is dropped, counted, and retried with backoff.
+    /// Whether a write that was in flight succeeded is then unknown.
     pub fn timeout(mut self, limit: Duration) -> Self {
         self.settings.timeout = Some(limit);
         self
     }
 
-    /// How long it may take until all that the controller looks at is there: two minutes, unless told otherwise.
+    /// Sets the time that the caches have to sync. Default: two minutes.
     pub fn sync_timeout(mut self, limit: Duration) -> Self {
         self.settings.sync_timeout = limit;
         self
     }
 
-    /// How long reconciles may take to finish when the controller is to end: 30 seconds, unless told otherwise.
+    /// Sets the grace period: the time that reconciles, handlers and informers have to return after `shutdown`. Default: 30
+    /// seconds. Reconciles in flight are dropped at its end. A handler that blocks its thread cannot be dropped: the controller
+    /// leaves it behind and returns [`ControllerError::GraceExceeded`].
     pub fn grace(mut self, grace: Duration) -> Self {
         self.settings.grace = grace;
         self
     }
 
-    /// How long a key is parked at most because the caches do not show yet what its last reconcile has written: 10 seconds,
-    /// unless told otherwise. After that it is reconciled all the same, which is logged and counted. With `None`, reconciles
-    /// may see what was before their own writes, as those of other libraries do.
+    /// Sets how long a key is parked at most because the caches do not show the writes of its last reconcile. Default: 10 seconds.
+    /// After that the key is reconciled anyway, which is logged and counted. With `None` keys are not parked, and a reconcile may
+    /// read data from before its own writes, as in controller-runtime.
     pub fn own_writes(mut self, limit: impl Into<Option<Duration>>) -> Self {
         self.settings.own_writes = limit.into();
         self
     }
 
-    /// Whether a reconcile that panics is counted and tried again, which is the default. If not, its panic ends the
-    /// controller and comes out of [`run`](Self::run).
+    /// Sets whether a reconcile that panics is counted and retried. Default: true. Otherwise the panic stops the controller and
+    /// propagates from [`run`](Self::run).
     pub fn recover_panics(mut self, recover: bool) -> Self {
         self.settings.recover_panics = recover;
         self
     }
 
-    /// What is done for a key of which there is no object, because it was deleted or was never there. Without this, nothing
-    /// is done.
+    /// Sets a function that runs for keys without an object: deleted, or never existing. Default: nothing runs.
     ///
-    /// An object that must not go before something is done for it should have a finalizer: then it is reconciled while its
-    /// deletion is under way. This is for what can be done afterwards, and is missed if the object goes while the program
-    /// does not run.
-    pub fn on_deleted<F, Fut>(mut self, deleted: F) -> Self
+    /// Cleanup that must happen before an object is deleted belongs to a finalizer: the object is then reconciled during its
+    /// deletion. This function is for cleanup afterwards. It does not run for objects that are deleted while the program is down.
+    pub fn on_deleted<F, Fut>(mut self, on_deleted: F) -> Self
     where
         F: Fn(ObjectKey, Context) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Next, ReconcileError>> + Send + 'static,
     {
-        let deleted = Arc::new(deleted);
-        self.deleted = Some(Arc::new(move |key, context| {
-            let deleted = Arc::clone(&deleted);
-            Box::pin(async move { deleted(key, context).await })
+        let on_deleted = Arc::new(on_deleted);
+        self.on_deleted = Some(Arc::new(move |key, context| {
+            let on_deleted = Arc::clone(&on_deleted);
+            Box::pin(async move { on_deleted(key, context).await })
         }));
         self
     }
 
-    /// Tells people what it does through this recorder, in place of one of its own: one that others use too, one with other
-    /// [settings](EventRecorder::builder), or one that [writes to memory](crate::events::fake), for tests. It is not shut down
-    /// when the controller ends; what was recorded by then is waited for.
+    /// Uses this event recorder instead of its own: a shared one, one with other [settings](EventRecorder::builder), or a
+    /// [fake](crate::events::fake) for tests. The controller flushes it at shutdown and does not shut it down.
     pub fn recorder(mut self, recorder: EventRecorder) -> Self {
         self.recorder = Some(recorder);
         self
     }
 
-    /// Shows in these diagnostics, from when it begins until it has ended, by its name: in the section `controllers` its informers,
-    /// its queue, which keys are parked, and how reconciles failed, for the last 100 keys that did; in the section `queued` the
-    /// last 1,000 reasons why a key was queued. Without this, none of it is remembered.
+    /// Reports to these diagnostics under the name of the controller, while it runs. The section `controllers` contains informers,
+    /// queue, parked keys and the last 100 failed keys; the section `queued` contains the last 1,000 enqueue reasons. Without
+    /// diagnostics, nothing of it is recorded.
     ///
     /// Diagnostics keep neither informers nor the queue alive.
     pub fn diagnostics(mut self, diagnostics: &Diagnostics) -> Self {
@@ -384,52 +387,52 @@ impl<K: 'static> Controller<K> {
         self
     }
 
-    /// Shows in these diagnostics, unless it was told of others.
+    /// Reports to these diagnostics, unless others are set.
     pub(crate) fn default_diagnostics(mut self, diagnostics: Option<&Diagnostics>) -> Self {
         self.diagnostics = self.diagnostics.or_else(|| diagnostics.cloned());
         self
     }
 
-    /// Shows its informers, its queue and its failures in this [`Inspector`], from when it begins until it has ended. The queue has
-    /// the name of the controller.
+    /// Shows informers, queue and failures in this [`Inspector`] while the controller runs. The queue has the name of the
+    /// controller.
     pub fn inspector(mut self, inspector: &Inspector) -> Self {
         self.inspector = Some(inspector.clone());
         self
     }
 
-    /// Shows in this inspector, unless it was told of another.
+    /// Uses this inspector, unless another is set.
     pub(crate) fn default_inspector(mut self, inspector: Option<&Inspector>) -> Self {
         self.inspector = self.inspector.or_else(|| inspector.cloned());
         self
     }
 
-    /// Begins to fill caches and queue, and no more. This is for replicas that stand by: they have everything at hand when
-    /// it is their turn to [lead](StandbyController::lead).
+    /// Starts informers that fill the caches and the queue, without workers. For replicas that wait to become leader:
+    /// [`lead`](StandbyController::lead) starts to reconcile at once.
     ///
     /// # Errors
-    /// If what was said contradicts itself, or if an informer that others use too has ended.
+    /// Returns an error if the configuration contradicts itself, or if a shared informer has stopped.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
     pub fn standby(self) -> Result<StandbyController<K>, ControllerError> {
         let owner = self.owner;
         let name = UniqueName::claim(&self.name.unwrap_or_else(|| owner.kind().to_lowercase()));
-        let misbuilt = |problem: String| ControllerError::InvalidConfig { controller: name.to_string(), problem };
+        let invalid = |problem: String| ControllerError::InvalidConfig { controller: name.to_string(), problem };
         let labels = match self.labels.as_deref().map(LabelSelector::parse).transpose() {
             Ok(labels) => labels,
-            Err(error) => return Err(misbuilt(error.to_string())),
+            Err(error) => return Err(invalid(error.to_string())),
         };
-        if self.informers.is_some() && !self.configure.is_empty() {
-            let problem = "which objects there are, and how often they are told of again, is said to the factory if its \
-                           informers are shared";
-            return Err(misbuilt(problem.to_owned()));
+        if self.informers.is_some() && !self.configure_informers.is_empty() {
+            let problem = "shared informers take their namespace, selectors and resync period from the factory";
+            return Err(invalid(problem.to_owned()));
         }
         let is_shared = self.informers.is_some();
         let informers = self.informers.unwrap_or_else(|| {
             let builder = InformerFactory::builder(&self.client).name(name.as_str());
-            self.configure.into_iter().fold(builder, |builder, configure| configure(builder)).build()
+            self.configure_informers.into_iter().fold(builder, |builder, configure| configure(builder)).build()
         });
-        let builder = self.tune.into_iter().fold(WorkQueue::builder(), |builder, tune| tune(builder));
+        let builder =
+            self.configure_queue.into_iter().fold(WorkQueue::builder(), |builder, configure| configure(builder));
         let queue = builder.name(name.as_str()).build();
         let history = if self.diagnostics.is_some() { History::open() } else { History::default() };
         let (mut kinds, mut registrations) = (Vec::new(), Vec::new());
@@ -459,7 +462,6 @@ impl<K: 'static> Controller<K> {
             recorder: self.recorder.map_or_else(OnceLock::new, OnceLock::from),
             stopping: watch::Sender::new(false),
         });
-        let settings = self.settings;
         let diagnostics_entry =
             self.diagnostics.and_then(|diagnostics| DiagnosticsEntry::new(diagnostics, &history, &shared, &queue));
         let started = StartedController {
@@ -467,7 +469,7 @@ impl<K: 'static> Controller<K> {
             queue,
             registrations,
             metrics,
-            settings,
+            settings: self.settings,
             informers,
             owns_informers: !is_shared,
             owns_recorder,
@@ -475,29 +477,28 @@ impl<K: 'static> Controller<K> {
             diagnostics_entry,
         };
         if let Err(source) = attached {
-            // Dropping the started takes those handlers away that were added.
+            // Dropping the started controller removes the handlers that were added.
             return Err(ControllerError::InformerStopped { controller: started.shared.name.to_string(), source });
         }
         for trigger in self.triggers {
             trigger.attach(&started.queue, &started.history);
         }
         started.informers.start();
-        Ok(StandbyController { started, deleted: self.deleted, kind: PhantomData })
+        Ok(StandbyController { started, on_deleted: self.on_deleted, kind: PhantomData })
     }
 
-    /// Runs until `shutdown`: stops to take keys, lets reconciles finish within the [grace](Self::grace), and comes to an
-    /// end. If this is dropped, everything ends at once.
+    /// Runs until `shutdown` resolves, then drains within the [grace period](Self::grace). Dropping the future stops everything at
+    /// once.
     ///
-    /// `reconcile` is called for each key of which there is an object, with the object as it was in the cache then. It reads
-    /// what is there, compares it with what should be, and does what is missing; it may be called at any time, and any number
-    /// of times.
+    /// `reconcile` receives the cached object. It compares the actual state with the desired one and writes the difference. It must
+    /// be idempotent: it may run at any time and any number of times.
     ///
     /// # Errors
-    /// If it could not begin, or did not end well. If `shutdown` comes before it has begun, that is no error.
+    /// Returns an error if the controller cannot start, or does not drain within the grace period. A `shutdown` that resolves
+    /// before the caches have synced is no error.
     ///
     /// # Panics
-    /// Outside of a tokio runtime; and if a reconcile panics, but only if [`recover_panics`](Self::recover_panics) was said
-    /// to be false.
+    /// Outside of a tokio runtime; and if a reconcile panics while [`recover_panics`](Self::recover_panics) is false.
     pub async fn run<F, Fut>(self, shutdown: impl Future + Send, reconcile: F) -> Result<(), ControllerError>
     where
         F: Fn(Obj<K>, Context) -> Fut + Send + Sync + 'static,

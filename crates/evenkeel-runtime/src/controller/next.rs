@@ -1,20 +1,21 @@
-//! What a reconcile says in the end: [`Next`] if it went well, [`ReconcileError`] if not.
+//! The result of a reconcile: [`Next`] if it succeeded, [`ReconcileError`] if it failed.
 
 use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 
-/// An error of whatever kind.
+/// A boxed error.
 type BoxError = Box<dyn StdError + Send + Sync>;
 
-/// Requeue a key that was reconciled is looked at again, beside when something happens to it.
+/// When a key is reconciled again, apart from events. controller-runtime's `reconcile.Result`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "this is what a reconcile answers"]
+#[must_use = "a reconcile returns this"]
 pub struct Next {
     pub(super) requeue: Requeue,
     pub(super) priority: Option<i32>,
 }
 
+/// How a key is put back into the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Requeue {
     No,
@@ -27,59 +28,59 @@ impl Next {
         Next { requeue, priority: None }
     }
 
-    /// Requeue something happens to it. Its failures so far are forgotten.
+    /// Waits for the next event. Resets the backoff of the key.
     pub const fn done() -> Self {
         Next::new(Requeue::No)
     }
 
-    /// After its back-off, which grows as if it had failed: the state is not yet what it should be, and nothing will say when
-    /// it is.
+    /// Requeues the key with backoff, which grows as if the reconcile had failed. For a state that is not reached yet and whose
+    /// change no informer reports.
     pub const fn requeue() -> Self {
         Next::new(Requeue::Backoff)
     }
 
-    /// After so long, or when something happens to it if that is sooner. Its failures so far are forgotten. Zero is
+    /// Requeues the key after `wait`, or earlier if an event arrives. Resets the backoff of the key. Zero is
     /// [`done`](Self::done).
     pub const fn after(wait: Duration) -> Self {
         if wait.is_zero() { Next::done() } else { Next::new(Requeue::After(wait)) }
     }
 
-    /// With this priority in place of the one it had. It matters only if the key comes back by itself.
+    /// Sets the priority of the requeued key, in place of the priority that it had. Has no effect on [`done`](Self::done).
     pub const fn priority(mut self, priority: i32) -> Self {
         self.priority = Some(priority);
         self
     }
 }
 
-/// A reconcile did not go well.
+/// The error of a reconcile.
 ///
-/// Any error becomes one by `?`, and is tried again after the back-off of the key. [`terminal`](Self::terminal) is for errors
-/// that trying again does not help.
+/// Every error converts to it by `?`, and the key is retried with backoff. [`terminal`](Self::terminal) is for errors that a
+/// retry cannot repair.
 ///
-/// It is no [`Error`](StdError) itself, so that every error can become one.
+/// It does not implement [`Error`](StdError) itself, so that every error can convert to it.
 pub struct ReconcileError {
     error: BoxError,
     terminal: bool,
 }
 
 impl ReconcileError {
-    /// It failed for this reason, which may be a text, and is tried again after its back-off.
+    /// Returns an error that is retried with backoff. `error` may be a string.
     pub fn new(error: impl Into<BoxError>) -> Self {
         ReconcileError { error: error.into(), terminal: false }
     }
 
-    /// It failed, and trying again would not help. It is logged and counted, the failures of the key are forgotten, and it
-    /// is looked at again when something happens to it.
+    /// Returns an error that is not retried. It is logged and counted, the backoff of the key is reset, and the key is reconciled
+    /// again with the next event.
     pub fn terminal(error: impl Into<BoxError>) -> Self {
         ReconcileError { error: error.into(), terminal: true }
     }
 
-    /// Whether trying again would not help.
+    /// Returns whether the key is not retried.
     pub fn is_terminal(&self) -> bool {
         self.terminal
     }
 
-    /// The error behind it.
+    /// Returns the underlying error.
     pub fn error(&self) -> &(dyn StdError + Send + Sync + 'static) {
         &*self.error
     }
@@ -91,19 +92,19 @@ impl<E: StdError + Send + Sync + 'static> From<E> for ReconcileError {
     }
 }
 
-/// The error, and what is behind it.
+/// Shows the error and its sources.
 impl fmt::Display for ReconcileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.error)?;
-        let mut said = self.error.to_string();
+        let mut shown = self.error.to_string();
         let mut source = self.error.source();
         while let Some(error) = source {
             let text = error.to_string();
-            // Many errors repeat what is behind them in their own words.
-            if !said.contains(&text) {
+            // Many errors repeat the text of their source.
+            if !shown.contains(&text) {
                 write!(f, ": {text}")?;
             }
-            said = text;
+            shown = text;
             source = error.source();
         }
         Ok(())

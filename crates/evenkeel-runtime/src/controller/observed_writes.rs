@@ -1,22 +1,25 @@
-//! [`ObservedWrites`]: what a reconcile has written.
+//! [`ObservedWrites`]: the writes of a reconcile that the caches of its controller will show.
 
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use evenkeel_core::{Header, Obj, ObjectKey, ResourceInfo, ResourceVersion};
+use evenkeel_client::{ObservedWrite, WriteResult};
+use evenkeel_core::{Header, ObjectKey, ResourceInfo, ResourceVersion};
 
 use super::watched_kind::WatchedKind;
 
-/// What a reconcile has written, as far as it writes what the controller looks at.
+/// The writes of a reconcile, as far as the caches of the controller will show them. Filled by the write observer of
+/// [`Context::client`](super::Context::client).
 #[derive(Clone)]
-pub(super) struct ObservedWrites(Arc<Writes>);
+pub(super) struct ObservedWrites(Arc<WriteLog>);
 
-struct Writes {
+struct WriteLog {
     kinds: Arc<[WatchedKind]>,
-    /// None when the reconcile has ended, and nobody will ask any more.
+    /// `None` when the reconcile has ended: later writes are not collected.
     awaited: Mutex<Option<Vec<AwaitedWrite>>>,
 }
 
-/// What must have come true before a cache shows what was written. Views are known by their places.
+/// A write that a cache does not show yet. `kind` is an index into the kinds of the controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum AwaitedWrite {
     Version { kind: usize, version: ResourceVersion },
@@ -25,7 +28,7 @@ pub(super) enum AwaitedWrite {
 
 impl ObservedWrites {
     pub(super) fn new(kinds: &Arc<[WatchedKind]>) -> Self {
-        ObservedWrites(Arc::new(Writes { kinds: Arc::clone(kinds), awaited: Mutex::new(Some(Vec::new())) }))
+        ObservedWrites(Arc::new(WriteLog { kinds: Arc::clone(kinds), awaited: Mutex::new(Some(Vec::new())) }))
     }
 
     fn awaited(&self) -> MutexGuard<'_, Option<Vec<AwaitedWrite>>> {
@@ -36,20 +39,22 @@ impl ObservedWrites {
         self.0.kinds.iter().enumerate().filter(|(_, kind)| kind.is_about(info))
     }
 
-    /// An object was written, and this is what it has become.
-    pub(super) fn wrote<T>(&self, object: &Obj<T>) {
-        self.wrote_version(object.resource(), object.header());
-        if is_gone(object) {
-            self.deleted(object.resource(), object.key(), object.uid());
+    /// Records a write that the client reports.
+    pub(super) fn observe(&self, write: &ObservedWrite<'_>) {
+        match (write.key, write.result) {
+            (Some(key), WriteResult::Stored(header)) => self.stored(write.resource, key, header),
+            (Some(key), WriteResult::Removed { uid }) => self.removed(write.resource, key, uid),
+            // The version is not known, so there is nothing to wait for.
+            _ => {}
         }
     }
 
-    fn wrote_version(&self, info: &ResourceInfo, object: &Header) {
+    fn stored(&self, info: &ResourceInfo, key: &ObjectKey, object: &Header) {
         let version = object.version();
         if version.as_str().is_empty() {
             return;
         }
-        for (kind, _) in self.kinds(info).filter(|(_, kind)| kind.will_show(object)) {
+        for (kind, _) in self.kinds(info).filter(|(_, kind)| kind.will_show(key, object)) {
             let mut awaited = self.awaited();
             let Some(awaited) = &mut *awaited else { return };
             let known = awaited.iter_mut().find_map(|write| match write {
@@ -58,7 +63,7 @@ impl ObservedWrites {
             });
             match known {
                 Some(newest) if newest.compare(&version).is_none() => {
-                    // Which of them is the later one nobody can say, so both are waited for.
+                    // The two versions have no known order, so both are awaited.
                     awaited.push(AwaitedWrite::Version { kind, version: version.clone() });
                 }
                 Some(newest) => {
@@ -71,14 +76,14 @@ impl ObservedWrites {
         }
     }
 
-    /// An object of this kind was deleted, and is gone. An empty uid stands for that of the object which is seen.
+    /// Records that an object was removed. An empty uid stands for the object that the cache shows.
     ///
-    /// An object that is not seen yet may be one that was written just now. What was written first is waited for first, and
-    /// then it is seen, or gone.
-    pub(super) fn deleted(&self, info: &ResourceInfo, key: &ObjectKey, uid: &str) {
+    /// An object that the cache does not show may be one that this reconcile created. Its creation is awaited first, then its
+    /// deletion.
+    fn removed(&self, info: &ResourceInfo, key: &ObjectKey, uid: &str) {
         for (index, kind) in self.kinds(info) {
             let uid = match kind.uid(key) {
-                Some(seen) if uid.is_empty() || seen == uid => seen,
+                Some(shown) if uid.is_empty() || shown == uid => shown,
                 None if !uid.is_empty() => uid.to_owned(),
                 _ => continue,
             };
@@ -89,23 +94,14 @@ impl ObservedWrites {
         }
     }
 
-    /// What was noted. From now on nothing is, so that a context which outlives its reconcile does not gather what nobody asks
-    /// for.
+    /// Returns the recorded writes. Later writes are not recorded: a context that outlives its reconcile accumulates nothing.
     pub(super) fn close(&self) -> Vec<AwaitedWrite> {
         self.awaited().take().unwrap_or_default()
     }
 }
 
-/// Whether an object that was answered to a write is there no more. A server takes an object away when its last finalizer goes
-/// while it is being deleted, and answers with the version that it had before: nothing but this tells that it has gone.
-fn is_gone<T>(object: &Obj<T>) -> bool {
-    let grace = || object.path("metadata.deletionGracePeriodSeconds").ok().flatten();
-    let has_no_grace = || grace().is_some_and(|grace| grace.json() == "0");
-    object.deletion_timestamp().is_some() && object.finalizers().len() == 0 && has_no_grace()
-}
-
 impl AwaitedWrite {
-    /// Waits until it has come true. An informer that has stopped shows nothing more, so there is nothing to wait for.
+    /// Waits until the cache shows the write, or the informer has stopped.
     pub(super) async fn wait(&self, kinds: &[WatchedKind]) {
         match self {
             AwaitedWrite::Version { kind, version } => {
@@ -116,8 +112,8 @@ impl AwaitedWrite {
     }
 }
 
-impl std::fmt::Debug for ObservedWrites {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for ObservedWrites {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("ObservedWrites").field(&*self.awaited()).finish()
     }
 }

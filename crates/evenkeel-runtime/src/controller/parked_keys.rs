@@ -1,7 +1,7 @@
-//! [`ParkedKeys`]: where keys wait whose last reconcile has written what the caches do not show yet.
+//! [`ParkedKeys`]: keys whose last reconcile wrote objects that the caches do not show yet.
 //!
-//! A reconcile that wrote leaves a [`KeyHold`] for its key. A worker that gets the key meanwhile puts it there and goes on with
-//! another; when the caches have caught up, the key goes back into the queue. No worker waits, and nobody else's key does.
+//! A reconcile that wrote leaves a [`KeyHold`] for its key. A worker that receives the key meanwhile parks it and continues with
+//! another key. When the caches have caught up, the key is added to the queue again. No worker waits, and no other key does.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,19 +19,19 @@ use super::observed_writes::AwaitedWrite;
 use super::watched_kind::WatchedKind;
 
 pub(super) struct ParkedKeys {
-    held: Mutex<HashMap<ObjectKey, KeyHold>>,
+    holds: Mutex<HashMap<ObjectKey, KeyHold>>,
     waits: mpsc::UnboundedSender<(ObjectKey, Vec<AwaitedWrite>)>,
     metrics: Arc<ControllerMetrics>,
 }
 
-/// A key that is not to be reconciled yet.
+/// Keeps a key from being reconciled.
 #[derive(Default)]
 struct KeyHold {
-    /// The key itself, if a worker has got it meanwhile.
+    /// The item, if a worker received it meanwhile.
     parked: Option<Item<ObjectKey>>,
 }
 
-/// What the waiting is done with.
+/// Waits until the caches show the writes, and releases the keys.
 pub(super) struct CacheWaiter {
     pub(super) controller: String,
     pub(super) parked_keys: Arc<ParkedKeys>,
@@ -46,28 +46,28 @@ pub(super) type Waits = mpsc::UnboundedReceiver<(ObjectKey, Vec<AwaitedWrite>)>;
 
 impl ParkedKeys {
     pub(super) fn new(metrics: &Arc<ControllerMetrics>) -> (Arc<Self>, Waits) {
-        // There is at most one wait for each key.
-        let (waits, to_wait_for) = mpsc::unbounded_channel();
-        (Arc::new(ParkedKeys { held: Mutex::default(), waits, metrics: Arc::clone(metrics) }), to_wait_for)
+        // At most one wait per key is in the channel.
+        let (waits, receiver) = mpsc::unbounded_channel();
+        (Arc::new(ParkedKeys { holds: Mutex::default(), waits, metrics: Arc::clone(metrics) }), receiver)
     }
 
-    fn held(&self) -> MutexGuard<'_, HashMap<ObjectKey, KeyHold>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    fn holds(&self) -> MutexGuard<'_, HashMap<ObjectKey, KeyHold>> {
+        self.holds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The key is not to be reconciled before all of this has come true. To be said while the key is not in the queue.
+    /// Holds the key until the caches show all writes. Must be called while the key is in flight.
     pub(super) fn hold(&self, key: &ObjectKey, writes: Vec<AwaitedWrite>) {
-        self.held().insert(key.clone(), KeyHold::default());
+        self.holds().insert(key.clone(), KeyHold::default());
         if let Err(refused) = self.waits.send((key.clone(), writes)) {
-            // The controller is ending.
-            self.held().remove(&refused.0.0);
+            // The controller is shutting down.
+            self.holds().remove(&refused.0.0);
         }
     }
 
-    /// The key, if it may be reconciled now; else it is parked.
+    /// Returns the item if its key is not held; otherwise parks it.
     pub(super) fn admit(&self, item: Item<ObjectKey>) -> Option<Item<ObjectKey>> {
-        let mut held = self.held();
-        match held.get_mut(item.key()) {
+        let mut holds = self.holds();
+        match holds.get_mut(item.key()) {
             None => Some(item),
             Some(hold) => {
                 self.metrics.parked.increment(1.0);
@@ -77,36 +77,36 @@ impl ParkedKeys {
         }
     }
 
-    /// The key may be reconciled again. Answers with it if it was parked: when that is dropped, it can be handed out again.
+    /// Releases the key. Returns its item if it was parked.
     fn release(&self, key: &ObjectKey) -> Option<Item<ObjectKey>> {
-        let item = self.held().remove(key)?.parked?;
+        let item = self.holds().remove(key)?.parked?;
         self.metrics.parked.decrement(1.0);
         Some(item)
     }
 
-    /// The keys that are parked.
+    /// Returns the keys that are parked.
     pub(super) fn parked(&self) -> Vec<ObjectKey> {
-        self.held().iter().filter(|(_, hold)| hold.parked.is_some()).map(|(key, _)| key.clone()).collect()
+        self.holds().iter().filter(|(_, hold)| hold.parked.is_some()).map(|(key, _)| key.clone()).collect()
     }
 }
 
 impl Drop for ParkedKeys {
     fn drop(&mut self) {
-        let parked = self.held().values().filter(|hold| hold.parked.is_some()).count();
+        let parked = self.holds().values().filter(|hold| hold.parked.is_some()).count();
         self.metrics.parked.decrement(parked as f64);
     }
 }
 
 impl CacheWaiter {
-    /// Waits for whatever is to be waited for, for as long as this is not dropped; then all waits end.
+    /// Serves waits until it is dropped, which cancels all of them.
     pub(super) async fn run(self, mut waits: Waits) {
-        let cache_waiter = Arc::new(self);
+        let waiter = Arc::new(self);
         let mut waiting = JoinSet::new();
         loop {
             tokio::select! {
                 wait = waits.recv() => {
                     let Some((key, writes)) = wait else { return };
-                    waiting.spawn(Arc::clone(&cache_waiter).wait(key, writes));
+                    waiting.spawn(Arc::clone(&waiter).wait(key, writes));
                 }
                 Some(_) = waiting.join_next(), if !waiting.is_empty() => {}
             }
@@ -114,7 +114,7 @@ impl CacheWaiter {
     }
 
     async fn wait(self: Arc<Self>, key: ObjectKey, writes: Vec<AwaitedWrite>) {
-        let begun = Instant::now();
+        let started = Instant::now();
         let all = async {
             for write in &writes {
                 write.wait(&self.kinds).await;
@@ -129,14 +129,14 @@ impl CacheWaiter {
                 %key,
                 ?limit,
                 ?writes,
-                "the caches do not show what was written; the next reconcile may see what was before"
+                "caches do not show own writes; the next reconcile may read stale data"
             );
         }
-        self.metrics.own_write_time.record(begun.elapsed());
+        self.metrics.own_write_time.record(started.elapsed());
         if let Some(item) = self.parked_keys.release(&key) {
             self.history.queued(&key, || EnqueueReason::OwnWrites { seen });
             self.queue.add_all([key], AddOptions::new().priority(item.priority()));
-            // Now it is handed out again, with the failures that it had.
+            // Makes the added key ready. Its failures are kept.
             item.done();
         }
     }

@@ -1,4 +1,4 @@
-//! Which events are worth a reconcile: [`Predicate`].
+//! [`Predicate`]: decides which events enqueue a key. controller-runtime's `predicate` package.
 //!
 //! ```
 //! use evenkeel_cache::Event;
@@ -7,13 +7,13 @@
 //!
 //! let relevant = or(generation_changed(), labels_changed());
 //! let deletions = |event: &Event<Deployment>| matches!(event, Event::Delete(_));
-//! let quiet = and(relevant, not(deletions));
+//! let filtered = and(relevant, not(deletions));
 //! # fn check(_: impl evenkeel_runtime::controller::predicate::Predicate<Deployment>) {}
-//! # check(quiet);
+//! # check(filtered);
 //! ```
 //!
-//! Those that ask whether something has changed look at updates alone; whatever comes or goes passes. An update that changes
-//! nothing at all, such as a resync, has changed nothing for any of them.
+//! The `…_changed` predicates filter updates only: they accept every add and every delete. They reject resyncs, because a resync
+//! changes nothing.
 
 use std::sync::Arc;
 
@@ -21,11 +21,11 @@ use evenkeel_cache::Event;
 use evenkeel_core::json::JsonValue;
 use evenkeel_core::{LabelSelector, Obj};
 
-/// Says which events are worth a reconcile. Every function of an [`Event`] that answers yes or no is one.
+/// Decides which events enqueue a key. Implemented by every `Fn(&Event<K>) -> bool`.
 ///
-/// It is asked by the task that fills the queue, and must not block it.
+/// Predicates run in the task that fills the queue, and must not block it.
 pub trait Predicate<K>: Send + Sync + 'static {
-    /// Whether this event counts.
+    /// Returns whether this event enqueues a key.
     fn accepts(&self, event: &Event<K>) -> bool;
 }
 
@@ -35,29 +35,29 @@ impl<K, F: Fn(&Event<K>) -> bool + Send + Sync + 'static> Predicate<K> for F {
     }
 }
 
-/// Made by [`and`].
+/// Returned by [`and`].
 #[derive(Clone, Copy, Debug)]
 pub struct And<A, B>(A, B);
 
-/// Both must accept. The second is not asked about what the first does not accept.
+/// Accepts events that both predicates accept. Does not call the second one if the first one rejects.
 pub const fn and<A, B>(first: A, second: B) -> And<A, B> {
     And(first, second)
 }
 
-/// Made by [`or`].
+/// Returned by [`or`].
 #[derive(Clone, Copy, Debug)]
 pub struct Or<A, B>(A, B);
 
-/// One must accept. The second is not asked about what the first accepts.
+/// Accepts events that one of the predicates accepts. Does not call the second one if the first one accepts.
 pub const fn or<A, B>(first: A, second: B) -> Or<A, B> {
     Or(first, second)
 }
 
-/// Made by [`not`].
+/// Returned by [`not`].
 #[derive(Clone, Copy, Debug)]
 pub struct Not<A>(A);
 
-/// ChangedField this one accepts is not accepted, and the other way round.
+/// Accepts events that the predicate rejects.
 pub const fn not<A>(predicate: A) -> Not<A> {
     Not(predicate)
 }
@@ -80,7 +80,7 @@ impl<K, A: Predicate<K>> Predicate<K> for Not<A> {
     }
 }
 
-/// Accepts updates in which something has changed. Made by the functions of [this module](self).
+/// Accepts updates that change a part of the object. Returned by the `…_changed` functions of [this module](self).
 #[derive(Clone, Copy, Debug)]
 pub struct FieldChanged(ChangedField);
 
@@ -89,28 +89,28 @@ enum ChangedField {
     Generation,
     Labels,
     Annotations,
-    Version,
+    ResourceVersion,
 }
 
-/// Updates that change the generation: what the object is meant to be, but not its status or its metadata. Of a kind that has
-/// no generation, no update does.
+/// Accepts updates that change the generation: the spec, but not the status or the metadata. Rejects all updates of a kind
+/// without generations.
 pub const fn generation_changed() -> FieldChanged {
     FieldChanged(ChangedField::Generation)
 }
 
-/// Updates that change the labels.
+/// Accepts updates that change the labels.
 pub const fn labels_changed() -> FieldChanged {
     FieldChanged(ChangedField::Labels)
 }
 
-/// Updates that change the annotations. It looks into the payload of both objects.
+/// Accepts updates that change the annotations. Reads the payload of both objects.
 pub const fn annotations_changed() -> FieldChanged {
     FieldChanged(ChangedField::Annotations)
 }
 
-/// Updates that change anything: not resyncs.
+/// Accepts updates that change anything. Rejects resyncs.
 pub const fn resource_version_changed() -> FieldChanged {
-    FieldChanged(ChangedField::Version)
+    FieldChanged(ChangedField::ResourceVersion)
 }
 
 impl<K> Predicate<K> for FieldChanged {
@@ -120,30 +120,29 @@ impl<K> Predicate<K> for FieldChanged {
             ChangedField::Generation => old.generation() != new.generation(),
             ChangedField::Labels => !have_same_labels(old, new),
             ChangedField::Annotations => annotations(old) != annotations(new),
-            ChangedField::Version => old.resource_version() != new.resource_version(),
+            ChangedField::ResourceVersion => old.resource_version() != new.resource_version(),
         }
     }
 }
 
-/// In whatever order they are written.
+/// Compares labels independently of their order.
 fn have_same_labels<K>(old: &Obj<K>, new: &Obj<K>) -> bool {
     old.labels().len() == new.labels().len() && old.labels().all(|(key, value)| new.label(key) == Some(value))
 }
 
-/// As they are written, which a server does in one order.
+/// Returns the annotations in the order of the payload. A server always writes them in the same order.
 fn annotations<K>(object: &Obj<K>) -> Option<JsonValue<'_>> {
-    // An object that cannot be read is reported by whoever decodes it.
+    // An object that cannot be decoded is reported where it is decoded.
     object.path("metadata.annotations").ok().flatten().filter(|value| value.json() != "{}")
 }
 
-/// Accepts objects by their labels. Made by [`label_selector`].
+/// Accepts objects by their labels. Returned by [`label_selector`].
 #[derive(Clone, Debug)]
 pub struct LabelsMatch(Arc<LabelSelector>);
 
-/// Objects whose labels match, as they are now, or, if they are gone, as they were.
+/// Accepts events of objects whose labels match: the current labels, or the last known ones of a deleted object.
 ///
-/// An update by which an object ceases to match is not accepted. Who has to know of that asks
-/// [`labels_changed`] too.
+/// Rejects an update after which the object does not match any more. Combine it with [`labels_changed`] to receive that update.
 pub fn label_selector(selector: LabelSelector) -> LabelsMatch {
     LabelsMatch(Arc::new(selector))
 }

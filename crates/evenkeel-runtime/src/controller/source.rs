@@ -1,4 +1,4 @@
-//! [`Source`]: a kind that a controller listens to, and whose keys it means.
+//! [`Source`]: a kind that a controller watches, and the keys that its events enqueue.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,7 +8,7 @@ use evenkeel_cache::informer::Stopped;
 use evenkeel_cache::{Event, Handler, HandlerOptions, InformerFactory, Registration, SharedInformer};
 use evenkeel_client::{PartialObjectMetadata, Unstructured};
 use evenkeel_core::resource::StaticScope;
-use evenkeel_core::{Obj, ObjectKey, ResourceInfo};
+use evenkeel_core::{LabelSelector, Obj, ObjectKey, ResourceInfo};
 use evenkeel_queue::WorkQueue;
 use kube_core::Resource;
 
@@ -20,13 +20,13 @@ use crate::enqueue::Enqueue;
 use crate::inspect::Inspector;
 use crate::{enqueue_key, enqueue_with};
 
-/// A kind that is known when the program is compiled. Every type that describes a resource is one, also those that are derived
-/// with `CustomResource`.
+/// A kind that is known at compile time: every type that describes a resource, also one derived with `CustomResource`.
 pub trait StaticKind: Resource<DynamicType: Default, Scope: StaticScope> + 'static {}
 
 impl<T: Resource<DynamicType: Default, Scope: StaticScope> + 'static> StaticKind for T {}
 
-/// A kind that a controller listens to beside its own, and whose keys its events mean: none, unless that is said.
+/// A kind that a controller watches beside its own, and the keys that its events enqueue: none, unless
+/// [`owned`](Self::owned), [`owned_by_any`](Self::owned_by_any) or [`mapped`](Self::mapped) is called.
 ///
 /// ```
 /// use evenkeel_core::ObjectKey;
@@ -42,17 +42,17 @@ impl<T: Resource<DynamicType: Default, Scope: StaticScope> + 'static> StaticKind
 /// let secrets = Source::metadata::<Secret>().owned();
 /// # drop((deployments, configs, secrets));
 /// ```
-#[must_use = "a source does nothing until a controller has it"]
+#[must_use = "a source does nothing until it is added to a controller"]
 pub struct Source<T> {
     informer: MakeInformer<T>,
     role: SourceRole<T>,
     predicates: Vec<Box<dyn Predicate<T>>>,
 }
 
-/// Where it comes from.
 type MakeInformer<T> = Box<dyn FnOnce(&InformerFactory) -> SharedInformer<T> + Send>;
 type MapKeys<T> = Box<dyn FnMut(&Obj<T>) -> Vec<ObjectKey> + Send>;
 
+/// Which keys the events of a source enqueue.
 enum SourceRole<T> {
     Primary,
     Owned { by_any: bool },
@@ -61,19 +61,19 @@ enum SourceRole<T> {
 }
 
 impl<T: StaticKind> Source<T> {
-    /// The objects of kind `T`.
+    /// Watches the objects of kind `T`.
     pub fn of() -> Self {
         Source::new(|informers| informers.of::<T>())
     }
 }
 
 impl Source<PartialObjectMetadata> {
-    /// The objects of kind `T`, of which nothing but the metadata is asked for and kept.
+    /// Watches the metadata of the objects of kind `T`. The rest is neither requested nor cached.
     pub fn metadata<T: StaticKind>() -> Self {
         Source::new(|informers| informers.metadata::<T>())
     }
 
-    /// The same for a kind that is only known now.
+    /// Watches the metadata of the objects of a kind that is known only at run time.
     pub fn metadata_of(info: &Arc<ResourceInfo>) -> Self {
         let info = Arc::clone(info);
         Source::new(move |informers| informers.metadata_of(&info))
@@ -81,7 +81,7 @@ impl Source<PartialObjectMetadata> {
 }
 
 impl Source<Unstructured> {
-    /// The objects of a kind that is only known now.
+    /// Watches the objects of a kind that is known only at run time.
     pub fn dynamic(info: &Arc<ResourceInfo>) -> Self {
         let info = Arc::clone(info);
         Source::new(move |informers| informers.dynamic(&info))
@@ -93,26 +93,26 @@ impl<T: 'static> Source<T> {
         Source { informer: Box::new(informer), role: SourceRole::Read, predicates: Vec::new() }
     }
 
+    /// Enqueues the keys of the objects themselves: for the controller's own kind.
     pub(super) fn primary(mut self) -> Self {
         self.role = SourceRole::Primary;
         self
     }
 
-    /// What happens to these objects is about the object of the controller's kind that controls them. See
+    /// Enqueues the object of the controller's kind that controls the object of the event. See
     /// [`enqueue_owner`](crate::enqueue_owner).
     pub fn owned(mut self) -> Self {
         self.role = SourceRole::Owned { by_any: false };
         self
     }
 
-    /// What happens to these objects is about all objects of the controller's kind that own them, whether they are in control
-    /// or not.
+    /// Enqueues all owners of the controller's kind, also those that are not the controlling owner.
     pub fn owned_by_any(mut self) -> Self {
         self.role = SourceRole::Owned { by_any: true };
         self
     }
 
-    /// What happens to these objects is about the keys that the function says. See [`enqueue_with`].
+    /// Enqueues the keys that the function returns. See [`enqueue_with`].
     pub fn mapped<I>(mut self, mut keys: impl FnMut(&Obj<T>) -> I + Send + 'static) -> Self
     where
         I: IntoIterator<Item = ObjectKey>,
@@ -121,13 +121,13 @@ impl<T: 'static> Source<T> {
         self
     }
 
-    /// Only events that this accepts. If this is said several times, all of them must.
+    /// Drops events that the predicate rejects. May be called several times: all predicates must accept.
     pub fn when(mut self, predicate: impl Predicate<T>) -> Self {
         self.predicates.push(Box::new(predicate));
         self
     }
 
-    /// Has the informer of the kind fill the queue.
+    /// Adds a handler to the informer of the kind that fills the queue.
     pub(super) fn attach(self, to: &mut ControllerAssembly<'_>) -> Result<(), Stopped> {
         let informer = (self.informer)(to.informers);
         let is_same = |kind: &&WatchedKind| kind.is_of::<T>() && kind.is_about(informer.resource());
@@ -158,20 +158,20 @@ impl<T: 'static> Source<T> {
             Some(handler) => handler.name().into_owned(),
             None => format!("reads of {}", queue.name().unwrap_or_default()),
         };
-        let routed = SourceHandler { deletion_waiters, predicates: self.predicates, handler, name };
-        to.registrations.push(informer.add_handler(routed)?);
+        let handler = SourceHandler { deletion_waiters, predicates: self.predicates, handler, name };
+        to.registrations.push(informer.add_handler(handler)?);
         Ok(())
     }
 }
 
-/// What a controller is put together from.
+/// The parts of a controller while it is assembled.
 pub(super) struct ControllerAssembly<'a> {
     pub(super) informers: &'a InformerFactory,
     pub(super) queue: &'a WorkQueue<ObjectKey>,
     pub(super) owner: &'a ResourceInfo,
     pub(super) namespace: Option<&'a str>,
-    /// The labels of the controller's own kind.
-    pub(super) labels: Option<&'a evenkeel_core::LabelSelector>,
+    /// The label selector of the controller's own kind.
+    pub(super) labels: Option<&'a LabelSelector>,
     pub(super) kinds: &'a mut Vec<WatchedKind>,
     pub(super) registrations: &'a mut Vec<Registration>,
     pub(super) history: &'a History,
@@ -179,7 +179,7 @@ pub(super) struct ControllerAssembly<'a> {
 }
 
 impl ControllerAssembly<'_> {
-    /// Has the history told why keys are queued, if there is one.
+    /// Records in the history why keys are enqueued, if the history is open.
     fn recorded<M, T: 'static>(
         &self,
         handler: Enqueue<ObjectKey, M>,
@@ -190,19 +190,19 @@ impl ControllerAssembly<'_> {
         }
         let (history, info) = (self.history.clone(), Arc::clone(informer.resource()));
         handler.observing(move |key, object, class| {
-            history.queued(key, || EnqueueReason::Notified { info: Arc::clone(&info), object: object.clone(), class });
+            history.queued(key, || EnqueueReason::Event { info: Arc::clone(&info), object: object.clone(), class });
         })
     }
 
-    /// Of the kind that comes next.
+    /// Returns the scope of the kind that is added next.
     fn next_scope(&self) -> WatchScope {
-        // The first kind is that of the controller's own kind.
+        // The first kind is the controller's own.
         let labels = self.labels.filter(|_| self.kinds.is_empty()).cloned();
         WatchScope { namespace: self.namespace.map(str::to_owned), labels }
     }
 }
 
-/// Tells those who wait for an object to go, and passes on what is worth a reconcile.
+/// Notifies the waiters for deletions, and forwards events that all predicates accept.
 struct SourceHandler<T> {
     deletion_waiters: Arc<DeletionWaiters>,
     predicates: Vec<Box<dyn Predicate<T>>>,
@@ -215,7 +215,7 @@ impl<T: 'static> Handler<T> for SourceHandler<T> {
         self.deletion_waiters.notify(&event);
         let Some(handler) = &mut self.handler else { return };
         let accepted = self.predicates.iter().all(|predicate| predicate.accepts(&event));
-        tracing::trace!(handler = self.name, key = %event.key(), event = name_of(&event), accepted, "heard");
+        tracing::trace!(handler = self.name, key = %event.key(), event = name_of(&event), accepted, "event received");
         if accepted {
             handler.handle(event);
         }

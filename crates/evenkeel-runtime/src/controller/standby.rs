@@ -1,4 +1,4 @@
-//! [`StandbyController`]: a controller that has everything at hand, and waits for its turn.
+//! [`StandbyController`]: a controller whose caches and queue are filled, and whose workers have not started.
 
 use std::fmt;
 use std::future::Future;
@@ -8,15 +8,17 @@ use std::sync::Arc;
 
 use evenkeel_core::Obj;
 
-use super::Deleted;
+use super::OnDeleted;
 use super::context::Context;
 use super::error::ControllerError;
 use super::next::{Next, ReconcileError};
-use super::started::{Reconcile, StartedController};
+use super::started::StartedController;
+use super::workers::Reconcile;
 
-/// A controller whose informers run and whose queue is full, and that does nothing else: see [`Controller::standby`](super::Controller::standby).
+/// A controller whose informers run and whose queue fills, and which reconciles nothing yet: see
+/// [`Controller::standby`](super::Controller::standby).
 ///
-/// It is for replicas that stand by. [`lead`](Self::lead) begins to work. If this is dropped, it ends.
+/// For replicas that wait to become leader. [`lead`](Self::lead) starts the workers. Dropping this stops the informers.
 ///
 /// ```
 /// # async fn example(
@@ -33,39 +35,40 @@ use super::started::{Reconcile, StartedController};
 /// # Ok(())
 /// # }
 /// ```
-#[must_use = "it ends when it is dropped"]
+#[must_use = "dropping it stops the informers"]
 pub struct StandbyController<K> {
     pub(super) started: StartedController,
-    pub(super) deleted: Option<Deleted>,
+    pub(super) on_deleted: Option<OnDeleted>,
     pub(super) kind: PhantomData<fn() -> K>,
 }
 
 impl<K: 'static> StandbyController<K> {
-    /// What the controller is called.
+    /// Returns the name of the controller.
     pub fn name(&self) -> &str {
         self.started.shared.name.as_str()
     }
 
-    /// Waits until everything that the controller looks at is there, and its queue is full. There is no need to: who
-    /// [leads](Self::lead) waits for it as well.
+    /// Waits until all caches have synced and the queue contains the initial list. Optional: [`lead`](Self::lead) waits for it as
+    /// well.
     ///
     /// # Errors
-    /// If that takes too long: [`Controller::sync_timeout`](super::Controller::sync_timeout); or if an informer that others use too has ended.
+    /// Returns an error if that exceeds [`Controller::sync_timeout`](super::Controller::sync_timeout), or if a shared informer has
+    /// stopped.
     pub async fn ready(&self) -> Result<(), ControllerError> {
         self.started.synced().await
     }
 
-    /// As [`ready`](Self::ready), for whoever does not have this at hand while waiting.
+    /// Returns [`ready`](Self::ready) as a future that does not borrow the controller.
     pub(crate) fn readiness(&self) -> impl Future<Output = Result<(), ControllerError>> + Send + use<K> {
         self.started.readiness()
     }
 
-    /// How many keys wait for somebody to lead.
+    /// Returns the number of keys in the queue.
     pub fn backlog(&self) -> usize {
         self.started.queue.len()
     }
 
-    /// Works until `shutdown`: see [`Controller::run`](super::Controller::run).
+    /// Reconciles until `shutdown` resolves: see [`Controller::run`](super::Controller::run).
     ///
     /// # Errors
     /// As [`Controller::run`](super::Controller::run).
@@ -74,15 +77,15 @@ impl<K: 'static> StandbyController<K> {
         F: Fn(Obj<K>, Context) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Next, ReconcileError>> + Send + 'static,
     {
-        let StandbyController { started, deleted, .. } = self;
+        let StandbyController { started, on_deleted, .. } = self;
         let reconcile = Arc::new(reconcile);
         let reconcile: Reconcile = Arc::new(move |context: Context| {
-            let (reconcile, deleted) = (Arc::clone(&reconcile), deleted.clone());
+            let (reconcile, on_deleted) = (Arc::clone(&reconcile), on_deleted.clone());
             Box::pin(async move {
                 let object = context.primary::<K>().and_then(|objects| objects.get(context.key()));
-                match (object, deleted) {
+                match (object, on_deleted) {
                     (Some(object), _) => reconcile(object, context).await,
-                    (None, Some(deleted)) => deleted(context.key().clone(), context).await,
+                    (None, Some(on_deleted)) => on_deleted(context.key().clone(), context).await,
                     (None, None) => Ok(Next::done()),
                 }
             })

@@ -1,7 +1,5 @@
-//! [`StartedController`]: a controller that has begun, of whatever kind.
+//! [`StartedController`]: a controller whose informers run, without the type of its kind.
 
-use std::any::Any;
-use std::fmt;
 use std::future::{Future, poll_fn};
 use std::panic::resume_unwind;
 use std::pin::Pin;
@@ -12,25 +10,24 @@ use std::time::Duration;
 use evenkeel_cache::source::BoxFuture;
 use evenkeel_cache::{InformerFactory, Registration};
 use evenkeel_core::ObjectKey;
-use evenkeel_queue::{AddOptions, Item, WorkQueue};
+use evenkeel_queue::WorkQueue;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout};
-use tracing::Instrument;
+use tokio::time::{Instant, timeout, timeout_at};
 
-use super::context::{Context, ControllerShared};
+use super::context::ControllerShared;
 use super::error::ControllerError;
-use super::history::{DiagnosticsEntry, EnqueueReason, History};
+use super::history::{DiagnosticsEntry, History};
 use super::metrics::ControllerMetrics;
-use super::next::{Next, ReconcileError, Requeue};
 use super::parked_keys::{CacheWaiter, ParkedKeys};
 use super::watched_kind::WatchedKind;
-use crate::panic_guard::{catch_panic, panic_message};
+use super::workers::{Reconcile, Workers};
 
-/// What is done for a key.
-pub(super) type Reconcile = Arc<dyn Fn(Context) -> BoxFuture<'static, Result<Next, ReconcileError>> + Send + Sync>;
-
-/// How long events that were recorded may take to be written when a controller ends.
+/// The time that recorded events have to be written when a controller shuts down.
 const EVENT_FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
+/// The time that informers have to stop. They hold no user code once the handlers are removed.
+const INFORMER_STOP_TIMEOUT: Duration = Duration::from_secs(5);
+/// The grace period that stands for "no limit": about 30 years.
+const FAR_FUTURE: Duration = Duration::from_secs(86_400 * 365 * 30);
 
 #[derive(Clone, Debug)]
 pub(super) struct ControllerSettings {
@@ -38,12 +35,12 @@ pub(super) struct ControllerSettings {
     pub(super) timeout: Option<Duration>,
     pub(super) sync_timeout: Duration,
     pub(super) grace: Duration,
-    /// How long own writes are waited for; `None` if they are not.
+    /// How long the caches may take to show own writes; `None` if keys are not parked.
     pub(super) own_writes: Option<Duration>,
     pub(super) recover_panics: bool,
 }
 
-/// A controller that has begun: informers run and fill the queue, and nobody works yet. Requeue it is dropped, all of it ends.
+/// A controller whose informers run and fill the queue, without workers. Dropping it stops everything that it started.
 pub(super) struct StartedController {
     pub(super) shared: Arc<ControllerShared>,
     pub(super) queue: WorkQueue<ObjectKey>,
@@ -51,12 +48,19 @@ pub(super) struct StartedController {
     pub(super) metrics: Arc<ControllerMetrics>,
     pub(super) settings: ControllerSettings,
     pub(super) informers: InformerFactory,
-    /// Whether the informers are nobody else's.
+    /// Whether the informers belong to this controller alone.
     pub(super) owns_informers: bool,
     pub(super) owns_recorder: bool,
     pub(super) history: History,
-    /// Where it can be looked at, if that was asked for.
+    /// The entry in the diagnostics, if there is one.
     pub(super) diagnostics_entry: Option<DiagnosticsEntry>,
+}
+
+/// How the workers ended.
+struct WorkersResult {
+    outcome: Result<(), ControllerError>,
+    /// The number of reconciles that were dropped at the end of the grace period.
+    dropped: usize,
 }
 
 impl StartedController {
@@ -64,46 +68,53 @@ impl StartedController {
         self.shared.name.to_string()
     }
 
-    /// Waits until every handler has been told of everything that there was.
+    /// Waits until every handler has received the initial list.
     pub(super) async fn synced(&self) -> Result<(), ControllerError> {
         self.readiness().await
     }
 
-    /// As [`synced`](Self::synced), for whoever does not have this at hand while waiting.
+    /// Returns [`synced`](Self::synced) as a future that does not borrow the controller.
     pub(super) fn readiness(&self) -> impl Future<Output = Result<(), ControllerError>> + Send + use<> {
-        let readiness = Readiness {
+        let check = SyncCheck {
             controller: self.name(),
             registrations: self.registrations.clone(),
             informers: self.informers.clone(),
             limit: self.settings.sync_timeout,
         };
-        async move { readiness.synced().await }
+        async move { check.synced().await }
     }
 
-    /// Works until `shutdown`, and comes to an end in good order.
+    /// Reconciles until `shutdown` resolves, then drains within the grace period.
     pub(super) async fn run(
         self,
         mut shutdown: Pin<&mut (dyn Future<Output = ()> + Send)>,
         reconcile: Reconcile,
     ) -> Result<(), ControllerError> {
-        let begun = tokio::select! {
+        let synced = tokio::select! {
             biased;
             () = &mut shutdown => Ok(false),
             synced = self.synced() => synced.map(|()| true),
         };
-        let outcome = match begun {
+        let (workers, deadline) = match synced {
             Ok(true) => self.work(shutdown, reconcile).await,
-            begun => begun.map(drop),
+            not_started => (WorkersResult { outcome: not_started.map(drop), dropped: 0 }, self.deadline()),
         };
-        self.end().await;
-        outcome
+        let WorkersResult { outcome, dropped: running } = workers;
+        let handlers = self.shut_down(deadline).await;
+        outcome?;
+        if running + handlers > 0 {
+            let grace = self.settings.grace;
+            return Err(ControllerError::GraceExceeded { controller: self.name(), running, handlers, grace });
+        }
+        Ok(())
     }
 
+    /// Runs the workers. Returns how they ended, and the deadline of the shutdown.
     async fn work(
         &self,
         shutdown: Pin<&mut (dyn Future<Output = ()> + Send)>,
         reconcile: Reconcile,
-    ) -> Result<(), ControllerError> {
+    ) -> (WorkersResult, Instant) {
         let (parked_keys, waits) = ParkedKeys::new(&self.metrics);
         self.history.set_parked_keys(&parked_keys);
         let mut cache_waiters = JoinSet::new();
@@ -119,7 +130,7 @@ impl StartedController {
             };
             cache_waiters.spawn(cache_waiter.run(waits));
         }
-        let shared_workers = Arc::new(Workers {
+        let shared = Arc::new(Workers {
             shared: Arc::clone(&self.shared),
             queue: self.queue.clone(),
             parked_keys,
@@ -130,13 +141,13 @@ impl StartedController {
         });
         let mut workers = JoinSet::new();
         for _ in 0..self.settings.concurrency {
-            workers.spawn(Arc::clone(&shared_workers).work());
+            workers.spawn(Arc::clone(&shared).work());
         }
-        tracing::info!(controller = %self.shared.name, workers = workers.len(), "the controller has begun");
-        let ended = tokio::select! {
+        tracing::info!(controller = %self.shared.name, workers = workers.len(), "controller started");
+        let lost = tokio::select! {
             biased;
             () = shutdown => None,
-            // A worker ends before it is told to only if a panic is to be passed on.
+            // A worker returns before the shutdown only with a panic that is not recovered.
             Some(ended) = workers.join_next() => {
                 propagate_panic(ended);
                 None
@@ -144,40 +155,55 @@ impl StartedController {
             kind = any_stopped(&self.shared.kinds) => Some(kind),
         };
         self.stop();
-        let finished = timeout(self.settings.grace, async {
+        let deadline = self.deadline();
+        let drained = timeout_at(deadline, async {
             while let Some(ended) = workers.join_next().await {
                 propagate_panic(ended);
             }
         });
-        let outcome = match finished.await {
-            Ok(()) => Ok(()),
-            Err(_) => {
-                let (running, grace) = (workers.len(), self.settings.grace);
-                workers.shutdown().await;
-                Err(ControllerError::GraceExceeded { controller: self.name(), running, grace })
-            }
-        };
-        cache_waiters.shutdown().await;
-        match ended {
-            Some(kind) => Err(ControllerError::InformerLost { controller: self.name(), kind }),
-            None => outcome,
+        let mut dropped = 0;
+        if drained.await.is_err() {
+            dropped = workers.len();
+            workers.shutdown().await;
         }
+        cache_waiters.shutdown().await;
+        let outcome = match lost {
+            Some(kind) => Err(ControllerError::InformerLost { controller: self.name(), kind }),
+            None => Ok(()),
+        };
+        (WorkersResult { outcome, dropped }, deadline)
     }
 
-    /// No key is taken any more.
+    /// Returns the end of a grace period that starts now.
+    fn deadline(&self) -> Instant {
+        let now = Instant::now();
+        now.checked_add(self.settings.grace).unwrap_or(now + FAR_FUTURE)
+    }
+
+    /// Stops the workers after the key that each of them has in flight, and removes the handlers.
     fn stop(&self) {
         self.shared.stopping.send_replace(true);
         self.queue.shut_down();
+        // A queue that shuts down accepts no keys, so the handlers have no effect any more.
+        for registration in &self.registrations {
+            registration.remove();
+        }
     }
 
-    /// Ends everything that is left, and waits for it.
-    async fn end(&self) {
+    /// Waits for the handlers until the deadline, stops the informers and flushes the events. Returns the number of handlers that
+    /// did not return.
+    async fn shut_down(&self, deadline: Instant) -> usize {
         self.stop();
+        let mut blocked = 0;
         for registration in &self.registrations {
-            registration.shutdown().await;
+            if timeout_at(deadline, registration.shutdown()).await.is_err() {
+                blocked += 1;
+                let handler = evenkeel_cache::wait::DoneChecker::name(registration).into_owned();
+                tracing::error!(controller = %self.shared.name, handler, "event handler blocks; left behind");
+            }
         }
         if self.owns_informers {
-            self.informers.shutdown().await;
+            self.stop_informers(blocked > 0).await;
         }
         if let Some(recorder) = self.shared.recorder.get() {
             let written = match self.owns_recorder {
@@ -188,19 +214,30 @@ impl StartedController {
                 tracing::warn!(controller = %self.shared.name, %unfinished, "events were not written");
             }
         }
-        tracing::info!(controller = %self.shared.name, "the controller has ended");
+        tracing::info!(controller = %self.shared.name, "controller stopped");
+        blocked
+    }
+
+    /// Stops the informers, and waits for them unless one of their handlers blocks.
+    async fn stop_informers(&self, is_blocked: bool) {
+        for kind in self.shared.kinds.iter() {
+            kind.stop();
+        }
+        if !is_blocked && timeout(INFORMER_STOP_TIMEOUT, self.informers.shutdown()).await.is_err() {
+            tracing::warn!(controller = %self.shared.name, "informers did not stop in time; left behind");
+        }
     }
 }
 
-/// What it takes to know whether a controller has everything at hand.
-struct Readiness {
+/// Waits for the initial lists of a controller.
+struct SyncCheck {
     controller: String,
     registrations: Vec<Registration>,
     informers: InformerFactory,
     limit: Duration,
 }
 
-impl Readiness {
+impl SyncCheck {
     async fn synced(&self) -> Result<(), ControllerError> {
         let limit = self.limit;
         let all = async {
@@ -220,7 +257,7 @@ impl Readiness {
         }
     }
 
-    /// A handler that is not done, and what is known of why.
+    /// Describes a handler that has not synced, with the last error of its informer.
     fn describe(&self, registration: &Registration) -> String {
         let what = evenkeel_cache::wait::DoneChecker::name(registration).into_owned();
         let is_of = |name: &str| what.starts_with(&format!("informer {name} + "));
@@ -234,12 +271,9 @@ impl Readiness {
 
 impl Drop for StartedController {
     fn drop(&mut self) {
-        // While the name is still its own.
+        // Before the name is released.
         self.diagnostics_entry = None;
         self.stop();
-        for registration in &self.registrations {
-            registration.remove();
-        }
         if self.owns_informers {
             for kind in self.shared.kinds.iter() {
                 kind.stop();
@@ -248,13 +282,14 @@ impl Drop for StartedController {
     }
 }
 
-/// Waits until one of the informers has ended, and answers of which kind it was.
+/// Waits until one of the informers has stopped, and returns its kind.
 async fn any_stopped(kinds: &[WatchedKind]) -> String {
-    let mut ended: Vec<_> = kinds.iter().map(|kind| (kind, kind.stopped())).collect();
+    let mut stopped: Vec<_> = kinds.iter().map(|kind| (kind, kind.stopped())).collect();
     poll_fn(|context| {
-        let is_over = |(_, ended): &mut (&WatchedKind, BoxFuture<'_, ()>)| ended.as_mut().poll(context).is_ready();
-        match ended.iter_mut().position(is_over) {
-            Some(place) => Poll::Ready(ended[place].0.kind().to_owned()),
+        let has_stopped =
+            |(_, stopped): &mut (&WatchedKind, BoxFuture<'_, ()>)| stopped.as_mut().poll(context).is_ready();
+        match stopped.iter_mut().position(has_stopped) {
+            Some(index) => Poll::Ready(stopped[index].0.kind().to_owned()),
             None => Poll::Pending,
         }
     })
@@ -266,132 +301,5 @@ fn propagate_panic(ended: Result<(), tokio::task::JoinError>) {
         && let Ok(panic) = error.try_into_panic()
     {
         resume_unwind(panic);
-    }
-}
-
-/// What workers share.
-struct Workers {
-    shared: Arc<ControllerShared>,
-    queue: WorkQueue<ObjectKey>,
-    parked_keys: Arc<ParkedKeys>,
-    metrics: Arc<ControllerMetrics>,
-    settings: ControllerSettings,
-    history: History,
-    reconcile: Reconcile,
-}
-
-/// How a reconcile went.
-enum ReconcileOutcome {
-    Succeeded(Next),
-    Failed(ReconcileError),
-    Panicked(Box<dyn Any + Send>),
-    TimedOut(Duration),
-}
-
-impl Workers {
-    async fn work(self: Arc<Self>) {
-        while let Some(item) = self.queue.next().await {
-            if *self.shared.stopping.borrow() {
-                return;
-            }
-            if let Some(item) = self.parked_keys.admit(item) {
-                self.process(item).await;
-            }
-        }
-    }
-
-    async fn process(&self, item: Item<ObjectKey>) {
-        let about = (item.failures(), item.priority(), item.waited());
-        let context = Context::new(&self.shared, item.key().clone(), about);
-        let begun = Instant::now();
-        let outcome = {
-            let _running = self.metrics.running();
-            let span = tracing::debug_span!("evenkeel.reconcile", controller = %self.shared.name, key = %item.key());
-            self.attempt(context.clone()).instrument(span).await
-        };
-        self.metrics.took(begun.elapsed());
-        let wants = context.notes().close();
-        if self.settings.own_writes.is_some() && !wants.is_empty() {
-            self.parked_keys.hold(item.key(), wants);
-        }
-        self.conclude(item, outcome);
-    }
-
-    async fn attempt(&self, context: Context) -> ReconcileOutcome {
-        let reconcile = catch_panic((self.reconcile)(context));
-        let answer = match self.settings.timeout {
-            None => reconcile.await,
-            Some(limit) => match timeout(limit, reconcile).await {
-                Ok(answer) => answer,
-                Err(_) => return ReconcileOutcome::TimedOut(limit),
-            },
-        };
-        match answer {
-            Ok(Ok(next)) => ReconcileOutcome::Succeeded(next),
-            Ok(Err(failure)) => ReconcileOutcome::Failed(failure),
-            Err(panic) if self.settings.recover_panics => ReconcileOutcome::Panicked(panic),
-            Err(panic) => resume_unwind(panic),
-        }
-    }
-
-    fn conclude(&self, item: Item<ObjectKey>, outcome: ReconcileOutcome) {
-        let metrics = &self.metrics;
-        let Next { requeue, priority } = match outcome {
-            ReconcileOutcome::Succeeded(next) => next,
-            failed => return self.fail(item, failed),
-        };
-        let add = AddOptions::new().priority(priority.unwrap_or(item.priority()));
-        match requeue {
-            Requeue::No => {
-                metrics.success.increment(1);
-                item.forget();
-            }
-            Requeue::Backoff => {
-                metrics.requeue.increment(1);
-                self.history.queued(item.key(), || EnqueueReason::Requeue);
-                self.queue.add_all([item.key().clone()], add.rate_limited());
-                item.done();
-            }
-            Requeue::After(wait) => {
-                metrics.requeue_after.increment(1);
-                self.history.queued(item.key(), || EnqueueReason::After(wait));
-                if priority.is_none() {
-                    return item.requeue_after(wait);
-                }
-                self.queue.forget(item.key());
-                self.queue.add_all([item.key().clone()], add.after(wait));
-                item.done();
-            }
-        }
-    }
-
-    fn fail(&self, item: Item<ObjectKey>, outcome: ReconcileOutcome) {
-        let metrics = &self.metrics;
-        metrics.error.increment(1);
-        metrics.errors.increment(1);
-        match outcome {
-            ReconcileOutcome::Failed(failure) if failure.is_terminal() => {
-                metrics.terminal_errors.increment(1);
-                self.history.failed(item.key(), &failure, item.failures().saturating_add(1), true);
-                item.give_up(failure);
-            }
-            ReconcileOutcome::Failed(failure) => self.retry(item, failure),
-            ReconcileOutcome::Panicked(panic) => {
-                metrics.panics.increment(1);
-                self.retry(item, format_args!("panic: {} [recovered]", panic_message(&*panic)));
-            }
-            ReconcileOutcome::TimedOut(limit) => {
-                metrics.timeouts.increment(1);
-                self.retry(item, format_args!("the reconcile took longer than {limit:?} and was cut short"));
-            }
-            ReconcileOutcome::Succeeded(_) => {}
-        }
-    }
-
-    fn retry(&self, item: Item<ObjectKey>, error: impl fmt::Display) {
-        let failures = item.failures().saturating_add(1);
-        self.history.failed(item.key(), &error, failures, false);
-        self.history.queued(item.key(), || EnqueueReason::Retry { failures });
-        item.retry(error);
     }
 }

@@ -1,4 +1,4 @@
-//! [`Trigger`]: reasons to reconcile that no informer tells of.
+//! [`Trigger`]: reconciles keys for reasons that no informer reports.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -8,11 +8,19 @@ use evenkeel_core::ObjectKey;
 use evenkeel_queue::{AddOptions, WorkQueue};
 
 use super::history::{EnqueueReason, History};
+use super::metrics;
 
-/// Has controllers reconcile keys for a reason that no informer tells of: a timer, a message, something outside of the cluster.
+/// The number of keys that a trigger keeps while no controller is attached.
+const PENDING_LIMIT: usize = 10_000;
+
+/// Enqueues keys for a reason that no informer reports: a timer, a message, an event outside of the cluster. controller-runtime's
+/// `source.Channel`.
 ///
-/// Cheap to clone. Several controllers can have one; each of them gets all keys. Keys that are given while none runs are kept
-/// for the next that begins, each once.
+/// Cheap to clone. Every controller that is [attached](super::Controller::triggered_by) receives all keys.
+///
+/// Keys that are triggered while no controller is attached are kept for the next one: each key once, and at most 10,000. Further
+/// keys are dropped, counted in [`TRIGGER_DROPPED`](metrics::TRIGGER_DROPPED) and logged once. A controller that starts
+/// reconciles every existing object anyway, so only keys of objects that do not exist are lost.
 ///
 /// ```
 /// # async fn example(client: evenkeel_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -35,11 +43,13 @@ pub struct Trigger(Arc<Mutex<TriggerState>>);
 #[derive(Default)]
 struct TriggerState {
     listeners: Vec<TriggerListener>,
-    /// What was given while nobody listened.
+    /// The keys that were triggered while no controller was attached.
     pending: HashSet<ObjectKey>,
+    /// Whether keys were dropped since a controller was last attached.
+    is_overflowing: bool,
 }
 
-/// A controller that gets the keys.
+/// A controller that receives the keys.
 #[derive(Clone)]
 struct TriggerListener {
     queue: WorkQueue<ObjectKey>,
@@ -48,13 +58,13 @@ struct TriggerListener {
 
 impl TriggerListener {
     fn add(&self, keys: impl IntoIterator<Item = ObjectKey>, how: AddOptions) {
-        let noted = keys.into_iter().inspect(|key| self.history.queued(key, || EnqueueReason::Trigger));
-        self.queue.add_all(noted, how);
+        let recorded = keys.into_iter().inspect(|key| self.history.queued(key, || EnqueueReason::Trigger));
+        self.queue.add_all(recorded, how);
     }
 }
 
 impl Trigger {
-    /// A trigger that nobody listens to yet.
+    /// Returns a trigger that no controller is attached to.
     pub fn new() -> Self {
         Trigger::default()
     }
@@ -63,20 +73,20 @@ impl Trigger {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has this key reconciled.
+    /// Enqueues a key.
     pub fn reconcile(&self, key: ObjectKey) {
         self.reconcile_all([key], AddOptions::new());
     }
 
-    /// Has these keys reconciled, in a way that is said for all of them: with which priority, and when. What is given while
-    /// no controller runs is reconciled when one does, with the default priority.
+    /// Enqueues keys with a priority or a delay. Keys that are kept for a later controller are added with the default priority and
+    /// without delay.
     pub fn reconcile_all(&self, keys: impl IntoIterator<Item = ObjectKey>, how: AddOptions) {
         let keys: Vec<_> = keys.into_iter().collect();
         let listeners = {
             let mut state = self.state();
             state.listeners.retain(|listener| !listener.queue.is_shutting_down());
             if state.listeners.is_empty() {
-                return state.pending.extend(keys);
+                return state.keep(keys);
             }
             state.listeners.clone()
         };
@@ -85,14 +95,36 @@ impl Trigger {
         }
     }
 
-    /// From now on this queue gets the keys.
+    /// Sends all keys to this queue from now on, starting with the pending ones.
     pub(super) fn attach(&self, queue: &WorkQueue<ObjectKey>, history: &History) {
         let listener = TriggerListener { queue: queue.clone(), history: history.clone() };
         let mut state = self.state();
         state.listeners.push(listener.clone());
+        state.is_overflowing = false;
         let pending = std::mem::take(&mut state.pending);
         drop(state);
         listener.add(pending, AddOptions::new());
+    }
+}
+
+impl TriggerState {
+    /// Keeps keys for the next controller, up to the limit.
+    fn keep(&mut self, keys: Vec<ObjectKey>) {
+        let mut dropped = 0;
+        for key in keys {
+            if self.pending.len() < PENDING_LIMIT || self.pending.contains(&key) {
+                self.pending.insert(key);
+            } else {
+                dropped += 1;
+            }
+        }
+        if dropped == 0 {
+            return;
+        }
+        ::metrics::counter!(metrics::TRIGGER_DROPPED).increment(dropped);
+        if !std::mem::replace(&mut self.is_overflowing, true) {
+            tracing::warn!(limit = PENDING_LIMIT, "no controller is attached to the trigger; dropping further keys");
+        }
     }
 }
 
@@ -103,3 +135,6 @@ impl fmt::Debug for Trigger {
         f.debug_struct("Trigger").field("queues", &queues).field("pending", &state.pending.len()).finish()
     }
 }
+
+#[cfg(test)]
+mod tests;

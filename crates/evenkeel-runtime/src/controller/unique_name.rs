@@ -1,4 +1,4 @@
-//! What controllers are called.
+//! [`UniqueName`]: the names of the controllers of this process.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -11,26 +11,22 @@ fn in_use() -> MutexGuard<'static, BTreeSet<String>> {
     IN_USE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A name that no other controller of the process has for as long as this lives, so that metrics can be told apart.
+/// A name that no other controller of the process has while this value exists. It keeps the metrics of two controllers apart.
 #[derive(Debug)]
 pub(super) struct UniqueName(String);
 
 impl UniqueName {
-    /// The wish, or if it is in use, the wish and a number.
-    pub(super) fn claim(wish: &str) -> Self {
+    /// Claims `name`, or if it is in use, `name` with a number.
+    pub(super) fn claim(requested: &str) -> Self {
         let mut names = in_use();
-        let mut name = wish.to_owned();
+        let mut name = requested.to_owned();
         let mut number = 1;
         while !names.insert(name.clone()) {
             number += 1;
-            name = format!("{wish}-{number}");
+            name = format!("{requested}-{number}");
         }
         if number > 1 {
-            tracing::warn!(
-                controller = wish,
-                name,
-                "there is a controller of this name already, so this one is numbered"
-            );
+            tracing::warn!(controller = requested, name, "controller name is in use; numbered");
         }
         UniqueName(name)
     }

@@ -1,6 +1,7 @@
-//! [`WatchedKind`]: a kind that a controller looks at.
+//! [`WatchedKind`]: a kind that a controller watches, with its informer.
 
 use std::any::Any;
+use std::fmt;
 use std::sync::Arc;
 
 use evenkeel_cache::source::BoxFuture;
@@ -13,7 +14,7 @@ use tokio::time::Instant;
 use super::deletion_waiters::DeletionWaiters;
 use crate::health::informer_report;
 
-/// A kind that a controller looks at, with the informer that it sees it through.
+/// A kind that a controller watches, with its informer.
 pub(super) struct WatchedKind {
     info: Arc<ResourceInfo>,
     informer: Box<dyn ErasedInformer>,
@@ -21,14 +22,14 @@ pub(super) struct WatchedKind {
     scope: WatchScope,
 }
 
-/// Which objects an informer is about, as far as the controller has said so.
+/// The objects that an informer watches, as far as the controller configured it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct WatchScope {
     pub(super) namespace: Option<String>,
     pub(super) labels: Option<LabelSelector>,
 }
 
-/// An informer of whatever kind.
+/// An informer without the type of its kind.
 trait ErasedInformer: Send + Sync {
     fn at_least<'a>(&'a self, version: &'a ResourceVersion) -> BoxFuture<'a, Result<(), StoreStopped>>;
     fn uid(&self, key: &ObjectKey) -> Option<String>;
@@ -71,7 +72,7 @@ impl WatchedKind {
         WatchedKind { info, informer: Box::new(informer), deletion_waiters: Arc::default(), scope }
     }
 
-    /// Reads, if this is the view of that type.
+    /// Returns the lister, if the informer has this type.
     pub(super) fn lister<T: 'static>(&self) -> Option<Lister<T>> {
         self.informer.as_any().downcast_ref::<SharedInformer<T>>().map(SharedInformer::lister)
     }
@@ -80,23 +81,24 @@ impl WatchedKind {
         self.informer.as_any().is::<SharedInformer<T>>()
     }
 
-    /// Whether it is about this kind, in whatever version.
+    /// Returns whether this is the resource, in any version.
     pub(super) fn is_about(&self, info: &ResourceInfo) -> bool {
         self.info.plural() == info.plural() && self.info.group() == info.group()
     }
 
-    /// Whether what was written will be seen here. What was seen and is not to be seen any more is told too.
-    pub(super) fn will_show(&self, object: &Header) -> bool {
+    /// Returns whether the cache will show a written object. An object that it shows already counts: the cache will show that the
+    /// object does not match any more.
+    pub(super) fn will_show(&self, key: &ObjectKey, object: &Header) -> bool {
         let WatchScope { namespace, labels } = &self.scope;
-        let is_elsewhere = |namespace: &str| object.key().namespace().is_some_and(|own| own != namespace);
+        let is_elsewhere = |namespace: &str| key.namespace().is_some_and(|own| own != namespace);
         if namespace.as_deref().is_some_and(is_elsewhere) {
             return false;
         }
         let matches = labels.as_ref().is_none_or(|labels| labels.matches(|key| object.label(key)));
-        matches || self.informer.uid(object.key()).is_some()
+        matches || self.informer.uid(key).is_some()
     }
 
-    /// The uid of the object that is there now.
+    /// Returns the uid of the cached object.
     pub(super) fn uid(&self, key: &ObjectKey) -> Option<String> {
         self.informer.uid(key)
     }
@@ -105,6 +107,7 @@ impl WatchedKind {
         self.informer.at_least(version).await
     }
 
+    /// Waits until the cache does not show the object any more.
     pub(super) async fn deleted(&self, key: &ObjectKey, uid: &str) {
         self.deletion_waiters.deleted(key, uid, || self.informer.uid(key).as_deref() == Some(uid)).await;
     }
@@ -113,12 +116,12 @@ impl WatchedKind {
         self.informer.stop();
     }
 
-    /// Waits until nothing more is to be seen here.
+    /// Waits until the informer has stopped.
     pub(super) fn stopped(&self) -> BoxFuture<'_, ()> {
         self.informer.stopped()
     }
 
-    /// The name of the informer, and what is to be said of it in diagnostics.
+    /// Returns the name of the informer and its diagnostics.
     pub(super) fn report(&self, now: Instant) -> (String, Value) {
         self.informer.report(now)
     }
@@ -128,8 +131,8 @@ impl WatchedKind {
     }
 }
 
-impl std::fmt::Debug for WatchedKind {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for WatchedKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WatchedKind").field("kind", &self.info.kind()).finish_non_exhaustive()
     }
 }

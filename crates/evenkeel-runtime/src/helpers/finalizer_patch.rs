@@ -1,38 +1,38 @@
-//! Finalizers of an object on the server.
+//! Adds and removes finalizers with patches that never lose the finalizers of others.
 
 use evenkeel_client::{Api, Client, DEFAULT_RETRY, Error, Patch};
 use evenkeel_core::{Header, Obj};
 use serde_json::json;
 
-/// Whether the object has this finalizer.
+/// Returns whether the object has this finalizer.
 pub fn contains_finalizer(object: &Header, finalizer: &str) -> bool {
     object.finalizers().any(|name| name == finalizer)
 }
 
-/// Has a finalizer on an object, and answers with the object as it then is. Nothing is written if it has it already.
+/// Adds a finalizer to an object, and returns the current object. Writes nothing if the object has the finalizer.
 ///
-/// What is written is bound to the version of the object that was looked at, so that the finalizers of others are never lost. If
-/// somebody else has written meanwhile, the object is read and written again, up to five times. `object` may be behind, such
-/// as one from a lister. Answers `None` if the object is gone, or another has its name now.
+/// The write requires the resource version that was read, so that the finalizers of others are never lost. On a conflict the
+/// object is read and written again, up to five times. `object` may be stale, such as one from a lister. Returns `None` if the
+/// object was deleted, also if another object has its name now.
 ///
 /// # Errors
-/// Those of the call. A server refuses new finalizers for objects that are being deleted.
+/// Returns the error of the request. The server rejects new finalizers for objects that are being deleted.
 pub async fn add_finalizer<K: 'static>(
     client: &Client,
     object: &Obj<K>,
     finalizer: &str,
 ) -> Result<Option<Obj<K>>, Error> {
-    change(client, object, |current| with(current, &[finalizer])).await
+    patch_finalizers(client, object, |current| with(current, &[finalizer])).await
 }
 
-/// Takes a finalizer from an object, and answers with the object as it then is. Nothing is written if it does not have it. See
-/// [`add_finalizer`] for what holds meanwhile.
+/// Removes a finalizer from an object, and returns the current object. Writes nothing if the object does not have the finalizer.
+/// Conflicts are handled as in [`add_finalizer`].
 ///
-/// An object that is being deleted goes with its last finalizer: what is answered then is what it was at last. `None` if it
-/// was gone before.
+/// The server deletes an object that is being deleted with its last finalizer: the last state is returned then. Returns `None` if
+/// the object was deleted before.
 ///
 /// # Errors
-/// Those of the call.
+/// Returns the error of the request.
 pub async fn remove_finalizer<K: 'static>(
     client: &Client,
     object: &Obj<K>,
@@ -41,17 +41,18 @@ pub async fn remove_finalizer<K: 'static>(
     remove_finalizers(client, object, &[finalizer]).await
 }
 
-/// Has finalizers on an object, unless it is being deleted: it takes no more of them then, and is answered as it is.
+/// Adds finalizers to an object. Returns an object that is being deleted unchanged, because the server rejects new finalizers for
+/// it.
 pub(super) async fn ensure_finalizers<K: 'static>(
     client: &Client,
     object: &Obj<K>,
     wanted: &[&str],
 ) -> Result<Option<Obj<K>>, Error> {
     let is_deleted = |current: &Header| current.deletion_timestamp().is_some();
-    change(client, object, |current| if is_deleted(current) { None } else { with(current, wanted) }).await
+    patch_finalizers(client, object, |current| if is_deleted(current) { None } else { with(current, wanted) }).await
 }
 
-/// The finalizers of an object and these; `None` if it has them all.
+/// Returns the finalizers of an object and the wanted ones; `None` if it has them all.
 fn with(object: &Header, wanted: &[&str]) -> Option<Vec<String>> {
     let missing: Vec<&str> = wanted.iter().copied().filter(|name| !contains_finalizer(object, name)).collect();
     (!missing.is_empty()).then(|| object.finalizers().chain(missing).map(str::to_owned).collect())
@@ -62,7 +63,7 @@ pub(super) async fn remove_finalizers<K: 'static>(
     object: &Obj<K>,
     unwanted: &[&str],
 ) -> Result<Option<Obj<K>>, Error> {
-    change(client, object, |current| {
+    patch_finalizers(client, object, |current| {
         let rest: Vec<String> =
             current.finalizers().filter(|name| !unwanted.contains(name)).map(str::to_owned).collect();
         (rest.len() < current.finalizers().len()).then_some(rest)
@@ -70,8 +71,8 @@ pub(super) async fn remove_finalizers<K: 'static>(
     .await
 }
 
-/// Has the finalizers of an object as `edit` wants them; `None` if they are so already.
-async fn change<K: 'static>(
+/// Sets the finalizers of an object to what `edit` returns; `None` means that they need no change.
+async fn patch_finalizers<K: 'static>(
     client: &Client,
     object: &Obj<K>,
     edit: impl Fn(&Header) -> Option<Vec<String>>,
@@ -82,7 +83,7 @@ async fn change<K: 'static>(
     let mut backoff = DEFAULT_RETRY;
     loop {
         let Some(finalizers) = edit(&current) else { return Ok(Some(current)) };
-        // No two objects have the same version, so one that was made anew does not take this either.
+        // Resource versions are unique, so an object that was deleted and recreated rejects this patch too.
         let patch = Patch::merge(&json!({"metadata": {
             "resourceVersion": current.resource_version(),
             "finalizers": finalizers,

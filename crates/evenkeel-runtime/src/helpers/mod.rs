@@ -1,15 +1,16 @@
-//! What controllers write again and again.
+//! Helpers for reconciles, as controller-runtime's `controllerutil` and `finalizer` packages.
 //!
-//! - Finalizers: [`add_finalizer`] and [`remove_finalizer`], which never lose anybody else's, and [`Finalizers`], which runs what
-//!   has to be done before an object goes.
+//! - Finalizers: [`add_finalizer`] and [`remove_finalizer`], which never lose the finalizers of others, and [`Finalizers`], which
+//!   runs cleanups before an object is deleted.
 //! - Owners: [`set_controller_reference`], [`set_owner_reference`], [`remove_owner_reference`], [`is_controlled_by`].
-//! - Conditions: [`set_condition`] and its kin.
-//! - Writing: [`create_or_update`] and [`create_or_patch`]. Server-side apply needs no helper: it is
-//!   [`Api::apply`](evenkeel_client::Api::apply), with [`force`](evenkeel_client::Call::force), and the same of
+//! - Conditions: [`set_condition`], [`remove_condition`], [`find_condition`], [`is_condition_true`].
+//! - Writes: [`create_or_update`] and [`create_or_patch`]. Server-side apply needs no helper: it is
+//!   [`Api::apply`](evenkeel_client::Api::apply) with [`force`](evenkeel_client::Call::force), also of
 //!   [`Api::status`](evenkeel_client::Api::status).
-//!   In a reconcile, [`TrackedApi`](crate::controller::TrackedApi) has both, and notes what they write.
-//! - Trying again: [`retry_on_conflict`]. Waiting: [`wait_for`] with the [conditions](evenkeel_client::wait::conditions) that
-//!   there are.
+//! - Retries: [`retry_on_conflict`]. Waits: [`wait_for`], with [conditions](evenkeel_client::wait::conditions).
+//!
+//! In a reconcile, pass [`Context::client`](crate::Context::client) or an `Api` of it: the next reconcile of the key then sees what
+//! the helpers write.
 
 mod conditions;
 mod finalizer_patch;

@@ -36,7 +36,7 @@ async fn each_reason_for_queueing_a_key_is_told_with_what_it_was_about() {
     assert_eq!(reasons(&diagnostics, "why")[1], "default/a: Secret default/c was deleted");
     let mut both = reasons(&diagnostics, "why")[2..4].to_vec();
     both.sort();
-    assert_eq!(both, ["default/a: ConfigMap default/a changed", "default/a: Secret default/c came"]);
+    assert_eq!(both, ["default/a: ConfigMap default/a was updated", "default/a: Secret default/c was added"]);
     pass(secs(150)).await;
     assert_eq!(reasons(&diagnostics, "why")[0], "default/a: ConfigMap default/a is unchanged: resync");
     running.end().await.unwrap();

@@ -65,7 +65,7 @@ async fn co_025_what_takes_longer_than_the_grace_is_cut_short_and_said_to_be() {
     let ended = Instant::now();
     let error = running.end().await.unwrap_err();
     assert_eq!(ended.elapsed(), secs(5));
-    assert!(matches!(error, ControllerError::GraceExceeded { running: 2, .. }), "{error}");
+    assert!(matches!(error, ControllerError::GraceExceeded { running: 2, handlers: 0, .. }), "{error}");
     assert_eq!(log.take(), ["begins", "begins", "is told", "is told"]);
     assert_eq!(tasks().await, before, "nothing is left");
 }
@@ -98,9 +98,7 @@ async fn parked_keys_do_not_keep_a_controller_from_ending() {
         move |parent, ctx| {
             log.note("run");
             async move {
-                let secrets = ctx.client().untracked().api::<Secret>().namespace("default");
-                // By other means than those that are noted, and so by hand.
-                ctx.wrote(&secrets.create(&child("c", &parent)).await?);
+                ctx.api::<Secret>().namespace("default").create(&child("c", &parent)).await?;
                 Ok(Next::requeue())
             }
         }
@@ -146,4 +144,48 @@ async fn a_recorder_that_was_brought_along_is_used_and_outlives_the_controller()
     assert_eq!(events.lines(), ["Normal Seen it was seen"]);
     recorder.event(&seen, crate::EventType::Normal, "Over", "the controller has ended");
     assert_eq!(events.lines(), ["Normal Over the controller has ended"]);
+}
+
+/// A predicate that blocks its thread cannot be dropped. The shared informer calls it on a thread of its own, so that the time
+/// of this runtime can be paused while it blocks.
+#[tokio::test]
+async fn co_025_a_predicate_that_blocks_does_not_outlast_the_grace() {
+    let threads = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
+    let (server, informers, started) = threads
+        .spawn(async {
+            let server = server().await;
+            create(&server.client(), "a").await;
+            let informers = evenkeel_cache::InformerFactory::builder(&server.client()).namespace("default").build();
+            let configs = informers.of::<ConfigMap>();
+            let started = (informers.start(), configs);
+            informers.wait_for_sync().await.unwrap();
+            (server, informers, started)
+        })
+        .await
+        .unwrap();
+    let (release, blocked) = (Arc::new(std::sync::Barrier::new(2)), Arc::new(tokio::sync::Notify::new()));
+    let predicate = {
+        let (release, blocked) = (Arc::clone(&release), Arc::clone(&blocked));
+        move |event: &evenkeel_cache::Event<ConfigMap>| {
+            if matches!(event, evenkeel_cache::Event::Update { .. }) {
+                blocked.notify_one();
+                release.wait();
+            }
+            true
+        }
+    };
+    let client = server.client();
+    let built = Controller::<ConfigMap>::new(&client).informers(&informers).named("blocked").when(predicate);
+    let standby = built.grace(secs(5)).standby().unwrap();
+    standby.ready().await.unwrap();
+    touch(&client, "a", 1).await;
+    blocked.notified().await;
+    tokio::time::pause();
+    let ended = Instant::now();
+    let error = standby.lead(std::future::ready(()), |_, _| async { Ok(Next::done()) }).await.unwrap_err();
+    assert!(matches!(error, ControllerError::GraceExceeded { running: 0, handlers: 1, .. }), "{error}");
+    assert!(ended.elapsed() >= secs(5) && ended.elapsed() < ms(5100), "{:?}", ended.elapsed());
+    release.wait();
+    drop(started);
+    threads.shutdown_background();
 }

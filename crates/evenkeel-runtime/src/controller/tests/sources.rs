@@ -242,6 +242,6 @@ async fn a_kind_that_is_not_looked_at_is_an_error_that_says_so() {
         }
     });
     pass(secs(1)).await;
-    assert_eq!(log.take(), ["controller unknown does not look at Secret: say so with `owns`, `watches` or `reads`"]);
+    assert_eq!(log.take(), ["controller unknown does not watch Secret: add it with `owns`, `watches` or `reads`"]);
     running.end().await.unwrap();
 }

@@ -3,12 +3,17 @@ use std::sync::{Arc, Mutex};
 use evenkeel_client::Patch;
 
 use super::*;
+use crate::Context;
 
 const OURS: &str = "example.com/ours";
 const THEIRS: &str = "example.org/theirs";
 
 fn names<K>(object: &Obj<K>) -> Vec<&str> {
     object.finalizers().collect()
+}
+
+fn ctx(client: &Client) -> Context {
+    Context::detached(client, evenkeel_core::ObjectKey::namespaced("default", "a"))
 }
 
 async fn fresh(client: &Client, name: &str) -> Option<Obj<ConfigMap>> {
@@ -63,7 +68,7 @@ fn observing(fail: &'static [&'static str]) -> (Finalizers<ConfigMap>, Arc<Mutex
     let mut finalizers = Finalizers::new();
     for name in ["example.com/b", "example.com/a", "example.com/c"] {
         let ran = Arc::clone(&ran);
-        let cleanup = move |object: Obj<ConfigMap>| {
+        let cleanup = move |object: Obj<ConfigMap>, _: Context| {
             let ran = Arc::clone(&ran);
             async move {
                 assert_eq!(object.key().name(), "a");
@@ -82,9 +87,13 @@ async fn co_021_finalizers_are_put_on_what_is_not_being_deleted() {
     let client = server.client();
     let (finalizers, ran) = observing(&[]);
     let map = config_map(&client, "a", json!({"finalizers": [THEIRS, "example.com/a"]})).await;
-    let Finalized::Live { object, updated: true } = finalizers.finalize(&client, &map).await.unwrap() else { panic!() };
+    let Finalized::Live { object, updated: true } = finalizers.finalize(&ctx(&client), &map).await.unwrap() else {
+        panic!()
+    };
     assert_eq!(names(&object), [THEIRS, "example.com/a", "example.com/b", "example.com/c"]);
-    let Finalized::Live { updated: false, .. } = finalizers.finalize(&client, &object).await.unwrap() else { panic!() };
+    let Finalized::Live { updated: false, .. } = finalizers.finalize(&ctx(&client), &object).await.unwrap() else {
+        panic!()
+    };
     assert!(ran.lock().unwrap().is_empty());
     assert_eq!(format!("{finalizers:?}"), r#"{"example.com/b", "example.com/a", "example.com/c"}"#);
 }
@@ -98,18 +107,18 @@ async fn co_021_what_is_being_deleted_is_cleaned_up_after_in_order() {
     config_map(&client, "a", json!({"finalizers": [THEIRS, "example.com/a", "example.com/b"]})).await;
     maps.delete("a").await.unwrap();
     let map = fresh(&client, "a").await.unwrap();
-    let Finalized::Deleting { object, updated: true } = finalizers.finalize(&client, &map).await.unwrap() else {
+    let Finalized::Deleting { object, updated: true } = finalizers.finalize(&ctx(&client), &map).await.unwrap() else {
         panic!()
     };
     assert_eq!(names(&object), [THEIRS]);
     assert_eq!(*ran.lock().unwrap(), ["example.com/b", "example.com/a"], "c was not on it");
-    let Finalized::Deleting { updated: false, .. } = finalizers.finalize(&client, &object).await.unwrap() else {
+    let Finalized::Deleting { updated: false, .. } = finalizers.finalize(&ctx(&client), &object).await.unwrap() else {
         panic!()
     };
     remove_finalizer(&client, &object, THEIRS).await.unwrap();
     assert!(fresh(&client, "a").await.is_none());
     // A copy that is behind has the cleanups run again, and finds nothing to write.
-    assert!(matches!(finalizers.finalize(&client, &map).await.unwrap(), Finalized::Deleted));
+    assert!(matches!(finalizers.finalize(&ctx(&client), &map).await.unwrap(), Finalized::Deleted));
 }
 
 #[tokio::test(start_paused = true)]
@@ -119,7 +128,7 @@ async fn co_021_a_deletion_that_the_copy_does_not_know_of_is_seen() {
     let (finalizers, ran) = observing(&[]);
     let old = config_map(&client, "a", json!({"finalizers": [THEIRS, "example.com/a"]})).await;
     client.api::<ConfigMap>().namespace("default").delete("a").await.unwrap();
-    let done = finalizers.finalize(&client, &old).await.unwrap();
+    let done = finalizers.finalize(&ctx(&client), &old).await.unwrap();
     let Finalized::Deleting { object, updated: true } = done else { panic!("{done:?}") };
     assert_eq!(names(&object), [THEIRS]);
     assert_eq!(*ran.lock().unwrap(), ["example.com/a"]);
@@ -129,11 +138,11 @@ async fn co_021_a_deletion_that_the_copy_does_not_know_of_is_seen() {
 
 #[test]
 fn finalizing_can_be_done_in_any_task() {
-    fn assert_send<T: Send>(_: &impl Fn(&'static Client, &'static Obj<ConfigMap>) -> T) {}
+    fn assert_send<A: 'static, T: Send>(_: &impl Fn(&'static A, &'static Obj<ConfigMap>) -> T) {}
     let finalizers: &'static Finalizers<ConfigMap> = Box::leak(Box::default());
-    assert_send(&|client, object| finalizers.finalize(client, object));
-    assert_send(&|client, object| add_finalizer(client, object, OURS));
-    assert_send(&|client, object| remove_finalizer(client, object, OURS));
+    assert_send(&|ctx: &Context, object| finalizers.finalize(ctx, object));
+    assert_send(&|client: &Client, object| add_finalizer(client, object, OURS));
+    assert_send(&|client: &Client, object| remove_finalizer(client, object, OURS));
 }
 
 #[tokio::test(start_paused = true)]
@@ -143,13 +152,14 @@ async fn co_021_failures_are_all_told_and_hold_up_no_other() {
     let maps = client.api::<ConfigMap>().namespace("default");
     let (finalizers, ran) = observing(&["example.com/b", "example.com/c"]);
     let map = config_map(&client, "a", json!({})).await;
-    finalizers.finalize(&client, &map).await.unwrap();
+    finalizers.finalize(&ctx(&client), &map).await.unwrap();
     maps.delete("a").await.unwrap();
     let map = fresh(&client, "a").await.unwrap();
-    let error = finalizers.finalize(&client, &map).await.unwrap_err();
+    let error = finalizers.finalize(&ctx(&client), &map).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "finalizer example.com/b failed: example.com/b is stuck; finalizer example.com/c failed: example.com/c is stuck"
+        "cleanup of finalizer example.com/b failed: example.com/b is stuck; \
+         cleanup of finalizer example.com/c failed: example.com/c is stuck"
     );
     assert_eq!(ran.lock().unwrap().len(), 3);
     assert_eq!(names(&fresh(&client, "a").await.unwrap()), ["example.com/b", "example.com/c"]);
@@ -158,10 +168,10 @@ async fn co_021_failures_are_all_told_and_hold_up_no_other() {
 #[test]
 fn co_021_a_finalizer_is_registered_once_and_has_a_domain() {
     let (mut finalizers, _) = observing(&[]);
-    let taken = finalizers.register("example.com/a", |_| async { Ok(()) }).unwrap_err();
+    let taken = finalizers.register("example.com/a", |_, _| async { Ok(()) }).unwrap_err();
     assert_eq!(taken, RegisterError::Taken { name: "example.com/a".into() });
     for name in ["", "plain", "/a", "example.com/"] {
-        let refused = finalizers.register(name, |_| async { Ok(()) }).unwrap_err();
+        let refused = finalizers.register(name, |_, _| async { Ok(()) }).unwrap_err();
         assert_eq!(refused, RegisterError::Name { name: name.into() });
     }
 }

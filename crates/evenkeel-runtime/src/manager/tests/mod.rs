@@ -296,7 +296,7 @@ async fn what_goes_wrong_in_the_end_is_not_passed_over() {
     let error = running.end().await.unwrap_err();
     assert!(matches!(&error, ManagerError::Task { task, .. } if task == "slow-managed"), "{error}");
     let source = std::error::Error::source(&error).unwrap().to_string();
-    assert!(source.contains("cut short"), "{source}");
+    assert!(source.contains("did not return within 1s"), "{source}");
     assert_eq!(log.take(), ["+server", "-server"], "and all else ends in good order");
 }
 

@@ -1,0 +1,152 @@
+//! [`Workers`]: take keys from the queue, reconcile them, and requeue them by the result.
+
+use std::any::Any;
+use std::fmt;
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel_cache::source::BoxFuture;
+use evenkeel_core::ObjectKey;
+use evenkeel_queue::{AddOptions, Item, WorkQueue};
+use tokio::time::{Instant, timeout};
+use tracing::Instrument;
+
+use super::context::{Context, ControllerShared};
+use super::history::{EnqueueReason, History};
+use super::metrics::ControllerMetrics;
+use super::next::{Next, ReconcileError, Requeue};
+use super::parked_keys::ParkedKeys;
+use super::started::ControllerSettings;
+use crate::panic_guard::{catch_panic, panic_message};
+
+/// Reconciles the key of a context.
+pub(super) type Reconcile = Arc<dyn Fn(Context) -> BoxFuture<'static, Result<Next, ReconcileError>> + Send + Sync>;
+
+/// What the workers of a controller share.
+pub(super) struct Workers {
+    pub(super) shared: Arc<ControllerShared>,
+    pub(super) queue: WorkQueue<ObjectKey>,
+    pub(super) parked_keys: Arc<ParkedKeys>,
+    pub(super) metrics: Arc<ControllerMetrics>,
+    pub(super) settings: ControllerSettings,
+    pub(super) history: History,
+    pub(super) reconcile: Reconcile,
+}
+
+/// How a reconcile ended.
+enum ReconcileOutcome {
+    Succeeded(Next),
+    Failed(ReconcileError),
+    Panicked(Box<dyn Any + Send>),
+    TimedOut(Duration),
+}
+
+impl Workers {
+    /// Runs one worker until the queue is shut down.
+    pub(super) async fn work(self: Arc<Self>) {
+        while let Some(item) = self.queue.next().await {
+            if *self.shared.stopping.borrow() {
+                return item.done();
+            }
+            if let Some(item) = self.parked_keys.admit(item) {
+                self.process(item).await;
+            }
+        }
+    }
+
+    async fn process(&self, item: Item<ObjectKey>) {
+        let about = (item.failures(), item.priority(), item.waited());
+        let context = Context::new(&self.shared, item.key().clone(), about);
+        let started = Instant::now();
+        let outcome = {
+            let _active = self.metrics.running();
+            let span = tracing::debug_span!("evenkeel.reconcile", controller = %self.shared.name, key = %item.key());
+            self.attempt(context.clone()).instrument(span).await
+        };
+        self.metrics.took(started.elapsed());
+        let writes = context.observed_writes().close();
+        if self.settings.own_writes.is_some() && !writes.is_empty() {
+            self.parked_keys.hold(item.key(), writes);
+        }
+        self.conclude(item, outcome);
+    }
+
+    async fn attempt(&self, context: Context) -> ReconcileOutcome {
+        let reconcile = catch_panic((self.reconcile)(context));
+        let result = match self.settings.timeout {
+            None => reconcile.await,
+            Some(limit) => match timeout(limit, reconcile).await {
+                Ok(result) => result,
+                Err(_) => return ReconcileOutcome::TimedOut(limit),
+            },
+        };
+        match result {
+            Ok(Ok(next)) => ReconcileOutcome::Succeeded(next),
+            Ok(Err(error)) => ReconcileOutcome::Failed(error),
+            Err(panic) if self.settings.recover_panics => ReconcileOutcome::Panicked(panic),
+            Err(panic) => resume_unwind(panic),
+        }
+    }
+
+    fn conclude(&self, item: Item<ObjectKey>, outcome: ReconcileOutcome) {
+        let metrics = &self.metrics;
+        let Next { requeue, priority } = match outcome {
+            ReconcileOutcome::Succeeded(next) => next,
+            failed => return self.fail(item, failed),
+        };
+        let add = AddOptions::new().priority(priority.unwrap_or(item.priority()));
+        match requeue {
+            Requeue::No => {
+                metrics.success.increment(1);
+                item.forget();
+            }
+            Requeue::Backoff => {
+                metrics.requeue.increment(1);
+                self.history.queued(item.key(), || EnqueueReason::Requeue);
+                self.queue.add_all([item.key().clone()], add.rate_limited());
+                item.done();
+            }
+            Requeue::After(wait) => {
+                metrics.requeue_after.increment(1);
+                self.history.queued(item.key(), || EnqueueReason::After(wait));
+                if priority.is_none() {
+                    return item.requeue_after(wait);
+                }
+                self.queue.forget(item.key());
+                self.queue.add_all([item.key().clone()], add.after(wait));
+                item.done();
+            }
+        }
+    }
+
+    fn fail(&self, item: Item<ObjectKey>, outcome: ReconcileOutcome) {
+        let metrics = &self.metrics;
+        metrics.error.increment(1);
+        metrics.errors.increment(1);
+        match outcome {
+            ReconcileOutcome::Failed(error) if error.is_terminal() => {
+                metrics.terminal_errors.increment(1);
+                self.history.failed(item.key(), &error, item.failures().saturating_add(1), true);
+                item.give_up(error);
+            }
+            ReconcileOutcome::Failed(error) => self.retry(item, error),
+            ReconcileOutcome::Panicked(panic) => {
+                metrics.panics.increment(1);
+                self.retry(item, format_args!("panic: {} [recovered]", panic_message(&*panic)));
+            }
+            ReconcileOutcome::TimedOut(limit) => {
+                metrics.timeouts.increment(1);
+                self.retry(item, format_args!("the reconcile exceeded the timeout of {limit:?} and was dropped"));
+            }
+            ReconcileOutcome::Succeeded(_) => {}
+        }
+    }
+
+    fn retry(&self, item: Item<ObjectKey>, error: impl fmt::Display) {
+        let failures = item.failures().saturating_add(1);
+        self.history.failed(item.key(), &error, failures, false);
+        self.history.queued(item.key(), || EnqueueReason::Retry { failures });
+        item.retry(error);
+    }
+}
