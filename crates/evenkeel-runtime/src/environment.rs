@@ -1,6 +1,6 @@
-//! Where the program runs.
+//! The environment of the process.
 
-/// What the machine, or the pod, is called.
+/// Returns the name of the host or pod.
 pub(crate) fn hostname() -> String {
     let kernel = || std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
     let variable = |name: &str| std::env::var(name).ok();

@@ -1,8 +1,8 @@
-//! What controllers are made of: it stands on informers and work queues, and joins them.
+//! Controllers and their tools: the builder, the manager, leader election, events, health and metrics.
 //!
 //! ```text
 //!  informer ──► enqueue_key    ─┐
-//!  informer ──► enqueue_owner  ─┼─► WorkQueue ──► workers
+//!  informer ──► enqueue_owner  ─┼─► WorkQueue ──► workers ──► reconcile
 //!  informer ──► enqueue_with   ─┘
 //! ```
 //!
@@ -14,7 +14,7 @@
 //! use k8s_openapi::api::core::v1::Pod;
 //!
 //! Controller::<ReplicaSet>::new(&client)
-//!     .owns::<Pod>() // what happens to a pod is class of the set that owns it
+//!     .owns::<Pod>() // an event of a pod enqueues the set that controls it
 //!     .run(shutdown_signal()?, |set, ctx| async move {
 //!         println!("{}: {} pods in the cache", set.key(), ctx.lister::<Pod>()?.list_all().len());
 //!         Ok(Next::done())
@@ -24,29 +24,31 @@
 //! # }
 //! ```
 //!
-//! # What it is for
+//! # Modules
 //!
-//! - [`controller`]: [`Controller`], which does something for each object of a kind whenever something happens to it.
-//! - [`manager`]: [`Manager`], which begins and ends several controllers, and whatever else a program is made of, in order.
-//! - [`enqueue`]: handlers that put the keys of objects, of their owners, or of whatever else an object is about, into a
+//! - [`controller`]: [`Controller`] reconciles the objects of a kind.
+//! - [`manager`]: [`Manager`] starts and stops controllers, servers and other tasks in order.
+//! - [`enqueue`]: handlers that add the keys of objects, of their owners, or of related objects to a
 //!   [`WorkQueue`](evenkeel_queue::WorkQueue).
-//! - [`election`]: one leader among many replicas, with a lease that ends before anybody else's can begin.
-//! - [`events`]: [`EventRecorder`], which tells people what a controller does.
-//! - [`health`]: whether the program is alive and ready, metrics and diagnostics, over HTTP.
-//! - [`inspect`]: a web page that shows informers and queues at work.
-//! - [`helpers`]: finalizers, owners, conditions, and writing what differs.
-//! - [`testing`]: waiting for what a controller does.
+//! - [`election`]: one leader among many replicas, with a lease that ends before another one starts.
+//! - [`events`]: [`EventRecorder`] records Kubernetes events.
+//! - [`health`]: liveness, readiness, metrics and diagnostics over HTTP.
+//! - [`inspect`]: a web page that shows informers and queues live.
+//! - [`helpers`]: finalizers, owner references, conditions, and writes of differences.
+//! - [`testing`]: waits for the effects of a controller.
 //!
-//! # What it promises
+//! # Guarantees
 //!
-//! - For everything that an informer tells, the keys that it is about are in the queue before the handler returns: nothing that
-//!   happens is folded away, and no key is skipped because something looks unimportant.
-//! - What is only class to the program (the first list) or to nobody (a resync) never makes a change wait.
-//! - No handler blocks, keeps an informer running by a handle of its own, or keeps a queue from ending.
+//! - The keys of a notification are in the queue before its handler returns. No notification is coalesced before it is mapped to
+//!   keys, and none is filtered unless a predicate rejects it.
+//! - Keys of the initial list and of resyncs have low priority, and never delay a change.
+//! - No handler blocks, keeps an informer running, or keeps a queue from shutting down.
+//! - One rule of lifetime: `run(shutdown)` of a controller or manager is a future. It drains when `shutdown` resolves, and stops at
+//!   once when it is dropped. Nothing else stops it.
 //!
-//! # What it does not do yet
+//! # Missing features
 //!
-//! Webhooks, several clusters in one manager, and sharding are not built.
+//! Webhooks, several clusters in one manager, and sharding.
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 

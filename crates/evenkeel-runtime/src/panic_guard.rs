@@ -1,4 +1,4 @@
-//! Panics that stay where they are.
+//! Catches the panics of futures.
 
 use std::any::Any;
 use std::future::{Future, poll_fn};
@@ -6,26 +6,26 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::Poll;
 
-/// Lets no panic of the future out.
+/// Runs a future, and returns its panic as an error.
 pub(crate) async fn catch_panic<T>(
     mut future: Pin<Box<dyn Future<Output = T> + Send>>,
 ) -> Result<T, Box<dyn Any + Send>> {
-    // A future that has panicked is not asked again, so nobody sees what it has left undone.
+    // A future that has panicked is not polled again, so its broken invariants are never observed.
     poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
         Ok(Poll::Pending) => Poll::Pending,
-        Ok(Poll::Ready(answer)) => Poll::Ready(Ok(answer)),
+        Ok(Poll::Ready(output)) => Poll::Ready(Ok(output)),
         Err(panic) => Poll::Ready(Err(panic)),
     })
     .await
 }
 
-/// What a panic says.
+/// Returns the message of a panic.
 pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> &str {
     if let Some(text) = panic.downcast_ref::<&str>() {
         text
     } else if let Some(text) = panic.downcast_ref::<String>() {
         text
     } else {
-        "something that is no text"
+        "panic payload without a message"
     }
 }

@@ -1,7 +1,7 @@
-//! For tests of controllers: [`eventually`], which waits for condition a controller does.
+//! For tests of controllers: [`eventually`], which polls until a condition holds.
 //!
-//! What else a test needs is there already: an API server in the process, with faults and a clock (`evenkeel_apiserver`), a
-//! [recorder that writes to memory](crate::events::fake), and the virtual time of tokio, in which everything here waits.
+//! Other parts for tests: an API server in the process, with faults and a clock (`evenkeel_apiserver`), a [fake event
+//! recorder](crate::events::fake), and tokio's virtual time, which all timers here use.
 //!
 //! ```
 //! # use std::sync::atomic::{AtomicU32, Ordering};
@@ -19,46 +19,44 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-/// How long something may take before a test gives up.
+/// How long a condition may take to hold.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// How often it is looked for.
+/// The time between two checks.
 const PERIOD: Duration = Duration::from_millis(10);
 
-/// What was waited for did not come.
+/// A condition did not hold in time.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("waited {waited:?} and looked {attempts} times, and it never came that {condition}")]
+#[error("condition not met after {waited:?} and {checks} checks: {condition}")]
 #[non_exhaustive]
 pub struct ConditionTimeout {
-    /// What was waited for.
+    /// The condition.
     pub condition: String,
-    /// For how long.
+    /// How long it was polled.
     pub waited: Duration,
-    /// How often it was looked for.
-    pub attempts: u64,
+    /// How often it was polled.
+    pub checks: u64,
 }
 
-/// Looks again and again, every 10 ms, until there is something to be seen, and answers with it. `condition` completes the sentence
-/// "it never came that …".
+/// Calls `check` every 10 ms until it returns a value, and returns the value. `condition` names it in the error.
 ///
-/// It gives up after 30 seconds. In a test whose time is paused these are seconds of that time, and pass at once when nothing
-/// else is to be done.
+/// Gives up after 30 seconds. In a test whose time is paused these are virtual seconds, which pass at once when all tasks wait.
 ///
 /// # Errors
-/// If it never came.
+/// Returns an error if `check` returned no value in time.
 pub async fn eventually<T>(
     condition: impl Into<String>,
     mut check: impl AsyncFnMut() -> Option<T>,
 ) -> Result<T, ConditionTimeout> {
-    let begun = Instant::now();
-    let mut attempts = 0;
+    let started = Instant::now();
+    let mut checks = 0;
     loop {
-        attempts += 1;
-        if let Some(seen) = check().await {
-            return Ok(seen);
+        checks += 1;
+        if let Some(value) = check().await {
+            return Ok(value);
         }
-        let waited = begun.elapsed();
+        let waited = started.elapsed();
         if waited >= TIMEOUT {
-            return Err(ConditionTimeout { condition: condition.into(), waited, attempts });
+            return Err(ConditionTimeout { condition: condition.into(), waited, checks });
         }
         sleep(PERIOD).await;
     }

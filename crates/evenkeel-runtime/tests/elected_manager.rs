@@ -11,7 +11,7 @@ use evenkeel_runtime::{LeaderElector, Manager};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 
-/// A program that tells when it leads, and how to end it.
+/// Returns a manager that reports when it leads, and a way to stop it.
 fn program(
     client: &Client,
     name: &'static str,
@@ -30,7 +30,7 @@ fn program(
 }
 
 #[tokio::test]
-async fn co_026_what_is_elected_runs_in_one_manager_and_the_next_takes_over_when_that_one_ends() {
+async fn co_026_one_manager_leads_and_the_next_takes_over_when_it_stops() {
     let server = ApiServer::start().await.unwrap();
     let (tell, mut told) = mpsc::unbounded_channel();
     let (end_first, first) = program(&server.client(), "first", &tell);
@@ -48,7 +48,7 @@ async fn co_026_what_is_elected_runs_in_one_manager_and_the_next_takes_over_when
 }
 
 #[tokio::test]
-async fn co_026_a_manager_that_never_led_ends_without_having_begun_what_is_elected() {
+async fn co_026_a_manager_that_never_led_starts_no_elected_task() {
     let server = ApiServer::start().await.unwrap();
     let (tell, mut told) = mpsc::unbounded_channel();
     let (end_first, first) = program(&server.client(), "first", &tell);

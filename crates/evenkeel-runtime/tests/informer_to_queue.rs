@@ -38,12 +38,12 @@ fn informer(source: &FakeSource) -> Pods {
     Pods::builder(source.clone(), source.resource()).build()
 }
 
-/// Lets everything happen that can happen without time passing. (Virtual time passes only when all tasks wait.)
+/// Runs all tasks until they wait. (Virtual time passes only when all tasks wait.)
 async fn settle() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }
 
-/// Everything that is in the queue, with its priority, by key.
+/// Dequeues all keys with their priorities, sorted by key.
 fn taken(queue: &Queue) -> Vec<(String, i32)> {
     let finished = |item: Item<ObjectKey>| {
         let taken = (item.key().to_string(), item.priority());
@@ -60,7 +60,7 @@ fn all_at(priority: i32, keys: &[&str]) -> Vec<(String, i32)> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ask_10_the_event_says_what_belongs_to_the_first_list() {
+async fn ask_10_events_mark_the_initial_list() {
     let (source, queue) = (source(&["a", "b"]), Queue::new());
     let pods = informer(&source);
     let registration = pods.add_handler(enqueue_key(&queue)).unwrap();
@@ -79,7 +79,7 @@ async fn ask_10_the_event_says_what_belongs_to_the_first_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ask_10_what_a_list_after_an_outage_finds_changed_is_not_part_of_the_first_list() {
+async fn ask_10_changes_found_by_a_relist_do_not_belong_to_the_initial_list() {
     let (source, queue) = (source(&["changed", "gone", "same"]), Queue::new());
     let pods = informer(&source);
     let options = HandlerOptions::new().resync(Duration::from_secs(3600));
@@ -98,7 +98,7 @@ async fn ask_10_what_a_list_after_an_outage_finds_changed_is_not_part_of_the_fir
 }
 
 #[tokio::test(start_paused = true)]
-async fn inf_038_a_resync_is_of_low_priority_and_a_change_is_not() {
+async fn inf_038_a_resync_has_low_priority_and_a_change_has_not() {
     let (source, queue) = (source(&["a", "b"]), Queue::new());
     let pods = informer(&source);
     let options = HandlerOptions::new().resync(Duration::from_secs(30)).name("resyncs");
@@ -117,7 +117,7 @@ async fn inf_038_a_resync_is_of_low_priority_and_a_change_is_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ctl_009_a_worker_gets_the_key_of_what_is_gone_and_finds_nothing() {
+async fn ctl_009_a_worker_receives_the_key_of_a_deleted_object_and_finds_none() {
     let (source, queue) = (source(&["a"]), Queue::new());
     let pods = informer(&source);
     pods.add_handler(enqueue_key(&queue)).unwrap();
@@ -135,14 +135,14 @@ async fn ctl_009_a_worker_gets_the_key_of_what_is_gone_and_finds_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn co_012_every_owner_of_a_child_hears_that_it_is_no_longer_its_own() {
+async fn co_012_every_former_owner_of_a_child_is_enqueued() {
     let (source, queue) = (source(&[]), Queue::new());
     let pods = informer(&source);
     pods.add_handler(enqueue_owner::<ReplicaSet>(&queue)).unwrap();
     pods.start();
     settle().await;
     source.watched(1).await;
-    // All of it before the handler has its turn.
+    // All changes happen before the handler runs.
     source.add(owned("child", "first")).unwrap();
     source.modify(owned("child", "second")).unwrap();
     source.modify(owned("child", "third")).unwrap();
@@ -150,9 +150,9 @@ async fn co_012_every_owner_of_a_child_hears_that_it_is_no_longer_its_own() {
     assert_eq!(taken(&queue), all_at(0, &["first", "second", "third"]));
 }
 
-/// A worker that had the key for another reason may have seen the object.
+/// A worker that had the key for another reason may have read the object.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_comes_and_goes_while_the_handler_is_busy_is_heard_of() {
+async fn an_object_added_and_deleted_while_the_handler_is_busy_is_enqueued() {
     let (source, queue) = (source(&[]), Queue::new());
     let pods = informer(&source);
     let (busy, is_busy) = mpsc::channel();
@@ -180,7 +180,7 @@ async fn what_comes_and_goes_while_the_handler_is_busy_is_heard_of() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_queue_ends_while_the_informer_that_fills_it_goes_on() {
+async fn a_queue_drains_while_its_informer_runs() {
     let (source, queue) = (source(&["a"]), Queue::new());
     let pods = informer(&source);
     pods.add_handler(enqueue_key(&queue)).unwrap();
@@ -197,7 +197,7 @@ async fn a_queue_ends_while_the_informer_that_fills_it_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_informer_ends_while_the_queue_that_it_fills_goes_on() {
+async fn an_informer_stops_while_its_queue_runs() {
     let (source, queue) = (source(&["a"]), Queue::new());
     let pods = informer(&source);
     let registration = pods.add_handler(enqueue_key(&queue)).unwrap();
@@ -212,10 +212,10 @@ async fn an_informer_ends_while_the_queue_that_it_fills_goes_on() {
     assert_eq!(queue.next().await.unwrap().key().as_str(), "ns/mine");
 }
 
-/// What workers did, in the order in which they began.
+/// The work, in the order of its start.
 #[derive(Default)]
 struct Log {
-    /// Which key was handed out, and which version of the object there was then.
+    /// The dequeued keys, with the cached version of their objects.
     hand_outs: Vec<(String, Option<String>)>,
     held: HashSet<ObjectKey>,
     failures: BTreeMap<String, u32>,
@@ -235,7 +235,7 @@ async fn work(queue: Queue, pods: Pods, log: Shared) {
         let fails = {
             let mut log = log.lock().unwrap();
             assert!(log.held.remove(item.key()));
-            // One of a hundred fails twice.
+            // One key of a hundred fails twice.
             let failures = log.failures.entry(item.key().name().to_owned()).or_default();
             let fails = item.key().name().ends_with("50") && *failures < 2;
             *failures += u32::from(fails);
@@ -260,7 +260,7 @@ async fn is_quiet(queue: &Queue, registration: &Registration) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_is_worked_on_before_the_backlog_of_the_first_list_and_nothing_is_lost() {
+async fn a_change_is_dequeued_before_the_backlog_of_the_initial_list_and_no_key_is_lost() {
     const PODS: usize = 1000;
     let names: Vec<String> = (0..PODS).map(|number| format!("pod-{number:04}")).collect();
     let (source, queue) = (source(&names.iter().map(String::as_str).collect::<Vec<_>>()), Queue::rate_limited("pods"));
@@ -295,7 +295,7 @@ async fn a_change_is_worked_on_before_the_backlog_of_the_first_list_and_nothing_
         let seen = |(key, was): &(String, Option<String>)| key == name && was.as_deref() == version;
         log.hand_outs.iter().position(seen).unwrap_or_else(|| panic!("{name} at {version:?} was lost"))
     };
-    // Each of the four workers may have begun something meanwhile, and one of eight hand-outs goes to the backlog.
+    // Each of the four workers may have dequeued a key meanwhile, and one of eight keys is dequeued from the backlog.
     assert!(at(last, Some(changed.resource_version())) < before + 12);
     assert!(at("born-late", Some(born.resource_version())) < before + 12);
     assert!(at(gone, None) < before + 12, "and so is what is gone");

@@ -22,7 +22,7 @@ async fn get(server: &HealthServer, path: &str) -> String {
 }
 
 #[tokio::test]
-async fn co_029_a_program_is_seen_as_dashboards_and_probes_expect() {
+async fn co_029_metrics_and_probes_have_the_expected_names() {
     let metrics = Prometheus::install().unwrap();
     let again = Prometheus::install().unwrap_err();
     assert_eq!(again.to_string(), "the process has a recorder of metrics already, and it cannot have two");

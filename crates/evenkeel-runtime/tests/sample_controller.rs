@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 use tokio::sync::mpsc;
 
-/// Gives every set one pod.
+/// Creates one pod for every set.
 async fn sync(key: &ObjectKey, sets: &Lister<ReplicaSet>, pods: &Lister<Pod>, client: &Client) -> Result<(), Error> {
     let (Some(set), Some(namespace)) = (sets.get(key), key.namespace()) else { return Ok(()) };
     if pods.get(key).is_some() {
@@ -26,14 +26,14 @@ async fn sync(key: &ObjectKey, sets: &Lister<ReplicaSet>, pods: &Lister<Pod>, cl
     }))
     .unwrap();
     match client.api::<Pod>().namespace(namespace).create(&pod).await {
-        // The copy is behind; the event that tells of the pod is on its way.
+        // The cache is stale; the event of the pod is on its way.
         Err(error) if error.is_already_exists() => Ok(()),
         created => created.map(drop),
     }
 }
 
 #[tokio::test]
-async fn what_a_controller_owns_comes_back_when_somebody_deletes_it() {
+async fn an_owned_object_is_recreated_after_its_deletion() {
     let server = ApiServer::start().await.unwrap();
     let client = server.client();
     let informers = InformerFactory::builder(&client).build();

@@ -1,4 +1,4 @@
-//! From informers to queues: handlers that put keys into a [`WorkQueue`].
+//! Handlers that add keys to a [`WorkQueue`]. controller-runtime's `handler` package.
 //!
 //! ```
 //! use evenkeel_core::{Obj, ObjectKey};
@@ -27,25 +27,24 @@
 //!
 //! # Priorities
 //!
-//! What was there before the handler was (the first list, and what a late handler is told of first), and an update that changes
-//! nothing (a resync, or a list after an outage that finds an object as it was), is added with [`LOW_PRIORITY`]. All else is
-//! added with the default priority: deletions, objects that are new or changed in a list after an outage, and those that a
-//! [`Filter`](evenkeel_cache::Filter) accepts since their last change. Which of these it is the event says; how old an object is
-//! plays no part in it. A key that is in the queue already takes the higher of its priorities, so a change of an object that still waits
-//! in the backlog of the first list overtakes that backlog.
+//! Keys are added with [`LOW_PRIORITY`] for objects of the initial list (also the one that a late handler receives) and for updates
+//! that change nothing: a resync, or a relist that finds the object unchanged. All other keys are added with the default priority:
+//! deletions, objects that a relist finds new or changed, and objects that a [`Filter`](evenkeel_cache::Filter) accepts since their
+//! last change. The event decides, not the age of the object. A key that is already in the queue takes the higher priority, so a
+//! change of an object overtakes the backlog of the initial list.
 //!
-//! # EnqueueReason every notification
+//! # Why every notification
 //!
-//! These handlers ask for [every](evenkeel_cache::Delivery::Every) notification, though a key says nothing of what has changed.
-//! One that is told only of [the latest](evenkeel_cache::Delivery::Latest) would lose what somebody has to hear:
+//! These handlers request [every](evenkeel_cache::Delivery::Every) notification, though a key does not contain the change.
+//! [`Latest`](evenkeel_cache::Delivery::Latest) would lose keys:
 //!
-//! - Of an object that came and went while the handler was not called, it would hear nothing. But a worker that had the key for
-//!   another reason may have seen the object in the store, and now nobody tells it that the object is gone.
-//! - Of a child that went from one owner to a second and on to a third, the second would not hear. It may have seen the child as
-//!   its own.
-//! - A change that is folded into the first class of an object would wait with the first list.
+//! - An object that is added and deleted between two calls of the handler produces no notification. A worker that had the key for
+//!   another reason may have read the object from the store, and would never be notified of its deletion.
+//! - A child whose owner changes twice between two calls produces no notification for the second owner, which may have read the child
+//!   as its own.
+//! - A change that is coalesced with the initial notification of an object would have the priority of the initial list.
 //!
-//! It costs little: adding a key is all that these handlers do, so they are not far behind for long.
+//! The cost is small: these handlers only add keys, so they do not lag for long.
 
 mod owner_keys;
 
@@ -62,15 +61,14 @@ use kube_core::Resource;
 
 pub use owner_keys::OwnerKeys;
 
-/// A handler that puts keys into a queue. Made by [`enqueue_key`], [`enqueue_owner`] and [`enqueue_with`].
+/// A handler that adds keys to a queue. Returned by [`enqueue_key`], [`enqueue_owner`] and [`enqueue_with`].
 ///
-/// - It never waits: it takes the lock of the queue for as long as it takes to add a key.
-/// - Of an update that changes an object, it adds the keys of the old and of the new state; each key once.
-/// - It keeps neither the queue alive nor the informer. When all others who have the queue are gone, so that nobody could take
-///   keys out, the queue is gone, and the handler goes on without effect. So it does for a queue that is shutting down, which
-///   takes no keys; it does not keep [`drain`](WorkQueue::drain) waiting.
+/// - It never waits: it holds the lock of the queue only while it adds a key.
+/// - An update that changes an object adds the keys of the old and of the new state, each key once.
+/// - It keeps neither the queue nor the informer alive. When all handles of the queue are dropped, or the queue shuts down, the handler
+///   has no effect. It does not delay [`drain`](WorkQueue::drain).
 ///
-/// It can stand behind a [`Filter`](evenkeel_cache::Filter):
+/// It can be wrapped in a [`Filter`](evenkeel_cache::Filter):
 ///
 /// ```
 /// use evenkeel_cache::{Filter, Handler};
@@ -86,7 +84,7 @@ pub use owner_keys::OwnerKeys;
 /// ```
 pub struct Enqueue<Q: Key, M> {
     queue: WeakQueue<Q>,
-    /// What the queue is called, also when it is gone.
+    /// The name of the queue, kept for when the queue is dropped.
     queue_name: Option<Box<str>>,
     keys: M,
     priority: i32,
@@ -95,20 +93,20 @@ pub struct Enqueue<Q: Key, M> {
     observer: Option<Box<KeyObserver<Q>>>,
 }
 
-/// Is told of each key that is added, of which object it was that something happened to, and what.
+/// Receives each added key, the key of the object of the event, and the class of the event.
 type KeyObserver<Q> = dyn Fn(&Q, &ObjectKey, EventClass) + Send + Sync;
 
-/// What a handler was told of an object.
+/// What an event says about its object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EventClass {
-    /// It was there before the handler was.
+    /// In the initial list.
     Initial,
     Added,
     Updated,
-    /// It was told of again, as it was: by a resync, or by a list after an outage.
+    /// Unchanged: a resync, or a relist.
     Unchanged,
     Deleted,
-    /// It is gone, and nobody saw it go.
+    /// Deleted, found by relist: a tombstone.
     Missed,
 }
 
@@ -124,37 +122,37 @@ impl EventClass {
         }
     }
 
-    /// Whether nothing has happened to the object since the handler was there.
+    /// Returns whether the event reports no change.
     fn is_background(self) -> bool {
         matches!(self, EventClass::Initial | EventClass::Unchanged)
     }
 }
 
-/// The key of the object itself. See [`enqueue_key`].
+/// Maps an object to its own key. See [`enqueue_key`].
 #[derive(Clone, Copy, Debug)]
 pub struct SelfKey;
 
-/// The keys that a function says. See [`enqueue_with`].
+/// Maps an object to the keys that a function returns. See [`enqueue_with`].
 #[derive(Clone, Copy)]
 pub struct MappedKeys<F>(F);
 
-/// Adds the key of each object that comes, changes, or goes. controller-runtime's `EnqueueRequestForObject`.
+/// Adds the key of each object that is added, updated or deleted. controller-runtime's `EnqueueRequestForObject`.
 ///
-/// Also of one that is known to be gone though nobody saw it go: of that, the key is known even if nothing else is.
+/// A tombstone adds its key as well, also if the last state of the object is unknown.
 pub fn enqueue_key(queue: &WorkQueue<ObjectKey>) -> Enqueue<ObjectKey, SelfKey> {
     Enqueue::new(queue, SelfKey)
 }
 
 /// Adds the key of the owner, of kind `Owner`, that controls the object. controller-runtime's `EnqueueRequestForOwner`.
 ///
-/// - The owner is known by its group and kind; which version the reference names does not matter.
-/// - Its namespace is that of the object, unless objects of kind `Owner` live in none. What lives in no namespace cannot
-///   be owned by what lives in one: such references are passed over, as the server's garbage collector does.
-/// - If an update gives the object another owner, both are added.
-/// - Of an object that is gone and of which nothing but its name was known, the owner is not known either. That is logged.
+/// - Owners are matched by group and kind; the version of the reference does not matter.
+/// - The namespace of the key is that of the object, unless `Owner` is cluster-scoped. A cluster-scoped object cannot have a
+///   namespaced owner: such references are ignored, as the server's garbage collector does.
+/// - An update that changes the owner adds both owners.
+/// - A tombstone without the last state of its object adds nothing. That is logged.
 ///
-/// [`any_owner`](Enqueue::any_owner) is for those who own without being in control, and [`Enqueue::owner_of`] for kinds that
-/// are known at run time.
+/// [`any_owner`](Enqueue::any_owner) adds owners that are not the controller too. [`Enqueue::owner_of`] is for kinds that are known only
+/// at run time.
 ///
 /// ```
 /// use evenkeel_core::ObjectKey;
@@ -175,17 +173,16 @@ where
     Enqueue::owner_of(queue, &ResourceInfo::of::<Owner>())
 }
 
-/// Adds the keys that `keys` says an object is about. controller-runtime's `EnqueueRequestsFromMapFunc`.
+/// Adds the keys that `keys` returns for an object. controller-runtime's `EnqueueRequestsFromMapFunc`.
 ///
-/// - Of an update that changes the object, it is asked for the old and for the new state. Each key is added once.
-/// - It is asked by the task that calls the handler, and must not block it. What it returns may not borrow from the object:
-///   an `Option`, a `Vec` or an array of keys will do.
-/// - It may look into the caches of informers, best through their [`indexer`](evenkeel_cache::SharedInformer::indexer): a
-///   `Lister` in it would keep its informer running for as long as the handler is there.
-/// - If it panics, that is logged and counted as the panic of a handler, and none of the keys of that notification is added.
-/// - Of an object that is gone and of which nothing but its name was known, it is not asked. That is logged.
+/// - For an update that changes the object, `keys` is called with the old and with the new state. Each key is added once.
+/// - `keys` runs in the task of the handler, and must not block it. The result cannot borrow from the object: it may be an
+///   `Option`, a `Vec` or an array of keys.
+/// - `keys` may read the caches of informers through a lister or an [`indexer`](evenkeel_cache::SharedInformer::indexer).
+/// - A panic of `keys` is logged and counted as the panic of a handler. None of the keys of that notification is added.
+/// - `keys` is not called for a tombstone without the last state of its object. That is logged.
 ///
-/// Keys can be anything that a queue can hold:
+/// Keys can have any type that a queue can contain:
 ///
 /// ```
 /// use evenkeel_core::Obj;
@@ -222,34 +219,33 @@ impl<Q: Key, M> Enqueue<Q, M> {
         }
     }
 
-    /// Has this told of each key that is added, and why.
+    /// Registers an observer of the added keys.
     pub(crate) fn observing(mut self, observer: impl Fn(&Q, &ObjectKey, EventClass) + Send + Sync + 'static) -> Self {
         self.observer = Some(Box::new(observer));
         self
     }
 
-    /// The priority of what changes: 0, unless told otherwise.
+    /// Sets the priority of changes. Default: 0.
     #[must_use]
     pub fn priority(mut self, priority: i32) -> Self {
         self.priority = priority;
         self
     }
 
-    /// The priority of what was there before the handler was, and of updates that change nothing: [`LOW_PRIORITY`], unless told
-    /// otherwise.
+    /// Sets the priority of the initial list and of updates that change nothing. Default: [`LOW_PRIORITY`].
     #[must_use]
     pub fn background_priority(mut self, priority: i32) -> Self {
         self.background = priority;
         self
     }
 
-    /// All keys have the same priority, which is 0: they are handed out in the order in which they came, as client-go does it.
+    /// Sets all priorities to 0: keys are dequeued in the order of their arrival, as in client-go.
     #[must_use]
     pub fn without_priorities(self) -> Self {
         self.priority(0).background_priority(0)
     }
 
-    /// How the handler is told, in place of how it would be: see [the module](self) before you ask for another delivery.
+    /// Sets the options of the handler. See [the module](self) before you choose another delivery.
     #[must_use]
     pub fn with(mut self, options: HandlerOptions) -> Self {
         self.options = options;
@@ -265,7 +261,7 @@ impl<Q: Key, M> Enqueue<Q, M> {
                 observer(key, event.key(), class);
             }
         });
-        // Mostly there is one, which needs no batch.
+        // A single key, the common case, needs no batch.
         match (keys.next(), keys.next()) {
             (Some(first), Some(second)) => queue.add_all([first, second].into_iter().chain(keys), how),
             (Some(key), None) => queue.add_with(key, how),
@@ -281,24 +277,24 @@ impl<Q: Key, M> Enqueue<Q, M> {
     }
 }
 
-/// The states of the object that an event is about: what it was, and what it is.
+/// Returns the states of the object of an event: the old one, if it differs, and the new one.
 fn states<K>(event: &Event<K>) -> impl Iterator<Item = &Obj<K>> {
-    let (was, is) = match event {
+    let (old, new) = match event {
         Event::Add { object, .. } => (None, Some(object)),
         Event::Update { old, new } => (Some(old).filter(|old| !new.is_same_state_as(old)), Some(new)),
         Event::Delete(deleted) => {
             if deleted.object().is_none() {
                 let key = deleted.key();
-                tracing::warn!(%key, "an object is gone of which nothing else is known, so nothing is enqueued for it");
+                tracing::warn!(%key, "deleted object has no last known state; nothing enqueued");
             }
             (deleted.object(), None)
         }
     };
-    was.into_iter().chain(is)
+    old.into_iter().chain(new)
 }
 
-/// The keys without those that came before, in their order.
-fn once<Q: Key>(mut keys: Vec<Q>) -> Vec<Q> {
+/// Removes duplicate keys, and keeps the order.
+fn dedup<Q: Key>(mut keys: Vec<Q>) -> Vec<Q> {
     if keys.len() > 1 {
         let mut seen = HashSet::with_capacity(keys.len());
         keys.retain(|key| seen.insert(key.clone()));
@@ -311,7 +307,7 @@ impl<K> Handler<K> for Enqueue<ObjectKey, SelfKey> {
         self.add(&event, [event.key().clone()]);
     }
 
-    /// What it does, and the name of the queue.
+    /// Returns the function and the name of the queue.
     fn name(&self) -> Cow<'_, str> {
         self.name(format_args!("enqueue_key"))
     }
@@ -327,10 +323,10 @@ impl<K> Handler<K> for Enqueue<ObjectKey, OwnerKeys> {
         for state in states(&event) {
             keys.extend(self.keys.of(state.header()));
         }
-        self.add(&event, once(keys));
+        self.add(&event, dedup(keys));
     }
 
-    /// What it does, the kind of the owner, and the name of the queue.
+    /// Returns the function, the kind of the owner, and the name of the queue.
     fn name(&self) -> Cow<'_, str> {
         self.name(format_args!("enqueue_owner {}", self.keys.kind()))
     }
@@ -351,10 +347,10 @@ where
         for state in states(&event) {
             keys.extend((self.keys.0)(state));
         }
-        self.add(&event, once(keys));
+        self.add(&event, dedup(keys));
     }
 
-    /// What it does, where the function was written, and the name of the queue.
+    /// Returns the function, the type of the mapper, and the name of the queue.
     fn name(&self) -> Cow<'_, str> {
         self.name(format_args!("enqueue_with {}", type_name::<F>()))
     }

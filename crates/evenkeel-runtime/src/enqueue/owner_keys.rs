@@ -1,11 +1,11 @@
-//! [`OwnerKeys`]: who owns an object.
+//! [`OwnerKeys`]: maps an object to the keys of its owners.
 
 use evenkeel_core::{Header, ObjectKey, ResourceInfo};
 use evenkeel_queue::WorkQueue;
 
 use super::Enqueue;
 
-/// The keys of the owners of one kind. See [`enqueue_owner`](super::enqueue_owner).
+/// Maps an object to the keys of its owners of one kind. See [`enqueue_owner`](super::enqueue_owner).
 #[derive(Clone, Debug)]
 pub struct OwnerKeys {
     group: Box<str>,
@@ -19,7 +19,7 @@ impl OwnerKeys {
         &self.kind
     }
 
-    /// The keys of the owners that this object names, perhaps one of them twice.
+    /// Returns the keys of the owner references of an object. May contain duplicates.
     pub(super) fn of(&self, object: &Header) -> impl Iterator<Item = ObjectKey> {
         object
             .owner_references()
@@ -33,13 +33,13 @@ impl OwnerKeys {
     }
 }
 
-/// The group of an API version: what is before the slash, or the core group, which has no name.
+/// Returns the group of an API version: the part before the slash; empty for the core group.
 fn group(api_version: &str) -> &str {
     api_version.split_once('/').map_or("", |(group, _)| group)
 }
 
 impl Enqueue<ObjectKey, OwnerKeys> {
-    /// [`enqueue_owner`](super::enqueue_owner) for owners of a kind that is only known at run time.
+    /// Returns [`enqueue_owner`](super::enqueue_owner) for owners of a kind that is known only at run time.
     pub fn owner_of(queue: &WorkQueue<ObjectKey>, owner: &ResourceInfo) -> Self {
         let owners = OwnerKeys {
             group: owner.group().into(),
@@ -50,7 +50,7 @@ impl Enqueue<ObjectKey, OwnerKeys> {
         Enqueue::new(queue, owners)
     }
 
-    /// All owners of the kind, not only the one that controls the object.
+    /// Adds all owners of the kind, not only the one that controls the object.
     #[must_use]
     pub fn any_owner(mut self) -> Self {
         self.keys.controllers_only = false;

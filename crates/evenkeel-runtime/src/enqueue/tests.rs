@@ -1,4 +1,4 @@
-//! Handlers that are told of one thing after the other, without an informer.
+//! Handlers that receive events one by one, without an informer.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ fn pod(name: &str, version: u32) -> Obj<Pod> {
     object(json!({"namespace": "ns", "name": name, "uid": "u", "resourceVersion": version.to_string()}))
 }
 
-/// A pod with owners, each of an API version, a kind, a name, and whether it is in control.
+/// A pod with owners: API version, kind, name, and whether it is the controller.
 fn owned(version: u32, owners: &[(&str, &str, &str, bool)]) -> Obj<Pod> {
     let owners: Vec<Value> = owners
         .iter()
@@ -57,7 +57,7 @@ fn missed(name: &str, last_known: Option<Obj<Pod>>) -> Event<Pod> {
     Event::Delete(Deleted::Missed { key: ObjectKey::namespaced("ns", name), last_known })
 }
 
-/// Everything that is in the queue, with its priority, taken out.
+/// Dequeues all keys, with their priorities.
 fn taken<Q: Key + ToString>(queue: &WorkQueue<Q>) -> Vec<(String, i32)> {
     let finished = |item: Item<Q>| {
         let taken = (item.key().to_string(), item.priority());
@@ -72,7 +72,7 @@ fn taken_keys<Q: Key + ToString>(queue: &WorkQueue<Q>) -> Vec<String> {
 }
 
 #[test]
-fn co_012_the_key_of_an_object_is_added_when_it_comes_changes_and_goes() {
+fn co_012_add_update_and_delete_enqueue_the_key_of_the_object() {
     let queue = Queue::new();
     let mut handler = enqueue_key(&queue);
     for event in [add(pod("a", 1)), update(pod("a", 1), pod("a", 2)), deleted(pod("a", 3))] {
@@ -82,7 +82,7 @@ fn co_012_the_key_of_an_object_is_added_when_it_comes_changes_and_goes() {
 }
 
 #[test]
-fn key_007_an_object_that_was_found_missing_is_added_by_the_key_that_is_known() {
+fn key_007_a_tombstone_enqueues_its_key() {
     let queue = Queue::new();
     let mut handler = enqueue_key(&queue);
     handler.handle(missed("a", None));
@@ -91,12 +91,12 @@ fn key_007_an_object_that_was_found_missing_is_added_by_the_key_that_is_known() 
 }
 
 #[test]
-fn each_key_that_is_added_is_noted_with_what_happened_to_which_object() {
-    let (queue, noted) = (Queue::new(), Arc::new(std::sync::Mutex::new(Vec::new())));
+fn the_observer_receives_each_key_with_its_object_and_event_class() {
+    let (queue, observed) = (Queue::new(), Arc::new(std::sync::Mutex::new(Vec::new())));
     let keys = |pod: &Obj<Pod>| ["x", "y"].map(|name| ObjectKey::namespaced(pod.key().name(), name));
     let mut handler = enqueue_with(&queue, keys).observing({
-        let noted = Arc::clone(&noted);
-        move |key, object, class| noted.lock().unwrap().push((key.to_string(), object.to_string(), class))
+        let observed = Arc::clone(&observed);
+        move |key, object, class| observed.lock().unwrap().push((key.to_string(), object.to_string(), class))
     });
     for (event, class) in [
         (initial(pod("a", 1)), EventClass::Initial),
@@ -108,16 +108,16 @@ fn each_key_that_is_added_is_noted_with_what_happened_to_which_object() {
     ] {
         handler.handle(event);
         let [x, y] = ["a/x", "a/y"].map(|key| (key.to_owned(), "ns/a".to_owned(), class));
-        assert_eq!(std::mem::take(&mut *noted.lock().unwrap()), [x, y]);
+        assert_eq!(std::mem::take(&mut *observed.lock().unwrap()), [x, y]);
     }
 }
 
 #[test]
-fn co_015_a_mapper_can_tell_a_deletion_that_was_missed_from_one_that_was_seen() {
+fn co_015_a_mapper_can_distinguish_a_tombstone_from_an_observed_delete() {
     let (seen, unseen) = (deleted(pod("a", 2)), missed("a", Some(pod("a", 1))));
     let is_missed = |event: &Event<Pod>| matches!(event, Event::Delete(Deleted::Missed { .. }));
     assert_eq!((is_missed(&seen), is_missed(&unseen)), (false, true));
-    // Both are about the same key, and what was last known of the object can be asked what it was about.
+    // Both map to the same key, because a tombstone contains the last known state.
     let queue = Queue::new();
     let mut handler = enqueue_with(&queue, |pod: &Obj<Pod>| [ObjectKey::namespaced("of", pod.key().name())]);
     handler.handle(seen);
@@ -126,7 +126,7 @@ fn co_015_a_mapper_can_tell_a_deletion_that_was_missed_from_one_that_was_seen() 
 }
 
 #[test]
-fn co_012_the_owner_in_control_is_known_by_group_and_kind_in_any_version() {
+fn co_012_the_controlling_owner_is_matched_by_group_and_kind_in_any_version() {
     let queue = Queue::new();
     let mut handler = enqueue_owner::<ReplicaSet>(&queue);
     handler.handle(add(owned(1, &[("apps/v1", "ReplicaSet", "set", true)])));
@@ -148,7 +148,7 @@ fn co_012_the_owner_in_control_is_known_by_group_and_kind_in_any_version() {
 }
 
 #[test]
-fn co_012_all_owners_are_added_for_those_who_ask_for_any() {
+fn co_012_any_owner_enqueues_all_owners() {
     let queue = Queue::new();
     let owners = [
         ("apps/v1", "ReplicaSet", "a", false),
@@ -161,7 +161,7 @@ fn co_012_all_owners_are_added_for_those_who_ask_for_any() {
 }
 
 #[test]
-fn co_012_an_owner_that_lives_in_no_namespace_has_none_in_its_key() {
+fn co_012_the_key_of_a_cluster_scoped_owner_has_no_namespace() {
     let queue = Queue::new();
     let mirror = owned(1, &[("v1", "Node", "node-1", true)]);
     enqueue_owner::<Node>(&queue).handle(add(mirror.clone()));
@@ -172,7 +172,7 @@ fn co_012_an_owner_that_lives_in_no_namespace_has_none_in_its_key() {
 }
 
 #[test]
-fn what_lives_in_no_namespace_has_no_owner_that_lives_in_one() {
+fn a_cluster_scoped_object_has_no_namespaced_owner() {
     let queue = Queue::new();
     let references = json!([{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "controller": true}]);
     let child = object(json!({"name": "child", "ownerReferences": references}));
@@ -181,7 +181,7 @@ fn what_lives_in_no_namespace_has_no_owner_that_lives_in_one() {
 }
 
 #[test]
-fn co_012_an_update_adds_the_old_owner_and_the_new_one_each_once() {
+fn co_012_an_update_enqueues_the_old_and_the_new_owner_once() {
     let queue = Queue::new();
     let mut handler = enqueue_owner::<ReplicaSet>(&queue);
     let child = |version, owner| owned(version, &[("apps/v1", "ReplicaSet", owner, true)]);
@@ -197,7 +197,7 @@ fn co_012_an_update_adds_the_old_owner_and_the_new_one_each_once() {
 }
 
 #[test]
-fn co_012_a_function_is_asked_for_the_old_and_the_new_state_and_each_key_is_added_once() {
+fn co_012_a_mapper_receives_the_old_and_the_new_state() {
     let queue = WorkQueue::<String>::new();
     let mut handler = enqueue_with(&queue, |pod: &Obj<Pod>| [format!("v{}", pod.resource_version()), "all".to_owned()]);
     handler.handle(add(pod("a", 1)));
@@ -208,7 +208,7 @@ fn co_012_a_function_is_asked_for_the_old_and_the_new_state_and_each_key_is_adde
     assert_eq!(taken_keys(&queue), ["v3", "all"]);
 }
 
-/// A storage that counts how often keys are added that are in it.
+/// A ready order that counts how often a contained key is added.
 struct Touches(VecDeque<Ticket>, Arc<AtomicUsize>);
 
 impl ReadyOrder<String> for Touches {
@@ -226,7 +226,7 @@ impl ReadyOrder<String> for Touches {
 }
 
 #[test]
-fn co_012_a_key_that_is_said_many_times_is_added_once() {
+fn co_012_duplicate_keys_of_a_mapper_are_added_once() {
     let touches = Arc::new(AtomicUsize::new(0));
     let queue = WorkQueue::builder().ready_order(Touches(VecDeque::new(), touches.clone())).build();
     let mut handler = enqueue_with(&queue, |_: &Obj<Pod>| vec!["all".to_owned(); 1000]);
@@ -237,7 +237,7 @@ fn co_012_a_key_that_is_said_many_times_is_added_once() {
 }
 
 #[test]
-fn a_function_is_asked_once_of_an_update_that_changes_nothing() {
+fn a_mapper_is_called_once_for_a_resync() {
     let queue = WorkQueue::<String>::new();
     let mut asked = 0;
     let mut handler = enqueue_with(&queue, move |_: &Obj<Pod>| {
@@ -249,7 +249,7 @@ fn a_function_is_asked_once_of_an_update_that_changes_nothing() {
 }
 
 #[test]
-fn co_012_an_object_of_which_nothing_is_known_has_no_owner_and_no_keys() {
+fn co_012_a_tombstone_without_a_state_has_no_owner_and_no_mapped_keys() {
     let queue = Queue::new();
     enqueue_owner::<ReplicaSet>(&queue).handle(missed("a", None));
     enqueue_with(&queue, |pod: &Obj<Pod>| Some(pod.key().clone())).handle(missed("a", None));
@@ -257,7 +257,7 @@ fn co_012_an_object_of_which_nothing_is_known_has_no_owner_and_no_keys() {
 }
 
 #[test]
-fn co_013_the_first_list_and_what_has_not_changed_are_of_low_priority() {
+fn co_013_the_initial_list_and_resyncs_have_low_priority() {
     let queue = Queue::new();
     let mut handler = enqueue_key(&queue);
     let known = pod("resynced", 2);
@@ -275,7 +275,7 @@ fn co_013_the_first_list_and_what_has_not_changed_are_of_low_priority() {
 }
 
 #[test]
-fn an_object_that_went_and_came_back_has_changed_though_versions_are_alike() {
+fn a_recreated_object_counts_as_changed_even_at_the_same_version() {
     let queue = Queue::new();
     let again = object(json!({"namespace": "ns", "name": "a", "uid": "another", "resourceVersion": "1"}));
     enqueue_key(&queue).handle(update(pod("a", 1), again));
@@ -293,7 +293,7 @@ fn co_013_owners_and_mapped_keys_have_the_priority_of_the_event() {
 }
 
 #[test]
-fn a_change_overtakes_the_first_list_it_is_part_of() {
+fn a_change_overtakes_the_initial_list() {
     let queue = Queue::new();
     let mut handler = enqueue_key(&queue);
     for name in ["a", "b", "c"] {
@@ -304,7 +304,7 @@ fn a_change_overtakes_the_first_list_it_is_part_of() {
 }
 
 #[test]
-fn priorities_can_be_changed_and_switched_off() {
+fn priorities_can_be_set_and_disabled() {
     let queue = Queue::new();
     let mut handler = enqueue_key(&queue).priority(7).background_priority(-1);
     handler.handle(initial(pod("a", 1)));
@@ -317,7 +317,7 @@ fn priorities_can_be_changed_and_switched_off() {
 }
 
 #[test]
-fn hnd_003_a_filter_stands_before_any_of_them() {
+fn hnd_003_each_handler_can_be_filtered() {
     let queue = Queue::new();
     let labelled = |version: u32, app: &str| {
         object(json!({"namespace": "ns", "name": "a", "uid": "u", "resourceVersion": version.to_string(),
@@ -343,7 +343,7 @@ fn hnd_003_a_filter_stands_before_any_of_them() {
 }
 
 #[test]
-fn they_have_names_that_say_what_goes_where() {
+fn handler_names_contain_function_and_queue() {
     fn name(handler: &impl Handler<Pod>) -> String {
         handler.name().into_owned()
     }
@@ -359,7 +359,7 @@ fn they_have_names_that_say_what_goes_where() {
 }
 
 #[test]
-fn a_queue_that_is_shut_down_takes_no_keys() {
+fn a_queue_that_is_shut_down_accepts_no_keys() {
     let queue = Queue::new();
     let mut handler = enqueue_key(&queue);
     queue.shut_down();
@@ -368,7 +368,7 @@ fn a_queue_that_is_shut_down_takes_no_keys() {
 }
 
 #[test]
-fn one_handler_serves_objects_of_every_kind() {
+fn one_handler_serves_every_kind() {
     let queue = Queue::new();
     let mut handler = enqueue_key(&queue);
     handler.handle(add(pod("a", 1)));
@@ -377,7 +377,7 @@ fn one_handler_serves_objects_of_every_kind() {
 }
 
 #[test]
-fn a_handler_does_not_keep_a_queue_alive_that_nobody_takes_from() {
+fn a_handler_does_not_keep_a_queue_alive() {
     let queue = WorkQueue::rate_limited("gone");
     let weak = queue.downgrade();
     let mut handler = enqueue_key(&queue);

@@ -1,6 +1,6 @@
 use super::*;
 
 #[test]
-fn the_machine_has_a_name() {
+fn the_host_has_a_name() {
     assert!(!hostname().is_empty());
 }

@@ -1,11 +1,11 @@
-//! Conditions of a status.
+//! Conditions of a status, as `meta.SetStatusCondition` of apimachinery.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-/// Sets a condition: the one of its type, or a new one at the end. Answers whether anything has changed.
+/// Replaces the condition of this type, or appends it. Returns whether anything has changed.
 ///
-/// The time of `condition` is when this was found out. It becomes the time of the last transition if the condition is new, or if
-/// its status has changed; else the time stays what it was. An `observed_generation` of `None` leaves none behind.
+/// `last_transition_time` of `condition` is used if the condition is new or its status has changed; otherwise the previous time is
+/// kept. An `observed_generation` of `None` removes the previous one.
 ///
 /// ```
 /// use evenkeel_runtime::helpers::{is_condition_true, set_condition};
@@ -15,7 +15,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 /// let ready = Condition {
 ///     type_: "Ready".into(),
 ///     status: "True".into(),
-///     reason: "AllThere".into(),
+///     reason: "AllReady".into(),
 ///     message: "three of three".into(),
 ///     observed_generation: generation,
 ///     last_transition_time: now,
@@ -38,19 +38,19 @@ pub fn set_condition(conditions: &mut Vec<Condition>, mut condition: Condition) 
     changed
 }
 
-/// Removes the condition of this type. Answers whether it was there.
+/// Removes the condition of this type. Returns whether it existed.
 pub fn remove_condition(conditions: &mut Vec<Condition>, type_: &str) -> bool {
     let before = conditions.len();
     conditions.retain(|condition| condition.type_ != type_);
     conditions.len() < before
 }
 
-/// The condition of this type.
+/// Returns the condition of this type.
 pub fn find_condition<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
     conditions.iter().find(|condition| condition.type_ == type_)
 }
 
-/// Whether there is a condition of this type and its status is `True`.
+/// Returns whether a condition of this type exists and has the status `True`.
 pub fn is_condition_true(conditions: &[Condition], type_: &str) -> bool {
     find_condition(conditions, type_).is_some_and(|condition| condition.status == "True")
 }

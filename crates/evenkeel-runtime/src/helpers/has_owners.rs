@@ -1,4 +1,4 @@
-//! [`HasOwners`]: objects in whatever form, seen as things that are owned.
+//! [`HasOwners`]: reads and writes owner references of typed objects, JSON and [`Obj`].
 
 use evenkeel_client::Unstructured;
 use evenkeel_core::Obj;
@@ -8,35 +8,35 @@ use serde_json::{Map, Value};
 
 use super::OwnerError;
 
-/// What says who owns it: values of every Rust type of a kind, JSON, and [`Obj`]. `M` tells these apart and is never
-/// written.
+/// An object with owner references: a value of any Rust type of a kind, JSON, or [`Obj`]. `M` distinguishes these implementations and
+/// is always inferred.
 pub trait HasOwners<M> {
-    /// The namespace it says it is in.
+    /// Returns the namespace of the object.
     fn namespace(&self) -> Option<&str>;
 
-    /// The references to its owners.
+    /// Returns the owner references.
     ///
     /// # Errors
-    /// If it is JSON that is no object of Kubernetes.
+    /// Returns an error if it is JSON that is not a Kubernetes object.
     fn owner_references(&self) -> Result<Vec<OwnerReference>, OwnerError>;
 }
 
-/// [`HasOwners`] of what can be changed: values of Rust types, and JSON.
+/// [`HasOwners`] of objects that can be modified: values of Rust types, and JSON.
 pub trait HasOwnersMut<M>: HasOwners<M> {
-    /// Replaces the references.
+    /// Replaces the owner references.
     ///
     /// # Errors
-    /// If it is JSON that is no object of Kubernetes.
+    /// Returns an error if it is JSON that is not a Kubernetes object.
     fn set_owner_references(&mut self, references: Vec<OwnerReference>) -> Result<(), OwnerError>;
 }
 
-/// Marks values of Rust types.
+/// Marker of values of Rust types.
 #[derive(Debug)]
 pub enum Typed {}
-/// Marks JSON.
+/// Marker of JSON.
 #[derive(Debug)]
 pub enum Json {}
-/// Marks objects as they came from the server.
+/// Marker of objects of the server.
 #[derive(Debug)]
 pub enum Received {}
 
@@ -73,9 +73,9 @@ impl HasOwners<Json> for Value {
 
 impl HasOwnersMut<Json> for Value {
     fn set_owner_references(&mut self, references: Vec<OwnerReference>) -> Result<(), OwnerError> {
-        let object = self.as_object_mut().ok_or_else(|| malformed("it is no JSON object"))?;
+        let object = self.as_object_mut().ok_or_else(|| malformed("it is not a JSON object"))?;
         let metadata = object.entry("metadata").or_insert_with(|| Map::new().into());
-        let metadata = metadata.as_object_mut().ok_or_else(|| malformed("metadata is no JSON object"))?;
+        let metadata = metadata.as_object_mut().ok_or_else(|| malformed("metadata is not a JSON object"))?;
         if references.is_empty() {
             metadata.remove("ownerReferences");
             return Ok(());

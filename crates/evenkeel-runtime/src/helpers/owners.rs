@@ -1,4 +1,4 @@
-//! Who owns an object.
+//! Owner references, as `controllerutil.SetControllerReference` of controller-runtime.
 
 use evenkeel_client::ToReference;
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -6,55 +6,56 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use super::{HasOwners, HasOwnersMut};
 
-/// An object cannot be owned like that. It was not changed.
+/// An owner reference cannot be set. The object was not changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OwnerError {
-    /// Another controller has it.
-    #[error("the object is controlled by {kind} {name} already (uid {uid})")]
+    /// Another owner controls the object.
+    #[error("the object is already controlled by {kind} {name} (uid {uid})")]
     OtherController {
-        /// That controller's kind.
+        /// The kind of that owner.
         kind: String,
         /// Its name.
         name: String,
-        /// Its uid, by which it differs from another of the same name.
+        /// Its uid, which distinguishes it from another object of the same name.
         uid: String,
     },
-    /// Owners of a namespace can only own what is in it.
-    #[error("{owner} is in namespace {owner_namespace:?} and cannot own an object in {}", place(.namespace))]
+    /// A namespaced owner can only own objects in its namespace.
+    #[error("{owner} is in namespace {owner_namespace:?} and cannot own an object in {}", scope_name(.namespace))]
     OtherNamespace {
         /// The owner.
         owner: String,
         /// Its namespace.
         owner_namespace: String,
-        /// What the object says where it is.
+        /// The namespace of the object.
         namespace: Option<String>,
     },
-    /// The owner is not known well enough to be named: it has not come from a server.
-    #[error("{owner} cannot own anything: its {missing} is not known")]
+    /// The owner lacks a field that a reference needs: it does not come from a server.
+    #[error("{owner} cannot be an owner: its {missing} is unknown")]
     Incomplete {
         /// The owner.
         owner: String,
-        /// What is missing.
+        /// The missing field.
         missing: &'static str,
     },
-    /// The JSON is no object of Kubernetes.
-    #[error("the object cannot be owned: {problem}")]
+    /// The JSON is not a Kubernetes object.
+    #[error("the object cannot have owners: {problem}")]
     Malformed {
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
 }
 
-fn place(namespace: &Option<String>) -> String {
+fn scope_name(namespace: &Option<String>) -> String {
     namespace.as_ref().map_or_else(|| "no namespace".to_owned(), |namespace| format!("namespace {namespace:?}"))
 }
 
-/// Makes `owner` the controller of the object: it goes when its owner goes, and the owner is told of what happens to it.
+/// Makes `owner` the controller of the object: the garbage collector deletes the object with its owner, and events of the object
+/// enqueue the owner.
 ///
 /// The owner is an [`Obj`](evenkeel_core::Obj), or the
 /// [`typed_reference`](evenkeel_client::reference::typed_reference) of a value. The object is a value of a Rust type, or JSON.
-/// Owners are told apart by their uids: one that was deleted and made anew is another one.
+/// Owners are identified by uid: an owner that was deleted and recreated is another one.
 ///
 /// ```
 /// # fn example(set: evenkeel_core::Obj<k8s_openapi::api::apps::v1::ReplicaSet>) -> Result<(), Box<dyn std::error::Error>> {
@@ -69,8 +70,8 @@ fn place(namespace: &Option<String>) -> String {
 /// ```
 ///
 /// # Errors
-/// If another controller has the object, or if the two cannot belong together. A namespaced owner wants an object that says it
-/// is in the same namespace; the server would delete any other as an orphan.
+/// Returns an error if another owner controls the object, or if the reference is not possible. A namespaced owner requires an object
+/// with the same `metadata.namespace`; the server would delete any other as an orphan.
 pub fn set_controller_reference<M>(
     object: &mut impl HasOwnersMut<M>,
     owner: &(impl ToReference + ?Sized),
@@ -86,14 +87,14 @@ pub fn set_controller_reference<M>(
         let OwnerReference { kind, name, uid, .. } = other;
         return Err(OwnerError::OtherController { kind, name, uid });
     }
-    put(object, reference)
+    upsert(object, reference)
 }
 
-/// Makes `owner` an owner of the object, one of perhaps several: it goes when all of them have gone. If it is the controller
-/// already, it stays that. See [`set_controller_reference`] for the rest.
+/// Makes `owner` an owner of the object: the garbage collector deletes the object when all owners are deleted. An owner that is the
+/// controller stays the controller. See [`set_controller_reference`] for the rest.
 ///
 /// # Errors
-/// If the two cannot belong together.
+/// Returns an error if the reference is not possible.
 pub fn set_owner_reference<M>(
     object: &mut impl HasOwnersMut<M>,
     owner: &(impl ToReference + ?Sized),
@@ -103,13 +104,13 @@ pub fn set_owner_reference<M>(
         reference.controller = current.controller;
         reference.block_owner_deletion = current.block_owner_deletion;
     }
-    put(object, reference)
+    upsert(object, reference)
 }
 
-/// Takes `owner` away from the owners of the object. Answers whether it was one.
+/// Removes `owner` from the owners of the object. Returns whether it was one.
 ///
 /// # Errors
-/// If the object is JSON that is no object of Kubernetes.
+/// Returns an error if the object is JSON that is not a Kubernetes object.
 pub fn remove_owner_reference<M>(
     object: &mut impl HasOwnersMut<M>,
     owner: &(impl ToReference + ?Sized),
@@ -125,34 +126,34 @@ pub fn remove_owner_reference<M>(
     Ok(true)
 }
 
-/// The owner that controls the object, if there is one.
+/// Returns the owner that controls the object, if there is one.
 ///
 /// # Errors
-/// If the object is JSON that is no object of Kubernetes.
+/// Returns an error if the object is JSON that is not a Kubernetes object.
 pub fn controller_of<M>(object: &impl HasOwners<M>) -> Result<Option<OwnerReference>, OwnerError> {
     Ok(object.owner_references()?.into_iter().find(|owner| owner.controller == Some(true)))
 }
 
-/// Whether `owner`, by its uid, is what controls the object. JSON that is no object of Kubernetes is controlled by nobody.
+/// Returns whether `owner`, by its uid, controls the object. Returns `false` for JSON that is not a Kubernetes object.
 pub fn is_controlled_by<M>(object: &impl HasOwners<M>, owner: &(impl ToReference + ?Sized)) -> bool {
     let owner = owner.to_reference().uid.filter(|uid| !uid.is_empty());
     let controller = controller_of(object).ok().flatten();
     controller.is_some_and(|controller| Some(controller.uid) == owner)
 }
 
-/// The reference to an owner that may own the object.
+/// Returns a reference to the owner, if it may own the object.
 fn checked<M>(object: &impl HasOwners<M>, owner: &ObjectReference) -> Result<OwnerReference, OwnerError> {
     let known = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
     let shown = || {
         let [kind, name] = [&owner.kind, &owner.name].map(|text| known(text).unwrap_or_else(|| "?".to_owned()));
         format!("{kind} {name}")
     };
-    let want = |text, missing| known(text).ok_or_else(|| OwnerError::Incomplete { owner: shown(), missing });
+    let required = |text, missing| known(text).ok_or_else(|| OwnerError::Incomplete { owner: shown(), missing });
     let reference = OwnerReference {
-        api_version: want(&owner.api_version, "API version")?,
-        kind: want(&owner.kind, "kind")?,
-        name: want(&owner.name, "name")?,
-        uid: want(&owner.uid, "uid")?,
+        api_version: required(&owner.api_version, "API version")?,
+        kind: required(&owner.kind, "kind")?,
+        name: required(&owner.name, "name")?,
+        uid: required(&owner.uid, "uid")?,
         controller: None,
         block_owner_deletion: None,
     };
@@ -166,8 +167,8 @@ fn checked<M>(object: &impl HasOwners<M>, owner: &ObjectReference) -> Result<Own
     }
 }
 
-/// Puts a reference in the place of the one to the same owner, or at the end.
-fn put<M>(object: &mut impl HasOwnersMut<M>, reference: OwnerReference) -> Result<(), OwnerError> {
+/// Replaces the reference to the same owner, or appends it.
+fn upsert<M>(object: &mut impl HasOwnersMut<M>, reference: OwnerReference) -> Result<(), OwnerError> {
     let mut references = object.owner_references()?;
     match references.iter_mut().find(|current| current.uid == reference.uid) {
         Some(current) => *current = reference,

@@ -1,4 +1,4 @@
-//! [`Election`]: who decides whether this process leads.
+//! [`Election`]: decides whether this process leads.
 
 use std::future::Future;
 
@@ -10,17 +10,17 @@ use crate::election::LeaderElector;
 
 /// Decides whether this process leads.
 pub trait Election: Send + Sync + 'static {
-    /// Takes part. When this process leads, [`Term::lead`] is to be run, with what tells that it no longer does; when that
-    /// has returned, the lease can be given back, and this returns.
+    /// Takes part in the election. When this process becomes leader, the implementation runs [`Term::lead`] with a future that
+    /// resolves when leadership is lost. When `lead` has returned, it releases the lease and returns.
     ///
-    /// Dropping this ends it, whether it leads or not.
+    /// Dropping the future ends the campaign and the term.
     ///
     /// # Errors
-    /// If leadership was lost.
+    /// Returns an error if leadership was lost.
     fn campaign(&self, term: Term) -> BoxFuture<'_, Result<(), BoxError>>;
 }
 
-/// One lease for all that is elected. It is given back when all of it has ended.
+/// Holds one lease for all elected tasks. Releases it when all of them have stopped.
 impl Election for LeaderElector {
     fn campaign(&self, term: Term) -> BoxFuture<'_, Result<(), BoxError>> {
         Box::pin(async move {
@@ -30,14 +30,14 @@ impl Election for LeaderElector {
     }
 }
 
-/// A time of leading, for an [`Election`].
+/// One term as leader, for an [`Election`].
 #[derive(Debug)]
 pub struct Term {
-    words: mpsc::UnboundedSender<TermEvent>,
+    events: mpsc::UnboundedSender<TermEvent>,
     over: watch::Receiver<bool>,
 }
 
-/// What a term tells the manager.
+/// What a term reports to the manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TermEvent {
     Elected,
@@ -45,45 +45,45 @@ pub(super) enum TermEvent {
 }
 
 impl Term {
-    pub(super) fn new(words: &mpsc::UnboundedSender<TermEvent>) -> (watch::Sender<bool>, Self) {
+    pub(super) fn new(events: &mpsc::UnboundedSender<TermEvent>) -> (watch::Sender<bool>, Self) {
         let (end, over) = watch::channel(false);
-        (end, Term { words: words.clone(), over })
+        (end, Term { events: events.clone(), over })
     }
 
-    /// Leads: what waits to be elected begins now. Returns when all of it has ended, because the manager ends or because
-    /// leadership was `lost`. Dropping this is losing it too.
+    /// Starts the elected tasks. Returns when all of them have stopped, because the manager shuts down or because leadership was
+    /// `lost`. Dropping the future counts as a loss.
     pub async fn lead(mut self, lost: impl Future) {
-        let mut loss = LossGuard { words: Some(self.words.clone()) };
-        // Nobody listens any more if the manager is ending, and then there is nothing to begin.
-        let _ = self.words.send(TermEvent::Elected);
+        let mut guard = LossGuard { events: Some(self.events.clone()) };
+        // The receiver is dropped if the manager was, and then there is nothing to start.
+        let _ = self.events.send(TermEvent::Elected);
         let is_lost = tokio::select! {
             biased;
             _ = self.over.wait_for(|over| *over) => false,
             _ = lost => true,
         };
         if is_lost {
-            loss.tell();
+            guard.report();
             let _ = self.over.wait_for(|over| *over).await;
         }
-        loss.words = None;
+        guard.events = None;
     }
 }
 
-/// Tells that leadership is lost, if only because nobody keeps it.
+/// Reports the loss of leadership, also when [`Term::lead`] is dropped.
 struct LossGuard {
-    words: Option<mpsc::UnboundedSender<TermEvent>>,
+    events: Option<mpsc::UnboundedSender<TermEvent>>,
 }
 
 impl LossGuard {
-    fn tell(&mut self) {
-        if let Some(words) = self.words.take() {
-            let _ = words.send(TermEvent::Lost);
+    fn report(&mut self) {
+        if let Some(events) = self.events.take() {
+            let _ = events.send(TermEvent::Lost);
         }
     }
 }
 
 impl Drop for LossGuard {
     fn drop(&mut self) {
-        self.tell();
+        self.report();
     }
 }

@@ -1,4 +1,4 @@
-//! EnqueueReason a manager has ended.
+//! [`ManagerError`]: why a manager stopped.
 
 use std::error::Error as StdError;
 use std::time::Duration;
@@ -8,47 +8,47 @@ use thiserror::Error;
 
 use crate::controller::ControllerError;
 
-/// An error of whatever kind.
+/// A boxed error.
 pub type BoxError = Box<dyn StdError + Send + Sync>;
 
-/// EnqueueReason a manager has ended other than because it was told to, or why that did not go well.
+/// Why a manager stopped without being told to, or did not shut down in time.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ManagerError {
-    /// Somebody else may lead now. What was elected was dropped at once. The process should end, and begin anew.
+    /// Another process may be leader now. The elected tasks were dropped at once. The process should exit and be restarted.
     #[error("leader election lost")]
     LeadershipLost {
-        /// What the election says of it.
+        /// The error of the election.
         source: Option<BoxError>,
     },
-    /// A task failed, or panicked, and so everything was ended.
+    /// A task failed or panicked, so everything was stopped.
     #[error("the task {task} failed")]
     Task {
-        /// Which task.
+        /// The name of the task.
         task: String,
-        /// EnqueueReason.
+        /// The error of the task.
         source: BoxError,
     },
-    /// A controller could not begin.
+    /// A controller could not start.
     #[error(transparent)]
     Controller(#[from] ControllerError),
-    /// An informer has ended before it had synced.
+    /// An informer stopped before it had synced.
     #[error(transparent)]
     Sync(#[from] SyncError),
-    /// Informers have not synced in time.
+    /// Informers did not sync in time.
     #[error("after {limit:?}, informers have not synced: {}", .informers.join(", "))]
     SyncTimeout {
-        /// How long they had.
+        /// The limit that was exceeded.
         limit: Duration,
-        /// Which ones.
+        /// The informers that have not synced.
         informers: Vec<String>,
     },
-    /// It was ended, but these tasks took longer than the grace and were cut short.
-    #[error("after a grace of {grace:?}, these tasks had not ended and were cut short: {}", .tasks.join(", "))]
+    /// The manager shut down, but tasks exceeded the grace period and were dropped.
+    #[error("these tasks exceeded the grace period of {grace:?} and were dropped: {}", .tasks.join(", "))]
     GraceExceeded {
-        /// How long all of them together had.
+        /// The grace period of all tasks together.
         grace: Duration,
-        /// Which ones.
+        /// The names of the tasks.
         tasks: Vec<String>,
     },
 }

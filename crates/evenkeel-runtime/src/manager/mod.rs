@@ -1,8 +1,8 @@
-//! [`Manager`]: everything that a program runs, begun and ended in order.
+//! [`Manager`]: starts and stops the parts of a program in order.
 //!
 //! ```text
-//!  begins:  servers ─► informers ─► always ─► warm-up ─► election ─► elected
-//!  ends:    always and warm-up ─► elected ─► informers ─► servers ─► the lease is given back
+//!  start:  servers ─► informers ─► always ─► standby controllers ─► election ─► elected
+//!  stop:   always and standby ─► elected ─► informers ─► servers ─► release of the lease
 //! ```
 
 mod election;
@@ -36,25 +36,27 @@ use crate::controller::{Context, Controller, ControllerError, Next, ReconcileErr
 use crate::health::Diagnostics;
 use crate::inspect::Inspector;
 
-type StandbyFactory =
+/// Starts a controller as standby.
+type MakeStandby =
     Box<dyn FnOnce(&InformerFactory, &DiagnosticTargets) -> Result<StandbyTasks, ControllerError> + Send>;
 
-/// Where controllers show that were not told of another place.
+/// The default targets of the controllers' diagnostics.
 #[derive(Default)]
 struct DiagnosticTargets {
     diagnostics: Option<Diagnostics>,
     inspector: Option<Inspector>,
 }
 
-/// A controller that stands by.
+/// The tasks of a standby controller.
 struct StandbyTasks {
-    /// Fails if the controller does not get what it needs, so that a standby that could not take over is not taken for one.
+    /// Fails if the caches of the controller do not sync, so that a standby that cannot take over does not look like one that can.
     readiness: ManagedTask,
-    /// Begins to work.
+    /// Runs the workers.
     lead: ManagedTask,
 }
 
-/// Everything that a program runs: controllers, servers, and whatever else, over one client and one set of informers.
+/// Runs the parts of a program, controllers, servers and other tasks, over one client and one set of informers. controller-runtime's
+/// `Manager`.
 ///
 /// ```
 /// # async fn example(client: evenkeel_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -77,17 +79,21 @@ struct StandbyTasks {
 /// # }
 /// ```
 ///
-/// # What holds
-/// - Things begin in this order: [servers](Self::server); informers, which are waited for; what is to run
-///   [always](Self::always); controllers, as far as filling their caches and queues; then the [election](Self::election); and
-///   when this process leads, or at once if there is no election, what is [elected](Self::elected), controllers included.
-/// - They end in this order: what runs always, and controllers that stand by; what was elected; informers; servers; and then
-///   the lease is given back, so that nobody leads while something of this process still does.
-/// - All of it together has some [grace](Self::grace) to end. What takes longer is dropped, and the error says what it was.
-/// - If a task fails or panics, everything ends, and the error says why. A task that ends well has just ended.
-/// - A controller that stands by, and does not get what it needs in time, is such a failure: nobody relies on it in vain.
-/// - If leadership is lost, what was elected is dropped at once, and [`run`](Self::run) fails.
-/// - If this process never leads, nothing that is to be elected ever begins.
+/// # Guarantees
+/// - Start order: [servers](Self::server); informers, until they have synced; [`always`](Self::always) tasks; controllers as
+///   standby, which fill caches and queues; the [election](Self::election); and when this process becomes leader, or at once
+///   without an election, [`elected`](Self::elected) tasks and the workers of the controllers.
+/// - Stop order: `always` tasks and standby controllers; elected tasks; informers; servers; then the lease is released, so that no
+///   other process leads while a task of this one runs.
+/// - All tasks together have one [grace period](Self::grace). Tasks that exceed it are dropped, and the error names them.
+/// - A task that fails or panics stops everything, and the error names it. A task that returns `Ok` has ended.
+/// - A standby controller whose caches do not sync in time fails, before the election relies on it.
+/// - If leadership is lost, the elected tasks are dropped at once, and [`run`](Self::run) returns an error.
+/// - Elected tasks never start in a process that never leads.
+///
+/// # Lifetime
+/// [`run`](Self::run) is a future. When `shutdown` resolves, the manager drains in the order above, within the grace period. Dropping
+/// the future stops everything at once. Nothing else stops a manager, and nothing of it outlives the future.
 #[must_use = "a manager does nothing until it runs"]
 pub struct Manager {
     client: Client,
@@ -95,33 +101,33 @@ pub struct Manager {
     servers: Vec<ManagedTask>,
     always: Vec<ManagedTask>,
     elected: Vec<ManagedTask>,
-    controllers: Vec<StandbyFactory>,
+    controllers: Vec<MakeStandby>,
     election: Option<Box<dyn Election>>,
-    shown: DiagnosticTargets,
+    targets: DiagnosticTargets,
     grace: Option<Duration>,
     sync_timeout: Duration,
-    later: (mpsc::UnboundedSender<LateTask>, mpsc::UnboundedReceiver<LateTask>),
+    late: (mpsc::UnboundedSender<LateTask>, mpsc::UnboundedReceiver<LateTask>),
 }
 
-/// Something that is added while the manager runs.
+/// A task that is added while the manager runs.
 enum LateTask {
     Always(ManagedTask),
     Elected(ManagedTask),
 }
 
-/// Adds to a manager that runs. Cheap to clone.
+/// Adds tasks to a running manager. Cheap to clone.
 #[derive(Clone)]
 pub struct ManagerHandle {
-    later: mpsc::UnboundedSender<LateTask>,
+    late: mpsc::UnboundedSender<LateTask>,
 }
 
 impl Manager {
-    /// A manager of what runs over this client, with informers of all that there is.
+    /// Returns a manager with informers of all namespaces.
     pub fn new(client: &Client) -> Self {
         Self::with_informers(client, InformerFactory::builder(client))
     }
 
-    /// A manager with informers of which something is to be said.
+    /// Returns a manager with configured informers.
     pub fn with_informers(client: &Client, informers: InformerFactoryBuilder) -> Self {
         Manager {
             client: client.clone(),
@@ -131,71 +137,71 @@ impl Manager {
             elected: Vec::new(),
             controllers: Vec::new(),
             election: None,
-            shown: DiagnosticTargets::default(),
+            targets: DiagnosticTargets::default(),
             grace: Some(Duration::from_secs(30)),
             sync_timeout: Duration::from_secs(120),
-            later: mpsc::unbounded_channel(),
+            late: mpsc::unbounded_channel(),
         }
     }
 
-    /// The client.
+    /// Returns the client.
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    /// The informers that everything shares. Those that are asked for before the manager runs have synced before anything but
-    /// servers begins.
+    /// Returns the shared informers. Informers that are requested before [`run`](Self::run) have synced before any task but servers
+    /// starts.
     pub fn informers(&self) -> &InformerFactory {
         &self.informers
     }
 
-    /// Something that is there before all else, and when all else has ended: health checks, metrics.
-    pub fn server<F, Fut, E>(mut self, name: impl Into<String>, begin: F) -> Self
+    /// Adds a task that starts first and stops last: health checks, metrics.
+    pub fn server<F, Fut, E>(mut self, name: impl Into<String>, start: F) -> Self
     where
         F: FnOnce(StopSignal) -> Fut + Send + 'static,
         Fut: Future<Output = Result<(), E>> + Send + 'static,
         E: Into<BoxError>,
     {
-        self.servers.push(task(name, begin));
+        self.servers.push(task(name, start));
         self
     }
 
-    /// Something that runs whether this process leads or not.
-    pub fn always<F, Fut, E>(mut self, name: impl Into<String>, begin: F) -> Self
+    /// Adds a task that runs whether this process leads or not.
+    pub fn always<F, Fut, E>(mut self, name: impl Into<String>, start: F) -> Self
     where
         F: FnOnce(StopSignal) -> Fut + Send + 'static,
         Fut: Future<Output = Result<(), E>> + Send + 'static,
         E: Into<BoxError>,
     {
-        self.always.push(task(name, begin));
+        self.always.push(task(name, start));
         self
     }
 
-    /// Something that runs only while this process leads.
-    pub fn elected<F, Fut, E>(mut self, name: impl Into<String>, begin: F) -> Self
+    /// Adds a task that runs only while this process leads.
+    pub fn elected<F, Fut, E>(mut self, name: impl Into<String>, start: F) -> Self
     where
         F: FnOnce(StopSignal) -> Fut + Send + 'static,
         Fut: Future<Output = Result<(), E>> + Send + 'static,
         E: Into<BoxError>,
     {
-        self.elected.push(task(name, begin));
+        self.elected.push(task(name, start));
         self
     }
 
-    /// A controller. It fills its caches and its queue while it stands by, and works while this process leads.
+    /// Adds a controller. It fills its caches and its queue as standby, and reconciles while this process leads.
     ///
-    /// It uses the informers of the manager, unless it has others or was told which objects it is about.
+    /// It uses the informers of the manager, unless it has others or restricts its objects.
     pub fn controller<K, F, Fut>(mut self, controller: Controller<K>, reconcile: F) -> Self
     where
         K: 'static,
         F: Fn(Obj<K>, Context) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Next, ReconcileError>> + Send + 'static,
     {
-        self.controllers.push(Box::new(move |informers, shown| {
+        self.controllers.push(Box::new(move |informers, targets| {
             let controller = controller
                 .default_informers(informers)
-                .default_diagnostics(shown.diagnostics.as_ref())
-                .default_inspector(shown.inspector.as_ref());
+                .default_diagnostics(targets.diagnostics.as_ref())
+                .default_inspector(targets.inspector.as_ref());
             let standby = controller.standby()?;
             let (name, ready) = (standby.name().to_owned(), standby.readiness());
             let readiness = task(name.clone(), |stop: StopSignal| async move {
@@ -205,102 +211,98 @@ impl Manager {
                     ready = ready => ready,
                 }
             });
-            Ok(StandbyTasks {
-                readiness,
-                lead: task(name, move |stop: StopSignal| standby.lead(stop.requested(), reconcile)),
-            })
+            let lead = task(name, move |stop: StopSignal| standby.lead(stop.requested(), reconcile));
+            Ok(StandbyTasks { readiness, lead })
         }));
         self
     }
 
-    /// Has all controllers show in these diagnostics, also while they stand by, unless they were told of others: see
-    /// [`Controller::diagnostics`].
+    /// Sets the diagnostics of all controllers that have none, also of standbys: see [`Controller::diagnostics`].
     pub fn diagnostics(mut self, diagnostics: &Diagnostics) -> Self {
-        self.shown.diagnostics = Some(diagnostics.clone());
+        self.targets.diagnostics = Some(diagnostics.clone());
         self
     }
 
-    /// Has all controllers show in this inspector, also while they stand by, unless they were told of another: see
-    /// [`Controller::inspector`]. Whoever wants to see its page [serves](Inspector::serve) it.
+    /// Sets the inspector of all controllers that have none, also of standbys: see [`Controller::inspector`]. Its page must be
+    /// [served](Inspector::serve) separately.
     pub fn inspector(mut self, inspector: &Inspector) -> Self {
-        self.shown.inspector = Some(inspector.clone());
+        self.targets.inspector = Some(inspector.clone());
         self
     }
 
-    /// Who decides whether this process leads, such as a [`LeaderElector`](crate::LeaderElector). Without this, it does.
+    /// Sets the election, such as a [`LeaderElector`](crate::LeaderElector). Default: this process leads.
     pub fn election(mut self, election: impl Election) -> Self {
         self.election = Some(Box::new(election));
         self
     }
 
-    /// How long all of it together has to end: 30 seconds, unless told otherwise. With `None`, as long as it takes; with no
-    /// time at all, nothing is waited for.
+    /// Sets the grace period of the whole shutdown. Default: 30 seconds. `None` waits without a limit; zero waits for nothing.
     pub fn grace(mut self, grace: impl Into<Option<Duration>>) -> Self {
         self.grace = grace.into();
         self
     }
 
-    /// How long informers may take to sync: two minutes, unless told otherwise.
+    /// Sets the time that informers have to sync. Default: two minutes.
     pub fn sync_timeout(mut self, limit: Duration) -> Self {
         self.sync_timeout = limit;
         self
     }
 
-    /// Adds to it while it runs.
+    /// Returns a handle that adds tasks while the manager runs.
     pub fn handle(&self) -> ManagerHandle {
-        ManagerHandle { later: self.later.0.clone() }
+        ManagerHandle { late: self.late.0.clone() }
     }
 
-    /// Runs everything until `shutdown`, such as a [signal](shutdown_signal), or until something fails. If this is dropped,
-    /// everything ends at once.
+    /// Runs everything until `shutdown` resolves, such as [`shutdown_signal`], or a task fails. Dropping the future stops everything
+    /// at once.
     ///
     /// # Errors
-    /// See [`ManagerError`]. Being told to end is no error, whenever it happens.
+    /// See [`ManagerError`]. A shutdown is no error, whenever it happens.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
     pub async fn run(self, shutdown: impl Future + Send) -> Result<(), ManagerError> {
-        let (mut run, plan) = RunningManager::new(self);
+        let (mut running, plan) = RunningManager::new(self);
         let outcome = tokio::select! {
             biased;
             _ = shutdown => Ok(()),
-            error = run.go(plan) => Err(error),
+            error = running.run(plan) => Err(error),
         };
-        run.end(outcome).await
+        running.shut_down(outcome).await
     }
 }
 
 impl ManagerHandle {
-    /// Adds something that runs whether this process leads or not. It begins at once, or with the others of its kind if it is
-    /// not yet their turn. If the manager is ending or has ended, nothing begins.
-    pub fn always<F, Fut, E>(&self, name: impl Into<String>, begin: F)
+    /// Adds a task that runs whether this process leads or not. It starts at once, or with the other `always` tasks if they have not
+    /// started. A manager that shuts down starts nothing.
+    pub fn always<F, Fut, E>(&self, name: impl Into<String>, start: F)
     where
         F: FnOnce(StopSignal) -> Fut + Send + 'static,
         Fut: Future<Output = Result<(), E>> + Send + 'static,
         E: Into<BoxError>,
     {
-        let _ = self.later.send(LateTask::Always(task(name, begin)));
+        let _ = self.late.send(LateTask::Always(task(name, start)));
     }
 
-    /// Adds something that runs only while this process leads. It begins at once if it does.
-    pub fn elected<F, Fut, E>(&self, name: impl Into<String>, begin: F)
+    /// Adds a task that runs only while this process leads. It starts at once if it does.
+    pub fn elected<F, Fut, E>(&self, name: impl Into<String>, start: F)
     where
         F: FnOnce(StopSignal) -> Fut + Send + 'static,
         Fut: Future<Output = Result<(), E>> + Send + 'static,
         E: Into<BoxError>,
     {
-        let _ = self.later.send(LateTask::Elected(task(name, begin)));
+        let _ = self.late.send(LateTask::Elected(task(name, start)));
     }
 }
 
-fn task<F, Fut, E>(name: impl Into<String>, begin: F) -> ManagedTask
+fn task<F, Fut, E>(name: impl Into<String>, start: F) -> ManagedTask
 where
     F: FnOnce(StopSignal) -> Fut + Send + 'static,
     Fut: Future<Output = Result<(), E>> + Send + 'static,
     E: Into<BoxError>,
 {
-    let begin = |stop| -> TaskFuture { Box::pin(async move { begin(stop).await.map_err(Into::into) }) };
-    ManagedTask { name: name.into(), begin: Box::new(begin) }
+    let start = |stop| -> TaskFuture { Box::pin(async move { start(stop).await.map_err(Into::into) }) };
+    ManagedTask { name: name.into(), start: Box::new(start) }
 }
 
 impl fmt::Debug for Manager {
@@ -318,6 +320,6 @@ impl fmt::Debug for Manager {
 
 impl fmt::Debug for ManagerHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ManagerHandle").field("is_running", &!self.later.is_closed()).finish()
+        f.debug_struct("ManagerHandle").field("is_running", &!self.late.is_closed()).finish()
     }
 }

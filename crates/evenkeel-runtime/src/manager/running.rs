@@ -13,42 +13,42 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::election::{Term, TermEvent};
 use super::error::{BoxError, ManagerError};
 use super::task_group::{ManagedTask, TaskFailure, TaskGroup};
-use super::{DiagnosticTargets, Election, LateTask, Manager, StandbyFactory, StandbyTasks};
+use super::{DiagnosticTargets, Election, LateTask, MakeStandby, Manager, StandbyTasks};
 
-/// What is there while a manager runs. When it is dropped, all of it ends.
+/// The state of a running manager. Dropping it stops everything.
 pub(super) struct RunningManager {
     informers: InformerFactory,
     servers: TaskGroup,
     always: TaskGroup,
     elected: TaskGroup,
-    /// What begins when this process leads.
+    /// The tasks that start when this process becomes leader.
     waiting: Vec<ManagedTask>,
     is_leading: bool,
     failed: mpsc::UnboundedReceiver<TaskFailure>,
-    words: mpsc::UnboundedReceiver<TermEvent>,
+    term_events: mpsc::UnboundedReceiver<TermEvent>,
     campaign: JoinSet<Result<(), BoxError>>,
     end_of_term: watch::Sender<bool>,
     grace: Option<Duration>,
 }
 
-/// What is to be begun.
+/// What a manager starts.
 pub(super) struct StartPlan {
     servers: Vec<ManagedTask>,
     always: Vec<ManagedTask>,
-    controllers: Vec<StandbyFactory>,
-    shown: DiagnosticTargets,
+    controllers: Vec<MakeStandby>,
+    targets: DiagnosticTargets,
     election: Option<Box<dyn Election>>,
     term: Term,
     sync_timeout: Duration,
-    later: mpsc::UnboundedReceiver<LateTask>,
+    late: mpsc::UnboundedReceiver<LateTask>,
 }
 
 impl RunningManager {
     pub(super) fn new(manager: Manager) -> (Self, StartPlan) {
         let (failures, failed) = mpsc::unbounded_channel();
-        let (tell, words) = mpsc::unbounded_channel();
-        let (end_of_term, term) = Term::new(&tell);
-        let run = RunningManager {
+        let (events, term_events) = mpsc::unbounded_channel();
+        let (end_of_term, term) = Term::new(&events);
+        let running = RunningManager {
             informers: manager.informers,
             servers: TaskGroup::new(&failures),
             always: TaskGroup::new(&failures),
@@ -56,7 +56,7 @@ impl RunningManager {
             waiting: manager.elected,
             is_leading: false,
             failed,
-            words,
+            term_events,
             campaign: JoinSet::new(),
             end_of_term,
             grace: manager.grace,
@@ -65,32 +65,32 @@ impl RunningManager {
             servers: manager.servers,
             always: manager.always,
             controllers: manager.controllers,
-            shown: manager.shown,
+            targets: manager.targets,
             election: manager.election,
             term,
             sync_timeout: manager.sync_timeout,
-            later: manager.later.1,
+            late: manager.late.1,
         };
-        (run, plan)
+        (running, plan)
     }
 
-    /// Begins everything in order, and goes on until something goes wrong.
-    pub(super) async fn go(&mut self, plan: StartPlan) -> ManagerError {
-        let StartPlan { servers, always, controllers, shown, election, term, sync_timeout, mut later } = plan;
+    /// Starts everything in order, and returns when something fails.
+    pub(super) async fn run(&mut self, plan: StartPlan) -> ManagerError {
+        let StartPlan { servers, always, controllers, targets, election, term, sync_timeout, mut late } = plan;
         for server in servers {
-            self.servers.begin(server);
+            self.servers.start(server);
         }
         self.informers.start();
         if let Err(error) = self.synced(sync_timeout).await {
             return error;
         }
         for task in always {
-            self.always.begin(task);
+            self.always.start(task);
         }
         for controller in controllers {
-            match controller(&self.informers, &shown) {
+            match controller(&self.informers, &targets) {
                 Ok(StandbyTasks { readiness, lead }) => {
-                    self.always.begin(readiness);
+                    self.always.start(readiness);
                     self.waiting.push(lead);
                 }
                 Err(error) => return error.into(),
@@ -103,16 +103,16 @@ impl RunningManager {
         loop {
             tokio::select! {
                 Some(failed) = self.failed.recv() => return failed.into(),
-                Some(word) = self.words.recv() => match word {
+                Some(event) = self.term_events.recv() => match event {
                     TermEvent::Elected => self.lead(),
                     TermEvent::Lost => return ManagerError::LeadershipLost { source: None },
                 },
                 Some(ended) = self.campaign.join_next() => {
-                    return ManagerError::LeadershipLost { source: reason(ended) };
+                    return ManagerError::LeadershipLost { source: loss_reason(ended) };
                 }
-                Some(task) = later.recv() => match task {
-                    LateTask::Always(task) => self.always.begin(task),
-                    LateTask::Elected(task) if self.is_leading => self.elected.begin(task),
+                Some(task) = late.recv() => match task {
+                    LateTask::Always(task) => self.always.start(task),
+                    LateTask::Elected(task) if self.is_leading => self.elected.start(task),
                     LateTask::Elected(task) => self.waiting.push(task),
                 },
             }
@@ -136,20 +136,20 @@ impl RunningManager {
     fn lead(&mut self) {
         self.is_leading = true;
         for task in std::mem::take(&mut self.waiting) {
-            self.elected.begin(task);
+            self.elected.start(task);
         }
     }
 
-    /// Ends everything in order.
-    pub(super) async fn end(mut self, outcome: Result<(), ManagerError>) -> Result<(), ManagerError> {
+    /// Stops everything in order.
+    pub(super) async fn shut_down(mut self, outcome: Result<(), ManagerError>) -> Result<(), ManagerError> {
         match outcome {
             Err(ManagerError::LeadershipLost { source }) => Err(self.lose(source).await),
             outcome => {
-                let ShutdownReport { late, lost } = self.wind_down().await;
-                // What went wrong first is said first; what goes wrong in the end counts if nothing else did.
+                let ShutdownReport { late, lost } = self.drain().await;
+                // The first error wins. An error during the shutdown counts if there was none before.
                 let mut failure = None;
                 while let Ok(TaskFailure { task, error }) = self.failed.try_recv() {
-                    tracing::error!(task, error, "a task failed while everything ended");
+                    tracing::error!(task, error, "task failed during the shutdown");
                     failure.get_or_insert(ManagerError::Task { task, source: error });
                 }
                 outcome?;
@@ -167,95 +167,95 @@ impl RunningManager {
         }
     }
 
-    async fn wind_down(&mut self) -> ShutdownReport {
+    async fn drain(&mut self) -> ShutdownReport {
         let deadline = self.deadline();
         let (mut late, mut dropped) = (Vec::new(), Vec::new());
-        let RunningManager { always, elected, words, is_leading, .. } = self;
+        let RunningManager { always, elected, term_events, is_leading, .. } = self;
         let is_lost = tokio::select! {
             biased;
-            () = lost(words, is_leading) => true,
+            () = lost(term_events, is_leading) => true,
             () = async {
-                late.extend(always.end(deadline).await);
-                late.extend(elected.end(deadline).await);
+                late.extend(always.stop(deadline).await);
+                late.extend(elected.stop(deadline).await);
             } => false,
         };
-        // Controllers that stand by have nothing to finish. Whoever waited for them has ended.
+        // Standby controllers have nothing in flight. The tasks that waited for them have stopped.
         self.waiting.clear();
         if is_lost {
-            // Somebody else may lead now, so there is no grace any more for what was elected.
-            dropped = self.elected.end(Some(Instant::now())).await;
-            late.extend(self.always.end(deadline).await);
+            // Another process may be leader now, so the elected tasks have no grace any more.
+            dropped = self.elected.stop(Some(Instant::now())).await;
+            late.extend(self.always.stop(deadline).await);
         }
         let informers = self.informers.clone();
         if within(deadline, informers.shutdown()).await.is_none() {
             late.push("informers".to_owned());
         }
-        late.extend(self.servers.end(deadline).await);
+        late.extend(self.servers.stop(deadline).await);
         self.end_of_term.send_replace(true);
-        while let Ok(word) = self.words.try_recv() {
-            self.is_leading |= word == TermEvent::Elected;
+        while let Ok(event) = self.term_events.try_recv() {
+            self.is_leading |= event == TermEvent::Elected;
         }
         let mut source = None;
         if self.is_leading
             && let Some(Some(ended)) = within(deadline, self.campaign.join_next()).await
         {
-            source = reason(ended);
+            source = loss_reason(ended);
         }
         self.campaign.shutdown().await;
         if dropped.is_empty() {
             if let Some(error) = source.take() {
-                tracing::warn!(error, "leadership was lost while everything ended");
+                tracing::warn!(error, "leadership lost during the shutdown");
             }
             return ShutdownReport { late, lost: None };
         }
-        tracing::warn!(tasks = ?dropped, "leadership was lost while everything ended, and these tasks were dropped");
+        tracing::warn!(tasks = ?dropped, "leadership lost during the shutdown; elected tasks dropped");
         ShutdownReport { late, lost: Some(source) }
     }
 
-    /// Ends what was elected before all else, and at once: somebody else may lead now.
+    /// Drops the elected tasks first and at once: another process may be leader now.
     async fn lose(&mut self, source: Option<BoxError>) -> ManagerError {
         let (now, deadline) = (Some(Instant::now()), self.deadline());
         self.waiting.clear();
-        self.elected.end(now).await;
+        self.elected.stop(now).await;
         self.end_of_term.send_replace(true);
-        self.always.end(now).await;
+        self.always.stop(now).await;
         let informers = self.informers.clone();
         within(now, informers.shutdown()).await;
-        self.servers.end(now).await;
+        self.servers.stop(now).await;
         let source = match source {
             Some(source) => Some(source),
-            // An election that cannot reach anybody may take long to say so.
-            None => within(deadline, self.campaign.join_next()).await.flatten().and_then(reason),
+            // An election that cannot reach the server may take long to return its error.
+            None => within(deadline, self.campaign.join_next()).await.flatten().and_then(loss_reason),
         };
         ManagerError::LeadershipLost { source }
     }
 
-    /// Until when everything has to end, if it begins to now.
+    /// Returns the end of a grace period that starts now; `None` without a limit.
     fn deadline(&self) -> Option<Instant> {
         self.grace.and_then(|grace| Instant::now().checked_add(grace))
     }
 }
 
-/// How everything ended.
+/// How the shutdown went.
 struct ShutdownReport {
-    /// The names of those that took longer than the grace.
+    /// The names of the tasks that exceeded the grace period.
     late: Vec<String>,
-    /// If leadership was lost while something that was elected had not ended: what the election says of it.
+    /// The error of the election, if leadership was lost while elected tasks were running.
     lost: Option<Option<BoxError>>,
 }
 
-/// Informers may have users who do not end with the manager, such as handlers; they end all the same.
+/// Stops the informers, also if handlers from outside of the manager use them.
 impl Drop for RunningManager {
     fn drop(&mut self) {
-        // The first step tells all of them to end. Nobody is left to wait for it.
+        // The first poll requests all informers to stop.
         let _ = pin!(self.informers.shutdown()).poll(&mut Context::from_waker(Waker::noop()));
     }
 }
 
-/// Waits until leadership is lost. That it was won is noted meanwhile: then there is a lease to be given back.
-async fn lost(words: &mut mpsc::UnboundedReceiver<TermEvent>, is_leading: &mut bool) {
+/// Waits until leadership is lost. Records that it was won meanwhile: then there is a lease to release.
+async fn lost(events: &mut mpsc::UnboundedReceiver<TermEvent>, is_leading: &mut bool) {
     loop {
-        match words.recv().await {
+        match events.recv().await {
             Some(TermEvent::Lost) => return,
             Some(TermEvent::Elected) => *is_leading = true,
             None => std::future::pending().await,
@@ -263,15 +263,15 @@ async fn lost(words: &mut mpsc::UnboundedReceiver<TermEvent>, is_leading: &mut b
     }
 }
 
-/// EnqueueReason leadership was lost, if the election says so.
-fn reason(ended: Result<Result<(), BoxError>, JoinError>) -> Option<BoxError> {
+/// Returns why leadership was lost, if the election returned an error.
+fn loss_reason(ended: Result<Result<(), BoxError>, JoinError>) -> Option<BoxError> {
     match ended {
         Ok(ended) => ended.err(),
         Err(error) => Some(error.into()),
     }
 }
 
-/// Waits no longer than until then. Even if that is now, what is ready is taken.
+/// Waits until the deadline. Polls the future once even if the deadline has passed.
 async fn within<T>(deadline: Option<Instant>, future: impl Future<Output = T>) -> Option<T> {
     match deadline {
         None => Some(future.await),

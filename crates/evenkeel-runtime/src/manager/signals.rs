@@ -3,35 +3,76 @@
 use std::future::Future;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use super::stop_signal::StopSignal;
 
-/// Comes true with the first `SIGTERM` or `SIGINT`. The second ends the process at once, with exit code 1: whoever presses
-/// Ctrl-C twice means it.
+/// Signals that follow the first one within this time are duplicates of it.
+const DUPLICATE_WINDOW: Duration = Duration::from_millis(100);
+
+/// Resolves with the first `SIGTERM` or `SIGINT`. The second one ends the process at once, with exit code 1.
 ///
-/// From the call on, these signals do not end the process by themselves.
+/// A signal within 100 ms of the first one is a duplicate, and is ignored: `timeout COMMAND` and some shells signal both the
+/// process and its group.
+///
+/// From this call on, the two signals do not end the process by themselves.
 ///
 /// # Errors
-/// If it was called before, since there is one set of signals in a process; or if the operating system refuses.
+/// Returns an error if it was called before, because a process has one set of signals, or if the operating system refuses.
 ///
 /// # Panics
 /// Outside of a tokio runtime.
 pub fn shutdown_signal() -> io::Result<impl Future<Output = ()> + Send + 'static> {
     static CALLED: AtomicBool = AtomicBool::new(false);
     if CALLED.swap(true, Ordering::SeqCst) {
-        return Err(io::Error::other("the signals of the process have been asked for already"));
+        return Err(io::Error::other("shutdown_signal was called before in this process"));
     }
     let mut signals = Signals::new()?;
-    let (give, stop) = StopSignal::new();
+    let (request, stop) = StopSignal::new();
     tokio::spawn(async move {
-        signals.next().await;
-        tracing::info!("told to end; a second time ends it at once");
-        give.send_replace(true);
-        signals.next().await;
-        tracing::error!("told to end for the second time");
-        std::process::exit(1);
+        let mut counter = SignalCounter::default();
+        loop {
+            signals.next().await;
+            match counter.receive(Instant::now()) {
+                SignalAction::Drain => {
+                    tracing::info!("shutting down; signal again to force exit");
+                    request.send_replace(true);
+                }
+                SignalAction::Ignore => tracing::debug!("ignored a duplicate of the first signal"),
+                SignalAction::ForceExit => {
+                    tracing::error!("second signal; exiting");
+                    std::process::exit(1);
+                }
+            }
+        }
     });
     Ok(stop.requested())
+}
+
+/// Decides what a signal does.
+#[derive(Debug, Default)]
+struct SignalCounter {
+    first: Option<Instant>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SignalAction {
+    Drain,
+    Ignore,
+    ForceExit,
+}
+
+impl SignalCounter {
+    fn receive(&mut self, now: Instant) -> SignalAction {
+        match self.first {
+            None => {
+                self.first = Some(now);
+                SignalAction::Drain
+            }
+            Some(first) if now.saturating_duration_since(first) < DUPLICATE_WINDOW => SignalAction::Ignore,
+            Some(_) => SignalAction::ForceExit,
+        }
+    }
 }
 
 #[cfg(unix)]
@@ -70,3 +111,6 @@ impl Signals {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,30 +1,30 @@
-//! [`StopSignal`]: the sign to end.
+//! [`StopSignal`]: tells the tasks of a manager to stop.
 
 use std::future::Future;
 
 use tokio::sync::watch;
 
-/// The sign to end. Cheap to clone; once it is given, it stays so.
+/// Tells a task of a [`Manager`](super::Manager) to stop. Cheap to clone. Once requested, it stays so.
 #[derive(Clone, Debug)]
 pub struct StopSignal(watch::Receiver<bool>);
 
 impl StopSignal {
     pub(super) fn new() -> (watch::Sender<bool>, Self) {
-        let (give, sign) = watch::channel(false);
-        (give, StopSignal(sign))
+        let (sender, receiver) = watch::channel(false);
+        (sender, StopSignal(receiver))
     }
 
-    /// Waits for the sign. What waits owns what it needs, so that it can be given to a task, or to a
+    /// Waits until the task is to stop. The future borrows nothing, so that it can be moved into a task or passed to a
     /// [`Controller`](crate::Controller).
     pub fn requested(&self) -> impl Future<Output = ()> + Send + use<> {
-        let mut sign = self.0.clone();
+        let mut receiver = self.0.clone();
         async move {
-            // If there is nobody left to give the sign, it is given by that.
-            let _ = sign.wait_for(|given| *given).await;
+            // A dropped sender counts as a request.
+            let _ = receiver.wait_for(|requested| *requested).await;
         }
     }
 
-    /// Whether the sign was given.
+    /// Returns whether the task is to stop.
     pub fn is_requested(&self) -> bool {
         *self.0.borrow()
     }

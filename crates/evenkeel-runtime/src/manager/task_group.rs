@@ -1,4 +1,4 @@
-//! [`TaskGroup`]: tasks that begin and end together.
+//! [`TaskGroup`]: tasks that start and stop together.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -12,52 +12,52 @@ use super::error::BoxError;
 use super::stop_signal::StopSignal;
 use crate::panic_guard::{catch_panic, panic_message};
 
-/// Something to be run until it is told to end.
+/// A task that runs until its stop signal.
 pub(super) struct ManagedTask {
     pub(super) name: String,
-    pub(super) begin: StartTask,
+    pub(super) start: StartTask,
 }
 
 pub(super) type StartTask = Box<dyn FnOnce(StopSignal) -> TaskFuture + Send>;
 pub(super) type TaskFuture = Pin<Box<dyn Future<Output = Result<(), BoxError>> + Send>>;
 
-/// A task has ended in a way that ends all others.
+/// The failure of a task, which stops all others.
 pub(super) struct TaskFailure {
     pub(super) task: String,
     pub(super) error: BoxError,
 }
 
-/// Tasks that begin and end together. When this is dropped, they are too.
+/// Tasks that start and stop together. Dropping the group drops them.
 pub(super) struct TaskGroup {
     tasks: JoinSet<()>,
     names: HashMap<Id, String>,
-    give: watch::Sender<bool>,
+    request_stop: watch::Sender<bool>,
     stop: StopSignal,
     failures: mpsc::UnboundedSender<TaskFailure>,
 }
 
 impl TaskGroup {
     pub(super) fn new(failures: &mpsc::UnboundedSender<TaskFailure>) -> Self {
-        let (give, stop) = StopSignal::new();
-        TaskGroup { tasks: JoinSet::new(), names: HashMap::new(), give, stop, failures: failures.clone() }
+        let (request_stop, stop) = StopSignal::new();
+        TaskGroup { tasks: JoinSet::new(), names: HashMap::new(), request_stop, stop, failures: failures.clone() }
     }
 
-    pub(super) fn begin(&mut self, task: ManagedTask) {
+    pub(super) fn start(&mut self, task: ManagedTask) {
         while let Some(ended) = self.tasks.try_join_next_with_id() {
             self.forget(&ended);
         }
-        let ManagedTask { name, begin } = task;
-        let (stop, failures, failing) = (self.stop.clone(), self.failures.clone(), name.clone());
+        let ManagedTask { name, start } = task;
+        let (stop, failures, task) = (self.stop.clone(), self.failures.clone(), name.clone());
         let handle = self.tasks.spawn(async move {
-            // Made in here, so that a panic while it is made is the task's own too.
-            let outcome = catch_panic(Box::pin(async move { begin(stop).await })).await;
+            // The future is made inside of the guard, so that a panic while it is made counts as the task's.
+            let outcome = catch_panic(Box::pin(async move { start(stop).await })).await;
             let error = match outcome {
-                Ok(Ok(())) => return tracing::debug!(task = failing, "the task has ended"),
+                Ok(Ok(())) => return tracing::debug!(task, "task ended"),
                 Ok(Err(error)) => error,
                 Err(panic) => format!("panic: {}", panic_message(&*panic)).into(),
             };
-            // Nobody listens any more if everything is ending.
-            let _ = failures.send(TaskFailure { task: failing, error });
+            // The receiver is dropped if the manager was.
+            let _ = failures.send(TaskFailure { task, error });
         });
         self.names.insert(handle.id(), name);
     }
@@ -70,9 +70,9 @@ impl TaskGroup {
         self.names.remove(&id);
     }
 
-    /// Gives the sign to end, and waits for it until the deadline. Answers with the names of those that had to be cut short.
-    pub(super) async fn end(&mut self, deadline: Option<Instant>) -> Vec<String> {
-        self.give.send_replace(true);
+    /// Requests all tasks to stop, waits for them until the deadline, and drops the rest. Returns the names of the dropped ones.
+    pub(super) async fn stop(&mut self, deadline: Option<Instant>) -> Vec<String> {
+        self.request_stop.send_replace(true);
         loop {
             let next = self.tasks.join_next_with_id();
             let ended = match deadline {
@@ -85,7 +85,7 @@ impl TaskGroup {
             let Some(ended) = ended else { break };
             self.forget(&ended);
         }
-        // Those that have ended at the very moment are not cut short.
+        // A task that ended at the deadline is not late.
         while let Some(ended) = self.tasks.try_join_next_with_id() {
             self.forget(&ended);
         }

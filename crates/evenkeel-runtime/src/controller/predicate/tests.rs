@@ -29,7 +29,7 @@ fn others() -> [Event<Pod>; 3] {
 }
 
 #[test]
-fn co_014_what_comes_and_goes_has_changed_for_all_of_them() {
+fn co_014_change_predicates_accept_adds_and_deletes() {
     for event in others() {
         for changed in [generation_changed(), labels_changed(), annotations_changed(), resource_version_changed()] {
             assert!(changed.accepts(&event));
@@ -38,7 +38,7 @@ fn co_014_what_comes_and_goes_has_changed_for_all_of_them() {
 }
 
 #[test]
-fn co_014_an_update_is_accepted_if_it_changes_what_is_asked_for() {
+fn co_014_an_update_is_accepted_if_it_changes_the_field() {
     let cases = [
         (generation_changed(), json!({"generation": 1}), json!({"generation": 2}), json!({"generation": 1})),
         (labels_changed(), json!({"labels": {"a": "1"}}), json!({"labels": {"a": "2"}}), json!({"labels": {"a": "1"}})),
@@ -63,7 +63,7 @@ fn co_014_an_update_is_accepted_if_it_changes_what_is_asked_for() {
 }
 
 #[test]
-fn co_014_a_selector_looks_at_the_object_as_it_is_or_was() {
+fn co_014_a_label_selector_matches_the_current_or_last_known_state() {
     let web = label_selector(LabelSelector::parse("app=web").unwrap());
     let (yes, no) = (json!({"labels": {"app": "web"}}), json!({"labels": {"app": "db"}}));
     assert!(web.accepts(&update(no.clone(), yes.clone())));
@@ -74,7 +74,7 @@ fn co_014_a_selector_looks_at_the_object_as_it_is_or_was() {
 }
 
 #[test]
-fn co_014_predicates_are_put_together() {
+fn co_014_predicates_compose() {
     let yes = |_: &Event<Pod>| true;
     let no = |_: &Event<Pod>| false;
     let event = update(json!({}), json!({}));

@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn a_deleted_object_is_not_reconciled_unless_that_is_asked_for() {
+async fn a_deleted_object_is_reconciled_only_by_on_deleted() {
     let server = server().await;
     let (client, log) = (server.client(), Log::new());
     let reconcile = {
@@ -41,7 +41,7 @@ async fn a_deleted_object_is_not_reconciled_unless_that_is_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_with_a_finalizer_is_reconciled_while_it_goes() {
+async fn an_object_with_a_finalizer_is_reconciled_during_its_deletion() {
     let server = server().await;
     let (client, log) = (server.client(), Log::new());
     let running = start(controller(&client, "finalized"), {

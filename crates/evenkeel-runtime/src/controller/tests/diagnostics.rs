@@ -3,7 +3,7 @@
 use super::*;
 use crate::Manager;
 
-/// EnqueueReason keys were queued, newest first.
+/// Returns the enqueue reasons, newest first.
 fn reasons(diagnostics: &Diagnostics, controller: &str) -> Vec<String> {
     let queued = diagnostics.section("queued").unwrap_or_default();
     let text = |reason: &Value| {
@@ -13,7 +13,7 @@ fn reasons(diagnostics: &Diagnostics, controller: &str) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_reason_for_queueing_a_key_is_told_with_what_it_was_about() {
+async fn diagnostics_show_why_each_key_was_enqueued() {
     let server = server().await;
     let (client, diagnostics, trigger) = (server.client(), Diagnostics::new(), Trigger::new());
     trigger.reconcile(key("early"));
@@ -43,7 +43,7 @@ async fn each_reason_for_queueing_a_key_is_told_with_what_it_was_about() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn failures_are_told_once_for_each_key_and_so_are_retries() {
+async fn diagnostics_show_each_failed_key_once() {
     let server = server().await;
     let (client, diagnostics) = (server.client(), Diagnostics::new());
     for name in ["bad", "broken", "slow", "good"] {
@@ -90,7 +90,7 @@ async fn failures_are_told_once_for_each_key_and_so_are_retries() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn parked_keys_are_told_until_own_writes_are_seen() {
+async fn diagnostics_show_parked_keys_until_own_writes_are_seen() {
     let server = server().await;
     let (client, diagnostics) = (server.client(), Diagnostics::new());
     let built = controller(&client, "parked").owns::<Secret>().diagnostics(&diagnostics);
@@ -105,7 +105,7 @@ async fn parked_keys_are_told_until_own_writes_are_seen() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_more_than_a_thousand_reasons_are_kept_and_the_oldest_go_first() {
+async fn at_most_a_thousand_reasons_are_kept_and_the_oldest_are_evicted() {
     let server = server().await;
     let (diagnostics, trigger) = (Diagnostics::new(), Trigger::new());
     let built = controller(&server.client(), "bounded").triggered_by(&trigger).diagnostics(&diagnostics);
@@ -119,7 +119,7 @@ async fn no_more_than_a_thousand_reasons_are_kept_and_the_oldest_go_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn when_it_ends_or_is_dropped_nothing_of_it_is_told_or_kept() {
+async fn a_stopped_or_dropped_controller_leaves_no_diagnostics() {
     let server = server().await;
     let (client, diagnostics) = (server.client(), Diagnostics::new());
     create(&client, "a").await;
@@ -138,13 +138,13 @@ async fn when_it_ends_or_is_dropped_nothing_of_it_is_told_or_kept() {
     running.end().await.unwrap();
     assert_eq!(diagnostics.report(), nothing);
 
-    // Without diagnostics, nothing is remembered.
+    // Without diagnostics, nothing is recorded.
     let standby = controller(&client, "gone").standby().unwrap();
     assert!(!standby.started.history.is_open() && standby.started.diagnostics_entry.is_none());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_manager_has_all_controllers_told_that_were_not_told_of_other_diagnostics() {
+async fn a_manager_sets_the_diagnostics_of_controllers_without_their_own() {
     let server = server().await;
     let (client, diagnostics, other) = (server.client(), Diagnostics::new(), Diagnostics::new());
     let named = |name: &str| Controller::<ConfigMap>::new(&client).named(name);

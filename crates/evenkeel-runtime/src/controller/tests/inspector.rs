@@ -8,7 +8,7 @@ fn names(report: &Value, of: &str) -> Vec<String> {
     report[of].as_array().into_iter().flatten().map(|lane| lane["name"].as_str().unwrap().to_owned()).collect()
 }
 
-/// What the last step of a key says, and where the key is.
+/// Returns the last step of a key, and its state.
 fn last_step(inspector: &Inspector, key: &str) -> (String, String) {
     let report = inspector.report(Some(key));
     let step = report["follow"]["steps"].as_array().and_then(|steps| steps.last()).unwrap();
@@ -17,7 +17,7 @@ fn last_step(inspector: &Inspector, key: &str) -> (String, String) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn informers_queue_and_failures_are_shown_and_a_key_knows_why_it_was_queued() {
+async fn the_inspector_shows_informers_queue_failures_and_enqueue_reasons() {
     let server = server().await;
     let (client, inspector) = (server.client(), Inspector::new());
     let a = create(&client, "a").await;
@@ -52,7 +52,7 @@ async fn informers_queue_and_failures_are_shown_and_a_key_knows_why_it_was_queue
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_comes_back_is_shown_where_it_waits() {
+async fn a_requeued_key_is_shown_as_delayed() {
     let server = server().await;
     let (client, inspector) = (server.client(), Inspector::new());
     create(&client, "often").await;
@@ -73,7 +73,7 @@ async fn a_key_that_comes_back_is_shown_where_it_waits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_parked_key_is_with_a_worker_until_it_is_in_the_queue_again() {
+async fn a_parked_key_is_in_flight_until_it_is_requeued() {
     let server = server().await;
     let (client, inspector) = (server.client(), Inspector::new());
     let built = controller(&client, "parked_keys").owns::<Secret>().inspector(&inspector);
@@ -89,7 +89,7 @@ async fn a_parked_key_is_with_a_worker_until_it_is_in_the_queue_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_manager_has_all_controllers_shown_that_were_not_told_of_another_inspector() {
+async fn a_manager_sets_the_inspector_of_controllers_without_their_own() {
     let server = server().await;
     let (client, inspector, other) = (server.client(), Inspector::new(), Inspector::new());
     let named = |name: &str| Controller::<ConfigMap>::new(&client).named(name);

@@ -30,7 +30,7 @@ fn seen(recorder: &DebuggingRecorder) -> Seen {
 }
 
 #[tokio::test(start_paused = true)]
-async fn co_029_everything_is_counted_under_names_that_dashboards_know_and_begins_with_zero() {
+async fn co_029_metrics_have_controller_runtime_names_and_start_at_zero() {
     let recorder = DebuggingRecorder::new();
     let server = server().await;
     let (client, log) = (server.client(), Log::new());

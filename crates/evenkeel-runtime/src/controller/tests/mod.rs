@@ -1,11 +1,11 @@
 //! Controllers against an API server in this process, in virtual time.
 
+mod crash_recovery;
 mod deletions;
 mod diagnostics;
 mod inspector;
 mod metrics;
 mod own_writes;
-mod panics;
 mod results;
 mod scaling;
 mod shutdown;
@@ -31,7 +31,7 @@ async fn server() -> ApiServer {
     ApiServer::builder().in_process_only().start().await.unwrap()
 }
 
-/// Lets everything happen that can happen without time passing. (Virtual time passes only when all tasks wait.)
+/// Runs all tasks until they wait. (Virtual time passes only when all tasks wait.)
 async fn settle() {
     pass(Duration::from_millis(1)).await;
 }
@@ -52,12 +52,12 @@ fn value<T: serde::de::DeserializeOwned>(json: Value) -> T {
     serde_json::from_value(json).unwrap()
 }
 
-/// What the controllers of these tests are for.
+/// An object of the kind that the controllers of these tests reconcile.
 fn parent(name: &str) -> ConfigMap {
     value(json!({"metadata": {"namespace": "default", "name": name}}))
 }
 
-/// What they own.
+/// An object that a parent owns.
 fn child(name: &str, parent: &Obj<ConfigMap>) -> Secret {
     value(json!({"metadata": {"namespace": "default", "name": name, "ownerReferences": [owner(parent)]}}))
 }
@@ -76,13 +76,13 @@ async fn create(client: &Client, name: &str) -> Obj<ConfigMap> {
     client.api::<ConfigMap>().namespace("default").create(&parent(name)).await.unwrap()
 }
 
-/// Changes something of a parent.
+/// Updates a parent.
 async fn touch(client: &Client, name: &str, text: impl ToString) -> Obj<ConfigMap> {
     let patch = evenkeel_client::Patch::merge(&json!({"data": {"touched": text.to_string()}}));
     client.api::<ConfigMap>().namespace("default").patch(name, &patch).await.unwrap()
 }
 
-/// The controller of parents, which is called by the name of its test so that tests do not get in each other's way.
+/// A controller of parents. It has the name of its test, because names are unique in a process.
 fn controller(client: &Client, name: &str) -> Controller<ConfigMap> {
     Controller::<ConfigMap>::new(client).namespace("default").named(name)
 }
@@ -106,12 +106,12 @@ where
     F: Fn(Obj<K>, Context) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<Next, ReconcileError>> + Send + 'static,
 {
-    let (shutdown, told) = oneshot::channel();
-    Running { shutdown, ended: tokio::spawn(controller.run(told, reconcile)) }
+    let (shutdown, requested) = oneshot::channel();
+    Running { shutdown, ended: tokio::spawn(controller.run(requested, reconcile)) }
 }
 
-/// A controller that has made a child for the parent `a`, and has the parent's key parked: for three seconds yet, no cache shows
-/// the child.
+/// Starts a controller that has created a child for the parent `a`, and whose key is parked: for three more seconds, the cache does
+/// not show the child.
 async fn with_a_parked_key(server: &ApiServer, controller: Controller<ConfigMap>) -> Running {
     let running = start(controller, |object, ctx| async move {
         if ctx.lister::<Secret>()?.list_all().is_empty() {
@@ -128,24 +128,24 @@ async fn with_a_parked_key(server: &ApiServer, controller: Controller<ConfigMap>
     running
 }
 
-/// What happened when, since the log was made.
+/// Events with their time since the log was created.
 #[derive(Clone)]
 struct Log {
-    begun: Instant,
+    started: Instant,
     lines: Arc<Mutex<Vec<(Duration, String)>>>,
 }
 
 impl Log {
     fn new() -> Self {
-        Log { begun: Instant::now(), lines: Arc::default() }
+        Log { started: Instant::now(), lines: Arc::default() }
     }
 
-    /// ObservedWrites something, and answers how often it was noted before.
+    /// Records an event, and returns how often it was recorded before.
     fn note(&self, what: impl ToString) -> usize {
         let what = what.to_string();
         let mut lines = self.lines.lock().unwrap();
         let before = lines.iter().filter(|(_, line)| *line == what).count();
-        lines.push((self.begun.elapsed(), what));
+        lines.push((self.started.elapsed(), what));
         before
     }
 
@@ -157,14 +157,14 @@ impl Log {
         self.lines.lock().unwrap().len()
     }
 
-    /// How much time passed between one and the next.
+    /// Returns the times between consecutive events.
     fn gaps(&self) -> Vec<Duration> {
         let lines = self.lines.lock().unwrap();
         lines.windows(2).map(|pair| pair[1].0 - pair[0].0).collect()
     }
 }
 
-/// How many children each parent has, as the server has them.
+/// Returns the number of children of each parent, from the server.
 async fn children(client: &Client) -> BTreeMap<String, usize> {
     let listed = client.api::<Secret>().namespace("default").list(&Default::default()).await.unwrap();
     let mut counts = BTreeMap::new();

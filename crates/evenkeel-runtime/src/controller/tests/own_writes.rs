@@ -1,17 +1,17 @@
-//! A reconcile sees what the last one has written.
+//! A reconcile sees the writes of the last one.
 
 use evenkeel_apiserver::{Rule, WatchAction};
 
 use super::*;
 
-/// From now on the events of this resource come as late as the numbers say, one after the other.
+/// Delays the next watch events of this resource.
 fn lag(server: &ApiServer, resource: &str, delays: impl IntoIterator<Item = Duration>) {
     for (event, duration) in (0..).zip(delays) {
         server.faults().add(Rule::watch(WatchAction::StallFor { event, duration }).resource(resource));
     }
 }
 
-/// Gives a parent a child, if it sees none. A second one would not collide with the first.
+/// Creates a child, if the cache shows none. A second one would not conflict with the first.
 async fn one_child(parent: Obj<ConfigMap>, ctx: Context) -> Result<Next, ReconcileError> {
     let secrets = ctx.lister::<Secret>()?.list_all();
     let mine = |secret: &&Obj<Secret>| secret.controller().is_some_and(|owner| owner.uid == parent.uid());
@@ -22,8 +22,8 @@ async fn one_child(parent: Obj<ConfigMap>, ctx: Context) -> Result<Next, Reconci
     Ok(Next::done())
 }
 
-/// Parents come and change at times of the seed's choosing, while the watch of the children lags by seconds. Answers how
-/// many children there were too many.
+/// Creates and updates parents at random times, while the watch of the children lags by seconds. Returns the number of surplus
+/// children.
 async fn surplus(seed: u64, own_writes: Option<Duration>) -> usize {
     let mut random = fastrand::Rng::with_seed(seed);
     let server = server().await;
@@ -38,8 +38,8 @@ async fn surplus(seed: u64, own_writes: Option<Duration>) -> usize {
         create(&client, &format!("p{number}")).await;
         pass(ms(random.u64(0..500))).await;
     }
-    for round in 0..8 {
-        touch(&client, &format!("p{}", random.usize(..parents)), round).await;
+    for number in 0..8 {
+        touch(&client, &format!("p{}", random.usize(..parents)), number).await;
         pass(ms(random.u64(0..1000))).await;
     }
     pass(secs(60)).await;
@@ -50,14 +50,14 @@ async fn surplus(seed: u64, own_writes: Option<Duration>) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ask_1_no_child_is_created_twice_however_late_the_watch_is() {
+async fn ask_1_no_child_is_created_twice_however_far_the_watch_lags() {
     for seed in 0..1000 {
         assert_eq!(surplus(seed, Some(secs(60))).await, 0, "seed {seed}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn ask_1_without_it_children_are_created_twice() {
+async fn ask_1_without_own_writes_children_are_created_twice() {
     let mut seeds = 0;
     for seed in 0..20 {
         seeds += usize::from(surplus(seed, None).await > 0);
@@ -66,7 +66,7 @@ async fn ask_1_without_it_children_are_created_twice() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ask_1_other_keys_go_on_while_one_is_parked_and_it_comes_when_the_cache_has_caught_up() {
+async fn ask_1_a_parked_key_blocks_no_other_key_and_is_released_by_the_cache() {
     let server = server().await;
     let (client, log) = (server.client(), Log::new());
     let running = start(controller(&client, "parked").owns::<Secret>(), {
@@ -86,7 +86,7 @@ async fn ask_1_other_keys_go_on_while_one_is_parked_and_it_comes_when_the_cache_
     pass(secs(4)).await;
     touch(&client, "other", 1).await;
     settle().await;
-    assert_eq!(log.take(), ["other", "other"], "the one worker that there is waits for nothing");
+    assert_eq!(log.take(), ["other", "other"], "the only worker does not wait");
     pass(secs(2)).await;
     let lines = log.take();
     assert!(!lines.is_empty() && lines.iter().all(|name| name == "writer"), "{lines:?}");
@@ -95,7 +95,7 @@ async fn ask_1_other_keys_go_on_while_one_is_parked_and_it_comes_when_the_cache_
 }
 
 #[tokio::test(start_paused = true)]
-async fn ask_1_a_key_is_parked_until_its_own_object_is_as_new_as_it_was_written() {
+async fn ask_1_a_key_is_parked_until_the_cache_shows_the_version_of_its_last_write() {
     let server = server().await;
     let (client, log) = (server.client(), Log::new());
     let running = start(controller(&client, "itself"), {
@@ -121,7 +121,7 @@ async fn ask_1_a_key_is_parked_until_its_own_object_is_as_new_as_it_was_written(
     let lines = log.take();
     assert!(lines.len() >= 9, "{lines:?}");
     for pair in lines[1..9].chunks(2) {
-        assert_eq!(pair[0], pair[1], "each sees what the last one wrote: {lines:?}");
+        assert_eq!(pair[0], pair[1], "each reconcile sees the write of the last one: {lines:?}");
     }
     running.end().await.unwrap();
 }
@@ -148,8 +148,8 @@ async fn ask_1_a_deleted_object_is_not_seen_again() {
     });
     lag(&server, "secrets", [secs(0), secs(0), secs(7)]);
     pass(ms(100)).await;
-    for round in 0..5 {
-        touch(&client, "a", round).await;
+    for number in 0..5 {
+        touch(&client, "a", number).await;
         pass(secs(1)).await;
     }
     pass(secs(20)).await;
@@ -160,7 +160,7 @@ async fn ask_1_a_deleted_object_is_not_seen_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ask_1_what_does_not_come_in_time_is_not_waited_for_for_ever() {
+async fn ask_1_a_parked_key_is_released_at_the_limit() {
     let server = server().await;
     let (client, log) = (server.client(), Log::new());
     let built = controller(&client, "late").owns::<Secret>().own_writes(secs(3));
@@ -182,9 +182,9 @@ async fn ask_1_what_does_not_come_in_time_is_not_waited_for_for_ever() {
     running.end().await.unwrap();
 }
 
-/// What no informer of the controller will ever show is not waited for.
+/// Writes that no informer of the controller will show are not awaited.
 #[tokio::test(start_paused = true)]
-async fn ask_1_what_is_written_elsewhere_holds_nobody_up() {
+async fn ask_1_writes_that_the_caches_never_show_park_no_key() {
     let server = server().await;
     let (client, log) = (server.client(), Log::new());
     create(&client, "a").await;
@@ -196,8 +196,8 @@ async fn ask_1_what_is_written_elsewhere_holds_nobody_up() {
                 if before == 0 {
                     let other: Secret = value(json!({"metadata": {"name": "other", "namespace": "kube-system"}}));
                     ctx.api::<Secret>().namespace("kube-system").create(&other).await?;
-                    let pretended: Secret = value(json!({"metadata": {"name": "pretended"}}));
-                    ctx.api::<Secret>().namespace("default").create(&pretended).dry_run().await?;
+                    let dry_run_secret: Secret = value(json!({"metadata": {"name": "dry-run"}}));
+                    ctx.api::<Secret>().namespace("default").create(&dry_run_secret).dry_run().await?;
                 }
                 Ok(Next::done())
             }
@@ -210,7 +210,6 @@ async fn ask_1_what_is_written_elsewhere_holds_nobody_up() {
     running.end().await.unwrap();
 }
 
-/// When the last finalizer goes, a server answers with the version from before. (The one of these tests says the new one.)
 #[tokio::test(start_paused = true)]
 async fn ask_1_an_object_whose_last_finalizer_was_removed_is_not_seen_again() {
     let server = server().await;
@@ -221,7 +220,7 @@ async fn ask_1_an_object_whose_last_finalizer_was_removed_is_not_seen_again() {
     let running = start(controller(&client, "last-finalizer"), {
         let log = log.clone();
         move |object, ctx| {
-            log.note(if object.deletion_timestamp().is_some() { "goes" } else { "stays" });
+            log.note(if object.deletion_timestamp().is_some() { "deleting" } else { "live" });
             async move {
                 if object.deletion_timestamp().is_none() {
                     return Ok(Next::done());
@@ -236,13 +235,13 @@ async fn ask_1_an_object_whose_last_finalizer_was_removed_is_not_seen_again() {
     lag(&server, "configmaps", [secs(0), secs(5)]);
     configs.delete("a").await.unwrap();
     pass(secs(20)).await;
-    assert_eq!(log.take(), ["stays", "goes"]);
+    assert_eq!(log.take(), ["live", "deleting"]);
     running.end().await.unwrap();
 }
 
-/// A context that outlives its reconcile does not gather notes that nobody asks for.
+/// A context that outlives its reconcile records no writes.
 #[tokio::test(start_paused = true)]
-async fn what_is_written_after_a_reconcile_is_not_noted() {
+async fn writes_after_the_end_of_a_reconcile_are_not_recorded() {
     let server = server().await;
     let client = server.client();
     let a = create(&client, "a").await;
@@ -270,9 +269,8 @@ async fn what_is_written_after_a_reconcile_is_not_noted() {
     running.end().await.unwrap();
 }
 
-/// However the API was come by, what is written with it is noted.
 #[tokio::test(start_paused = true)]
-async fn ask_1_every_way_to_write_is_noted() {
+async fn ask_1_every_kind_of_write_is_observed() {
     use evenkeel_client::{Patch, create_or_patch, create_or_update};
     use k8s_openapi::api::apps::v1::Deployment;
 

@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn co_001_a_key_that_is_done_comes_back_only_when_something_happens() {
+async fn co_001_done_waits_for_the_next_event() {
     let server = server().await;
     let (client, log) = (server.client(), Log::new());
     create(&client, "a").await;
@@ -23,7 +23,7 @@ async fn co_001_a_key_that_is_done_comes_back_only_when_something_happens() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn co_001_a_requeue_waits_longer_each_time_and_an_error_counts_with_it() {
+async fn co_001_requeues_and_errors_share_one_growing_backoff() {
     let server = server().await;
     let (client, log) = (server.client(), Log::new());
     create(&client, "a").await;
@@ -51,7 +51,7 @@ async fn co_001_a_requeue_waits_longer_each_time_and_an_error_counts_with_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn co_001_a_key_that_is_to_come_back_later_does_and_has_no_failures_then() {
+async fn co_001_after_requeues_the_key_and_resets_its_backoff() {
     let server = server().await;
     let (client, log) = (server.client(), Log::new());
     create(&client, "a").await;
@@ -83,7 +83,7 @@ async fn co_001_a_key_that_is_to_come_back_later_does_and_has_no_failures_then()
 }
 
 #[tokio::test(start_paused = true)]
-async fn co_002_an_error_for_good_is_not_tried_again_and_leaves_no_failures() {
+async fn co_002_a_terminal_error_is_not_retried_and_resets_the_backoff() {
     let server = server().await;
     let (client, log) = (server.client(), Log::new());
     create(&client, "a").await;
@@ -116,7 +116,7 @@ async fn co_002_an_error_for_good_is_not_tried_again_and_leaves_no_failures() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn co_003_a_key_that_comes_back_keeps_its_priority_unless_told_otherwise() {
+async fn co_003_a_requeued_key_keeps_its_priority_unless_next_sets_another() {
     let server = server().await;
     let (client, log) = (server.client(), Log::new());
     create(&client, "a").await;
@@ -144,7 +144,7 @@ async fn co_003_a_key_that_comes_back_keeps_its_priority_unless_told_otherwise()
 }
 
 #[tokio::test(start_paused = true)]
-async fn co_004_several_run_at_once_and_never_two_of_one_key() {
+async fn co_004_workers_reconcile_different_keys_concurrently_and_one_key_once() {
     let server = server().await;
     let client = server.client();
     for number in 0..10 {
@@ -179,7 +179,7 @@ async fn co_004_several_run_at_once_and_never_two_of_one_key() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn co_005_the_back_off_can_be_another() {
+async fn co_005_the_backoff_is_configurable() {
     let server = server().await;
     let (client, log) = (server.client(), Log::new());
     create(&client, "a").await;
@@ -198,7 +198,7 @@ async fn co_005_the_back_off_can_be_another() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn co_006_a_panic_is_that_key_s_own_and_tried_again() {
+async fn co_006_a_panic_is_retried_and_affects_no_other_key() {
     let server = server().await;
     let (client, log) = (server.client(), Log::new());
     create(&client, "bad").await;
@@ -207,7 +207,7 @@ async fn co_006_a_panic_is_that_key_s_own_and_tried_again() {
         let log = log.clone();
         move |object, _| {
             let before = log.note(object.key());
-            // Not only in the future, but also where it is made.
+            // Not only in the future, but also in the function that returns it.
             assert!(!(object.key().name() == "bad" && before == 0), "the first time");
             async move {
                 assert!(!(object.key().name() == "bad" && before == 1), "the second time");
@@ -223,7 +223,7 @@ async fn co_006_a_panic_is_that_key_s_own_and_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn co_006_a_panic_comes_out_if_that_is_wanted() {
+async fn co_006_a_panic_propagates_if_it_is_not_recovered() {
     let server = server().await;
     let client = server.client();
     create(&client, "bad").await;
@@ -233,7 +233,7 @@ async fn co_006_a_panic_comes_out_if_that_is_wanted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn co_007_a_reconcile_that_takes_too_long_is_dropped_and_tried_again() {
+async fn co_007_a_reconcile_that_exceeds_the_timeout_is_dropped_and_retried() {
     let server = server().await;
     let (client, log) = (server.client(), Log::new());
     create(&client, "a").await;

@@ -5,7 +5,7 @@ use evenkeel_client::Patch;
 
 use super::*;
 
-/// Gives a parent as many children as it asks for. Their names do not collide.
+/// Creates or deletes children until a parent has as many as its spec requests. Their names do not conflict.
 async fn scale(parent: Obj<ConfigMap>, ctx: Context) -> Result<Next, ReconcileError> {
     let wanted = parent.path("data.children").unwrap().and_then(|value| value.text().parse().ok()).unwrap_or(0);
     let seen = ctx.lister::<Secret>()?.list_all();
@@ -22,10 +22,9 @@ async fn scale(parent: Obj<ConfigMap>, ctx: Context) -> Result<Next, ReconcileEr
     Ok(Next::done())
 }
 
-/// A reconcile that did not see what the last one did would create or delete too much; so each change is done with as many
-/// writes as it takes, and no more.
+/// A reconcile that reads stale data would create or delete too many children. Each change takes the minimal number of writes.
 #[tokio::test(start_paused = true)]
-async fn ask_1_no_child_is_created_or_deleted_in_vain() {
+async fn ask_1_no_child_is_created_or_deleted_needlessly() {
     for seed in 0..100 {
         let mut random = fastrand::Rng::with_seed(seed);
         let server = server().await;
@@ -63,7 +62,7 @@ async fn ask_1_no_child_is_created_or_deleted_in_vain() {
     }
 }
 
-/// On several threads, where workers, handlers and those who wait do not take turns.
+/// On several threads, where workers, handlers and waiters run in parallel.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn ask_1_no_child_is_created_twice_on_several_threads() {
     const PARENTS: usize = 40;

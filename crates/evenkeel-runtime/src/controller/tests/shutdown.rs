@@ -1,16 +1,16 @@
-//! How controllers end.
+//! The shutdown of controllers.
 
 use evenkeel_apiserver::{Rule, WatchAction};
 
 use super::*;
 
-/// How many tasks there are, when those of queues have noticed that there is nothing to measure any more.
+/// Returns the number of tasks, after the queues have stopped their own.
 async fn tasks() -> usize {
     pass(secs(1)).await;
     tokio::runtime::Handle::current().metrics().num_alive_tasks()
 }
 
-/// ObservedWrites when it begins, when it is told to end, and when it is done after so long.
+/// Records its start, its cancellation, and its end after `time`.
 fn slow(
     log: &Log,
     time: Duration,
@@ -19,23 +19,23 @@ fn slow(
     move |_, ctx| {
         let log = log.clone();
         Box::pin(async move {
-            log.note("begins");
+            log.note("started");
             tokio::select! {
                 () = pass(time) => {}
                 () = ctx.cancelled() => {
-                    log.note("is told");
+                    log.note("cancelled");
                     assert!(ctx.is_cancelled());
                     pass(time).await;
                 }
             }
-            log.note("finishes");
+            log.note("finished");
             Ok(Next::done())
         })
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn co_025_what_runs_is_finished_within_the_grace_and_nothing_else_begins() {
+async fn co_025_reconciles_in_flight_finish_within_the_grace_and_no_other_starts() {
     let server = server().await;
     let (client, log) = (server.client(), Log::new());
     for name in ["a", "b", "c"] {
@@ -47,31 +47,31 @@ async fn co_025_what_runs_is_finished_within_the_grace_and_nothing_else_begins()
     let ended = Instant::now();
     running.end().await.unwrap();
     assert_eq!(ended.elapsed(), secs(20));
-    assert_eq!(log.take(), ["begins", "is told", "finishes"]);
-    assert_eq!(tasks().await, before, "nothing is left");
+    assert_eq!(log.take(), ["started", "cancelled", "finished"]);
+    assert_eq!(tasks().await, before, "no task is left");
 }
 
 #[tokio::test(start_paused = true)]
-async fn co_025_what_takes_longer_than_the_grace_is_cut_short_and_said_to_be() {
+async fn co_025_reconciles_that_exceed_the_grace_are_dropped_and_reported() {
     let server = server().await;
     let (client, log) = (server.client(), Log::new());
     for name in ["a", "b", "c"] {
         create(&client, name).await;
     }
     let before = tasks().await;
-    let built = controller(&client, "cut-short").concurrency(2).grace(secs(5));
+    let built = controller(&client, "grace-exceeded").concurrency(2).grace(secs(5));
     let running = start(built, slow(&log, secs(3600)));
     pass(secs(1)).await;
     let ended = Instant::now();
     let error = running.end().await.unwrap_err();
     assert_eq!(ended.elapsed(), secs(5));
     assert!(matches!(error, ControllerError::GraceExceeded { running: 2, handlers: 0, .. }), "{error}");
-    assert_eq!(log.take(), ["begins", "begins", "is told", "is told"]);
-    assert_eq!(tasks().await, before, "nothing is left");
+    assert_eq!(log.take(), ["started", "started", "cancelled", "cancelled"]);
+    assert_eq!(tasks().await, before, "no task is left");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_controller_that_is_dropped_ends_at_once_wherever_it_is() {
+async fn a_dropped_controller_stops_at_once_at_any_stage() {
     let server = server().await;
     let (client, log) = (server.client(), Log::new());
     create(&client, "a").await;
@@ -81,15 +81,15 @@ async fn a_controller_that_is_dropped_ends_at_once_wherever_it_is() {
         pass(ms(stage)).await;
         running.ended.abort();
         assert!(running.ended.await.unwrap_err().is_cancelled());
-        assert_eq!(tasks().await, before, "nothing is left after {stage} ms");
+        assert_eq!(tasks().await, before, "no task is left after {stage} ms");
     }
-    assert_eq!(log.take(), ["begins", "begins"], "and nothing was told, because there was nobody to tell it");
+    assert_eq!(log.take(), ["started", "started"], "a dropped reconcile is not cancelled first");
     drop(controller(&client, "dropped").standby().unwrap());
     assert_eq!(tasks().await, before);
 }
 
 #[tokio::test(start_paused = true)]
-async fn parked_keys_do_not_keep_a_controller_from_ending() {
+async fn parked_keys_do_not_delay_the_shutdown() {
     let server = server().await;
     let (client, log) = (server.client(), Log::new());
     let before = tasks().await;
@@ -107,7 +107,7 @@ async fn parked_keys_do_not_keep_a_controller_from_ending() {
     server.faults().add(Rule::watch(WatchAction::BookmarkOnly).resource("secrets"));
     create(&client, "a").await;
     pass(secs(10)).await;
-    assert_eq!(log.len(), 1, "it is parked, because no cache shows the child");
+    assert_eq!(log.len(), 1, "parked, because the cache does not show the child");
     let ended = Instant::now();
     running.end().await.unwrap();
     assert!(ended.elapsed() < ms(100));
@@ -115,12 +115,12 @@ async fn parked_keys_do_not_keep_a_controller_from_ending() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_that_were_recorded_are_written_before_the_end() {
+async fn recorded_events_are_flushed_at_shutdown() {
     let server = server().await;
     let client = server.client();
     create(&client, "a").await;
     let running = start(controller(&client, "records"), |parent, ctx| async move {
-        ctx.recorder().event(&parent, crate::EventType::Normal, "Seen", "it was seen");
+        ctx.recorder().event(&parent, crate::EventType::Normal, "Seen", "seen");
         Ok(Next::done())
     });
     settle().await;
@@ -130,18 +130,18 @@ async fn events_that_were_recorded_are_written_before_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_recorder_that_was_brought_along_is_used_and_outlives_the_controller() {
+async fn a_shared_recorder_outlives_the_controller() {
     let server = server().await;
     let client = server.client();
     let seen = create(&client, "a").await;
     let (recorder, mut events) = crate::events::fake::recorder(10);
     let running = start(controller(&client, "records").recorder(recorder.clone()), |parent, ctx| async move {
-        ctx.recorder().event(&parent, crate::EventType::Normal, "Seen", "it was seen");
+        ctx.recorder().event(&parent, crate::EventType::Normal, "Seen", "seen");
         Ok(Next::done())
     });
     settle().await;
     running.end().await.unwrap();
-    assert_eq!(events.lines(), ["Normal Seen it was seen"]);
+    assert_eq!(events.lines(), ["Normal Seen seen"]);
     recorder.event(&seen, crate::EventType::Normal, "Over", "the controller has ended");
     assert_eq!(events.lines(), ["Normal Over the controller has ended"]);
 }

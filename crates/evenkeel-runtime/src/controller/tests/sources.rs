@@ -1,9 +1,9 @@
-//! Which events mean which keys.
+//! Which events enqueue which keys.
 
 use super::predicate::{generation_changed, resource_version_changed};
 use super::*;
 
-/// Which parents were reconciled, in their order.
+/// Starts a controller that records the reconciled parents in order.
 fn logging<K: 'static>(controller: Controller<K>) -> (Log, Running) {
     let log = Log::new();
     let running = start(controller, {
@@ -17,7 +17,7 @@ fn logging<K: 'static>(controller: Controller<K>) -> (Log, Running) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn co_012_what_happens_to_a_child_is_about_the_parent_that_controls_it() {
+async fn co_012_an_event_of_a_child_enqueues_the_parent_that_controls_it() {
     let server = server().await;
     let client = server.client();
     let (a, _) = (create(&client, "a").await, create(&client, "b").await);
@@ -28,9 +28,9 @@ async fn co_012_what_happens_to_a_child_is_about_the_parent_that_controls_it() {
     secrets.create(&child("c", &a)).await.unwrap();
     settle().await;
     assert_eq!(log.take(), ["a"]);
-    let mut merely_owned = child("d", &a);
-    merely_owned.metadata.owner_references.as_mut().unwrap()[0].controller = None;
-    secrets.create(&merely_owned).await.unwrap();
+    let mut not_controlled = child("d", &a);
+    not_controlled.metadata.owner_references.as_mut().unwrap()[0].controller = None;
+    secrets.create(&not_controlled).await.unwrap();
     settle().await;
     assert_eq!(log.len(), 0);
     running.end().await.unwrap();
@@ -45,7 +45,7 @@ async fn co_012_what_happens_to_a_child_is_about_the_parent_that_controls_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn co_012_what_happens_to_what_is_watched_is_about_what_the_function_says() {
+async fn co_012_an_event_of_a_watched_object_enqueues_the_mapped_keys() {
     let server = server().await;
     let client = server.client();
     create(&client, "a").await;
@@ -64,7 +64,7 @@ async fn co_012_what_happens_to_what_is_watched_is_about_what_the_function_says(
 }
 
 #[tokio::test(start_paused = true)]
-async fn co_013_what_changes_is_reconciled_before_the_backlog() {
+async fn co_013_changes_are_reconciled_before_the_backlog() {
     let server = server().await;
     let client = server.client();
     for number in 0..20 {
@@ -89,7 +89,7 @@ async fn co_013_what_changes_is_reconciled_before_the_backlog() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn co_014_predicates_choose_among_events_and_all_of_them_must_accept() {
+async fn co_014_all_predicates_must_accept_an_event() {
     let server = server().await;
     let client = server.client();
     let named = |event: &evenkeel_cache::Event<ConfigMap>| event.key().name() != "ignored";
@@ -114,7 +114,7 @@ async fn co_014_predicates_choose_among_events_and_all_of_them_must_accept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_what_selectors_choose_is_reconciled() {
+async fn only_selected_objects_are_reconciled() {
     let server = server().await;
     let client = server.client();
     for (name, labels) in [("a", json!({"app": "web"})), ("b", json!({}))] {
@@ -132,7 +132,7 @@ async fn only_what_selectors_choose_is_reconciled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn co_016_of_what_is_owned_the_metadata_may_be_enough() {
+async fn co_016_a_source_can_watch_metadata_only() {
     let server = server().await;
     let (client, log) = (server.client(), Log::new());
     let a = create(&client, "a").await;
@@ -173,7 +173,7 @@ async fn co_016_of_what_is_owned_the_metadata_may_be_enough() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn kinds_that_are_known_only_now_are_kinds_like_others() {
+async fn dynamic_kinds_work_like_static_ones() {
     let server = server().await;
     let (client, log) = (server.client(), Log::new());
     let a = create(&client, "a").await;
@@ -198,13 +198,13 @@ async fn kinds_that_are_known_only_now_are_kinds_like_others() {
     assert_eq!(log.take(), ["a"]);
     client.api::<Secret>().namespace("default").create(&child("c", &a)).await.unwrap();
     pass(secs(1)).await;
-    assert_eq!(log.take(), ["a", "a"], "it came and went");
+    assert_eq!(log.take(), ["a", "a"], "added and deleted");
     assert!(children(&client).await.is_empty());
     running.end().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn co_011_keys_can_come_from_elsewhere() {
+async fn co_011_a_trigger_enqueues_keys() {
     let server = server().await;
     let client = server.client();
     create(&client, "a").await;
@@ -214,9 +214,9 @@ async fn co_011_keys_can_come_from_elsewhere() {
     trigger.reconcile(key("b"));
     let (log, running) = logging(controller(&client, "co-011").triggered_by(&trigger));
     pass(secs(1)).await;
-    assert_eq!(log.take(), ["b", "a"], "what was asked for is before the backlog, and once");
+    assert_eq!(log.take(), ["b", "a"], "a triggered key precedes the backlog, and is reconciled once");
     trigger.reconcile(key("a"));
-    trigger.reconcile_all([key("b"), key("nobody")], evenkeel_queue::AddOptions::new().after(secs(5)));
+    trigger.reconcile_all([key("b"), key("missing")], evenkeel_queue::AddOptions::new().after(secs(5)));
     settle().await;
     assert_eq!(log.take(), ["a"]);
     pass(secs(6)).await;
@@ -225,12 +225,12 @@ async fn co_011_keys_can_come_from_elsewhere() {
     trigger.reconcile(key("b"));
     let (log, running) = logging(controller(&client, "co-011").triggered_by(&trigger));
     pass(secs(1)).await;
-    assert_eq!(log.take()[0], "b", "and nothing is lost between two runs");
+    assert_eq!(log.take()[0], "b", "no key is lost between two runs");
     running.end().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_is_not_looked_at_is_an_error_that_says_so() {
+async fn the_lister_of_an_unwatched_kind_is_an_error_that_names_it() {
     let server = server().await;
     let (client, log) = (server.client(), Log::new());
     create(&client, "a").await;

@@ -1,4 +1,4 @@
-//! How controllers begin.
+//! The start of controllers.
 
 use evenkeel_apiserver::{Action, Rule};
 use evenkeel_cache::InformerFactory;
@@ -6,7 +6,7 @@ use evenkeel_cache::InformerFactory;
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn program_3_is_as_short_as_it_was_meant_to_be() {
+async fn program_3_a_controller_in_a_few_lines() {
     let server = server().await;
     let (client, log) = (server.client(), Log::new());
     create(&client, "a").await;
@@ -28,7 +28,7 @@ async fn program_3_is_as_short_as_it_was_meant_to_be() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn co_008_no_worker_begins_before_every_source_has_told_of_everything() {
+async fn co_008_no_worker_starts_before_every_handler_has_synced() {
     let server = server().await;
     let (client, log) = (server.client(), Log::new());
     let a = create(&client, "a").await;
@@ -47,12 +47,12 @@ async fn co_008_no_worker_begins_before_every_source_has_told_of_everything() {
     pass(secs(15)).await;
     assert_eq!(log.len(), 0);
     pass(secs(60)).await;
-    assert_eq!(log.len(), 1, "for itself and for its child");
+    assert_eq!(log.len(), 1, "one reconcile for the object and its child");
     running.end().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn co_008_what_does_not_come_in_time_is_an_error_that_says_what_and_why() {
+async fn co_008_a_sync_timeout_names_the_informer_and_its_last_error() {
     let server = server().await;
     let client = server.client();
     server.faults().add(Faulty::secrets());
@@ -62,11 +62,11 @@ async fn co_008_what_does_not_come_in_time_is_an_error_that_says_what_and_why() 
     assert_eq!(started.elapsed(), secs(120));
     let text = error.to_string();
     assert!(text.contains("co-008-late") && text.contains("secrets") && !text.contains("configmaps"), "{text}");
-    assert!(text.contains("out of order"), "{text}");
+    assert!(text.contains("out of service"), "{text}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn co_008_to_be_told_to_end_before_that_is_no_error() {
+async fn co_008_a_shutdown_before_the_sync_is_no_error() {
     let server = server().await;
     let client = server.client();
     server.faults().add(Faulty::secrets());
@@ -75,13 +75,13 @@ async fn co_008_to_be_told_to_end_before_that_is_no_error() {
     running.end().await.unwrap();
 }
 
-/// Secrets cannot be had.
+/// Fails all requests for secrets.
 struct Faulty;
 
 impl Faulty {
     fn secrets() -> Rule {
         let status = serde_json::from_value(json!({
-            "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 500, "message": "out of order",
+            "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 500, "message": "out of service",
             "reason": "InternalError"
         }));
         Rule::new(Action::Status(Box::new(status.unwrap()))).resource("secrets")
@@ -89,7 +89,7 @@ impl Faulty {
 }
 
 #[tokio::test(start_paused = true)]
-async fn co_009_names_are_told_apart_and_given_back() {
+async fn co_009_names_are_unique_and_released() {
     let server = server().await;
     let client = server.client();
     let first = controller(&client, "co-009").standby().unwrap();
@@ -99,11 +99,11 @@ async fn co_009_names_are_told_apart_and_given_back() {
     settle().await;
     assert_eq!(controller(&client, "co-009").standby().unwrap().name(), "co-009");
     let secrets = Controller::<Secret>::new(&client).standby().unwrap();
-    assert!(secrets.name().starts_with("secret"), "the kind, if nothing else is said");
+    assert!(secrets.name().starts_with("secret"), "the kind is the default name");
 }
 
 #[tokio::test(start_paused = true)]
-async fn co_010_a_standby_has_its_caches_and_its_queue_full_and_begins_at_once() {
+async fn co_010_a_standby_has_filled_caches_and_queue_and_starts_at_once() {
     let server = server().await;
     let (client, log) = (server.client(), Log::new());
     for number in 0..5 {
@@ -116,8 +116,8 @@ async fn co_010_a_standby_has_its_caches_and_its_queue_full_and_begins_at_once()
     pass(secs(600)).await;
     assert_eq!(standby.backlog(), 6);
     server.faults().add(Rule::new(Action::Hang));
-    let (shutdown, told) = oneshot::channel::<()>();
-    let leading = tokio::spawn(standby.lead(told, {
+    let (shutdown, requested) = oneshot::channel::<()>();
+    let leading = tokio::spawn(standby.lead(requested, {
         let log = log.clone();
         move |object, _| {
             log.note(object.key().name());
@@ -125,13 +125,13 @@ async fn co_010_a_standby_has_its_caches_and_its_queue_full_and_begins_at_once()
         }
     }));
     settle().await;
-    assert_eq!(log.take(), ["later", "p0", "p1", "p2", "p3", "p4"], "and what changed meanwhile is first");
+    assert_eq!(log.take(), ["later", "p0", "p1", "p2", "p3", "p4"], "changes precede the initial list");
     let _ = shutdown.send(());
     leading.await.unwrap().unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn co_010_who_leads_before_all_is_there_waits_for_it() {
+async fn co_010_lead_waits_for_the_sync() {
     let server = server().await;
     let (client, log) = (server.client(), Log::new());
     create(&client, "a").await;
@@ -149,7 +149,7 @@ async fn co_010_who_leads_before_all_is_there_waits_for_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn controllers_can_share_informers_and_one_does_not_end_them_for_the_other() {
+async fn a_controller_does_not_stop_shared_informers() {
     let server = server().await;
     let (client, log) = (server.client(), Log::new());
     let informers = InformerFactory::builder(&client).namespace("default").build();
@@ -170,17 +170,17 @@ async fn controllers_can_share_informers_and_one_does_not_end_them_for_the_other
     lines.sort();
     assert_eq!(lines, ["share-1 a", "share-2 a", "share-2 b"]);
     assert_eq!(informers.statuses().len(), 1);
-    let contradiction = Controller::<ConfigMap>::new(&client).informers(&informers).labels("a=b").standby();
-    assert!(matches!(contradiction, Err(ControllerError::InvalidConfig { .. })));
+    let invalid = Controller::<ConfigMap>::new(&client).informers(&informers).labels("a=b").standby();
+    assert!(matches!(invalid, Err(ControllerError::InvalidConfig { .. })));
     informers.shutdown().await;
     let error = second.ended.await.unwrap().unwrap_err();
-    assert!(matches!(error, ControllerError::InformerLost { .. }), "a controller that hears nothing says so");
+    assert!(matches!(error, ControllerError::InformerLost { .. }), "a controller without events returns an error");
     let ended = Controller::<ConfigMap>::new(&client).informers(&informers).standby();
     assert!(matches!(ended, Err(ControllerError::InformerStopped { .. })));
 }
 
 #[tokio::test(start_paused = true)]
-async fn selectors_that_cannot_be_read_are_errors() {
+async fn an_invalid_selector_is_an_error() {
     let server = server().await;
     let client = server.client();
     let built = controller(&client, "selectors").labels("!!").standby();

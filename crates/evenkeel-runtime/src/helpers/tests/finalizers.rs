@@ -20,8 +20,8 @@ async fn fresh(client: &Client, name: &str) -> Option<Obj<ConfigMap>> {
     client.api::<ConfigMap>().namespace("default").get(name).await.ok()
 }
 
-/// Somebody else's finalizer comes.
-async fn others_come(client: &Client, name: &str) {
+/// Adds the finalizer of another client.
+async fn add_theirs(client: &Client, name: &str) {
     let object = fresh(client, name).await.unwrap();
     add_finalizer(client, &object, THEIRS).await.unwrap().unwrap();
 }
@@ -31,7 +31,7 @@ async fn co_022_finalizers_of_others_are_never_lost() {
     let server = server().await;
     let client = server.client();
     let old = config_map(&client, "a", json!({})).await;
-    others_come(&client, "a").await;
+    add_theirs(&client, "a").await;
     let added = add_finalizer(&client, &old, OURS).await.unwrap().unwrap();
     assert_eq!(names(&added), [THEIRS, OURS]);
     assert!(contains_finalizer(&added, OURS));
@@ -39,7 +39,7 @@ async fn co_022_finalizers_of_others_are_never_lost() {
     assert_eq!(again.resource_version(), added.resource_version(), "nothing was written");
 
     let removed = remove_finalizer(&client, &again, THEIRS).await.unwrap().unwrap();
-    others_come(&client, "a").await;
+    add_theirs(&client, "a").await;
     let removed = remove_finalizer(&client, &removed, OURS).await.unwrap().unwrap();
     assert_eq!(names(&removed), [THEIRS]);
     let again = remove_finalizer(&client, &removed, OURS).await.unwrap().unwrap();
@@ -47,7 +47,7 @@ async fn co_022_finalizers_of_others_are_never_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn co_022_an_object_that_is_gone_or_was_made_anew_is_left_alone() {
+async fn co_022_a_deleted_or_recreated_object_is_not_changed() {
     let server = server().await;
     let client = server.client();
     let maps = client.api::<ConfigMap>().namespace("default");
@@ -62,8 +62,8 @@ async fn co_022_an_object_that_is_gone_or_was_made_anew_is_left_alone() {
     assert_eq!(names(&fresh(&client, "a").await.unwrap()), [OURS]);
 }
 
-/// Finalizers that note when they run, and of which some fail.
-fn observing(fail: &'static [&'static str]) -> (Finalizers<ConfigMap>, Arc<Mutex<Vec<&'static str>>>) {
+/// Finalizers that record their runs, and of which some fail.
+fn recording(fail: &'static [&'static str]) -> (Finalizers<ConfigMap>, Arc<Mutex<Vec<&'static str>>>) {
     let ran = Arc::new(Mutex::new(Vec::new()));
     let mut finalizers = Finalizers::new();
     for name in ["example.com/b", "example.com/a", "example.com/c"] {
@@ -82,10 +82,10 @@ fn observing(fail: &'static [&'static str]) -> (Finalizers<ConfigMap>, Arc<Mutex
 }
 
 #[tokio::test(start_paused = true)]
-async fn co_021_finalizers_are_put_on_what_is_not_being_deleted() {
+async fn co_021_finalizers_are_added_to_a_live_object() {
     let server = server().await;
     let client = server.client();
-    let (finalizers, ran) = observing(&[]);
+    let (finalizers, ran) = recording(&[]);
     let map = config_map(&client, "a", json!({"finalizers": [THEIRS, "example.com/a"]})).await;
     let Finalized::Live { object, updated: true } = finalizers.finalize(&ctx(&client), &map).await.unwrap() else {
         panic!()
@@ -99,11 +99,11 @@ async fn co_021_finalizers_are_put_on_what_is_not_being_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn co_021_what_is_being_deleted_is_cleaned_up_after_in_order() {
+async fn co_021_cleanups_of_an_object_that_is_being_deleted_run_in_order() {
     let server = server().await;
     let client = server.client();
     let maps = client.api::<ConfigMap>().namespace("default");
-    let (finalizers, ran) = observing(&[]);
+    let (finalizers, ran) = recording(&[]);
     config_map(&client, "a", json!({"finalizers": [THEIRS, "example.com/a", "example.com/b"]})).await;
     maps.delete("a").await.unwrap();
     let map = fresh(&client, "a").await.unwrap();
@@ -111,21 +111,21 @@ async fn co_021_what_is_being_deleted_is_cleaned_up_after_in_order() {
         panic!()
     };
     assert_eq!(names(&object), [THEIRS]);
-    assert_eq!(*ran.lock().unwrap(), ["example.com/b", "example.com/a"], "c was not on it");
+    assert_eq!(*ran.lock().unwrap(), ["example.com/b", "example.com/a"], "the object does not have finalizer c");
     let Finalized::Deleting { updated: false, .. } = finalizers.finalize(&ctx(&client), &object).await.unwrap() else {
         panic!()
     };
     remove_finalizer(&client, &object, THEIRS).await.unwrap();
     assert!(fresh(&client, "a").await.is_none());
-    // A copy that is behind has the cleanups run again, and finds nothing to write.
+    // A stale copy runs the cleanups again, and has nothing to write.
     assert!(matches!(finalizers.finalize(&ctx(&client), &map).await.unwrap(), Finalized::Deleted));
 }
 
 #[tokio::test(start_paused = true)]
-async fn co_021_a_deletion_that_the_copy_does_not_know_of_is_seen() {
+async fn co_021_a_deletion_that_a_stale_copy_does_not_show_is_detected() {
     let server = server().await;
     let client = server.client();
-    let (finalizers, ran) = observing(&[]);
+    let (finalizers, ran) = recording(&[]);
     let old = config_map(&client, "a", json!({"finalizers": [THEIRS, "example.com/a"]})).await;
     client.api::<ConfigMap>().namespace("default").delete("a").await.unwrap();
     let done = finalizers.finalize(&ctx(&client), &old).await.unwrap();
@@ -137,7 +137,7 @@ async fn co_021_a_deletion_that_the_copy_does_not_know_of_is_seen() {
 }
 
 #[test]
-fn finalizing_can_be_done_in_any_task() {
+fn finalizers_can_be_awaited_in_any_task() {
     fn assert_send<A: 'static, T: Send>(_: &impl Fn(&'static A, &'static Obj<ConfigMap>) -> T) {}
     let finalizers: &'static Finalizers<ConfigMap> = Box::leak(Box::default());
     assert_send(&|ctx: &Context, object| finalizers.finalize(ctx, object));
@@ -146,11 +146,11 @@ fn finalizing_can_be_done_in_any_task() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn co_021_failures_are_all_told_and_hold_up_no_other() {
+async fn co_021_all_failures_are_reported_and_block_no_other_cleanup() {
     let server = server().await;
     let client = server.client();
     let maps = client.api::<ConfigMap>().namespace("default");
-    let (finalizers, ran) = observing(&["example.com/b", "example.com/c"]);
+    let (finalizers, ran) = recording(&["example.com/b", "example.com/c"]);
     let map = config_map(&client, "a", json!({})).await;
     finalizers.finalize(&ctx(&client), &map).await.unwrap();
     maps.delete("a").await.unwrap();
@@ -167,7 +167,7 @@ async fn co_021_failures_are_all_told_and_hold_up_no_other() {
 
 #[test]
 fn co_021_a_finalizer_is_registered_once_and_has_a_domain() {
-    let (mut finalizers, _) = observing(&[]);
+    let (mut finalizers, _) = recording(&[]);
     let taken = finalizers.register("example.com/a", |_, _| async { Ok(()) }).unwrap_err();
     assert_eq!(taken, RegisterError::Taken { name: "example.com/a".into() });
     for name in ["", "plain", "/a", "example.com/"] {
@@ -177,7 +177,7 @@ fn co_021_a_finalizer_is_registered_once_and_has_a_domain() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_keeps_changing_is_given_up_after_five_tries() {
+async fn a_finalizer_patch_gives_up_after_five_conflicts() {
     let server = server().await;
     let client = server.client();
     let map = config_map(&client, "a", json!({})).await;

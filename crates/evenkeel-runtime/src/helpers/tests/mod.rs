@@ -15,15 +15,15 @@ async fn server() -> ApiServer {
     ApiServer::builder().in_process_only().start().await.unwrap()
 }
 
-/// A config map in the namespace `default`, with this metadata beside its name.
+/// Creates a config map in the namespace `default`, with this metadata beside its name.
 async fn config_map(client: &Client, name: &str, mut metadata: Value) -> Obj<ConfigMap> {
     metadata["name"] = name.into();
     let map = serde_json::from_value(json!({"metadata": metadata})).unwrap();
     client.api::<ConfigMap>().namespace("default").create(&map).await.unwrap()
 }
 
-/// Somebody else was faster with every patch.
+/// Rejects every patch with a conflict.
 fn conflict() -> Rule {
-    let status = Status::failure(409, Reason::CONFLICT, "somebody else was faster");
+    let status = Status::failure(409, Reason::CONFLICT, "the object has been modified");
     Rule::new(Action::Status(Box::new(status))).verb("patch").resource("configmaps")
 }

@@ -35,8 +35,8 @@ fn co_022_a_controller_is_set_once_and_another_is_an_error_that_names_it() {
     );
     assert!(is_controlled_by(&map, &mine) && !is_controlled_by(&map, &other));
     let error = set_controller_reference(&mut map, &other).unwrap_err();
-    assert_eq!(error.to_string(), "the object is controlled by ReplicaSet web already (uid 1)");
-    assert_eq!(map.metadata.owner_references.unwrap(), references, "nothing was changed");
+    assert_eq!(error.to_string(), "the object is already controlled by ReplicaSet web (uid 1)");
+    assert_eq!(map.metadata.owner_references.unwrap(), references, "unchanged after an error");
 }
 
 #[test]
@@ -59,11 +59,11 @@ fn co_022_an_owner_becomes_the_controller_and_stays_it() {
 }
 
 #[test]
-fn co_022_owners_own_within_their_namespace() {
+fn co_022_a_namespaced_owner_owns_objects_of_its_namespace() {
     let local = owner("web", "1", Some("here"));
     let error = set_controller_reference(&mut owned("there"), &local).unwrap_err();
-    let told = "ReplicaSet web is in namespace \"here\" and cannot own an object in namespace \"there\"";
-    assert_eq!(error.to_string(), told);
+    let expected = "ReplicaSet web is in namespace \"here\" and cannot own an object in namespace \"there\"";
+    assert_eq!(error.to_string(), expected);
     let mut node = Node::default();
     let error = set_owner_reference(&mut node, &local).unwrap_err();
     assert!(error.to_string().ends_with("cannot own an object in no namespace"), "{error}");
@@ -73,19 +73,19 @@ fn co_022_owners_own_within_their_namespace() {
 }
 
 #[test]
-fn co_022_owners_that_are_not_on_a_server_yet_own_nothing() {
+fn co_022_an_owner_without_a_uid_is_rejected() {
     let error = set_owner_reference(&mut owned("ns"), &typed_reference(&owned("ns"))).unwrap_err();
-    assert_eq!(error.to_string(), "ConfigMap a cannot own anything: its uid is not known");
-    let nobody = ObjectReference::default();
+    assert_eq!(error.to_string(), "ConfigMap a cannot be an owner: its uid is unknown");
+    let incomplete = ObjectReference::default();
     assert!(matches!(
-        set_owner_reference(&mut owned("ns"), &nobody).unwrap_err(),
+        set_owner_reference(&mut owned("ns"), &incomplete).unwrap_err(),
         OwnerError::Incomplete { missing: "API version", .. }
     ));
-    assert!(!is_controlled_by(&owned("ns"), &nobody));
+    assert!(!is_controlled_by(&owned("ns"), &incomplete));
 }
 
 #[test]
-fn co_022_json_is_owned_like_any_other() {
+fn co_022_json_takes_owner_references() {
     let mine = owner("web", "1", Some("ns"));
     let mut foo = Unstructured(json!({"metadata": {"namespace": "ns"}}));
     set_controller_reference(&mut foo, &mine).unwrap();
@@ -106,7 +106,7 @@ fn co_022_json_is_owned_like_any_other() {
 }
 
 #[tokio::test]
-async fn co_022_what_the_server_has_is_controlled_as_it_was_set() {
+async fn co_022_the_server_keeps_the_controller_reference() {
     let server = server().await;
     let client = server.client();
     let owner = config_map(&client, "owner", json!({})).await;

@@ -32,7 +32,7 @@ async fn co_022_create_or_patch_creates_patches_and_leaves_alone() {
     assert!(matches!(created, CreateOrUpdate::Created(_)), "{created:?}");
     let ready =
         |object: &Obj<Deployment>| object.path("status.readyReplicas").unwrap().and_then(|value| value.as_i64());
-    assert_eq!(ready(created.object()), Some(2), "the status was written too");
+    assert_eq!(ready(created.object()), Some(2), "the status was written as well");
     let same = create_or_patch(&deployments, &deployment("web"), three).await.unwrap();
     assert!(matches!(same, CreateOrUpdate::Unchanged(_)), "{same:?}");
     assert_eq!(same.object().resource_version(), created.object().resource_version());
@@ -49,13 +49,13 @@ async fn co_022_create_or_patch_creates_patches_and_leaves_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn co_022_create_or_patch_goes_again_when_somebody_else_was_faster() {
+async fn co_022_create_or_patch_retries_after_a_conflict() {
     let server = server().await;
     let client = server.client();
     let maps = client.api::<ConfigMap>().namespace("default");
     let initial: ConfigMap = serde_json::from_value(json!({"metadata": {"name": "a"}})).unwrap();
     maps.create(&initial).await.unwrap();
-    // The first write is held up until somebody else has written.
+    // The first write is delayed until another client has written.
     server.faults().add(Rule::new(Action::Delay(Duration::from_secs(2))).verb("patch").times(1));
     let runs = AtomicU32::new(0);
     let done = create_or_patch(&maps, &initial, |map| {
@@ -78,7 +78,7 @@ async fn co_022_create_or_patch_goes_again_when_somebody_else_was_faster() {
 }
 
 #[tokio::test]
-async fn co_022_create_or_patch_wants_a_name_that_stays() {
+async fn co_022_create_or_patch_requires_a_name_that_does_not_change() {
     let server = server().await;
     let maps = server.client().api::<ConfigMap>().namespace("default");
     let error = create_or_patch(&maps, &ConfigMap::default(), |_| {}).await.unwrap_err();
@@ -90,7 +90,7 @@ async fn co_022_create_or_patch_wants_a_name_that_stays() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn co_022_what_belongs_to_somebody_else_is_left_as_it_is() {
+async fn co_022_an_object_of_another_controller_is_not_changed() {
     let server = ApiServer::builder().in_process_only().start().await.unwrap();
     let maps = server.client().api::<ConfigMap>().namespace("default");
     let named = |name: &str| -> ConfigMap {
@@ -107,7 +107,7 @@ async fn co_022_what_belongs_to_somebody_else_is_left_as_it_is() {
     let error = create_or_update(&maps, &named("child"), |map| own(map, &other)).await.unwrap_err();
     let Error::Declined { name, source } = &error else { panic!("{error:?}") };
     assert!(name == "child" && source.downcast_ref::<OwnerError>().is_some(), "{error}");
-    assert!(error.to_string().starts_with("\"child\" was left as it is: the object is controlled by"), "{error}");
+    assert!(error.to_string().contains("the object is already controlled by"), "{error}");
     let error = create_or_patch(&maps, &named("child"), |map| own(map, &other)).await.unwrap_err();
     assert!(matches!(error, Error::Declined { .. }));
     assert!(is_controlled_by(&maps.get("child").await.unwrap(), &owner));

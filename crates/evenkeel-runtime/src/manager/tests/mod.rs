@@ -1,4 +1,4 @@
-//! What begins when, and what ends when, in virtual time.
+//! The order of start and stop, in virtual time.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -37,7 +37,7 @@ impl Log {
         std::mem::take(&mut *self.0.lock().unwrap())
     }
 
-    /// A task that says when it begins and ends, and takes so many seconds to end.
+    /// A task that records its start and its stop, and takes `takes` seconds to stop.
     fn task(
         &self,
         name: &'static str,
@@ -57,7 +57,7 @@ impl Log {
     }
 }
 
-/// An election that is decided by the test.
+/// An election that the test decides.
 #[derive(Clone)]
 struct Ballot {
     leads: watch::Sender<bool>,
@@ -97,19 +97,19 @@ impl Running {
 }
 
 fn start(manager: Manager) -> Running {
-    let (shutdown, told) = oneshot::channel();
-    Running { shutdown, ended: tokio::spawn(manager.run(told)) }
+    let (shutdown, requested) = oneshot::channel();
+    Running { shutdown, ended: tokio::spawn(manager.run(requested)) }
 }
 
-/// One of each, added in the wrong order.
+/// One task of each kind, added in the wrong order.
 fn full(server: &ApiServer, log: &Log) -> Manager {
     let client = server.client();
-    let told = log.clone();
+    let reconciled = log.clone();
     Manager::new(&client)
         .elected("elected", log.task("elected", 1))
         .always("always", log.task("always", 1))
         .controller(Controller::<ConfigMap>::new(&client).named("managed"), move |config, _| {
-            told.note(format!("reconcile {}", config.key().name()));
+            reconciled.note(format!("reconcile {}", config.key().name()));
             async { Ok(Next::done()) }
         })
         .server("server", log.task("server", 1))
@@ -121,16 +121,16 @@ async fn create(server: &ApiServer, name: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn co_024_co_025_everything_begins_and_ends_in_order() {
+async fn co_024_co_025_everything_starts_and_stops_in_order() {
     let (server, log) = (server().await, Log::default());
     let ballot = Ballot::new(&log);
     let running = start(full(&server, &log).election(ballot.clone()));
     create(&server, "a").await;
     pass(60).await;
-    assert_eq!(log.take(), ["+server", "+always", "+campaign"], "nobody has elected it");
+    assert_eq!(log.take(), ["+server", "+always", "+campaign"], "not elected yet");
     ballot.leads.send_replace(true);
     settle().await;
-    assert_eq!(log.take(), ["+elected", "reconcile a"], "its queue was full");
+    assert_eq!(log.take(), ["+elected", "reconcile a"], "its queue was filled");
     let ended = Instant::now();
     running.end().await.unwrap();
     assert_eq!(log.take(), ["-always", "-elected", "-server", "-lease"]);
@@ -138,7 +138,7 @@ async fn co_024_co_025_everything_begins_and_ends_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn co_024_without_an_election_what_is_elected_begins_at_once() {
+async fn co_024_without_an_election_elected_tasks_start_at_once() {
     let (server, log) = (server().await, Log::default());
     let running = start(full(&server, &log));
     create(&server, "a").await;
@@ -151,7 +151,7 @@ async fn co_024_without_an_election_what_is_elected_begins_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn co_024_what_is_added_later_begins_at_once_if_it_is_its_turn() {
+async fn co_024_late_tasks_start_at_once_if_their_stage_has_started() {
     let (server, log) = (server().await, Log::default());
     let ballot = Ballot::new(&log);
     let manager = Manager::new(&server.client()).election(ballot.clone());
@@ -174,7 +174,7 @@ async fn co_024_what_is_added_later_begins_at_once_if_it_is_its_turn() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn co_024_informers_have_synced_before_anything_but_servers_begins() {
+async fn co_024_informers_have_synced_before_any_task_but_servers_starts() {
     let (server, log) = (server().await, Log::default());
     let delay = evenkeel_apiserver::Action::Delay(Duration::from_secs(20));
     server.faults().add(evenkeel_apiserver::Rule::new(delay).resource("secrets").times(2));
@@ -196,7 +196,7 @@ async fn co_024_informers_have_synced_before_anything_but_servers_begins() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn co_025_all_of_it_together_has_one_grace_and_the_error_says_who_needed_more() {
+async fn co_025_all_tasks_share_one_grace_and_the_error_names_late_tasks() {
     let (server, log) = (server().await, Log::default());
     let manager = Manager::new(&server.client())
         .always("quick", log.task("quick", 1))
@@ -224,7 +224,7 @@ async fn co_025_all_of_it_together_has_one_grace_and_the_error_says_who_needed_m
 }
 
 #[tokio::test(start_paused = true)]
-async fn co_026_when_leadership_is_lost_nothing_that_was_elected_goes_on() {
+async fn co_026_elected_tasks_are_dropped_when_leadership_is_lost() {
     let (server, log) = (server().await, Log::default());
     let ballot = Ballot::new(&log);
     let running = start(full(&server, &log).election(ballot.clone()));
@@ -234,14 +234,14 @@ async fn co_026_when_leadership_is_lost_nothing_that_was_elected_goes_on() {
     let lost = Instant::now();
     ballot.leads.send_replace(false);
     let error = running.ended.await.unwrap().unwrap_err();
-    assert_eq!(lost.elapsed(), Duration::ZERO, "nothing is waited for");
+    assert_eq!(lost.elapsed(), Duration::ZERO, "no grace");
     assert_eq!(error.to_string(), "leader election lost");
     assert_eq!(std::error::Error::source(&error).unwrap().to_string(), "taken by another");
-    assert_eq!(log.take(), ["-lease"], "nobody had the time to say anything");
+    assert_eq!(log.take(), ["-lease"], "no task had time to stop");
 }
 
 #[tokio::test(start_paused = true)]
-async fn co_026_what_is_never_elected_never_begins() {
+async fn co_026_elected_tasks_never_start_without_an_election_win() {
     let (server, log) = (server().await, Log::default());
     let running = start(full(&server, &log).election(Ballot::new(&log)));
     create(&server, "a").await;
@@ -251,7 +251,7 @@ async fn co_026_what_is_never_elected_never_begins() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_fails_ends_everything_and_one_that_ends_does_not() {
+async fn a_failed_task_stops_everything_and_an_ended_one_does_not() {
     let (server, log) = (server().await, Log::default());
     let running =
         start(full(&server, &log).always("short", |_| async { Ok::<_, BoxError>(()) }).always("bad", |_| async {
@@ -264,7 +264,7 @@ async fn a_task_that_fails_ends_everything_and_one_that_ends_does_not() {
     assert!(
         matches!(&error, ManagerError::Task { task, source } if task == "bad" && source.to_string() == "out of order")
     );
-    assert!(log.take().ends_with(&["-always".into(), "-elected".into(), "-server".into()]), "in good order");
+    assert!(log.take().ends_with(&["-always".into(), "-elected".into(), "-server".into()]), "in order");
 
     let running = start(Manager::new(&server.client()).elected("panics", |_| async {
         assert!(server_is_fine(), "it is not");
@@ -282,7 +282,7 @@ fn server_is_fine() -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_goes_wrong_in_the_end_is_not_passed_over() {
+async fn an_error_during_the_shutdown_is_returned() {
     let (server, log) = (server().await, Log::default());
     let client = server.client();
     create(&server, "a").await;
@@ -297,11 +297,11 @@ async fn what_goes_wrong_in_the_end_is_not_passed_over() {
     assert!(matches!(&error, ManagerError::Task { task, .. } if task == "slow-managed"), "{error}");
     let source = std::error::Error::source(&error).unwrap().to_string();
     assert!(source.contains("did not return within 1s"), "{source}");
-    assert_eq!(log.take(), ["+server", "-server"], "and all else ends in good order");
+    assert_eq!(log.take(), ["+server", "-server"], "the others stop in order");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_manager_that_is_dropped_leaves_nothing_running() {
+async fn a_dropped_manager_leaves_no_task() {
     let (server, log) = (server().await, Log::default());
     pass(1).await;
     let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
@@ -319,7 +319,7 @@ async fn a_manager_that_is_dropped_leaves_nothing_running() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_manager_that_is_dropped_ends_informers_that_others_listen_to() {
+async fn a_dropped_manager_stops_informers_with_outside_handlers() {
     let (server, log) = (server().await, Log::default());
     let manager = full(&server, &log);
     let secrets = manager.informers().of::<Secret>();
@@ -332,7 +332,7 @@ async fn a_manager_that_is_dropped_ends_informers_that_others_listen_to() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn co_026_when_leadership_is_lost_while_everything_ends_nothing_that_was_elected_goes_on() {
+async fn co_026_elected_tasks_are_dropped_when_leadership_is_lost_during_the_shutdown() {
     let (server, log) = (server().await, Log::default());
     let ballot = Ballot::new(&log);
     let manager = Manager::new(&server.client())
@@ -350,18 +350,18 @@ async fn co_026_when_leadership_is_lost_while_everything_ends_nothing_that_was_e
     };
     let (ended, lost) = tokio::join!(running.end(), lose);
     let error = ended.unwrap_err();
-    assert_eq!(lost.elapsed(), Duration::ZERO, "what was elected has no grace any more");
+    assert_eq!(lost.elapsed(), Duration::ZERO, "elected tasks have no grace any more");
     assert_eq!(std::error::Error::source(&error).unwrap().to_string(), "taken by another");
     assert_eq!(log.take(), ["-server", "-lease"]);
 }
 
-/// An election that is won in the moment in which the manager is told to end.
-struct Moment {
+/// An election that is won at the election of the shutdown.
+struct WonAtShutdown {
     shutdown: Mutex<Option<oneshot::Sender<()>>>,
     log: Log,
 }
 
-impl Election for Moment {
+impl Election for WonAtShutdown {
     fn campaign(&self, term: Term) -> BoxFuture<'_, Result<(), BoxError>> {
         Box::pin(async move {
             let shutdown = self.shutdown.lock().unwrap().take().unwrap();
@@ -374,15 +374,15 @@ impl Election for Moment {
 }
 
 #[tokio::test(start_paused = true)]
-async fn co_025_the_lease_is_given_back_though_nothing_had_begun() {
+async fn co_025_the_lease_is_released_though_no_elected_task_had_started() {
     let (server, log) = (server().await, Log::default());
-    let (shutdown, told) = oneshot::channel();
-    let moment = Moment { shutdown: Mutex::new(Some(shutdown)), log: log.clone() };
-    Manager::new(&server.client()).election(moment).elected("e", log.task("e", 0)).run(told).await.unwrap();
+    let (shutdown, requested) = oneshot::channel();
+    let election = WonAtShutdown { shutdown: Mutex::new(Some(shutdown)), log: log.clone() };
+    Manager::new(&server.client()).election(election).elected("e", log.task("e", 0)).run(requested).await.unwrap();
     assert_eq!(log.take(), ["-lease"]);
 }
 
-/// An election that does not come to an end, because whom it would tell cannot be reached.
+/// An election that hangs, because its server is unreachable.
 struct Unreachable;
 
 impl Election for Unreachable {
@@ -395,27 +395,27 @@ impl Election for Unreachable {
 }
 
 #[tokio::test(start_paused = true)]
-async fn co_026_an_election_that_hangs_does_not_keep_a_manager_that_has_lost() {
+async fn co_026_an_election_that_hangs_does_not_delay_a_manager_that_lost() {
     let (server, log) = (server().await, Log::default());
     let manager = Manager::new(&server.client()).election(Unreachable).elected("e", log.task("e", 0));
-    let begun = Instant::now();
+    let started = Instant::now();
     let running = start(manager.grace(Duration::from_secs(3)));
     let error = running.ended.await.unwrap().unwrap_err();
     assert!(matches!(error, ManagerError::LeadershipLost { source: None }), "{error}");
-    assert_eq!(begun.elapsed().as_secs(), 13);
+    assert_eq!(started.elapsed().as_secs(), 13);
 }
 
-/// Else it would be found out only when the others rely on it.
+/// Otherwise the failure would show only when the standby takes over.
 #[tokio::test(start_paused = true)]
-async fn co_010_a_standby_that_does_not_get_what_it_needs_fails_before_it_is_elected() {
+async fn co_010_a_standby_whose_caches_do_not_sync_fails_before_the_election() {
     use evenkeel_apiserver::{Action, Rule};
 
     let (server, log) = (server().await, Log::default());
     server.faults().add(Rule::new(Action::Delay(Duration::from_secs(3600))).resource("configmaps"));
-    let begun = Instant::now();
+    let started = Instant::now();
     let running = start(full(&server, &log).election(Ballot::new(&log)));
     let error = running.ended.await.unwrap().unwrap_err();
     assert!(matches!(&error, ManagerError::Task { task, .. } if task == "managed"), "{error}");
-    assert!(begun.elapsed() < Duration::from_secs(130));
+    assert!(started.elapsed() < Duration::from_secs(130));
     assert_eq!(log.take(), ["+server", "+always", "+campaign", "-always", "-server"]);
 }

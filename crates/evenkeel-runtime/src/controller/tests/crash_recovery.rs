@@ -1,4 +1,4 @@
-//! A controller that is stopped between any two of its writes, and begun again.
+//! A controller that crashes between any two of its writes, and restarts.
 
 use evenkeel_apiserver::{Action, Rule};
 use evenkeel_client::Patch;
@@ -6,32 +6,34 @@ use k8s_openapi::api::apps::v1::ReplicaSet;
 
 use super::*;
 
-/// Its writes, in their order: two children and a status.
+/// The writes of the controller, in order: two children and a status.
 const WRITES: [(&str, &str); 3] = [("create", "configmaps"), ("create", "secrets"), ("patch", "replicasets")];
 
-/// Where it is stopped.
+/// Where the controller crashes.
 #[derive(Clone, Copy, Debug)]
-enum Point {
-    /// The server has not done what it was asked for.
+enum CrashPoint {
+    /// Before the server commits the write.
     BeforeCommit(usize),
-    /// The server has done it, and nobody knows.
-    BeforeAnswer(usize),
-    /// The controller knows it, and the next write has not come to the server.
-    AfterAnswer(usize),
+    /// After the commit, before the response.
+    BeforeResponse(usize),
+    /// After the response, before the next write.
+    AfterResponse(usize),
 }
 
-impl Point {
-    fn all() -> impl Iterator<Item = Point> {
-        let points = |write| [Point::BeforeCommit(write), Point::BeforeAnswer(write), Point::AfterAnswer(write)];
+impl CrashPoint {
+    fn all() -> impl Iterator<Item = CrashPoint> {
+        let points = |write| {
+            [CrashPoint::BeforeCommit(write), CrashPoint::BeforeResponse(write), CrashPoint::AfterResponse(write)]
+        };
         (0..WRITES.len()).flat_map(points)
     }
 
-    /// What stops it there. None if there is no write after it.
+    /// Returns the fault that stops the controller there; `None` if there is no later write.
     fn fault(self) -> Option<Rule> {
         let (write, action) = match self {
-            Point::BeforeCommit(write) => (write, Action::DropBeforeCommit),
-            Point::BeforeAnswer(write) => (write, Action::CommitThenDrop),
-            Point::AfterAnswer(write) => (write + 1, Action::Hang),
+            CrashPoint::BeforeCommit(write) => (write, Action::DropBeforeCommit),
+            CrashPoint::BeforeResponse(write) => (write, Action::CommitThenDrop),
+            CrashPoint::AfterResponse(write) => (write + 1, Action::Hang),
         };
         let (verb, resource) = WRITES.get(write)?;
         Some(Rule::new(action).verb(*verb).resource(*resource).times(1))
@@ -46,7 +48,7 @@ fn set() -> ReplicaSet {
     }))
 }
 
-/// Gives a set a configuration and a secret, and says in its status how many it has.
+/// Creates a config map and a secret for a set, and writes their number to its status.
 async fn reconcile(set: Obj<ReplicaSet>, ctx: Context) -> Result<Next, ReconcileError> {
     let mut ready = 2;
     let metadata = json!({"name": "web-child", "ownerReferences": [{
@@ -69,33 +71,33 @@ async fn reconcile(set: Obj<ReplicaSet>, ctx: Context) -> Result<Next, Reconcile
     Ok(Next::done())
 }
 
-fn begin(client: &Client) -> Running {
+fn start_controller(client: &Client) -> Running {
     let built = Controller::<ReplicaSet>::new(client).namespace("default").named("crashes");
     start(built.owns::<ConfigMap>().owns::<Secret>(), reconcile)
 }
 
-/// Runs it until it comes to this point, and stops it there, without a word. Answers whether it came there; if there is nothing
-/// more to do at that point, it is stopped a second later.
-async fn crash(server: &ApiServer, point: Point) -> bool {
+/// Runs the controller until this point and aborts it there. Returns whether the point was reached; otherwise the controller is
+/// aborted after a second.
+async fn crash(server: &ApiServer, point: CrashPoint) -> bool {
     let fault = point.fault().map(|rule| server.faults().add(rule));
-    let running = begin(&server.client());
-    let has_come = || server.faults().report().iter().any(|report| Some(report.id) == fault && report.fired > 0);
+    let running = start_controller(&server.client());
+    let is_reached = || server.faults().report().iter().any(|report| Some(report.id) == fault && report.fired > 0);
     for _ in 0..1000 {
-        if has_come() {
+        if is_reached() {
             break;
         }
         settle().await;
     }
-    let came = has_come();
+    let reached = is_reached();
     running.ended.abort();
     let _ = running.ended.await;
     server.faults().clear();
-    came
+    reached
 }
 
-async fn converges(server: &ApiServer, points: &[Point]) {
+async fn converges(server: &ApiServer, points: &[CrashPoint]) {
     let client = server.client();
-    let running = begin(&client);
+    let running = start_controller(&client);
     pass(secs(10)).await;
     let sets = client.api::<ReplicaSet>().namespace("default");
     let version = sets.get("web").await.unwrap();
@@ -107,14 +109,14 @@ async fn converges(server: &ApiServer, points: &[Point]) {
     assert_eq!(secrets.items.iter().filter(|secret| is_child(secret.controller())).count(), 1, "{points:?}");
     pass(secs(600)).await;
     let later = sets.get("web").await.unwrap();
-    assert_eq!(later.resource_version(), version.resource_version(), "and then it leaves it alone: {points:?}");
+    assert_eq!(later.resource_version(), version.resource_version(), "no further writes: {points:?}");
     running.end().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn wherever_it_is_stopped_and_stopped_again_it_comes_to_the_same_end() {
-    for first in Point::all() {
-        for second in Point::all() {
+async fn two_crashes_at_any_points_converge_to_the_same_state() {
+    for first in CrashPoint::all() {
+        for second in CrashPoint::all() {
             let server = server().await;
             server.client().api::<ReplicaSet>().namespace("default").create(&set()).await.unwrap();
             assert_eq!(crash(&server, first).await, first.fault().is_some(), "{first:?}");
@@ -125,13 +127,13 @@ async fn wherever_it_is_stopped_and_stopped_again_it_comes_to_the_same_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whatever_goes_wrong_while_it_goes_on_it_comes_to_the_same_end() {
-    for point in Point::all() {
-        let Some(rule) = point.fault().filter(|_| !matches!(point, Point::AfterAnswer(_))) else { continue };
+async fn a_fault_at_any_point_converges_to_the_same_state() {
+    for point in CrashPoint::all() {
+        let Some(rule) = point.fault().filter(|_| !matches!(point, CrashPoint::AfterResponse(_))) else { continue };
         let server = server().await;
         server.faults().add(rule);
         server.client().api::<ReplicaSet>().namespace("default").create(&set()).await.unwrap();
         converges(&server, &[point]).await;
-        assert_eq!(server.faults().counts().values().sum::<u64>(), 1, "it has happened: {point:?}");
+        assert_eq!(server.faults().counts().values().sum::<u64>(), 1, "the fault fired: {point:?}");
     }
 }
