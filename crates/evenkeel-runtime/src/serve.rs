@@ -216,7 +216,7 @@ async fn serve(listener: TcpListener, site: Arc<impl Site>, mut stopped: watch::
                         close_oldest(&mut open);
                         if said.is_none_or(|said| said.elapsed() >= SAID) {
                             said = Some(Instant::now());
-                            tracing::warn!(%peer, limit = CONNECTIONS, "too many connections: the oldest are closed");
+                            tracing::warn!(%peer, limit = CONNECTIONS, "too many connections; closing the oldest");
                         }
                     }
                     let (site, line) = (Arc::clone(&site), Line::new(stopped.clone()));
@@ -228,14 +228,14 @@ async fn serve(listener: TcpListener, site: Arc<impl Site>, mut stopped: watch::
                                 Err(error) => tracing::debug!(%peer, %error, "connection ended"),
                             },
                             () = line.expired() => {
-                                tracing::debug!(%peer, "a request took too long; the connection was closed");
+                                tracing::debug!(%peer, "request timed out; connection closed");
                             }
                         }
                     });
                     open.push_back((task, its_line));
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "accepting a connection failed");
+                    tracing::warn!(%error, "accept failed; retrying");
                     sleep(ACCEPT_AGAIN).await;
                 }
             },

@@ -1,4 +1,4 @@
-//! [`EventBroadcaster`]: from recorders to sinks, loggers and watchers.
+//! [`EventBroadcaster`]: distributes events from recorders to sinks, loggers and watchers.
 
 use std::fmt;
 use std::future::Future;
@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use super::correlator::Correlator;
 use super::driver::{Clock, Inbox, Queued, drive, has_new_api};
-use super::drops::DropLog;
+use super::drop_log::DropLog;
 use super::finish::{Flush, Shutdown};
 use super::metrics::{self, Dropped};
 use super::names::event_name;
@@ -27,10 +27,10 @@ use super::sink::EventSink;
 use super::tracker::Tracker;
 use super::{Event, Occurrence, Reporter};
 
-/// Brings what recorders record to sinks, which write it, and to whoever else listens.
+/// Distributes recorded events to sinks, which write them, and to other listeners.
 ///
-/// [`EventRecorder::new`](super::EventRecorder::new) makes one with a single sink, which is all that most programs need. Make one yourself for several
-/// sinks or several recorders:
+/// [`EventRecorder::new`](super::EventRecorder::new) creates one with a single sink, which is all that most programs
+/// need. Create one for several sinks or several recorders:
 ///
 /// ```
 /// # fn example(client: &evenkeel_client::Client) {
@@ -44,15 +44,15 @@ use super::{Event, Occurrence, Reporter};
 /// # }
 /// ```
 ///
-/// # What holds
-/// - Every listener has a queue of its own, and is told of everything that is recorded from then on, in that order. One that
-///   is behind misses what finds no room in its queue; nobody else does.
+/// # Guarantees
+/// - Every listener has its own queue and receives all events recorded after it was added, in order. A listener whose
+///   queue is full misses events; others do not.
 /// - Recording never waits.
-/// - Nothing runs after the last handle (broadcaster or recorder) is gone, but to bring what was recorded to its end: each event
-///   is tried once more, and not waited for.
+/// - After the last handle (broadcaster or recorder) is dropped, pending events get one more attempt each without
+///   delay, and then all tasks end.
 ///
-/// It may be made outside of a runtime. What runs for it begins to run with the first call that is made inside of one; until then,
-/// events wait in the queues.
+/// It may be created outside of a runtime. Its tasks start with the first call inside of one; until then events stay
+/// queued.
 #[derive(Clone)]
 pub struct EventBroadcaster {
     pub(crate) shared: Arc<Shared>,
@@ -60,9 +60,9 @@ pub struct EventBroadcaster {
 
 pub(crate) struct Shared {
     state: Mutex<State>,
-    /// Events that sinks and listeners have not brought to their end.
+    /// Events that sinks and listeners have not finished.
     pub(crate) events: Arc<Tracker>,
-    /// Tasks that run.
+    /// Running tasks.
     pub(crate) tasks: Arc<Tracker>,
     clock: Clock,
     drops: DropLog,
@@ -73,36 +73,36 @@ struct State {
     is_stopped: bool,
     outlets: Vec<Outlet>,
     next_id: u64,
-    /// Tasks that wait for a runtime to run on.
+    /// Tasks that wait for a runtime.
     parked: Vec<Task>,
     running: Vec<AbortHandle>,
-    /// The nanosecond of the last event: no two events have the same, because it is part of their names.
+    /// The time of the last event in nanoseconds. It is part of the names of events, so it is unique.
     last: i128,
 }
 
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// One that listens.
+/// One listener.
 struct Outlet {
     id: u64,
-    /// None if it wants to know only when to end.
+    /// `None` for a listener that only waits for the shutdown.
     events: Option<mpsc::Sender<Queued>>,
-    /// Those that are told by a task of ours: to flush is to wait for them.
+    /// Whether a task of the broadcaster serves it: a flush waits for those.
     is_awaited: bool,
-    /// Tells the task to come to an end, by being dropped.
+    /// Dropping it stops the task.
     _alive: watch::Sender<()>,
 }
 
-/// Which API events are written to.
+/// The API that events are written to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EventsApi {
-    /// `events.k8s.io/v1` if the server has it, else `v1`. The server is asked once, before the first event is written.
+    /// `events.k8s.io/v1` if the server has it, else `v1`. Discovered once, before the first event is written.
     #[default]
     Discover,
-    /// `v1`: equal events are counted, and similar ones put together.
+    /// `v1`: equal events are counted, similar ones aggregated.
     Core,
-    /// `events.k8s.io/v1`: events that differ in nothing but their notes are a series.
+    /// `events.k8s.io/v1`: events that differ only in their notes form a series.
     Events,
 }
 
@@ -113,12 +113,12 @@ pub enum EventsApi {
 pub struct Stopped;
 
 impl EventBroadcaster {
-    /// A broadcaster to which nobody listens yet.
+    /// Returns a broadcaster without listeners.
     pub fn new() -> Self {
         EventBroadcaster::with_clock(now)
     }
 
-    /// One with another clock than the machine's. For tests and simulations in a time of their own.
+    /// Returns a broadcaster with its own clock, for tests and simulations.
     pub fn with_clock(clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
         let state = State {
             is_stopped: false,
@@ -139,12 +139,12 @@ impl EventBroadcaster {
         EventBroadcaster { shared: Arc::new(shared) }
     }
 
-    /// A recorder for the controller of this name.
+    /// Returns a builder for a recorder of the controller of this name.
     pub fn recorder(&self, controller: impl Into<String>) -> RecorderBuilder {
         RecorderBuilder::attached(self, controller.into())
     }
 
-    /// Writes events to a server. Each call adds a sink that counts for itself.
+    /// Adds a sink that writes events to a server. Each sink correlates independently.
     pub fn record_to(&self, client: &Client, api: EventsApi, options: SinkOptions) -> Subscription {
         let (client, clock) = (client.clone(), Arc::clone(&self.shared.clock));
         self.listen(options.queue, true, move |inbox| async move {
@@ -161,7 +161,7 @@ impl EventBroadcaster {
         })
     }
 
-    /// Writes events of `v1` to a sink of one's own.
+    /// Adds a user-defined sink for events of `v1`.
     pub fn record_to_core(&self, sink: impl EventSink<core::v1::Event>, options: SinkOptions) -> Subscription {
         let clock = Arc::clone(&self.shared.clock);
         self.listen(options.queue, true, move |inbox| {
@@ -169,7 +169,7 @@ impl EventBroadcaster {
         })
     }
 
-    /// Writes events of `events.k8s.io/v1` to a sink of one's own.
+    /// Adds a user-defined sink for events of `events.k8s.io/v1`.
     pub fn record_to_events(&self, sink: impl EventSink<events::v1::Event>, options: SinkOptions) -> Subscription {
         let clock = Arc::clone(&self.shared.clock);
         self.listen(options.queue, true, move |inbox| {
@@ -177,7 +177,7 @@ impl EventBroadcaster {
         })
     }
 
-    /// Logs every event, at the level of information, with its fields.
+    /// Logs every event at info level, with its fields.
     pub fn start_logging(&self) -> Subscription {
         self.for_each(|event| {
             let text = |text: &Option<String>| text.clone().unwrap_or_default();
@@ -199,8 +199,8 @@ impl EventBroadcaster {
         })
     }
 
-    /// Calls a function for every event, in a task of its own. The function should not block: it holds up nobody else, but a
-    /// thread of the runtime.
+    /// Calls a function for every event, in a task of its own. The function should not block: it delays no other
+    /// listener, but it occupies a thread of the runtime.
     ///
     /// If it panics, it is not called again.
     pub fn for_each(&self, mut handle: impl FnMut(&Occurrence) + Send + 'static) -> Subscription {
@@ -211,7 +211,8 @@ impl EventBroadcaster {
         })
     }
 
-    /// The events from now on, as a stream that ends when the broadcaster is shut down and all of them have been taken.
+    /// Returns the events from now on as a stream. It ends after the broadcaster was shut down and all queued events
+    /// were taken.
     ///
     /// [`flush`](Self::flush) does not wait for it.
     pub fn watch(&self) -> Result<EventWatch, Stopped> {
@@ -223,23 +224,23 @@ impl EventBroadcaster {
         Ok(EventWatch { events: inbox.events, subscription: Subscription { shared: Arc::downgrade(&self.shared), id } })
     }
 
-    /// Waits until what was recorded before this call has been written, held back, or given up.
+    /// Waits until the events recorded before this call have been written, filtered or given up.
     pub fn flush(&self) -> Flush {
         self.shared.start();
         Flush::new(&self.shared)
     }
 
-    /// Ends it: from now on nothing is recorded, and nobody can listen. What is queued is delivered; each event that has not
-    /// been written is tried once more, and not waited for. All of this has begun when the call returns; await what it returns
-    /// to know when it is done. If the server does not answer, that takes up to 30 seconds for every eight events, unless there is a
-    /// [deadline](Shutdown::within).
+    /// Shuts down: from now on nothing is recorded and no listener can be added. Queued events are delivered; each
+    /// unwritten event gets one more attempt without delay. The shutdown has started when the call returns; await the
+    /// returned value to know when it is complete. If the server does not respond, that takes up to 30 seconds for
+    /// every eight events, unless there is a [deadline](Shutdown::within).
     pub fn shutdown(&self) -> Shutdown {
         self.shared.stop();
         Shutdown::new(&self.shared, "")
     }
 
-    /// Does what [`shutdown`](Self::shutdown) does when `signal` completes. Needs a runtime to wait on; the waiting keeps no handle
-    /// of the broadcaster, and ends with it.
+    /// Calls [`shutdown`](Self::shutdown) when `signal` completes. Needs a runtime. The waiting task holds no handle
+    /// of the broadcaster and ends with it.
     pub fn shutdown_when(&self, signal: impl Future<Output = ()> + Send + 'static) -> Subscription {
         let shared = Arc::downgrade(&self.shared);
         self.listen(0, false, move |mut inbox| async move {
@@ -261,7 +262,7 @@ impl EventBroadcaster {
         let mut state = self.shared.state();
         let Some((inbox, id)) = state.add(queue, is_awaited) else {
             drop(state);
-            tracing::warn!("nobody can listen to events any more: {Stopped}");
+            tracing::warn!("cannot add an event listener: {Stopped}");
             return Subscription { shared: Weak::new(), id: 0 };
         };
         let (task, hold) = (task(inbox), self.shared.tasks.hold());
@@ -275,7 +276,7 @@ impl EventBroadcaster {
     }
 }
 
-/// How many events may wait for one that listens, unless it says otherwise.
+/// The default queue size of a listener.
 const QUEUE: usize = 1000;
 
 impl Shared {
@@ -299,7 +300,7 @@ impl Shared {
         };
         let Ok(dropped) = self.state().send(&Arc::new(occurrence), &self.events) else {
             metrics::dropped(controller, Dropped::Stopped);
-            tracing::debug!(controller, "an event is not recorded: {Stopped}");
+            tracing::debug!(controller, "event not recorded: {Stopped}");
             return;
         };
         for _ in 0..dropped {
@@ -308,11 +309,11 @@ impl Shared {
         if dropped > 0
             && let Some(events) = self.drops.dropped(dropped, Instant::now())
         {
-            tracing::warn!(controller, events, "events are dropped, because they come faster than they are written");
+            tracing::warn!(controller, events, "events dropped; they are recorded faster than they are written");
         }
     }
 
-    /// Runs what waits for a runtime, if there is one.
+    /// Spawns parked tasks if there is a runtime.
     pub(crate) fn start(&self) {
         let mut state = self.state();
         if state.parked.is_empty() {
@@ -326,7 +327,7 @@ impl Shared {
         }
     }
 
-    /// Tells everybody to come to an end.
+    /// Stops all listeners.
     pub(crate) fn stop(&self) {
         self.start();
         let mut state = self.state();
@@ -334,13 +335,13 @@ impl Shared {
         state.outlets.clear();
     }
 
-    /// Ends all tasks, wherever they are.
+    /// Aborts all tasks.
     pub(crate) fn abort(&self) {
         let (parked, running) = {
             let mut state = self.state();
             (std::mem::take(&mut state.parked), std::mem::take(&mut state.running))
         };
-        // What they hold may be anything, so they are dropped when the lock is gone.
+        // Their captures may run any code when dropped, so they are dropped after the lock was released.
         drop(parked);
         for task in running {
             task.abort();
@@ -353,13 +354,13 @@ impl Shared {
 }
 
 impl State {
-    /// One that no other event has had.
+    /// Returns a time that no other event has.
     fn next_nanosecond(&mut self, at: Timestamp) -> i128 {
         self.last = at.as_nanosecond().max(self.last.saturating_add(1));
         self.last
     }
 
-    /// Tells everybody. Answers with how many had no room for it.
+    /// Sends the event to all listeners. Returns how many queues were full.
     fn send(&mut self, occurrence: &Arc<Occurrence>, tracker: &Arc<Tracker>) -> Result<usize, Stopped> {
         if self.is_stopped {
             return Err(Stopped);
@@ -375,7 +376,7 @@ impl State {
                     true
                 }
                 Err(TrySendError::Closed(_)) => {
-                    tracing::warn!("one that listened to events has ended; it hears of no more");
+                    tracing::warn!("event listener ended; removing it");
                     false
                 }
             }
@@ -383,7 +384,7 @@ impl State {
         Ok(dropped)
     }
 
-    /// Adds one that listens; to nothing but the end if it has no queue.
+    /// Adds a listener. Without a queue it only waits for the shutdown.
     fn add(&mut self, queue: usize, is_awaited: bool) -> Option<(Inbox, u64)> {
         if self.is_stopped {
             return None;
@@ -398,7 +399,7 @@ impl State {
     }
 }
 
-/// One that listens to a broadcaster. Dropping this leaves it alone; [`stop`](Self::stop) ends it.
+/// A listener of a broadcaster. Dropping this has no effect; [`stop`](Self::stop) ends the listener.
 #[derive(Clone)]
 pub struct Subscription {
     shared: Weak<Shared>,
@@ -406,15 +407,15 @@ pub struct Subscription {
 }
 
 impl Subscription {
-    /// Tells it of no more events. What it was told of is brought to its end as by [`EventBroadcaster::shutdown`]. Others go on.
-    /// To stop twice is as good as once.
+    /// Stops sending events to the listener. Events it has received are finished as by [`EventBroadcaster::shutdown`].
+    /// Other listeners are not affected. Idempotent.
     pub fn stop(&self) {
         if let Some(shared) = self.shared.upgrade() {
             shared.state().outlets.retain(|outlet| outlet.id != self.id);
         }
     }
 
-    /// Whether it is told of events that are recorded now.
+    /// Returns whether the listener receives events that are recorded now.
     pub fn is_listening(&self) -> bool {
         self.shared.upgrade().is_some_and(|shared| {
             shared
@@ -426,24 +427,24 @@ impl Subscription {
     }
 }
 
-/// The events of a broadcaster, as they come. See [`EventBroadcaster::watch`]. Stops when it is dropped.
+/// A stream of the events of a broadcaster. See [`EventBroadcaster::watch`]. Dropping it stops it.
 pub struct EventWatch {
     events: mpsc::Receiver<Queued>,
     subscription: Subscription,
 }
 
 impl EventWatch {
-    /// The next event. None if there will be no more. A wait that is given up loses none.
+    /// Returns the next event. `None` if there will be no more. Cancel safe.
     pub async fn next(&mut self) -> Option<Arc<Occurrence>> {
         self.events.recv().await.map(|queued| queued.occurrence)
     }
 
-    /// The next event, if there is one already.
+    /// Returns the next event if one is queued.
     pub fn try_next(&mut self) -> Option<Arc<Occurrence>> {
         self.events.try_recv().ok().map(|queued| queued.occurrence)
     }
 
-    /// Hears of no more events. Those that are waiting can still be taken. Others go on; to stop twice is as good as once.
+    /// Stops receiving events. Queued ones can still be taken. Other listeners are not affected. Idempotent.
     pub fn stop(&self) {
         self.subscription.stop();
     }

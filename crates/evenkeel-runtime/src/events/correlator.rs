@@ -1,10 +1,10 @@
-//! [`Correlator`]: how events of `v1` are put together, counted, and held back.
+//! [`Correlator`]: aggregates, counts and rate-limits events of `v1`.
 //!
 //! ```text
 //!  occurrence ──► aggregate ──► count ──► spam filter ──► create, or patch
 //! ```
 //!
-//! Counting comes before holding back, so that what was held back shows in the count of the next one.
+//! Counting precedes the spam filter, so events that were filtered show in the count of the next one.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -14,13 +14,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
-use super::book::{Book, Observed, Settled, Write};
+use super::event_writer::{EventWriter, Observed, Settled, Write};
 use super::lru::Lru;
 use super::options::SinkOptions;
 use super::spam::SpamFilter;
 use super::{EventKey, Occurrence};
 
-/// The memory of a sink of `v1`.
+/// The state of a sink of `v1`.
 #[derive(Debug)]
 pub(crate) struct Correlator {
     options: SinkOptions,
@@ -29,12 +29,12 @@ pub(crate) struct Correlator {
     spam: SpamFilter,
 }
 
-/// Similar events.
+/// A group of similar events.
 #[derive(Debug)]
 struct Group {
-    /// When the last one came.
+    /// When the last one was recorded.
     last: Timestamp,
-    /// What told them apart, those that came last at the end.
+    /// The distinct notes, most recent last.
     notes: VecDeque<String>,
 }
 
@@ -57,7 +57,7 @@ impl Correlator {
         }
     }
 
-    /// The event, and what it is counted as: itself, or one that stands for many.
+    /// Returns the event and the key it is counted under: its own, or that of its group.
     fn aggregate(&mut self, occurrence: &Occurrence) -> (EventKey, Event) {
         let Some(limit) = self.options.aggregate_at else { return (occurrence.count_key(), core_event(occurrence)) };
         let (key, note) = self.options.group_of(occurrence);
@@ -68,12 +68,12 @@ impl Correlator {
         let message = Some(self.options.combined_note_of(occurrence));
         let mut event = Event { message, ..core_event(occurrence) };
         event.metadata.annotations = None;
-        // An event of its own is known by more texts than a group, so the two cannot be taken for each other; one more makes
-        // that true for groups that somebody else has put together.
+        // A single event's key has more texts than a group's, so the two cannot collide; the extra text keeps that
+        // true for groups of a user's own function.
         (EventKey::of(["combined"].into_iter().chain(key.texts())), event)
     }
 
-    /// Adds to a group. True if it has so many different notes that its events should become one.
+    /// Adds to a group. Returns true if the group has so many distinct notes that its events are aggregated.
     fn join(&mut self, key: EventKey, note: String, limit: usize, now: Timestamp) -> bool {
         let age = SignedDuration::try_from(self.options.group_age).unwrap_or(SignedDuration::MAX);
         let known = self.groups.get(&key).filter(|group| now.duration_since(group.last) <= age);
@@ -88,7 +88,7 @@ impl Correlator {
         is_full
     }
 
-    /// Counts the event. If it was seen before, it goes on under the name that it had then.
+    /// Counts the event. One that was seen before keeps its name.
     fn count(&mut self, key: EventKey, mut event: Event) -> Write<Event> {
         let Some(known) = self.counts.get(&key) else {
             let new = Counted::of(&event, 1);
@@ -109,12 +109,12 @@ impl Correlator {
     }
 }
 
-impl Book for Correlator {
+impl EventWriter for Correlator {
     type Event = Event;
 
     const HAS_SERIES: bool = false;
 
-    /// The second attempt comes at a random time, so that those who failed together do not come back together.
+    /// The second attempt is at a random time, so that writers that failed together do not retry together.
     fn pause(&self, attempts: u32, chance: f64) -> Duration {
         if attempts == 1 { self.options.pause.mul_f64(chance.clamp(0.0, 1.0)) } else { self.options.pause }
     }
@@ -125,7 +125,7 @@ impl Book for Correlator {
         if self.spam.accepts(occurrence) { Observed::write(write) } else { Observed::spam() }
     }
 
-    /// Remembers what the server has. More may have been counted since the write was made; the count does not go back.
+    /// Stores the server's version. More occurrences may have been counted since the write; the count never decreases.
     fn settled(&mut self, key: &EventKey, settled: Settled<'_, Event>) {
         let Settled::Written(event) = settled else { return };
         if let Some(known) = self.counts.peek(key) {
@@ -145,7 +145,7 @@ impl Counted {
     }
 }
 
-/// The occurrence as an event of `v1` that was seen once.
+/// Returns the occurrence as an event of `v1` with count 1.
 fn core_event(occurrence: &Occurrence) -> Event {
     let reporter = &occurrence.reporter;
     let now = Time(occurrence.at);

@@ -1,4 +1,4 @@
-//! [`Delivery`]: what is to be written, when, and how often it is tried.
+//! [`Delivery`]: schedules writes and their retries.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -8,16 +8,16 @@ use tokio::time::Instant;
 
 use super::EventKey;
 
-/// Writes on their way. Those with the same id go one after the other, and of those that wait the later takes the place of the
-/// earlier; those with different ids do not wait for each other. It is given the time, and sends nothing by itself.
+/// Schedules writes. Writes with the same id are sent one after another; a later one replaces an earlier one that
+/// waits. Different ids do not wait for each other. It is given the time and sends nothing itself.
 ///
-/// No write is lost but by [`Verdict::Retry`] after the last attempt.
+/// No write is lost except by [`Verdict::Retry`] after the last attempt.
 #[derive(Debug)]
 pub(crate) struct Delivery<W> {
     jobs: HashMap<EventKey, Job<W>>,
     ready: VecDeque<EventKey>,
     waiting: BTreeMap<(Instant, u64), EventKey>,
-    /// How often somebody has begun to wait, which tells apart those that wait for the same moment.
+    /// Counts waits, to order writes that wait for the same time.
     waits: u64,
     out: usize,
     limits: Limits,
@@ -26,42 +26,42 @@ pub(crate) struct Delivery<W> {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// How many ids there may be.
+    /// The maximum number of ids.
     pub(crate) jobs: usize,
-    /// How many writes may be out at once.
+    /// The maximum number of writes in flight.
     pub(crate) out: usize,
-    /// How often a write is tried.
+    /// The maximum number of attempts per write.
     pub(crate) attempts: u32,
 }
 
 #[derive(Debug)]
 struct Job<W> {
-    /// None while it is out.
+    /// `None` while it is in flight.
     write: Option<W>,
     attempts: u32,
-    /// What came while it was out.
+    /// The write that arrived while it was in flight.
     next: Option<W>,
 }
 
-/// How an attempt went.
+/// The result of an attempt.
 #[derive(Debug)]
 pub(crate) enum Verdict<W> {
-    /// There is no more to do.
+    /// Nothing more to do.
     Done,
-    /// It may go better after this time, if there is another attempt.
+    /// Retry after this time, if there is an attempt left.
     Retry(W, Duration),
 }
 
-/// What becomes of a write after an attempt.
+/// What happens to a write after an attempt.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Outcome<W> {
-    /// It is over.
+    /// It is finished.
     Over,
-    /// It will be tried again.
+    /// It will be retried.
     Again,
-    /// It was the last attempt.
+    /// That was the last attempt.
     Exhausted(W),
-    /// There is no time for another one.
+    /// The delivery is closed; there is no further attempt.
     OutOfTime(W),
 }
 
@@ -78,7 +78,7 @@ impl<W> Delivery<W> {
         }
     }
 
-    /// Adds a write. `merge` makes one of an earlier and a later one.
+    /// Adds a write. `merge` combines an earlier and a later one.
     pub(crate) fn push(&mut self, id: EventKey, write: W, merge: impl FnOnce(W, W) -> W) {
         match self.jobs.entry(id) {
             Entry::Vacant(vacant) => {
@@ -87,7 +87,8 @@ impl<W> Delivery<W> {
             }
             Entry::Occupied(mut occupied) => {
                 let job = occupied.get_mut();
-                // What came while it was out goes before what comes now, also if it is to be tried again meanwhile.
+                // A write that arrived while another was in flight precedes this one, even if that other is to be
+                // retried.
                 let is_first = job.write.is_some() && job.next.is_none();
                 let place = if is_first { &mut job.write } else { &mut job.next };
                 *place = Some(match place.take() {
@@ -98,7 +99,7 @@ impl<W> Delivery<W> {
         }
     }
 
-    /// Whether more may be added.
+    /// Returns whether more may be added.
     pub(crate) fn has_room(&self) -> bool {
         self.jobs.len() < self.limits.jobs
     }
@@ -107,17 +108,17 @@ impl<W> Delivery<W> {
         self.jobs.is_empty()
     }
 
-    /// When to ask again, if nothing else happens.
+    /// Returns when the next write is due.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         self.waiting.first_key_value().map(|((due, _), _)| *due)
     }
 
-    /// How often the write that is out was tried before.
+    /// Returns how many attempts the write in flight had before.
     pub(crate) fn attempts(&self, id: &EventKey) -> u32 {
         self.jobs.get(id).map_or(0, |job| job.attempts)
     }
 
-    /// A write to be sent now.
+    /// Returns a write to send now.
     pub(crate) fn take(&mut self, now: Instant) -> Option<(EventKey, W)> {
         while let Some(due) = self.waiting.first_entry().filter(|due| due.key().0 <= now) {
             self.ready.push_back(due.remove());
@@ -135,7 +136,7 @@ impl<W> Delivery<W> {
         }
     }
 
-    /// An attempt is over.
+    /// Takes the result of an attempt.
     pub(crate) fn done(&mut self, id: &EventKey, verdict: Verdict<W>, now: Instant) -> Outcome<W> {
         self.out = self.out.saturating_sub(1);
         let Some(job) = self.jobs.get_mut(id) else { return Outcome::Over };
@@ -147,7 +148,7 @@ impl<W> Delivery<W> {
             Verdict::Retry(write, wait) => {
                 job.write = Some(write);
                 self.waits += 1;
-                // A time too far to count is as good as none at all, and that a day away is as good as that.
+                // A time that overflows is replaced by one day from now.
                 let due = now.checked_add(wait).unwrap_or(now + Duration::from_secs(86_400));
                 self.waiting.insert((due, self.waits), id.clone());
                 return Outcome::Again;
@@ -163,7 +164,7 @@ impl<W> Delivery<W> {
         outcome
     }
 
-    /// From now on every write has one attempt, and nobody waits for it.
+    /// From now on every write has one attempt, without a delay.
     pub(crate) fn close(&mut self) {
         self.is_closing = true;
         self.ready.extend(std::mem::take(&mut self.waiting).into_values());

@@ -1,4 +1,4 @@
-//! The task of a sink: it takes occurrences from a queue, asks the [`Book`] what to write, and writes it.
+//! The task of a sink: receives occurrences, asks the [`EventWriter`] what to write, and writes it.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,60 +12,60 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep, sleep_until, timeout};
 
-use super::book::{Book, Settled, Write};
 use super::delivery::{Delivery, Limits, Outcome, Verdict};
+use super::event_writer::{EventWriter, Settled, Write};
 use super::metrics::{self, Dropped, Failed};
 use super::options::SinkOptions;
 use super::sink::{EventSink, SinkError, SinkEvent, SinkFuture, is_passing};
 use super::tracker::Hold;
 use super::{EventKey, Occurrence};
 
-/// What tells the time.
+/// Returns the current time.
 pub(crate) type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
-/// How long a call may take. What it was for is tried again after that.
+/// The timeout of a request. The write is retried after it.
 const CALL: Duration = Duration::from_secs(30);
 
-/// What comes to a sink.
+/// The receiving end of a sink.
 #[derive(Debug)]
 pub(crate) struct Inbox {
     pub(crate) events: mpsc::Receiver<Queued>,
-    /// Its other end is dropped when the sink is to come to an end, while there may be events in the queue.
+    /// Its sender is dropped when the sink has to stop, possibly with events still queued.
     pub(crate) alive: watch::Receiver<()>,
 }
 
-/// An occurrence that waits for a sink.
+/// An occurrence that is queued for a sink.
 #[derive(Debug)]
 pub(crate) struct Queued {
     pub(crate) occurrence: Arc<Occurrence>,
     pub(crate) hold: Option<Hold>,
 }
 
-/// Writes what comes until no more comes.
-pub(crate) async fn drive<B: Book>(
+/// Writes events until the queue is closed.
+pub(crate) async fn drive<B: EventWriter>(
     inbox: Inbox,
-    book: B,
+    writer: B,
     sink: Arc<dyn EventSink<B::Event>>,
     options: SinkOptions,
     clock: Clock,
 ) {
     let limits = Limits { jobs: options.queue, out: options.concurrency, attempts: options.attempts };
     let driver =
-        Driver { book, sink, delivery: Delivery::new(limits), calls: JoinSet::new(), ids: HashMap::new(), clock };
+        Driver { writer, sink, delivery: Delivery::new(limits), calls: JoinSet::new(), ids: HashMap::new(), clock };
     driver.run(inbox, &options).await;
 }
 
-struct Driver<B: Book> {
-    book: B,
+struct Driver<B: EventWriter> {
+    writer: B,
     sink: Arc<dyn EventSink<B::Event>>,
     delivery: Delivery<Write<B::Event>>,
     calls: JoinSet<Attempt<B::Event>>,
-    /// What the calls are about, and who reports it.
+    /// The event and the reporter of each request in flight.
     ids: HashMap<Id, (EventKey, String)>,
     clock: Clock,
 }
 
-/// An attempt that is over.
+/// A finished attempt.
 struct Attempt<E> {
     write: Write<E>,
     end: End<E>,
@@ -73,13 +73,13 @@ struct Attempt<E> {
 
 enum End<E> {
     Written(E, &'static str),
-    /// There is no more to do, and nothing to tell.
+    /// Nothing more to do and nothing to log.
     Quiet(SinkError),
     Refused(SinkError),
     Retry(SinkError),
 }
 
-impl<B: Book> Driver<B> {
+impl<B: EventWriter> Driver<B> {
     async fn run(mut self, mut inbox: Inbox, options: &SinkOptions) {
         let (mut refresh, mut finish) = (every(options.refresh_every), every(options.finish_after));
         let (mut is_closing, mut is_drained, mut is_last) = (false, false, false);
@@ -90,7 +90,7 @@ impl<B: Book> Driver<B> {
                     return;
                 }
                 is_last = true;
-                let unwritten = self.book.unwritten();
+                let unwritten = self.writer.unwritten();
                 self.push(unwritten);
                 continue;
             }
@@ -107,11 +107,11 @@ impl<B: Book> Driver<B> {
                     self.delivery.close();
                 }
                 _ = refresh.tick(), if B::HAS_SERIES && !is_closing => {
-                    let writes = self.book.refresh();
+                    let writes = self.writer.refresh();
                     self.push(writes);
                 }
                 _ = finish.tick(), if B::HAS_SERIES && !is_closing => {
-                    let writes = self.book.finish((self.clock)());
+                    let writes = self.writer.finish((self.clock)());
                     self.push(writes);
                 }
             }
@@ -119,16 +119,16 @@ impl<B: Book> Driver<B> {
     }
 
     fn observe(&mut self, queued: Queued) {
-        // What is told apart by whom is up to functions of others.
-        let observed = catch_unwind(AssertUnwindSafe(|| self.book.observe(&queued.occurrence)));
+        // Grouping may call functions of the user.
+        let observed = catch_unwind(AssertUnwindSafe(|| self.writer.observe(&queued.occurrence)));
         let Ok(observed) = observed else {
             metrics::failed(&queued.occurrence.reporter.controller, Failed::Refused, 1);
-            tracing::error!(event = %queued.occurrence, "a function of the options has panicked; the event is lost");
+            tracing::error!(event = %queued.occurrence, "sink option function panicked; event lost");
             return;
         };
         if observed.is_spam {
             metrics::dropped(&queued.occurrence.reporter.controller, Dropped::Spam);
-            tracing::debug!(event = %queued.occurrence, "the event is one of too many, and only counted");
+            tracing::debug!(event = %queued.occurrence, "event filtered as spam; counted only");
         }
         let mut writes = observed.writes;
         if let Some(write) = writes.first_mut() {
@@ -161,7 +161,7 @@ impl<B: Book> Driver<B> {
             Ok((_, attempt)) => self.judge(&id, attempt, &controller),
             Err(error) => {
                 metrics::failed(&controller, Failed::Refused, 1);
-                tracing::error!(event = ?id, %error, "a sink of events has panicked; the event is lost");
+                tracing::error!(event = ?id, %error, "event sink panicked; event lost");
                 self.delivery.done(&id, Verdict::Done, Instant::now());
             }
         }
@@ -172,16 +172,16 @@ impl<B: Book> Driver<B> {
         let (settled, verdict) = match attempt.end {
             End::Written(event, verb) => {
                 metrics::written(controller, verb);
-                self.book.settled(&write.key, Settled::Written(&event));
+                self.writer.settled(&write.key, Settled::Written(&event));
                 (None, Verdict::Done)
             }
             End::Quiet(error) => {
-                tracing::debug!(event = ?id, %error, "nothing is written of an event");
+                tracing::debug!(event = ?id, %error, "event not written");
                 (Some(write.key), Verdict::Done)
             }
             End::Refused(error) => {
                 metrics::failed(controller, Failed::Refused, 1);
-                tracing::warn!(event = ?id, %error, "an event is lost, because the server does not accept it");
+                tracing::warn!(event = ?id, %error, "event rejected by the server; dropped");
                 (Some(write.key), Verdict::Done)
             }
             End::Retry(error) => {
@@ -190,13 +190,13 @@ impl<B: Book> Driver<B> {
                     SinkError::Unavailable { after, .. } => after.unwrap_or_default(),
                     _ => Duration::ZERO,
                 };
-                let wait = self.book.pause(attempts, fastrand::f64()).max(asked);
-                tracing::debug!(event = ?id, %error, attempts, ?wait, "an event was not written");
+                let wait = self.writer.pause(attempts, fastrand::f64()).max(asked);
+                tracing::debug!(event = ?id, %error, attempts, ?wait, "event write failed; retrying");
                 (None, Verdict::Retry(write, wait))
             }
         };
         if let Some(key) = settled {
-            self.book.settled(&key, Settled::Refused);
+            self.writer.settled(&key, Settled::Refused);
         }
         match self.delivery.done(id, verdict, now) {
             Outcome::Over => {}
@@ -208,12 +208,13 @@ impl<B: Book> Driver<B> {
 
     fn give_up(&mut self, id: &EventKey, write: &Write<B::Event>, controller: &str, why: Failed) {
         metrics::failed(controller, why, 1);
-        tracing::warn!(event = ?id, reason = ?why, "an event could not be written, and is lost");
-        self.book.settled(&write.key, Settled::GivenUp);
+        tracing::warn!(event = ?id, reason = ?why, "event write failed; giving up");
+        self.writer.settled(&write.key, Settled::GivenUp);
     }
 }
 
-/// Writes an event: by a patch if the server should have it, and by whatever is left if it turns out that it does not, or does.
+/// Writes an event: by a patch if the server should have it, else by a create; falls back to the other if the server
+/// disagrees.
 async fn attempt<E: SinkEvent>(sink: Arc<dyn EventSink<E>>, mut write: Write<E>) -> Attempt<E> {
     let patch = write.patch.clone();
     let end = match patch {
@@ -236,20 +237,20 @@ async fn attempt<E: SinkEvent>(sink: Arc<dyn EventSink<E>>, mut write: Write<E>)
     Attempt { write, end }
 }
 
-/// The answer, or that there was none in time.
+/// Limits a request in time.
 async fn limited<E>(call: SinkFuture<'_, E>) -> Result<E, SinkError> {
     let late = |_| Err(SinkError::Unavailable { after: None, source: format!("no answer within {CALL:?}").into() });
     timeout(CALL, call).await.unwrap_or_else(late)
 }
 
-/// If the event counts, one that is there already has yet to learn of it.
+/// An existing event still has to receive the count, if there is one.
 fn created<E>(answer: Result<E, SinkError>, counts: bool) -> End<E> {
     match answer {
         Ok(event) => End::Written(event, "create"),
         Err(error @ SinkError::AlreadyExists) if counts => End::Retry(error),
         Err(error @ (SinkError::AlreadyExists | SinkError::NamespaceTerminating)) => End::Quiet(error),
         Err(error @ SinkError::Unavailable { .. }) => End::Retry(error),
-        // What is not found when an event is created is its namespace.
+        // A create that is not found means that the namespace is missing.
         Err(error) => End::Refused(error),
     }
 }
@@ -269,20 +270,20 @@ fn every(period: Duration) -> Interval {
     interval
 }
 
-/// Whether the server has `events.k8s.io/v1`. Asks until there is an answer; if there is none that can be used, the older API is
-/// the one that every server has.
+/// Returns whether the server has `events.k8s.io/v1`. Retries until there is a response; without a usable one, falls
+/// back to `v1`, which every server has.
 pub(crate) async fn has_new_api(client: &Client, alive: &watch::Receiver<()>, options: &SinkOptions) -> bool {
     let mut alive = alive.clone();
     let new = GroupVersion::gv("events.k8s.io", "v1");
     for _ in 0..options.attempts {
         match timeout(CALL, client.discovery().is_resource_enabled(&new, "events")).await {
             Ok(Ok(is_enabled)) => return is_enabled,
-            Err(late) => tracing::debug!(%late, "it is not known yet which API of events the server has"),
+            Err(late) => tracing::debug!(%late, "event API discovery failed; retrying"),
             Ok(Err(DiscoveryError::Api(error))) if is_passing(&error) => {
-                tracing::debug!(%error, "it is not known yet which API of events the server has");
+                tracing::debug!(%error, "event API discovery failed; retrying");
             }
             Ok(Err(error)) => {
-                tracing::warn!(%error, "it is not known which API of events the server has; events are written to v1");
+                tracing::warn!(%error, "event API discovery failed; falling back to v1");
                 return false;
             }
         }

@@ -1,4 +1,4 @@
-//! [`Event`]: what a program says about an object, and [`Occurrence`], what becomes of it when it is said.
+//! [`Event`]: an event to record, and [`Occurrence`], a recorded one.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,17 +8,17 @@ use evenkeel_client::ToReference;
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::jiff::Timestamp;
 
-/// Whether an event is good news.
+/// The type of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EventType {
     /// Something went as it should.
     Normal,
-    /// Something did not, and somebody should look.
+    /// Something went wrong and may need attention.
     Warning,
 }
 
 impl EventType {
-    /// `Normal` or `Warning`, as the API has it.
+    /// Returns `Normal` or `Warning`, as the API spells it.
     pub const fn as_str(self) -> &'static str {
         match self {
             EventType::Normal => "Normal",
@@ -33,7 +33,7 @@ impl fmt::Display for EventType {
     }
 }
 
-/// What to say about an object. Made with [`Event::normal`] or [`Event::warning`], and given to
+/// An event to record. Created with [`Event::normal`] or [`Event::warning`] and passed to
 /// [`EventRecorder::record`](super::EventRecorder::record).
 ///
 /// ```
@@ -59,18 +59,17 @@ pub struct Event {
 }
 
 impl Event {
-    /// Something went as it should, for this reason: a word in CamelCase that machines can understand, such as `Created`.
+    /// Returns a normal event with this reason: a CamelCase word for programs, such as `Created`.
     pub fn normal(reason: impl Into<String>) -> Self {
         Event::new(EventType::Normal, reason)
     }
 
-    /// Something did not go as it should, for this reason: a word in CamelCase that machines can understand, such as
-    /// `FailedCreate`.
+    /// Returns a warning with this reason: a CamelCase word for programs, such as `FailedCreate`.
     pub fn warning(reason: impl Into<String>) -> Self {
         Event::new(EventType::Warning, reason)
     }
 
-    /// An event of this type, for this reason.
+    /// Returns an event of this type with this reason.
     pub fn new(event_type: EventType, reason: impl Into<String>) -> Self {
         Event {
             event_type,
@@ -83,91 +82,92 @@ impl Event {
         }
     }
 
-    /// The object that it is about. An event that is about nothing is not recorded.
+    /// Sets the object that the event is about. An event without one is not recorded.
     pub fn regarding(mut self, object: &(impl ToReference + ?Sized)) -> Self {
         self.regarding = object.to_reference();
         self
     }
 
-    /// Another object that has to do with it: the pod that a job has created. One that cannot be named is left out.
+    /// Sets a second object that is involved, such as the pod that a job created. One without a known kind is left
+    /// out.
     pub fn related(mut self, object: &(impl ToReference + ?Sized)) -> Self {
         self.related = Some(object.to_reference());
         self
     }
 
-    /// What was done, or was to be done, in a word in CamelCase. `events.k8s.io` wants one; without it, the reason stands in.
+    /// Sets the action that was taken, a CamelCase word. `events.k8s.io` requires one; the default is the reason.
     pub fn action(mut self, action: impl Into<String>) -> Self {
         self.action = Some(action.into());
         self
     }
 
-    /// The story, for people. `events.k8s.io` takes no more than 1024 bytes of it.
+    /// Sets the human-readable note. `events.k8s.io` limits it to 1024 bytes.
     pub fn note(mut self, note: impl Into<String>) -> Self {
         self.note = note.into();
         self
     }
 
-    /// An annotation for the event.
+    /// Adds an annotation to the event.
     pub fn annotation(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.annotations.insert(name.into(), value.into());
         self
     }
 }
 
-/// Who reports.
+/// The reporter of an event.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Reporter {
     /// The name of the controller, such as `deployment-controller` or `example.com/backup`.
     pub controller: String,
-    /// Which of its instances: the controller and the name of the machine, unless told otherwise.
+    /// The instance of the controller. Default: the controller's name and the host name.
     pub instance: String,
-    /// The node that events of `v1` are said to come from, if the controller cares for one.
+    /// The source host of `v1` events, if any.
     pub host: Option<String>,
 }
 
-/// An event that somebody has reported: what sinks, watchers and the functions of [`SinkOptions`](super::SinkOptions) see.
+/// A recorded event: the input of sinks, watchers and the functions of [`SinkOptions`](super::SinkOptions).
 ///
-/// [`Display`](fmt::Display) shows it as client-go's logging does.
+/// [`Display`](fmt::Display) formats it as client-go's logging does.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Occurrence {
     /// When it was recorded.
     pub at: Timestamp,
-    /// Whether it is good news.
+    /// The type of the event.
     pub event_type: EventType,
-    /// Why it happened, in a word.
+    /// The reason, a CamelCase word.
     pub reason: String,
-    /// What was done, if the event says so.
+    /// The action that was taken, if the event names one.
     pub action: Option<String>,
-    /// The story.
+    /// The human-readable note.
     pub note: String,
-    /// The object that it is about.
+    /// The object that the event is about.
     pub regarding: ObjectReference,
-    /// Another one that has to do with it.
+    /// A second object that is involved.
     pub related: Option<ObjectReference>,
     /// The annotations of the event.
     pub annotations: BTreeMap<String, String>,
-    /// Who reports it.
+    /// The reporter.
     pub reporter: Arc<Reporter>,
-    /// The name of the object that it becomes, if it becomes one.
+    /// The name of the Event object that it becomes, if any.
     pub(crate) name: String,
 }
 
-/// There is nobody to tell about an object whose kind is not known.
+/// The kind of the object is unknown, so the event cannot refer to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct AboutNothing;
+pub(crate) struct UnknownKind;
 
 impl Occurrence {
-    /// `name` is asked for a name for the event, from the name of the object.
+    /// Calls `name` with the object's name to name the event.
     pub(crate) fn new(
         event: Event,
         reporter: &Arc<Reporter>,
         at: Timestamp,
         name: impl FnOnce(&str) -> String,
-    ) -> Result<Self, AboutNothing> {
+    ) -> Result<Self, UnknownKind> {
         if !is_known(&event.regarding) {
-            return Err(AboutNothing);
+            return Err(UnknownKind);
         }
         Ok(Occurrence {
             at,
@@ -183,12 +183,12 @@ impl Occurrence {
         })
     }
 
-    /// Where the event lives: with the object, or in `default` if that lives in no namespace.
+    /// Returns the namespace of the event: the object's, or `default` for a cluster-scoped object.
     pub fn namespace(&self) -> &str {
         self.regarding.namespace.as_deref().filter(|namespace| !namespace.is_empty()).unwrap_or("default")
     }
 
-    /// What was done; if nobody said so, the reason.
+    /// Returns the action, or the reason if there is none.
     pub(crate) fn action(&self) -> &str {
         self.action.as_deref().unwrap_or(&self.reason)
     }
@@ -206,7 +206,7 @@ impl fmt::Display for Occurrence {
     }
 }
 
-/// A reference as Go prints it.
+/// Formats a reference as Go does.
 struct Reference<'a>(&'a ObjectReference);
 
 impl fmt::Display for Reference<'_> {

@@ -1,4 +1,4 @@
-//! A recorder for tests: what it records can be looked at, and no server is needed.
+//! A recorder for tests: records to memory, without a server.
 //!
 //! ```
 //! use evenkeel_runtime::EventType;
@@ -21,18 +21,18 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use super::broadcaster::{EventBroadcaster, EventWatch};
 use super::{EventRecorder, Occurrence};
 
-/// A recorder that writes to nothing but memory, and what it has recorded: so many events at most. What finds no room is
-/// dropped; nothing ever waits for somebody to look.
+/// Returns a recorder that records to memory, and its events: up to `room`. Further ones are dropped; recording never
+/// waits.
 ///
-/// With room for none, everything is discarded.
+/// With a room of zero, every event is discarded.
 pub fn recorder(room: usize) -> (EventRecorder, FakeEvents) {
     let broadcaster = EventBroadcaster::new();
-    // A broadcaster that was just made is not stopped.
+    // A new broadcaster is not stopped.
     let events = broadcaster.watch_some(room).ok();
     (broadcaster.recorder("fake").build(), FakeEvents { events, shows_objects: false, is_verbose: false })
 }
 
-/// What a fake recorder has recorded.
+/// The events of a fake recorder.
 #[derive(Debug)]
 pub struct FakeEvents {
     events: Option<EventWatch>,
@@ -41,26 +41,27 @@ pub struct FakeEvents {
 }
 
 impl FakeEvents {
-    /// Lines also say what kind of object an event is about.
+    /// Adds the kind of the object to each line.
     #[must_use]
     pub fn show_objects(mut self) -> Self {
         self.shows_objects = true;
         self
     }
 
-    /// Lines also say what was done, and what kinds of objects it has to do with.
+    /// Adds the action and the kinds of both objects to each line.
     #[must_use]
     pub fn verbose(mut self) -> Self {
         self.is_verbose = true;
         self
     }
 
-    /// The events that nobody has taken yet.
+    /// Returns the events that were not taken yet.
     pub fn take(&mut self) -> Vec<Arc<Occurrence>> {
         std::iter::from_fn(|| self.events.as_mut()?.try_next()).collect()
     }
 
-    /// The same, a line each: `TYPE REASON note`, and annotations as `map[name:value]` if there are any.
+    /// Returns the events that were not taken yet, one line each: `TYPE REASON note`, and annotations as
+    /// `map[name:value]` if there are any.
     pub fn lines(&mut self) -> Vec<String> {
         self.take().iter().map(|event| self.line(event)).collect()
     }

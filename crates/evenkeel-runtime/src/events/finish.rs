@@ -1,4 +1,4 @@
-//! Waiting for the end: [`Flush`] and [`Shutdown`].
+//! Waiting for events to be written: [`Flush`] and [`Shutdown`].
 
 use std::fmt;
 use std::future::{Future, IntoFuture};
@@ -11,19 +11,19 @@ use tokio::time::timeout;
 use super::broadcaster::Shared;
 use super::metrics::{self, Failed};
 
-/// Waits until events have been written, held back, or given up. See [`EventRecorder::flush`](super::EventRecorder::flush).
+/// Waits until events have been written, filtered or given up. See
+/// [`EventRecorder::flush`](super::EventRecorder::flush).
 ///
-/// It waits for what was recorded before it was made. Dropping it changes nothing for the events.
+/// It covers the events recorded before it was created. Dropping it does not affect them.
 #[must_use = "awaiting it tells when the events are written"]
 pub struct Flush {
     shared: Arc<Shared>,
     mark: u64,
 }
 
-/// Waits until everything that ran for a broadcaster has ended. See
-/// [`EventRecorder::shutdown`](super::EventRecorder::shutdown).
+/// Waits until all tasks of a broadcaster have ended. See [`EventRecorder::shutdown`](super::EventRecorder::shutdown).
 ///
-/// The end has begun when this exists, and goes on when it is dropped.
+/// The shutdown has started when this value exists, and continues if it is dropped.
 #[must_use = "awaiting it tells when the last event is written"]
 pub struct Shutdown {
     shared: Arc<Shared>,
@@ -36,7 +36,7 @@ pub struct Shutdown {
 #[error("{events} events were not written in time")]
 #[non_exhaustive]
 pub struct Unfinished {
-    /// How many, at least: those that were put together count once.
+    /// How many, at least: aggregated events count once.
     pub events: usize,
 }
 
@@ -45,7 +45,7 @@ impl Flush {
         Flush { mark: shared.events.mark(), shared: Arc::clone(shared) }
     }
 
-    /// Waits no longer than that. The events are still written after it.
+    /// Waits no longer than this. The events are still written afterwards.
     pub async fn within(self, limit: Duration) -> Result<(), Unfinished> {
         let (shared, mark) = (Arc::clone(&self.shared), self.mark);
         let flushed = timeout(limit, self.into_future()).await;
@@ -66,12 +66,12 @@ impl IntoFuture for Flush {
 }
 
 impl Shutdown {
-    /// Of a broadcaster that has been told to end.
+    /// Returns the future of a broadcaster that is shutting down.
     pub(crate) fn new(shared: &Arc<Shared>, controller: &str) -> Self {
         Shutdown { mark: shared.tasks.mark(), controller: controller.to_owned(), shared: Arc::clone(shared) }
     }
 
-    /// Waits no longer than that. What has not been written by then is given up, and nothing runs any more.
+    /// Waits no longer than this. Events that are not written by then are given up, and all tasks end.
     pub async fn within(self, limit: Duration) -> Result<(), Unfinished> {
         let (shared, controller) = (Arc::clone(&self.shared), self.controller.clone());
         if timeout(limit, self.into_future()).await.is_ok() {
@@ -80,7 +80,7 @@ impl Shutdown {
         let events = shared.events.held_before(u64::MAX);
         shared.abort();
         metrics::failed(&controller, Failed::Shutdown, events);
-        tracing::warn!(controller, events, "there was no time to write the last events");
+        tracing::warn!(controller, events, "shutdown deadline reached; events lost");
         Err(Unfinished { events })
     }
 }

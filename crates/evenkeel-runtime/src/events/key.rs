@@ -1,4 +1,4 @@
-//! [`EventKey`]: what makes two occurrences the same.
+//! [`EventKey`]: the identity by which occurrences are compared.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use k8s_openapi::api::core::v1::ObjectReference;
 
 use super::Occurrence;
 
-/// What makes two occurrences the same to somebody: a list of texts.
+/// The identity by which occurrences are compared: a list of texts.
 ///
-/// Two keys are equal if they have the same texts in the same places. Nothing is run together, so `"ab", "c"` and
-/// `"a", "bc"` are two keys. Cheap to clone.
+/// Two keys are equal if they have the same texts at the same positions. Texts are not concatenated, so `"ab", "c"`
+/// and `"a", "bc"` are different keys. Cheap to clone.
 ///
 /// ```
 /// use evenkeel_runtime::events::EventKey;
@@ -21,7 +21,7 @@ use super::Occurrence;
 pub struct EventKey(Arc<[Box<str>]>);
 
 impl EventKey {
-    /// The key of these texts, in this order.
+    /// Returns the key of these texts, in this order.
     pub fn of<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
         EventKey(texts.into_iter().map(Box::from).collect())
     }
@@ -38,8 +38,7 @@ impl fmt::Debug for EventKey {
 }
 
 impl Occurrence {
-    /// What tells it from others that are counted by themselves: who reports it, all of the object but its version, type,
-    /// reason and note.
+    /// Returns the key by which occurrences are counted: reporter, object without its version, type, reason and note.
     pub(crate) fn count_key(&self) -> EventKey {
         let [kind, namespace, name, uid, api_version, field_path] = identity(&self.regarding);
         let [component, host] = self.source();
@@ -47,10 +46,9 @@ impl Occurrence {
         EventKey::of([component, host, kind, namespace, name, field_path, uid, api_version].into_iter().chain(said))
     }
 
-    /// What it has in common with similar ones, whatever their notes say and whichever part of the object they are about.
+    /// Returns the key that similar occurrences share, whatever their notes and the field path of the object.
     ///
-    /// This is how occurrences are put into groups unless [`SinkOptions::group_by`](super::SinkOptions::group_by) says
-    /// otherwise.
+    /// This is the default grouping; [`SinkOptions::group_by`](super::SinkOptions::group_by) replaces it.
     pub fn group_key(&self) -> EventKey {
         let [kind, namespace, name, uid, api_version, _] = identity(&self.regarding);
         let [component, host] = self.source();
@@ -60,17 +58,16 @@ impl Occurrence {
         EventKey::of(texts.into_iter().chain(said).chain(reporter))
     }
 
-    /// Which of the buckets of the spam filter it takes from: one per reporter, object and type, whatever the reason and
-    /// the note are.
+    /// Returns the key of the spam filter's bucket: one per reporter, object and type, whatever the reason and note.
     ///
-    /// [`SinkOptions::spam_key`](super::SinkOptions::spam_key) says otherwise.
+    /// This is the default; [`SinkOptions::spam_key`](super::SinkOptions::spam_key) replaces it.
     pub fn spam_key(&self) -> EventKey {
         let [kind, namespace, name, uid, api_version, _] = identity(&self.regarding);
         let [component, host] = self.source();
         EventKey::of([component, host, kind, namespace, name, uid, api_version, self.event_type.as_str()])
     }
 
-    /// What makes occurrences a series: all but the note, the time, and the versions of the objects.
+    /// Returns the key of a series: everything but the note, the time and the versions of the objects.
     pub(crate) fn series_key(&self) -> EventKey {
         let none = ObjectReference::default();
         let related = identity(self.related.as_ref().unwrap_or(&none));
@@ -84,8 +81,8 @@ impl Occurrence {
     }
 }
 
-/// Kind, namespace, name, uid, API version and field path: a reference without its resource version, which changes while
-/// the object stays the same.
+/// Returns kind, namespace, name, uid, API version and field path: a reference without its resource version, which
+/// changes while the object stays the same.
 fn identity(reference: &ObjectReference) -> [&str; 6] {
     [
         reference.kind.as_deref(),

@@ -1,26 +1,26 @@
-//! A cache that forgets what has not been used for longest.
+//! A least-recently-used cache.
 
 use std::collections::{BTreeMap, HashMap};
 
 use super::EventKey;
 
-/// So many entries at most. Looking one up counts as using it.
+/// A bounded cache. A lookup counts as use.
 #[derive(Debug)]
 pub(crate) struct Lru<V> {
     capacity: usize,
     uses: u64,
     entries: HashMap<EventKey, (u64, V)>,
-    /// The keys by when they were last used.
+    /// The keys by last use.
     order: BTreeMap<u64, EventKey>,
 }
 
 impl<V> Lru<V> {
-    /// A cache of at least one entry.
+    /// Returns a cache of at least one entry.
     pub(crate) fn new(capacity: usize) -> Self {
         Lru { capacity: capacity.max(1), uses: 0, entries: HashMap::new(), order: BTreeMap::new() }
     }
 
-    /// The entry, which is used now.
+    /// Returns the entry and marks it as used.
     pub(crate) fn get(&mut self, key: &EventKey) -> Option<&mut V> {
         let (used, value) = self.entries.get_mut(key)?;
         self.uses += 1;
@@ -31,12 +31,12 @@ impl<V> Lru<V> {
         Some(value)
     }
 
-    /// The entry, without using it.
+    /// Returns the entry without marking it as used.
     pub(crate) fn peek(&mut self, key: &EventKey) -> Option<&mut V> {
         self.entries.get_mut(key).map(|(_, value)| value)
     }
 
-    /// Keeps a value, in place of the one there was. Answers with what had to go to make room for it.
+    /// Inserts a value, replacing the previous one. Returns the evicted entry, if any.
     pub(crate) fn put(&mut self, key: EventKey, value: V) -> Option<(EventKey, V)> {
         self.remove(&key);
         let evicted = if self.entries.len() < self.capacity { None } else { self.pop() };
@@ -58,7 +58,7 @@ impl<V> Lru<V> {
         Some((key, value))
     }
 
-    /// All entries, those that have not been used for longest first. Uses none of them.
+    /// Returns all keys, least recently used first, without marking them as used.
     pub(crate) fn keys(&self) -> Vec<EventKey> {
         self.order.values().cloned().collect()
     }

@@ -1,33 +1,33 @@
-//! What is counted. client-go counts nothing here.
+//! Metrics of events. client-go has none here.
 //!
-//! Everything goes through the facade of the crate `metrics`: install a recorder and it is there. An event that is recorded is
-//! counted once by [`RECORDED`]; what several sinks do with it is counted for each of them.
+//! They are recorded through the `metrics` facade. A recorded event is counted once by [`RECORDED`]; what several
+//! sinks do with it is counted per sink.
 //!
-//! | name | labels | what |
+//! | name | labels | meaning |
 //! |---|---|---|
-//! | [`RECORDED`] | `controller`, `type` | events that were recorded, whatever became of them |
-//! | [`DROPPED`] | `controller`, `reason` | events that were not written by design: `invalid` if they are about nothing, `full` if a sink or a watcher is behind, `spam`, `stopped` |
-//! | [`WRITTEN`] | `controller`, `verb` | writes that the server took: `create` or `patch` |
-//! | [`RETRIED`] | `controller` | writes that failed and are tried again |
-//! | [`FAILED`] | `controller`, `reason` | writes that were given up: `refused` by the server, `attempts` if there were too many of them, `shutdown` if there was no time for another |
+//! | [`RECORDED`] | `controller`, `type` | recorded events |
+//! | [`DROPPED`] | `controller`, `reason` | events that were not written by design: `invalid` without an object, `full` if a sink or watcher is behind, `spam`, `stopped` |
+//! | [`WRITTEN`] | `controller`, `verb` | successful writes: `create` or `patch` |
+//! | [`RETRIED`] | `controller` | writes that failed and are retried |
+//! | [`FAILED`] | `controller`, `reason` | writes that were given up: `refused` by the server, `attempts` exhausted, `shutdown` |
 
 use std::sync::Once;
 
 use ::metrics::{Unit, counter, describe_counter};
 
-/// Counts events that were recorded.
+/// Counter: recorded events.
 pub const RECORDED: &str = "event_recorder_events_total";
-/// Counts events that nobody tried to write.
+/// Counter: events that were not written by design.
 pub const DROPPED: &str = "event_recorder_dropped_total";
-/// Counts writes that the server took.
+/// Counter: successful writes.
 pub const WRITTEN: &str = "event_recorder_writes_total";
-/// Counts writes that are tried again.
+/// Counter: retries.
 pub const RETRIED: &str = "event_recorder_retries_total";
-/// Counts writes that were given up.
+/// Counter: writes that were given up.
 pub const FAILED: &str = "event_recorder_failures_total";
 
-/// Tells the recorder of metrics what they mean. The first event does this by itself; call it if that recorder was installed
-/// later.
+/// Registers descriptions with the metrics recorder. The first event calls this; call it again if the recorder was
+/// installed later.
 pub fn describe() {
     describe_counter!(RECORDED, Unit::Count, "Events that were recorded.");
     describe_counter!(DROPPED, Unit::Count, "Events that nobody tried to write, by reason.");
@@ -36,7 +36,7 @@ pub fn describe() {
     describe_counter!(FAILED, Unit::Count, "Writes of events that were given up, by reason.");
 }
 
-/// Why nobody tried to write an event.
+/// Why an event was not written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dropped {
     Invalid,

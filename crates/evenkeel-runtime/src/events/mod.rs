@@ -1,24 +1,24 @@
-//! Events: how a controller tells people what it does, in the place where they look.
+//! Events: what a controller does, recorded on the objects it acts on.
 //!
 //! ```text
-//!                                         ┌─ queue ─► count, put together, hold back ─► deliver ─► API server
+//!                                         ┌─ queue ─► count, aggregate, filter ─► deliver ─► API server
 //!  recorder ─► EventBroadcaster ──────────┼─ queue ─► log
-//!  recorder ─►                            └─ queue ─► whoever watches
+//!  recorder ─►                            └─ queue ─► watchers
 //! ```
 //!
-//! [`EventRecorder`] is what a controller has in its hands, and all that most programs need to know of this module.
+//! [`EventRecorder`] is all that most programs need of this module.
 //!
-//! Inside are three machines that know neither clock nor lock nor socket: the correlator of `v1` and the series of
-//! `events.k8s.io/v1`, which say what is to be written, and the delivery, which says when and how often it is tried. A task per
-//! sink puts the client and the timers around them.
+//! Inside are three state machines without clock, lock or socket. The correlator of `v1` and the series of
+//! `events.k8s.io/v1` decide what is written; the delivery decides when, and how often it is retried. One task per
+//! sink adds the client and the timers.
 
-mod book;
 mod broadcaster;
 mod correlator;
 mod delivery;
 mod driver;
-mod drops;
+mod drop_log;
 mod event;
+mod event_writer;
 pub mod fake;
 mod finish;
 mod key;

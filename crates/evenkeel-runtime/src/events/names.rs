@@ -1,15 +1,15 @@
-//! Names for events, and for the machine that they come from.
+//! Names of events.
 
 use std::fmt::Write as _;
 
-/// The name of an event about the object of this name: the object's, and when it happened in hexadecimal nanoseconds. Where
-/// that would be no name for an object, a UUID made of `random`.
+/// Returns the name of an event: the object's name and the time in hexadecimal nanoseconds. If that is not a valid
+/// object name, a UUID made of `random`.
 pub(crate) fn event_name(object: &str, nanoseconds: i128, random: u128) -> String {
     let name = format!("{object}.{nanoseconds:x}");
     if is_subdomain(&name) { name } else { uuid(random) }
 }
 
-/// What the API takes for the name of an object.
+/// Returns whether the text is a valid object name.
 fn is_subdomain(text: &str) -> bool {
     let alphanumeric = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     text.len() <= 253
@@ -21,7 +21,7 @@ fn is_subdomain(text: &str) -> bool {
         })
 }
 
-/// A UUID of version 4.
+/// Returns a version 4 UUID.
 fn uuid(random: u128) -> String {
     let bits = random & !(0xf << 76) & !(0x3 << 62) | (0x4 << 76) | (0x2 << 62);
     let digits = format!("{bits:032x}");
@@ -33,7 +33,7 @@ fn uuid(random: u128) -> String {
     text
 }
 
-/// As much of the text as fits into so many bytes.
+/// Truncates the text to this many bytes at a character boundary.
 pub(crate) fn cut(text: &str, bytes: usize) -> &str {
     if text.len() <= bytes {
         return text;

@@ -1,4 +1,4 @@
-//! [`SinkOptions`]: how events are counted, put together, held back and delivered.
+//! [`SinkOptions`]: how events are counted, aggregated, filtered and delivered.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{EventKey, Occurrence};
 
-/// How a sink counts, puts together, holds back and delivers events. The defaults are client-go's.
+/// How a sink counts, aggregates, filters and delivers events. The defaults are client-go's.
 ///
 /// ```
 /// use std::time::Duration;
@@ -39,10 +39,10 @@ type GroupBy = dyn Fn(&Occurrence) -> (EventKey, String) + Send + Sync;
 type CombinedNote = dyn Fn(&Occurrence) -> String + Send + Sync;
 type SpamKey = dyn Fn(&Occurrence) -> EventKey + Send + Sync;
 
-/// As long as for ever, and short enough to be added to any time.
+/// Effectively unlimited, and short enough to be added to any time.
 const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 86_400);
 
-/// What a bucket of the spam filter holds, and how long a token takes to come back.
+/// The size of a spam filter bucket and the time to refill one token.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Spam {
     pub(crate) burst: u32,
@@ -50,7 +50,7 @@ pub(crate) struct Spam {
 }
 
 impl SinkOptions {
-    /// The defaults.
+    /// Returns the defaults.
     pub fn new() -> Self {
         SinkOptions {
             queue: 1000,
@@ -69,100 +69,100 @@ impl SinkOptions {
         }
     }
 
-    /// How many events may wait for the sink to look at them: 1000. Those that find no room are dropped and counted. As many
-    /// different ones again may be on their way to the server.
+    /// Sets how many events may be queued for the sink. Default: 1000. Events beyond it are dropped and counted. As
+    /// many distinct ones again may be in flight to the server.
     pub fn queue(mut self, events: usize) -> Self {
         self.queue = events.max(1);
         self
     }
 
-    /// How many events are written at the same time: 8. Those of one object of the API are always written one after the other.
+    /// Sets how many events are written concurrently. Default: 8. Writes of one Event object are always ordered.
     pub fn concurrency(mut self, calls: usize) -> Self {
         self.concurrency = calls.max(1);
         self
     }
 
-    /// How often it is tried to write an event: 12 times.
+    /// Sets how many attempts a write gets. Default: 12.
     pub fn attempts(mut self, attempts: u32) -> Self {
         self.attempts = attempts.max(1);
         self
     }
 
-    /// How long to wait between attempts: 10 seconds, or longer if the server asks for that.
+    /// Sets the pause between attempts. Default: 10 seconds, or longer if the server asks for it.
     pub fn pause(mut self, pause: Duration) -> Self {
         self.pause = pause.min(FOR_EVER);
         self
     }
 
-    /// How many groups, counted events and buckets of the spam filter are remembered, each: 4096. Those that have not been
-    /// used for longest are forgotten.
+    /// Sets how many groups, counted events and spam filter buckets are cached, each. Default: 4096. The least
+    /// recently used are evicted.
     pub fn cache_size(mut self, entries: usize) -> Self {
         self.cache_size = entries.max(1);
         self
     }
 
-    /// How many writes about one object are let through at once, and how long each takes to be granted again: 25, and 300
-    /// seconds. What is held back is counted, and shows in the count of the next one that is let through.
+    /// Sets the burst of writes per object and the time to refill one. Default: 25, and 300 seconds. Filtered events
+    /// are counted and show in the count of the next one that passes.
     pub fn spam_filter(mut self, burst: u32, refill: Duration) -> Self {
         self.spam = Some(Spam { burst, refill });
         self
     }
 
-    /// Everything is let through.
+    /// Disables the spam filter.
     pub fn no_spam_filter(mut self) -> Self {
         self.spam = None;
         self
     }
 
-    /// What shares a bucket of the spam filter, in place of [`Occurrence::spam_key`]. It is called by the task that writes, and
-    /// must not block it. If it panics, the event is lost.
+    /// Sets which events share a spam filter bucket, in place of [`Occurrence::spam_key`]. The sink's task calls the
+    /// function, so it must not block. If it panics, the event is lost.
     pub fn spam_key(mut self, key: impl Fn(&Occurrence) -> EventKey + Send + Sync + 'static) -> Self {
         self.spam_key = Some(Arc::new(key));
         self
     }
 
-    /// With how many different notes similar events become one: 10. Of `v1` only; with `events.k8s.io` similar ones are a
-    /// series from the second on.
+    /// Sets how many distinct notes aggregate similar events. Default: 10. For `v1` only; with `events.k8s.io` similar
+    /// events are a series from the second one on.
     pub fn aggregate_at(mut self, notes: usize) -> Self {
         self.aggregate_at = Some(notes);
         self
     }
 
-    /// Similar events stay by themselves.
+    /// Disables aggregation.
     pub fn no_aggregation(mut self) -> Self {
         self.aggregate_at = None;
         self
     }
 
-    /// How long after the last of its events a group of similar ones is forgotten: 600 seconds.
+    /// Sets how long after its last event a group is forgotten. Default: 600 seconds.
     pub fn group_age(mut self, age: Duration) -> Self {
         self.group_age = age;
         self
     }
 
-    /// What makes events similar, and what makes them different nevertheless, in place of [`Occurrence::group_key`] and the note.
-    /// Called like [`spam_key`](Self::spam_key).
+    /// Sets the group key and the text that distinguishes events of a group, in place of [`Occurrence::group_key`] and
+    /// the note. Called like [`spam_key`](Self::spam_key).
     pub fn group_by(mut self, group: impl Fn(&Occurrence) -> (EventKey, String) + Send + Sync + 'static) -> Self {
         self.group_by = Some(Arc::new(group));
         self
     }
 
-    /// What an event says that stands for similar ones, in place of `(combined from similar events): ` and the note of the last.
-    /// Called like [`spam_key`](Self::spam_key).
+    /// Sets the note of an aggregated event, in place of `(combined from similar events): ` and the last note. Called
+    /// like [`spam_key`](Self::spam_key).
     pub fn combined_note(mut self, note: impl Fn(&Occurrence) -> String + Send + Sync + 'static) -> Self {
         self.combined_note = Some(Arc::new(note));
         self
     }
 
-    /// How often a series that goes on is written again, so that the server does not forget it: every 30 minutes. Of
+    /// Sets how often a continuing series is rewritten so that the server does not expire it. Default: 30 minutes. For
     /// `events.k8s.io` only.
     pub fn refresh_every(mut self, period: Duration) -> Self {
         self.refresh_every = period.clamp(Duration::from_secs(1), FOR_EVER);
         self
     }
 
-    /// After how long a series of which nothing was heard is over, and the next event begins a new one: 6 minutes. Of
-    /// `events.k8s.io` only.
+    /// Sets after how long without events a series is finished, so that the next event starts a new one. Default: 6
+    /// minutes. For `events.k8s.io` only.
     pub fn finish_after(mut self, silence: Duration) -> Self {
         self.finish_after = silence.clamp(Duration::from_secs(1), FOR_EVER);
         self

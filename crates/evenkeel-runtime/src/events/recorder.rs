@@ -1,4 +1,4 @@
-//! [`EventRecorder`]: the handle by which a controller tells people what it does.
+//! [`EventRecorder`]: records events about objects.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::options::SinkOptions;
 use super::{Event, EventType, Reporter};
 use crate::environment::hostname;
 
-/// Tells people what a controller does, by events about the objects that it does it to.
+/// Records events about the objects that a controller acts on.
 ///
 /// ```no_run
 /// # async fn example(client: evenkeel_client::Client, job: evenkeel_core::Obj<k8s_openapi::api::batch::v1::Job>) {
@@ -26,20 +26,21 @@ use crate::environment::hostname;
 /// # }
 /// ```
 ///
-/// # What holds
-/// - Recording never waits, never fails, and can be done from anywhere: what cannot be recorded is logged and counted.
-/// - Events that are equal are counted and not written again and again; how many are written about one object is
-///   limited. See [`SinkOptions`].
-/// - Events about one thing are written one after the other. Others do not wait for them.
-/// - What the server cannot take now is tried again; what it does not accept is dropped.
-/// - Nothing grows without a bound: neither the queue, nor what is remembered, nor what is being written.
+/// # Guarantees
+/// - Recording never waits and never fails, and works on any thread. Events that cannot be recorded are logged and
+///   counted.
+/// - Equal events are counted instead of written again; the number of writes per object is limited. See
+///   [`SinkOptions`].
+/// - Writes of one event are ordered. Different events do not wait for each other.
+/// - Transient failures of the server are retried; events that the server rejects are dropped.
+/// - The queue, the correlation state and the writes in flight are bounded.
 ///
-/// # What does not
-/// Events are news, and no record of what happened. They are lost if there are too many, if the server is away for
-/// longer than the attempts last, and if the program ends before they are written.
+/// # Not guaranteed
+/// Events are notifications, not an audit log. They are lost if there are too many, if the server is unavailable for
+/// longer than the attempts last, and if the program exits before they are written.
 ///
-/// Handles are cheap to clone. When the last one is gone, what was recorded is brought to its end (each event has one more
-/// attempt), and then nothing runs any more. [`shutdown`](Self::shutdown) does the same and can be waited for.
+/// Handles are cheap to clone. When the last one is dropped, pending events get one more attempt each and the tasks
+/// end. [`shutdown`](Self::shutdown) does the same and can be awaited.
 #[derive(Clone)]
 pub struct EventRecorder {
     broadcaster: EventBroadcaster,
@@ -47,21 +48,21 @@ pub struct EventRecorder {
 }
 
 impl EventRecorder {
-    /// A recorder for the controller of this name, which writes with this client. `events.k8s.io` wants a name as labels have
-    /// them: `job-controller`, or `example.com/job-controller`.
+    /// Returns a recorder for the controller of this name that writes with this client. `events.k8s.io` requires a
+    /// qualified name: `job-controller`, or `example.com/job-controller`.
     pub fn new(client: &Client, controller: impl Into<String>) -> Self {
         EventRecorder::builder(client, controller).build()
     }
 
-    /// A recorder with other settings than those of [`new`](Self::new).
+    /// Returns a builder for a recorder with other settings than those of [`new`](Self::new).
     pub fn builder(client: &Client, controller: impl Into<String>) -> RecorderBuilder {
         RecorderBuilder::new(Some(client.clone()), None, controller.into())
     }
 
-    /// Says what happened to an object: an `Obj`, or any reference to one.
+    /// Records an event about an object: an `Obj`, or any reference to one.
     ///
-    /// `reason` is a word in CamelCase for machines, `note` a sentence for people. For more than that there is
-    /// [`record`](Self::record).
+    /// `reason` is a CamelCase word for programs, `note` a sentence for people. [`record`](Self::record) takes more
+    /// fields.
     pub fn event(
         &self,
         regarding: &(impl ToReference + ?Sized),
@@ -72,12 +73,12 @@ impl EventRecorder {
         self.record(Event::new(event_type, reason).note(note).regarding(regarding));
     }
 
-    /// Says what happened.
+    /// Records an event.
     pub fn record(&self, event: Event) {
         self.broadcaster.shared.record(event, &self.reporter);
     }
 
-    /// Waits until what was recorded before this call has been written, held back, or given up.
+    /// Waits until the events recorded before this call have been written, filtered or given up.
     ///
     /// ```no_run
     /// # async fn example(recorder: evenkeel_runtime::EventRecorder) {
@@ -88,18 +89,19 @@ impl EventRecorder {
     /// # }
     /// ```
     ///
-    /// Counts of a series that have yet to be written are not waited for; [`shutdown`](Self::shutdown) writes them.
+    /// Series counts that are not due yet are not awaited; [`shutdown`](Self::shutdown) writes them.
     pub fn flush(&self) -> Flush {
         self.broadcaster.flush()
     }
 
-    /// Ends the recorder, and all others of its [broadcaster](EventBroadcaster): see [`EventBroadcaster::shutdown`].
+    /// Shuts down the recorder and all others of its [broadcaster](EventBroadcaster): see
+    /// [`EventBroadcaster::shutdown`].
     pub fn shutdown(&self) -> Shutdown {
         self.broadcaster.shared.stop();
         Shutdown::new(&self.broadcaster.shared, &self.reporter.controller)
     }
 
-    /// What brings the events to where they are written.
+    /// Returns the broadcaster of this recorder.
     pub fn broadcaster(&self) -> &EventBroadcaster {
         &self.broadcaster
     }
@@ -114,7 +116,7 @@ impl fmt::Debug for EventRecorder {
     }
 }
 
-/// Makes an [`EventRecorder`].
+/// Builds an [`EventRecorder`].
 #[must_use = "nothing is made until `build` is called"]
 pub struct RecorderBuilder {
     client: Option<Client>,
@@ -145,25 +147,25 @@ impl RecorderBuilder {
         RecorderBuilder::new(None, Some(broadcaster.clone()), controller)
     }
 
-    /// Which instance of the controller this is, in place of its name and that of the machine.
+    /// Sets the reporting instance. Default: the controller's name and the host name.
     pub fn instance(mut self, instance: impl Into<String>) -> Self {
         self.instance = Some(instance.into());
         self
     }
 
-    /// The node that events of `v1` are said to come from: none, unless told so.
+    /// Sets the source host of `v1` events. Default: none.
     pub fn host(mut self, host: impl Into<String>) -> Self {
         self.host = Some(host.into());
         self
     }
 
-    /// Which API events are written to. A recorder of a broadcaster writes to whatever that has.
+    /// Sets the API that events are written to. Ignored for a recorder of a broadcaster, which has its own sinks.
     pub fn api(mut self, api: EventsApi) -> Self {
         self.api = api;
         self
     }
 
-    /// How events are counted, put together, held back and delivered. A recorder of a broadcaster leaves that to its sinks.
+    /// Sets how events are counted, aggregated, filtered and delivered. Ignored for a recorder of a broadcaster.
     pub fn options(mut self, options: SinkOptions) -> Self {
         self.options = options;
         self
@@ -175,13 +177,13 @@ impl RecorderBuilder {
         self
     }
 
-    /// Tells the time in place of the machine's clock. A recorder of a broadcaster has the clock of that.
+    /// Replaces the system clock. Ignored for a recorder of a broadcaster, which has its own.
     pub fn clock(mut self, clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
         self.broadcaster.get_or_insert_with(|| EventBroadcaster::with_clock(clock));
         self
     }
 
-    /// The recorder.
+    /// Builds the recorder.
     pub fn build(self) -> EventRecorder {
         let broadcaster = self.broadcaster.unwrap_or_default();
         if let Some(client) = &self.client {

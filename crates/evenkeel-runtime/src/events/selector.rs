@@ -1,20 +1,20 @@
-//! [`field_selector`]: finding the events about an object.
+//! [`field_selector`]: selects the events about an object.
 
 use evenkeel_core::FieldSelector;
 use evenkeel_core::selector::FieldOperator;
 use kube_core::{GroupVersion, GroupVersionKind};
 
-/// There are no events in this version of this group.
+/// The group version has no events.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{group_version} has no events; v1, events.k8s.io/v1 and events.k8s.io/v1beta1 do")]
 #[non_exhaustive]
 pub struct NoEvents {
-    /// What was asked for.
+    /// The requested group version.
     pub group_version: String,
 }
 
-/// Selects the events about an object, in the words of the API that the events are read from. What is empty or not given is not
-/// asked for.
+/// Returns a selector for the events about an object, in the field names of the API that the events are read from.
+/// Empty values are not selected by.
 ///
 /// ```
 /// use evenkeel_client::discovery::{GroupVersion, GroupVersionKind};
@@ -44,7 +44,7 @@ pub fn field_selector(
         if value.is_empty() {
             continue;
         }
-        // These are fields that a selector can have; there is nothing to refuse.
+        // All of these fields are valid in a selector.
         if let Ok(more) = selector.clone().and(format!("{prefix}.{field}"), FieldOperator::Equals, value) {
             selector = more;
         }

@@ -1,7 +1,8 @@
-//! [`Series`]: how events of `events.k8s.io/v1` that are alike become one with a count.
+//! [`Series`]: merges similar events of `events.k8s.io/v1` into one with a count.
 //!
-//! The first is written. The second makes it a series, which is written too. Those that follow are counted here, and the count
-//! is written every now and then while the series goes on, when nothing was heard of it for a while, and at the end.
+//! The first occurrence is written. The second turns it into a series, which is written too. Further ones are counted
+//! locally; the count is written periodically while the series continues, after it has been quiet for a while, and at
+//! shutdown.
 
 use std::time::Duration;
 
@@ -10,18 +11,18 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
-use super::book::{Book, Observed, Settled, Write};
+use super::event_writer::{EventWriter, Observed, Settled, Write};
 use super::lru::Lru;
 use super::names::cut;
 use super::options::SinkOptions;
 use super::spam::SpamFilter;
 use super::{EventKey, Occurrence};
 
-/// How long a word may be that the server takes, and how long a note.
+/// The server's limits on the length of words and notes.
 const WORD_MAX: usize = 128;
 const NOTE_MAX: usize = 1024;
 
-/// The memory of a sink of `events.k8s.io/v1`.
+/// The state of a sink of `events.k8s.io/v1`.
 #[derive(Debug)]
 pub(crate) struct Series {
     options: SinkOptions,
@@ -29,15 +30,15 @@ pub(crate) struct Series {
     spam: SpamFilter,
 }
 
-/// An event that may happen again.
+/// An event that may recur.
 #[derive(Debug)]
 struct Entry {
     event: Event,
     /// When it was seen last.
     last: Timestamp,
-    /// How many of them somebody has been asked to write.
+    /// The count in the last write that was handed out.
     written: i32,
-    /// How many there were when it was taken to be over.
+    /// The count at which the series was considered finished.
     finishing: Option<i32>,
 }
 
@@ -65,14 +66,14 @@ impl Entry {
         self.event.series.as_ref().map_or(1, |series| series.count)
     }
 
-    /// One more.
+    /// Counts one more occurrence.
     fn add(&mut self, at: Timestamp) {
         let count = self.count().saturating_add(1);
         self.event.series = Some(EventSeries { count, last_observed_time: MicroTime(at) });
         self.last = self.last.max(at);
     }
 
-    /// The series as it is now. None if it is no series.
+    /// Returns a write of the series. `None` if it has a single occurrence.
     fn write(&mut self, key: &EventKey) -> Option<Write<Event>> {
         let series = self.event.series.as_ref()?;
         self.written = series.count;
@@ -85,7 +86,7 @@ impl Entry {
     }
 }
 
-impl Book for Series {
+impl EventWriter for Series {
     type Event = Event;
 
     const HAS_SERIES: bool = true;
@@ -109,7 +110,7 @@ impl Book for Series {
         write.map_or_else(Observed::counted, Observed::write)
     }
 
-    /// Forgets what is over, unless it has gone on meanwhile. What could not be written is kept for the next time.
+    /// Removes a finished series unless it has continued meanwhile. A series that could not be written is kept.
     fn settled(&mut self, key: &EventKey, settled: Settled<'_, Event>) {
         let Some(entry) = self.entries.peek(key) else { return };
         let is_over = entry.finishing.take() == Some(entry.count());
@@ -152,8 +153,8 @@ impl Book for Series {
     }
 }
 
-/// The occurrence as an event of `events.k8s.io/v1`. What is longer than the server takes is cut: half a note is better than no
-/// event.
+/// Returns the occurrence as an event of `events.k8s.io/v1`. Texts beyond the server's limits are truncated: half a
+/// note is better than no event.
 fn new_event(occurrence: &Occurrence) -> Event {
     let word = |text: &str| Some(cut(text, WORD_MAX).to_owned());
     let reporter = &occurrence.reporter;

@@ -1,4 +1,4 @@
-//! [`EventSink`]: where events are written.
+//! [`EventSink`]: the destination of events.
 
 use std::error::Error as StdError;
 use std::future::Future;
@@ -12,46 +12,47 @@ use serde_json::Value;
 
 use super::EventKey;
 
-/// Where events of one API are written: `E` is the `Event` of `v1` or of `events.k8s.io/v1`. A [`Client`] is both.
+/// The destination of events of one API: `E` is the `Event` of `v1` or of `events.k8s.io/v1`. [`Client`] implements
+/// both.
 ///
-/// It is called for several events at once, and for one event after the other. A call that takes longer than 30 seconds, or is not
-/// wanted any more, is dropped.
+/// Calls for different events run concurrently, calls for one event one after another. A call is dropped after 30
+/// seconds, or when it is no longer needed.
 pub trait EventSink<E>: Send + Sync + 'static {
-    /// Writes an event that is not there. Answers with what the server made of it.
+    /// Creates an event. Returns the stored event.
     fn create<'a>(&'a self, event: &'a E) -> SinkFuture<'a, E>;
 
-    /// Changes an event that is there, by a strategic merge patch. `event` is what it should be after that.
+    /// Patches an existing event by a strategic merge patch. `event` is the expected result.
     fn patch<'a>(&'a self, event: &'a E, patch: &'a Value) -> SinkFuture<'a, E>;
 }
 
-/// What a sink answers, when it has an answer.
+/// The future of a sink operation.
 pub type SinkFuture<'a, E> = Pin<Box<dyn Future<Output = Result<E, SinkError>> + Send + 'a>>;
 
-/// Why an event was not written, as far as that matters for what happens next.
+/// Why an event was not written, as far as it decides what happens next.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SinkError {
-    /// The event to patch is not there: it is created instead.
-    #[error("there is no such event")]
+    /// The event to patch does not exist; it is created instead.
+    #[error("event not found")]
     NotFound,
-    /// The event to create is there. If it is one that counts, it is patched instead; else there is no more to do.
-    #[error("there is such an event already")]
+    /// The event to create exists. It is patched if it carries a count; otherwise nothing more is done.
+    #[error("event already exists")]
     AlreadyExists,
-    /// The namespace is going away, and its events with it. This is not worth a warning.
+    /// The namespace is being deleted, and its events with it. Not worth a warning.
     #[error("the namespace of the event is being deleted")]
     NamespaceTerminating,
-    /// It would be the same at any other time: the event is dropped.
-    #[error("the event is not accepted: {source}")]
+    /// A permanent rejection: the event is dropped.
+    #[error("event rejected: {source}")]
     Refused {
-        /// What was wrong with it.
+        /// The reason.
         source: Box<dyn StdError + Send + Sync>,
     },
-    /// It may go better later.
-    #[error("the event was not written: {source}")]
+    /// A transient failure: the write is retried.
+    #[error("event write failed: {source}")]
     Unavailable {
-        /// How long to wait at least, if somebody asks for that.
+        /// The minimum delay that the server asked for.
         after: Option<Duration>,
-        /// What went wrong.
+        /// The reason.
         source: Box<dyn StdError + Send + Sync>,
     },
 }
@@ -76,11 +77,11 @@ impl From<Error> for SinkError {
     }
 }
 
-/// No server is waited for longer than that.
+/// The longest `Retry-After` that is honoured.
 const LONGEST: Duration = Duration::from_secs(300);
 
-/// Whether the same call may go better another time: the server is overloaded or broken, there was no answer, or none that can
-/// be understood.
+/// Returns whether the same request may succeed later: the server is overloaded or broken, did not respond, or its
+/// response could not be parsed.
 pub(crate) fn is_passing(error: &Error) -> bool {
     match error.status() {
         Some(status) => status.code == 429 || status.code >= 500 || error.suggests_delay().is_some(),
@@ -90,11 +91,11 @@ pub(crate) fn is_passing(error: &Error) -> bool {
 
 /// The two forms of events.
 pub(crate) trait SinkEvent: Clone + Send + Sync + 'static {
-    /// What it is to those who deliver: namespace and name.
+    /// Returns the identity for delivery: namespace and name.
     fn id(&self) -> EventKey;
-    /// Says nothing of the state that the server had before.
+    /// Clears the resource version.
     fn forget_version(&mut self);
-    /// Who reports it.
+    /// Returns the reporting controller.
     fn controller(&self) -> &str;
 }
 
@@ -118,7 +119,7 @@ macro_rules! sink_event {
         impl EventSink<$event> for Client {
             fn create<'a>(&'a self, event: &'a $event) -> SinkFuture<'a, $event> {
                 let api = self.api::<$event>().namespace(event.metadata.namespace.as_deref().unwrap_or_default());
-                // What goes wrong is tried again by those who call, without keeping others waiting.
+                // The driver retries failed writes itself, without delaying others.
                 let call = api.create(event).with(|request| request.max_retries(0));
                 Box::pin(async move { typed(call.await) })
             }

@@ -1,4 +1,4 @@
-//! [`SpamFilter`]: so many writes for an object, and no more.
+//! [`SpamFilter`]: limits the writes per object.
 
 use k8s_openapi::jiff::Timestamp;
 
@@ -6,11 +6,11 @@ use super::lru::Lru;
 use super::options::{SinkOptions, Spam};
 use super::{EventKey, Occurrence};
 
-/// A bucket of tokens per key. What finds its bucket empty is spam.
+/// One token bucket per key. An occurrence that finds its bucket empty is spam.
 #[derive(Debug)]
 pub(crate) struct SpamFilter {
     options: SinkOptions,
-    /// An entry that had to go comes back full.
+    /// An evicted bucket returns full.
     buckets: Lru<Bucket>,
 }
 
@@ -20,7 +20,7 @@ struct Bucket {
     counted: Timestamp,
 }
 
-/// A token that lacks no more than this is there: it makes up for the rounding of fractions.
+/// A token counts as whole from here on, which absorbs rounding errors.
 const WHOLE: f64 = 1.0 - 1e-6;
 
 impl SpamFilter {
@@ -28,7 +28,7 @@ impl SpamFilter {
         SpamFilter { buckets: Lru::new(options.cache_size), options: options.clone() }
     }
 
-    /// Takes a token for the occurrence. False if there is none.
+    /// Takes a token for the occurrence. Returns false if there is none.
     pub(crate) fn accepts(&mut self, occurrence: &Occurrence) -> bool {
         let Some(spam) = self.options.spam else { return true };
         let key = self.options.spam_key_of(occurrence);
@@ -38,7 +38,7 @@ impl SpamFilter {
     fn take(&mut self, key: EventKey, spam: Spam, now: Timestamp) -> bool {
         let full = f64::from(spam.burst);
         let mut bucket = self.buckets.get(&key).copied().unwrap_or(Bucket { tokens: full, counted: now });
-        // A clock that goes back makes no tokens.
+        // A clock that moves backwards adds no tokens.
         let passed = now.duration_since(bucket.counted).as_secs_f64().max(0.0);
         let each = spam.refill.as_secs_f64();
         let more = if each > 0.0 { passed / each } else { full };

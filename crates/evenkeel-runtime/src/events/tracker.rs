@@ -1,11 +1,11 @@
-//! [`Tracker`]: who is not done yet.
+//! [`Tracker`]: tracks unfinished work.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// Hands out numbered [holds](Hold), and knows when those that were handed out before some moment are gone.
+/// Hands out numbered [holds](Hold) and knows when all holds before a mark are released.
 #[derive(Debug, Default)]
 pub(crate) struct Tracker {
     state: Mutex<State>,
@@ -18,7 +18,7 @@ struct State {
     held: BTreeSet<u64>,
 }
 
-/// As long as it is there, something is not done.
+/// Marks work as unfinished until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Hold {
     tracker: Arc<Tracker>,
@@ -34,17 +34,17 @@ impl Tracker {
         Hold { tracker: Arc::clone(self), number }
     }
 
-    /// The number of the next hold: all that were handed out until now have a smaller one.
+    /// Returns the number of the next hold: all earlier holds have a smaller one.
     pub(crate) fn mark(&self) -> u64 {
         self.state().next
     }
 
-    /// How many of those before the mark are there.
+    /// Returns how many holds before the mark are left.
     pub(crate) fn held_before(&self, mark: u64) -> usize {
         self.state().held.range(..mark).count()
     }
 
-    /// Waits until those before the mark are gone.
+    /// Waits until the holds before the mark are released.
     pub(crate) async fn released(&self, mark: u64) {
         loop {
             let changed = self.changed.notified();

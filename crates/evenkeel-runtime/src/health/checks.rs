@@ -47,13 +47,13 @@ pub struct Checks(Arc<Mutex<BTreeMap<Arc<str>, Check>>>);
 #[non_exhaustive]
 pub enum AddCheckError {
     /// There is one of that name.
-    #[error("there is a check named {name:?} already")]
+    #[error("a check named {name:?} exists already")]
     Taken {
         /// The name.
         name: String,
     },
     /// The name cannot be a part of a path.
-    #[error("a check cannot be named {name:?}: letters, digits, '-', '_' and '.' make a name")]
+    #[error("invalid check name {name:?}: only letters, digits, '-', '_' and '.' are allowed")]
     Name {
         /// The name.
         name: String,

@@ -66,10 +66,10 @@ pub struct Prometheus(PrometheusHandle);
 #[non_exhaustive]
 pub enum PrometheusError {
     /// The process has one already, from somebody else.
-    #[error("the process has a recorder of metrics already, and it cannot have two")]
+    #[error("the process already has a metrics recorder")]
     Installed,
     /// It could not be made.
-    #[error("the recorder of metrics could not be made: {problem}")]
+    #[error("cannot build the metrics recorder: {problem}")]
     Build {
         /// What is wrong.
         problem: String,

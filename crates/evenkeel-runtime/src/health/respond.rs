@@ -90,14 +90,14 @@ impl Site {
         }
         if !unknown.is_empty() {
             let _ = writeln!(told, "warn: some health checks cannot be excluded: no matches for {unknown:?}");
-            tracing::debug!(path = place, ?unknown, "checks were to be excluded that there are not");
+            tracing::debug!(path = place, ?unknown, "unknown checks excluded");
         }
         let _ = writeln!(told, "{place} check {}", if passed { "passed" } else { "failed" });
         if passed && !verbose { (true, "ok".to_owned()) } else { (passed, told) }
     }
 
     fn log(&self, place: &str, check: &str, reason: &str) {
-        tracing::info!(path = place, check, reason, "a health check failed");
+        tracing::info!(path = place, check, reason, "health check failed");
     }
 
     fn metrics(&self) -> Answer {
@@ -152,7 +152,7 @@ impl serve::Site for Site {
         if let Some(metrics) = &self.metrics {
             // It is not ours. If it fails, those who ask about health are still answered.
             if catch_unwind(AssertUnwindSafe(|| metrics.upkeep())).is_err() {
-                tracing::error!("the upkeep of a source of metrics has panicked");
+                tracing::error!("upkeep of a metrics source panicked");
             }
         }
     }

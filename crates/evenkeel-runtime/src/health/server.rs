@@ -85,7 +85,7 @@ impl ServerBuilder {
         let (listener, address) = listen(&self.address).await?;
         self.site.is_local = address.ip().is_loopback();
         if !self.site.is_local && self.site.diagnostics.is_some() {
-            tracing::warn!(%address, "diagnostics are served to everybody who can reach this address");
+            tracing::warn!(%address, "diagnostics are served without authentication on a non-loopback address");
         }
         Ok(HealthServer { running: Some(Running::start(listener, address, Arc::new(self.site))) })
     }

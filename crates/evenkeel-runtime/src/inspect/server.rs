@@ -20,7 +20,7 @@ impl InspectServer {
         let (listener, address) = listen(address).await?;
         let is_local = address.ip().is_loopback();
         if !is_local {
-            tracing::warn!(%address, "the inspector is served to everybody who can reach this address");
+            tracing::warn!(%address, "the inspector is served without authentication on a non-loopback address");
         }
         let site = Site { inspector: Arc::clone(inspector), is_local };
         Ok(InspectServer { running: Running::start(listener, address, Arc::new(site)) })

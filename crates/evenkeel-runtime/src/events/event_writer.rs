@@ -1,4 +1,4 @@
-//! What the two APIs have in common: a [`Book`] is told what happened and says what is to be [written](Write).
+//! [`EventWriter`]: what the two event APIs have in common. It takes occurrences and returns [writes](Write).
 
 use std::time::Duration;
 
@@ -9,72 +9,73 @@ use super::sink::SinkEvent;
 use super::tracker::Hold;
 use super::{EventKey, Occurrence};
 
-/// What remembers events: given the time and what happens, it answers with what is to be written. It does no I/O.
-pub(crate) trait Book: Send + 'static {
-    /// What it writes.
+/// Turns occurrences into writes. It keeps state, is given the time, and does no I/O.
+pub(crate) trait EventWriter: Send + 'static {
+    /// The type of the events.
     type Event: SinkEvent;
 
-    /// Whether there is anything to refresh and to finish.
+    /// Whether there are series to refresh and to finish.
     const HAS_SERIES: bool;
 
-    /// How long to wait before the attempt that follows this many.
+    /// Returns the delay before the attempt that follows this many.
     fn pause(&self, attempts: u32, chance: f64) -> Duration;
 
-    /// Something happened.
+    /// Takes an occurrence.
     fn observe(&mut self, occurrence: &Occurrence) -> Observed<Self::Event>;
 
-    /// A write has come to its end.
+    /// Takes the result of a write.
     fn settled(&mut self, key: &EventKey, settled: Settled<'_, Self::Event>);
 
-    /// What has to be written again to be kept by the server. Asked every [`refresh_every`](super::SinkOptions::refresh_every).
+    /// Returns the series to rewrite so that the server keeps them. Called every
+    /// [`refresh_every`](super::SinkOptions::refresh_every).
     fn refresh(&mut self) -> Vec<Write<Self::Event>> {
         Vec::new()
     }
 
-    /// What is over. Asked every [`finish_after`](super::SinkOptions::finish_after).
+    /// Returns the finished series. Called every [`finish_after`](super::SinkOptions::finish_after).
     fn finish(&mut self, now: Timestamp) -> Vec<Write<Self::Event>> {
         let _ = now;
         Vec::new()
     }
 
-    /// What nobody has written yet. Asked once, at the end.
+    /// Returns counts that are not written yet. Called once, at shutdown.
     fn unwritten(&mut self) -> Vec<Write<Self::Event>> {
         Vec::new()
     }
 }
 
-/// What comes of an occurrence.
+/// The result of an occurrence.
 #[derive(Debug)]
 pub(crate) struct Observed<E> {
-    /// What is to be written. None if it was only counted.
+    /// The writes to send. Empty if the occurrence was only counted.
     pub(crate) writes: Vec<Write<E>>,
-    /// It was held back by the spam filter.
+    /// The spam filter held it back.
     pub(crate) is_spam: bool,
 }
 
-/// How a write has ended.
+/// The result of a write.
 #[derive(Debug)]
 pub(crate) enum Settled<'a, E> {
-    /// The server has it, and says that it is this.
+    /// The server stored this.
     Written(&'a E),
-    /// It is of no use to try again.
+    /// Retrying is of no use.
     Refused,
-    /// It might have gone well at another time.
+    /// All attempts failed.
     GivenUp,
 }
 
-/// An event to be written.
+/// An event to write.
 #[derive(Debug)]
 pub(crate) struct Write<E> {
-    /// What the book knows it by.
+    /// Its key in the writer.
     pub(crate) key: EventKey,
-    /// All of it.
+    /// The whole event.
     pub(crate) event: E,
-    /// What has changed since it was written before, if it was.
+    /// The change since the last write, if there was one.
     pub(crate) patch: Option<Value>,
-    /// Whether the server should have the event already, so that the patch is enough.
+    /// Whether the server should have the event, so that the patch is enough.
     pub(crate) exists: bool,
-    /// Keeps those waiting who want to know when it is done.
+    /// Keeps flushes waiting until it is dropped.
     pub(crate) hold: Option<Hold>,
 }
 
@@ -87,10 +88,11 @@ impl<E> Write<E> {
         Write { key, event, patch: Some(patch), exists: true, hold: None }
     }
 
-    /// The later of two writes of one event says it all. If the earlier one was never sent, the server does not have the event.
+    /// Merges two writes of one event: the later one has all content. If the earlier one was never sent, the server
+    /// does not have the event.
     pub(crate) fn after(mut self, earlier: Write<E>) -> Self {
         self.exists = earlier.exists;
-        // Whoever waits for the later one began to wait while the earlier one was not done.
+        // A flush that waits for the later write also waits for the earlier one.
         self.hold = earlier.hold.or(self.hold);
         self
     }

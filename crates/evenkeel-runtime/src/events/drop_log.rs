@@ -1,21 +1,21 @@
-//! [`DropLog`]: says that events are lost, and not too often.
+//! [`DropLog`]: a rate-limited log of dropped events.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How often it is said.
+/// The interval between log messages.
 const EVERY: Duration = Duration::from_secs(10);
 
-/// Counts what was dropped since it was said last.
+/// Counts drops since the last log message.
 #[derive(Debug, Default)]
 pub(crate) struct DropLog {
     state: Mutex<(Option<Instant>, usize)>,
 }
 
 impl DropLog {
-    /// So many were dropped. Some if that should be said now, with how many there were since the last time.
+    /// Counts drops. Returns the number to log if a message is due.
     pub(crate) fn dropped(&self, events: usize, now: Instant) -> Option<usize> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.1 += events;
