@@ -1,4 +1,4 @@
-//! A small HTTP server, for what a program tells of itself: the sockets, and what holds for all answers.
+//! A small HTTP server for health and the live page: sockets and connection limits.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -23,47 +23,47 @@ use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout};
 
-/// So many connections at once. One more takes the place of the oldest: those that ask get their answer soon, so the oldest is the one
-/// that is least likely to ask for anything. Those that last by design keep their place; the site says how many there may be.
+/// The maximum number of connections. A further one replaces the oldest: responses are short, so the oldest connection
+/// is the most likely to be idle. Streams keep their connection; the site limits their number.
 pub(crate) const CONNECTIONS: usize = 64;
-/// How long a client may take for the head of its request.
+/// The timeout for the head of a request.
 const HEAD: Duration = Duration::from_secs(10);
-/// How long a connection may live, which is one request; or, if its answer lasts, how long its client may take for a part of it.
+/// The lifetime of a connection, which serves one request; for a stream, the time to read one part of it.
 pub(crate) const LIFE: Duration = Duration::from_secs(30);
-/// How large the head of a request may be.
+/// The maximum size of the head of a request.
 const HEAD_BYTES: usize = 16 * 1024;
 const HEADERS: usize = 64;
-/// How long requests that are being answered may take when the server ends.
+/// How long requests in flight may take at shutdown.
 const DRAIN: Duration = Duration::from_secs(5);
-/// How long to wait before accepting again after the system has run out of something.
+/// The pause after `accept` failed for lack of resources.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
-/// How often it is said that there are too many connections.
-const SAID: Duration = Duration::from_secs(60);
-/// How often a site does its upkeep.
+/// The interval between log messages about too many connections.
+const LOG_INTERVAL: Duration = Duration::from_secs(60);
+/// The interval of a site's upkeep.
 const UPKEEP: Duration = Duration::from_secs(5);
 
-/// What a server answers.
+/// The content of a server.
 pub(crate) trait Site: Send + Sync + 'static {
-    /// What answers consist of.
+    /// The body of responses.
     type Body: Body<Data = Bytes, Error = Infallible> + Send + 'static;
 
-    /// Answers a request.
+    /// Responds to a request.
     fn respond(&self, request: http::request::Parts, line: Line) -> impl Future<Output = Response<Self::Body>> + Send;
 
-    /// Whether there is upkeep to do.
+    /// Returns whether there is upkeep to do.
     fn has_upkeep(&self) -> bool {
         false
     }
 
-    /// Is called every now and then.
+    /// Does periodic work.
     fn upkeep(&self) {}
 }
 
-/// What a site knows of the connection that it answers.
+/// The connection of a request, as a site sees it.
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
     lease: Arc<Lease>,
-    /// True when the server ends.
+    /// True when the server stops.
     pub(crate) stopped: watch::Receiver<bool>,
 }
 
@@ -73,7 +73,7 @@ impl Line {
         Line { lease: Arc::new(Lease { until, lasts: AtomicBool::new(false) }), stopped }
     }
 
-    /// The answer lasts, and its client has taken a part of it: it may take as long again for the next one.
+    /// Extends the lifetime of a streaming connection whose client has read a part.
     pub(crate) fn prolong(&self) {
         self.lease.lasts.store(true, Ordering::Relaxed);
         *self.lease.until.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now() + LIFE;
@@ -87,7 +87,7 @@ impl Line {
         self.lease.lasts.load(Ordering::Relaxed)
     }
 
-    /// Returns when the connection has lived for long enough.
+    /// Completes when the lifetime is over.
     async fn expired(&self) {
         loop {
             let until = self.until();
@@ -99,14 +99,14 @@ impl Line {
     }
 }
 
-/// For how long a connection may live.
+/// The deadline of a connection.
 #[derive(Debug)]
 struct Lease {
     until: Mutex<Instant>,
     lasts: AtomicBool,
 }
 
-/// A server that runs. Dropping it ends it at once.
+/// A running server. Dropping it stops it at once.
 #[derive(Debug)]
 pub(crate) struct Running {
     address: SocketAddr,
@@ -124,10 +124,10 @@ impl Running {
         self.address
     }
 
-    /// Accepts nothing more, lets requests finish, for five seconds at most, and returns when every socket is closed.
+    /// Stops accepting, lets requests finish for at most five seconds, and returns when every socket is closed.
     pub(crate) async fn shutdown(mut self) {
         self.stop.send_replace(true);
-        // An error means that the task is gone, which is what is asked for.
+        // An error means that the task has ended already.
         let _ = (&mut self.task).await;
     }
 }
@@ -138,19 +138,19 @@ impl Drop for Running {
     }
 }
 
-/// A server could not be started.
+/// Why a server could not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The address is no address.
+    /// The address does not parse or resolve.
     #[error("cannot listen on {address:?}: {source}")]
     Address {
-        /// As it was given.
+        /// The address as configured.
         address: String,
         /// What is wrong with it.
         source: io::Error,
     },
-    /// Another program listens there.
+    /// Another program listens on the port.
     #[error(
         "{address} is in use by another program; stop that one, or listen on another port (port 0 picks a free one)"
     )]
@@ -158,23 +158,23 @@ pub enum StartError {
         /// The address.
         address: SocketAddr,
     },
-    /// The address cannot be listened on: it may not be this machine's.
+    /// The address cannot be bound: it may not belong to this machine.
     #[error("cannot listen on {address}: {source}")]
     Listen {
         /// The address.
         address: SocketAddr,
-        /// What the system says.
+        /// The error of the operating system.
         source: io::Error,
     },
 }
 
-/// Listens on a host and a port. `:8081` is every address of the machine.
+/// Binds a host and a port. `:8081` means all addresses of the machine.
 pub(crate) async fn listen(given: &str) -> Result<(TcpListener, SocketAddr), StartError> {
     let fault = |source| StartError::Address { address: given.to_owned(), source };
     let addresses: Vec<SocketAddr> = match given.strip_prefix(':') {
         Some(port) => {
             let port: u16 = port.parse().map_err(|error| fault(io::Error::new(io::ErrorKind::InvalidInput, error)))?;
-            // The first is for both families, where the system has both.
+            // The first serves both address families where the system has both.
             vec![(Ipv6Addr::UNSPECIFIED, port).into(), (Ipv4Addr::UNSPECIFIED, port).into()]
         }
         None => tokio::net::lookup_host(given).await.map_err(fault)?.collect(),
@@ -186,7 +186,7 @@ pub(crate) async fn listen(given: &str) -> Result<(TcpListener, SocketAddr), Sta
                 let address = listener.local_addr().map_err(fault)?;
                 return Ok((listener, address));
             }
-            // A port that is taken is taken, whichever other address would be free.
+            // A port in use is an error even if another address would be free.
             Err(source) if source.kind() == io::ErrorKind::AddrInUse => {
                 return Err(StartError::InUse { address });
             }
@@ -196,7 +196,7 @@ pub(crate) async fn listen(given: &str) -> Result<(TcpListener, SocketAddr), Sta
     Err(failure)
 }
 
-/// Accepts until told to stop. It owns the tasks of all connections, so that ending it ends everything.
+/// Accepts connections until stopped. It owns the tasks of all connections, so ending it ends them.
 async fn serve(listener: TcpListener, site: Arc<impl Site>, mut stopped: watch::Receiver<bool>) {
     let mut connections = JoinSet::new();
     let mut open: VecDeque<(AbortHandle, Line)> = VecDeque::new();
@@ -206,7 +206,7 @@ async fn serve(listener: TcpListener, site: Arc<impl Site>, mut stopped: watch::
     loop {
         tokio::select! {
             biased;
-            () = told_to_stop(&mut stopped) => break,
+            () = stop_requested(&mut stopped) => break,
             Some(_) = connections.join_next() => {}
             _ = upkeep.tick(), if site.has_upkeep() => site.upkeep(),
             accepted = listener.accept() => match accepted {
@@ -214,7 +214,7 @@ async fn serve(listener: TcpListener, site: Arc<impl Site>, mut stopped: watch::
                     open.retain(|(connection, _)| !connection.is_finished());
                     if open.len() >= CONNECTIONS {
                         close_oldest(&mut open);
-                        if said.is_none_or(|said| said.elapsed() >= SAID) {
+                        if said.is_none_or(|said| said.elapsed() >= LOG_INTERVAL) {
                             said = Some(Instant::now());
                             tracing::warn!(%peer, limit = CONNECTIONS, "too many connections; closing the oldest");
                         }
@@ -248,7 +248,7 @@ async fn serve(listener: TcpListener, site: Arc<impl Site>, mut stopped: watch::
     }
 }
 
-/// Makes room for one more.
+/// Closes the oldest connection.
 fn close_oldest(open: &mut VecDeque<(AbortHandle, Line)>) {
     let place = open.iter().position(|(_, line)| !line.lasts()).unwrap_or_default();
     if let Some((oldest, _)) = open.remove(place) {
@@ -256,13 +256,13 @@ fn close_oldest(open: &mut VecDeque<(AbortHandle, Line)>) {
     }
 }
 
-/// Returns when the server is to stop, or its handle is gone.
-pub(crate) async fn told_to_stop(stopped: &mut watch::Receiver<bool>) {
+/// Completes when the server is stopped or its handle is dropped.
+pub(crate) async fn stop_requested(stopped: &mut watch::Receiver<bool>) {
     let _ = stopped.wait_for(|stop| *stop).await;
 }
 
-/// Serves one request. Probes and scrapes come seconds apart: a connection that is kept for the next one gains nothing, and
-/// one that is not can be given a time to live.
+/// Serves one request. Probes and scrapes are seconds apart: keep-alive gains nothing, and without it a connection can
+/// have a lifetime.
 async fn connection(stream: TcpStream, site: Arc<impl Site>, line: Line) -> Result<(), hyper::Error> {
     let mut stopped = line.stopped.clone();
     let service = service_fn(move |request: http::Request<Incoming>| {
@@ -279,15 +279,15 @@ async fn connection(stream: TcpStream, site: Arc<impl Site>, line: Line) -> Resu
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
     tokio::select! {
         ended = &mut connection => return ended,
-        () = told_to_stop(&mut stopped) => {}
+        () = stop_requested(&mut stopped) => {}
     }
-    // Whoever has not asked yet is not waited for.
+    // An idle connection is not waited for.
     connection.as_mut().graceful_shutdown();
     connection.await
 }
 
-/// Whether whoever asked thinks to talk to this machine. A page in a browser on this machine may have a name of its own lead
-/// here; it cannot fake what it asks for.
+/// Returns whether the Host header names this machine. A page in a local browser can resolve its own name to this
+/// address (DNS rebinding), but cannot forge the Host header.
 pub(crate) fn asks_for_this_machine(headers: &HeaderMap) -> bool {
     headers.get(header::HOST).is_some_and(names_this_machine)
 }
@@ -298,14 +298,14 @@ fn names_this_machine(host: &HeaderValue) -> bool {
     host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// An answer that is there at once.
+/// A complete response.
 pub(crate) type Answer = Response<Full<Bytes>>;
 
 pub(crate) fn text(code: StatusCode, body: impl Into<String>) -> Answer {
     with_type(code, "text/plain; charset=utf-8", body.into())
 }
 
-/// The answer to those who want to change what can only be read.
+/// The response to methods other than GET and HEAD.
 pub(crate) fn only_readable() -> Answer {
     let mut answer = text(StatusCode::METHOD_NOT_ALLOWED, "this can only be read: GET or HEAD\n");
     answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));

@@ -47,7 +47,7 @@ impl fmt::Display for EventType {
 /// # }
 /// ```
 #[derive(Clone, Debug, PartialEq)]
-#[must_use = "an event is told to nobody until a recorder records it"]
+#[must_use = "an event has no effect until a recorder records it"]
 pub struct Event {
     pub(crate) event_type: EventType,
     pub(crate) reason: String,

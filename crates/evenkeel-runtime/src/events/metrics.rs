@@ -30,7 +30,7 @@ pub const FAILED: &str = "event_recorder_failures_total";
 /// installed later.
 pub fn describe() {
     describe_counter!(RECORDED, Unit::Count, "Events that were recorded.");
-    describe_counter!(DROPPED, Unit::Count, "Events that nobody tried to write, by reason.");
+    describe_counter!(DROPPED, Unit::Count, "Events that were not written by design, by reason.");
     describe_counter!(WRITTEN, Unit::Count, "Writes of events that the server took, by verb.");
     describe_counter!(RETRIED, Unit::Count, "Writes of events that failed and are tried again.");
     describe_counter!(FAILED, Unit::Count, "Writes of events that were given up, by reason.");

@@ -1,4 +1,4 @@
-//! [`Check`]: one question about the program's health.
+//! [`Check`]: one health check.
 
 use std::error::Error;
 use std::fmt;
@@ -7,21 +7,21 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Why a check fails, in words for people. Anything that is an error, and any text, can be made one: `Err("why".into())`.
+/// Why a check failed. Any error and any text converts: `Err("why".into())`.
 ///
-/// Whoever can reach the server can read it: it should name what is wrong, and nothing that is secret.
+/// Every client that reaches the server can read it: it should name what is wrong, and nothing secret.
 pub type Reason = Box<dyn Error + Send + Sync>;
 
 pub(super) type Outcome = Pin<Box<dyn Future<Output = Result<(), Reason>> + Send>>;
 type Ask = dyn Fn() -> Outcome + Send + Sync;
 
-/// How long a check may take unless told otherwise. A kubelet waits for one second.
+/// The default timeout of a check. A kubelet waits for one second.
 const TIME_LIMIT: Duration = Duration::from_millis(750);
 
-/// One question about the program's health, under a name.
+/// A named health check.
 ///
-/// It is asked whenever somebody asks the server, perhaps several times at once, in a task of its own. It should answer from
-/// what is known: a check that calls other programs makes their bad days this program's. It must not block.
+/// It runs for each request, possibly several times concurrently, in a task of its own. It should report known state:
+/// a check that calls another service spreads that service's outages. It must not block.
 ///
 /// ```
 /// use std::time::Duration;
@@ -38,24 +38,25 @@ pub struct Check {
 }
 
 impl Check {
-    /// A check that passes if the closure says `Ok`. The closure may answer at once or be async.
+    /// Returns a check that passes if the closure returns `Ok`. The closure may be sync or async.
     pub fn new<M>(name: impl Into<String>, check: impl CheckFn<M>) -> Self {
-        Check { name: name.into().into(), time_limit: TIME_LIMIT, ask: Arc::new(move || check.ask()) }
+        Check { name: name.into().into(), time_limit: TIME_LIMIT, ask: Arc::new(move || check.run_one()) }
     }
 
-    /// Fails the check if it takes longer: 750 ms unless told otherwise. One that blocks its thread cannot be given up.
+    /// Sets the timeout after which the check fails. Default: 750 ms. A check that blocks its thread cannot be timed
+    /// out.
     #[must_use]
     pub fn timeout(mut self, limit: Duration) -> Self {
         self.time_limit = limit;
         self
     }
 
-    /// The name, by which it can be asked for and left out.
+    /// Returns the name of the check.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Asks it. Takes no longer than its time limit.
+    /// Runs the check within its timeout.
     pub(super) async fn run(&self) -> Result<(), Reason> {
         match tokio::time::timeout(self.time_limit, (self.ask)()).await {
             Ok(outcome) => outcome,
@@ -70,18 +71,17 @@ impl fmt::Debug for Check {
     }
 }
 
-/// A closure that can be a check: one that answers at once, or one that is async. `M` tells the two apart and is never
-/// written.
+/// A closure that can be a check, sync or async. `M` distinguishes the two and is inferred.
 pub trait CheckFn<M>: Send + Sync + 'static {
-    /// Asks it.
+    /// Calls the closure.
     #[doc(hidden)]
-    fn ask(&self) -> Outcome;
+    fn run_one(&self) -> Outcome;
 }
 
-/// Marks closures that answer at once.
+/// Marks sync closures.
 #[derive(Debug)]
 pub enum Now {}
-/// Marks closures that are async.
+/// Marks async closures.
 #[derive(Debug)]
 pub enum Later {}
 
@@ -89,7 +89,7 @@ impl<F> CheckFn<Now> for F
 where
     F: Fn() -> Result<(), Reason> + Send + Sync + 'static,
 {
-    fn ask(&self) -> Outcome {
+    fn run_one(&self) -> Outcome {
         let outcome = self();
         Box::pin(async { outcome })
     }
@@ -100,7 +100,7 @@ where
     F: Fn() -> A + Send + Sync + 'static,
     A: Future<Output = Result<(), Reason>> + Send + 'static,
 {
-    fn ask(&self) -> Outcome {
+    fn run_one(&self) -> Outcome {
         Box::pin(self())
     }
 }

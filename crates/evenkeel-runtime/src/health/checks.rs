@@ -1,4 +1,4 @@
-//! [`Checks`]: a set of checks, all asked at once; and [`Health`], the two sets that a program has.
+//! [`Checks`]: a set of checks that run concurrently; and [`Health`], the two sets of a program.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write};
@@ -8,12 +8,12 @@ use tokio::task::JoinSet;
 
 use super::check::{Check, Reason};
 
-/// A reason is one line of at most so many bytes.
+/// The maximum length of a reason, which is one line.
 const REASON_LENGTH: usize = 1024;
-/// What is asked if nothing else is: that somebody is there to answer.
+/// The check that stands in for an empty set: it always passes.
 const PING: &str = "ping";
 
-/// What a program is asked about: whether it is alive, and whether it is ready. Cheap to clone; all clones are the same.
+/// The health of a program: liveness and readiness. Cheap to clone; clones share the checks.
 #[derive(Clone, Debug, Default)]
 pub struct Health {
     live: Checks,
@@ -21,38 +21,38 @@ pub struct Health {
 }
 
 impl Health {
-    /// Without checks: alive and ready.
+    /// Returns an empty set of checks: alive and ready.
     pub fn new() -> Self {
         Health::default()
     }
 
-    /// Whether the program should go on: `/healthz` and `/livez`. A program that fails these is restarted, so what a restart
-    /// does not mend does not belong here.
+    /// Returns the liveness checks: `/healthz` and `/livez`. A program that fails them is restarted, so a condition
+    /// that a restart does not fix does not belong here.
     pub fn live(&self) -> &Checks {
         &self.live
     }
 
-    /// Whether the program can do its work now: `/readyz`.
+    /// Returns the readiness checks: `/readyz`.
     pub fn ready(&self) -> &Checks {
         &self.ready
     }
 }
 
-/// Checks by name. Cheap to clone; all clones are the same set. Checks can be added and removed at any time.
+/// Checks by name. Cheap to clone; clones share the set. Checks can be added and removed at any time.
 #[derive(Clone, Default)]
 pub struct Checks(Arc<Mutex<BTreeMap<Arc<str>, Check>>>);
 
-/// A check was not added.
+/// Why a check was not added.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddCheckError {
-    /// There is one of that name.
+    /// A check of that name exists.
     #[error("a check named {name:?} exists already")]
     Taken {
         /// The name.
         name: String,
     },
-    /// The name cannot be a part of a path.
+    /// The name cannot be part of a path.
     #[error("invalid check name {name:?}: only letters, digits, '-', '_' and '.' are allowed")]
     Name {
         /// The name.
@@ -60,12 +60,12 @@ pub enum AddCheckError {
     },
 }
 
-/// What a check has said.
+/// The result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub struct CheckResult {
     /// The check's name.
     pub name: String,
-    /// Why it fails, in one line; `None` if it passes.
+    /// Why it failed, in one line; `None` if it passed.
     pub failure: Option<String>,
 }
 
@@ -73,7 +73,7 @@ impl Checks {
     /// Adds a check.
     ///
     /// # Errors
-    /// If there is one of that name, or the name cannot be asked for by a path.
+    /// If a check of that name exists, or the name is not valid in a path.
     pub fn add(&self, check: Check) -> Result<(), AddCheckError> {
         let name = check.name().to_owned();
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
@@ -88,15 +88,15 @@ impl Checks {
         Ok(())
     }
 
-    /// Removes a check. Answers whether it was there.
+    /// Removes a check. Returns whether it existed.
     pub fn remove(&self, name: &str) -> bool {
-        // It is dropped when the lock is gone: what it holds may be anything.
+        // Dropped after the lock was released: it may hold anything.
         let removed = self.lock().remove(name);
         removed.is_some()
     }
 
-    /// Asks one check. `None` if there is none of that name; where there are no checks at all, there is `ping`.
-    pub async fn ask(&self, name: &str) -> Option<Verdict> {
+    /// Runs one check. `None` if there is none of that name; an empty set has `ping`.
+    pub async fn run_one(&self, name: &str) -> Option<CheckResult> {
         let chosen: Vec<Check> = {
             let checks = self.lock();
             if checks.is_empty() && name == PING {
@@ -107,9 +107,9 @@ impl Checks {
         run(chosen).await.pop()
     }
 
-    /// Asks all checks but the excluded ones, all at once, and answers with what they said, sorted by name. Where there are no
-    /// checks, `ping` has passed.
-    pub async fn ask_all(&self, excluded: &BTreeSet<String>) -> Vec<Verdict> {
+    /// Runs all checks but the excluded ones concurrently. Returns the results sorted by name. For an empty set,
+    /// `ping` passes.
+    pub async fn run_all(&self, excluded: &BTreeSet<String>) -> Vec<CheckResult> {
         let chosen: Vec<Check> = {
             let checks = self.lock();
             if checks.is_empty() && !excluded.contains(PING) {
@@ -120,14 +120,14 @@ impl Checks {
         run(chosen).await
     }
 
-    /// Whether there is a check of this name.
+    /// Returns whether a check of this name exists.
     pub(super) fn has(&self, name: &str) -> bool {
         let checks = self.lock();
         checks.contains_key(name) || (checks.is_empty() && name == PING)
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, Check>> {
-        // Nothing of anybody else's runs while it is held.
+        // No user code runs while it is held.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -138,19 +138,19 @@ impl fmt::Debug for Checks {
     }
 }
 
-fn ping() -> Verdict {
-    Verdict { name: PING.to_owned(), failure: None }
+fn ping() -> CheckResult {
+    CheckResult { name: PING.to_owned(), failure: None }
 }
 
-/// Asks checks, all at once, and answers in their order. Each has a task of its own, so that a panic is its own; dropping
-/// this ends them.
-async fn run(checks: Vec<Check>) -> Vec<Verdict> {
+/// Runs checks concurrently and returns the results in order. Each check has its own task, so that a panic stays its
+/// own; dropping this future ends the tasks.
+async fn run(checks: Vec<Check>) -> Vec<CheckResult> {
     let mut tasks = JoinSet::new();
-    let mut verdicts: Vec<Verdict> = Vec::with_capacity(checks.len());
+    let mut verdicts: Vec<CheckResult> = Vec::with_capacity(checks.len());
     for (place, check) in checks.into_iter().enumerate() {
-        // What a task that panicked would have said.
+        // The result of a task that panicked.
         let failure = Some("the check panicked".to_owned());
-        verdicts.push(Verdict { name: check.name().to_owned(), failure });
+        verdicts.push(CheckResult { name: check.name().to_owned(), failure });
         tasks.spawn(async move { (place, check.run().await.err().map(|reason| in_one_line(&reason))) });
     }
     while let Some(ended) = tasks.join_next().await {
@@ -163,10 +163,10 @@ async fn run(checks: Vec<Check>) -> Vec<Verdict> {
     verdicts
 }
 
-/// The reason without what would break a line or a terminal, and not too long.
+/// Returns the reason on one line, without control characters, truncated.
 fn in_one_line(reason: &Reason) -> String {
     let mut line = String::new();
-    // Writing to a text cannot fail; a reason that cannot be written is left as far as it came.
+    // Writing to a `String` cannot fail; a reason whose `Display` fails is kept as far as it was written.
     let _ = write!(line, "{reason}");
     super::diagnostics::one_line(&line, REASON_LENGTH)
 }

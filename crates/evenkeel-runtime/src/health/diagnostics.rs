@@ -1,4 +1,4 @@
-//! [`Diagnostics`]: what the program is doing, for people who want to know why it does not do something else.
+//! [`Diagnostics`]: a report on what the program is doing.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
@@ -11,17 +11,17 @@ use tokio::time::Instant;
 
 use super::sources::{Look, Source};
 
-/// So many errors are remembered.
+/// How many errors are kept.
 const ERRORS: usize = 100;
-/// A text of an error is one line of at most so many bytes.
+/// The maximum length of an error, which is one line.
 const ERROR_LENGTH: usize = 1024;
-/// Where they are told.
+/// The section of the errors.
 pub(super) const ERRORS_SECTION: &str = "errors";
 
-/// What the program is doing: informers, queues, the last errors, and whatever else is added. Cheap to clone; all clones are
-/// the same.
+/// A report on what the program is doing: informers, queues, recent errors and user-defined sources. Cheap to clone;
+/// clones are the same.
 ///
-/// Nothing is looked at before somebody asks. What is told are names, numbers and texts of errors: never an object.
+/// Sources are read only on request. Reports contain names, numbers and error texts, never an object.
 ///
 /// ```
 /// use evenkeel_queue::WorkQueue;
@@ -45,23 +45,23 @@ struct State {
 }
 
 impl Diagnostics {
-    /// Knows nothing yet.
+    /// Returns empty diagnostics.
     pub fn new() -> Self {
         Diagnostics::default()
     }
 
-    /// Adds something to look at. It takes the place of what had its name in its section.
+    /// Adds a source. It replaces the one of that name in its section.
     pub fn add(&self, source: Source) {
         let Source { section, name, look } = source;
-        // What had its place is dropped when the lock is gone: it may hold anything.
+        // The replaced source is dropped after the lock was released: it may hold anything.
         let _replaced = self.lock().sections.entry(section).or_default().insert(name, look);
     }
 
-    /// Removes something, and the handles of informers and queues that it holds. Answers whether it was there.
+    /// Removes a source and the handles it holds. Returns whether it existed.
     pub fn remove(&self, section: &str, name: &str) -> bool {
         let mut state = self.lock();
         let Some(sources) = state.sections.get_mut(section) else { return false };
-        // It is dropped when the lock is gone: what it holds may be anything.
+        // Dropped after the lock was released: it may hold anything.
         let removed = sources.remove(name);
         if sources.is_empty() {
             state.sections.remove(section);
@@ -70,14 +70,14 @@ impl Diagnostics {
         removed.is_some()
     }
 
-    /// Remembers an error: what `controller` was doing with `key`. The last hundred are remembered; the same one many times in
-    /// a row is one, with a count.
+    /// Records an error of `controller` with `key`. The last hundred are kept; equal consecutive ones are merged into
+    /// one with a count.
     pub fn error(&self, controller: &str, key: impl Display, error: impl Display) {
         let (key, error) = (key.to_string(), error.to_string());
         self.lock().errors.push(Instant::now(), controller, &key, &error);
     }
 
-    /// Everything, as of now.
+    /// Returns the whole report.
     pub fn report(&self) -> Value {
         self.report_at(Instant::now())
     }
@@ -93,7 +93,7 @@ impl Diagnostics {
         report.into()
     }
 
-    /// One section; `None` if there is none of that name.
+    /// Returns one section; `None` if there is none of that name.
     pub fn section(&self, name: &str) -> Option<Value> {
         let now = Instant::now();
         let state = self.lock();
@@ -106,7 +106,7 @@ impl Diagnostics {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing of anybody else's runs while it is held.
+        // No user code runs while it is held.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -119,7 +119,7 @@ impl fmt::Debug for Diagnostics {
     }
 }
 
-/// Of every list of things that have a key, leaves only those with one of these.
+/// Filters every list of entries with a key by these keys.
 pub(super) fn keep_only(report: &mut Value, keys: &[Cow<'_, str>]) {
     match report {
         Value::Array(things) => {
@@ -133,7 +133,7 @@ pub(super) fn keep_only(report: &mut Value, keys: &[Cow<'_, str>]) {
 
 fn look_at(sources: &BTreeMap<String, Arc<Look>>, now: Instant) -> Value {
     let look = |look: &Look| {
-        // A source that panics says nothing of the others.
+        // A source that panics does not affect the others.
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| look(now)))
             .unwrap_or_else(|_| json!({"error": "looking at this panicked"}))
     };
@@ -180,12 +180,12 @@ impl ErrorRing {
     }
 }
 
-/// Seconds, to the millisecond.
+/// Returns seconds with millisecond precision.
 pub(crate) fn seconds(time: Duration) -> Value {
     (time.as_millis() as f64 / 1000.0).into()
 }
 
-/// A text without what would break a line or a terminal, and of at most so many bytes.
+/// Returns the text on one line, without control characters, truncated to `limit` bytes.
 pub(crate) fn one_line(text: &str, limit: usize) -> String {
     let end = (0..=limit.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
     let shown = text.get(..end).unwrap_or_default();

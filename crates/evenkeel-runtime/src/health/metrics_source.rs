@@ -1,13 +1,13 @@
-//! [`MetricsSource`]: where `/metrics` comes from.
+//! [`MetricsSource`]: the source of `/metrics`.
 
-/// What has been counted, in the text format of Prometheus.
+/// Metrics in the Prometheus text format.
 ///
-/// A closure that makes the text is one, and so is `Prometheus`, with the feature `prometheus`.
+/// Implemented by closures that return the text, and by `Prometheus` (feature `prometheus`).
 pub trait MetricsSource: Send + Sync + 'static {
-    /// The text as of now.
+    /// Renders the current metrics.
     fn render(&self) -> String;
 
-    /// What has to be done now and then, so that nothing piles up while nobody asks. The server does it every five seconds.
+    /// Does periodic work so that samples do not accumulate between scrapes. The server calls it every five seconds.
     fn upkeep(&self) {}
 }
 

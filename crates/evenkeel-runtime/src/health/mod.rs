@@ -1,15 +1,15 @@
-//! Whether the program is alive and ready, what it has counted, and what it is doing: a small HTTP server.
+//! Health, metrics and diagnostics of a program over a small HTTP server.
 //!
-//! | path | answers |
+//! | path | response |
 //! |---|---|
-//! | `/healthz`, `/livez` | 200 `ok` if every check of life passes, else 500 and the reasons |
-//! | `/readyz` | the same for the checks of readiness |
+//! | `/healthz`, `/livez` | 200 `ok` if every liveness check passes, else 500 and the reasons |
+//! | `/readyz` | the same for the readiness checks |
 //! | `/healthz/{name}`, … | one check |
-//! | `/metrics` | what was counted, in the text format of Prometheus, if [`metrics`](ServerBuilder::metrics) were given |
-//! | `/debug`, `/debug/{section}` | what the program is doing, as JSON, if [`diagnostics`](ServerBuilder::diagnostics) were given |
+//! | `/metrics` | metrics in the Prometheus text format, if [`metrics`](ServerBuilder::metrics) is set |
+//! | `/debug`, `/debug/{section}` | diagnostics as JSON, if [`diagnostics`](ServerBuilder::diagnostics) is set |
 //!
-//! `?verbose` lists checks that pass too, `?exclude=name` leaves one out. `/debug?key=default/a` tells, of all lists of keys, only
-//! of that one.
+//! `?verbose` also lists checks that pass, `?exclude=name` leaves one out. `/debug?key=default/a` filters all lists of
+//! keys by that key.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
@@ -24,17 +24,17 @@
 //! # }
 //! ```
 //!
-//! # What may be assumed
+//! # Guarantees
 //!
-//! - It listens on loopback unless told otherwise.
-//! - A check that hangs, panics or fails is that check's failure: the others are asked all the same, at the same time.
-//! - Checks can come and go while the server runs.
-//! - A connection is for one request and for 30 seconds, and there are at most 64 of them. One more takes the place of the oldest,
-//!   so whoever opens many and says nothing keeps nobody else from asking.
+//! - It listens on loopback by default.
+//! - A check that hangs, panics or fails affects only its own result; checks run concurrently.
+//! - Checks can be added and removed while the server runs.
+//! - A connection serves one request and lasts 30 seconds at most; there are at most 64. A further one replaces the
+//!   oldest, so a client that opens many idle connections does not block others.
 //!
-//! # What is not promised
+//! # Not guaranteed
 //!
-//! There is no TLS and no login: whoever can reach the port can read what it serves.
+//! There is no TLS and no authentication: every client that reaches the port can read what it serves.
 
 mod check;
 mod checks;
@@ -51,7 +51,7 @@ mod tests;
 
 pub use crate::serve::StartError;
 pub use check::{Check, CheckFn, Reason};
-pub use checks::{AddCheckError, Checks, Health, Verdict};
+pub use checks::{AddCheckError, CheckResult, Checks, Health};
 pub use diagnostics::Diagnostics;
 pub(crate) use diagnostics::{one_line, seconds};
 pub use metrics_source::MetricsSource;

@@ -1,4 +1,4 @@
-//! [`Prometheus`]: what the `metrics` facade is told, in the text format of Prometheus.
+//! [`Prometheus`]: renders metrics of the `metrics` facade in the Prometheus text format.
 
 use evenkeel_cache::metrics as cache;
 use evenkeel_client::rest::metrics as client;
@@ -16,14 +16,14 @@ pub const RECONCILE_TIME_BUCKETS: [f64; 40] = [
     1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 60.0,
 ];
 
-/// Prometheus' own, for histograms of which nothing else is known.
+/// Prometheus' default buckets, for histograms without their own.
 const DEFAULT_BUCKETS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
-/// For numbers of objects.
+/// Buckets for numbers of objects.
 const COUNT_BUCKETS: [f64; 8] = [0.0, 1.0, 10.0, 100.0, 1e3, 1e4, 1e5, 1e6];
-/// For watches, which servers end after five to ten minutes.
+/// Buckets for watches, which servers close after five to ten minutes.
 const WATCH_BUCKETS: [f64; 8] = [1.0, 10.0, 60.0, 300.0, 450.0, 600.0, 1800.0, 3600.0];
 
-/// Every histogram has the buckets that client-go and controller-runtime give it, where they have it.
+/// The buckets of client-go and controller-runtime, per histogram.
 const BUCKETS: [(&str, &[f64]); 13] = [
     (queue::QUEUE_DURATION, &queue::DURATION_BUCKETS),
     (queue::WORK_DURATION, &queue::DURATION_BUCKETS),
@@ -40,19 +40,19 @@ const BUCKETS: [(&str, &[f64]); 13] = [
     ("controller_runtime_reconcile_time_seconds", &RECONCILE_TIME_BUCKETS),
 ];
 
-/// What the `metrics` facade was told, for [`ServerBuilder::metrics`](super::ServerBuilder::metrics). Cheap to clone.
+/// The metrics of the `metrics` facade, for [`ServerBuilder::metrics`](super::ServerBuilder::metrics). Cheap to clone.
 ///
-/// Names are as they were told, which is as client-go and controller-runtime name them.
+/// Names are those of client-go and controller-runtime.
 ///
-/// What histograms are told is gathered every five seconds by the server that this is given to. Without a server, and
-/// without anybody who calls [`render`](MetricsSource::render), it would pile up: call
-/// [`upkeep`](MetricsSource::upkeep) then.
+/// Histogram samples are aggregated every five seconds by the server that this is passed to. Without a server, and
+/// without calls of [`render`](MetricsSource::render), they would accumulate: call [`upkeep`](MetricsSource::upkeep)
+/// then.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// use evenkeel_runtime::health::{Health, HealthServer, Prometheus};
 ///
-/// // Before anything that counts is made.
+/// // Before clients, informers and queues are created.
 /// let metrics = Prometheus::install()?;
 /// let server = HealthServer::builder(&Health::new()).metrics(metrics).address("0.0.0.0:8080").start().await?;
 /// # Ok(())
@@ -61,14 +61,14 @@ const BUCKETS: [(&str, &[f64]); 13] = [
 #[derive(Clone)]
 pub struct Prometheus(PrometheusHandle);
 
-/// The recorder of metrics could not be made.
+/// Why the metrics recorder could not be installed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PrometheusError {
-    /// The process has one already, from somebody else.
+    /// The process already has a recorder.
     #[error("the process already has a metrics recorder")]
     Installed,
-    /// It could not be made.
+    /// The recorder could not be built.
     #[error("cannot build the metrics recorder: {problem}")]
     Build {
         /// What is wrong.
@@ -77,15 +77,15 @@ pub enum PrometheusError {
 }
 
 impl Prometheus {
-    /// Makes a recorder the one of the process. Do this before clients, informers and queues are made: what they were before is
-    /// not counted.
+    /// Installs the recorder of the process. Call it before clients, informers and queues are created: earlier samples
+    /// are lost.
     ///
     /// # Errors
-    /// If the process has a recorder already.
+    /// If the process already has a recorder.
     pub fn install() -> Result<Self, PrometheusError> {
         let (recorder, handle) = Self::recorder()?;
         metrics::set_global_recorder(recorder).map_err(|_| PrometheusError::Installed)?;
-        // Each does so by itself, once: perhaps before there was anybody to tell.
+        // Each component registers its descriptions once, possibly before a recorder was installed.
         client::describe();
         cache::describe();
         queue::describe();
@@ -94,11 +94,10 @@ impl Prometheus {
         Ok(handle)
     }
 
-    /// A recorder that is not the process' own, for those who install it themselves, perhaps as one of several, and what it
-    /// was told.
+    /// Returns a recorder without installing it, for programs that combine several, and its metrics.
     ///
     /// # Errors
-    /// If it cannot be made.
+    /// If it cannot be built.
     pub fn recorder() -> Result<(impl Recorder + Send + Sync + 'static, Self), PrometheusError> {
         let build = |error: BuildError| PrometheusError::Build { problem: error.to_string() };
         let mut builder = PrometheusBuilder::new().set_buckets(&DEFAULT_BUCKETS).map_err(build)?;

@@ -9,12 +9,12 @@ use tokio::time::Instant;
 
 use super::{Check, Reason};
 
-/// How long things may take in a queue before somebody should look. See [`Check::queue`].
+/// How long keys may wait and run before a queue counts as stuck. See [`Check::queue`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueLimits {
-    /// How long a key may be ready before a worker takes it: 10 minutes unless told otherwise.
+    /// How long a key may be ready before a worker takes it. Default: 10 minutes.
     pub oldest_ready: Duration,
-    /// How long a worker may have a key: 15 minutes unless told otherwise.
+    /// How long a key may be in flight. Default: 15 minutes.
     pub longest_running: Duration,
 }
 
@@ -24,12 +24,12 @@ impl Default for QueueLimits {
     }
 }
 
-/// What a task says that it is still there with. See [`Check::heartbeat`].
+/// Signals that a task is alive. See [`Check::heartbeat`].
 #[derive(Clone, Debug)]
 pub struct Heartbeat(Arc<Mutex<Instant>>);
 
 impl Heartbeat {
-    /// The task is there.
+    /// Signals that the task is alive.
     pub fn beat(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
@@ -40,8 +40,8 @@ impl Heartbeat {
 }
 
 impl Check {
-    /// Passes while somebody [beats](Heartbeat::beat) at least every `limit`, the first time within `limit` from now. For tasks
-    /// of one's own that must not stand still.
+    /// Returns a check that passes while [`Heartbeat::beat`] is called at least every `limit`, the first time within
+    /// `limit` from now. For tasks that must not stall.
     pub fn heartbeat(name: impl Into<String>, limit: Duration) -> (Self, Heartbeat) {
         let heart = Heartbeat(Arc::new(Mutex::new(Instant::now())));
         let watched = heart.clone();
@@ -52,36 +52,32 @@ impl Check {
         (check, heart)
     }
 
-    /// Passes once the informer has everything that there was when it began, and until it ends. Its name is
-    /// `informer-{name}-synced`.
-    ///
-    /// The check is a handle of the informer, which runs until it is stopped or all of them are gone.
+    /// Returns a check that passes from the informer's sync until it stops. Its name is `informer-{name}-synced`.
     pub fn synced<K: 'static>(informer: &SharedInformer<K>) -> Self {
         let name = format!("informer-{}-synced", plain(informer.name()));
         let informer = informer.clone();
         Check::new(name, move || synced(informer.is_stopped(), informer.has_synced()))
     }
 
-    /// Passes while the informer has heard from the server within `limit`: a list, an event or a bookmark. It passes before
-    /// the first of them; [`synced`](Self::synced) is for that. Its name is `informer-{name}-heard`.
+    /// Returns a check that passes while the informer has received a list, an event or a bookmark within `limit`. It also
+    /// passes before the first of them; [`synced`](Self::synced) covers that. Its name is `informer-{name}-heard`.
     ///
     /// Servers send bookmarks about once a minute, so a few minutes are a good limit: a watch that is silent for longer is
-    /// stuck, or there is no connection. The check is a handle of the informer, which runs until it is stopped or all of
-    /// them are gone.
+    /// stuck, or there is no connection.
     pub fn heard_within<K: 'static>(informer: &SharedInformer<K>, limit: Duration) -> Self {
         let name = format!("informer-{}-heard", plain(informer.name()));
         let informer = informer.clone();
         Check::new(name, move || heard(informer.status().reflector.last_heard, Instant::now(), limit))
     }
 
-    /// Passes while keys are taken from the queue and workers get done with them. Its name is `queue-{name}`.
+    /// Returns a check that passes while workers take keys from the queue and finish them. Its name is `queue-{name}`.
     ///
-    /// A queue without a name keeps no time, so it cannot be watched, and the check fails.
+    /// A queue without a name keeps no ages, so the check fails.
     pub fn queue<K: Key>(queue: &WorkQueue<K>, limits: QueueLimits) -> Self {
         let name = format!("queue-{}", plain(queue.name().unwrap_or("without-a-name")));
         let queue = queue.clone();
         Check::new(name, move || match queue.name() {
-            None => Err("the queue has no name, and so it does not keep time".into()),
+            None => Err("the queue has no name and so keeps no ages".into()),
             Some(_) => progress(&queue.stats(), &limits),
         })
     }

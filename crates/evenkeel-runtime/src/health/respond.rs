@@ -1,4 +1,4 @@
-//! What is answered to a request: everything but the sockets.
+//! Responses to requests: everything but the sockets.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -9,59 +9,59 @@ use http::{HeaderMap, Method, Response, StatusCode, Uri};
 use http_body_util::Full;
 
 use super::diagnostics::keep_only;
-use super::{Checks, Diagnostics, Health, MetricsSource, Verdict};
+use super::{CheckResult, Checks, Diagnostics, Health, MetricsSource};
 use crate::serve::{self, Answer, Line, asks_for_this_machine, only_readable, text, with_type};
 
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 const JSON: &str = "application/json";
 
-/// What a server has to tell.
+/// What a server serves.
 pub(super) struct Site {
     pub(super) health: Health,
     pub(super) metrics: Option<Box<dyn MetricsSource>>,
     pub(super) diagnostics: Option<Diagnostics>,
-    /// Whether the reasons of checks stay in the log.
+    /// Whether the reasons of failed checks are only logged.
     pub(super) withholds_reasons: bool,
-    /// Whether only programs on this machine can ask.
+    /// Whether the server listens on a loopback address.
     pub(super) is_local: bool,
 }
 
 impl Site {
     pub(super) async fn respond(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Answer {
         let mut parts = uri.path().trim_start_matches('/').splitn(2, '/');
-        let place = parts.next().unwrap_or_default();
+        let path = parts.next().unwrap_or_default();
         let rest = parts.next().unwrap_or_default().trim_end_matches('/');
-        if !matches!((place, rest), ("healthz" | "livez" | "readyz" | "debug", _) | ("metrics", "")) {
+        if !matches!((path, rest), ("healthz" | "livez" | "readyz" | "debug", _) | ("metrics", "")) {
             return text(StatusCode::NOT_FOUND, "there is /healthz, /livez, /readyz, /metrics and /debug\n");
         }
         if method != Method::GET && method != Method::HEAD {
             return only_readable();
         }
-        match place {
-            "readyz" => self.check(place, self.health.ready(), rest, uri.query()).await,
+        match path {
+            "readyz" => self.check(path, self.health.ready(), rest, uri.query()).await,
             "metrics" => self.metrics(),
             "debug" => self.debug(rest, uri.query(), headers),
-            _ => self.check(place, self.health.live(), rest, uri.query()).await,
+            _ => self.check(path, self.health.live(), rest, uri.query()).await,
         }
     }
 
-    async fn check(&self, place: &str, checks: &Checks, name: &str, query: Option<&str>) -> Answer {
+    async fn check(&self, path: &str, checks: &Checks, name: &str, query: Option<&str>) -> Answer {
         if name.is_empty() {
-            let (passed, told) = self.aggregate(place, checks, query.unwrap_or_default()).await;
-            return text(if passed { StatusCode::OK } else { StatusCode::INTERNAL_SERVER_ERROR }, told);
+            let (passed, report) = self.aggregate(path, checks, query.unwrap_or_default()).await;
+            return text(if passed { StatusCode::OK } else { StatusCode::INTERNAL_SERVER_ERROR }, report);
         }
-        match checks.ask(name).await {
+        match checks.run_one(name).await {
             None => text(StatusCode::NOT_FOUND, "there is no check of that name\n"),
-            Some(Verdict { failure: None, .. }) => text(StatusCode::OK, "ok"),
-            Some(Verdict { failure: Some(reason), .. }) => {
-                self.log(place, name, &reason);
+            Some(CheckResult { failure: None, .. }) => text(StatusCode::OK, "ok"),
+            Some(CheckResult { failure: Some(reason), .. }) => {
+                self.log(path, name, &reason);
                 let reason = if self.withholds_reasons { "reason withheld" } else { &reason };
                 text(StatusCode::INTERNAL_SERVER_ERROR, format!("internal server error: {reason}\n"))
             }
         }
     }
 
-    async fn aggregate(&self, place: &str, checks: &Checks, query: &str) -> (bool, String) {
+    async fn aggregate(&self, path: &str, checks: &Checks, query: &str) -> (bool, String) {
         let (mut verbose, mut excluded) = (false, BTreeSet::new());
         for (key, value) in form_urlencoded::parse(query.as_bytes()) {
             match &*key {
@@ -70,51 +70,49 @@ impl Site {
                 _ => {}
             }
         }
-        let verdicts = checks.ask_all(&excluded).await;
+        let verdicts = checks.run_all(&excluded).await;
         let passed = verdicts.iter().all(|verdict| verdict.failure.is_none());
-        let mut told = String::new();
-        for Verdict { name, failure } in &verdicts {
-            // Writing to a text cannot fail.
+        let mut report = String::new();
+        for CheckResult { name, failure } in &verdicts {
+            // Writing to a `String` cannot fail.
             let _ = match failure {
-                None => writeln!(told, "[+]{name} ok"),
+                None => writeln!(report, "[+]{name} ok"),
                 Some(reason) => {
-                    self.log(place, name, reason);
+                    self.log(path, name, reason);
                     let reason = if self.withholds_reasons { "reason withheld" } else { reason };
-                    writeln!(told, "[-]{name} failed: {reason}")
+                    writeln!(report, "[-]{name} failed: {reason}")
                 }
             };
         }
         let (known, unknown): (Vec<_>, Vec<_>) = excluded.iter().partition(|name| checks.has(name));
         for name in known {
-            let _ = writeln!(told, "[+]{name} excluded: ok");
+            let _ = writeln!(report, "[+]{name} excluded: ok");
         }
         if !unknown.is_empty() {
-            let _ = writeln!(told, "warn: some health checks cannot be excluded: no matches for {unknown:?}");
-            tracing::debug!(path = place, ?unknown, "unknown checks excluded");
+            let _ = writeln!(report, "warn: some health checks cannot be excluded: no matches for {unknown:?}");
+            tracing::debug!(path = path, ?unknown, "unknown checks excluded");
         }
-        let _ = writeln!(told, "{place} check {}", if passed { "passed" } else { "failed" });
-        if passed && !verbose { (true, "ok".to_owned()) } else { (passed, told) }
+        let _ = writeln!(report, "{path} check {}", if passed { "passed" } else { "failed" });
+        if passed && !verbose { (true, "ok".to_owned()) } else { (passed, report) }
     }
 
-    fn log(&self, place: &str, check: &str, reason: &str) {
-        tracing::info!(path = place, check, reason, "health check failed");
+    fn log(&self, path: &str, check: &str, reason: &str) {
+        tracing::info!(path = path, check, reason, "health check failed");
     }
 
     fn metrics(&self) -> Answer {
         match &self.metrics {
             Some(metrics) => match catch_unwind(AssertUnwindSafe(|| metrics.render())) {
                 Ok(rendered) => with_type(StatusCode::OK, PROMETHEUS, rendered),
-                Err(_) => text(StatusCode::INTERNAL_SERVER_ERROR, "the source of metrics has panicked\n"),
+                Err(_) => text(StatusCode::INTERNAL_SERVER_ERROR, "the metrics source panicked\n"),
             },
-            None => {
-                text(StatusCode::NOT_FOUND, "metrics are not served here: the server was given no source of metrics\n")
-            }
+            None => text(StatusCode::NOT_FOUND, "metrics are not served here: no metrics source is configured\n"),
         }
     }
 
     fn debug(&self, section: &str, query: Option<&str>, headers: &HeaderMap) -> Answer {
         let Some(diagnostics) = &self.diagnostics else {
-            return text(StatusCode::NOT_FOUND, "diagnostics are off: the server was given none\n");
+            return text(StatusCode::NOT_FOUND, "diagnostics are off: none are configured\n");
         };
         if self.is_local && !asks_for_this_machine(headers) {
             return text(
@@ -150,7 +148,7 @@ impl serve::Site for Site {
 
     fn upkeep(&self) {
         if let Some(metrics) = &self.metrics {
-            // It is not ours. If it fails, those who ask about health are still answered.
+            // User code. If it panics, health is still served.
             if catch_unwind(AssertUnwindSafe(|| metrics.upkeep())).is_err() {
                 tracing::error!("upkeep of a metrics source panicked");
             }

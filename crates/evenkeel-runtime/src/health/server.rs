@@ -7,10 +7,10 @@ use super::respond::Site;
 use super::{Diagnostics, Health, MetricsSource};
 use crate::serve::{Running, StartError, listen};
 
-/// Where it listens unless told otherwise.
+/// The default address.
 const ADDRESS: &str = "127.0.0.1:8081";
 
-/// A server that tells of health, metrics and diagnostics. Dropping it ends it at once; [`shutdown`](Self::shutdown) lets
+/// A server of health, metrics and diagnostics. Dropping it stops it at once; [`shutdown`](Self::shutdown) lets
 /// requests finish.
 #[derive(Debug)]
 #[must_use = "the server ends when this is dropped"]
@@ -18,7 +18,7 @@ pub struct HealthServer {
     running: Option<Running>,
 }
 
-/// What a server shall tell, and where. See [`HealthServer::builder`].
+/// Configures a [`HealthServer`]. See [`HealthServer::builder`].
 #[must_use = "a builder does nothing until start is called"]
 pub struct ServerBuilder {
     address: String,
@@ -26,19 +26,19 @@ pub struct ServerBuilder {
 }
 
 impl HealthServer {
-    /// Begins a server that tells of this health.
+    /// Returns a builder for a server of this health.
     pub fn builder(health: &Health) -> ServerBuilder {
         let site =
             Site { health: health.clone(), metrics: None, diagnostics: None, withholds_reasons: false, is_local: true };
         ServerBuilder { address: ADDRESS.to_owned(), site }
     }
 
-    /// Where it listens; `None` if it is off.
+    /// Returns the address it listens on; `None` if it is off.
     pub fn address(&self) -> Option<SocketAddr> {
         self.running.as_ref().map(Running::address)
     }
 
-    /// Accepts nothing more, lets requests finish, for five seconds at most, and returns when every socket is closed.
+    /// Stops accepting, lets requests finish for at most five seconds, and returns when every socket is closed.
     pub async fn shutdown(mut self) {
         if let Some(running) = self.running.take() {
             running.shutdown().await;
@@ -47,10 +47,10 @@ impl HealthServer {
 }
 
 impl ServerBuilder {
-    /// Where to listen: `127.0.0.1:8081` unless told otherwise.
+    /// Sets the address. Default: `127.0.0.1:8081`.
     ///
-    /// A host and a port; `:8081` is every address of the machine, which is what a kubelet needs that asks a pod; an empty
-    /// address or `0` is nowhere; port 0 is one that is free.
+    /// A host and a port. `:8081` means all addresses of the machine, which a kubelet needs to probe a pod. An empty
+    /// address or `0` disables the server. Port 0 picks a free port.
     pub fn address(mut self, address: impl Into<String>) -> Self {
         self.address = address.into();
         self
@@ -62,22 +62,22 @@ impl ServerBuilder {
         self
     }
 
-    /// Serves `/debug`. On a loopback address it is told only to those who asked for this machine by name or address.
+    /// Serves `/debug`. On a loopback address, requests must have a Host header that names this machine.
     pub fn diagnostics(mut self, diagnostics: &Diagnostics) -> Self {
         self.site.diagnostics = Some(diagnostics.clone());
         self
     }
 
-    /// Keeps the reasons of checks that fail out of the answers. They are in the log.
+    /// Omits the reasons of failed checks from responses. They are logged.
     pub fn withhold_reasons(mut self) -> Self {
         self.site.withholds_reasons = true;
         self
     }
 
-    /// Listens, in a task of the runtime that this is awaited in.
+    /// Starts to listen, in a task of the current runtime.
     ///
     /// # Errors
-    /// If the address is none, or cannot be listened on.
+    /// If the address is invalid or cannot be bound.
     pub async fn start(mut self) -> Result<HealthServer, StartError> {
         if matches!(&*self.address, "" | "0") {
             return Ok(HealthServer { running: None });

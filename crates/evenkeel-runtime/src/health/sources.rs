@@ -1,4 +1,4 @@
-//! [`Source`]: something that diagnostics can look at.
+//! [`Source`]: a component that diagnostics report on.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::diagnostics::seconds;
 
 pub(super) type Look = dyn Fn(Instant) -> Value + Send + Sync;
 
-/// Something that [`Diagnostics`](super::Diagnostics) can look at, by its name in a section.
+/// A component that [`Diagnostics`](super::Diagnostics) report on, by section and name.
 #[derive(Clone)]
 #[must_use = "it is looked at when it is added to diagnostics"]
 pub struct Source {
@@ -26,8 +26,8 @@ pub struct Source {
 }
 
 impl Source {
-    /// Something of one's own. The closure is called whenever somebody asks, and should only look. The section `errors` is
-    /// taken.
+    /// Returns a user-defined source. The closure is called for each report and should only read. The section `errors`
+    /// is reserved.
     pub fn new(
         section: impl Into<String>,
         name: impl Into<String>,
@@ -36,14 +36,12 @@ impl Source {
         Source { section: section.into(), name: name.into(), look: Arc::new(move |_| look()) }
     }
 
-    /// The same for what has to know what time it is.
+    /// Returns a source that is given the time.
     pub(crate) fn timed(section: &str, name: &str, look: impl Fn(Instant) -> Value + Send + Sync + 'static) -> Self {
         Source { section: section.to_owned(), name: name.to_owned(), look: Arc::new(look) }
     }
 
-    /// An informer, in the section `informers`: what it knows, how fresh that is, and how far its handlers are.
-    ///
-    /// This is a handle of the informer, which runs until it is stopped or all of them are gone.
+    /// Returns an informer as a source, in the section `informers`: object count, staleness and handler lag.
     pub fn informer<K: 'static>(informer: &SharedInformer<K>) -> Self {
         let name = informer.name().to_owned();
         let informer = informer.clone();
@@ -51,8 +49,7 @@ impl Source {
         Source { section: "informers".to_owned(), name, look: Arc::new(look) }
     }
 
-    /// A queue, in the section `queues`: how much is in it, and for how long. Queues that were built without a name keep no
-    /// time.
+    /// Returns a queue as a source, in the section `queues`: depth and ages. Queues without a name keep no ages.
     pub fn queue<K: Key>(name: impl Into<String>, queue: &WorkQueue<K>) -> Self {
         let queue = queue.clone();
         let look = move |_| queue_report(&queue.stats(), queue.is_shutting_down());

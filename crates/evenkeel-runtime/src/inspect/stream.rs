@@ -15,7 +15,7 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
 
 use super::Inner;
 use super::viewer::Viewer;
-use crate::serve::{Line, told_to_stop};
+use crate::serve::{Line, stop_requested};
 
 /// How often a page is told what is new.
 pub(super) const TURN: Duration = Duration::from_millis(250);
@@ -68,7 +68,7 @@ impl Stream {
         let mut turns = interval(TURN);
         turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut stopped = line.stopped.clone();
-        let stopped = Box::pin(async move { told_to_stop(&mut stopped).await });
+        let stopped = Box::pin(async move { stop_requested(&mut stopped).await });
         Stream { inspector: Arc::clone(inspector), viewer, line, turns, stopped, told: None, _place: place }
     }
 }

@@ -231,7 +231,7 @@ fn ec_010_the_26th_about_an_object_is_spam() {
 }
 
 #[test]
-fn ec_011_buckets_can_be_told_apart_by_more() {
+fn ec_011_buckets_can_be_keyed_by_more() {
     let by_reason = |event: &Occurrence| EventKey::of(event.spam_key().texts().chain([event.reason.as_str()]));
     let options = SinkOptions::new().spam_filter(1, seconds(300)).spam_key(by_reason);
     let mut correlator = Correlator::new(&options);

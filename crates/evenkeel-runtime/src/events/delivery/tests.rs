@@ -21,7 +21,7 @@ fn retry(write: &str) -> Verdict<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ev_009_one_that_is_stuck_holds_up_nobody_else() {
+async fn ev_009_a_stuck_write_delays_no_other() {
     let (mut delivery, now) = (Delivery::new(LIMITS), Instant::now());
     push(&mut delivery, "stuck", "1");
     assert_eq!(take(&mut delivery, now).as_deref(), Some(r#"["stuck"] 1"#));
@@ -79,7 +79,7 @@ async fn ev_008_there_are_twelve_attempts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ev_010_at_the_end_each_has_one_attempt_and_nobody_waits() {
+async fn ev_010_at_shutdown_each_write_has_one_attempt_without_delay() {
     let (mut delivery, now) = (Delivery::new(LIMITS), Instant::now());
     push(&mut delivery, "waits", "1");
     take(&mut delivery, now);

@@ -61,7 +61,7 @@ fn en_001_what_the_server_would_refuse_is_made_to_fit() {
     let event = created(see(&mut series(), event, 0)).event;
     assert_eq!(event.reason.as_ref().unwrap().len(), 128);
     assert_eq!(event.note.as_ref().unwrap().len(), 1024);
-    assert_eq!(event.action, event.reason, "an action that nobody named is the reason");
+    assert_eq!(event.action, event.reason, "a missing action defaults to the reason");
 }
 
 #[test]

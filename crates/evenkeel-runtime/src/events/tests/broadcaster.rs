@@ -1,4 +1,4 @@
-//! From recorders to those who listen.
+//! From recorders to listeners.
 
 use super::super::{Stopped, fake};
 use super::*;
@@ -8,7 +8,7 @@ fn notes(watch: &mut super::super::EventWatch) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bc_001_everybody_hears_everything_in_order() {
+async fn bc_001_every_listener_receives_every_event_in_order() {
     let broadcaster = broadcaster();
     let (mut first, mut second) = (broadcaster.watch().unwrap(), broadcaster.watch().unwrap());
     let (one, other) = (broadcaster.recorder("one").build(), broadcaster.recorder("other").build());
@@ -36,7 +36,7 @@ async fn bc_002_one_that_is_behind_misses_what_others_hear() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bc_003_one_that_comes_later_hears_all_from_then_on() {
+async fn bc_003_a_late_listener_receives_all_events_from_then_on() {
     let broadcaster = broadcaster();
     let recorder = broadcaster.recorder("c").build();
     warn(&recorder, "R", "before");
@@ -146,7 +146,7 @@ async fn ev_013_events_can_be_logged_field_by_field() {
     }
 
     let fields = Fields::default();
-    // Two more that live for ever keep a thread without a subscriber from deciding for all that nobody listens.
+    // Two more subscribers that are never dropped keep a thread without one from caching that none is interested.
     static OTHERS: std::sync::OnceLock<[tracing::Dispatch; 2]> = std::sync::OnceLock::new();
     OTHERS.get_or_init(|| [Fields::default(), Fields::default()].map(tracing::Dispatch::new));
     let _listening = tracing::subscriber::set_default(fields.clone());
@@ -169,7 +169,7 @@ async fn ev_013_events_can_be_logged_field_by_field() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ev_014_nobody_begins_to_listen_after_the_end() {
+async fn ev_014_no_listener_is_added_after_shutdown() {
     let (broadcaster, sink) = (broadcaster(), FakeSink::default());
     broadcaster.shutdown().await;
     let late = broadcaster.for_each(|_| panic!("nothing is heard any more"));
@@ -184,7 +184,7 @@ async fn ev_014_nobody_begins_to_listen_after_the_end() {
 #[test]
 fn ev_015_what_was_recorded_can_be_read_without_a_server() {
     let (recorder, mut events) = fake::recorder(2);
-    for note in ["one", "two", "there is no room for three, and nobody waits for it"] {
+    for note in ["one", "two", "there is no room for three, and recording does not wait"] {
         warn(&recorder, "R", note);
     }
     assert_eq!(events.lines(), ["Warning R one", "Warning R two"]);
@@ -208,7 +208,7 @@ fn en_018_what_was_recorded_can_be_read_at_length() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_panics_hears_nothing_more_and_harms_nobody() {
+async fn a_listener_that_panics_is_removed_and_affects_no_other() {
     let broadcaster = broadcaster();
     let mut watch = broadcaster.watch().unwrap();
     let bad = broadcaster.for_each(|_| panic!("on purpose"));

@@ -124,5 +124,5 @@ async fn a_sink_that_never_answers_is_asked_again() {
     assert_eq!(sink.calls().len(), 2, "after 30 seconds, and a pause of less than ten");
     drop(recorder);
     sleep(seconds(31)).await;
-    assert_eq!(tasks(), before, "and when nobody is left to record, not for longer than that");
+    assert_eq!(tasks(), before, "and without handles, no longer than that");
 }

@@ -21,7 +21,7 @@ use super::sink::SinkEvent;
 use super::testing::{at, reference, seconds, warning};
 use super::{Event, EventBroadcaster, EventRecorder, EventSink, EventType, SinkError, SinkFuture, SinkOptions};
 
-/// A clock that goes with tokio's.
+/// A clock that follows tokio's.
 fn clock() -> impl Fn() -> Timestamp + Send + Sync + 'static {
     let start = Instant::now();
     move || at(0) + SignedDuration::try_from(start.elapsed()).unwrap()
@@ -38,7 +38,7 @@ async fn settle() {
     }
 }
 
-/// A server in memory that can be told to fail.
+/// A server in memory that fails on demand.
 #[derive(Clone, Default)]
 struct FakeSink(Arc<Mutex<Memory>>);
 
@@ -53,7 +53,7 @@ struct Memory {
     most_together: usize,
 }
 
-/// Is told the verb and the number of the call.
+/// Receives the verb and the number of the call.
 type Fail = Box<dyn FnMut(&'static str, usize) -> Option<SinkError> + Send>;
 
 fn unavailable(after: Option<u64>) -> SinkError {

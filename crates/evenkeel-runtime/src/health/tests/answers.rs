@@ -17,10 +17,10 @@ async fn co_023_no_checks_is_a_ping() {
 #[tokio::test]
 async fn co_023_a_failure_is_500_and_says_why() {
     let site = site(&half_well());
-    let told = "[+]good ok\n[-]poor failed: it broke in two\nhealthz check failed\n";
-    assert_eq!(get(&site, "/healthz").await, (FAILED, told.to_owned()));
-    assert_eq!(get(&site, "/healthz?verbose").await, (FAILED, told.to_owned()));
-    assert_eq!(get(&site, "/livez").await, (FAILED, told.replace("healthz", "livez")));
+    let report = "[+]good ok\n[-]poor failed: it broke in two\nhealthz check failed\n";
+    assert_eq!(get(&site, "/healthz").await, (FAILED, report.to_owned()));
+    assert_eq!(get(&site, "/healthz?verbose").await, (FAILED, report.to_owned()));
+    assert_eq!(get(&site, "/livez").await, (FAILED, report.replace("healthz", "livez")));
     assert_eq!(get(&site, "/readyz").await.0, StatusCode::OK, "life and readiness are asked apart");
 }
 
@@ -82,9 +82,9 @@ async fn what_is_not_there_and_what_cannot_be_done_is_said() {
 #[tokio::test]
 async fn co_029_metrics_are_what_their_source_renders() {
     let without = site(&Health::new());
-    let (code, told) = get(&without, "/metrics").await;
+    let (code, report) = get(&without, "/metrics").await;
     assert_eq!(code, StatusCode::NOT_FOUND);
-    assert!(told.contains("no source of metrics"), "{told}");
+    assert!(report.contains("no metrics source"), "{report}");
     let with = Site { metrics: Some(Box::new(|| "up 1\n".to_owned())), ..site(&Health::new()) };
     assert_eq!(get(&with, "/metrics").await, (StatusCode::OK, "up 1\n".to_owned()));
     let answer = with.respond(&Method::GET, &"/metrics".parse().unwrap(), &HeaderMap::new()).await;

@@ -13,7 +13,7 @@ use super::super::ready_made::heard;
 use super::*;
 
 async fn failures(checks: &Checks) -> Vec<(String, Option<String>)> {
-    checks.ask_all(&BTreeSet::new()).await.into_iter().map(|verdict| (verdict.name, verdict.failure)).collect()
+    checks.run_all(&BTreeSet::new()).await.into_iter().map(|verdict| (verdict.name, verdict.failure)).collect()
 }
 
 async fn a_second() -> Result<(), Reason> {
@@ -54,7 +54,7 @@ async fn le_029_a_check_is_attached_by_a_name_that_can_be_asked_for() {
         let refused = checks.add(Check::new(name, || Ok(()))).unwrap_err();
         assert_eq!(refused, AddCheckError::Name { name: name.into() });
     }
-    assert_eq!(checks.ask("leaderElection").await.unwrap().failure, None);
+    assert_eq!(checks.run_one("leaderElection").await.unwrap().failure, None);
     assert_eq!(format!("{checks:?}"), r#"{"leaderElection"}"#);
 }
 
@@ -62,7 +62,7 @@ async fn le_029_a_check_is_attached_by_a_name_that_can_be_asked_for() {
 async fn reasons_are_short_and_of_one_line() {
     let checks = Checks::default();
     checks.add(Check::new("long", || Err(format!("a\r\nb\u{1b}{}", "ö".repeat(2000)).into()))).unwrap();
-    let failure = checks.ask("long").await.unwrap().failure.unwrap();
+    let failure = checks.run_one("long").await.unwrap().failure.unwrap();
     assert!(failure.starts_with("a  b ö") && failure.ends_with("ö…") && failure.len() < 1030, "{failure}");
 }
 
@@ -83,7 +83,7 @@ async fn an_informer_is_ready_from_sync_to_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_informer_that_hears_nothing_is_stale() {
+async fn an_informer_that_receives_nothing_is_stale() {
     let (now, limit) = (Instant::now(), Duration::from_secs(300));
     heard(None, now, limit).unwrap();
     heard(Some(now), now + limit, limit).unwrap();
@@ -98,7 +98,7 @@ async fn an_informer_that_hears_nothing_is_stale() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_queue_is_watched_for_keys_that_nobody_takes_and_workers_that_never_end() {
+async fn a_queue_check_detects_keys_that_wait_and_workers_that_hang() {
     let queue = WorkQueue::rate_limited("foos/of bars");
     let limits = QueueLimits { oldest_ready: Duration::from_secs(10), longest_running: Duration::from_secs(20) };
     let check = Check::queue(&queue, limits);
@@ -120,9 +120,9 @@ async fn a_queue_is_watched_for_keys_that_nobody_takes_and_workers_that_never_en
 }
 
 #[tokio::test]
-async fn a_queue_that_keeps_no_time_cannot_be_watched() {
+async fn a_queue_without_a_name_cannot_be_checked() {
     let check = Check::queue(&WorkQueue::<u8>::new(), QueueLimits::default());
-    assert_eq!(check.run().await.unwrap_err().to_string(), "the queue has no name, and so it does not keep time");
+    assert_eq!(check.run().await.unwrap_err().to_string(), "the queue has no name and so keeps no ages");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,4 +1,4 @@
-//! What is told of informers, queues and errors.
+//! Reports on informers, queues and errors.
 
 use std::time::Duration;
 
@@ -21,13 +21,13 @@ async fn queues_tell_how_much_is_in_them_and_for_how_long() {
     queue.add_after("later", Duration::from_secs(60));
     queue.add_rate_limited("failed");
     advance(Duration::from_millis(1)).await;
-    let told = &diagnostics.report()["queues"]["foos"];
+    let report = &diagnostics.report()["queues"]["foos"];
     for (member, value) in [("ready", 1), ("waiting", 2), ("failing", 1), ("processing", 0), ("adds", 1)] {
-        assert_eq!(told[member], value, "{member}");
+        assert_eq!(report[member], value, "{member}");
     }
-    assert_eq!(told["oldest_ready_seconds"], 0.001);
-    assert_eq!(told["longest_running_seconds"], json!(null));
-    assert_eq!(told["shutting_down"], false);
+    assert_eq!(report["oldest_ready_seconds"], 0.001);
+    assert_eq!(report["longest_running_seconds"], json!(null));
+    assert_eq!(report["shutting_down"], false);
     assert!(diagnostics.remove("queues", "foos"));
     assert!(!diagnostics.remove("queues", "foos"));
     assert_eq!(diagnostics.report(), json!({"errors": []}));
@@ -51,13 +51,13 @@ async fn informers_tell_what_they_know_and_never_what_objects_say() {
     informers.wait_for_sync().await.unwrap();
 
     let report = diagnostics.report();
-    let told = &report["informers"][&name];
-    assert_eq!((&told["kind"], &told["api_version"]), (&json!("Secret"), &json!("v1")));
-    assert_eq!((&told["synced"], &told["objects"]), (&json!(true), &json!(1)));
-    assert_eq!((&told["relists"], &told["failures"], &told["last_error"]), (&json!(0), &json!(0), &json!(null)));
-    assert!(told["last_heard_seconds_ago"].is_number());
-    assert_eq!(told["resource_version"], secrets.indexer().resource_version().as_str());
-    assert_eq!(told["handlers"].as_object().unwrap().len(), 1);
+    let report = &report["informers"][&name];
+    assert_eq!((&report["kind"], &report["api_version"]), (&json!("Secret"), &json!("v1")));
+    assert_eq!((&report["synced"], &report["objects"]), (&json!(true), &json!(1)));
+    assert_eq!((&report["relists"], &report["failures"], &report["last_error"]), (&json!(0), &json!(0), &json!(null)));
+    assert!(report["last_heard_seconds_ago"].is_number());
+    assert_eq!(report["resource_version"], secrets.indexer().resource_version().as_str());
+    assert_eq!(report["handlers"].as_object().unwrap().len(), 1);
     let text = report.to_string();
     assert!(!text.contains("hunter2") && !text.contains("aHVudGVyMg"), "{text}");
 }
@@ -82,11 +82,11 @@ async fn the_last_errors_are_remembered_and_repeated_ones_counted() {
     for _ in 0..3 {
         ring.push(now + Duration::from_secs(1), "foos", "default/last", &format!("b\n{}", "x".repeat(5000)));
     }
-    let told = ring.report(now + Duration::from_secs(3));
-    let told = told.as_array().unwrap();
-    assert_eq!(told.len(), 100);
-    assert_eq!((&told[0]["key"], &told[0]["count"]), (&json!("default/last"), &json!(3)));
-    assert_eq!((&told[0]["controller"], &told[0]["seconds_ago"]), (&json!("foos"), &json!(2.0)));
-    assert_eq!(told[0]["error"].as_str().unwrap().len(), 1024 + "…".len());
-    assert_eq!(told[99]["key"], "default/101");
+    let report = ring.report(now + Duration::from_secs(3));
+    let report = report.as_array().unwrap();
+    assert_eq!(report.len(), 100);
+    assert_eq!((&report[0]["key"], &report[0]["count"]), (&json!("default/last"), &json!(3)));
+    assert_eq!((&report[0]["controller"], &report[0]["seconds_ago"]), (&json!("foos"), &json!(2.0)));
+    assert_eq!(report[0]["error"].as_str().unwrap().len(), 1024 + "…".len());
+    assert_eq!(report[99]["key"], "default/101");
 }

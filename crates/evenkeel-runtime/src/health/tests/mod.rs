@@ -17,7 +17,7 @@ fn site(health: &Health) -> Site {
     Site { health: health.clone(), metrics, diagnostics, withholds_reasons: false, is_local: true }
 }
 
-/// Asks a site as a program on this machine does.
+/// Sends a request as a local program does.
 async fn get(site: &Site, path: &str) -> (StatusCode, String) {
     let mut headers = HeaderMap::new();
     headers.insert(header::HOST, HeaderValue::from_static("localhost:8081"));

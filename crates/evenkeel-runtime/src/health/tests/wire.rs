@@ -22,7 +22,7 @@ async fn exchange(address: SocketAddr, request: &str) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut answer = Vec::new();
-    // A connection that is reset has said what it had to say.
+    // A connection that is reset has delivered its response.
     let _ = stream.read_to_end(&mut answer).await;
     String::from_utf8(answer).unwrap()
 }
@@ -61,7 +61,7 @@ async fn a_head_that_is_too_large_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_does_not_finish_the_question_is_not_waited_for() {
+async fn an_incomplete_request_is_timed_out() {
     let (_server, address) = start(&Health::new()).await;
     let begun = Instant::now();
     let answer = exchange(address, "GET /healthz HTTP/1.1\r\nHost:").await;
@@ -70,7 +70,7 @@ async fn whoever_does_not_finish_the_question_is_not_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_does_not_read_the_answer_is_not_waited_for() {
+async fn an_unread_response_is_timed_out() {
     const SIZE: usize = 64 * 1024 * 1024;
     let builder = HealthServer::builder(&Health::new()).metrics(|| "x".repeat(SIZE)).address("127.0.0.1:0");
     let server = builder.start().await.unwrap();
@@ -83,7 +83,7 @@ async fn whoever_does_not_read_the_answer_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn whoever_opens_many_connections_and_says_nothing_keeps_nobody_from_asking() {
+async fn many_idle_connections_block_no_request() {
     let (server, address) = start(&Health::new()).await;
     let mut idle = Vec::new();
     for _ in 0..64 {
@@ -106,11 +106,11 @@ async fn whoever_opens_many_connections_and_says_nothing_keeps_nobody_from_askin
 async fn a_request_that_is_being_answered_is_finished_at_the_end() {
     let health = Health::new();
     let (asked, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let (told, wait) = (Arc::clone(&asked), Arc::clone(&go_on));
+    let (report, wait) = (Arc::clone(&asked), Arc::clone(&go_on));
     let check = Check::new("slow", move || {
-        let (told, wait) = (Arc::clone(&told), Arc::clone(&wait));
+        let (report, wait) = (Arc::clone(&report), Arc::clone(&wait));
         async move {
-            told.notify_one();
+            report.notify_one();
             wait.notified().await;
             Ok(())
         }
@@ -130,10 +130,10 @@ async fn a_request_that_is_being_answered_is_finished_at_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_has_not_asked_is_not_waited_for_at_the_end() {
+async fn idle_connections_do_not_delay_shutdown() {
     let (server, address) = start(&Health::new()).await;
     let mut idle = TcpStream::connect(address).await.unwrap();
-    // Whoever comes later is served, so the first has been let in.
+    // A later connection is served, so the first has been accepted.
     assert!(exchange(address, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n").await.ends_with("ok"));
     let begun = Instant::now();
     server.shutdown().await;
@@ -168,7 +168,7 @@ async fn co_023_an_empty_address_or_0_is_off() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sources_of_metrics_are_kept_up_while_nobody_asks() {
+async fn metrics_sources_do_upkeep_between_scrapes() {
     struct Counted(Arc<AtomicUsize>, Arc<AtomicBool>);
     impl MetricsSource for Counted {
         fn render(&self) -> String {
