@@ -1,6 +1,6 @@
 //! Two managers and one lease, against the embedded server.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, reason = "a panic fails the test")]
 
 use std::sync::Arc;
 
@@ -15,13 +15,13 @@ use tokio::task::JoinHandle;
 fn program(
     client: &Client,
     name: &'static str,
-    told: &mpsc::UnboundedSender<&'static str>,
+    elected: &mpsc::UnboundedSender<&'static str>,
 ) -> (Arc<Notify>, JoinHandle<Result<(), ManagerError>>) {
     let end = Arc::new(Notify::new());
     let elector = LeaderElector::new(client, "program").namespace("default").identity(name);
-    let told = told.clone();
+    let elected = elected.clone();
     let manager = Manager::new(client).election(elector).elected("work", move |stop| async move {
-        told.send(name).unwrap();
+        elected.send(name).unwrap();
         stop.requested().await;
         Ok::<(), ManagerError>(())
     });
@@ -32,33 +32,37 @@ fn program(
 #[tokio::test]
 async fn co_026_one_manager_leads_and_the_next_takes_over_when_it_stops() {
     let server = ApiServer::start().await.unwrap();
-    let (tell, mut told) = mpsc::unbounded_channel();
-    let (end_first, first) = program(&server.client(), "first", &tell);
-    assert_eq!(told.recv().await, Some("first"));
-    let (end_second, second) = program(&server.client(), "second", &tell);
+    let (report, mut elected) = mpsc::unbounded_channel();
+    let (end_first, first) = program(&server.client(), "first", &report);
+    assert_eq!(elected.recv().await, Some("first"));
+    let (end_second, second) = program(&server.client(), "second", &report);
 
     end_first.notify_one();
     first.await.unwrap().unwrap();
-    assert_eq!(told.recv().await, Some("second"), "the lease was given back, so nobody waits for its end");
+    assert_eq!(
+        elected.recv().await,
+        Some("second"),
+        "the lease was released, so the second does not wait for its expiry"
+    );
 
     end_second.notify_one();
     second.await.unwrap().unwrap();
-    drop(tell);
-    assert_eq!(told.recv().await, None, "nobody led a second time");
+    drop(report);
+    assert_eq!(elected.recv().await, None, "no manager led twice");
 }
 
 #[tokio::test]
 async fn co_026_a_manager_that_never_led_starts_no_elected_task() {
     let server = ApiServer::start().await.unwrap();
-    let (tell, mut told) = mpsc::unbounded_channel();
-    let (end_first, first) = program(&server.client(), "first", &tell);
-    assert_eq!(told.recv().await, Some("first"));
+    let (report, mut elected) = mpsc::unbounded_channel();
+    let (end_first, first) = program(&server.client(), "first", &report);
+    assert_eq!(elected.recv().await, Some("first"));
 
-    let (end_second, second) = program(&server.client(), "second", &tell);
+    let (end_second, second) = program(&server.client(), "second", &report);
     end_second.notify_one();
     second.await.unwrap().unwrap();
     end_first.notify_one();
     first.await.unwrap().unwrap();
-    drop(tell);
-    assert_eq!(told.recv().await, None);
+    drop(report);
+    assert_eq!(elected.recv().await, None);
 }

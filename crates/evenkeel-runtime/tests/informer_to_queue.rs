@@ -1,6 +1,6 @@
 //! Informers that fill queues, in virtual time.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, reason = "a panic fails the test")]
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, mpsc};
@@ -70,12 +70,12 @@ async fn ask_10_events_mark_the_initial_list() {
     source.add(pod("c")).unwrap();
     source.modify(pod("a")).unwrap();
     settle().await;
-    assert_eq!(taken(&queue), all_at(0, &["a", "c"]), "however young or old an object is");
+    assert_eq!(taken(&queue), all_at(0, &["a", "c"]), "independent of the age of the object");
 
     let late = Queue::new();
     pods.add_handler(enqueue_key(&late)).unwrap().synced().await.unwrap();
-    assert_eq!(taken(&late), all_at(LOW_PRIORITY, &["a", "b", "c"]), "they were there before it was");
-    assert!(queue.is_empty(), "which is news to nobody else");
+    assert_eq!(taken(&late), all_at(LOW_PRIORITY, &["a", "b", "c"]), "they existed before the handler");
+    assert!(queue.is_empty(), "other queues receive nothing");
 }
 
 #[tokio::test(start_paused = true)]
@@ -216,7 +216,7 @@ async fn an_informer_stops_while_its_queue_runs() {
 #[derive(Default)]
 struct Log {
     /// The dequeued keys, with the cached version of their objects.
-    hand_outs: Vec<(String, Option<String>)>,
+    dequeued: Vec<(String, Option<String>)>,
     held: HashSet<ObjectKey>,
     failures: BTreeMap<String, u32>,
 }
@@ -229,7 +229,7 @@ async fn work(queue: Queue, pods: Pods, log: Shared) {
         {
             let mut log = log.lock().unwrap();
             assert!(log.held.insert(item.key().clone()), "two workers have {}", item.key());
-            log.hand_outs.push((item.key().name().to_owned(), version));
+            log.dequeued.push((item.key().name().to_owned(), version));
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
         let fails = {
@@ -249,7 +249,7 @@ async fn work(queue: Queue, pods: Pods, log: Shared) {
     }
 }
 
-async fn is_quiet(queue: &Queue, registration: &Registration) {
+async fn wait_until_idle(queue: &Queue, registration: &Registration) {
     loop {
         let stats = queue.stats();
         if registration.lag().pending == 0 && stats.depth + stats.in_flight + stats.delayed == 0 {
@@ -272,19 +272,19 @@ async fn a_change_is_dequeued_before_the_backlog_of_the_initial_list_and_no_key_
 
     let log = Shared::default();
     let workers: Vec<_> = (0..4).map(|_| tokio::spawn(work(queue.clone(), pods.clone(), log.clone()))).collect();
-    while log.lock().unwrap().hand_outs.len() < 100 {
+    while log.lock().unwrap().dequeued.len() < 100 {
         settle().await;
     }
-    let handed_out: HashSet<String> = log.lock().unwrap().hand_outs.iter().map(|(name, _)| name.clone()).collect();
-    let last = names.iter().rfind(|name| !handed_out.contains(*name)).unwrap();
-    let gone = names.iter().find(|name| handed_out.contains(*name) && !name.ends_with("50")).unwrap();
-    let before = log.lock().unwrap().hand_outs.len();
+    let seen_keys: HashSet<String> = log.lock().unwrap().dequeued.iter().map(|(name, _)| name.clone()).collect();
+    let last = names.iter().rfind(|name| !seen_keys.contains(*name)).unwrap();
+    let deleted = names.iter().find(|name| seen_keys.contains(*name) && !name.ends_with("50")).unwrap();
+    let before = log.lock().unwrap().dequeued.len();
     let changed = source.modify(pod(last)).unwrap();
-    let born = source.add(pod("born-late")).unwrap();
-    source.delete(pod(gone)).unwrap();
+    let added = source.add(pod("added-late")).unwrap();
+    source.delete(pod(deleted)).unwrap();
     settle().await;
-    assert!(queue.len() > 800, "there is a backlog");
-    is_quiet(&queue, &registration).await;
+    assert!(queue.len() > 800, "the backlog remains");
+    wait_until_idle(&queue, &registration).await;
     queue.drain(DrainDelayed::Discard).await.unwrap();
     for worker in workers {
         worker.await.unwrap();
@@ -293,16 +293,16 @@ async fn a_change_is_dequeued_before_the_backlog_of_the_initial_list_and_no_key_
     let log = std::mem::take(&mut *log.lock().unwrap());
     let at = |name: &str, version: Option<&str>| {
         let seen = |(key, was): &(String, Option<String>)| key == name && was.as_deref() == version;
-        log.hand_outs.iter().position(seen).unwrap_or_else(|| panic!("{name} at {version:?} was lost"))
+        log.dequeued.iter().position(seen).unwrap_or_else(|| panic!("{name} at {version:?} was lost"))
     };
     // Each of the four workers may have dequeued a key meanwhile, and one of eight keys is dequeued from the backlog.
     assert!(at(last, Some(changed.resource_version())) < before + 12);
-    assert!(at("born-late", Some(born.resource_version())) < before + 12);
-    assert!(at(gone, None) < before + 12, "and so is what is gone");
+    assert!(at("added-late", Some(added.resource_version())) < before + 12);
+    assert!(at(deleted, None) < before + 12, "deletions precede the backlog too");
     for name in &names {
-        assert!(log.hand_outs.iter().any(|(key, _)| key == name), "{name} was lost");
+        assert!(log.dequeued.iter().any(|(key, _)| key == name), "{name} was lost");
     }
     assert!(log.failures.iter().all(|(name, failures)| *failures == if name.ends_with("50") { 2 } else { 0 }));
-    assert_eq!(log.hand_outs.len(), PODS + 1 + 1 + 20, "each once, one again, one born, ten tried three times");
+    assert_eq!(log.dequeued.len(), PODS + 1 + 1 + 20, "each once, one updated, one added, ten tried three times");
     pods.shutdown().await;
 }

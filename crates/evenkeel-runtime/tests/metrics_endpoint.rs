@@ -1,7 +1,7 @@
-//! A whole program as Prometheus and a kubelet see it.
+//! The endpoints of a program, as Prometheus and a kubelet read them.
 
 #![cfg(feature = "prometheus")]
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, reason = "a panic fails the test")]
 
 use evenkeel_apiserver::ApiServer;
 use evenkeel_cache::InformerFactory;
@@ -16,9 +16,9 @@ async fn get(server: &HealthServer, path: &str) -> String {
     let mut stream = TcpStream::connect(server.address().unwrap()).await.unwrap();
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.unwrap();
-    answer
+    let mut response = String::new();
+    stream.read_to_string(&mut response).await.unwrap();
+    response
 }
 
 #[tokio::test]
@@ -50,8 +50,8 @@ async fn co_029_metrics_and_probes_have_the_expected_names() {
     assert!(get(&server, "/readyz").await.ends_with("\r\n\r\nok"));
     assert!(get(&server, "/livez?verbose").await.ends_with("\r\n\r\n[+]queue-maps ok\nlivez check passed\n"));
 
-    let told = get(&server, "/metrics").await;
-    assert!(told.starts_with("HTTP/1.1 200 OK\r\n"), "{told}");
+    let metrics_text = get(&server, "/metrics").await;
+    assert!(metrics_text.starts_with("HTTP/1.1 200 OK\r\n"), "{metrics_text}");
     for start in [
         "# HELP workqueue_depth ",
         "workqueue_adds_total{name=\"maps\"} ",
@@ -63,9 +63,9 @@ async fn co_029_metrics_and_probes_have_the_expected_names() {
         "reflector_lists_total{name=",
         "informer_store_objects{",
     ] {
-        assert!(told.lines().any(|line| line.starts_with(start)), "{start}\nnot in\n{told}");
+        assert!(metrics_text.lines().any(|line| line.starts_with(start)), "{start}\nnot in\n{metrics_text}");
     }
-    assert!(!told.contains("quantile="), "histograms have buckets:\n{told}");
+    assert!(!metrics_text.contains("quantile="), "histograms have buckets:\n{metrics_text}");
     let state = get(&server, "/debug/informers").await;
     assert!(state.contains("\"kind\": \"ConfigMap\"") && state.contains("\"synced\": true"), "{state}");
     server.shutdown().await;

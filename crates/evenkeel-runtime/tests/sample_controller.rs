@@ -1,6 +1,6 @@
 //! A small controller against a real server: informers, a queue, a worker, and what it owns.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, reason = "a panic fails the test")]
 
 use evenkeel_apiserver::ApiServer;
 use evenkeel_cache::{Event, InformerFactory, Lister, ObjectKey};
@@ -41,10 +41,10 @@ async fn an_owned_object_is_recreated_after_its_deletion() {
     let queue = WorkQueue::rate_limited("sets");
     sets.add_handler(enqueue_key(&queue)).unwrap();
     pods.add_handler(enqueue_owner::<ReplicaSet>(&queue)).unwrap();
-    let (told, mut created) = mpsc::unbounded_channel();
+    let (report, mut created) = mpsc::unbounded_channel();
     pods.add_handler(move |event: Event<Pod>| {
         if let Event::Add { object, .. } = event {
-            let _ = told.send(object.uid().to_owned());
+            let _ = report.send(object.uid().to_owned());
         }
     })
     .unwrap();

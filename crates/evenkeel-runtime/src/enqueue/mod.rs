@@ -96,7 +96,7 @@ pub struct Enqueue<Q: Key, M> {
 /// Receives each added key, the key of the object of the event, and the class of the event.
 type KeyObserver<Q> = dyn Fn(&Q, &ObjectKey, EventClass) + Send + Sync;
 
-/// What an event says about its object.
+/// What an event reports about its object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EventClass {
     /// In the initial list.

@@ -133,15 +133,15 @@ fn co_012_the_controlling_owner_is_matched_by_group_and_kind_in_any_version() {
     assert_eq!(taken_keys(&queue), ["ns/set"]);
     handler.handle(add(owned(1, &[("apps/v1beta2", "ReplicaSet", "old-set", true)])));
     assert_eq!(taken_keys(&queue), ["ns/old-set"]);
-    for stranger in [
+    for other in [
         ("apps/v1", "Deployment", "set", true),
         ("extensions/v1beta1", "ReplicaSet", "set", true),
         ("v1", "ReplicaSet", "set", true),
         ("apps/v1", "ReplicaSet", "set", false),
         ("apps/v1", "ReplicaSet", "", true),
     ] {
-        handler.handle(add(owned(1, &[stranger])));
-        assert!(queue.is_empty(), "{stranger:?}");
+        handler.handle(add(owned(1, &[other])));
+        assert!(queue.is_empty(), "{other:?}");
     }
     handler.handle(add(pod("orphan", 1)));
     assert!(queue.is_empty());
@@ -190,7 +190,7 @@ fn co_012_an_update_enqueues_the_old_and_the_new_owner_once() {
     handler.handle(update(child(2, "b"), child(3, "b")));
     assert_eq!(taken_keys(&queue), ["ns/b"]);
     handler.handle(update(child(3, "b"), owned(4, &[])));
-    assert_eq!(taken_keys(&queue), ["ns/b"], "who has lost it hears of it");
+    assert_eq!(taken_keys(&queue), ["ns/b"], "the former owner is enqueued");
     handler.handle(deleted(child(5, "c")));
     handler.handle(missed("child", Some(child(5, "d"))));
     assert_eq!(taken_keys(&queue), ["ns/c", "ns/d"]);
@@ -233,7 +233,7 @@ fn co_012_duplicate_keys_of_a_mapper_are_added_once() {
     handler.handle(update(pod("a", 1), pod("a", 2)));
     assert_eq!((queue.len(), touches.load(Ordering::Relaxed)), (1, 0));
     queue.add("all".to_owned());
-    assert_eq!((queue.len(), touches.load(Ordering::Relaxed)), (1, 1), "it would have been noticed");
+    assert_eq!((queue.len(), touches.load(Ordering::Relaxed)), (1, 1), "a failure would be recorded");
 }
 
 #[test]
@@ -268,9 +268,9 @@ fn co_013_the_initial_list_and_resyncs_have_low_priority() {
     assert_eq!(taken(&queue), low);
     handler.handle(add(pod("new", 4)));
     handler.handle(update(pod("changed", 4), pod("changed", 5)));
-    handler.handle(deleted(pod("gone", 6)));
+    handler.handle(deleted(pod("deleted", 6)));
     handler.handle(missed("missed", None));
-    let live = ["ns/new", "ns/changed", "ns/gone", "ns/missed"].map(|key| (key.to_owned(), 0));
+    let live = ["ns/new", "ns/changed", "ns/deleted", "ns/missed"].map(|key| (key.to_owned(), 0));
     assert_eq!(taken(&queue), live);
 }
 
@@ -329,11 +329,11 @@ fn hnd_003_each_handler_can_be_filtered() {
     handler.handle(update(labelled(1, "db"), labelled(2, "db")));
     assert!(queue.is_empty());
     handler.handle(initial(labelled(2, "web")));
-    assert_eq!(taken(&queue), [("ns/a".to_owned(), LOW_PRIORITY)], "the filter says where it comes from");
+    assert_eq!(taken(&queue), [("ns/a".to_owned(), LOW_PRIORITY)], "the filter keeps the initial flag");
     handler.handle(update(labelled(2, "db"), labelled(3, "web")));
-    assert_eq!(taken(&queue), [("ns/a".to_owned(), 0)], "it has come into its world by a change");
+    assert_eq!(taken(&queue), [("ns/a".to_owned(), 0)], "accepted by the filter after a change");
     handler.handle(update(labelled(3, "web"), labelled(4, "db")));
-    assert_eq!(taken(&queue), [("ns/a".to_owned(), 0)], "and has left it by one");
+    assert_eq!(taken(&queue), [("ns/a".to_owned(), 0)], "and removed from it by one");
     let mut owners = Filter::new(is_web, enqueue_owner::<ReplicaSet>(&queue));
     owners.handle(add(owned(5, &[("apps/v1", "ReplicaSet", "set", true)])));
     assert!(queue.is_empty());
@@ -353,7 +353,7 @@ fn handler_names_contain_function_and_queue() {
     assert_eq!(name(&enqueue_key(&Queue::new())), "enqueue_key");
     let mapped = name(&enqueue_with(&queue, |pod: &Obj<Pod>| Some(pod.key().clone())));
     assert!(
-        mapped.starts_with("enqueue_with ") && mapped.contains("say_what_goes_where") && mapped.ends_with(" in sets")
+        mapped.starts_with("enqueue_with ") && mapped.contains("handler_names_contain") && mapped.ends_with(" in sets")
     );
     assert!(format!("{:?}", enqueue_key(&queue).with(HandlerOptions::new())).contains("sets"));
 }
@@ -378,7 +378,7 @@ fn one_handler_serves_every_kind() {
 
 #[test]
 fn a_handler_does_not_keep_a_queue_alive() {
-    let queue = WorkQueue::rate_limited("gone");
+    let queue = WorkQueue::rate_limited("dropped");
     let weak = queue.downgrade();
     let mut handler = enqueue_key(&queue);
     handler.handle(add(pod("a", 1)));
@@ -386,5 +386,5 @@ fn a_handler_does_not_keep_a_queue_alive() {
     drop(queue);
     assert!(weak.upgrade().is_none());
     handler.handle(add(pod("b", 1)));
-    assert_eq!(Handler::<Pod>::name(&handler), "enqueue_key in gone");
+    assert_eq!(Handler::<Pod>::name(&handler), "enqueue_key in dropped");
 }

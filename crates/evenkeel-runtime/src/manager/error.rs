@@ -11,7 +11,7 @@ use crate::controller::ControllerError;
 /// A boxed error.
 pub type BoxError = Box<dyn StdError + Send + Sync>;
 
-/// Why a manager stopped without being told to, or did not shut down in time.
+/// Why a manager stopped without a shutdown, or did not shut down in time.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ManagerError {

@@ -1,10 +1,10 @@
-//! [`StopSignal`]: tells the tasks of a manager to stop.
+//! [`StopSignal`]: requests the tasks of a manager to stop.
 
 use std::future::Future;
 
 use tokio::sync::watch;
 
-/// Tells a task of a [`Manager`](super::Manager) to stop. Cheap to clone. Once requested, it stays so.
+/// Requests a task of a [`Manager`](super::Manager) to stop. Cheap to clone. Once requested, it stays so.
 #[derive(Clone, Debug)]
 pub struct StopSignal(watch::Receiver<bool>);
 

@@ -9,7 +9,7 @@ async fn a_deleted_object_is_reconciled_only_by_on_deleted() {
     let reconcile = {
         let log = log.clone();
         move |object: Obj<ConfigMap>, _| {
-            log.note(format!("there is {}", object.key().name()));
+            log.note(format!("live {}", object.key().name()));
             async { Ok(Next::done()) }
         }
     };
@@ -24,7 +24,7 @@ async fn a_deleted_object_is_reconciled_only_by_on_deleted() {
     let built = controller(&client, "deleted").on_deleted({
         let log = log.clone();
         move |key, ctx| {
-            let before = log.note(format!("gone is {}, attempt {}", key.name(), ctx.attempt()));
+            let before = log.note(format!("deleted {}, attempt {}", key.name(), ctx.attempt()));
             assert_eq!(&key, ctx.key());
             async move {
                 if before == 0 && ctx.attempt() == 1 { Err(ReconcileError::new("again")) } else { Ok(Next::done()) }
@@ -36,7 +36,7 @@ async fn a_deleted_object_is_reconciled_only_by_on_deleted() {
     settle().await;
     client.api::<ConfigMap>().namespace("default").delete("a").await.unwrap();
     pass(secs(1)).await;
-    assert_eq!(log.take(), ["there is a", "gone is a, attempt 1", "gone is a, attempt 2"]);
+    assert_eq!(log.take(), ["live a", "deleted a, attempt 1", "deleted a, attempt 2"]);
     running.end().await.unwrap();
 }
 
@@ -47,7 +47,7 @@ async fn an_object_with_a_finalizer_is_reconciled_during_its_deletion() {
     let running = start(controller(&client, "finalized"), {
         let log = log.clone();
         move |object, ctx| {
-            log.note(if object.deletion_timestamp().is_some() { "goes" } else { "stays" });
+            log.note(if object.deletion_timestamp().is_some() { "deleting" } else { "live" });
             async move {
                 if object.deletion_timestamp().is_some() {
                     let patch = evenkeel_client::Patch::merge(&json!({"metadata": {"finalizers": null}}));
@@ -63,7 +63,7 @@ async fn an_object_with_a_finalizer_is_reconciled_during_its_deletion() {
     settle().await;
     configs.delete("a").await.unwrap();
     pass(secs(1)).await;
-    assert_eq!(log.take(), ["stays", "goes"]);
+    assert_eq!(log.take(), ["live", "deleting"]);
     assert!(configs.get("a").await.unwrap_err().is_not_found());
     running.end().await.unwrap();
 }

@@ -1,4 +1,4 @@
-//! What diagnostics tell of a controller.
+//! The diagnostics of a controller.
 
 use super::*;
 use crate::Manager;
@@ -61,10 +61,10 @@ async fn diagnostics_show_each_failed_key_once() {
         }
     });
     pass(secs(35)).await;
-    let told = diagnostics.section("controllers").unwrap()["failures"].clone();
-    assert_eq!(told["queue"]["failing"], 1);
-    assert_eq!(told["informers"].as_object().unwrap().len(), 1);
-    let failures = told["failures"].as_array().unwrap();
+    let report = diagnostics.section("controllers").unwrap()["failures"].clone();
+    assert_eq!(report["queue"]["failing"], 1);
+    assert_eq!(report["informers"].as_object().unwrap().len(), 1);
+    let failures = report["failures"].as_array().unwrap();
     let texts: Vec<_> = failures.iter().map(|failed| (&failed["key"], &failed["error"], &failed["failures"])).collect();
     assert_eq!(
         texts,
@@ -95,11 +95,11 @@ async fn diagnostics_show_parked_keys_until_own_writes_are_seen() {
     let (client, diagnostics) = (server.client(), Diagnostics::new());
     let built = controller(&client, "parked").owns::<Secret>().diagnostics(&diagnostics);
     let running = with_a_parked_key(&server, built).await;
-    let told = |diagnostics: &Diagnostics| diagnostics.section("controllers").unwrap()["parked"].clone();
-    assert_eq!(told(&diagnostics)["parked"], 1);
-    assert_eq!(told(&diagnostics)["parked_keys"], json!([{"key": "default/a"}]));
+    let report = |diagnostics: &Diagnostics| diagnostics.section("controllers").unwrap()["parked"].clone();
+    assert_eq!(report(&diagnostics)["parked"], 1);
+    assert_eq!(report(&diagnostics)["parked_keys"], json!([{"key": "default/a"}]));
     pass(secs(5)).await;
-    assert_eq!((&told(&diagnostics)["parked"], &told(&diagnostics)["parked_keys"]), (&json!(0), &json!([])));
+    assert_eq!((&report(&diagnostics)["parked"], &report(&diagnostics)["parked_keys"]), (&json!(0), &json!([])));
     assert!(reasons(&diagnostics, "parked").contains(&"default/a: own writes seen".to_owned()));
     running.end().await.unwrap();
 }
@@ -113,8 +113,8 @@ async fn at_most_a_thousand_reasons_are_kept_and_the_oldest_are_evicted() {
     for number in 0..1001 {
         trigger.reconcile(key(&number.to_string()));
     }
-    let told = reasons(&diagnostics, "bounded");
-    assert_eq!((told.len(), &*told[0], &*told[999]), (1000, "default/1000: trigger", "default/1: trigger"));
+    let report = reasons(&diagnostics, "bounded");
+    assert_eq!((report.len(), &*report[0], &*report[999]), (1000, "default/1000: trigger", "default/1: trigger"));
     drop(standby);
 }
 
@@ -124,22 +124,22 @@ async fn a_stopped_or_dropped_controller_leaves_no_diagnostics() {
     let (client, diagnostics) = (server.client(), Diagnostics::new());
     create(&client, "a").await;
     let nothing = json!({"errors": []});
-    let standby = controller(&client, "gone").diagnostics(&diagnostics).standby().unwrap();
+    let standby = controller(&client, "removed").diagnostics(&diagnostics).standby().unwrap();
     let (queue, shared) = (standby.started.queue.downgrade(), Arc::downgrade(&standby.started.shared));
-    assert!(diagnostics.report()["controllers"]["gone"]["informers"].is_object());
+    assert!(diagnostics.report()["controllers"]["removed"]["informers"].is_object());
     drop(standby);
     assert_eq!(diagnostics.report(), nothing);
     settle().await;
     assert!(queue.upgrade().is_none() && shared.upgrade().is_none());
 
-    let running = start(controller(&client, "gone").diagnostics(&diagnostics), |_, _| async { Ok(Next::done()) });
+    let running = start(controller(&client, "removed").diagnostics(&diagnostics), |_, _| async { Ok(Next::done()) });
     settle().await;
-    assert_eq!(reasons(&diagnostics, "gone").len(), 1);
+    assert_eq!(reasons(&diagnostics, "removed").len(), 1);
     running.end().await.unwrap();
     assert_eq!(diagnostics.report(), nothing);
 
     // Without diagnostics, nothing is recorded.
-    let standby = controller(&client, "gone").standby().unwrap();
+    let standby = controller(&client, "removed").standby().unwrap();
     assert!(!standby.started.history.is_open() && standby.started.diagnostics_entry.is_none());
 }
 
@@ -153,12 +153,12 @@ async fn a_manager_sets_the_diagnostics_of_controllers_without_their_own() {
         .controller(named("managed-2"), |_, _| async { Ok(Next::done()) })
         .controller(named("managed-3").diagnostics(&other), |_, _| async { Ok(Next::done()) })
         .diagnostics(&diagnostics);
-    let (shutdown, told) = oneshot::channel::<()>();
-    let running = tokio::spawn(manager.run(told));
+    let (shutdown, requested) = oneshot::channel::<()>();
+    let running = tokio::spawn(manager.run(requested));
     settle().await;
     let names = |diagnostics: &Diagnostics| {
         let controllers = diagnostics.section("controllers").unwrap_or_default();
-        controllers.as_object().map(|told| told.keys().cloned().collect::<Vec<_>>()).unwrap_or_default()
+        controllers.as_object().map(|report| report.keys().cloned().collect::<Vec<_>>()).unwrap_or_default()
     };
     assert_eq!(names(&diagnostics), ["managed-1", "managed-2"]);
     assert_eq!(names(&other), ["managed-3"]);

@@ -98,12 +98,12 @@ async fn a_manager_sets_the_inspector_of_controllers_without_their_own() {
         .controller(named("shown-2"), |_, _| async { Ok(Next::done()) })
         .controller(named("shown-3").inspector(&other), |_, _| async { Ok(Next::done()) })
         .inspector(&inspector);
-    let (shutdown, told) = oneshot::channel::<()>();
-    let running = tokio::spawn(manager.run(told));
+    let (shutdown, requested) = oneshot::channel::<()>();
+    let running = tokio::spawn(manager.run(requested));
     settle().await;
     let report = inspector.report(None);
     assert_eq!(names(&report, "queues"), ["shown-1", "shown-2"]);
-    assert_eq!(names(&report, "informers").len(), 1, "the informer that they share is shown once");
+    assert_eq!(names(&report, "informers").len(), 1, "a shared informer is shown once");
     assert_eq!(names(&other.report(None), "queues"), ["shown-3"]);
     shutdown.send(()).unwrap();
     running.await.unwrap().unwrap();

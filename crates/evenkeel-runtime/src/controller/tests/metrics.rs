@@ -56,8 +56,8 @@ async fn co_029_metrics_have_controller_runtime_names_and_start_at_zero() {
     .map(|(name, value)| (name.to_owned(), value))
     .into();
     assert_eq!(seen(&recorder), zero);
-    let (shutdown, told) = oneshot::channel::<()>();
-    let ended = tokio::spawn(standby.lead(told, move |parent, ctx| {
+    let (shutdown, requested) = oneshot::channel::<()>();
+    let ended = tokio::spawn(standby.lead(requested, move |parent, ctx| {
         let before = log.note("run");
         async move {
             match before {
@@ -103,5 +103,5 @@ async fn co_029_metrics_have_controller_runtime_names_and_start_at_zero() {
     }
     let _ = shutdown.send(());
     assert!(ended.await.unwrap().is_err());
-    assert_eq!(seen(&recorder)["active_workers"], -1.0, "one less than when it was last looked at");
+    assert_eq!(seen(&recorder)["active_workers"], -1.0, "one less than at the last check");
 }

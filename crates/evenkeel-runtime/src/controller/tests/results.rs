@@ -68,7 +68,7 @@ async fn co_001_after_requeues_the_key_and_resets_its_backoff() {
                         Ok(Next::after(secs(30)))
                     }
                     _ => {
-                        assert_eq!(attempt, 1, "what went well has no failures");
+                        assert_eq!(attempt, 1, "a success has no failures");
                         Ok(Next::after(Duration::ZERO))
                     }
                 }
@@ -77,7 +77,7 @@ async fn co_001_after_requeues_the_key_and_resets_its_backoff() {
     });
     pass(secs(300)).await;
     let gaps = log.gaps();
-    assert_eq!(gaps.len(), 2, "no time at all is never");
+    assert_eq!(gaps.len(), 2, "zero means never");
     assert!(gaps[1] >= secs(30) && gaps[1] < secs(31), "{gaps:?}");
     running.end().await.unwrap();
 }
@@ -240,7 +240,7 @@ async fn co_007_a_reconcile_that_exceeds_the_timeout_is_dropped_and_retried() {
     let running = start(controller(&client, "co-007").timeout(secs(5)), {
         let log = log.clone();
         move |_, _| {
-            let (log, before) = (log.clone(), log.note("begun"));
+            let (log, before) = (log.clone(), log.note("started"));
             async move {
                 if before == 0 {
                     pass(secs(3600)).await;
@@ -252,7 +252,7 @@ async fn co_007_a_reconcile_that_exceeds_the_timeout_is_dropped_and_retried() {
     });
     pass(secs(60)).await;
     assert_eq!(log.gaps().len(), 2);
-    assert_eq!(log.take(), ["begun", "begun", "finished"]);
+    assert_eq!(log.take(), ["started", "started", "finished"]);
     running.end().await.unwrap();
 }
 

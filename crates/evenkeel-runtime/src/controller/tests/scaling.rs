@@ -46,7 +46,7 @@ async fn ask_1_no_child_is_created_or_deleted_needlessly() {
                 pass(ms(random.u64(0..2000))).await;
             }
             let now = children(&client).await.get("p").copied().unwrap_or(0);
-            assert!(now <= 3, "never more than was ever asked for: seed {seed}");
+            assert!(now <= 3, "never more than requested: seed {seed}");
         }
         pass(secs(300)).await;
         assert_eq!(children(&client).await.get("p").copied().unwrap_or(0), wanted, "seed {seed}");
