@@ -104,3 +104,36 @@ impl From<Obj<Untyped>> for Deleted<Untyped> {
         Deleted::Observed(object)
     }
 }
+
+/// The notifications of one write to the store, in order. [`Table::apply`](crate::store::Table::apply) makes them, and the
+/// informer's processor sends them to its listeners.
+#[derive(Debug, Default)]
+pub(crate) struct Notifications {
+    pub(crate) events: Vec<Event<Untyped>>,
+    /// The indexes of events about objects that a list contains and that have not changed.
+    pub(crate) unchanged: Vec<usize>,
+    /// The number of writes to the store, this one included.
+    pub(crate) commit: u64,
+    /// Nothing was written: only the listeners that are due for a resync receive these.
+    pub(crate) is_resync: bool,
+}
+
+impl Notifications {
+    /// Adds the notification about an object that a list contains: added, changed, or unchanged.
+    pub(crate) fn push_listed(&mut self, previous: Option<Obj<Untyped>>, object: Obj<Untyped>, initial: bool) {
+        match previous {
+            None => self.events.push(Event::Add { object, initial }),
+            Some(old) => {
+                if old.resource_version() == object.resource_version() {
+                    self.unchanged.push(self.events.len());
+                }
+                self.events.push(Event::Update { old, new: object });
+            }
+        }
+    }
+
+    /// Adds the notification that redelivers an object.
+    pub(crate) fn push_resync(&mut self, object: Obj<Untyped>) {
+        self.events.push(Event::Update { old: object.clone(), new: object });
+    }
+}

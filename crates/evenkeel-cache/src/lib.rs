@@ -31,8 +31,8 @@
 //!
 //! - [`source`]: where objects come from: [`ListerWatcher`], which a client's `Api` is, and which a test can be.
 //! - [`reflector`]: lists, watches, survives everything that happens to a watch, and writes what it hears.
-//! - [`queue`]: what lies between reflector and store: `DeltaFifo`, keyed, and
-//!   `OrderedQueue`, in the order of the watch.
+//! - [`delta`]: [`Delta`](delta::Delta), a change on its way from the reflector to the store, and the queues that hold them:
+//!   [`DeltaFifo`](delta::DeltaFifo), by object, and [`OrderedQueue`](delta::OrderedQueue), in watch order.
 //! - [`store`]: [`Indexer`], the objects by key and by any number of indexes, and [`Store`], which can be written too.
 //! - [`informer`]: [`SharedInformer`], which is all of these together, for any number of handlers.
 //! - [`handler`]: [`Handler`], who is told what happens ([`Event`]), and ready-made ones.
@@ -68,7 +68,10 @@
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
+mod channel;
 pub mod compat;
+pub mod delta;
+mod delta_fifo;
 pub mod event;
 #[cfg(feature = "client")]
 pub mod factory;
@@ -76,7 +79,7 @@ pub mod handler;
 pub mod informer;
 pub mod lister;
 pub mod metrics;
-pub mod queue;
+mod ordered_queue;
 pub mod reflector;
 pub mod source;
 pub mod store;

@@ -2,11 +2,10 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use evenkeel_core::{ObjectKey, ResourceVersion, Untyped};
+use evenkeel_core::ObjectKey;
 
-use crate::queue::initial_count::InitialCount;
-use crate::queue::{BACKLOG_LIMIT, Batch, Delta, DeltaQueue, KnownObjects, ROOM_KEPT, emptied};
-use crate::{Deleted, Object};
+use crate::Object;
+use crate::delta::{BACKLOG_LIMIT, Batch, Delta, InitialCount, RETAINED_CAPACITY, StoreView, emptied};
 
 /// The last state of each object, objects in the order in which they were first heard of.
 ///
@@ -79,34 +78,32 @@ impl Fifo {
             self.next();
             self.initial_count.processed(1);
         }
-        if self.order.capacity() > ROOM_KEPT {
+        if self.order.capacity() > RETAINED_CAPACITY {
             self.order.shrink_to(BACKLOG_LIMIT);
             self.objects.shrink_to(BACKLOG_LIMIT);
         }
     }
-}
 
-impl DeltaQueue for Fifo {
-    fn add(&mut self, object: Object) {
-        self.initial_count.event();
-        self.put(object);
-    }
-
-    fn update(&mut self, object: Object) {
-        self.initial_count.event();
-        self.put(object);
-    }
-
-    fn delete(&mut self, deleted: Deleted<Untyped>, _: &dyn KnownObjects) {
-        self.initial_count.event();
-        if self.objects.get_mut(deleted.key()).and_then(Option::take).is_some() {
-            self.present -= 1;
-            self.skip_deleted();
-            self.tidy();
+    pub(crate) fn push(&mut self, delta: Delta, _: &StoreView<'_>) {
+        match delta {
+            Delta::ReplacedAll { objects, .. } => self.replace_all(objects),
+            Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) => {
+                self.initial_count.event();
+                self.put(object);
+            }
+            Delta::Deleted(deleted) => {
+                self.initial_count.event();
+                if self.objects.get_mut(deleted.key()).and_then(Option::take).is_some() {
+                    self.present -= 1;
+                    self.skip_deleted();
+                    self.tidy();
+                }
+            }
+            Delta::Sync(_) | Delta::SyncAll | Delta::Bookmark(_) => {}
         }
     }
 
-    fn replace(&mut self, objects: Vec<Object>, _: ResourceVersion, _: &dyn KnownObjects) {
+    fn replace_all(&mut self, objects: Vec<Object>) {
         self.objects.clear();
         self.order.clear();
         self.present = 0;
@@ -116,11 +113,7 @@ impl DeltaQueue for Fifo {
         self.initial_count.list_instead(self.order.len());
     }
 
-    fn resync(&mut self, _: &dyn KnownObjects) {}
-
-    fn bookmark(&mut self, _: ResourceVersion) {}
-
-    fn pop(&mut self, limit: usize) -> Option<Batch> {
+    pub(crate) fn pop(&mut self, limit: usize) -> Option<Batch> {
         let (initial, end) = self.initial_count.next(limit, self.order.len());
         if end == 0 {
             return None;
@@ -133,24 +126,20 @@ impl DeltaQueue for Fifo {
         Some(Batch { deltas, initial, count: end })
     }
 
-    fn processed(&mut self, count: usize) {
+    pub(crate) fn processed(&mut self, count: usize) {
         self.initial_count.processed(count);
     }
 
-    fn recycle(&mut self, deltas: Vec<Delta>) {
+    pub(crate) fn recycle(&mut self, deltas: Vec<Delta>) {
         self.spare = emptied(deltas);
     }
 
-    fn has_synced(&self) -> bool {
+    pub(crate) fn has_synced(&self) -> bool {
         self.initial_count.is_done()
     }
 
-    fn asks_for_known(&self) -> bool {
-        false
-    }
-
     /// How many objects are queued.
-    fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.present
     }
 }

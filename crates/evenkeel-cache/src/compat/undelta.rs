@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use evenkeel_core::{ObjectKey, ResourceVersion};
-use tokio::time::Instant;
+use evenkeel_core::ObjectKey;
 
 use crate::Object;
-use crate::reflector::{ReflectorStore, StoreError};
+use crate::delta::Delta;
+use crate::reflector::{DeltaSink, SinkError};
 
 /// Hands out all objects after each change: for those who do not care what has changed.
 ///
@@ -17,7 +17,8 @@ use crate::reflector::{ReflectorStore, StoreError};
 ///
 /// ```
 /// use std::sync::{Arc, Mutex};
-/// use evenkeel_cache::reflector::ReflectorStore;
+/// use evenkeel_cache::delta::Delta;
+/// use evenkeel_cache::reflector::DeltaSink;
 /// use evenkeel_cache::compat::UndeltaStore;
 /// use evenkeel_cache::{Obj, ResourceInfo};
 ///
@@ -27,8 +28,8 @@ use crate::reflector::{ReflectorStore, StoreError};
 ///     UndeltaStore::new(move |objects| counts.lock().unwrap().push(objects.len()))
 /// };
 /// let nodes = Arc::new(ResourceInfo::new("", "v1", "Node", "nodes", false));
-/// store.add(Obj::from_json(&nodes, r#"{"metadata": {"name": "a"}}"#)?)?;
-/// store.add(Obj::from_json(&nodes, r#"{"metadata": {"name": "b"}}"#)?)?;
+/// store.push(Delta::Added(Obj::from_json(&nodes, r#"{"metadata": {"name": "a"}}"#)?))?;
+/// store.push(Delta::Added(Obj::from_json(&nodes, r#"{"metadata": {"name": "b"}}"#)?))?;
 /// assert_eq!(*counts.lock().unwrap(), [1, 2]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -53,36 +54,27 @@ impl UndeltaStore {
         self.objects.get(key.as_ref())
     }
 
-    fn push(&mut self) {
+    fn send(&mut self) {
         let all = self.list();
         (self.push)(all);
     }
 }
 
-impl ReflectorStore for UndeltaStore {
-    fn add(&mut self, object: Object) -> Result<(), StoreError> {
-        self.update(object)
-    }
-
-    fn update(&mut self, object: Object) -> Result<(), StoreError> {
-        self.objects.insert(object.key().clone(), object);
-        self.push();
-        Ok(())
-    }
-
-    fn delete(&mut self, object: Object) -> Result<(), StoreError> {
-        self.objects.remove(object.key());
-        self.push();
-        Ok(())
-    }
-
-    fn replace(&mut self, objects: Vec<Object>, _: ResourceVersion) -> Result<(), StoreError> {
-        self.objects = objects.into_iter().map(|object| (object.key().clone(), object)).collect();
-        self.push();
-        Ok(())
-    }
-
-    fn resync(&mut self, _: Instant) -> Result<(), StoreError> {
+impl DeltaSink for UndeltaStore {
+    fn push(&mut self, delta: Delta) -> Result<(), SinkError> {
+        match delta {
+            Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) => {
+                self.objects.insert(object.key().clone(), object);
+            }
+            Delta::Deleted(deleted) => {
+                self.objects.remove(deleted.key());
+            }
+            Delta::ReplacedAll { objects, .. } => {
+                self.objects = objects.into_iter().map(|object| (object.key().clone(), object)).collect();
+            }
+            Delta::Sync(_) | Delta::SyncAll | Delta::Bookmark(_) => return Ok(()),
+        }
+        self.send();
         Ok(())
     }
 

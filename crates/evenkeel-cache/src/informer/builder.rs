@@ -12,7 +12,7 @@ use super::metrics::Identity;
 use super::observe::InformerEvent;
 use super::process_loop::ProcessLoop;
 use super::processor::Processor;
-use crate::queue::{DeltaFifo, DeltaQueue, Mode, OrderedQueue};
+use crate::delta::{DeltaFifo, DeltaQueue, ListMode, OrderedQueue};
 use crate::reflector::{Backoff, OnTransformError, Reflector, ReflectorBuilder, ReflectorFailure};
 use crate::source::{BoxError, ListerWatcher};
 use crate::store::{Index, NAMESPACE_INDEX, Table};
@@ -147,10 +147,10 @@ impl<K: 'static> InformerBuilder<K> {
     /// The informer. It does nothing before it is [started](SharedInformer::start).
     pub fn build(self) -> SharedInformer<K> {
         let name = self.name.unwrap_or_else(|| self.info.plural().to_owned());
-        let queue: Box<dyn DeltaQueue> = match self.queue {
-            QueueKind::Ordered => Box::new(OrderedQueue::new(Mode::Atomic)),
-            QueueKind::OrderedPerItem => Box::new(OrderedQueue::new(Mode::PerItem)),
-            QueueKind::Keyed => Box::new(DeltaFifo::new()),
+        let queue: DeltaQueue = match self.queue {
+            QueueKind::Ordered => OrderedQueue::new(ListMode::Atomic).into(),
+            QueueKind::OrderedPerItem => OrderedQueue::new(ListMode::PerItem).into(),
+            QueueKind::Keyed => DeltaFifo::new().into(),
         };
         let mut indexes = self.indexes;
         if indexes.iter().any(|index| index.name() == NAMESPACE_INDEX) {
@@ -175,7 +175,7 @@ pub(super) async fn drive(ended: Ended) {
     let core = Arc::clone(&ended.core);
     let Some(Engine { reflector, queue }) = core.take_engine() else { return };
     let observers = Arc::clone(&core.observers);
-    let reflector = reflector.observe_errors(move |failure| observers.tell(InformerEvent::Failed(failure)));
+    let reflector = reflector.observe_errors(move |failure| observers.notify(InformerEvent::Failed(failure)));
     let mut reflector = reflector.resync_period(core.processor().check_period()).build();
     core.watch_reflector(reflector.status());
     let mut process_loop = ProcessLoop::new(Arc::clone(&core), queue);
@@ -183,7 +183,7 @@ pub(super) async fn drive(ended: Ended) {
     tokio::select! {
         biased;
         _ = orders.wait_for(|order| *order != Order::Run) => {}
-        never = reflector.run(&mut process_loop) => match never {},
+        () = reflector.run(&mut process_loop) => {}
     }
 }
 

@@ -14,7 +14,7 @@ use super::observe::Observers;
 use super::processor::{HandlerRunner, Processor};
 use super::status::InformerStatus;
 use crate::Event;
-use crate::queue::DeltaQueue;
+use crate::delta::DeltaQueue;
 use crate::reflector::{ReflectorBuilder, ReflectorStatus};
 use crate::store::Table;
 
@@ -42,7 +42,7 @@ pub(super) struct Core {
 /// What the driver is to drive.
 pub(super) struct Engine {
     pub(super) reflector: ReflectorBuilder,
-    pub(super) queue: Box<dyn DeltaQueue>,
+    pub(super) queue: DeltaQueue,
 }
 
 /// How far an informer is.

@@ -5,10 +5,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use evenkeel_core::{ObjectKey, ResourceVersion, Untyped};
+use evenkeel_core::{ObjectKey, Untyped};
 
+use crate::Event;
+use crate::delta::Delta;
 use crate::reflector::ReflectorFailure;
-use crate::{Event, Object};
 
 /// Hears what becomes of objects in an informer: see [`SharedInformer::observe`](crate::SharedInformer::observe).
 ///
@@ -34,25 +35,9 @@ pub trait Observer: Send + Sync + 'static {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum InformerEvent<'a> {
-    /// A watch has told of an object, which goes into the queue of deltas next.
-    Received {
-        /// What it said.
-        change: WatchChange,
-        /// The object, as it will be stored.
-        object: &'a Object,
-    },
-    /// All objects have come, by a list or by a watch that began with them; they go into the queue of deltas next.
-    Listed {
-        /// The objects.
-        objects: &'a [Object],
-        /// The version of all of them together.
-        version: &'a ResourceVersion,
-    },
-    /// A watch has told that nothing has happened up to this version.
-    Bookmark {
-        /// The version.
-        version: &'a ResourceVersion,
-    },
+    /// The reflector received a delta, which enters the delta queue next: an object or a bookmark of a watch, or all objects.
+    /// Resyncs are not received: they are [`Applied`](Self::Applied) only.
+    Received(&'a Delta),
     /// The store is written, and this is what handlers are going to be told. Of an object that a list has brought once more as it
     /// was (an update from a version to the same one), handlers are not told whose resync is not due.
     Applied {
@@ -79,18 +64,6 @@ pub enum InformerEvent<'a> {
     },
     /// Something went wrong with a list, a watch or an object.
     Failed(&'a ReflectorFailure),
-}
-
-/// What a watch says of an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum WatchChange {
-    /// It has come.
-    Added,
-    /// It has changed.
-    Modified,
-    /// It is gone.
-    Deleted,
 }
 
 /// An observer of an informer. When this is dropped, it is called no more, but for calls that are being made. It does not keep
@@ -162,7 +135,7 @@ impl Observers {
 
     /// Tells of a step, if there is anybody to tell.
     #[inline]
-    pub(crate) fn tell(&self, event: InformerEvent<'_>) {
+    pub(crate) fn notify(&self, event: InformerEvent<'_>) {
         if self.is_any() {
             self.call(event);
         }

@@ -9,7 +9,8 @@ use tokio::time::Instant;
 
 use super::listener::{Batch, Callback, Listener};
 use super::resync::{ResyncCheck, ResyncSchedule};
-use crate::{Event, Object};
+use crate::Event;
+use crate::event::Notifications;
 
 /// The listeners of an informer.
 pub(super) struct Processor {
@@ -36,60 +37,6 @@ pub(super) struct ListenerEntry {
 pub(super) struct HandlerRunner {
     pub(super) callback: Callback,
     pub(super) blocking: bool,
-}
-
-/// Notifications in order.
-#[derive(Debug, Default)]
-pub(super) struct Notifications {
-    events: Vec<Event<Untyped>>,
-    /// Which of the events tell of objects that a list brought and that have not changed.
-    unchanged: Vec<usize>,
-}
-
-/// Who hears of something.
-pub(super) enum Recipients {
-    /// Everybody; but of what has not changed, only those who were due for a resync when last looked at.
-    All,
-    /// Those who are due for a resync.
-    Due,
-}
-
-impl Notifications {
-    pub(super) fn with_capacity(events: usize) -> Self {
-        Notifications { events: Vec::with_capacity(events), unchanged: Vec::new() }
-    }
-
-    pub(super) fn push(&mut self, event: Event<Untyped>) {
-        self.events.push(event);
-    }
-
-    /// Tells of an object that a list brought: new, changed, or the same as before.
-    pub(super) fn push_listed(&mut self, previous: Option<Object>, object: Object, initial: bool) {
-        match previous {
-            None => self.events.push(Event::Add { object, initial }),
-            Some(old) => {
-                if old.resource_version() == object.resource_version() {
-                    self.unchanged.push(self.events.len());
-                }
-                self.events.push(Event::Update { old, new: object });
-            }
-        }
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.events.is_empty()
-    }
-
-    pub(super) fn events(&self) -> &[Event<Untyped>] {
-        &self.events
-    }
-
-    /// The events that tell of a change.
-    fn changes(events: &Batch, unchanged: &[usize]) -> Batch {
-        let mut skip = unchanged.iter().peekable();
-        let is_change = |(index, _): &(usize, &Event<Untyped>)| skip.next_if_eq(&index).is_none();
-        events.iter().enumerate().filter(is_change).map(|(_, event)| event.clone()).collect()
-    }
 }
 
 impl Processor {
@@ -162,36 +109,37 @@ impl Processor {
         (!entry.listener.is_revoked()).then(|| entry.schedule.period())
     }
 
-    /// Looks who is due for a resync; answers whether anybody is.
-    pub(super) fn look(&mut self, now: Instant) -> bool {
-        let mut anybody = false;
+    /// Determines which listeners are due for a resync; returns whether any is.
+    pub(super) fn check_resync(&mut self, now: Instant) -> bool {
+        let mut any_due = false;
         for entry in &mut self.entries {
             entry.syncing = entry.schedule.is_due(now);
-            anybody |= entry.syncing;
+            any_due |= entry.syncing;
         }
-        anybody
+        any_due
     }
 
-    /// Hands out notifications of what led to state `commit` of the store.
-    pub(super) fn tell(&mut self, notifications: Notifications, commit: u64, recipients: &Recipients, now: Instant) {
-        let Notifications { events, unchanged } = notifications;
+    /// Sends notifications to the listeners.
+    ///
+    /// A listener that joined at this state of the store or later has the objects already, except for a resync. A listener
+    /// that was not due at the last resync check does not receive events about unchanged objects.
+    pub(super) fn distribute(&mut self, notifications: Notifications, now: Instant) {
+        let Notifications { events, unchanged, commit, is_resync } = notifications;
         if events.is_empty() {
             return;
         }
         self.entries.retain(|entry| !entry.listener.is_revoked());
         let all: Batch = events.into();
-        let mut changes: Option<Batch> = None;
+        let mut changed: Option<Batch> = None;
         for entry in &self.entries {
-            if entry.joined >= commit && !matches!(recipients, Recipients::Due) {
-                continue;
-            }
-            match recipients {
-                Recipients::All if entry.syncing || unchanged.is_empty() => entry.listener.push(&all, now),
-                Recipients::All => {
-                    entry.listener.push(changes.get_or_insert_with(|| Notifications::changes(&all, &unchanged)), now);
+            match (is_resync, entry.syncing) {
+                (true, true) => entry.listener.push(&all, now),
+                (true, false) => {}
+                (false, _) if entry.joined >= commit => {}
+                (false, false) if !unchanged.is_empty() => {
+                    entry.listener.push(changed.get_or_insert_with(|| changed_events(&all, &unchanged)), now);
                 }
-                Recipients::Due if entry.syncing => entry.listener.push(&all, now),
-                Recipients::Due => {}
+                (false, _) => entry.listener.push(&all, now),
             }
         }
     }
@@ -207,4 +155,11 @@ impl Processor {
             entry.listener.push_synced(now);
         }
     }
+}
+
+/// Returns the events about objects that have changed.
+fn changed_events(events: &Batch, unchanged: &[usize]) -> Batch {
+    let mut skip = unchanged.iter().peekable();
+    let is_changed = |(index, _): &(usize, &Event<Untyped>)| skip.next_if_eq(&index).is_none();
+    events.iter().enumerate().filter(is_changed).map(|(_, event)| event.clone()).collect()
 }

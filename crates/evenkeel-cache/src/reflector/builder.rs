@@ -64,7 +64,7 @@ impl ReflectorBuilder {
         self
     }
 
-    /// How often the store is told to [resync](crate::reflector::ReflectorStore::resync) while the reflector watches. The
+    /// How often the store is told to [resync](crate::delta::Delta::SyncAll) while the reflector watches. The
     /// period is measured from the end of the resync before, and anew after each round begins. Zero, which is the default,
     /// is never.
     pub fn resync_period(mut self, period: Duration) -> Self {
@@ -190,6 +190,7 @@ impl ReflectorBuilder {
                 checking: None,
                 listed: Vec::new(),
                 list_began: None,
+                is_closed: false,
             },
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use evenkeel_core::{ObjectKey, ResourceInfo, StreamError};
 
-use super::sink::StoreError;
+use super::sink::SinkError;
 use super::status::ReflectorPhase;
 use crate::source::{BoxError, SourceError};
 
@@ -84,9 +84,9 @@ pub enum ReflectorError {
     /// The pages of a list lead back to where they began.
     #[error("the list does not come to an end: a page is followed by itself")]
     EndlessList,
-    /// The store refused a write.
+    /// The sink did not accept a delta.
     #[error("failed to write: {0}")]
-    Store(#[source] StoreError),
+    Sink(#[source] SinkError),
     /// The transform failed.
     #[error("failed to transform {key}: {source}")]
     Transform {

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use evenkeel_core::ResourceInfo;
 use evenkeel_core::pack::Packer;
-use evenkeel_core::{ObjectKey, ResourceInfo};
 
 use super::error::ReflectorError;
-use crate::Object;
+use super::sink::DeltaSink;
+use crate::delta::Delta;
 use crate::source::BoxError;
+use crate::{Deleted, Object};
 
 /// Changes objects before they are stored: drops what nobody reads, above all.
 ///
@@ -41,19 +43,17 @@ pub(super) struct Ingest {
     pub(super) packer: Option<Packer>,
 }
 
-/// What came of an object.
+/// The outcome for one object: what to store, and what to report. There may be both, one of them, or neither.
 #[derive(Debug)]
-pub(super) enum Taken {
-    /// It can be stored.
-    Object(Object),
-    /// It can be stored, though something is wrong with it.
-    Raw(Object, ReflectorError),
-    /// It cannot; what was stored before stays.
-    Stale(ReflectorError),
-    /// It does not belong here at all.
-    Stranger(ReflectorError),
-    /// It cannot, and nothing can be made of the rest without it.
-    Fail(ReflectorError),
+pub(super) struct Ingested<T> {
+    pub(super) accepted: Option<T>,
+    pub(super) error: Option<ReflectorError>,
+}
+
+impl<T> Ingested<T> {
+    fn accepted(value: T) -> Self {
+        Ingested { accepted: Some(value), error: None }
+    }
 }
 
 impl Ingest {
@@ -66,11 +66,11 @@ impl Ingest {
         if self.is_metadata_only && kind == "PartialObjectMetadata" && version.starts_with("meta.k8s.io/") {
             return Ok(());
         }
-        Err(self.stranger(object))
+        Err(self.other_kind(object))
     }
 
     #[cold]
-    fn stranger(&self, object: &Object) -> ReflectorError {
+    fn other_kind(&self, object: &Object) -> ReflectorError {
         ReflectorError::OtherKind {
             key: object.key().clone(),
             expected: format!("{} {}", self.resource.api_version(), self.resource.kind()),
@@ -78,35 +78,62 @@ impl Ingest {
         }
     }
 
-    /// Takes an object of a list. One whose state is known already is the known one.
-    pub(super) fn listed(&mut self, object: Object, known: impl FnOnce(&ObjectKey) -> Option<Object>) -> Taken {
-        if let Err(stranger) = self.check(&object) {
-            return Taken::Stranger(stranger);
+    /// Prepares an object of a list. An object whose state is stored already is the stored one.
+    ///
+    /// # Errors
+    /// If the policy is [`OnTransformError::Fail`] and the transform failed.
+    pub(super) fn listed(&mut self, object: Object, sink: &dyn DeltaSink) -> Result<Ingested<Object>, ReflectorError> {
+        if let Err(other_kind) = self.check(&object) {
+            return Ok(Ingested { accepted: None, error: Some(other_kind) });
         }
-        match known(object.key()) {
-            Some(known) if known.is_same_state_as(&object) => Taken::Object(known),
-            _ => self.changed(object),
-        }
-    }
-
-    /// Takes an object that has changed, which has been [checked](Self::check).
-    pub(super) fn changed(&mut self, object: Object) -> Taken {
-        let Some(transform) = &self.transform else { return Taken::Object(self.lay_down(object)) };
-        let raw = (self.on_transform_error == OnTransformError::KeepRaw).then(|| object.clone());
-        match (apply(transform, object), raw) {
-            (Ok(transformed), raw) => {
-                // If it is what the transform has left alone, it is to be the only one.
-                drop(raw);
-                Taken::Object(self.lay_down(transformed))
+        let known = sink.known(object.key());
+        match known {
+            Some(known) if known.is_same_state_as(&object) => Ok(Ingested::accepted(known)),
+            known => {
+                let mut ingested = self.object(object)?;
+                ingested.accepted = ingested.accepted.or(known);
+                Ok(ingested)
             }
-            (Err(error), Some(raw)) => Taken::Raw(self.lay_down(raw), error),
-            (Err(error), None) if self.on_transform_error == OnTransformError::Fail => Taken::Fail(error),
-            (Err(error), None) => Taken::Stale(error),
         }
     }
 
-    /// The object as it is to lie in the store: it must not keep the chunk that it came in.
-    fn lay_down(&mut self, object: Object) -> Object {
+    /// Prepares the object of a delta, which has been [checked](Self::check).
+    ///
+    /// # Errors
+    /// If the policy is [`OnTransformError::Fail`] and the transform failed.
+    pub(super) fn delta(&mut self, delta: Delta, sink: &dyn DeltaSink) -> Result<Ingested<Delta>, ReflectorError> {
+        let (object, rebuild): (Object, fn(Object) -> Delta) = match delta {
+            Delta::Added(object) => (object, Delta::Added),
+            Delta::Updated(object) => (object, Delta::Updated),
+            Delta::Deleted(Deleted::Observed(object)) => {
+                let key = self.transform.is_some().then(|| object.key().clone());
+                let Ingested { accepted, error } = self.object(object)?;
+                // The object is deleted whatever its last state was. Deletes of unknown objects are ignored.
+                let last = accepted.or_else(|| sink.known(&key?));
+                return Ok(Ingested { accepted: last.map(|object| Delta::Deleted(object.into())), error });
+            }
+            other => return Ok(Ingested::accepted(other)),
+        };
+        let Ingested { accepted, error } = self.object(object)?;
+        Ok(Ingested { accepted: accepted.map(rebuild), error })
+    }
+
+    fn object(&mut self, object: Object) -> Result<Ingested<Object>, ReflectorError> {
+        let Some(transform) = &self.transform else { return Ok(Ingested::accepted(self.detach(object))) };
+        let raw = (self.on_transform_error == OnTransformError::KeepRaw).then(|| object.clone());
+        match apply(transform, object) {
+            Ok(transformed) => {
+                // If the transform returned its argument, this makes it the only reference.
+                drop(raw);
+                Ok(Ingested::accepted(self.detach(transformed)))
+            }
+            Err(error) if self.on_transform_error == OnTransformError::Fail => Err(error),
+            Err(error) => Ok(Ingested { accepted: raw.map(|raw| self.detach(raw)), error: Some(error) }),
+        }
+    }
+
+    /// Returns the object as it is stored: it must not retain the chunk that it was read from.
+    fn detach(&mut self, object: Object) -> Object {
         match &mut self.packer {
             Some(packer) => packer.pack(object),
             None => object.into_detached(),

@@ -1,6 +1,6 @@
 //! Lists, watches, survives everything that happens to a watch, and writes what it hears.
 //!
-//! [`Reflector`] is the machine; [`ReflectorStore`] is what it writes to; [`ReflectorFailure`] is how it tells what went wrong and
+//! [`Reflector`] is the machine; [`DeltaSink`] is what it writes to; [`ReflectorFailure`] is how it tells what went wrong and
 //! [`ReflectorStatus`] how it is doing.
 
 mod backoff;
@@ -20,7 +20,6 @@ pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 
-use std::convert::Infallible;
 use std::fmt;
 use std::sync::Arc;
 
@@ -31,7 +30,7 @@ pub use builder::ReflectorBuilder;
 use driver::Driver;
 pub use error::{ErrorHandler, Recovery, ReflectorError, ReflectorFailure, log_failure};
 pub use ingest::{OnTransformError, Transform};
-pub use sink::{ReflectorStore, StoreError};
+pub use sink::{DeltaSink, SinkError, SinkRequest};
 pub use status::{LastError, ReflectorPhase, ReflectorReport, ReflectorStatus};
 
 use crate::source::ListerWatcher;
@@ -39,7 +38,7 @@ use crate::source::ListerWatcher;
 /// Keeps a store in step with what a [`ListerWatcher`] has.
 ///
 /// A reflector goes in rounds. A round begins with all objects: from a watch that begins with them if the source can do
-/// that, else from a list. They go to the store at once, with one [`replace`](ReflectorStore::replace). Then it watches, and
+/// that, else from a list. They go to the store at once, with one [`ReplacedAll`](crate::delta::Delta::ReplacedAll). Then it watches, and
 /// each event is one write. When the watch ends, the next one begins where it ended; when that cannot be, because the
 /// version is too old or an event was lost, a new round begins. It goes on like that for ever: it gives up nothing but a
 /// single object.
@@ -47,10 +46,10 @@ use crate::source::ListerWatcher;
 /// # What may be assumed
 ///
 /// - Until all objects have come nothing reaches the store, and then all of them do.
-/// - What is written comes in the order of the source, and the store is [flushed](ReflectorStore::flush) whenever nothing
+/// - What is written comes in the order of the source, and the store is [flushed](DeltaSink::flush) whenever nothing
 ///   more is at hand, at the latest after a thousand events.
 /// - Objects in the store are of the right kind, [transformed](ReflectorBuilder::transform) once, and keep nothing else in
-///   memory. An object of a list whose state the store [knows](ReflectorStore::known) already is the known one.
+///   memory. An object of a list whose state the store [knows](DeltaSink::known) already is the known one.
 /// - Every failure is told to the [handler](ReflectorBuilder::on_error), with what happens next, before it happens.
 /// - Nothing is asked for again without a pause if it failed before.
 ///
@@ -65,12 +64,12 @@ use crate::source::ListerWatcher;
 /// ```no_run
 /// # use std::sync::Arc;
 /// # use std::time::Duration;
-/// # use evenkeel_cache::{ListerWatcher, ResourceInfo, reflector::{Reflector, ReflectorStore}};
-/// # async fn example(source: Arc<dyn ListerWatcher>, pods: Arc<ResourceInfo>, store: &mut dyn ReflectorStore) {
+/// # use evenkeel_cache::{ListerWatcher, ResourceInfo, reflector::{DeltaSink, Reflector}};
+/// # async fn example(source: Arc<dyn ListerWatcher>, pods: Arc<ResourceInfo>, sink: &mut dyn DeltaSink) {
 /// let mut reflector = Reflector::builder(source, pods).resync_period(Duration::from_secs(600)).build();
 /// let status = reflector.status();
 /// tokio::select! {
-///     never = reflector.run(store) => match never {},
+///     () = reflector.run(sink) => println!("the sink is closed"),
 ///     () = tokio::time::sleep(Duration::from_secs(60)) => println!("at {}", status.last_sync_resource_version()),
 /// }
 /// # }
@@ -89,8 +88,8 @@ impl Reflector {
     ///
     /// What was written is complete then: an event is either in the store or will come again. Run it again, with the same
     /// store, and it begins a round from the version that it had reached.
-    pub async fn run(&mut self, store: &mut dyn ReflectorStore) -> Infallible {
-        self.driver.run(store).await
+    pub async fn run(&mut self, sink: &mut dyn DeltaSink) {
+        self.driver.run(sink).await;
     }
 
     /// How it is doing, to be asked from anywhere.

@@ -1,70 +1,75 @@
-//! What a reflector writes to: [`ReflectorStore`].
+//! [`DeltaSink`]: where a reflector sends its deltas.
 
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use evenkeel_core::{ObjectKey, ResourceVersion};
-use tokio::time::Instant;
+use evenkeel_core::ObjectKey;
 
 use crate::Object;
+use crate::delta::Delta;
 use crate::source::BoxError;
 
-/// What a reflector writes to.
+/// Where a reflector sends its deltas: the store or queue of a program that runs a [`Reflector`](super::Reflector) itself.
 ///
-/// Objects have been looked at before they come here: they are of the right kind, transformed, and in memory of their own.
-/// An error makes the reflector list again.
-pub trait ReflectorStore: Send {
-    /// A watch says that the object has come.
-    fn add(&mut self, object: Object) -> Result<(), StoreError>;
+/// Objects in deltas are of the right kind, transformed, and own their memory. A reflector sends [`Delta::Added`],
+/// [`Delta::Updated`], [`Delta::Deleted`] with [`Deleted::Observed`](crate::Deleted::Observed), [`Delta::ReplacedAll`],
+/// [`Delta::SyncAll`] and [`Delta::Bookmark`]. [`SinkError::Closed`] stops the reflector; any other error makes it relist.
+pub trait DeltaSink: Send {
+    /// Accepts a delta.
+    fn push(&mut self, delta: Delta) -> Result<(), SinkError>;
 
-    /// A watch says that the object has changed.
-    fn update(&mut self, object: Object) -> Result<(), StoreError>;
-
-    /// A watch says that the object is gone; this is its last state.
-    fn delete(&mut self, object: Object) -> Result<(), StoreError>;
-
-    /// A list has these objects and no others.
-    fn replace(&mut self, objects: Vec<Object>, version: ResourceVersion) -> Result<(), StoreError>;
-
-    /// The resync period is over.
-    fn resync(&mut self, now: Instant) -> Result<(), StoreError>;
-
-    /// Whether the resync period is another one than before, and which. Who is asked has the task woken when it changes.
-    fn poll_resync_period(&mut self, context: &mut Context<'_>) -> Poll<Duration> {
-        let _ = context;
-        Poll::Pending
-    }
-
-    /// Nothing has happened up to this version.
-    fn bookmark(&mut self, version: &ResourceVersion) {
-        let _ = version;
-    }
-
-    /// Nothing more is at hand: whatever was written should now be seen.
-    fn flush(&mut self) -> Result<(), StoreError> {
+    /// Makes all accepted deltas visible. The reflector calls it when no further event is ready.
+    fn flush(&mut self) -> Result<(), SinkError> {
         Ok(())
     }
 
-    /// What is known of an object. A list that brings an object in the same state is answered with this one, so that
-    /// nothing is held twice and nothing is transformed twice.
+    /// Returns the stored state of an object. When a list contains an object in the same state, the reflector sends this one,
+    /// so that no object is held or transformed twice.
     fn known(&self, key: &ObjectKey) -> Option<Object> {
         let _ = key;
         None
     }
+
+    /// Returns a request to the reflector. An implementation that returns `Pending` wakes the task when there is a request.
+    fn poll_request(&mut self, context: &mut Context<'_>) -> Poll<SinkRequest> {
+        let _ = context;
+        Poll::Pending
+    }
 }
 
-/// A write failed; the reflector lists again.
+/// A request of a [`DeltaSink`] to its reflector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SinkRequest {
+    /// Resync with this period from now on; zero for never.
+    ResyncPeriod(Duration),
+    /// Stop: the sink is closed.
+    Stop,
+}
+
+/// The error of a [`DeltaSink`] that did not accept a delta.
 #[derive(Debug, thiserror::Error)]
-#[error("{problem}")]
-pub struct StoreError {
-    problem: String,
-    #[source]
-    source: Option<BoxError>,
+#[non_exhaustive]
+pub enum SinkError {
+    /// The consumer was dropped. The reflector stops.
+    #[error("the consumer of {name} was dropped")]
+    Closed {
+        /// The name of the sink.
+        name: String,
+    },
+    /// The delta was not stored. The reflector relists.
+    #[error("{reason}")]
+    Rejected {
+        /// Why.
+        reason: String,
+        /// The cause.
+        source: Option<BoxError>,
+    },
 }
 
-impl StoreError {
-    /// A write failed for this reason.
-    pub fn new(problem: impl Into<String>, source: Option<BoxError>) -> Self {
-        StoreError { problem: problem.into(), source }
+impl SinkError {
+    /// Returns the error of a delta that was not stored.
+    pub fn rejected(reason: impl Into<String>, source: Option<BoxError>) -> Self {
+        SinkError::Rejected { reason: reason.into(), source }
     }
 }

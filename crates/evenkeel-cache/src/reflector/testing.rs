@@ -9,8 +9,9 @@ use evenkeel_core::{DecodeError, ObjectKey, ResourceInfo, ResourceVersion, Statu
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::{Reflector, ReflectorBuilder, ReflectorStatus, ReflectorStore, StoreError};
+use super::{DeltaSink, Reflector, ReflectorBuilder, ReflectorStatus, SinkError};
 use crate::Object;
+use crate::delta::Delta;
 use crate::source::{
     BoxFuture, ListItems, ListPart, ListRequest, ListerWatcher, SourceError, WatchEvents, WatchRequest,
 };
@@ -330,12 +331,12 @@ impl Notes {
         names
     }
 
-    fn check(&self, what: &'static str) -> Result<(), StoreError> {
+    fn check(&self, what: &'static str) -> Result<(), SinkError> {
         let mut failing = self.failing.lock().unwrap();
         match failing.iter().position(|failing| *failing == what) {
             Some(at) => {
                 failing.remove(at);
-                Err(StoreError::new(format!("{what} fails"), None))
+                Err(SinkError::rejected(format!("{what} fails"), None))
             }
             None => Ok(()),
         }
@@ -352,46 +353,41 @@ pub(crate) fn shown(object: &Object) -> String {
     format!("{}@{}", object.key().name(), object.resource_version())
 }
 
-impl ReflectorStore for Notes {
-    fn add(&mut self, object: Object) -> Result<(), StoreError> {
-        self.diary.note(Entry::Add(shown(&object)));
-        self.check("add")?;
-        self.put(object);
+impl DeltaSink for Notes {
+    fn push(&mut self, delta: Delta) -> Result<(), SinkError> {
+        match delta {
+            Delta::Added(object) => {
+                self.diary.note(Entry::Add(shown(&object)));
+                self.check("add")?;
+                self.put(object);
+            }
+            Delta::Updated(object) => {
+                self.diary.note(Entry::Update(shown(&object)));
+                self.check("update")?;
+                self.put(object);
+            }
+            Delta::Deleted(deleted) => {
+                self.diary.note(Entry::Delete(deleted.object().map(shown).unwrap_or_default()));
+                self.check("delete")?;
+                self.objects.lock().unwrap().retain(|other| other.key() != deleted.key());
+            }
+            Delta::ReplacedAll { objects, resource_version } => {
+                let names = objects.iter().map(shown).collect();
+                self.diary.note(Entry::Replace(names, resource_version.as_str().to_owned()));
+                self.check("replace")?;
+                *self.objects.lock().unwrap() = objects;
+            }
+            Delta::SyncAll => {
+                self.diary.note(Entry::Resync);
+                self.check("resync")?;
+            }
+            Delta::Bookmark(version) => self.diary.note(Entry::Bookmark(version.as_str().to_owned())),
+            other => unreachable!("a reflector does not send {other:?}"),
+        }
         Ok(())
     }
 
-    fn update(&mut self, object: Object) -> Result<(), StoreError> {
-        self.diary.note(Entry::Update(shown(&object)));
-        self.check("update")?;
-        self.put(object);
-        Ok(())
-    }
-
-    fn delete(&mut self, object: Object) -> Result<(), StoreError> {
-        self.diary.note(Entry::Delete(shown(&object)));
-        self.check("delete")?;
-        self.objects.lock().unwrap().retain(|other| other.key() != object.key());
-        Ok(())
-    }
-
-    fn replace(&mut self, objects: Vec<Object>, version: ResourceVersion) -> Result<(), StoreError> {
-        let names = objects.iter().map(shown).collect();
-        self.diary.note(Entry::Replace(names, version.as_str().to_owned()));
-        self.check("replace")?;
-        *self.objects.lock().unwrap() = objects;
-        Ok(())
-    }
-
-    fn resync(&mut self, _: Instant) -> Result<(), StoreError> {
-        self.diary.note(Entry::Resync);
-        self.check("resync")
-    }
-
-    fn bookmark(&mut self, version: &ResourceVersion) {
-        self.diary.note(Entry::Bookmark(version.as_str().to_owned()));
-    }
-
-    fn flush(&mut self) -> Result<(), StoreError> {
+    fn flush(&mut self) -> Result<(), SinkError> {
         self.diary.note(Entry::Flush);
         self.check("flush")
     }

@@ -38,6 +38,15 @@ impl<K> Indexer<K> {
         Indexer { table, kind: PhantomData }
     }
 
+    /// Returns the same indexer for objects that are decoded as `L`.
+    pub(crate) fn cast<L>(self) -> Indexer<L> {
+        Indexer::over(self.table)
+    }
+
+    pub(crate) fn table(&self) -> &Table {
+        &self.table
+    }
+
     /// The store as it is now, for several questions or a look at many objects.
     pub fn snapshot(&self) -> Snapshot<K> {
         Snapshot::of(self.table.snapshot())

@@ -14,7 +14,7 @@ mod writer;
 pub use index::{Index, IndexError, NAMESPACE_INDEX};
 pub use indexer::Indexer;
 pub use snapshot::Snapshot;
-pub(crate) use table::{Table, Write};
+pub(crate) use table::Table;
 pub use wait::StoreStopped;
 pub use writer::{Store, Transaction};
 

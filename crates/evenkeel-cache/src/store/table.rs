@@ -23,44 +23,13 @@ use super::index::{Index, IndexError};
 use super::state::StoreState;
 use super::values::Values;
 use super::wait::{StoreStopped, Waiters};
-use crate::{Deleted, Object};
+use crate::delta::Delta;
+use crate::event::Notifications;
+use crate::{Deleted, Event, Object};
 
 /// Changes of more objects than this are prepared on a copy, and more than this are not collected under the lock, so that
 /// nobody waits for it.
 const LARGE: usize = 4096;
-
-/// One write of a transaction.
-#[derive(Debug)]
-pub(crate) enum Write {
-    Put(Object),
-    Remove(Deleted<Untyped>),
-}
-
-impl Write {
-    fn object(&self) -> Option<&Object> {
-        match self {
-            Write::Put(object) => Some(object),
-            Write::Remove(_) => None,
-        }
-    }
-
-    /// The version that the store has seen with it, if it has seen one.
-    fn version(&self) -> Option<&str> {
-        match self {
-            Write::Put(object) | Write::Remove(Deleted::Observed(object)) => Some(object.resource_version()),
-            Write::Remove(Deleted::Missed { .. }) => None,
-        }
-    }
-}
-
-/// What a replacement did.
-#[derive(Debug)]
-pub(crate) struct Replaced {
-    /// What is gone.
-    pub(crate) gone: Vec<Object>,
-    /// What was there before, for each of the new objects.
-    pub(crate) previous: Vec<Option<Object>>,
-}
 
 /// What all indexers are made of.
 #[derive(Debug)]
@@ -153,45 +122,92 @@ impl Table {
         self.read().totals.version.clone()
     }
 
-    /// Applies writes in order, all at once; answers with what was there before each of them.
-    pub(crate) fn transaction(&self, writes: Vec<Write>) -> Vec<Option<Object>> {
-        if writes.is_empty() {
-            return Vec::new();
+    /// Applies a batch of deltas in one step, and returns the notifications about it. Leaves `deltas` empty.
+    pub(crate) fn apply(&self, deltas: &mut Vec<Delta>, initial: bool) -> Notifications {
+        // A delta about all objects is alone in its batch.
+        match deltas.pop_if(|delta| delta.key().is_none()) {
+            Some(Delta::ReplacedAll { objects, resource_version }) => self.replace(objects, resource_version, initial),
+            Some(Delta::SyncAll) => self.resync(),
+            Some(Delta::Bookmark(version)) => {
+                self.bookmark(&version);
+                Notifications::default()
+            }
+            _ => self.apply_each(deltas, initial),
+        }
+    }
+
+    fn apply_each(&self, deltas: &mut Vec<Delta>, initial: bool) -> Notifications {
+        let (previous, commit) = self.commit(deltas);
+        let is_resync = matches!(deltas.first(), Some(Delta::Sync(_)));
+        let events = Vec::with_capacity(deltas.len());
+        let mut notifications = Notifications { events, unchanged: Vec::new(), commit, is_resync };
+        for (delta, previous) in deltas.drain(..).zip(previous) {
+            match (delta, previous) {
+                (Delta::Added(object) | Delta::Updated(object), Some(old)) => {
+                    notifications.events.push(Event::Update { old, new: object });
+                }
+                (Delta::Added(object) | Delta::Updated(object), None) => {
+                    notifications.events.push(Event::Add { object, initial });
+                }
+                (Delta::Replaced(object), previous) => notifications.push_listed(previous, object, initial),
+                (Delta::Sync(object), _) => notifications.push_resync(object),
+                (Delta::Deleted(deleted), Some(_)) => notifications.events.push(Event::Delete(deleted)),
+                // Deletes of unknown objects are ignored.
+                (Delta::Deleted(_), None) => {}
+                (Delta::ReplacedAll { .. } | Delta::SyncAll | Delta::Bookmark(_), _) => {}
+            }
+        }
+        notifications
+    }
+
+    /// Writes deltas about single objects in order, in one step. Returns the previous object of each, and the number of writes
+    /// to the store so far. A [`Delta::Sync`] writes nothing.
+    pub(crate) fn commit(&self, deltas: &[Delta]) -> (Vec<Option<Object>>, u64) {
+        let mut previous = Vec::with_capacity(deltas.len());
+        if deltas.iter().all(|delta| matches!(delta, Delta::Sync(_))) {
+            previous.resize(deltas.len(), None);
+            return (previous, self.commits());
         }
         let (mut writer, values) =
-            self.evaluated(|definitions| Values::of(writes.iter().filter_map(Write::object), definitions));
-        let mut previous = Vec::with_capacity(writes.len());
-        let opaque = self.publish(&mut writer, writes.len() > LARGE, |edit| {
+            self.evaluated(|definitions| Values::of(deltas.iter().filter_map(Delta::stored_object), definitions));
+        let (opaque, commit) = self.publish(&mut writer, deltas.len() > LARGE, |edit| {
             edit.state.totals.commits += 1;
-            let opaque = edit.state.totals.saw(writes.iter().filter_map(Write::version));
+            let opaque = edit.state.totals.saw(deltas.iter().filter_map(observed_version));
             let width = edit.state.indexes.len();
             let mut cell = 0;
-            for write in writes {
-                previous.push(match write {
-                    Write::Put(object) => {
+            for delta in deltas {
+                previous.push(match (delta.stored_object(), delta) {
+                    (Some(object), _) => {
                         cell += width;
-                        edit.put(object, &values, cell - width)
+                        edit.put(object.clone(), &values, cell - width)
                     }
-                    Write::Remove(deleted) => edit.remove(deleted.key().as_str()),
+                    (None, Delta::Deleted(deleted)) => edit.remove(deleted.key().as_str()),
+                    (None, _) => None,
                 });
             }
-            opaque
+            (opaque, edit.state.totals.commits)
         });
         drop(writer);
         self.waiters.reached(|| self.version(), &opaque);
-        previous
+        (previous, commit)
     }
 
-    /// Makes these all the objects there are. Of objects with the same key the last counts.
-    pub(crate) fn replace(&self, objects: &[Object], version: ResourceVersion) -> Replaced {
-        let (mut writer, survey, values) = self.surveyed(objects);
-        let changes = survey.gone.len() + survey.stored.iter().filter(|stored| !**stored).count();
-        let mut gone = Vec::with_capacity(survey.gone.len());
+    /// Replaces all objects in one step, and returns the notifications about the difference. Of objects with the same key the
+    /// last is stored.
+    pub(crate) fn replace(&self, objects: Vec<Object>, version: ResourceVersion, initial: bool) -> Notifications {
+        let (mut writer, survey, values) = self.surveyed(&objects);
+        let changes = survey.missing.len() + survey.stored.iter().filter(|stored| !**stored).count();
+        let events = Vec::with_capacity(survey.missing.len() + objects.len());
+        let mut notifications = Notifications { events, ..Notifications::default() };
         let mut previous = Vec::with_capacity(objects.len());
         self.publish(&mut writer, changes > LARGE, |edit| {
             edit.state.totals.commits += 1;
-            for object in &survey.gone {
-                gone.extend(edit.remove(object.key().as_str()));
+            notifications.commit = edit.state.totals.commits;
+            for object in &survey.missing {
+                if let Some(object) = edit.remove(object.key().as_str()) {
+                    let deleted = Deleted::Missed { key: object.key().clone(), last_known: Some(object) };
+                    notifications.events.push(Event::Delete(deleted));
+                }
             }
             edit.state.reserve(changes);
             let width = edit.state.indexes.len();
@@ -208,7 +224,20 @@ impl Table {
         });
         drop(writer);
         self.waiters.reached(|| self.version(), &[]);
-        Replaced { gone, previous }
+        for (object, previous) in objects.into_iter().zip(previous) {
+            notifications.push_listed(previous, object, initial);
+        }
+        notifications
+    }
+
+    /// Returns the notifications that redeliver all objects.
+    fn resync(&self) -> Notifications {
+        let state = self.snapshot();
+        let events = Vec::with_capacity(state.totals.objects);
+        let mut notifications =
+            Notifications { events, unchanged: Vec::new(), commit: state.totals.commits, is_resync: true };
+        state.iter().cloned().for_each(|object| notifications.push_resync(object));
+        notifications
     }
 
     /// The values of those objects that are not stored already, and the turn to write. A list after a short time away
@@ -346,8 +375,8 @@ impl Table {
 struct Survey {
     /// For each object of the list, whether it is stored already: the very object, not one like it.
     stored: Vec<bool>,
-    /// What the list does not have.
-    gone: Vec<Object>,
+    /// The stored objects that the list does not contain.
+    missing: Vec<Object>,
     /// Whether the list has a stored key more than once.
     repeated: bool,
 }
@@ -369,13 +398,22 @@ impl Survey {
                 repeated |= std::mem::replace(&mut listed[slot], true);
             }
         }
-        let missing = |slot: u32| !listed.get(slot as usize).copied().unwrap_or_default();
-        let gone = state.occupied().filter(|(slot, _)| missing(*slot)).map(|(_, object)| object.clone()).collect();
-        Survey { stored, gone, repeated }
+        let is_missing = |slot: u32| !listed.get(slot as usize).copied().unwrap_or_default();
+        let missing =
+            state.occupied().filter(|(slot, _)| is_missing(*slot)).map(|(_, object)| object.clone()).collect();
+        Survey { stored, missing, repeated }
     }
 }
 
 /// Whether these are one object, not two that are alike.
 fn is_same(one: &Object, other: &Object) -> bool {
     std::ptr::eq(one.header(), other.header())
+}
+
+/// Returns the version that the store reaches by a delta, if it has one.
+fn observed_version(delta: &Delta) -> Option<&str> {
+    match delta {
+        Delta::Deleted(Deleted::Observed(object)) => Some(object.resource_version()),
+        delta => delta.stored_object().map(|object| object.resource_version()),
+    }
 }

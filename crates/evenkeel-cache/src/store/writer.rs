@@ -9,8 +9,9 @@ use evenkeel_core::{Obj, ObjectKey, ResourceVersion};
 
 use super::index::Index;
 use super::indexer::Indexer;
-use super::table::{Table, Write};
+use super::table::Table;
 use crate::Deleted;
+use crate::delta::Delta;
 
 /// The objects of one kind, to be read and written: an [`Indexer`] and the right to write to it. Cheap to clone; clones
 /// share the objects.
@@ -52,7 +53,7 @@ impl<K> Store<K> {
     /// Stores an object, whether its key is known or not; answers with what was there before. This is client-go's `Add`
     /// and its `Update`.
     pub fn put(&self, object: Obj<K>) -> Option<Obj<K>> {
-        self.write(Write::Put(object.cast()))
+        self.write(Delta::Updated(object.cast()))
     }
 
     /// Removes the object with this key, if there is one, and answers with it. The store's version stays.
@@ -63,14 +64,14 @@ impl<K> Store<K> {
     /// Removes an object that is gone, and answers with what was stored. If its deletion was seen, the store has reached
     /// the version of that.
     pub fn delete(&self, deleted: Deleted<K>) -> Option<Obj<K>> {
-        self.write(Write::Remove(deleted.cast()))
+        self.write(Delta::Deleted(deleted.cast()))
     }
 
     /// Makes these all the objects there are, and this the version of the store. Of objects with the same key the last
     /// counts. Readers are not held up while it is prepared.
     pub fn replace(&self, objects: impl IntoIterator<Item = Obj<K>>, version: ResourceVersion) {
         let objects: Vec<_> = objects.into_iter().map(Obj::cast).collect();
-        self.indexer.table.replace(&objects, version);
+        self.indexer.table.replace(objects, version, false);
     }
 
     /// Nothing has happened up to this version.
@@ -94,27 +95,27 @@ impl<K> Store<K> {
     /// # }
     /// ```
     pub fn transaction(&self, write: impl FnOnce(&mut Transaction<K>)) -> Vec<Option<Obj<K>>> {
-        let mut transaction = Transaction { writes: Vec::new(), kind: PhantomData };
+        let mut transaction = Transaction { deltas: Vec::new(), kind: PhantomData };
         write(&mut transaction);
-        self.indexer.table.transaction(transaction.writes).into_iter().map(|object| object.map(Obj::cast)).collect()
+        self.indexer.table.commit(&transaction.deltas).0.into_iter().map(|object| object.map(Obj::cast)).collect()
     }
 
-    fn write(&self, write: Write) -> Option<Obj<K>> {
-        self.indexer.table.transaction(vec![write]).pop().flatten().map(Obj::cast)
+    fn write(&self, delta: Delta) -> Option<Obj<K>> {
+        self.indexer.table.commit(&[delta]).0.pop().flatten().map(Obj::cast)
     }
 }
 
 /// The writes of one [`Store::transaction`].
 #[derive(Debug)]
 pub struct Transaction<K> {
-    writes: Vec<Write>,
+    deltas: Vec<Delta>,
     kind: PhantomData<fn() -> K>,
 }
 
 impl<K> Transaction<K> {
     /// Stores an object, whether its key is known or not.
     pub fn put(&mut self, object: Obj<K>) {
-        self.writes.push(Write::Put(object.cast()));
+        self.deltas.push(Delta::Updated(object.cast()));
     }
 
     /// Removes the object with this key, if there is one.
@@ -124,7 +125,7 @@ impl<K> Transaction<K> {
 
     /// Removes an object that is gone.
     pub fn delete(&mut self, deleted: Deleted<K>) {
-        self.writes.push(Write::Remove(deleted.cast()));
+        self.deltas.push(Delta::Deleted(deleted.cast()));
     }
 }
 

@@ -1,4 +1,4 @@
-//! Stand-ins for tests: [`FakeSource`], an API server's collection of objects in memory, and [`FakeStore`], which notes
+//! Stand-ins for tests: [`FakeSource`], an API server's collection of objects in memory, and [`FakeSink`], which notes
 //! what a reflector writes.
 //!
 //! Neither has a clock or chance in it: what they do depends on what they are told, and nothing else. Whoever wants a real
@@ -6,13 +6,13 @@
 
 mod content;
 mod fixture;
+mod sink;
 mod source;
-mod store;
 mod stream;
 
 pub use fixture::Fixture;
+pub use sink::FakeSink;
 pub use source::{FakeSource, Request};
-pub use store::{FakeStore, StoreCall};
 
 #[cfg(test)]
 mod tests;

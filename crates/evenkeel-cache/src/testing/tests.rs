@@ -7,10 +7,11 @@ use std::time::Duration;
 use evenkeel_core::{Obj, ObjectKey, Reason, ResourceVersion, Status, Untyped, WatchEvent};
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
-use tokio::time::Instant;
 
 use super::*;
-use crate::reflector::{ReflectorStore, StoreError};
+use crate::delta::Delta;
+use crate::delta::testing::TestSink;
+use crate::reflector::{DeltaSink, SinkError};
 use crate::source::{ListPart, ListRequest, ListerWatcher, SourceError, WatchEvents, WatchRequest};
 use crate::{Deleted, Object};
 
@@ -270,50 +271,49 @@ fn fcs_009_a_watch_that_does_not_read_is_ended_and_holds_up_nobody() {
 }
 
 #[test]
-fn fcs_010_a_fake_store_calls_what_it_is_given_and_notes_the_rest() {
+fn fcs_010_a_fake_sink_calls_its_functions_and_records_every_delta() {
     let pod: Object = pods().add(pod("a")).unwrap();
-    let mut plain = FakeStore::new();
+    let mut plain = FakeSink::new();
     plain.add(pod.clone()).unwrap();
     plain.update(pod.clone()).unwrap();
     plain.delete(pod.clone()).unwrap();
     plain.replace(vec![pod.clone()], ResourceVersion::new("5")).unwrap();
-    let start = Instant::now();
-    plain.resync(start).unwrap();
-    plain.bookmark(&ResourceVersion::new("6"));
+    plain.resync().unwrap();
+    plain.bookmark(&ResourceVersion::new("6")).unwrap();
     plain.flush().unwrap();
     assert!(plain.known(pod.key()).is_none());
-    let calls = plain.take();
+    let deltas = plain.take();
     assert!(
         matches!(
-            &*calls,
+            &*deltas,
             [
-                StoreCall::Add(_),
-                StoreCall::Update(_),
-                StoreCall::Delete(_),
-                StoreCall::Replace { objects, version },
-                StoreCall::Resync(at),
-                StoreCall::Bookmark(marked),
-                StoreCall::Flush,
-            ] if objects.len() == 1 && version.as_str() == "5" && *at == start && marked.as_str() == "6"
+                Delta::Added(_),
+                Delta::Updated(_),
+                Delta::Deleted(Deleted::Observed(_)),
+                Delta::ReplacedAll { objects, resource_version },
+                Delta::SyncAll,
+                Delta::Bookmark(marked),
+            ] if objects.len() == 1 && resource_version.as_str() == "5" && marked.as_str() == "6"
         ),
-        "{calls:?}"
+        "{deltas:?}"
     );
-    assert!(plain.calls().is_empty());
+    assert!(plain.deltas().is_empty());
+    assert_eq!(plain.flushes(), 1);
 
-    let asked = std::sync::Arc::new(AtomicUsize::new(0));
-    let count = std::sync::Arc::clone(&asked);
+    let calls = std::sync::Arc::new(AtomicUsize::new(0));
+    let count = std::sync::Arc::clone(&calls);
     let known = pod.clone();
-    let mut picky = FakeStore::new()
-        .answer(move |call| {
+    let mut picky = FakeSink::new()
+        .on_push(move |delta| {
             count.fetch_add(1, Ordering::Relaxed);
-            if matches!(call, StoreCall::Add(_)) { Err(StoreError::new("no", None)) } else { Ok(()) }
+            if matches!(delta, Delta::Added(_)) { Err(SinkError::rejected("no", None)) } else { Ok(()) }
         })
-        .knows(move |key: &ObjectKey| (key == known.key()).then(|| known.clone()));
+        .known_by(move |key: &ObjectKey| (key == known.key()).then(|| known.clone()));
     assert_eq!(picky.add(pod.clone()).unwrap_err().to_string(), "no");
     assert!(picky.update(pod.clone()).is_ok());
-    assert_eq!(asked.load(Ordering::Relaxed), 2);
+    assert_eq!(calls.load(Ordering::Relaxed), 2);
     assert!(picky.known(pod.key()).is_some_and(|object| object.is_same_state_as(&pod)));
-    assert_eq!(picky.calls().len(), 2, "what fails is noted as well");
+    assert_eq!(picky.deltas().len(), 2, "a rejected delta is recorded as well");
 }
 
 #[test]

@@ -6,7 +6,8 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use evenkeel_cache::Event;
-use evenkeel_cache::informer::observe::{InformerEvent, Observer, WatchChange};
+use evenkeel_cache::delta::Delta;
+use evenkeel_cache::informer::observe::{InformerEvent, Observer};
 use evenkeel_core::Untyped;
 use evenkeel_queue as queue;
 use evenkeel_queue::{ItemOutcome, KeyState};
@@ -55,27 +56,27 @@ impl Observer for InformerTap {
     fn event(&self, event: InformerEvent<'_>) {
         let Some(inspector) = self.inspector.upgrade() else { return };
         match event {
-            InformerEvent::Received { change, object } => {
-                let text = match change {
-                    WatchChange::Added => "the watch says: added",
-                    WatchChange::Modified => "the watch says: modified",
-                    WatchChange::Deleted => "the watch says: deleted",
-                    _ => "the watch tells of it",
+            InformerEvent::Received(Delta::ReplacedAll { objects, resource_version }) => {
+                inspector.record(|ledger, at| {
+                    ledger.count(self.lane, |counts| counts.heard += objects.len() as u64);
+                    let text = format!("in the list of version {}", ledger::name(resource_version.as_str()));
+                    for object in objects.iter().take(LISTED) {
+                        let (key, version) = (object.key().as_str(), object.resource_version());
+                        ledger.step(at, self.happened(Stage::Deltas, key, version, &*text));
+                    }
+                });
+            }
+            InformerEvent::Received(delta) => {
+                let Some(object) = delta.object() else { return };
+                let text = match delta {
+                    Delta::Added(_) => "watch event: added",
+                    Delta::Updated(_) => "watch event: modified",
+                    _ => "watch event: deleted",
                 };
                 let happened = self.happened(Stage::Deltas, object.key().as_str(), object.resource_version(), text);
                 inspector.record(|ledger, at| {
                     ledger.count(self.lane, |counts| counts.heard += 1);
                     ledger.step(at, happened);
-                });
-            }
-            InformerEvent::Listed { objects, version } => {
-                inspector.record(|ledger, at| {
-                    ledger.count(self.lane, |counts| counts.heard += objects.len() as u64);
-                    let text = format!("in the list of version {}", ledger::name(version.as_str()));
-                    for object in objects.iter().take(LISTED) {
-                        let (key, version) = (object.key().as_str(), object.resource_version());
-                        ledger.step(at, self.happened(Stage::Deltas, key, version, &*text));
-                    }
                 });
             }
             InformerEvent::Applied { event, is_resync } => {

@@ -1,9 +1,9 @@
 use super::*;
-use crate::queue::testing::{Known, drain, object, objects, observed, take, version};
-use crate::queue::{BATCH_LIMIT, NothingKnown};
+use crate::delta::BATCH_LIMIT;
+use crate::delta::testing::{Known, TestQueue, drain, object, objects, observed, take, version};
 
 fn list(queue: &mut Fifo, texts: &[&str]) {
-    queue.replace(objects(texts), version("100"), &NothingKnown);
+    queue.replace(objects(texts), version("100"), &Known::default());
 }
 
 #[test]
@@ -26,8 +26,8 @@ fn fif_002_what_is_deleted_does_not_come_out() {
     for text in ["a@1", "b@1", "c@1"] {
         queue.add(object(text));
     }
-    queue.delete(observed("b@2"), &NothingKnown);
-    queue.delete(observed("stranger@2"), &NothingKnown);
+    queue.delete(observed("b@2"), &Known::default());
+    queue.delete(observed("stranger@2"), &Known::default());
     assert_eq!(queue.len(), 2);
     assert_eq!(drain(&mut queue).concat(), ["Updated a@1", "Updated c@1"]);
 }
@@ -39,7 +39,7 @@ fn fif_003_what_comes_back_before_its_turn_comes_out_once_in_the_first_place() {
         queue.add(object(text));
     }
     for _ in 0..10 {
-        queue.delete(observed("b@2"), &NothingKnown);
+        queue.delete(observed("b@2"), &Known::default());
         queue.add(object("b@3"));
     }
     assert_eq!(queue.order.len(), 3);
@@ -78,7 +78,7 @@ fn fif_006_synced_when_the_first_list_is_processed() {
     let pushes: [fn(&mut Fifo); 4] = [
         |queue| queue.add(object("a@1")),
         |queue| queue.update(object("a@1")),
-        |queue| queue.delete(observed("a@1"), &NothingKnown),
+        |queue| queue.delete(observed("a@1"), &Known::default()),
         |queue| list(queue, &[]),
     ];
     for push in pushes {
@@ -92,9 +92,9 @@ fn fif_006_synced_when_the_first_list_is_processed() {
 fn fif_006_what_is_deleted_or_replaced_is_not_waited_for() {
     let mut queue = Fifo::new();
     list(&mut queue, &["a@1", "b@1", "c@1"]);
-    queue.delete(observed("b@1"), &NothingKnown);
+    queue.delete(observed("b@1"), &Known::default());
     assert!(take(&mut queue, 1).is_some() && !queue.has_synced());
-    queue.delete(observed("c@1"), &NothingKnown);
+    queue.delete(observed("c@1"), &Known::default());
     assert!(queue.is_empty() && queue.has_synced());
 
     let mut queue = Fifo::new();
@@ -120,7 +120,7 @@ fn ihc_15_synced_only_after_processing() {
 #[test]
 fn ihc_16_an_empty_first_list_syncs_at_once() {
     let mut queue = Fifo::new();
-    queue.replace(Vec::new(), version("5"), &NothingKnown);
+    queue.replace(Vec::new(), version("5"), &Known::default());
     assert!(queue.has_synced() && queue.pop(1).is_none());
 }
 
@@ -141,10 +141,10 @@ fn what_was_deleted_first_in_line_leaves_nothing_behind() {
     for text in ["a@1", "b@1", "c@1"] {
         queue.add(object(text));
     }
-    queue.delete(observed("b@1"), &NothingKnown);
-    queue.delete(observed("a@1"), &NothingKnown);
+    queue.delete(observed("b@1"), &Known::default());
+    queue.delete(observed("a@1"), &Known::default());
     assert_eq!((queue.order.len(), queue.objects.len(), queue.len()), (1, 1, 1));
-    queue.delete(observed("c@1"), &NothingKnown);
+    queue.delete(observed("c@1"), &Known::default());
     assert!(queue.order.is_empty() && queue.objects.is_empty() && queue.pop(1).is_none());
 }
 

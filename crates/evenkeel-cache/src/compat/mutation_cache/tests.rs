@@ -3,7 +3,8 @@ use k8s_openapi::api::core::v1::Pod;
 
 use super::*;
 use crate::Index;
-use crate::store::{Table, Write};
+use crate::delta::Delta;
+use crate::store::Table;
 
 fn pod(name: &str, uid: &str, version: &str, node: &str) -> Obj<Pod> {
     let json = format!(
@@ -36,11 +37,11 @@ impl Bench {
     }
 
     fn store(&self, object: Obj<Pod>) {
-        self.stored.transaction(vec![Write::Put(object.cast())]);
+        self.stored.commit(&[Delta::Updated(object.cast())]);
     }
 
     fn unstore(&self, object: Obj<Pod>) {
-        self.stored.transaction(vec![Write::Remove(Deleted::Observed(object.cast()))]);
+        self.stored.commit(&[Delta::Deleted(Deleted::Observed(object.cast()))]);
     }
 
     fn version(&self) -> Option<String> {

@@ -1,7 +1,7 @@
 use std::sync::{Arc, Mutex};
 
 use super::*;
-use crate::queue::testing::{object, objects, version};
+use crate::delta::testing::{TestSink, object, objects, version};
 
 type Pushes = Arc<Mutex<Vec<Vec<String>>>>;
 
@@ -37,8 +37,8 @@ fn und_001_reads_resyncs_and_bookmarks_push_nothing() {
     assert_eq!(store.list().len(), 1);
     assert!(store.get("a").is_some() && store.get("b").is_none());
     assert_eq!(store.known(&ObjectKey::cluster("a")).unwrap().resource_version(), "1");
-    store.resync(Instant::now()).unwrap();
-    store.bookmark(&version("9"));
+    store.resync().unwrap();
+    store.bookmark(&version("9")).unwrap();
     store.flush().unwrap();
     assert_eq!(pushes.lock().unwrap().len(), 1);
 }

@@ -54,12 +54,12 @@ fn call(listener: &Listener, callback: &mut Callback, event: Event<Untyped>) -> 
         return false;
     }
     let key = event.key().clone();
-    listener.observers.tell(InformerEvent::HandlerCalled { handler: &listener.name, event: &event });
+    listener.observers.notify(InformerEvent::HandlerCalled { handler: &listener.name, event: &event });
     // Only of a handler that is far behind it matters how long it takes.
     let began = is_far_behind(listener.pending()).then(Instant::now);
     // A handler that panicked is called again only if its owner says that it can bear it.
     let outcome = catch_unwind(AssertUnwindSafe(|| callback(event)));
-    listener.observers.tell(InformerEvent::HandlerReturned {
+    listener.observers.notify(InformerEvent::HandlerReturned {
         handler: &listener.name,
         key: &key,
         panicked: outcome.is_err(),

@@ -1,7 +1,8 @@
 //! What observers are told.
 
-use super::super::observe::{InformerEvent, Observer, WatchChange};
+use super::super::observe::{InformerEvent, Observer};
 use super::*;
+use crate::delta::Delta;
 use crate::source::SourceError;
 
 /// Writes down what it is told, in short.
@@ -17,16 +18,20 @@ impl Scribe {
 impl Observer for Scribe {
     fn event(&self, event: InformerEvent<'_>) {
         let line = match event {
-            InformerEvent::Received { change, object } => {
-                let word = match change {
-                    WatchChange::Added => "added",
-                    WatchChange::Modified => "modified",
-                    WatchChange::Deleted => "deleted",
+            InformerEvent::Received(Delta::ReplacedAll { objects, resource_version }) => {
+                format!("listed {} at {resource_version}", objects.len())
+            }
+            InformerEvent::Received(Delta::Bookmark(version)) => format!("bookmark {version}"),
+            InformerEvent::Received(delta) => {
+                let word = match delta {
+                    Delta::Added(_) => "added",
+                    Delta::Updated(_) => "modified",
+                    Delta::Deleted(_) => "deleted",
+                    other => unreachable!("{other:?}"),
                 };
+                let object = delta.object().unwrap();
                 format!("heard {word} {}@{}", object.key(), object.resource_version())
             }
-            InformerEvent::Listed { objects, version } => format!("listed {} at {}", objects.len(), version.as_str()),
-            InformerEvent::Bookmark { version } => format!("bookmark {}", version.as_str()),
             InformerEvent::Applied { event, is_resync } => {
                 format!("{}{}", if is_resync { "resync " } else { "" }, tell(event))
             }

@@ -11,10 +11,11 @@ use tokio::time::Instant;
 
 use super::{Driver, TURN, key_of};
 use crate::Object;
+use crate::delta::Delta;
 use crate::reflector::error::{Recovery, ReflectorError};
-use crate::reflector::ingest::Taken;
+use crate::reflector::ingest::Ingested;
 use crate::reflector::machine::PageOutcome;
-use crate::reflector::sink::ReflectorStore;
+use crate::reflector::sink::DeltaSink;
 use crate::reflector::status::ReflectorPhase;
 use crate::source::{ListItems, ListPart, ListRequest};
 
@@ -23,18 +24,18 @@ const LONG: Duration = Duration::from_secs(10);
 
 impl Driver {
     /// Asks for a page, and writes all of them if it is the last.
-    pub(super) async fn list(&mut self, request: ListRequest, store: &mut dyn ReflectorStore) {
+    pub(super) async fn list(&mut self, request: ListRequest, sink: &mut dyn DeltaSink) {
         if request.continue_token.is_empty() {
             self.begin_list();
         }
-        let outcome = self.page(request, store).await;
+        let outcome = self.page(request, sink).await;
         let now = Instant::now();
         let (error, next) = match outcome {
             Ok((version, token)) => match self.machine.page(version, token) {
                 PageOutcome::More => return self.heard(now),
                 PageOutcome::Last(version) => {
                     let objects = std::mem::take(&mut self.listed);
-                    match self.replace(objects, &version, store) {
+                    match self.replace(objects, &version, sink) {
                         Ok(()) => return,
                         Err(error) => (error, self.machine.list_unusable(Instant::now(), (self.random)())),
                     }
@@ -64,12 +65,12 @@ impl Driver {
     async fn page(
         &mut self,
         request: ListRequest,
-        store: &mut dyn ReflectorStore,
+        sink: &mut dyn DeltaSink,
     ) -> Result<(ResourceVersion, String), ReflectorError> {
         let source = Arc::clone(&self.source);
         let mut items = source.list(request).await.map_err(ReflectorError::List)?;
         loop {
-            match poll_fn(|context| self.poll_items(&mut *items, store, context)).await? {
+            match poll_fn(|context| self.poll_items(&mut *items, sink, context)).await? {
                 Some(end) => return Ok(end),
                 None => {
                     self.heard(Instant::now());
@@ -83,18 +84,18 @@ impl Driver {
     fn poll_items(
         &mut self,
         items: &mut dyn ListItems,
-        store: &mut dyn ReflectorStore,
+        sink: &mut dyn DeltaSink,
         context: &mut Context<'_>,
     ) -> Poll<Result<Option<(ResourceVersion, String)>, ReflectorError>> {
         for _ in 0..TURN {
             match ready!(items.poll_next(context)) {
                 Ok(ListPart::Object(object)) => {
-                    if let Some(object) = self.take_listed(object, store)? {
+                    if let Some(object) = self.ingest_listed(object, sink)? {
                         self.listed.push(object);
                     }
                 }
                 Ok(ListPart::Unreadable(error)) => {
-                    let known = key_of(&error).and_then(|key| store.known(key));
+                    let known = key_of(&error).and_then(|key| sink.known(key));
                     self.listed.extend(known);
                     self.unreadable(error);
                 }
@@ -107,29 +108,17 @@ impl Driver {
         Poll::Ready(Ok(None))
     }
 
-    /// The object as it is to be stored; `None` if it is left out.
-    pub(super) fn take_listed(
+    /// Returns the object as it is to be stored; `None` if it is skipped.
+    pub(super) fn ingest_listed(
         &mut self,
         object: Object,
-        store: &mut dyn ReflectorStore,
+        sink: &mut dyn DeltaSink,
     ) -> Result<Option<Object>, ReflectorError> {
-        let key = object.key().clone();
-        match self.ingest.listed(object, |key| store.known(key)) {
-            Taken::Object(object) => Ok(Some(object)),
-            Taken::Raw(object, error) => {
-                self.failed(error, Recovery::Continue);
-                Ok(Some(object))
-            }
-            Taken::Stale(error) => {
-                self.failed(error, Recovery::Continue);
-                Ok(store.known(&key))
-            }
-            Taken::Stranger(error) => {
-                self.failed(error, Recovery::Continue);
-                Ok(None)
-            }
-            Taken::Fail(error) => Err(error),
+        let Ingested { accepted, error } = self.ingest.listed(object, sink)?;
+        if let Some(error) = error {
+            self.failed(error, Recovery::Continue);
         }
+        Ok(accepted)
     }
 
     /// Writes all objects.
@@ -137,10 +126,10 @@ impl Driver {
         &mut self,
         objects: Vec<Object>,
         version: &ResourceVersion,
-        store: &mut dyn ReflectorStore,
+        sink: &mut dyn DeltaSink,
     ) -> Result<(), ReflectorError> {
         let count = objects.len();
-        store.replace(objects, version.clone()).map_err(ReflectorError::Store)?;
+        sink.push(Delta::ReplacedAll { objects, resource_version: version.clone() }).map_err(ReflectorError::Sink)?;
         let now = Instant::now();
         self.machine.synced(version, now);
         let took = self.list_began.take().map_or(Duration::ZERO, |began| now.saturating_duration_since(began));
@@ -153,6 +142,6 @@ impl Driver {
             report.phase = ReflectorPhase::Watching;
         });
         self.heard(now);
-        store.flush().map_err(ReflectorError::Store)
+        sink.flush().map_err(ReflectorError::Sink)
     }
 }

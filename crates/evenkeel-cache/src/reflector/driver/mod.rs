@@ -3,7 +3,6 @@
 mod list;
 mod watch;
 
-use std::convert::Infallible;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,9 +15,10 @@ use super::consistency::ConsistencyCheck;
 use super::error::{ErrorHandler, Recovery, ReflectorError, ReflectorFailure};
 use super::ingest::Ingest;
 use super::machine::{DueAction, ReflectorAction, ReflectorMachine};
-use super::sink::ReflectorStore;
+use super::sink::{DeltaSink, SinkError, SinkRequest};
 use super::status::{LastError, ReflectorPhase, ReflectorStatus};
 use crate::Object;
+use crate::delta::Delta;
 use crate::metrics::ReflectorMetrics;
 use crate::source::ListerWatcher;
 
@@ -38,6 +38,8 @@ pub(super) struct Driver {
     /// What has come of the list that is under way.
     pub(super) listed: Vec<Object>,
     pub(super) list_began: Option<Instant>,
+    /// The sink is closed: the reflector stops.
+    pub(super) is_closed: bool,
 }
 
 /// Why the reflector ends a watch by itself.
@@ -67,23 +69,24 @@ impl Drop for Idle {
 }
 
 impl Driver {
-    pub(super) async fn run(&mut self, store: &mut dyn ReflectorStore) -> Infallible {
+    pub(super) async fn run(&mut self, sink: &mut dyn DeltaSink) {
         let _idle = Idle(self.status.clone());
         self.machine.restart();
         self.listed = Vec::new();
         self.list_began = None;
         self.checking = None;
-        loop {
+        self.is_closed = false;
+        while !self.is_closed {
             match self.machine.step(Instant::now(), (self.random)()) {
-                ReflectorAction::Wait(until) => self.wait(until, store).await,
-                ReflectorAction::List(request) => self.list(request, store).await,
-                ReflectorAction::Watch(request) => self.watch(request, store).await,
+                ReflectorAction::Wait(until) => self.wait(until, sink).await,
+                ReflectorAction::List(request) => self.list(request, sink).await,
+                ReflectorAction::Watch(request) => self.watch(request, sink).await,
             }
         }
     }
 
     /// Waits, and resyncs meanwhile if that is due.
-    async fn wait(&mut self, until: Instant, store: &mut dyn ReflectorStore) {
+    async fn wait(&mut self, until: Instant, sink: &mut dyn DeltaSink) {
         self.status.change(|report| report.phase = ReflectorPhase::Waiting { until });
         let mut timer = Timer::default();
         let mut wait = Box::pin(sleep_until(until));
@@ -91,7 +94,7 @@ impl Driver {
             if wait.as_mut().poll(context).is_ready() {
                 return Poll::Ready(());
             }
-            let halt = ready!(self.poll_due(&mut timer, store, context));
+            let halt = ready!(self.poll_due(&mut timer, sink, context));
             let next = self.machine.list_unusable(Instant::now(), (self.random)());
             self.failed(halt.error, next);
             Poll::Ready(())
@@ -100,14 +103,15 @@ impl Driver {
     }
 
     /// Does what is due, and says if that ends the watch.
-    fn poll_due(
-        &mut self,
-        timer: &mut Timer,
-        store: &mut dyn ReflectorStore,
-        context: &mut Context<'_>,
-    ) -> Poll<WatchAbort> {
-        while let Poll::Ready(period) = store.poll_resync_period(context) {
-            self.machine.set_resync_period(period, Instant::now());
+    fn poll_due(&mut self, timer: &mut Timer, sink: &mut dyn DeltaSink, context: &mut Context<'_>) -> Poll<WatchAbort> {
+        while let Poll::Ready(request) = sink.poll_request(context) {
+            match request {
+                SinkRequest::ResyncPeriod(period) => self.machine.set_resync_period(period, Instant::now()),
+                SinkRequest::Stop => {
+                    let closed = SinkError::Closed { name: self.name.to_string() };
+                    return Poll::Ready(WatchAbort::unusable(ReflectorError::Sink(closed)));
+                }
+            }
         }
         loop {
             ready!(timer.poll(self.machine.wake_at(), context));
@@ -115,8 +119,8 @@ impl Driver {
             match self.machine.due(now) {
                 DueAction::Nothing => {}
                 DueAction::Resync => {
-                    if let Err(error) = store.resync(now).and_then(|()| store.flush()) {
-                        return Poll::Ready(WatchAbort::unusable(ReflectorError::Store(error)));
+                    if let Err(error) = sink.push(Delta::SyncAll).and_then(|()| sink.flush()) {
+                        return Poll::Ready(WatchAbort::unusable(ReflectorError::Sink(error)));
                     }
                     self.machine.resynced(Instant::now());
                 }
@@ -163,6 +167,11 @@ impl Driver {
     /// Tells what went wrong, and what is next.
     #[cold]
     fn failed(&mut self, error: ReflectorError, next: Recovery) {
+        if let ReflectorError::Sink(SinkError::Closed { .. }) = error {
+            self.is_closed = true;
+            tracing::debug!(reflector = &*self.name, %error, "sink closed; reflector stops");
+            return;
+        }
         if let Recovery::Relist { .. } = next {
             self.metrics.relists.increment(1);
         }

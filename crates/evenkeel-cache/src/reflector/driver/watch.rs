@@ -9,13 +9,13 @@ use tokio::task::yield_now;
 use tokio::time::Instant;
 
 use super::{Driver, TURN, Timer, WatchAbort, key_of};
-use crate::Object;
+use crate::delta::Delta;
 use crate::reflector::consistency;
 use crate::reflector::error::{Recovery, ReflectorError};
-use crate::reflector::ingest::Taken;
+use crate::reflector::ingest::Ingested;
 use crate::reflector::initial_list::InitialList;
 use crate::reflector::machine::{WatchEnd, WatchEndKind};
-use crate::reflector::sink::ReflectorStore;
+use crate::reflector::sink::DeltaSink;
 use crate::reflector::status::ReflectorPhase;
 use crate::source::{SourceError, WatchEvents, WatchRequest, is_about_protobuf};
 
@@ -40,17 +40,9 @@ impl From<WatchAbort> for WatchOutcome {
     }
 }
 
-/// What has become of an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Change {
-    Added,
-    Modified,
-    Deleted,
-}
-
 impl Driver {
     /// Watches until that is over.
-    pub(super) async fn watch(&mut self, request: WatchRequest, store: &mut dyn ReflectorStore) {
+    pub(super) async fn watch(&mut self, request: WatchRequest, sink: &mut dyn DeltaSink) {
         let asked = Instant::now();
         let mut initial = request.initial_events.then(|| InitialList::new(self.check_consistency));
         self.metrics.watches.increment(1);
@@ -66,7 +58,7 @@ impl Driver {
         let mut opening = source.watch(request);
         let opened = poll_fn(|context| match opening.as_mut().poll(context) {
             Poll::Ready(opened) => Poll::Ready(Ok(opened)),
-            Poll::Pending => self.poll_due(&mut timer, store, context).map(Err),
+            Poll::Pending => self.poll_due(&mut timer, sink, context).map(Err),
         })
         .await;
         drop(opening);
@@ -78,7 +70,7 @@ impl Driver {
                 self.machine.watch_opened(Instant::now());
                 loop {
                     let turn = poll_fn(|context| {
-                        self.poll_events(&mut *stream, &mut timer, &mut initial, &mut events, store, context)
+                        self.poll_events(&mut *stream, &mut timer, &mut initial, &mut events, sink, context)
                     });
                     match turn.await {
                         Turn::More => yield_now().await,
@@ -132,7 +124,7 @@ impl Driver {
         timer: &mut Timer,
         initial: &mut Option<InitialList>,
         events: &mut u64,
-        store: &mut dyn ReflectorStore,
+        sink: &mut dyn DeltaSink,
         context: &mut Context<'_>,
     ) -> Poll<Turn> {
         let mut taken = 0;
@@ -146,7 +138,7 @@ impl Driver {
                 Poll::Ready(Some(event)) => event,
             };
             taken += 1;
-            if let Err(over) = self.event(event, initial, store) {
+            if let Err(over) = self.event(event, initial, sink) {
                 break Poll::Ready(Turn::WatchOutcome(over));
             }
         };
@@ -155,8 +147,8 @@ impl Driver {
             let now = Instant::now();
             self.machine.heard(now);
             self.heard(now);
-            if let Err(error) = store.flush() {
-                result = Poll::Ready(Turn::WatchOutcome(WatchAbort::unusable(ReflectorError::Store(error)).into()));
+            if let Err(error) = sink.flush() {
+                result = Poll::Ready(Turn::WatchOutcome(WatchAbort::unusable(ReflectorError::Sink(error)).into()));
             }
         }
         if let Some(check) = &mut self.checking
@@ -169,7 +161,7 @@ impl Driver {
         }
         match result {
             // Even if there is always more at hand, what is due is done.
-            Poll::Pending | Poll::Ready(Turn::More) => match self.poll_due(timer, store, context) {
+            Poll::Pending | Poll::Ready(Turn::More) => match self.poll_due(timer, sink, context) {
                 Poll::Ready(halt) => Poll::Ready(Turn::WatchOutcome(halt.into())),
                 Poll::Pending => result,
             },
@@ -181,7 +173,7 @@ impl Driver {
         &mut self,
         event: Result<WatchEvent<Untyped>, SourceError>,
         initial: &mut Option<InitialList>,
-        store: &mut dyn ReflectorStore,
+        sink: &mut dyn DeltaSink,
     ) -> Result<(), WatchOutcome> {
         match event {
             Ok(WatchEvent::Bookmark { resource_version, initial_events_end }) => {
@@ -190,7 +182,7 @@ impl Driver {
                         let states = gathered.take_versions();
                         let objects = gathered.into_objects();
                         self.machine.bookmark(resource_version.as_str(), Instant::now());
-                        self.replace(objects, &resource_version, store).map_err(WatchAbort::unusable)?;
+                        self.replace(objects, &resource_version, sink).map_err(WatchAbort::unusable)?;
                         self.status.change(|report| report.is_watch_list_unavailable = false);
                         self.checking = states
                             .and_then(|states| consistency::check(Arc::clone(&self.source), resource_version, states));
@@ -198,16 +190,16 @@ impl Driver {
                     None => {
                         self.machine.bookmark(resource_version.as_str(), Instant::now());
                         if initial.is_none() && !resource_version.as_str().is_empty() {
-                            store.bookmark(&resource_version);
+                            self.send(Delta::Bookmark(resource_version), sink)?;
                         }
                     }
                 }
                 Ok(())
             }
             Ok(WatchEvent::Error(status)) => Err(WatchOutcome::Failed(SourceError::Status(status))),
-            Ok(WatchEvent::Added(object)) => self.change(Change::Added, object, initial, store),
-            Ok(WatchEvent::Modified(object)) => self.change(Change::Modified, object, initial, store),
-            Ok(WatchEvent::Deleted(object)) => self.change(Change::Deleted, object, initial, store),
+            Ok(WatchEvent::Added(object)) => self.delta(Delta::Added(object), initial, sink),
+            Ok(WatchEvent::Modified(object)) => self.delta(Delta::Updated(object), initial, sink),
+            Ok(WatchEvent::Deleted(object)) => self.delta(Delta::Deleted(object.into()), initial, sink),
             Err(SourceError::Unreadable(error @ StreamError::Object { .. })) => {
                 // What cannot be read as protobuf may be readable as JSON, which is what the client asks for next.
                 let is_worth_another_try = initial.is_some() && is_about_protobuf(&error);
@@ -223,7 +215,7 @@ impl Driver {
                     }
                     (None, Some(_)) => self.machine.unreadable(Instant::now()),
                     (Some(initial), Some(key)) => {
-                        if let Some(known) = store.known(key) {
+                        if let Some(known) = sink.known(key) {
                             initial.put(known);
                         }
                     }
@@ -236,57 +228,44 @@ impl Driver {
         }
     }
 
-    /// An object has come, has changed or is gone.
-    fn change(
+    /// Processes an event about one object: adds it to the initial list, or sends it to the sink.
+    fn delta(
         &mut self,
-        change: Change,
-        object: Object,
+        delta: Delta,
         initial: &mut Option<InitialList>,
-        store: &mut dyn ReflectorStore,
+        sink: &mut dyn DeltaSink,
     ) -> Result<(), WatchOutcome> {
-        if let Err(stranger) = self.ingest.check(&object) {
-            self.failed(stranger, Recovery::Continue);
+        let Some(object) = delta.object() else { return Ok(()) };
+        if let Err(other_kind) = self.ingest.check(object) {
+            self.failed(other_kind, Recovery::Continue);
             return Ok(());
         }
         // The version is the server's, whatever a transform leaves of it.
-        self.machine.event(object.resource_version(), change == Change::Added);
-        let Some(initial) = initial else { return self.write(change, object, store) };
-        initial.note(&object, change == Change::Deleted);
-        match change {
-            Change::Deleted => initial.remove(object.key()),
-            Change::Added | Change::Modified => {
-                if let Some(object) = self.take_listed(object, store).map_err(WatchAbort::unusable)? {
+        self.machine.event(object.resource_version(), matches!(delta, Delta::Added(_)));
+        let Some(initial) = initial else {
+            let Ingested { accepted, error } = self.ingest.delta(delta, sink).map_err(WatchAbort::unusable)?;
+            if let Some(error) = error {
+                self.failed(error, Recovery::Continue);
+            }
+            return accepted.map_or(Ok(()), |delta| self.send(delta, sink));
+        };
+        initial.note(object, delta.is_deleted());
+        match delta {
+            Delta::Added(object) | Delta::Updated(object) => {
+                if let Some(object) = self.ingest_listed(object, sink).map_err(WatchAbort::unusable)? {
                     initial.put(object);
+                }
+            }
+            deleted => {
+                if let Some(key) = deleted.key() {
+                    initial.remove(key);
                 }
             }
         }
         Ok(())
     }
 
-    /// Writes what a watch says of an object.
-    fn write(&mut self, change: Change, object: Object, store: &mut dyn ReflectorStore) -> Result<(), WatchOutcome> {
-        let key = (change == Change::Deleted).then(|| object.key().clone());
-        let object = match self.ingest.changed(object) {
-            Taken::Object(object) => object,
-            Taken::Raw(object, error) => {
-                self.failed(error, Recovery::Continue);
-                object
-            }
-            Taken::Stale(error) | Taken::Stranger(error) => {
-                self.failed(error, Recovery::Continue);
-                // What is gone is gone, whatever its last state was. If it never was here, nobody needs to know.
-                match key.and_then(|key| store.known(&key)) {
-                    Some(known) => known,
-                    None => return Ok(()),
-                }
-            }
-            Taken::Fail(error) => return Err(WatchAbort::unusable(error).into()),
-        };
-        match change {
-            Change::Added => store.add(object),
-            Change::Modified => store.update(object),
-            Change::Deleted => store.delete(object),
-        }
-        .map_err(|error| WatchAbort::unusable(ReflectorError::Store(error)).into())
+    fn send(&mut self, delta: Delta, sink: &mut dyn DeltaSink) -> Result<(), WatchOutcome> {
+        sink.push(delta).map_err(|error| WatchAbort::unusable(ReflectorError::Sink(error)).into())
     }
 }

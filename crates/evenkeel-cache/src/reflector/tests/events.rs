@@ -3,6 +3,7 @@
 use evenkeel_core::{StreamError, WatchEvent};
 
 use super::{listed_at_ten, lists_of, ms, secs};
+use crate::delta::Delta;
 use crate::reflector::Recovery;
 use crate::reflector::testing::*;
 use crate::source::SourceError;
@@ -179,30 +180,12 @@ async fn the_same_version_with_other_contents_is_still_written() {
 async fn ref_005_a_store_need_not_be_able_to_do_everything() {
     /// A store that can do no more than it must.
     struct Least(Vec<String>);
-    impl crate::reflector::ReflectorStore for Least {
-        fn add(&mut self, object: crate::Object) -> Result<(), crate::reflector::StoreError> {
-            self.0.push(shown(&object));
-            Ok(())
-        }
-
-        fn update(&mut self, object: crate::Object) -> Result<(), crate::reflector::StoreError> {
-            self.add(object)
-        }
-
-        fn delete(&mut self, object: crate::Object) -> Result<(), crate::reflector::StoreError> {
-            self.add(object)
-        }
-
-        fn replace(
-            &mut self,
-            objects: Vec<crate::Object>,
-            _: evenkeel_core::ResourceVersion,
-        ) -> Result<(), crate::reflector::StoreError> {
-            self.0.extend(objects.iter().map(shown));
-            Ok(())
-        }
-
-        fn resync(&mut self, _: tokio::time::Instant) -> Result<(), crate::reflector::StoreError> {
+    impl crate::reflector::DeltaSink for Least {
+        fn push(&mut self, delta: Delta) -> Result<(), crate::reflector::SinkError> {
+            match delta {
+                Delta::ReplacedAll { objects, .. } => self.0.extend(objects.iter().map(shown)),
+                delta => self.0.extend(delta.object().map(shown)),
+            }
             Ok(())
         }
     }

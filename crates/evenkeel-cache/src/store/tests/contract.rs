@@ -1,12 +1,12 @@
 //! Keys and the store without its indexes.
 
-use evenkeel_core::ObjectKey;
+use evenkeel_core::{ObjectKey, Untyped};
 use k8s_openapi::api::core::v1::ConfigMap;
 
 use super::{all, object, told, untyped, version};
-use crate::Deleted;
 use crate::store::table::Table;
 use crate::store::{Index, Store};
+use crate::{Deleted, Event};
 
 fn store() -> Store<ConfigMap> {
     Store::new([])
@@ -128,14 +128,20 @@ fn sto_007_of_a_stored_object_and_another_with_its_key_the_last_counts() {
 fn sto_007_a_replacement_says_what_was_there_and_what_is_gone() {
     let table = Table::new(vec![Index::namespace()]);
     let (kept, changed) = (untyped("ns/a", "1", ""), untyped("ns/b", "2", ""));
-    let put = |object: &crate::Object| crate::store::Write::Put(object.clone());
-    table.transaction(vec![put(&kept), put(&changed), put(&untyped("ns/c", "3", ""))]);
-    let list = [untyped("ns/d", "6", ""), untyped("ns/b", "5", ""), kept];
-    let replaced = table.replace(&list, version("7"));
-    let before: Vec<Option<String>> =
-        replaced.previous.iter().map(|object| object.as_ref().map(|object| object.resource_version().into())).collect();
-    assert_eq!(before, [None, Some("2".to_owned()), Some("1".to_owned())]);
-    assert_eq!(told(replaced.gone), ["ns/c@3"]);
+    let put = |object: &crate::Object| crate::delta::Delta::Updated(object.clone());
+    table.commit(&[put(&kept), put(&changed), put(&untyped("ns/c", "3", ""))]);
+    let list = vec![untyped("ns/d", "6", ""), untyped("ns/b", "5", ""), kept];
+    let notifications = table.replace(list, version("7"), false);
+    let text = |event: &Event<Untyped>| match event {
+        Event::Add { object, .. } => format!("add {}@{}", object.key(), object.resource_version()),
+        Event::Update { old, new } => {
+            format!("update {}@{}->{}", new.key(), old.resource_version(), new.resource_version())
+        }
+        Event::Delete(deleted) => format!("missed {}@{}", deleted.key(), deleted.object().unwrap().resource_version()),
+    };
+    let texts: Vec<_> = notifications.events.iter().map(text).collect();
+    assert_eq!(texts, ["missed ns/c@3", "add ns/d@6", "update ns/b@2->5", "update ns/a@1->1"]);
+    assert_eq!(notifications.unchanged, [3]);
 }
 
 #[test]
@@ -193,8 +199,8 @@ fn what_has_gone_from_the_store_is_not_kept_by_it() {
     let table = Table::new(vec![Index::namespace()]);
     let gone = untyped("ns/a", "1", "");
     let bytes = gone.raw().unwrap();
-    table.transaction(vec![crate::store::Write::Put(gone)]);
+    table.commit(&[crate::delta::Delta::Updated(gone)]);
     assert!(!bytes.is_unique());
-    table.transaction(vec![crate::store::Write::Put(untyped("ns/a", "2", ""))]);
+    table.commit(&[crate::delta::Delta::Updated(untyped("ns/a", "2", ""))]);
     assert!(bytes.is_unique(), "neither the version that is published nor the one before it has the object");
 }

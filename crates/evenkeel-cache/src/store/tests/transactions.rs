@@ -9,7 +9,8 @@ use k8s_openapi::api::core::v1::ConfigMap;
 
 use super::{all, object, untyped, version};
 use crate::Deleted;
-use crate::store::table::{Table, Write};
+use crate::delta::Delta;
+use crate::store::table::Table;
 use crate::store::{Index, Store, StoreStopped};
 
 fn store() -> Store<ConfigMap> {
@@ -194,7 +195,7 @@ fn a_future_that_is_dropped_waits_no_longer() {
 #[test]
 fn those_who_wait_are_told_that_nothing_more_will_come() {
     let table = Table::new(Vec::new());
-    table.transaction(vec![Write::Put(untyped("x", "5", ""))]);
+    table.commit(&[Delta::Updated(untyped("x", "5", ""))]);
     let wanted = version("9");
     let mut waiting = pin!(table.at_least(&wanted));
     assert!(poll(waiting.as_mut()).is_pending());

@@ -15,7 +15,7 @@ async fn a_key_is_followed_from_the_watch_to_the_end_of_the_work_and_every_step_
     world.queue.next().await.unwrap().retry("no luck");
     world.queue.next().await.unwrap().forget();
     let told = [
-        "maps: the watch says: added",
+        "maps: watch event: added",
         "maps: in the store; handlers are told: add",
         "maps: fill is told: add",
         "work: added",

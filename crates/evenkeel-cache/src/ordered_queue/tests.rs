@@ -1,13 +1,13 @@
 use super::*;
-use crate::queue::testing::{Known, drain, missed, object, objects, observed, take, text, texts, version};
-use crate::queue::{BATCH_LIMIT, NothingKnown};
+use crate::delta::BATCH_LIMIT;
+use crate::delta::testing::{Known, TestQueue, drain, missed, object, objects, observed, take, text, texts, version};
 
 fn atomic() -> OrderedQueue {
-    OrderedQueue::new(Mode::Atomic)
+    OrderedQueue::new(ListMode::Atomic)
 }
 
 fn per_item() -> OrderedQueue {
-    OrderedQueue::new(Mode::PerItem)
+    OrderedQueue::new(ListMode::PerItem)
 }
 
 #[test]
@@ -17,8 +17,8 @@ fn rfq_001_everything_comes_out_in_the_order_it_came() {
         queue.add(object("bar@1"));
         queue.update(object("foo@11"));
         queue.update(object("foo@11"));
-        queue.delete(observed("bar@2"), &NothingKnown);
-        queue.delete(missed("bar@2"), &NothingKnown);
+        queue.delete(observed("bar@2"), &Known::default());
+        queue.delete(missed("bar@2"), &Known::default());
         let want = ["Added foo@10", "Added bar@1", "Updated foo@11", "Updated foo@11", "Deleted bar@2", "Missed bar@2"];
         assert_eq!(drain(&mut queue).concat(), want);
     }
@@ -32,7 +32,7 @@ fn rfq_016_an_atomic_list_is_one_delta() {
     assert_eq!(drain(&mut queue), [["Added baz@10"], ["ReplacedAll[foo@5 bar@6]@7"]]);
 }
 
-fn list(queue: &mut OrderedQueue, texts: &[&str], known: &dyn KnownObjects) {
+fn list(queue: &mut OrderedQueue, texts: &[&str], known: &Known) {
     queue.replace(objects(texts), version("100"), known);
 }
 
@@ -65,7 +65,7 @@ fn rfq_002_one_by_one_if_asked_to() {
 #[test]
 fn rfq_003_a_deletion_is_queued_whether_known_or_not() {
     for mut queue in [atomic(), per_item()] {
-        queue.delete(observed("stranger@1"), &NothingKnown);
+        queue.delete(observed("stranger@1"), &Known::default());
         let batch = queue.pop(1).unwrap();
         // Whoever applies it finds the key, and that there is nothing to delete.
         assert_eq!(batch.deltas[0].key(), Some(&ObjectKey::cluster("stranger")));
@@ -76,31 +76,22 @@ fn rfq_003_a_deletion_is_queued_whether_known_or_not() {
 #[test]
 fn ihc_30_b_a_watched_deletion_of_an_object_never_seen_changes_nothing_when_it_is_applied() {
     let mut queue = atomic();
-    queue.delete(observed("never@2"), &NothingKnown);
+    queue.delete(observed("never@2"), &Known::default());
     let mut store = Known::of(&["foo@1"]);
     queue.pop(1).unwrap().deltas.into_iter().for_each(|delta| store.apply(delta));
     assert_eq!(store.texts(), ["foo@1"]);
 }
 
 #[test]
-fn rfq_004_the_mode_says_whether_the_store_is_asked() {
-    /// Nobody may ask it.
-    struct Private;
-    impl KnownObjects for Private {
-        fn get(&self, key: &ObjectKey) -> Option<Object> {
-            panic!("asked for {key}");
-        }
-        fn keys(&self) -> Vec<ObjectKey> {
-            panic!("asked for keys");
-        }
-    }
+fn rfq_004_the_mode_determines_whether_the_store_is_read() {
+    let known = Known::of(&["b@1"]);
     let mut queue = atomic();
-    queue.delete(observed("a@1"), &Private);
-    queue.replace(objects(&["a@1"]), version("1"), &Private);
-    queue.resync(&Private);
-    assert_eq!(queue.len(), 3);
-    assert_eq!((atomic().asks_for_known(), per_item().asks_for_known()), (false, true));
-    assert_eq!(Mode::default(), Mode::Atomic);
+    queue.delete(observed("a@1"), &known);
+    queue.replace(objects(&["a@1"]), version("1"), &known);
+    queue.resync(&known);
+    assert_eq!(drain(&mut queue).concat(), ["Deleted a@1", "ReplacedAll[a@1]@1", "SyncAll"]);
+    assert_eq!((atomic().reads_store(), per_item().reads_store()), (false, true));
+    assert_eq!(ListMode::default(), ListMode::Atomic);
 }
 
 #[test]
@@ -130,7 +121,7 @@ fn rfq_008_what_was_popped_is_not_kept() {
 fn rfq_009_a_list_is_queued_whole() {
     let names: Vec<String> = (0..500).map(|number| format!("a{number}@1")).collect();
     let mut queue = per_item();
-    list(&mut queue, &names.iter().map(String::as_str).collect::<Vec<_>>(), &NothingKnown);
+    list(&mut queue, &names.iter().map(String::as_str).collect::<Vec<_>>(), &Known::default());
     let want: Vec<String> = names.iter().map(|name| format!("Replaced {name}")).collect();
     assert_eq!(drain(&mut queue).concat(), want);
 }
@@ -141,30 +132,19 @@ fn rfq_010_queued_objects_that_a_list_has_not_are_deleted_in_the_order_they_came
     for text in ["c@1", "b@2", "a@3", "c@4"] {
         queue.update(object(text));
     }
-    queue.delete(observed("b@5"), &NothingKnown);
-    list(&mut queue, &["x@9"], &NothingKnown);
+    queue.delete(observed("b@5"), &Known::default());
+    list(&mut queue, &["x@9"], &Known::default());
     let popped = drain(&mut queue).concat();
     assert_eq!(&popped[5..], ["Missed c@4", "Missed a@3", "Replaced x@9"]);
 }
 
 #[test]
 fn rfq_011_known_objects_that_a_list_has_not_are_deleted() {
-    struct Forgetful;
-    impl KnownObjects for Forgetful {
-        fn get(&self, _: &ObjectKey) -> Option<Object> {
-            None
-        }
-        fn keys(&self) -> Vec<ObjectKey> {
-            vec![ObjectKey::cluster("bar")]
-        }
-    }
     let mut queue = per_item();
     list(&mut queue, &["foo@5"], &Known::of(&["bar@6", "baz@7", "foo@5"]));
     assert_eq!(drain(&mut queue).concat(), ["Missed bar@6", "Missed baz@7", "Replaced foo@5"]);
-    list(&mut queue, &[], &Forgetful);
-    assert_eq!(drain(&mut queue).concat(), ["Missed bar"]);
     // What is queued is not looked up, even if it is about to be deleted.
-    queue.delete(observed("bar@8"), &NothingKnown);
+    queue.delete(observed("bar@8"), &Known::default());
     list(&mut queue, &[], &Known::of(&["bar@6"]));
     assert_eq!(drain(&mut queue).concat(), ["Deleted bar@8"]);
 }
@@ -172,7 +152,7 @@ fn rfq_011_known_objects_that_a_list_has_not_are_deleted() {
 #[test]
 fn rfq_012_deletions_come_before_replacements() {
     let mut queue = per_item();
-    queue.delete(observed("z@1"), &NothingKnown);
+    queue.delete(observed("z@1"), &Known::default());
     list(&mut queue, &["z@2", "y@3"], &Known::of(&["a@4"]));
     assert_eq!(drain(&mut queue).concat(), ["Deleted z@1", "Missed a@4", "Replaced z@2", "Replaced y@3"]);
 }
@@ -230,9 +210,9 @@ fn rfq_014_a_resync_tells_of_what_is_not_queued() {
 fn rfq_018_every_list_is_queued_even_an_equal_one() {
     let mut queue = atomic();
     for _ in 0..2 {
-        queue.replace(objects(&["a@1"]), version("7"), &NothingKnown);
+        queue.replace(objects(&["a@1"]), version("7"), &Known::default());
     }
-    queue.replace(Vec::new(), version("8"), &NothingKnown);
+    queue.replace(Vec::new(), version("8"), &Known::default());
     assert_eq!(drain(&mut queue).concat(), ["ReplacedAll[a@1]@7", "ReplacedAll[a@1]@7", "ReplacedAll[]@8"]);
 }
 
@@ -241,7 +221,7 @@ fn rfq_016_a_list_is_moved_not_copied() {
     let mut queue = atomic();
     let list = vec![object("a@1"); 50_000];
     let place = list.as_ptr();
-    queue.replace(list, version("7"), &NothingKnown);
+    queue.replace(list, version("7"), &Known::default());
     let batch = queue.pop(BATCH_LIMIT).unwrap();
     assert!(matches!(&batch.deltas[..], [Delta::ReplacedAll { objects, .. }] if objects.as_ptr() == place));
 }
@@ -251,7 +231,7 @@ fn rfq_019_a_resync_is_one_delta_whatever_is_queued() {
     let mut queue = atomic();
     queue.update(object("foo@1"));
     queue.resync(&Known::of(&["foo@1", "bar@2"]));
-    queue.resync(&NothingKnown);
+    queue.resync(&Known::default());
     assert_eq!(drain(&mut queue).concat(), ["Updated foo@1", "SyncAll", "SyncAll"]);
 }
 
@@ -275,9 +255,9 @@ fn rfq_021_the_length_is_right_after_every_push() {
     lengths.push(queue.len());
     queue.add(object("a@1"));
     lengths.push(queue.len());
-    queue.replace(objects(&["a@1", "b@2"]), version("9"), &NothingKnown);
+    queue.replace(objects(&["a@1", "b@2"]), version("9"), &Known::default());
     lengths.push(queue.len());
-    queue.resync(&NothingKnown);
+    queue.resync(&Known::default());
     lengths.push(queue.len());
     drop(queue.pop(1));
     lengths.push(queue.len());
@@ -290,7 +270,7 @@ fn rfq_022_synced_when_all_is_processed_that_was_queued_with_the_first_list() {
         let pushes: [fn(&mut OrderedQueue); 3] = [
             |queue| queue.add(object("a@1")),
             |queue| queue.update(object("a@1")),
-            |queue| queue.delete(observed("a@1"), &NothingKnown),
+            |queue| queue.delete(observed("a@1"), &Known::default()),
         ];
         for push in pushes {
             let mut queue = queue();
@@ -307,7 +287,7 @@ fn rfq_022_synced_when_all_is_processed_that_was_queued_with_the_first_list() {
     // So do bookmarks that came before.
     let mut queue = atomic();
     queue.bookmark(version("1"));
-    list(&mut queue, &["a@1"], &NothingKnown);
+    list(&mut queue, &["a@1"], &Known::default());
     queue.add(object("b@2"));
     let synced: Vec<bool> = (0..2).map(|_| take(&mut queue, 1).is_some() && queue.has_synced()).collect();
     assert_eq!(synced, [false, true]);
@@ -316,10 +296,10 @@ fn rfq_022_synced_when_all_is_processed_that_was_queued_with_the_first_list() {
 #[test]
 fn rfq_023_an_empty_first_list() {
     let mut queue = per_item();
-    list(&mut queue, &[], &NothingKnown);
+    list(&mut queue, &[], &Known::default());
     assert!(queue.has_synced());
     let mut queue = atomic();
-    list(&mut queue, &[], &NothingKnown);
+    list(&mut queue, &[], &Known::default());
     assert!(!queue.has_synced());
     drain(&mut queue);
     assert!(queue.has_synced());
@@ -328,7 +308,7 @@ fn rfq_023_an_empty_first_list() {
 #[test]
 fn ihc_16_an_empty_first_list_brings_its_version() {
     let mut queue = atomic();
-    queue.replace(Vec::new(), version("5"), &NothingKnown);
+    queue.replace(Vec::new(), version("5"), &Known::default());
     assert!(!queue.has_synced());
     assert_eq!(take(&mut queue, BATCH_LIMIT).unwrap(), ["ReplacedAll[]@5"]);
     assert!(queue.has_synced() && queue.is_empty());
@@ -337,7 +317,7 @@ fn ihc_16_an_empty_first_list_brings_its_version() {
 #[test]
 fn rfq_024_an_object_that_is_listed_twice_counts_twice() {
     let mut queue = per_item();
-    list(&mut queue, &["a@1", "a@1"], &NothingKnown);
+    list(&mut queue, &["a@1", "a@1"], &Known::default());
     let synced: Vec<bool> = (0..2).map(|_| take(&mut queue, BATCH_LIMIT).is_some() && queue.has_synced()).collect();
     assert_eq!(synced, [false, true]);
 }
@@ -345,7 +325,7 @@ fn rfq_024_an_object_that_is_listed_twice_counts_twice() {
 #[test]
 fn rfq_025_synced_only_after_the_last_initial_delta_is_processed() {
     for mut queue in [atomic(), per_item()] {
-        list(&mut queue, &["a@1"], &NothingKnown);
+        list(&mut queue, &["a@1"], &Known::default());
         let batch = queue.pop(BATCH_LIMIT).unwrap();
         assert!(!queue.has_synced());
         // Whatever became of it.
@@ -359,8 +339,8 @@ fn rfq_025_synced_only_after_the_last_initial_delta_is_processed() {
 #[test]
 fn rfq_026_what_the_first_list_brought_is_initial() {
     let mut queue = per_item();
-    list(&mut queue, &["a@1", "b@1"], &NothingKnown);
-    list(&mut queue, &["a@1", "b@1"], &NothingKnown);
+    list(&mut queue, &["a@1", "b@1"], &Known::default());
+    list(&mut queue, &["a@1", "b@1"], &Known::default());
     let initial: Vec<bool> = batches(&mut queue, 1).into_iter().map(|(initial, _)| initial).collect();
     assert_eq!(initial, [true, true, false, false]);
     let mut queue = atomic();
@@ -381,11 +361,11 @@ fn rfq_027_a_batch_has_a_thousand_deltas_and_none_that_is_about_all() {
 
     queue.add(object("a@1"));
     queue.update(object("b@1"));
-    queue.delete(observed("c@1"), &NothingKnown);
-    queue.resync(&NothingKnown);
+    queue.delete(observed("c@1"), &Known::default());
+    queue.resync(&Known::default());
     queue.add(object("a@2"));
     queue.bookmark(version("3"));
-    list(&mut queue, &["a@2"], &NothingKnown);
+    list(&mut queue, &["a@2"], &Known::default());
     queue.add(object("d@2"));
     queue.add(object("e@2"));
     assert_eq!(sizes(&mut queue), [3, 1, 1, 1, 1, 2]);
@@ -407,21 +387,21 @@ fn ihc_12_batches() {
         (initial, texts.iter().map(|text| (*text).into()).collect())
     }
     let mut queue = per_item();
-    list(&mut queue, &["o1@1", "o2@1", "o3@1"], &NothingKnown);
+    list(&mut queue, &["o1@1", "o2@1", "o3@1"], &Known::default());
     queue.update(object("o4@2"));
     let want =
         [of(&["Replaced o1@1", "Replaced o2@1"], true), of(&["Replaced o3@1"], true), of(&["Updated o4@2"], false)];
     assert_eq!(batches(&mut queue, 2), want);
 
     let mut queue = per_item();
-    list(&mut queue, &["o1@1", "o2@1"], &NothingKnown);
+    list(&mut queue, &["o1@1", "o2@1"], &Known::default());
     queue.update(object("o2@2"));
     queue.update(object("o3@2"));
     let want = [of(&["Replaced o1@1", "Replaced o2@1"], true), of(&["Updated o2@2", "Updated o3@2"], false)];
     assert_eq!(batches(&mut queue, BATCH_LIMIT), want);
 
     let mut queue = per_item();
-    list(&mut queue, &["o1@1"], &NothingKnown);
+    list(&mut queue, &["o1@1"], &Known::default());
     queue.update(object("o1@2"));
     queue.update(object("o1@3"));
     assert_eq!(sizes(&mut queue), [1, 1, 1]);
@@ -442,7 +422,7 @@ fn rfq_030_singly_or_in_batches_the_effect_is_the_same() {
         let mut store = Known::of(&["a@1", "z@1"]);
         list(&mut queue, &["a@2", "b@2"], &store.clone());
         queue.update(object("b@3"));
-        queue.delete(observed("a@4"), &NothingKnown);
+        queue.delete(observed("a@4"), &Known::default());
         while let Some(batch) = queue.pop(limit) {
             batch.deltas.into_iter().for_each(|delta| store.apply(delta));
         }
@@ -455,7 +435,7 @@ fn rfq_030_singly_or_in_batches_the_effect_is_the_same() {
 #[test]
 fn rfq_031_a_batch_counts_for_all_its_deltas() {
     let mut queue = per_item();
-    list(&mut queue, &["a@1", "b@1", "c@1"], &NothingKnown);
+    list(&mut queue, &["a@1", "b@1", "c@1"], &Known::default());
     let batch = queue.pop(2).unwrap();
     queue.processed(batch.count);
     assert!(!queue.has_synced());
@@ -468,11 +448,11 @@ fn rfq_031_a_batch_counts_for_all_its_deltas() {
 #[test]
 fn an_emptied_queue_gives_back_the_room_of_a_long_list() {
     let mut queue = per_item();
-    queue.replace((0..20_000).map(|number| object(&format!("a{number}@1"))).collect(), version("1"), &NothingKnown);
+    queue.replace((0..20_000).map(|number| object(&format!("a{number}@1"))).collect(), version("1"), &Known::default());
     while let Some(batch) = queue.pop(BATCH_LIMIT) {
         queue.recycle(batch.deltas);
     }
-    assert!(queue.deltas.capacity() <= ROOM_KEPT);
+    assert!(queue.deltas.capacity() <= RETAINED_CAPACITY);
     assert!(queue.spare.is_empty() && queue.spare.capacity() >= BATCH_LIMIT);
 }
 

@@ -1,3 +1,4 @@
+use std::collections::HashMap;
 use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -5,13 +6,13 @@ use std::time::Duration;
 
 use super::*;
 use crate::compat::Fifo;
-use crate::queue::testing::{Known, object, objects, text, version};
-use crate::queue::{DeltaFifo, Mode, NothingKnown, OrderedQueue};
+use crate::delta::testing::{SharedStore, TestSink, object, objects, text, version};
+use crate::delta::{DeltaFifo, ListMode, OrderedQueue};
 use crate::reflector::Reflector;
 use crate::testing::FakeSource;
 
 fn atomic() -> (Producer, Consumer) {
-    feed("things", OrderedQueue::new(Mode::Atomic), NothingKnown)
+    channel("things", OrderedQueue::new(ListMode::Atomic), empty())
 }
 
 fn poll<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
@@ -22,37 +23,18 @@ fn said(popped: Popped<'_>) -> Vec<String> {
     popped.deltas().iter().map(text).collect()
 }
 
-/// A store that producer and consumer share.
-#[derive(Clone, Default)]
-struct Store(Arc<Mutex<Known>>);
-
-impl Store {
-    fn of(texts: &[&str]) -> Self {
-        Store(Arc::new(Mutex::new(Known::of(texts))))
-    }
-
-    fn apply(&self, mut popped: Popped<'_>) {
-        popped.drain().for_each(|delta| self.0.lock().unwrap().apply(delta));
-    }
-
-    fn texts(&self) -> Vec<String> {
-        self.0.lock().unwrap().texts()
-    }
+fn apply(store: &SharedStore, mut popped: Popped<'_>) {
+    store.apply(popped.drain());
 }
 
-impl KnownObjects for Store {
-    fn get(&self, key: &ObjectKey) -> Option<Object> {
-        self.0.lock().unwrap().get(key)
-    }
-
-    fn keys(&self) -> Vec<ObjectKey> {
-        self.0.lock().unwrap().keys()
-    }
+/// A store that nothing is written to.
+fn empty() -> Indexer<Untyped> {
+    SharedStore::of(&[]).0.indexer()
 }
 
 #[tokio::test(start_paused = true)]
 async fn dfq_027_a_pop_waits_while_there_is_nothing_and_until_it_is_closed() {
-    let (mut producer, mut consumer) = feed("things", DeltaFifo::new(), NothingKnown);
+    let (mut producer, mut consumer) = channel("things", DeltaFifo::new(), empty());
     let reader = tokio::spawn(async move {
         let first = consumer.pop().await.map(said);
         (first, consumer.pop().await.map(said))
@@ -68,7 +50,7 @@ async fn dfq_027_a_pop_waits_while_there_is_nothing_and_until_it_is_closed() {
 
 #[tokio::test(start_paused = true)]
 async fn dfq_028_what_is_queued_comes_out_after_closing() {
-    let (mut producer, mut consumer) = feed("things", DeltaFifo::new(), NothingKnown);
+    let (mut producer, mut consumer) = channel("things", DeltaFifo::new(), empty());
     producer.add(object("a@1")).unwrap();
     producer.close();
     producer.update(object("a@2")).unwrap();
@@ -94,7 +76,7 @@ async fn rfq_007_what_is_queued_comes_out_after_closing() {
 
 #[tokio::test(start_paused = true)]
 async fn fif_005_a_pop_waits_while_there_is_nothing_and_until_it_is_closed() {
-    let (mut producer, mut consumer) = feed("things", Fifo::new(), NothingKnown);
+    let (mut producer, mut consumer) = channel("things", Fifo::new(), empty());
     producer.add(object("a@1")).unwrap();
     producer.add(object("a@2")).unwrap();
     producer.add(object("b@1")).unwrap();
@@ -121,7 +103,7 @@ async fn dropping_the_last_producer_closes() {
 
 #[tokio::test(start_paused = true)]
 async fn dfq_029_one_can_push_while_a_batch_is_processed() {
-    let (mut producer, mut consumer) = feed("things", DeltaFifo::new(), NothingKnown);
+    let (mut producer, mut consumer) = channel("things", DeltaFifo::new(), empty());
     producer.add(object("a@1")).unwrap();
     let popped = consumer.pop().await.unwrap();
     producer.update(object("a@2")).unwrap();
@@ -133,66 +115,29 @@ async fn dfq_029_one_can_push_while_a_batch_is_processed() {
 #[test]
 fn dfq_029_what_is_being_processed_counts_as_known() {
     for keyed in [true, false] {
-        let store = Store::of(&["old@1"]);
+        let store = SharedStore::of(&["old@1"]);
         let (mut producer, mut consumer) = match keyed {
-            true => feed("things", DeltaFifo::new(), store.clone()),
-            false => feed("things", OrderedQueue::new(Mode::PerItem), store.clone()),
+            true => channel("things", DeltaFifo::new(), store.0.indexer()),
+            false => channel("things", OrderedQueue::new(ListMode::PerItem), store.0.indexer()),
         };
         producer.add(object("new@2")).unwrap();
         producer.delete(object("old@3")).unwrap();
         let popped = consumer.try_pop().unwrap();
         // Neither has reached the store, and neither is queued.
         producer.replace(Vec::new(), version("4")).unwrap();
-        store.apply(popped);
+        apply(&store, popped);
         assert_eq!(store.texts(), ["new@2"]);
         let popped = consumer.try_pop().unwrap();
         assert_eq!(popped.deltas().iter().map(text).collect::<Vec<_>>(), ["Missed new@2"]);
-        store.apply(popped);
+        apply(&store, popped);
         assert!(store.texts().is_empty() && consumer.try_pop().is_none());
     }
 }
 
 #[test]
 fn dfq_029_a_list_that_is_being_processed_counts_as_all_that_is_known() {
-    /// Queues lists as one, and asks the store about deletions.
-    #[derive(Debug)]
-    struct Both(OrderedQueue);
-    impl DeltaQueue for Both {
-        fn add(&mut self, object: Object) {
-            self.0.add(object);
-        }
-        fn update(&mut self, object: Object) {
-            self.0.update(object);
-        }
-        fn delete(&mut self, deleted: crate::Deleted<evenkeel_core::Untyped>, known: &dyn KnownObjects) {
-            assert_eq!(known.get(deleted.key()).is_some(), known.keys().contains(deleted.key()));
-            if known.get(deleted.key()).is_some() {
-                self.0.delete(deleted, known);
-            }
-        }
-        fn replace(&mut self, objects: Vec<Object>, version: ResourceVersion, known: &dyn KnownObjects) {
-            self.0.replace(objects, version, known);
-        }
-        fn resync(&mut self, known: &dyn KnownObjects) {
-            self.0.resync(known);
-        }
-        fn bookmark(&mut self, version: ResourceVersion) {
-            self.0.bookmark(version);
-        }
-        fn pop(&mut self, limit: usize) -> Option<Batch> {
-            self.0.pop(limit)
-        }
-        fn processed(&mut self, count: usize) {
-            self.0.processed(count);
-        }
-        fn has_synced(&self) -> bool {
-            self.0.has_synced()
-        }
-        fn len(&self) -> usize {
-            self.0.len()
-        }
-    }
-    let (mut producer, mut consumer) = feed("things", Both(OrderedQueue::new(Mode::Atomic)), Store::of(&["old@1"]));
+    let store = SharedStore::of(&["old@1"]);
+    let (mut producer, mut consumer) = channel("things", DeltaFifo::new(), store.0.indexer());
     producer.replace(objects(&["new@2"]), version("2")).unwrap();
     let popped = consumer.try_pop().unwrap();
     producer.delete(object("old@3")).unwrap();
@@ -252,8 +197,8 @@ fn rfq_034_one_batch_at_a_time_for_one_consumer() {
 #[test]
 fn ihc_15_synced_only_after_processing() {
     let queues: [Box<dyn Fn() -> (Producer, Consumer)>; 3] = [
-        Box::new(|| feed("things", DeltaFifo::new(), NothingKnown)),
-        Box::new(|| feed("things", Fifo::new(), NothingKnown)),
+        Box::new(|| channel("things", DeltaFifo::new(), empty())),
+        Box::new(|| channel("things", Fifo::new(), empty())),
         Box::new(atomic),
     ];
     for queue in queues {
@@ -313,18 +258,18 @@ async fn a_pop_that_is_given_up_loses_nothing() {
 
 #[test]
 fn a_reflector_can_write_to_it() {
-    let store = Store::of(&["a@1"]);
-    let (mut producer, mut consumer) = feed("things", OrderedQueue::new(Mode::Atomic), store.clone());
-    let writer: &mut dyn ReflectorStore = &mut producer;
+    let store = SharedStore::of(&["a@1"]);
+    let (mut producer, mut consumer) = channel("things", OrderedQueue::new(ListMode::Atomic), store.0.indexer());
+    let writer: &mut dyn DeltaSink = &mut producer;
     assert_eq!(writer.known(&ObjectKey::cluster("a")).unwrap().resource_version(), "1");
     writer.update(object("a@2")).unwrap();
-    writer.bookmark(&version("3"));
-    writer.resync(Instant::now()).unwrap();
+    writer.bookmark(&version("3")).unwrap();
+    writer.resync().unwrap();
     writer.flush().unwrap();
     let mut all = Vec::new();
     while let Some(popped) = consumer.try_pop() {
         all.extend(popped.deltas().iter().map(text));
-        store.apply(popped);
+        apply(&store, popped);
     }
     assert_eq!(all, ["Updated a@2", "Bookmark 3", "SyncAll"]);
     assert_eq!(store.texts(), ["a@2"]);
@@ -348,8 +293,8 @@ fn rfq_032_a_batch_may_take_longer_up_to_a_second() {
 }
 
 #[test]
-fn dfq_032_a_feed_is_known_by_its_name() {
-    let (producer, consumer) = feed("DeltaFIFO *v1.Pod", DeltaFifo::new(), NothingKnown);
+fn dfq_032_a_channel_is_known_by_its_name() {
+    let (producer, consumer) = channel("DeltaFIFO *v1.Pod", DeltaFifo::new(), empty());
     for said in [format!("{producer:?}"), format!("{consumer:?}")] {
         assert!(said.contains("DeltaFIFO *v1.Pod"), "{said}");
     }
@@ -389,28 +334,28 @@ async fn a_reflector_and_a_consumer_of_ones_own() {
     let info = Arc::clone(object("a@1").resource());
     let source = FakeSource::new(Arc::clone(&info));
     let first = source.add(object("a@1")).unwrap();
-    let store = Store::default();
-    let (producer, mut consumer) = feed("things", OrderedQueue::new(Mode::PerItem), store.clone());
+    let store = SharedStore::of(&[]);
+    let (producer, mut consumer) = channel("things", OrderedQueue::new(ListMode::PerItem), store.0.indexer());
     let mut reflector = Reflector::builder(Arc::new(source.clone()), info).build();
     let mut writer = producer.clone();
     let running = tokio::spawn(async move { producer.paced(reflector.run(&mut writer)).await });
 
     let popped = consumer.pop().await.unwrap();
     assert!(popped.is_initial());
-    store.apply(popped);
+    apply(&store, popped);
     assert_eq!(store.texts(), [format!("a@{}", first.resource_version())]);
     let second = source.add(object("b@1")).unwrap();
     source.delete(object("a@1")).unwrap();
     while !store.texts().iter().eq([&format!("b@{}", second.resource_version())]) {
         let popped = consumer.pop().await.unwrap();
         assert!(!popped.is_initial());
-        store.apply(popped);
+        apply(&store, popped);
     }
     // Its producers go with the reflector.
     running.abort();
     assert!(running.await.unwrap_err().is_cancelled());
     while let Some(popped) = consumer.pop().await {
-        store.apply(popped);
+        apply(&store, popped);
     }
     assert!(consumer.has_synced());
 }

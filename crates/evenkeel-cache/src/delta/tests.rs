@@ -1,16 +1,15 @@
-//! What comes out of the queues, against what went in.
+//! Properties of the queues: what leaves them, against what was pushed.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use evenkeel_core::{ObjectKey, ResourceInfo};
+use evenkeel_core::ResourceInfo;
 use proptest::collection::{btree_set, vec};
 use proptest::prelude::*;
 
-use super::testing::{Known, version};
-use super::{Consumer, Delta, DeltaFifo, DeltaQueue, KnownObjects, Mode, OrderedQueue, Producer, feed};
+use super::testing::{Known, SharedStore, TestQueue, TestSink, version};
+use super::{Consumer, Delta, DeltaFifo, ListMode, OrderedQueue, Producer, channel};
 use crate::compat::Fifo;
-use crate::reflector::ReflectorStore;
 use crate::{Deleted, Object};
 
 #[derive(Clone, Debug)]
@@ -75,14 +74,25 @@ impl Server {
 fn apply(store: &mut Known, deltas: impl IntoIterator<Item = Delta>) {
     for delta in deltas {
         if let (false, Some(object)) = (delta.is_deleted(), delta.object()) {
-            let before = store.get(object.key());
+            let before = store.0.get(object.key());
             assert!(before.is_none_or(|before| before.uid() == object.uid()), "{object:?} without a deletion");
         }
         store.apply(delta);
     }
 }
 
-fn push(op: &Op, server: &mut Server, queue: &mut dyn DeltaQueue, store: &Known) {
+/// Applies deltas to a shared store, and checks that no object replaces another without a deletion between them.
+fn apply_shared(store: &SharedStore, deltas: impl IntoIterator<Item = Delta>) {
+    for delta in deltas {
+        if let (false, Some(object)) = (delta.is_deleted(), delta.object()) {
+            let before = store.0.get(object.key());
+            assert!(before.is_none_or(|before| before.uid() == object.uid()), "{object:?} without a deletion");
+        }
+        store.apply([delta]);
+    }
+}
+
+fn push(op: &Op, server: &mut Server, queue: &mut impl TestQueue, store: &Known) {
     match op {
         Op::Put(name) => match server.put(*name) {
             (true, object) => queue.add(object),
@@ -100,7 +110,7 @@ fn push(op: &Op, server: &mut Server, queue: &mut dyn DeltaQueue, store: &Known)
 }
 
 /// The store in the end, and what the server has.
-fn run(mut queue: impl DeltaQueue, ops: &[Op]) -> (Vec<String>, Vec<String>) {
+fn run(mut queue: impl TestQueue, ops: &[Op]) -> (Vec<String>, Vec<String>) {
     let (mut server, mut store) = (Server::default(), Known::default());
     let mut synced = false;
     for op in ops.iter().chain([&Op::Pop(1000)]) {
@@ -122,19 +132,6 @@ fn run(mut queue: impl DeltaQueue, ops: &[Op]) -> (Vec<String>, Vec<String>) {
     (store.texts(), server.texts())
 }
 
-#[derive(Clone, Default)]
-struct Shared(Arc<Mutex<Known>>);
-
-impl KnownObjects for Shared {
-    fn get(&self, key: &ObjectKey) -> Option<Object> {
-        self.0.lock().unwrap().get(key)
-    }
-
-    fn keys(&self) -> Vec<ObjectKey> {
-        self.0.lock().unwrap().keys()
-    }
-}
-
 fn write(op: &Op, server: &mut Server, producer: &mut Producer) {
     match op {
         Op::Put(name) => match server.put(*name) {
@@ -143,15 +140,15 @@ fn write(op: &Op, server: &mut Server, producer: &mut Producer) {
         },
         Op::Delete(name) => producer.delete(server.delete(*name)).unwrap(),
         Op::List(names) => producer.replace(server.list(names), version("1")).unwrap(),
-        Op::Resync => producer.resync(tokio::time::Instant::now()).unwrap(),
-        Op::Bookmark => producer.bookmark(&version("1")),
+        Op::Resync => producer.resync().unwrap(),
+        Op::Bookmark => producer.bookmark(&version("1")).unwrap(),
         Op::Pop(_) => {}
     }
 }
 
 /// Writes while a batch is being processed, which reaches the store only afterwards.
-fn run_feed(
-    store: &Shared,
+fn run_channel(
+    store: &SharedStore,
     (mut producer, mut consumer): (Producer, Consumer),
     rounds: &[Vec<Op>],
 ) -> (Vec<String>, Vec<String>) {
@@ -160,13 +157,13 @@ fn run_feed(
         let popped = consumer.try_pop();
         ops.iter().for_each(|op| write(op, &mut server, &mut producer));
         if let Some(mut popped) = popped {
-            apply(&mut store.0.lock().unwrap(), popped.drain());
+            apply_shared(store, popped.drain());
         }
     }
     while let Some(mut popped) = consumer.try_pop() {
-        apply(&mut store.0.lock().unwrap(), popped.drain());
+        apply_shared(store, popped.drain());
     }
-    (store.0.lock().unwrap().texts(), server.texts())
+    (store.texts(), server.texts())
 }
 
 proptest! {
@@ -188,31 +185,31 @@ proptest! {
 
     #[test]
     fn the_store_behind_an_atomic_queue_ends_as_the_server(ops in vec(op(), 0..200)) {
-        let (store, server) = run(OrderedQueue::new(Mode::Atomic), &ops);
+        let (store, server) = run(OrderedQueue::new(ListMode::Atomic), &ops);
         prop_assert_eq!(store, server);
     }
 
     #[test]
     fn the_store_behind_a_per_item_queue_ends_as_the_server(ops in vec(op(), 0..200)) {
-        let (store, server) = run(OrderedQueue::new(Mode::PerItem), &ops);
+        let (store, server) = run(OrderedQueue::new(ListMode::PerItem), &ops);
         prop_assert_eq!(store, server);
     }
 
     #[test]
     fn writing_while_a_batch_is_processed_changes_nothing_in_the_end(rounds in vec(vec(op(), 0..8), 0..40)) {
-        let store = Shared::default();
-        let (seen, server) = run_feed(&store, feed("a", DeltaFifo::new(), store.clone()), &rounds);
+        let store = SharedStore::of(&[]);
+        let (seen, server) = run_channel(&store, channel("a", DeltaFifo::new(), store.0.indexer()), &rounds);
         prop_assert_eq!(seen, server);
-        for mode in [Mode::Atomic, Mode::PerItem] {
-            let store = Shared::default();
-            let (seen, server) = run_feed(&store, feed("a", OrderedQueue::new(mode), store.clone()), &rounds);
+        for mode in [ListMode::Atomic, ListMode::PerItem] {
+            let store = SharedStore::of(&[]);
+            let (seen, server) = run_channel(&store, channel("a", OrderedQueue::new(mode), store.0.indexer()), &rounds);
             prop_assert_eq!(seen, server);
         }
     }
 
     #[test]
     fn every_event_comes_out_of_an_ordered_queue_in_its_place(ops in vec(op(), 0..200)) {
-        let (mut server, mut queue) = (Server::default(), OrderedQueue::new(Mode::Atomic));
+        let (mut server, mut queue) = (Server::default(), OrderedQueue::new(ListMode::Atomic));
         let (mut pushed, mut popped) = (Vec::new(), Vec::new());
         let record = |delta: &Delta| (delta.is_deleted(), delta.object().map(|object| object.resource_version().to_owned()));
         for op in ops.iter().chain([&Op::Pop(1000), &Op::Pop(usize::MAX)]) {
