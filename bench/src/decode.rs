@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use evenkeel_apiserver::ApiServer;
-use evenkeel_core::{ListDecoder, Obj, ResourceInfo};
+use evenkeel_core::codec::{Codec, ListDecoder};
+use evenkeel_core::{Obj, ResourceInfo};
 use http::Method;
 use http_body_util::BodyExt;
 use k8s_openapi::List;
@@ -71,7 +72,7 @@ fn time<T>(count: usize, work: impl FnOnce() -> Result<Vec<T>, Failure>) -> Resu
 }
 
 fn split_into_objects(chunks: &[Bytes]) -> Result<Vec<Obj<Pod>>, Failure> {
-    let mut decoder = ListDecoder::new(Arc::new(ResourceInfo::of::<Pod>()));
+    let mut decoder = ListDecoder::new(Codec::Json, Arc::new(ResourceInfo::of::<Pod>()));
     let mut pods = Vec::new();
     for chunk in chunks {
         decoder.push(chunk.clone());

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use evenkeel_core::codec::{Codec, Json, Protobuf};
+use evenkeel_core::codec::Codec;
 use evenkeel_core::pack::Packer;
 use evenkeel_core::{Obj, ResourceInfo, protobuf};
 use k8s_openapi::api::core::v1::Pod;
@@ -64,10 +64,12 @@ fn pods(wire: Wire, count: usize) -> Result<Vec<Obj<Pod>>, Failure> {
         let (mut members, mut item) = (String::new(), Vec::new());
         objects.write(&mut members, number);
         wire.item(&mut item, kind, &members)?;
-        let (codec, bytes): (&dyn Codec, Vec<u8>) = match wire {
+        let (codec, bytes): (Codec, Vec<u8>) = match wire {
             // Without the comma.
-            Wire::Json => (&Json, item.strip_suffix(b",").unwrap_or(&item).to_vec()),
-            Wire::Protobuf => (&Protobuf, protobuf::wrap(kind.api_version, kind.kind, wire.of_item(&item))),
+            Wire::Json => (Codec::Json, item.strip_suffix(b",").unwrap_or(&item).to_vec()),
+            Wire::Protobuf => {
+                (Codec::Protobuf, protobuf::wrap_envelope(kind.api_version, kind.kind, wire.of_item(&item)))
+            }
         };
         pods.push(Obj::decode(codec, &info, bytes.into())?);
     }

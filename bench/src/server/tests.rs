@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use evenkeel_core::protobuf::{Message, from_slice, wrap};
-use evenkeel_core::{ListDecoder, ResourceInfo, Untyped, WatchDecoder, WatchEvent};
+use evenkeel_core::codec::{Codec, ListDecoder, WatchDecoder};
+use evenkeel_core::protobuf::{Message, from_slice, wrap_envelope};
+use evenkeel_core::{ResourceInfo, Untyped, WatchEvent};
 
 use serde_json::Value;
 
@@ -88,7 +89,7 @@ fn events_in_json_are_read_by_our_own_decoder() {
     bytes.extend_from_slice(wire.event_tail());
     bytes.extend(wire.bookmark(&KIND, 9, true));
     bytes.extend(wire.expired());
-    let mut decoder = WatchDecoder::<Untyped>::new(info());
+    let mut decoder = WatchDecoder::<Untyped>::new(Codec::Json, info());
     let lines = chunks(&bytes);
     assert_eq!(lines.len(), 4, "each event has a chunk");
     decoder.push(lines.concat().into());
@@ -113,7 +114,7 @@ fn lists_in_json_are_read_by_our_own_decoder() {
         }
         items.truncate(items.len().saturating_sub(wire.surplus()));
         let head = wire.list_head(&KIND, 12, Some((2, 40)), items.len());
-        let mut decoder = ListDecoder::<Untyped>::new(info());
+        let mut decoder = ListDecoder::<Untyped>::new(Codec::Json, info());
         decoder.push([head.as_slice(), &items, wire.list_tail()].concat().into());
         let found = std::iter::from_fn(|| decoder.next_item().unwrap()).count();
         let meta = decoder.finish().unwrap();
@@ -165,7 +166,10 @@ fn objects_in_protobuf_are_what_they_are_in_json() {
                 Wire::Protobuf.event(&mut frame, "MODIFIED", &kind, &members).unwrap();
                 let (name, wrapped) = event(chunks(&frame)[0]);
                 let object = Wire::Protobuf.of_item(&item);
-                assert_eq!((name.as_str(), &wrapped), ("MODIFIED", &wrap(kind.api_version, kind.kind, object)));
+                assert_eq!(
+                    (name.as_str(), &wrapped),
+                    ("MODIFIED", &wrap_envelope(kind.api_version, kind.kind, object))
+                );
                 let read: Value = from_slice(message, object).unwrap();
                 let written: Value = serde_json::from_str(&format!("{{{members}}}")).unwrap();
                 assert_eq!(without_empty(read), without_empty(written), "{}", kind.kind);

@@ -6,7 +6,8 @@
 mod text;
 
 use bytes::Bytes;
-use evenkeel_core::protobuf::{Message, ProtobufError, to_vec};
+use evenkeel_core::ProtobufError;
+use evenkeel_core::protobuf::{Message, to_vec};
 use serde::Serialize;
 use serde_json::{Value, json};
 

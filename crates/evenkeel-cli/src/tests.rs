@@ -4,9 +4,10 @@ use super::*;
 fn causes_are_told_once() {
     let cause = io::Error::new(io::ErrorKind::NotFound, "no such file");
     assert_eq!(chain(&cause), "no such file");
-    let telling = evenkeel_core::ListDecoder::<()>::new(info()).finish().unwrap_err();
+    let telling =
+        evenkeel_core::codec::ListDecoder::<()>::new(evenkeel_core::codec::Codec::Json, info()).finish().unwrap_err();
     assert_eq!(chain(&telling), "stream ended at byte 0 in the middle of the list");
-    let mut decoder = evenkeel_core::ListDecoder::<()>::new(info());
+    let mut decoder = evenkeel_core::codec::ListDecoder::<()>::new(evenkeel_core::codec::Codec::Json, info());
     decoder.push("[".into());
     let text = chain(&decoder.next_item().unwrap_err());
     assert_eq!(text, "malformed stream: JSON at byte 0: unexpected '[', expected a list");

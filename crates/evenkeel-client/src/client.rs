@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use evenkeel_core::ResourceInfo;
-use evenkeel_core::resource::StaticScope;
+use evenkeel_core::StaticScope;
 use http::Method;
 use kube_core::Resource;
 use tokio::time::Instant;

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use evenkeel_core::{Header, ListDecoder, Obj, ObjectKey, ResourceInfo};
+use evenkeel_core::codec::ListDecoder;
+use evenkeel_core::{Header, Obj, ObjectKey, ResourceInfo};
 use http::Method;
 use http::header::{CONTENT_TYPE, HeaderMap};
 
@@ -209,7 +210,7 @@ impl PendingWrite {
             return self.notify(verb, self.key.as_ref(), result);
         }
         if verb == WriteVerb::DeleteCollection {
-            let mut decoder = ListDecoder::<()>::with_codec(codec, Arc::clone(&self.resource));
+            let mut decoder = ListDecoder::<()>::new(codec, Arc::clone(&self.resource));
             decoder.push(response.bytes().clone());
             loop {
                 match decoder.next_item() {

@@ -1,7 +1,7 @@
 //! What holds for any bytes. The fuzz target and the property tests both call it.
 #![allow(unreachable_pub, clippy::expect_used, reason = "it is a part of two programs")]
 
-use evenkeel_core::protobuf::{Message, from_slice, to_vec, unwrap_envelope, wrap, write_json};
+use evenkeel_core::protobuf::{Message, from_slice, to_vec, unwrap_envelope, wrap_envelope, write_json};
 use serde_json::Value;
 
 /// Kinds whose messages have every form that the table knows.
@@ -43,7 +43,7 @@ pub fn check(kind: usize, bytes: &[u8]) {
     if let Ok(first) = to_vec(message, &tree) {
         let again: Value = from_slice(message, &first).expect("we wrote it");
         let second = to_vec(message, &again).expect("it could be written before");
-        let envelope = wrap(api_version, kind, &second);
+        let envelope = wrap_envelope(api_version, kind, &second);
         assert_eq!(unwrap_envelope(&envelope).expect("we wrote it").raw, second);
         let third: Value = from_slice(message, &second).expect("we wrote it");
         assert!(same(&again, &third), "what was written once differs from what was written twice");

@@ -45,28 +45,28 @@
 #![forbid(unsafe_code)]
 
 pub mod codec;
-mod decode;
+mod decoded_cache;
 pub mod duration;
+mod error;
 mod header;
 pub mod json;
-pub mod key;
-mod memo;
+mod key;
 mod obj;
 pub mod pack;
 pub mod protobuf;
-pub mod resource;
-pub mod selector;
+mod resource;
+mod selector;
 pub mod status;
-pub mod stream;
 mod version;
 
-pub use codec::{Codec, Json, Protobuf};
-pub use decode::{DecodeError, Misfit};
+pub use codec::{ListMeta, WatchEvent};
+pub use error::{DecodeError, EncodeError, ProtobufError, StreamError, TypeMismatch, WireError};
 pub use header::{Header, OwnerRef};
 pub use key::{KeyError, ObjectKey};
 pub use obj::{Obj, Untyped, ValueError};
-pub use resource::ResourceInfo;
-pub use selector::{FieldOperator, FieldSelector, FieldTerm, LabelOperator, LabelSelector, Requirement, SelectorError};
-pub use status::{Reason, Status, StatusCause, StatusDetails};
-pub use stream::{ListDecoder, ListMeta, Malformation, StreamError, WatchDecoder, WatchEvent};
+pub use resource::{ResourceInfo, StaticScope};
+pub use selector::{
+    FieldOperator, FieldSelector, FieldTerm, LabelOperator, LabelSelector, Requirement, RequirementError, SelectorError,
+};
+pub use status::{Reason, Status, StatusCause, StatusDetails, StatusMeta};
 pub use version::ResourceVersion;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use kube_core::{ClusterResourceScope, NamespaceResourceScope, Resource};
 
-use crate::memo::Memo;
+use crate::decoded_cache::DecodedCache;
 
 /// A kind of object as the API server serves it: its names, its version and its scope.
 ///
@@ -27,7 +27,7 @@ pub struct ResourceInfo {
     plural: Box<str>,
     api_version: Box<str>,
     namespaced: bool,
-    pub(crate) memo: Memo,
+    pub(crate) decoded_cache: DecodedCache,
 }
 
 /// The scopes that a Rust type can state by itself. Kinds that are only known at run time have none of them: for those,
@@ -71,7 +71,7 @@ impl ResourceInfo {
             plural: plural.into(),
             api_version,
             namespaced,
-            memo: Memo::default(),
+            decoded_cache: DecodedCache::default(),
         }
     }
 

@@ -7,7 +7,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use evenkeel_core::{Header, ListDecoder, Obj, ResourceInfo};
+use evenkeel_core::codec::{Codec, ListDecoder};
+use evenkeel_core::{Header, Obj, ResourceInfo};
 use kube_core::DynamicObject;
 use serde_json::Value;
 
@@ -78,7 +79,7 @@ fn a_list_of_everything_survives_any_size_of_chunk() {
         .collect();
     let list = [b"{\"items\":[", objects.join(b",".as_slice()).as_slice(), b"]}"].concat();
     for size in [1, 7, 1000, 16_384, list.len()] {
-        let mut decoder = ListDecoder::<DynamicObject>::new(Arc::clone(&info));
+        let mut decoder = ListDecoder::<DynamicObject>::new(Codec::Json, Arc::clone(&info));
         let mut read = Vec::new();
         for chunk in list.chunks(size) {
             decoder.push(chunk.to_vec().into());

@@ -3,9 +3,8 @@
 
 use std::collections::HashMap;
 
-use evenkeel_core::protobuf::{
-    DEPTH_LIMIT, Message, ProtobufError, WireFault, from_slice, to_vec, unwrap_envelope, wrap, write_json,
-};
+use evenkeel_core::protobuf::{DEPTH_LIMIT, Message, from_slice, to_vec, unwrap_envelope, wrap_envelope, write_json};
+use evenkeel_core::{ProtobufError, WireError};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
 use k8s_openapi::api::events::v1::EventSeries;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -158,16 +157,16 @@ fn pb_027_an_object_in_an_object() {
     assert_eq!(show(revision, &data(b" {\"a\": [1, null]} "))["data"], json!({"a": [1, null]}));
     assert_eq!(show(revision, &data(b""))["data"], Value::Null);
     assert_eq!(show(revision, &field(2, ""))["data"], Value::Null);
-    let nested = wrap("v1", "Pod", &field(1, field(1, "a")));
+    let nested = wrap_envelope("v1", "Pod", &field(1, field(1, "a")));
     let shown = show(revision, &data(&nested));
     assert_eq!(shown["data"], json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "a"}}));
     let other = |raw: &[u8]| refuse(revision, &data(raw));
     assert_eq!(other(b"\xd9\xd9\xf7\xa0"), ProtobufError::OtherForm { path: "data".into() }, "CBOR");
-    assert_eq!(other(&wrap("example.com/v1", "Foo", b"")), ProtobufError::OtherForm { path: "data".into() });
+    assert_eq!(other(&wrap_envelope("example.com/v1", "Foo", b"")), ProtobufError::OtherForm { path: "data".into() });
     for bad in [&b"{"[..], b"nothing", b"{} {}", b"\"\xff\""] {
         assert_eq!(other(bad), ProtobufError::NotJson { path: "data".into() });
     }
-    let deep = (0..1000).fold(b"1".to_vec(), |inner, _| wrap("apps/v1", "ControllerRevision", &data(&inner)));
+    let deep = (0..1000).fold(b"1".to_vec(), |inner, _| wrap_envelope("apps/v1", "ControllerRevision", &data(&inner)));
     let error = refuse(revision, &data(&deep));
     assert!(matches!(error, ProtobufError::TooDeep { limit: DEPTH_LIMIT, .. }), "{error}");
 }
@@ -335,7 +334,7 @@ fn pb_036_unknown_fields_and_wrong_types() {
     let pod = [field(1, [unknown.clone(), field(1, "a")].concat()), unknown].concat();
     assert_eq!(show(of("v1", "Pod"), &pod), json!({"metadata": {"name": "a"}}));
     let error = refuse(of("v1", "Pod"), &field(1, int(1, 1)));
-    let wire_type = WireFault::WireType(0);
+    let wire_type = WireError::WireType(0);
     assert_eq!(error, ProtobufError::Malformed { path: "metadata.name".into(), source: wire_type });
     let error = refuse(
         of("v1", "Pod"),
@@ -346,7 +345,7 @@ fn pb_036_unknown_fields_and_wrong_types() {
         error.to_string(),
         "malformed protobuf at spec.containers[0].ports[1].containerPort: the wire type 2 does not fit"
     );
-    assert!(matches!(refuse(of("v1", "Pod"), b"\x02\x00"), ProtobufError::Malformed { source: WireFault::BadTag, .. }));
+    assert!(matches!(refuse(of("v1", "Pod"), b"\x02\x00"), ProtobufError::Malformed { source: WireError::BadTag, .. }));
 }
 
 #[test]
@@ -549,10 +548,11 @@ fn pb_063_types_of_ones_own_see_what_json_shows() {
 #[test]
 fn pb_070_events_of_a_watch() {
     let event = of("v1", "WatchEvent");
-    let bookmark = wrap("v1", "Pod", &field(1, field(6, "12")));
+    let bookmark = wrap_envelope("v1", "Pod", &field(1, field(6, "12")));
     let shown = show(event, &[field(1, "BOOKMARK"), field(2, field(1, &bookmark))].concat());
     assert_eq!(shown["object"], json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"resourceVersion": "12"}}));
-    let status = wrap("v1", "Status", &[field(1, ""), field(2, "Failure"), field(4, "Expired"), int(6, 410)].concat());
+    let status =
+        wrap_envelope("v1", "Status", &[field(1, ""), field(2, "Failure"), field(4, "Expired"), int(6, 410)].concat());
     let shown = show(event, &[field(1, "ERROR"), field(2, field(1, status))].concat());
     let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": "Expired", "code": 410});
     assert_eq!(shown, json!({"type": "ERROR", "object": status}));
@@ -629,6 +629,6 @@ fn pb_092_what_is_cut_is_refused_everywhere() {
         let read = from_slice::<Value>(pod, &bytes[..cut]);
         assert_eq!(read.is_ok(), tops.contains(&cut), "at {cut}");
     }
-    let envelope = wrap("v1", "Pod", &bytes);
+    let envelope = wrap_envelope("v1", "Pod", &bytes);
     assert_eq!(unwrap_envelope(&envelope).unwrap().raw, bytes);
 }

@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use evenkeel_core::protobuf::{Message, from_slice, to_vec, unwrap_envelope, wrap, write_json};
+use evenkeel_core::protobuf::{Message, from_slice, to_vec, unwrap_envelope, wrap_envelope, write_json};
 use serde_json::Value;
 
 /// How many kinds the folder has, and how many of them k8s-openapi has types for.
@@ -126,7 +126,7 @@ fn pb_090_a_value_becomes_the_message_that_go_writes() {
         if bytes == raw {
             equal += 1;
             let envelope = unwrap_envelope(&fixture.pb).unwrap();
-            assert_eq!(wrap(envelope.api_version, envelope.kind, &bytes), fixture.pb, "{}", fixture.name);
+            assert_eq!(wrap_envelope(envelope.api_version, envelope.kind, &bytes), fixture.pb, "{}", fixture.name);
         } else {
             println!("{} has other bytes: {} instead of {}", fixture.name, bytes.len(), raw.len());
         }

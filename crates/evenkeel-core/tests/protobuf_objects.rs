@@ -7,9 +7,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use evenkeel_core::codec::{Codec, ListDecoder};
 use evenkeel_core::json::JsonPaths;
-use evenkeel_core::protobuf::{unwrap_envelope, wrap};
-use evenkeel_core::{Codec, DecodeError, Json, ListDecoder, Obj, Protobuf, ResourceInfo};
+use evenkeel_core::protobuf::{unwrap_envelope, wrap_envelope};
+use evenkeel_core::{DecodeError, Obj, ResourceInfo};
 use kube_core::DynamicObject;
 use serde_json::Value;
 
@@ -51,8 +52,8 @@ fn pairs() -> Vec<Pair> {
     let info = info();
     let mut pairs = Vec::new();
     for fixture in fixtures() {
-        let decode = |codec: &dyn Codec, bytes: Vec<u8>| Obj::<DynamicObject>::decode(codec, &info, bytes.into());
-        match (decode(&Protobuf, fixture.protobuf), decode(&Json, fixture.json)) {
+        let decode = |codec: Codec, bytes: Vec<u8>| Obj::<DynamicObject>::decode(codec, &info, bytes.into());
+        match (decode(Codec::Protobuf, fixture.protobuf), decode(Codec::Json, fixture.json)) {
             (Ok(protobuf), Ok(json)) => pairs.push((fixture.name, protobuf, json)),
             (Err(protobuf), Err(json)) => {
                 assert!(matches!(json, DecodeError::NoMetadata { .. } | DecodeError::NoName { .. }), "{json}");
@@ -195,14 +196,16 @@ fn pb_039_a_list_of_every_kind_survives_any_size_of_chunk() {
         }
         field.push(length as u8);
         field.extend_from_slice(&item);
-        let list = wrap(protobuf.api_version(), &list_kind, &field.repeat(3));
+        let list = wrap_envelope(protobuf.api_version(), &list_kind, &field.repeat(3));
         assert_eq!(unwrap_envelope(&list).unwrap().kind, list_kind);
-        if !Protobuf.knows(evenkeel_core::codec::ApiKind { api_version: protobuf.api_version(), kind: &list_kind }) {
+        if !Codec::Protobuf
+            .supports(evenkeel_core::codec::ApiKind { api_version: protobuf.api_version(), kind: &list_kind })
+        {
             // There are no lists of some, such as reviews.
             continue;
         }
         for size in [1, 100, list.len()] {
-            let mut decoder = ListDecoder::<DynamicObject>::with_codec(&Protobuf, info());
+            let mut decoder = ListDecoder::<DynamicObject>::new(Codec::Protobuf, info());
             let mut read = Vec::new();
             for chunk in list.chunks(size) {
                 decoder.push(chunk.to_vec().into());

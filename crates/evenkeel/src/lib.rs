@@ -143,15 +143,15 @@ pub use evenkeel_core::{FieldSelector, LabelSelector, Obj, ObjectKey, ResourceIn
 pub use evenkeel_queue::{Item, RateLimiter, WorkQueue};
 pub use evenkeel_runtime::manager::shutdown_signal;
 pub use evenkeel_runtime::{
-    Context, Controller, EventRecorder, EventType, ReconcileError, LeaderElector, Lease, Manager, Next, enqueue_key,
+    Context, Controller, EventRecorder, EventType, LeaderElector, Lease, Manager, Next, ReconcileError, enqueue_key,
     enqueue_owner, enqueue_with,
 };
 
 /// What nearly all programs name: `use evenkeel::prelude::*;`.
 pub mod prelude {
     pub use crate::{
-        Api, Client, Context, Controller, Event, EventRecorder, EventType, ReconcileError, HandlerFuncs, Index,
-        InformerFactory, LeaderElector, ListParams, Lister, Manager, Next, Obj, ObjectKey, Patch, SharedInformer,
+        Api, Client, Context, Controller, Event, EventRecorder, EventType, HandlerFuncs, Index, InformerFactory,
+        LeaderElector, ListParams, Lister, Manager, Next, Obj, ObjectKey, Patch, ReconcileError, SharedInformer,
         WatchParams, WorkQueue, enqueue_key, enqueue_owner, enqueue_with, shutdown_signal,
     };
     pub use kube_core::{CustomResourceExt, Resource, ResourceExt};

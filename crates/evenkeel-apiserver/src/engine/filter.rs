@@ -2,7 +2,7 @@
 
 use evenkeel_core::Status;
 use evenkeel_core::json::JsonValue;
-use evenkeel_core::selector::{FieldOperator, FieldSelector, LabelSelector};
+use evenkeel_core::{FieldOperator, FieldSelector, LabelSelector};
 
 use crate::query::Query;
 use crate::registry::{Resource, UnknownField};
@@ -120,7 +120,7 @@ impl FieldTest {
             Subject::Fact(index) => record.facts.fields.get(*index).map_or("", |value| value) == self.value,
             Subject::Path(path) => {
                 let text = std::str::from_utf8(record.json()).unwrap_or_default();
-                let value = JsonValue::at_path(text, path);
+                let value = JsonValue::at_path(text, path).ok().flatten();
                 value.as_ref().map_or("".into(), JsonValue::text) == self.value
             }
         };

@@ -289,7 +289,7 @@ impl ApiEngine {
         let oldest = crate::env::rfc3339(oldest);
         let is_old = |record: &crate::store::Record| {
             let metadata = std::str::from_utf8(record.metadata()).unwrap_or_default();
-            let created = JsonValue::at_path(metadata, "creationTimestamp");
+            let created = JsonValue::at_path(metadata, "creationTimestamp").ok().flatten();
             created.is_some_and(|created| *created.text() < *oldest)
         };
         let events = self.store.list(&resource.storage, Span::default(), At::Latest, |_, _| true);

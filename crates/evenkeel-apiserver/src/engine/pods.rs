@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use evenkeel_core::selector::LabelSelector;
+use evenkeel_core::LabelSelector;
 use evenkeel_core::{Reason, Status, StatusCause, StatusDetails};
 use serde_json::{Value, json};
 

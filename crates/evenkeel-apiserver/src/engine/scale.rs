@@ -1,7 +1,7 @@
 //! The `scale` sub-resource: how many replicas, whatever the kind calls them (SUB-6, SUB-7).
 
+use evenkeel_core::LabelSelector;
 use evenkeel_core::Status;
-use evenkeel_core::selector::LabelSelector;
 use serde_json::{Value, json};
 
 use super::object;

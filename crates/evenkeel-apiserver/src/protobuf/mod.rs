@@ -3,7 +3,8 @@
 //!
 //! Answers are written by [`protobuf_response`](crate::protobuf_response).
 
-use evenkeel_core::protobuf::{Message, ProtobufError, from_slice, unwrap_envelope};
+use evenkeel_core::ProtobufError;
+use evenkeel_core::protobuf::{Message, from_slice, unwrap_envelope};
 use serde_json::Value;
 
 /// Why a body is not read.

@@ -1,4 +1,4 @@
-use evenkeel_core::protobuf::WireFault;
+use evenkeel_core::WireError;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -57,8 +57,8 @@ fn bin_1_what_is_no_message_is_refused() {
     assert_eq!(decode(&body("example.com/v1", "Foo", b"")), Err(unknown));
     let malformed =
         |path: &str, source| Err(ProtobufFault::Unreadable(ProtobufError::Malformed { path: path.into(), source }));
-    assert_eq!(decode(&body("v1", "ConfigMap", &[0x0a, 0x7f])), malformed("", WireFault::Truncated));
-    assert_eq!(decode(&body("v1", "ConfigMap", &varint(1, 1))), malformed("metadata", WireFault::WireType(0)));
+    assert_eq!(decode(&body("v1", "ConfigMap", &[0x0a, 0x7f])), malformed("", WireError::Truncated));
+    assert_eq!(decode(&body("v1", "ConfigMap", &varint(1, 1))), malformed("metadata", WireError::WireType(0)));
 }
 
 #[test]

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use evenkeel_client::{Client, PartialObjectMetadata, Unstructured};
-use evenkeel_core::resource::StaticScope;
+use evenkeel_core::StaticScope;
 use evenkeel_core::{ResourceInfo, Untyped};
 use kube_core::Resource;
 

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use evenkeel_client::api::scope::Scope;
 use evenkeel_client::transport::TransportFault;
 use evenkeel_client::{Api, Error, ListParams, ListStream, WatchEnd, WatchParams, WatchStream, Wire};
-use evenkeel_core::{Obj, ResourceInfo, StreamError, Untyped, WatchEvent};
+use evenkeel_core::{ResourceInfo, StreamError, Untyped, WatchEvent};
 use futures_core::Stream;
 
 use super::{
@@ -158,7 +158,7 @@ impl<K> ListItems for Items<K> {
                     resource_version: meta.resource_version.clone(),
                     continue_token: meta.continue_token.clone(),
                 }),
-                None => Err(SourceError::Garbled(StreamError::GivenUp)),
+                None => Err(SourceError::Garbled(StreamError::Closed)),
             },
         })
     }
@@ -169,7 +169,7 @@ struct Events<K>(WatchStream<K>);
 impl<K> WatchEvents for Events<K> {
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<WatchEvent<Untyped>, SourceError>>> {
         match ready!(Pin::new(&mut self.0).poll_next(context)) {
-            Some(Ok(event)) => Poll::Ready(Some(Ok(cast(event)))),
+            Some(Ok(event)) => Poll::Ready(Some(Ok(event.cast()))),
             Some(Err(error)) => Poll::Ready(Some(Err(error.into()))),
             None => Poll::Ready(self.0.take_end().and_then(end).map(Err)),
         }
@@ -182,18 +182,6 @@ fn end(end: WatchEnd) -> Option<SourceError> {
         WatchEnd::Truncated(error) | WatchEnd::Garbled(error) => Some(SourceError::Garbled(error)),
         WatchEnd::Lost(error) | WatchEnd::TimedOut(error) => Some(SourceError::Connection(error.into())),
         _ => None,
-    }
-}
-
-fn cast<K>(event: WatchEvent<K>) -> WatchEvent<Untyped> {
-    match event {
-        WatchEvent::Added(object) => WatchEvent::Added(Obj::cast(object)),
-        WatchEvent::Modified(object) => WatchEvent::Modified(Obj::cast(object)),
-        WatchEvent::Deleted(object) => WatchEvent::Deleted(Obj::cast(object)),
-        WatchEvent::Bookmark { resource_version, initial_events_end } => {
-            WatchEvent::Bookmark { resource_version, initial_events_end }
-        }
-        WatchEvent::Error(status) => WatchEvent::Error(status),
     }
 }
 

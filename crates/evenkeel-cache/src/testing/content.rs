@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use evenkeel_core::codec::Change;
 use evenkeel_core::{ObjectKey, ResourceVersion, Status, Untyped, WatchEvent};
 
 use crate::Object;
@@ -34,17 +33,13 @@ impl Content {
     }
 
     /// Makes a change, of an object that has the next version already.
-    pub(super) fn change(&mut self, change: Change, object: Object) -> WatchEvent<Untyped> {
+    pub(super) fn change(&mut self, event: fn(Object) -> WatchEvent<Untyped>, object: Object) -> WatchEvent<Untyped> {
         self.version += 1;
         let id = (object.key().clone(), Box::from(object.uid()));
-        let event = match change {
-            Change::Added => WatchEvent::Added(object.clone()),
-            Change::Modified => WatchEvent::Modified(object.clone()),
-            Change::Deleted => WatchEvent::Deleted(object.clone()),
-        };
-        match change {
-            Change::Added | Change::Modified => drop(self.objects.insert(id, object)),
-            Change::Deleted => drop(self.objects.remove(&id)),
+        let event = event(object.clone());
+        match event {
+            WatchEvent::Deleted(_) => drop(self.objects.remove(&id)),
+            _ => drop(self.objects.insert(id, object)),
         }
         if self.history.len() == HISTORY {
             self.history.pop_front();

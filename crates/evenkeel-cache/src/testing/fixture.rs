@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use evenkeel_core::codec::{ApiKind, Codec, Json};
+use evenkeel_core::codec::{ApiKind, Codec};
 use evenkeel_core::{Obj, ResourceInfo, ValueError};
 use serde::Serialize;
 use serde_json::Value;
@@ -30,7 +30,7 @@ pub enum Made {}
 
 impl<T: Serialize> Fixture<Written> for T {
     fn json(&self) -> Result<Vec<u8>, ValueError> {
-        Ok(Json.encode(&self, ApiKind::default())?)
+        Ok(Codec::Json.encode(&self, ApiKind::default())?)
     }
 }
 

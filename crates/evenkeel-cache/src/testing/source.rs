@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use evenkeel_core::codec::Change;
-use evenkeel_core::resource::StaticScope;
+use evenkeel_core::StaticScope;
 use evenkeel_core::{ResourceInfo, Status, Untyped, ValueError, WatchEvent};
 use tokio::sync::{mpsc, watch};
 
@@ -131,40 +130,45 @@ impl FakeSource {
 
     /// Puts an object in and tells the watches that it has come.
     pub fn add<M>(&self, object: impl Fixture<M>) -> Result<Object, ValueError> {
-        self.change(Change::Added, object, true)
+        self.change(WatchEvent::Added, object, true)
     }
 
     /// Puts an object in and tells the watches that it has changed.
     pub fn modify<M>(&self, object: impl Fixture<M>) -> Result<Object, ValueError> {
-        self.change(Change::Modified, object, true)
+        self.change(WatchEvent::Modified, object, true)
     }
 
     /// Takes an object out and tells the watches that this was its last state. Which object is said by key and uid.
     pub fn delete<M>(&self, object: impl Fixture<M>) -> Result<Object, ValueError> {
-        self.change(Change::Deleted, object, true)
+        self.change(WatchEvent::Deleted, object, true)
     }
 
     /// [`add`](Self::add) of which the open watches hear nothing, as if the event had been lost. Lists, and watches that
     /// begin before it, tell of it.
     pub fn add_without_event<M>(&self, object: impl Fixture<M>) -> Result<Object, ValueError> {
-        self.change(Change::Added, object, false)
+        self.change(WatchEvent::Added, object, false)
     }
 
     /// [`modify`](Self::modify) of which the open watches hear nothing, as if the event had been lost.
     pub fn modify_without_event<M>(&self, object: impl Fixture<M>) -> Result<Object, ValueError> {
-        self.change(Change::Modified, object, false)
+        self.change(WatchEvent::Modified, object, false)
     }
 
     /// [`delete`](Self::delete) of which the open watches hear nothing, as if the event had been lost.
     pub fn delete_without_event<M>(&self, object: impl Fixture<M>) -> Result<Object, ValueError> {
-        self.change(Change::Deleted, object, false)
+        self.change(WatchEvent::Deleted, object, false)
     }
 
-    fn change<M>(&self, change: Change, object: impl Fixture<M>, tell: bool) -> Result<Object, ValueError> {
+    fn change<M>(
+        &self,
+        event: fn(Object) -> WatchEvent<Untyped>,
+        object: impl Fixture<M>,
+        tell: bool,
+    ) -> Result<Object, ValueError> {
         let json = object.json()?;
         let mut state = self.state();
         let object = at_version(&self.shared.info, json, state.content.version() + 1)?;
-        let event = state.content.change(change, object.clone());
+        let event = state.content.change(event, object.clone());
         if tell {
             self.tell(&mut state, || Ok(event.clone()));
         }

@@ -3,7 +3,7 @@
 //! A table: one row per built-in group and version, with its kinds. Where Kubernetes has added or removed one, the row
 //! says since or until when, so that the accessors are those of the version that k8s-openapi was chosen for.
 
-use evenkeel_core::resource::StaticScope;
+use evenkeel_core::StaticScope;
 use http::Method;
 use k8s_openapi::{api, apiextensions_apiserver, kube_aggregator};
 use kube_core::Resource;

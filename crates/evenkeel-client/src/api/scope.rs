@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use evenkeel_core::resource::StaticScope;
+use evenkeel_core::StaticScope;
 use kube_core::{ClusterResourceScope, NamespaceResourceScope};
 
 use crate::rest::RequestError;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use evenkeel_core::{ListDecoder, ResourceInfo, Status};
+use evenkeel_core::codec::{Codec, ListDecoder};
+use evenkeel_core::{ResourceInfo, Status};
 use futures_core::FusedStream;
 use k8s_openapi::api::core::v1::Pod;
 
@@ -19,7 +20,7 @@ fn page(names: std::ops::Range<u32>, version: &str, next: &str) -> List<Pod> {
         r#"{{"kind":"PodList","apiVersion":"v1","metadata":{{"resourceVersion":"{version}","continue":"{next}"}},"items":[{}]}}"#,
         items.join(",")
     );
-    let mut decoder = ListDecoder::new(Arc::new(ResourceInfo::of::<Pod>()));
+    let mut decoder = ListDecoder::new(Codec::Json, Arc::new(ResourceInfo::of::<Pod>()));
     decoder.push(Bytes::from(json));
     let mut items = Vec::new();
     while let Some(item) = decoder.next_item().unwrap() {

@@ -1,7 +1,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use evenkeel_core::{ListDecoder, ResourceInfo};
+use evenkeel_core::ResourceInfo;
+use evenkeel_core::codec::{Codec, ListDecoder};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -59,7 +60,7 @@ fn rf_003_objects_and_typed_values_are_named_in_full() {
 
 #[test]
 fn rf_003_lists_are_named_by_kind_and_version_alone() {
-    let mut decoder = ListDecoder::<Pod>::new(Arc::new(ResourceInfo::of::<Pod>()));
+    let mut decoder = ListDecoder::<Pod>::new(Codec::Json, Arc::new(ResourceInfo::of::<Pod>()));
     let json = r#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"9"},"items":[]}"#;
     decoder.push(Bytes::from_static(json.as_bytes()));
     assert!(decoder.next_item().unwrap().is_none());

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use evenkeel_core::codec::Codec;
-use evenkeel_core::{DecodeError, ListDecoder, Obj, ResourceInfo, Status};
+use evenkeel_core::codec::{Codec, ListDecoder};
+use evenkeel_core::{DecodeError, Obj, ResourceInfo, Status};
 use http::header::CONTENT_TYPE;
 use http::{StatusCode, response};
 use serde::de::DeserializeOwned;
@@ -24,7 +24,7 @@ pub struct Answer {
     call: CallName,
     head: response::Parts,
     body: Bytes,
-    codec: Result<&'static dyn Codec, MediaError>,
+    codec: Result<Codec, MediaError>,
     /// Whether it is about a part of an object, such as its scale, which may be of any kind.
     is_part: bool,
     distrust: Option<Distrust>,
@@ -35,7 +35,7 @@ impl Answer {
         call: CallName,
         head: response::Parts,
         body: Bytes,
-        codec: Result<&'static dyn Codec, MediaError>,
+        codec: Result<Codec, MediaError>,
         is_part: bool,
         distrust: Option<Distrust>,
     ) -> Self {
@@ -92,7 +92,7 @@ impl Answer {
             Error::Stream { call: self.call.clone(), source }
         };
         let codec = self.codec(info.kind())?;
-        let mut decoder = ListDecoder::with_codec(codec, Arc::clone(info));
+        let mut decoder = ListDecoder::new(codec, Arc::clone(info));
         decoder.push(self.body.clone());
         let mut items = Vec::new();
         while let Some(item) = decoder.next_item().map_err(unreadable)? {
@@ -131,7 +131,7 @@ impl Answer {
     }
 
     /// The codec for the body, which is expected to be there.
-    fn codec(&self, expected: &str) -> Result<&'static dyn Codec, Error> {
+    fn codec(&self, expected: &str) -> Result<Codec, Error> {
         if self.body.is_empty() {
             return Err(self.unreadable(format!("0-length body instead of {expected}")));
         }
@@ -139,12 +139,12 @@ impl Answer {
     }
 
     /// The codec for the body, if there is a body and a codec for it.
-    pub(crate) fn known_codec(&self) -> Option<&'static dyn Codec> {
+    pub(crate) fn known_codec(&self) -> Option<Codec> {
         self.codec.as_ref().ok().copied().filter(|_| !self.body.is_empty())
     }
 
     #[cold]
-    fn mismatch(self, codec: &dyn Codec, info: &ResourceInfo, decoded: Result<String, DecodeError>) -> Error {
+    fn mismatch(self, codec: Codec, info: &ResourceInfo, decoded: Result<String, DecodeError>) -> Error {
         if let Some(status) = failure_in(codec, &self.body) {
             return Error::Api { call: self.call, status: Box::new(status) };
         }

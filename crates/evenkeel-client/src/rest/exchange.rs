@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use evenkeel_core::codec::Protobuf;
+use evenkeel_core::codec::Codec;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, Entry, HeaderValue};
 use http::{HeaderMap, Response, StatusCode, Uri};
 use http_body::Body as _;
@@ -53,7 +53,7 @@ impl Payload {
             Payload::Protobuf(bytes) => {
                 let bytes = match form {
                     Form::Protobuf => bytes.clone(),
-                    Form::Json => to_json(&Protobuf, bytes).map_err(|error| {
+                    Form::Json => to_json(Codec::Protobuf, bytes).map_err(|error| {
                         let (what, problem) = ("the body".to_owned(), error.to_string());
                         RequestError::Body { what, problem }
                     })?,

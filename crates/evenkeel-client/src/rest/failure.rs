@@ -62,7 +62,7 @@ pub(super) fn nonsense(call: &CallName, error: &MediaError) -> Error {
 }
 
 /// The failure that a body states. A `Status` that does not say `Failure` explains none.
-pub(super) fn failure_in(codec: &dyn Codec, body: &[u8]) -> Option<Status> {
+pub(super) fn failure_in(codec: Codec, body: &[u8]) -> Option<Status> {
     codec.decode_status(body).filter(is_failure)
 }
 

@@ -3,7 +3,8 @@
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use evenkeel_core::{ListDecoder, ListMeta, Obj};
+use evenkeel_core::codec::ListDecoder;
+use evenkeel_core::{ListMeta, Obj};
 use futures_core::{FusedStream, Stream};
 use http_body::Body as _;
 use tokio::time::{Instant, Sleep, sleep_until};

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use bytes::Bytes;
-use evenkeel_core::codec::{ApiKind, Codec, Json, Protobuf};
+use evenkeel_core::codec::{ApiKind, Codec};
 use evenkeel_core::protobuf::{Envelope, Message, unwrap_envelope, write_json};
 use evenkeel_core::{DecodeError, ResourceInfo};
 use http::HeaderMap;
@@ -49,11 +49,11 @@ pub(super) fn accept(part: Part, form: Form) -> HeaderValue {
     }
 }
 
-/// The codecs that there are, and the one for answers that do not say what they are.
+/// Chooses the codec of a response by its media type.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Codecs {
-    known: &'static [&'static dyn Codec],
-    preferred: &'static dyn Codec,
+    /// The codec of responses without a media type.
+    preferred: Codec,
 }
 
 /// Why there is no codec for an answer.
@@ -68,49 +68,48 @@ pub(crate) enum MediaError {
 impl Codecs {
     /// The codecs for answers to a request that asked for this form.
     pub(crate) fn preferring(form: Form) -> Self {
-        Codecs { known: &[&Json, &Protobuf], preferred: codec(form) }
+        Codecs { preferred: codec(form) }
     }
 
     /// The codec for an answer with these headers.
-    pub(crate) fn of_answer(&self, headers: &HeaderMap) -> Result<&'static dyn Codec, MediaError> {
+    pub(crate) fn of_answer(&self, headers: &HeaderMap) -> Result<Codec, MediaError> {
         let media_type = media_type(headers)?;
         if media_type.is_empty() {
             return Ok(self.preferred);
         }
-        self.find(&media_type, |codec| codec.reads(&media_type))
+        find(&media_type)
     }
 
     /// The codec for a watch with these headers. One that does not say is JSON, whatever was asked for.
-    pub(crate) fn of_watch(&self, headers: &HeaderMap) -> Result<&'static dyn Codec, MediaError> {
+    pub(crate) fn of_watch(&self, headers: &HeaderMap) -> Result<Codec, MediaError> {
         let media_type = media_type(headers)?;
         if media_type.is_empty() {
-            return Ok(&Json);
+            return Ok(Codec::Json);
         }
-        self.find(&media_type, |codec| codec.reads_watch(&media_type))
-    }
-
-    fn find(&self, media_type: &str, reads: impl Fn(&dyn Codec) -> bool) -> Result<&'static dyn Codec, MediaError> {
-        let found = self.known.iter().find(|codec| reads(**codec));
-        found.copied().ok_or_else(|| MediaError::Unknown(escaped(media_type.as_bytes(), SHOWN)))
+        find(&media_type)
     }
 }
 
+fn find(media_type: &str) -> Result<Codec, MediaError> {
+    Codec::of_media_type(media_type).ok_or_else(|| MediaError::Unknown(escaped(media_type.as_bytes(), SHOWN)))
+}
+
 /// The codec for bodies of this form.
-pub(super) fn codec(form: Form) -> &'static dyn Codec {
+pub(super) fn codec(form: Form) -> Codec {
     match form {
-        Form::Json => &Json,
-        Form::Protobuf => &Protobuf,
+        Form::Json => Codec::Json,
+        Form::Protobuf => Codec::Protobuf,
     }
 }
 
 /// Whether objects of this kind have a protobuf form.
 pub(crate) fn has_protobuf_form(info: &ResourceInfo) -> bool {
-    Protobuf.knows(info.into())
+    Codec::Protobuf.supports(info.into())
 }
 
 /// The same as JSON, whatever it is, or why that cannot be.
-pub(super) fn to_json(codec: &dyn Codec, bytes: &Bytes) -> Result<Bytes, DecodeError> {
-    if codec.media_type() != Protobuf::MEDIA_TYPE {
+pub(super) fn to_json(codec: Codec, bytes: &Bytes) -> Result<Bytes, DecodeError> {
+    if codec != Codec::Protobuf {
         return Ok(bytes.clone());
     }
     let Envelope { api_version, kind, raw, .. } = unwrap_envelope(bytes)?;
@@ -137,8 +136,8 @@ pub(super) fn media_type(headers: &HeaderMap) -> Result<Cow<'_, str>, MediaError
         return Ok(Cow::Borrowed(""));
     };
     // What nearly every answer says.
-    if value == Json::MEDIA_TYPE.as_bytes() {
-        return Ok(Cow::Borrowed(Json::MEDIA_TYPE));
+    if value == Codec::Json.media_type().as_bytes() {
+        return Ok(Cow::Borrowed(Codec::Json.media_type()));
     }
     std::str::from_utf8(value).ok().and_then(parse).ok_or_else(|| MediaError::Malformed(escaped(value, SHOWN)))
 }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use evenkeel_core::codec::{Codec, Json};
-use evenkeel_core::{ListDecoder, ResourceInfo, WatchDecoder};
+use evenkeel_core::ResourceInfo;
+use evenkeel_core::codec::{Codec, ListDecoder, WatchDecoder};
 use http::{Response, response};
 
 use super::answer::Answer;
@@ -68,7 +68,7 @@ impl Reader<'_> {
             Distrust::look_at_stream(distrust.as_ref(), &source);
             Error::Stream { call: self.call.clone(), source }
         };
-        let mut decoder = ListDecoder::<K>::with_codec(codec, Arc::clone(info)).max_item_bytes(self.limits.frame);
+        let mut decoder = ListDecoder::<K>::new(codec, Arc::clone(info)).max_item_bytes(self.limits.frame);
         let mut items = Vec::new();
         let mut reading = self.reading(body);
         while let Some(chunk) = reading.chunk(self.limits.list).await? {
@@ -97,7 +97,7 @@ impl Reader<'_> {
     ) -> Result<ListStream<K>, Error> {
         let (head, body) = self.success(response).await?;
         let codec = self.codec(&head, self.codecs.of_answer(&head.headers))?;
-        let decoder = ListDecoder::with_codec(codec, Arc::clone(info)).max_item_bytes(self.limits.frame);
+        let decoder = ListDecoder::new(codec, Arc::clone(info)).max_item_bytes(self.limits.frame);
         Ok(ListStream::new(self.call, self.host, decoder, body, self.limits.list, self.distrust(codec)))
     }
 
@@ -109,7 +109,7 @@ impl Reader<'_> {
     ) -> Result<WatchStream<K>, Error> {
         let (head, body) = self.success(response).await?;
         let codec = self.codec(&head, self.codecs.of_watch(&head.headers))?;
-        let decoder = WatchDecoder::with_codec(codec, Arc::clone(info)).max_event_bytes(self.limits.frame);
+        let decoder = WatchDecoder::new(codec, Arc::clone(info)).max_event_bytes(self.limits.frame);
         Ok(WatchStream::new(self.call.clone(), decoder, body, self.distrust(codec)))
     }
 
@@ -139,11 +139,7 @@ impl Reader<'_> {
     }
 
     /// The codec of a success, if there is one: without it the answer is of no use.
-    fn codec(
-        self,
-        head: &response::Parts,
-        codec: Result<&'static dyn Codec, MediaError>,
-    ) -> Result<&'static dyn Codec, Error> {
+    fn codec(self, head: &response::Parts, codec: Result<Codec, MediaError>) -> Result<Codec, Error> {
         match codec {
             Ok(codec) => {
                 self.warn(head);
@@ -155,8 +151,8 @@ impl Reader<'_> {
     }
 
     /// Who is told if what this codec reads turns out to be no protobuf that we know.
-    fn distrust(self, codec: &dyn Codec) -> Option<Distrust> {
-        let is_protobuf = codec.media_type() != Json::MEDIA_TYPE;
+    fn distrust(self, codec: Codec) -> Option<Distrust> {
+        let is_protobuf = codec != Codec::Json;
         // What is behind a proxy, or at a path that says nothing of its group, tells nothing of the API server.
         let is_of_group = !self.target.resource.is_empty() && &*self.target.subresource != "proxy";
         (is_protobuf && is_of_group).then(|| Distrust::new(self.refusals, &self.target.group))

@@ -65,7 +65,8 @@ impl Distrust {
     pub(crate) fn look_at_stream(this: Option<&Self>, error: &StreamError) {
         let is_about_protobuf = match error {
             // What has no meaning often seems to be very large.
-            StreamError::Malformed { .. }
+            StreamError::Json(_)
+            | StreamError::Protobuf { .. }
             | StreamError::UnknownKind { .. }
             | StreamError::NotAList { .. }
             | StreamError::TooLarge { .. } => true,

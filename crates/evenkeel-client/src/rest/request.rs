@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use evenkeel_core::ResourceInfo;
-use evenkeel_core::codec::{ApiKind, Codec, Json, Protobuf};
+use evenkeel_core::codec::{ApiKind, Codec};
 use evenkeel_core::duration;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Uri};
@@ -183,8 +183,8 @@ impl Request {
 
     /// Sends this value as JSON.
     pub fn json<T: Serialize + ?Sized>(self, value: &T) -> Self {
-        match Json.encode(&value, ApiKind::default()) {
-            Ok(bytes) => self.body(bytes, Json::MEDIA_TYPE),
+        match Codec::Json.encode(&value, ApiKind::default()) {
+            Ok(bytes) => self.body(bytes, Codec::Json.media_type()),
             Err(error) => {
                 let what = std::any::type_name::<T>().to_owned();
                 self.fault(RequestError::Body { what, problem: error.to_string() })
@@ -206,7 +206,7 @@ impl Request {
         }
         let encoded = stated_kind(value).map(|(api_version, kind)| {
             let kind = ApiKind { api_version: &api_version, kind: &kind };
-            Protobuf.encode(&value, kind)
+            Codec::Protobuf.encode(&value, kind)
         });
         match encoded {
             Some(Ok(bytes)) => {

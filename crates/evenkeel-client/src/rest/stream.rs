@@ -5,7 +5,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
-use evenkeel_core::{ListMeta, Obj, ResourceVersion, StreamError, WatchDecoder, WatchEvent};
+use evenkeel_core::codec::WatchDecoder;
+use evenkeel_core::{ListMeta, Obj, ResourceVersion, StreamError, WatchEvent};
 use futures_core::{FusedStream, Stream};
 use http_body::Body as _;
 use tokio::io::{AsyncBufRead, AsyncRead, ReadBuf};

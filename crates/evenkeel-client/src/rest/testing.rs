@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use evenkeel_core::codec::{ApiKind, Codec, Protobuf};
+use evenkeel_core::codec::{ApiKind, Codec};
 use http::header::{CONTENT_TYPE, HeaderName};
 use http::{Method, Response};
 use http_body::Frame;
@@ -39,7 +39,7 @@ pub(super) fn with_header(mut response: Response<Body>, name: HeaderName, value:
 pub(super) fn protobuf(json: &str) -> Vec<u8> {
     let value: serde_json::Value = serde_json::from_str(json).unwrap();
     let (api_version, kind) = stated_kind(&value).unwrap();
-    Protobuf.encode(&value, ApiKind { api_version: &api_version, kind: &kind }).unwrap()
+    Codec::Protobuf.encode(&value, ApiKind { api_version: &api_version, kind: &kind }).unwrap()
 }
 
 /// A call, and everything that a [`Reader`] needs for its answers.

@@ -1,39 +1,39 @@
-//! [`Chunks`]: the bytes of a stream that have come in and have not been read yet.
+//! [`ChunkQueue`]: the bytes of a stream that were received and not yet read.
 
 use std::collections::VecDeque;
 use std::fmt;
 
 use bytes::{Buf, Bytes};
 
-/// What has come in, in the order in which it came.
+/// Received chunks, in order.
 #[derive(Default)]
-pub(super) struct Chunks {
-    /// What is left of the current chunk.
+pub(super) struct ChunkQueue {
+    /// The unread part of the current chunk.
     chunk: Bytes,
     /// The chunks after it, none of them empty.
     waiting: VecDeque<Bytes>,
-    /// How many bytes have been read before `chunk`.
+    /// The offset of `chunk` in the stream.
     offset: u64,
-    /// Whether the stream makes no sense any more.
-    given_up: bool,
+    /// Set by a fatal error: later chunks are dropped.
+    closed: bool,
 }
 
-/// A part of a stream and where in it it starts.
-pub(super) struct Piece {
+/// A part of a stream and its offset.
+pub(super) struct StreamSlice {
     pub(super) bytes: Bytes,
     pub(super) offset: u64,
 }
 
-impl fmt::Debug for Chunks {
-    /// Sizes only: the bytes may be secret.
+impl fmt::Debug for ChunkQueue {
+    /// Prints sizes only: the bytes may be secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Chunks").field("offset", &self.offset).finish_non_exhaustive()
+        f.debug_struct("ChunkQueue").field("offset", &self.offset).finish_non_exhaustive()
     }
 }
 
-impl Chunks {
+impl ChunkQueue {
     pub(super) fn push(&mut self, chunk: Bytes) {
-        if self.given_up {
+        if self.closed {
             return;
         }
         if self.chunk.is_empty() && self.waiting.is_empty() {
@@ -43,23 +43,23 @@ impl Chunks {
         }
     }
 
-    /// Lets go of everything that came, and of everything that will come.
-    pub(super) fn give_up(&mut self) {
-        *self = Chunks { offset: self.offset, given_up: true, ..Chunks::default() };
+    /// Drops all chunks, and all chunks that are pushed later.
+    pub(super) fn close(&mut self) {
+        *self = ChunkQueue { offset: self.offset, closed: true, ..ChunkQueue::default() };
     }
 
-    pub(super) fn is_given_up(&self) -> bool {
-        self.given_up
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed
     }
 
-    /// How many bytes have been read.
+    /// Returns the number of bytes read so far.
     pub(super) fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// The next bytes that lie together; none if there are none.
+    /// Returns the next contiguous bytes; empty if there are none.
     #[inline]
-    pub(super) fn ahead(&mut self) -> &[u8] {
+    pub(super) fn peek(&mut self) -> &[u8] {
         if self.chunk.is_empty()
             && let Some(next) = self.waiting.pop_front()
         {
@@ -68,15 +68,15 @@ impl Chunks {
         &self.chunk
     }
 
-    /// Passes bytes that are [ahead](Self::ahead).
+    /// Skips bytes of [`peek`](Self::peek).
     #[inline]
-    pub(super) fn pass(&mut self, length: usize) {
+    pub(super) fn skip(&mut self, length: usize) {
         let length = length.min(self.chunk.len());
         self.chunk.advance(length);
         self.offset += length as u64;
     }
 
-    /// Takes bytes that are [ahead](Self::ahead).
+    /// Takes bytes of [`peek`](Self::peek).
     #[inline]
     pub(super) fn take(&mut self, length: usize) -> Bytes {
         let length = length.min(self.chunk.len());

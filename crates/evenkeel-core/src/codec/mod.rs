@@ -1,144 +1,127 @@
-//! The forms that objects have on the wire. [`Codec`] is what they have in common; [`Json`] is the one that every server
-//! speaks of every kind, [`Protobuf`] the one that is cheaper for the kinds that are built into Kubernetes.
+//! Bytes from the wire into objects and watch events.
 //!
-//! A codec takes bytes apart just as far as the machinery needs: into a header and a payload that rests as it came. What
-//! it makes is not generic over the Rust type of the objects; [`Obj`](crate::Obj), [`ListDecoder`](crate::ListDecoder) and
-//! [`WatchDecoder`](crate::WatchDecoder) are thin typed shells around it.
+//! The flow, in the order of the files: [`WatchDecoder`] and [`ListDecoder`] receive chunks of a response body
+//! (`watch.rs`, `list.rs`); the decoder of the wire format finds the next complete event or item (`json/` or `protobuf/`, each
+//! with `watch.rs`, `list.rs` and the `buffer.rs` below them) and reads its [`Header`]; the result is an [`Obj`] with an
+//! undecoded payload.
 
 mod chunks;
 mod json;
-mod payload;
+mod list;
 mod protobuf;
+mod watch;
 
 use std::fmt;
 
 use bytes::Bytes;
 
-use crate::decode::{DecodeError, Misfit};
-use crate::protobuf::ProtobufError;
+use crate::error::{DecodeError, EncodeError};
+use crate::header::Header;
+use crate::obj::Payload;
 use crate::resource::ResourceInfo;
 use crate::status::Status;
-use crate::stream::{ListMeta, StreamError};
-use crate::version::ResourceVersion;
 
-pub use json::Json;
-pub use payload::Parsed;
-pub(crate) use payload::{Form, Payload};
-pub use protobuf::Protobuf;
+pub use list::{DEFAULT_MAX_ITEM_BYTES, ListDecoder, ListMeta};
+pub use watch::{WatchDecoder, WatchEvent};
 
-/// A form that objects have on the wire.
+/// A wire format of the API.
 ///
-/// Codecs have no state: they are made once, live for ever (`&'static dyn Codec`) and serve everybody at the same time.
-/// Media types are compared without their parameters and in lower case.
-pub trait Codec: fmt::Debug + Send + Sync {
-    /// The media type of what [`encode`](Self::encode) writes.
-    fn media_type(&self) -> &'static str;
+/// Every server reads and writes JSON for every kind. Protobuf is smaller and cheaper to decode, but exists only for the kinds
+/// that are built into Kubernetes and their lists.
+///
+/// ```
+/// use evenkeel_core::codec::{ApiKind, Codec};
+///
+/// let kind = ApiKind { api_version: "example.com/v1", kind: "Foo" };
+/// assert_eq!(Codec::Json.encode(&["a"], kind)?, b"[\"a\"]\n");
+/// assert!(!Codec::Protobuf.supports(kind));
+/// # Ok::<(), evenkeel_core::EncodeError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Codec {
+    /// `application/json`. [`encode`](Self::encode) writes compact JSON and a trailing newline, as Go's encoder does.
+    #[default]
+    Json,
+    /// `application/vnd.kubernetes.protobuf`.
+    Protobuf,
+}
 
-    /// Whether it reads objects and lists of this media type.
-    fn reads(&self, media_type: &str) -> bool {
-        media_type == self.media_type()
+impl Codec {
+    /// Returns the media type of bodies in this format, without parameters.
+    pub const fn media_type(self) -> &'static str {
+        match self {
+            Codec::Json => "application/json",
+            Codec::Protobuf => "application/vnd.kubernetes.protobuf",
+        }
     }
 
-    /// Whether it reads watches of this media type.
-    fn reads_watch(&self, media_type: &str) -> bool {
-        self.reads(media_type)
+    /// Returns the codec of a media type, which must be in lower case and without parameters.
+    pub fn of_media_type(media_type: &str) -> Option<Self> {
+        [Codec::Json, Codec::Protobuf].into_iter().find(|codec| codec.media_type() == media_type)
     }
 
-    /// Whether it has a form for objects of this kind.
-    fn knows(&self, kind: ApiKind<'_>) -> bool {
-        let _ = kind;
-        true
+    /// Returns whether this format can represent objects of a kind.
+    pub fn supports(self, kind: ApiKind<'_>) -> bool {
+        match self {
+            Codec::Json => true,
+            Codec::Protobuf => protobuf::supports(kind),
+        }
     }
 
-    /// The bytes to send for a value of this kind.
-    fn encode(&self, value: &dyn erased_serde::Serialize, kind: ApiKind<'_>) -> Result<Vec<u8>, EncodeError>;
+    /// Encodes a value of a kind.
+    pub fn encode(self, value: &dyn erased_serde::Serialize, kind: ApiKind<'_>) -> Result<Vec<u8>, EncodeError> {
+        match self {
+            Codec::Json => json::encode(value),
+            Codec::Protobuf => protobuf::encode(value, kind),
+        }
+    }
 
-    /// Takes apart one object. A list or anything else that has no name is refused.
-    fn decode(&self, bytes: Bytes) -> Result<Parsed, DecodeError>;
+    /// Reads the header of one object and keeps its payload. Returns an error for a list and anything else without a name.
+    pub(crate) fn decode(self, bytes: Bytes) -> Result<ParsedObject, DecodeError> {
+        match self {
+            Codec::Json => json::decode(bytes),
+            Codec::Protobuf => protobuf::decode(bytes),
+        }
+    }
 
-    /// Reads an answer that is a [`Status`] and says so. `None` for anything else, also for what cannot be read: this is
-    /// asked of answers that are failures already.
-    fn decode_status(&self, bytes: &[u8]) -> Option<Status>;
-
-    /// A decoder for one list.
-    fn items(&self) -> Box<dyn ItemDecoder>;
-
-    /// A decoder for one watch.
-    fn events(&self) -> Box<dyn EventDecoder>;
+    /// Decodes a body that states that it is a [`Status`]. Returns `None` for anything else, also for a malformed body: the
+    /// caller has a failed response already.
+    pub fn decode_status(self, bytes: &[u8]) -> Option<Status> {
+        match self {
+            Codec::Json => json::decode_status(bytes),
+            Codec::Protobuf => protobuf::read_status(bytes).ok(),
+        }
+    }
 }
 
-/// Takes a list apart as its bytes arrive. [`ListDecoder`](crate::ListDecoder) says how it is to be used and what may be
-/// expected of it.
-pub trait ItemDecoder: fmt::Debug + Send {
-    /// Sets how large an item may be.
-    fn set_limit(&mut self, bytes: usize);
-
-    /// Takes the next bytes.
-    fn push(&mut self, chunk: Bytes);
-
-    /// The next item, if all of it is there. `kind` is what items are that do not say, for errors.
-    fn next_item(&mut self, kind: &str) -> Result<Option<Parsed>, StreamError>;
-
-    /// The list's own metadata, once the stream has ended.
-    fn finish(self: Box<Self>) -> Result<ListMeta, StreamError>;
+/// A decoded header with a name, and the undecoded payload.
+pub(crate) struct ParsedObject {
+    pub(crate) header: Header,
+    pub(crate) payload: Payload,
 }
 
-/// Takes a watch apart as its bytes arrive. [`WatchDecoder`](crate::WatchDecoder) says how it is to be used and what may be
-/// expected of it.
-pub trait EventDecoder: fmt::Debug + Send {
-    /// Sets how large an event may be.
-    fn set_limit(&mut self, bytes: usize);
-
-    /// Takes the next bytes.
-    fn push(&mut self, chunk: Bytes);
-
-    /// The next event, if all of it is there. `kind` is what objects are that do not say, for errors.
-    fn next_event(&mut self, kind: &str) -> Result<Option<Event>, StreamError>;
-
-    /// Whether the stream, which has ended, ended between two events.
-    fn finish(self: Box<Self>) -> Result<(), StreamError>;
-}
-
-/// A [`WatchEvent`](crate::WatchEvent) that does not know the Rust type of its object.
-#[derive(Debug)]
-pub enum Event {
-    /// Something happened to an object.
-    Object(Change, Parsed),
-    /// Nothing has happened up to this version of the store.
-    Bookmark {
-        /// The version.
-        resource_version: ResourceVersion,
-        /// Whether all objects that were there when the watch began have now been sent.
-        initial_events_end: bool,
-    },
-    /// The server ends the watch, and why.
-    Error(Box<Status>),
-}
-
-/// What happened to an object.
+/// What happened to the object of a watch event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// It has come to be, or has come into view.
+enum WatchEventType {
     Added,
-    /// It has changed.
     Modified,
-    /// It has gone, or has gone out of view.
     Deleted,
 }
 
-impl Change {
-    /// The change that a watch calls by this name, such as `ADDED`.
-    pub(crate) fn of(event: &str) -> Option<Self> {
-        match event {
-            "ADDED" => Some(Change::Added),
-            "MODIFIED" => Some(Change::Modified),
-            "DELETED" => Some(Change::Deleted),
+impl WatchEventType {
+    /// Returns the type with this name on the wire, such as `ADDED`. Bookmarks and errors carry no object and have none.
+    fn of(name: &str) -> Option<Self> {
+        match name {
+            "ADDED" => Some(WatchEventType::Added),
+            "MODIFIED" => Some(WatchEventType::Modified),
+            "DELETED" => Some(WatchEventType::Deleted),
             _ => None,
         }
     }
 }
 
-/// The name of a kind: the API version and the kind within it, as objects state them. Both are empty if it is not known.
+/// An API version and a kind, as objects state them. Both are empty if the kind is not known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ApiKind<'a> {
     /// Group and version: `v1`, `apps/v1`.
@@ -159,34 +142,5 @@ impl fmt::Display for ApiKind<'_> {
     }
 }
 
-/// A value cannot be written in the form that was asked for, and why. Like [`DecodeError`] it tells no contents of
-/// strings.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the value cannot be written as {media_type}: {problem}")]
-pub struct EncodeError {
-    media_type: &'static str,
-    problem: Problem,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-enum Problem {
-    #[error(transparent)]
-    Json(Misfit),
-    #[error(transparent)]
-    Protobuf(ProtobufError),
-    #[error("{0} has no such form, use JSON")]
-    UnknownKind(Box<str>),
-}
-
-impl EncodeError {
-    /// The media type that was asked for.
-    pub fn media_type(&self) -> &'static str {
-        self.media_type
-    }
-
-    /// Whether the value has no such form, as it may have one in JSON: its kind is not known, or it has a field that the
-    /// form has no room for.
-    pub fn needs_json(&self) -> bool {
-        matches!(&self.problem, Problem::UnknownKind(_) | Problem::Protobuf(ProtobufError::NotRepresentable { .. }))
-    }
-}
+#[cfg(test)]
+mod tests;

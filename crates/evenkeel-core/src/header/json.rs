@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 
-use super::draft::OwnerDraft;
-use super::{Draft, Header};
-use crate::decode::DecodeError;
-use crate::json::{JsonError, JsonFault, Scanner};
+use super::header_builder::OwnerBuilder;
+use super::{Header, HeaderBuilder};
+use crate::error::DecodeError;
+use crate::json::{JsonError, JsonErrorKind, Scanner};
 
 impl Header {
     /// Reads the header of an object from its JSON, and checks that all of it is JSON.
@@ -21,78 +21,80 @@ impl Header {
 
     /// Reads the header of the object that the scanner stands before, and leaves it behind the object.
     pub(crate) fn scan(scanner: &mut Scanner<'_>) -> Result<Self, DecodeError> {
-        let mut draft = Draft::default();
+        let mut builder = HeaderBuilder::default();
         let mut has_metadata = false;
         scanner.object(|scanner, member| match member {
-            "apiVersion" if draft.has_api_version() => Err(scanner.fault(JsonFault::DuplicateMember)),
-            "apiVersion" => text_or_null(scanner).map(|text| text.iter().for_each(|text| draft.set_api_version(text))),
-            "kind" if draft.has_kind() => Err(scanner.fault(JsonFault::DuplicateMember)),
-            "kind" => text_or_null(scanner).map(|text| text.iter().for_each(|text| draft.set_kind(text))),
-            "metadata" if has_metadata => Err(scanner.fault(JsonFault::DuplicateMember)),
+            "apiVersion" if builder.has_api_version() => Err(scanner.error(JsonErrorKind::DuplicateMember)),
+            "apiVersion" => {
+                text_or_null(scanner).map(|text| text.iter().for_each(|text| builder.set_api_version(text)))
+            }
+            "kind" if builder.has_kind() => Err(scanner.error(JsonErrorKind::DuplicateMember)),
+            "kind" => text_or_null(scanner).map(|text| text.iter().for_each(|text| builder.set_kind(text))),
+            "metadata" if has_metadata => Err(scanner.error(JsonErrorKind::DuplicateMember)),
             "metadata" => {
                 if scanner.null()? {
                     return Ok(());
                 }
                 has_metadata = true;
-                read_metadata(&mut draft, scanner)
+                read_metadata(&mut builder, scanner)
             }
             _ => Ok(()),
         })?;
-        let header = draft.finish();
+        let header = builder.finish();
         if has_metadata { Ok(header) } else { Err(DecodeError::NoMetadata { kind: header.kind().map(Into::into) }) }
     }
 }
 
-fn read_metadata<'a>(draft: &mut Draft<'a>, scanner: &mut Scanner<'a>) -> Result<(), JsonError> {
+fn read_metadata<'a>(builder: &mut HeaderBuilder<'a>, scanner: &mut Scanner<'a>) -> Result<(), JsonError> {
     scanner.object(|scanner, member| match member {
-        "name" => once(scanner, &mut draft.name),
-        "namespace" => once(scanner, &mut draft.namespace),
-        "uid" => once(scanner, &mut draft.uid),
-        "resourceVersion" => once(scanner, &mut draft.resource_version),
-        "creationTimestamp" => once(scanner, &mut draft.creation_timestamp),
-        "deletionTimestamp" => once(scanner, &mut draft.deletion_timestamp),
+        "name" => once(scanner, &mut builder.name),
+        "namespace" => once(scanner, &mut builder.namespace),
+        "uid" => once(scanner, &mut builder.uid),
+        "resourceVersion" => once(scanner, &mut builder.resource_version),
+        "creationTimestamp" => once(scanner, &mut builder.creation_timestamp),
+        "deletionTimestamp" => once(scanner, &mut builder.deletion_timestamp),
         "generation" => {
             if !scanner.null()? {
-                draft.generation = Some(scanner.integer()?);
+                builder.generation = Some(scanner.integer()?);
             }
             Ok(())
         }
-        "labels" => read_labels(draft, scanner),
-        "finalizers" => read_finalizers(draft, scanner),
-        "ownerReferences" => read_owners(draft, scanner),
+        "labels" => read_labels(builder, scanner),
+        "finalizers" => read_finalizers(builder, scanner),
+        "ownerReferences" => read_owners(builder, scanner),
         _ => Ok(()),
     })
 }
 
-fn read_labels<'a>(draft: &mut Draft<'a>, scanner: &mut Scanner<'a>) -> Result<(), JsonError> {
+fn read_labels<'a>(builder: &mut HeaderBuilder<'a>, scanner: &mut Scanner<'a>) -> Result<(), JsonError> {
     if scanner.null()? {
         return Ok(());
     }
     scanner.object(|scanner, key| {
         // Go reads null as the empty string here, and servers written in it let it pass.
         let value = if scanner.null()? { Cow::Borrowed("") } else { scanner.string()? };
-        draft.add_label(key, &value);
+        builder.add_label(key, &value);
         Ok(())
     })?;
-    draft.sort_labels().map_err(|_| scanner.fault(JsonFault::DuplicateMember))
+    builder.sort_labels().map_err(|_| scanner.error(JsonErrorKind::DuplicateMember))
 }
 
-fn read_finalizers<'a>(draft: &mut Draft<'a>, scanner: &mut Scanner<'a>) -> Result<(), JsonError> {
+fn read_finalizers<'a>(builder: &mut HeaderBuilder<'a>, scanner: &mut Scanner<'a>) -> Result<(), JsonError> {
     if scanner.null()? {
         return Ok(());
     }
     scanner.array(|scanner| {
-        draft.add_finalizer(&scanner.string()?);
+        builder.add_finalizer(&scanner.string()?);
         Ok(())
     })
 }
 
-fn read_owners<'a>(draft: &mut Draft<'a>, scanner: &mut Scanner<'a>) -> Result<(), JsonError> {
+fn read_owners<'a>(builder: &mut HeaderBuilder<'a>, scanner: &mut Scanner<'a>) -> Result<(), JsonError> {
     if scanner.null()? {
         return Ok(());
     }
     scanner.array(|scanner| {
-        let mut owner = OwnerDraft::default();
+        let mut owner = OwnerBuilder::default();
         scanner.object(|scanner, member| {
             let bool_or_null =
                 |scanner: &mut Scanner<'a>| if scanner.null()? { Ok(None) } else { scanner.bool().map(Some) };
@@ -107,7 +109,7 @@ fn read_owners<'a>(draft: &mut Draft<'a>, scanner: &mut Scanner<'a>) -> Result<(
             }
             Ok(())
         })?;
-        draft.add_owner(&owner);
+        builder.add_owner(&owner);
         Ok(())
     })
 }
@@ -119,7 +121,7 @@ fn text_or_null<'a>(scanner: &mut Scanner<'a>) -> Result<Option<Cow<'a, str>>, J
 /// Reads a string, or null for none, into a field that must not have been read before.
 fn once<'a>(scanner: &mut Scanner<'a>, field: &mut Option<Cow<'a, str>>) -> Result<(), JsonError> {
     if field.is_some() {
-        return Err(scanner.fault(JsonFault::DuplicateMember));
+        return Err(scanner.error(JsonErrorKind::DuplicateMember));
     }
     *field = text_or_null(scanner)?;
     Ok(())

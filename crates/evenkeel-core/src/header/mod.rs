@@ -1,6 +1,6 @@
 //! [`Header`]: what an informer needs to know of every object, read without reading the rest.
 
-mod draft;
+mod header_builder;
 mod json;
 mod protobuf;
 
@@ -9,18 +9,18 @@ use std::sync::Arc;
 
 use rapidhash::v3::rapidhash_v3;
 
-use crate::decode::DecodeError;
+use crate::error::DecodeError;
 use crate::key::ObjectKey;
 use crate::version::ResourceVersion;
 
-pub(crate) use draft::Draft;
-pub(crate) use protobuf::{Metadata, annotation_in, metadata_of};
+pub(crate) use header_builder::HeaderBuilder;
+pub(crate) use protobuf::{MetadataField, annotation_in, metadata_of};
 
 /// The identity and the bookkeeping of an object: everything of its metadata that the machinery itself looks at.
 ///
 /// A header is read straight from what the server sent; the payload, annotations and managed fields are skipped, never
 /// built. It is made for hundreds of thousands: the key needs no memory of its own unless it is long, and what many objects
-/// have in common, such as the labels and the owner of the pods of one workload, can be held once for all of them.
+/// have in shared, such as the labels and the owner of the pods of one workload, can be held once for all of them.
 ///
 /// ```
 /// use evenkeel_core::Header;
@@ -43,14 +43,14 @@ pub struct Header {
     ends: [u32; 3],
     /// `NO_GENERATION` for none.
     generation: i64,
-    common: Arc<Common>,
+    shared: Arc<SharedHeader>,
 }
 
 const NO_GENERATION: i64 = i64::MIN;
 
-/// The part of a header that many objects have in common.
+/// The part of a header that many objects have in shared.
 #[derive(PartialEq, Eq)]
-pub(crate) struct Common {
+pub(crate) struct SharedHeader {
     /// Every text, end to end; the spans point into it.
     texts: Box<str>,
     api_version: Span,
@@ -58,10 +58,10 @@ pub(crate) struct Common {
     /// Sorted by key.
     labels: Box<[(Span, Span)]>,
     finalizers: Box<[Span]>,
-    owners: Box<[Owner]>,
+    owners: Box<[OwnerSpans]>,
 }
 
-impl Common {
+impl SharedHeader {
     /// The same for all that are equal.
     pub(crate) fn hash(&self) -> u64 {
         let counts = [self.labels.len(), self.finalizers.len(), self.owners.len()];
@@ -92,7 +92,7 @@ impl Span {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Owner {
+struct OwnerSpans {
     api_version: Span,
     kind: Span,
     name: Span,
@@ -146,12 +146,12 @@ impl Header {
 
     /// The API version, if the object states it; items of typed lists do not.
     pub fn api_version(&self) -> Option<&str> {
-        self.common.api_version.of(&self.common.texts)
+        self.shared.api_version.of(&self.shared.texts)
     }
 
     /// The kind, if the object states it; items of typed lists do not.
     pub fn kind(&self) -> Option<&str> {
-        self.common.kind.of(&self.common.texts)
+        self.shared.kind.of(&self.shared.texts)
     }
 
     /// Namespace and name.
@@ -191,26 +191,26 @@ impl Header {
 
     /// The value of a label.
     pub fn label(&self, key: &str) -> Option<&str> {
-        let Common { texts, labels, .. } = &*self.common;
+        let SharedHeader { texts, labels, .. } = &*self.shared;
         let found = labels.binary_search_by(|(name, _)| name.of(texts).unwrap_or_default().cmp(key)).ok()?;
         labels.get(found)?.1.of(texts)
     }
 
     /// All labels, sorted by key.
     pub fn labels(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
-        let text = |span: Span| span.of(&self.common.texts).unwrap_or_default();
-        self.common.labels.iter().map(move |(key, value)| (text(*key), text(*value)))
+        let text = |span: Span| span.of(&self.shared.texts).unwrap_or_default();
+        self.shared.labels.iter().map(move |(key, value)| (text(*key), text(*value)))
     }
 
     /// The finalizers, in their order.
     pub fn finalizers(&self) -> impl ExactSizeIterator<Item = &str> {
-        self.common.finalizers.iter().map(|span| span.of(&self.common.texts).unwrap_or_default())
+        self.shared.finalizers.iter().map(|span| span.of(&self.shared.texts).unwrap_or_default())
     }
 
     /// The owners, in their order.
     pub fn owner_references(&self) -> impl ExactSizeIterator<Item = OwnerRef<'_>> {
-        let text = |span: Span| span.of(&self.common.texts).unwrap_or_default();
-        self.common.owners.iter().map(move |owner| OwnerRef {
+        let text = |span: Span| span.of(&self.shared.texts).unwrap_or_default();
+        self.shared.owners.iter().map(move |owner| OwnerRef {
             api_version: text(owner.api_version),
             kind: text(owner.kind),
             name: text(owner.name),
@@ -237,15 +237,15 @@ impl Header {
         &self.own
     }
 
-    /// What it may have in common with others.
-    pub(crate) fn common(&self) -> &Arc<Common> {
-        &self.common
+    /// What it may have in shared with others.
+    pub(crate) fn shared(&self) -> &Arc<SharedHeader> {
+        &self.shared
     }
 
-    /// Holds what it has in common with others together with them. The two must be equal.
-    pub(crate) fn share(&mut self, common: &Arc<Common>) {
-        debug_assert!(self.common == *common);
-        self.common = Arc::clone(common);
+    /// Holds what it has in shared with others together with them. The two must be equal.
+    pub(crate) fn share(&mut self, shared: &Arc<SharedHeader>) {
+        debug_assert!(self.shared == *shared);
+        self.shared = Arc::clone(shared);
     }
 }
 

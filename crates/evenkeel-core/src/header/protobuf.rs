@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 
-use super::draft::OwnerDraft;
-use super::{Draft, Header};
-use crate::decode::DecodeError;
-use crate::protobuf::{Failure, Message, ProtobufError, Reader, Wire, time_text};
+use super::header_builder::OwnerBuilder;
+use super::{Header, HeaderBuilder};
+use crate::error::DecodeError;
+use crate::error::ProtobufError;
+use crate::protobuf::{BoxedError, Message, Reader, Wire, time_text};
 
 /// Fields of `ObjectMeta`.
 mod meta {
@@ -39,24 +40,24 @@ impl Header {
         kind: Option<&str>,
         api_version: Option<&str>,
     ) -> Result<Self, DecodeError> {
-        let mut draft = Draft::default();
-        kind.into_iter().for_each(|text| draft.set_kind(text));
-        api_version.into_iter().for_each(|text| draft.set_api_version(text));
+        let mut builder = HeaderBuilder::default();
+        kind.into_iter().for_each(|text| builder.set_kind(text));
+        api_version.into_iter().for_each(|text| builder.set_api_version(text));
         match metadata_of(message, bytes).map_err(DecodeError::from)? {
-            Metadata::OfObject(metadata) => {
-                read_metadata(&mut draft, metadata)
-                    .map_err(|failure| ProtobufError::from(failure.in_field("metadata")))?;
-                Ok(draft.finish())
+            MetadataField::OfObject(metadata) => {
+                read_metadata(&mut builder, metadata)
+                    .map_err(|error| ProtobufError::from(error.in_field("metadata")))?;
+                Ok(builder.finish())
             }
             // A list has metadata, and no name in it.
-            Metadata::Other => Ok(draft.finish()),
-            Metadata::None => Err(DecodeError::NoMetadata { kind: kind.map(Into::into) }),
+            MetadataField::Other => Ok(builder.finish()),
+            MetadataField::None => Err(DecodeError::NoMetadata { kind: kind.map(Into::into) }),
         }
     }
 }
 
 /// The metadata of a message.
-pub(crate) enum Metadata<'a> {
+pub(crate) enum MetadataField<'a> {
     /// That of an object.
     OfObject(&'a [u8]),
     /// That of a list or a status.
@@ -65,8 +66,8 @@ pub(crate) enum Metadata<'a> {
 }
 
 /// Finds the metadata in a message, all of whose fields must hang together.
-pub(crate) fn metadata_of<'a>(message: &'static Message, bytes: &'a [u8]) -> Result<Metadata<'a>, ProtobufError> {
-    let Some(named) = message.named("metadata") else { return Ok(Metadata::None) };
+pub(crate) fn metadata_of<'a>(message: &'static Message, bytes: &'a [u8]) -> Result<MetadataField<'a>, ProtobufError> {
+    let Some(named) = message.named("metadata") else { return Ok(MetadataField::None) };
     let mut found = None;
     let mut reader = Reader::new(bytes);
     while let Some((number, value)) = reader.next()? {
@@ -75,54 +76,57 @@ pub(crate) fn metadata_of<'a>(message: &'static Message, bytes: &'a [u8]) -> Res
         }
     }
     let is_object = named.field.of.message().name() == "ObjectMeta";
-    Ok(found.map_or(Metadata::None, |bytes| if is_object { Metadata::OfObject(bytes) } else { Metadata::Other }))
+    Ok(found.map_or(
+        MetadataField::None,
+        |bytes| if is_object { MetadataField::OfObject(bytes) } else { MetadataField::Other },
+    ))
 }
 
-fn read_metadata<'a>(draft: &mut Draft<'a>, bytes: &'a [u8]) -> Result<(), Failure> {
+fn read_metadata<'a>(builder: &mut HeaderBuilder<'a>, bytes: &'a [u8]) -> Result<(), BoxedError> {
     let mut has_labels = false;
     let mut reader = Reader::new(bytes);
     while let Some((number, value)) = reader.next()? {
         match number {
-            meta::NAME => draft.name = Some(text(value).map_err(|fault| fault.in_field("name"))?),
-            meta::NAMESPACE => draft.namespace = Some(text(value).map_err(|fault| fault.in_field("namespace"))?),
-            meta::UID => draft.uid = Some(text(value).map_err(|fault| fault.in_field("uid"))?),
+            meta::NAME => builder.name = Some(text(value).map_err(|fault| fault.in_field("name"))?),
+            meta::NAMESPACE => builder.namespace = Some(text(value).map_err(|fault| fault.in_field("namespace"))?),
+            meta::UID => builder.uid = Some(text(value).map_err(|fault| fault.in_field("uid"))?),
             meta::RESOURCE_VERSION => {
-                draft.resource_version = Some(text(value).map_err(|fault| fault.in_field("resourceVersion"))?);
+                builder.resource_version = Some(text(value).map_err(|fault| fault.in_field("resourceVersion"))?);
             }
             meta::GENERATION => {
                 let generation = value.varint().map_err(|fault| fault.in_field("generation"))?;
                 // Go has a plain number there, and shows none that is zero.
-                draft.generation = Some(generation.cast_signed()).filter(|generation| *generation != 0);
+                builder.generation = Some(generation.cast_signed()).filter(|generation| *generation != 0);
             }
             meta::CREATION_TIMESTAMP => {
-                draft.creation_timestamp = time(value).map_err(|fault| fault.in_field("creationTimestamp"))?;
+                builder.creation_timestamp = time(value).map_err(|fault| fault.in_field("creationTimestamp"))?;
             }
             meta::DELETION_TIMESTAMP => {
-                draft.deletion_timestamp = time(value).map_err(|fault| fault.in_field("deletionTimestamp"))?;
+                builder.deletion_timestamp = time(value).map_err(|fault| fault.in_field("deletionTimestamp"))?;
             }
             meta::LABELS => {
                 let (key, value) = entry(value).map_err(|fault| fault.in_field("labels"))?;
-                draft.add_label(&String::from_utf8_lossy(key), &String::from_utf8_lossy(value));
+                builder.add_label(&String::from_utf8_lossy(key), &String::from_utf8_lossy(value));
                 has_labels = true;
             }
             meta::OWNER_REFERENCES => {
                 let owner = owner(value).map_err(|fault| fault.in_field("ownerReferences"))?;
-                draft.add_owner(&owner);
+                builder.add_owner(&owner);
             }
             meta::FINALIZERS => {
-                draft.add_finalizer(&text(value).map_err(|fault| fault.in_field("finalizers"))?);
+                builder.add_finalizer(&text(value).map_err(|fault| fault.in_field("finalizers"))?);
             }
             _ => {}
         }
     }
-    if has_labels && draft.sort_labels().is_err() {
-        draft.keep_last_labels();
+    if has_labels && builder.sort_labels().is_err() {
+        builder.keep_last_labels();
     }
     Ok(())
 }
 
-fn owner(value: Wire<'_>) -> Result<OwnerDraft<'_>, Failure> {
-    let mut owner = OwnerDraft::default();
+fn owner(value: Wire<'_>) -> Result<OwnerBuilder<'_>, BoxedError> {
+    let mut owner = OwnerBuilder::default();
     let mut reader = Reader::new(value.bytes()?);
     while let Some((number, value)) = reader.next()? {
         match number {
@@ -139,12 +143,12 @@ fn owner(value: Wire<'_>) -> Result<OwnerDraft<'_>, Failure> {
 }
 
 /// Strings need not be UTF-8: Go does not check, and makes of them in JSON what this does.
-fn text(value: Wire<'_>) -> Result<Cow<'_, str>, Failure> {
+fn text(value: Wire<'_>) -> Result<Cow<'_, str>, BoxedError> {
     Ok(String::from_utf8_lossy(value.bytes()?))
 }
 
 /// An entry of a map from strings to strings. What is not there is empty.
-fn entry<'a>(value: Wire<'a>) -> Result<(&'a [u8], &'a [u8]), Failure> {
+fn entry<'a>(value: Wire<'a>) -> Result<(&'a [u8], &'a [u8]), BoxedError> {
     let (mut key, mut content) = (&[][..], &[][..]);
     let mut reader = Reader::new(value.bytes()?);
     while let Some((number, value)) = reader.next()? {
@@ -173,6 +177,6 @@ pub(crate) fn annotation_in<'a>(metadata: &'a [u8], key: &str) -> Result<Option<
 }
 
 /// A time as JSON has it; none if it is not set.
-fn time(value: Wire<'_>) -> Result<Option<Cow<'static, str>>, Failure> {
+fn time(value: Wire<'_>) -> Result<Option<Cow<'static, str>>, BoxedError> {
     Ok(time_text(value.bytes()?)?.map(Cow::Owned))
 }

@@ -1,22 +1,22 @@
-//! Reading JSON in place, without building a tree of it: [`JsonValue`] for single values, [`JsonPaths`] for what is to be
-//! cut out, [`JsonError`] for what is wrong.
+//! JSON read in place, without building a tree.
 //!
-//! Most of what passes through an informer is never looked at. The scanner behind all of this therefore checks the whole
-//! text (grammar, UTF-8, depth) but only hands out what it is asked for, as slices of the text. Where a fault stands is worked out when
-//! there is one: the hot path keeps no record of the path it is on.
+//! Most of what passes through an informer is never decoded. The scanner therefore checks the whole text (grammar, UTF-8, depth)
+//! but returns only the requested values, as slices of the text. The path of an error is computed when the error occurs: the
+//! hot path keeps no record of its position in the tree.
 
-mod cut;
 mod error;
 mod path;
 mod plain;
+mod prune;
 mod scanner;
 mod value;
 
-pub(crate) use cut::{Active, Cut, Found};
-pub use cut::{JsonPaths, PathError};
-pub use error::{JsonError, JsonFault};
-pub(crate) use path::{Segment, path_at, segments};
+pub use error::JsonError;
+pub(crate) use error::JsonErrorKind;
+pub use path::PathError;
+pub(crate) use path::{JsonPath, PathSegment, path_at};
 pub(crate) use plain::plain_length;
-pub use scanner::Shape;
-pub(crate) use scanner::{MAX_DEPTH, Scanner};
+pub use prune::JsonPaths;
+pub(crate) use prune::{ActivePaths, PathMatch, PruneMode};
+pub(crate) use scanner::{JsonType, MAX_DEPTH, Scanner};
 pub use value::JsonValue;

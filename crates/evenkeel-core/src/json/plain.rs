@@ -1,12 +1,11 @@
-//! The inner loop of everything that reads JSON: how far a string goes on without anything special in it.
+//! The inner loop of JSON strings: the distance to the next special byte.
 
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
 
-/// How many bytes come before the first quote, backslash or control character.
+/// Returns the number of bytes before the first quote, backslash or control character.
 ///
-/// Kubernetes objects are mostly short strings, too short for the call into a vectorised search to pay; looking at eight
-/// bytes in one word does.
+/// Strings of Kubernetes objects are mostly too short for a vectorised search to pay off; testing eight bytes in one word does.
 #[inline]
 pub(crate) fn plain_length(bytes: &[u8]) -> usize {
     let (words, rest) = bytes.as_chunks::<8>();
@@ -20,8 +19,8 @@ pub(crate) fn plain_length(bytes: &[u8]) -> usize {
     words.len() * 8 + rest.iter().position(special).unwrap_or(rest.len())
 }
 
-/// The high bit of each byte that is special. Bytes above the lowest special one may be marked wrongly, as the
-/// subtractions borrow from them; nobody looks at those.
+/// Sets the high bit of each special byte. Bytes above the lowest special one may be marked wrongly, as the subtractions borrow
+/// from them; the caller uses the lowest only.
 #[inline]
 fn special_bytes(word: u64) -> u64 {
     let zero = |word: u64| word.wrapping_sub(ONES) & !word;

@@ -1,16 +1,16 @@
-//! [`Scanner`]: walks a JSON text from value to value.
+//! [`Scanner`]: reads a JSON text value by value.
 
 use std::borrow::Cow;
 use std::fmt;
 
-use super::{JsonError, JsonFault, path_at, plain_length};
+use super::{JsonError, JsonErrorKind, path_at, plain_length};
 
-/// How deep arrays and objects may nest. serde_json has the same limit.
+/// The nesting limit of arrays and objects, the same as that of serde_json.
 pub(crate) const MAX_DEPTH: u8 = 128;
 
 /// The type of a JSON value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
+pub(crate) enum JsonType {
     /// `{…}`
     Object,
     /// `[…]`
@@ -25,23 +25,23 @@ pub enum Shape {
     Null,
 }
 
-impl fmt::Display for Shape {
+impl fmt::Display for JsonType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Shape::Object => "an object",
-            Shape::Array => "an array",
-            Shape::String => "a string",
-            Shape::Number => "a number",
-            Shape::Bool => "a boolean",
-            Shape::Null => "null",
+            JsonType::Object => "an object",
+            JsonType::Array => "an array",
+            JsonType::String => "a string",
+            JsonType::Number => "a number",
+            JsonType::Bool => "a boolean",
+            JsonType::Null => "null",
         })
     }
 }
 
-/// A place in a complete JSON text, moving forward.
+/// A position in a complete JSON text that moves forward only.
 ///
-/// Every method that reads a value skips the space before it, checks the value fully, and leaves the scanner behind it.
-/// After an error the scanner is good for nothing more.
+/// Every method that reads a value skips the whitespace before it, checks the value fully, and advances past it. After an error
+/// the position is unspecified.
 #[derive(Clone)]
 pub(crate) struct Scanner<'a> {
     text: &'a str,
@@ -52,31 +52,31 @@ pub(crate) struct Scanner<'a> {
 type Result<T> = std::result::Result<T, JsonError>;
 
 impl<'a> Scanner<'a> {
-    /// A scanner at the start of a text, which must be UTF-8.
+    /// Returns a scanner at the start of a text, which must be UTF-8.
     pub(crate) fn new(text: &'a [u8]) -> Result<Self> {
         match std::str::from_utf8(text) {
             Ok(text) => Ok(Self::of_str(text)),
             Err(error) => {
                 let at = error.valid_up_to();
-                Err(JsonError::new(at as u64, path_at(text, at), JsonFault::InvalidUtf8))
+                Err(JsonError::new(at as u64, path_at(text, at), JsonErrorKind::InvalidUtf8))
             }
         }
     }
 
-    /// A scanner at the start of a text.
+    /// Returns a scanner at the start of a text.
     pub(crate) fn of_str(text: &'a str) -> Self {
         Scanner { text, at: 0, depth: 0 }
     }
 
-    /// The type of the next value, which stays where it is.
-    pub(crate) fn shape(&mut self) -> Result<Shape> {
+    /// Returns the type of the next value without reading it.
+    pub(crate) fn value_type(&mut self) -> Result<JsonType> {
         match self.next_byte()? {
-            b'{' => Ok(Shape::Object),
-            b'[' => Ok(Shape::Array),
-            b'"' => Ok(Shape::String),
-            b'-' | b'0'..=b'9' => Ok(Shape::Number),
-            b't' | b'f' => Ok(Shape::Bool),
-            b'n' => Ok(Shape::Null),
+            b'{' => Ok(JsonType::Object),
+            b'[' => Ok(JsonType::Array),
+            b'"' => Ok(JsonType::String),
+            b'-' | b'0'..=b'9' => Ok(JsonType::Number),
+            b't' | b'f' => Ok(JsonType::Bool),
+            b'n' => Ok(JsonType::Null),
             _ => Err(self.unexpected("a value")),
         }
     }
@@ -85,20 +85,20 @@ impl<'a> Scanner<'a> {
     pub(crate) fn skip(&mut self) -> Result<&'a str> {
         self.space();
         let start = self.at;
-        self.pass_value()?;
+        self.skip_value()?;
         Ok(self.slice(start, self.at))
     }
 
-    /// Skips the next value of a text that is known to be sound: finds its end and nothing else.
+    /// Skips the next value of a text that was checked before: it only finds the end.
     pub(crate) fn skip_checked(&mut self) -> Result<()> {
         if !matches!(self.next_byte()?, b'{' | b'[') {
-            return self.pass_value();
+            return self.skip_value();
         }
         let bytes = self.text.as_bytes();
         let mut open = 0;
         loop {
             match bytes.get(self.at) {
-                Some(b'"') => drop(self.pass_string()?),
+                Some(b'"') => drop(self.skip_string()?),
                 Some(b'{' | b'[') => {
                     open += 1;
                     self.at += 1;
@@ -111,15 +111,15 @@ impl<'a> Scanner<'a> {
                     }
                 }
                 Some(_) => self.at += 1,
-                None => return Err(self.fault(JsonFault::UnexpectedEnd)),
+                None => return Err(self.error(JsonErrorKind::UnexpectedEnd)),
             }
         }
     }
 
-    /// Reads an object, calling `each` with the name of every member. The scanner then stands at the member's value;
-    /// if `each` leaves it there, the value is skipped.
+    /// Reads an object, calling `each` with the name of every member and the scanner at its value. The value is skipped unless
+    /// `each` reads it.
     pub(crate) fn object(&mut self, mut each: impl FnMut(&mut Self, &str) -> Result<()>) -> Result<()> {
-        self.expect(Shape::Object, "an object")?;
+        self.expect(JsonType::Object, "an object")?;
         self.enter()?;
         if self.next_byte()? == b'}' {
             self.leave();
@@ -131,7 +131,7 @@ impl<'a> Scanner<'a> {
             let start = self.at;
             each(self, &member)?;
             if self.at == start {
-                self.pass_value()?;
+                self.skip_value()?;
             }
             if self.comma_or(b'}', "',' or '}'")? {
                 return Ok(());
@@ -139,9 +139,9 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Reads an array, calling `each` at every element. If `each` leaves the scanner there, the element is skipped.
+    /// Reads an array, calling `each` at every element. The element is skipped unless `each` reads it.
     pub(crate) fn array(&mut self, mut each: impl FnMut(&mut Self) -> Result<()>) -> Result<()> {
-        self.expect(Shape::Array, "an array")?;
+        self.expect(JsonType::Array, "an array")?;
         self.enter()?;
         if self.next_byte()? == b']' {
             self.leave();
@@ -152,7 +152,7 @@ impl<'a> Scanner<'a> {
             let start = self.at;
             each(self)?;
             if self.at == start {
-                self.pass_value()?;
+                self.skip_value()?;
             }
             if self.comma_or(b']', "',' or ']'")? {
                 return Ok(());
@@ -160,11 +160,11 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Goes to the value of a member of the next value; `false` if that is no object or has no such member.
+    /// Advances to the value of a member of the next value. Returns `false` if that is no object or has no such member.
     ///
-    /// There is no way back out: this is for following one path and reading what is at its end.
+    /// The scanner cannot leave the object afterwards: this serves to follow one path.
     pub(crate) fn find_member(&mut self, name: &str) -> Result<bool> {
-        if self.shape()? != Shape::Object {
+        if self.value_type()? != JsonType::Object {
             return Ok(false);
         }
         self.enter()?;
@@ -175,16 +175,17 @@ impl<'a> Scanner<'a> {
             if self.member()? == name {
                 return Ok(true);
             }
-            self.pass_value()?;
+            self.skip_value()?;
             if self.comma_or(b'}', "',' or '}'")? {
                 return Ok(false);
             }
         }
     }
 
-    /// Goes to an element of the next value; `false` if that is no array or too short. There is no way back out.
+    /// Advances to an element of the next value. Returns `false` if that is no array or too short. The scanner cannot leave the
+    /// array afterwards.
     pub(crate) fn find_element(&mut self, index: usize) -> Result<bool> {
-        if self.shape()? != Shape::Array {
+        if self.value_type()? != JsonType::Array {
             return Ok(false);
         }
         self.enter()?;
@@ -192,7 +193,7 @@ impl<'a> Scanner<'a> {
             return Ok(false);
         }
         for _ in 0..index {
-            self.pass_value()?;
+            self.skip_value()?;
             if self.comma_or(b']', "',' or ']'")? {
                 return Ok(false);
             }
@@ -202,62 +203,73 @@ impl<'a> Scanner<'a> {
 
     /// Reads a string; a slice of the text unless it has escapes.
     pub(crate) fn string(&mut self) -> Result<Cow<'a, str>> {
-        self.expect(Shape::String, "a string")?;
+        self.expect(JsonType::String, "a string")?;
         let start = self.at + 1;
-        let escaped = self.pass_string()?;
+        let escaped = self.skip_string()?;
         let raw = self.slice(start, self.at - 1);
         if !escaped {
             return Ok(Cow::Borrowed(raw));
         }
-        unescape(raw).map(Cow::Owned).ok_or_else(|| self.fault_at(start, JsonFault::InvalidEscape))
+        unescape(raw).map(Cow::Owned).ok_or_else(|| self.error_at(start, JsonErrorKind::InvalidEscape))
     }
 
-    /// Reads a whole number of 64 bits.
+    /// Returns the string at these nested members of a text, if the text has one there.
+    pub(crate) fn string_at(text: &'a str, members: &[&str]) -> Option<Cow<'a, str>> {
+        let mut scanner = Self::of_str(text);
+        for member in members {
+            if !scanner.find_member(member).ok()? {
+                return None;
+            }
+        }
+        scanner.string().ok()
+    }
+
+    /// Reads a 64-bit integer.
     pub(crate) fn integer(&mut self) -> Result<i64> {
-        self.expect(Shape::Number, "a number")?;
+        self.expect(JsonType::Number, "a number")?;
         let start = self.at;
-        self.pass_number()?;
+        self.skip_number()?;
         let text = self.slice(start, self.at);
-        text.parse().map_err(|_| self.fault_at(start, JsonFault::NumberOutOfRange))
+        text.parse().map_err(|_| self.error_at(start, JsonErrorKind::NumberOutOfRange))
     }
 
     /// Reads a boolean.
     pub(crate) fn bool(&mut self) -> Result<bool> {
-        self.expect(Shape::Bool, "a boolean")?;
+        self.expect(JsonType::Bool, "a boolean")?;
         let start = self.at;
-        self.pass_value()?;
+        self.skip_value()?;
         Ok(self.at - start == "true".len())
     }
 
     /// Reads `null` if it is next.
     pub(crate) fn null(&mut self) -> Result<bool> {
-        if self.shape()? != Shape::Null {
+        if self.value_type()? != JsonType::Null {
             return Ok(false);
         }
-        self.pass_value()?;
+        self.skip_value()?;
         Ok(true)
     }
 
-    /// Makes sure that nothing but space follows.
+    /// Checks that only whitespace follows.
     pub(crate) fn end(&mut self) -> Result<()> {
         self.space();
         if self.at < self.text.len() { Err(self.unexpected("the end")) } else { Ok(()) }
     }
 
-    /// How many bytes have been read.
+    /// Returns the number of bytes read.
     pub(crate) fn offset(&self) -> usize {
         self.at
     }
 
-    /// An error at the place where the scanner stands.
+    /// Returns an error at the current position.
     #[cold]
-    pub(crate) fn fault(&self, fault: JsonFault) -> JsonError {
-        self.fault_at(self.at, fault)
+    pub(crate) fn error(&self, kind: JsonErrorKind) -> JsonError {
+        self.error_at(self.at, kind)
     }
 }
 
 impl fmt::Debug for Scanner<'_> {
-    /// Where it stands, not what it reads: the text may be secret.
+    /// Prints the position, not the text: it may be secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Scanner(byte {} of {})", self.at, self.text.len())
     }
@@ -265,8 +277,8 @@ impl fmt::Debug for Scanner<'_> {
 
 /// The grammar.
 impl<'a> Scanner<'a> {
-    /// Passes one value without recursion; the kinds of the open brackets are the bits of a number.
-    fn pass_value(&mut self) -> Result<()> {
+    /// Skips one value without recursion. Each open bracket is a bit: 1 for an object, 0 for an array.
+    fn skip_value(&mut self) -> Result<()> {
         let base = self.depth;
         let mut objects: u128 = 0;
         loop {
@@ -275,7 +287,7 @@ impl<'a> Scanner<'a> {
                     self.enter()?;
                     objects = objects << 1 | 1;
                     if self.next_byte()? != b'}' {
-                        self.pass_member()?;
+                        self.skip_member()?;
                         continue;
                     }
                     self.leave();
@@ -290,11 +302,11 @@ impl<'a> Scanner<'a> {
                     self.leave();
                     objects >>= 1;
                 }
-                b'"' => drop(self.pass_string()?),
-                b'-' | b'0'..=b'9' => self.pass_number()?,
-                b't' => self.pass_word("true")?,
-                b'f' => self.pass_word("false")?,
-                b'n' => self.pass_word("null")?,
+                b'"' => drop(self.skip_string()?),
+                b'-' | b'0'..=b'9' => self.skip_number()?,
+                b't' => self.skip_word("true")?,
+                b'f' => self.skip_word("false")?,
+                b'n' => self.skip_word("null")?,
                 _ => return Err(self.unexpected("a value")),
             }
             loop {
@@ -306,7 +318,7 @@ impl<'a> Scanner<'a> {
                     if in_object { self.comma_or(b'}', "',' or '}'")? } else { self.comma_or(b']', "',' or ']'")? };
                 if !ended {
                     if in_object {
-                        self.pass_member()?;
+                        self.skip_member()?;
                     }
                     break;
                 }
@@ -315,7 +327,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Passes a comma (`false`) or the closing bracket (`true`).
+    /// Skips a comma (`false`) or the closing bracket (`true`).
     fn comma_or(&mut self, close: u8, expected: &'static str) -> Result<bool> {
         match self.next_byte()? {
             b',' => {
@@ -334,16 +346,16 @@ impl<'a> Scanner<'a> {
     fn member(&mut self) -> Result<Cow<'a, str>> {
         self.space();
         let mut name = self.clone();
-        self.pass_member()?;
+        self.skip_member()?;
         name.string()
     }
 
-    /// Passes the name of a member and the colon after it.
-    fn pass_member(&mut self) -> Result<()> {
+    /// Skips the name of a member and the colon after it.
+    fn skip_member(&mut self) -> Result<()> {
         if self.next_byte()? != b'"' {
             return Err(self.unexpected("the name of a member"));
         }
-        self.pass_string()?;
+        self.skip_string()?;
         if self.next_byte()? != b':' {
             return Err(self.unexpected("':'"));
         }
@@ -351,8 +363,8 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Passes a string and says whether it has escapes in it.
-    fn pass_string(&mut self) -> Result<bool> {
+    /// Skips a string and returns whether it contains escapes.
+    fn skip_string(&mut self) -> Result<bool> {
         let bytes = self.text.as_bytes();
         let mut escaped = false;
         self.at += 1;
@@ -366,32 +378,32 @@ impl<'a> Scanner<'a> {
                 }
                 Some(b'\\') => {
                     escaped = true;
-                    self.pass_escape()?;
+                    self.skip_escape()?;
                 }
-                Some(_) => return Err(self.fault(JsonFault::ControlCharacter)),
-                None => return Err(self.fault(JsonFault::UnexpectedEnd)),
+                Some(_) => return Err(self.error(JsonErrorKind::ControlCharacter)),
+                None => return Err(self.error(JsonErrorKind::UnexpectedEnd)),
             }
         }
     }
 
-    fn pass_escape(&mut self) -> Result<()> {
+    fn skip_escape(&mut self) -> Result<()> {
         let rest = self.text.as_bytes().get(self.at + 1..).unwrap_or_default();
         let length = match rest {
             [b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', ..] => 2,
             [b'u', digits @ ..] => {
                 if !digits.get(..4).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit)) {
-                    return Err(self.fault(JsonFault::InvalidEscape));
+                    return Err(self.error(JsonErrorKind::InvalidEscape));
                 }
                 6
             }
-            [] => return Err(self.fault(JsonFault::UnexpectedEnd)),
-            _ => return Err(self.fault(JsonFault::InvalidEscape)),
+            [] => return Err(self.error(JsonErrorKind::UnexpectedEnd)),
+            _ => return Err(self.error(JsonErrorKind::InvalidEscape)),
         };
         self.at += length;
         Ok(())
     }
 
-    fn pass_number(&mut self) -> Result<()> {
+    fn skip_number(&mut self) -> Result<()> {
         let bytes = self.text.as_bytes();
         let start = self.at;
         let digits = |at: &mut usize| {
@@ -415,13 +427,13 @@ impl<'a> Scanner<'a> {
             good &= digits(&mut at) > 0;
         }
         if !good {
-            return Err(self.fault_at(start, JsonFault::InvalidNumber));
+            return Err(self.error_at(start, JsonErrorKind::InvalidNumber));
         }
         self.at = at;
         Ok(())
     }
 
-    fn pass_word(&mut self, word: &'static str) -> Result<()> {
+    fn skip_word(&mut self, word: &'static str) -> Result<()> {
         if !self.text.get(self.at..).is_some_and(|rest| rest.starts_with(word)) {
             return Err(self.unexpected("a value"));
         }
@@ -431,7 +443,7 @@ impl<'a> Scanner<'a> {
 
     fn enter(&mut self) -> Result<()> {
         if self.depth == MAX_DEPTH {
-            return Err(self.fault(JsonFault::TooDeep { limit: MAX_DEPTH }));
+            return Err(self.error(JsonErrorKind::TooDeep { limit: MAX_DEPTH }));
         }
         self.depth += 1;
         self.at += 1;
@@ -443,9 +455,9 @@ impl<'a> Scanner<'a> {
         self.at += 1;
     }
 
-    fn expect(&mut self, shape: Shape, expected: &'static str) -> Result<()> {
-        let found = self.shape()?;
-        if found == shape { Ok(()) } else { Err(self.fault(JsonFault::WrongType { found, expected })) }
+    fn expect(&mut self, wanted: JsonType, expected: &'static str) -> Result<()> {
+        let found = self.value_type()?;
+        if found == wanted { Ok(()) } else { Err(self.error(JsonErrorKind::WrongType { found, expected })) }
     }
 
     fn space(&mut self) {
@@ -455,12 +467,12 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// The next byte that is not space, left in place.
+    /// Skips whitespace and returns the next byte without consuming it.
     fn next_byte(&mut self) -> Result<u8> {
         self.space();
         match self.text.as_bytes().get(self.at) {
             Some(byte) => Ok(*byte),
-            None => Err(self.fault(JsonFault::UnexpectedEnd)),
+            None => Err(self.error(JsonErrorKind::UnexpectedEnd)),
         }
     }
 
@@ -471,18 +483,18 @@ impl<'a> Scanner<'a> {
     #[cold]
     fn unexpected(&self, expected: &'static str) -> JsonError {
         match self.text.as_bytes().get(self.at) {
-            Some(&found) => self.fault(JsonFault::Unexpected { found, expected }),
-            None => self.fault(JsonFault::UnexpectedEnd),
+            Some(&found) => self.error(JsonErrorKind::Unexpected { found, expected }),
+            None => self.error(JsonErrorKind::UnexpectedEnd),
         }
     }
 
     #[cold]
-    fn fault_at(&self, at: usize, fault: JsonFault) -> JsonError {
-        JsonError::new(at as u64, path_at(self.text.as_bytes(), at), fault)
+    fn error_at(&self, at: usize, kind: JsonErrorKind) -> JsonError {
+        JsonError::new(at as u64, path_at(self.text.as_bytes(), at), kind)
     }
 }
 
-/// The text of a string whose escapes have been checked to be escapes; `None` if surrogates do not pair up.
+/// Returns the text of a string whose escape sequences were checked, or `None` if surrogates do not pair up.
 fn unescape(raw: &str) -> Option<String> {
     let mut out = String::with_capacity(raw.len());
     let mut rest = raw;

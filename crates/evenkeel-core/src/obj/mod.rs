@@ -1,6 +1,7 @@
-//! [`Obj`]: the currency of evenkeel, an object whose header is read and whose payload is decoded on demand.
+//! [`Obj`]: an object with a decoded header and a payload that is decoded on demand.
 
-mod opened;
+mod payload;
+mod payload_view;
 mod protobuf;
 
 use std::any::type_name;
@@ -15,28 +16,28 @@ use ref_cast::{RefCastCustom, ref_cast_custom};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::codec::{ApiKind, Codec, EncodeError, Form, Json, Parsed, Payload, Protobuf};
-use crate::decode::DecodeError;
+pub(crate) use self::payload::{Payload, PayloadFormat};
+use self::payload_view::PayloadView;
+use crate::codec::{ApiKind, Codec, ParsedObject};
+use crate::error::{DecodeError, EncodeError};
 use crate::header::Header;
-use crate::json::{Cut, JsonPaths, JsonValue};
+use crate::json::{JsonPath, JsonPaths, JsonValue, PruneMode};
 use crate::resource::ResourceInfo;
-use opened::Opened;
 
 /// An object of kind `K`.
 ///
-/// - Cloning costs a reference count; an object never changes.
-/// - Its [`Header`] is always there, and `Obj` dereferences to it: `obj.key()`, `obj.label("app")`, …
-/// - The payload stays as the server sent it until [`typed`](Self::typed) is called, or a value in it is asked for by
-///   [`path`](Self::path) or [`annotation`](Self::annotation).
-/// - An object that does not fit `K` is an object like any other; only `typed` says that it does not fit.
+/// - Cloning costs a reference count. An object is immutable.
+/// - Its [`Header`] is always decoded, and `Obj` dereferences to it: `obj.key()`, `obj.label("app")`, …
+/// - The payload stays encoded until [`typed`](Self::typed), [`path`](Self::path) or [`annotation`](Self::annotation) reads it.
+/// - An object that does not fit `K` is an object like any other; only `typed` returns an error.
 ///
 /// # What it keeps in memory
 ///
-/// The payload of an object that came out of a decoder is a slice of the chunk it arrived in, unless it was cut between
-/// two chunks. That is free while the chunk's other objects are kept as well. But one object of a chunk keeps all of it,
-/// and how large chunks are is for the transport to say: 16 KiB with HTTP/2, up to several hundred with HTTP/1.1. Whoever
-/// keeps some objects and drops the rest, such as a filter before a store, or a store that outlives the list it was
-/// filled from, keeps them [`detached`](Self::detached), or [packs](crate::pack) them, as informers do.
+/// The payload of an object from a decoder is a slice of the chunk in which it arrived, unless it spans two chunks. This costs
+/// nothing while the other objects of the chunk are kept as well. But one object keeps its whole chunk in memory, and the transport
+/// decides the size of chunks: 16 KiB with HTTP/2, up to several hundred with HTTP/1.1. A component that keeps some objects and
+/// drops the rest, such as a filter before a store, keeps them [`detached`](Self::detached). Informers delta-encode the objects
+/// of their stores instead.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -54,63 +55,62 @@ use opened::Opened;
 #[derive(RefCastCustom)]
 #[repr(transparent)]
 pub struct Obj<K> {
-    inner: Arc<Inner>,
+    inner: Arc<ObjInner>,
     #[trivial]
     kind: PhantomData<fn() -> K>,
 }
 
-/// The kind of an object whose Rust type is not said: `Obj<Untyped>` has its header and its payload, and cannot be decoded
-/// before [`Obj::cast`] says into what. What works on objects of all kinds alike is written for these, once.
+/// The kind of an object without a Rust type: `Obj<Untyped>` has a header and a payload. [`Obj::cast`] sets the type to decode
+/// into. Code for objects of all kinds uses this type to be compiled once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Untyped {}
 
-// The order of the fields is that of the memory: looking up an object touches its reference count and its key.
+// The order of the fields is that in memory: a lookup touches the reference count and the key.
 #[repr(C)]
-struct Inner {
+struct ObjInner {
     header: Header,
     payload: Payload,
     info: Arc<ResourceInfo>,
-    /// Under which the memo knows the decoded value.
+    /// The key of the decoded value in the decoded cache.
     id: u64,
 }
 
 impl<K> Obj<K> {
-    /// The object in this JSON. A list or anything else that has no name is refused.
+    /// Reads an object from JSON. Returns an error for a list and anything else without a name.
     pub fn from_json(info: &Arc<ResourceInfo>, json: impl Into<Bytes>) -> Result<Self, DecodeError> {
-        Self::decode(&Json, info, json.into())
+        Self::decode(Codec::Json, info, json.into())
     }
 
-    /// The object in these bytes. A list or anything else that has no name is refused.
-    pub fn decode(codec: &dyn Codec, info: &Arc<ResourceInfo>, bytes: Bytes) -> Result<Self, DecodeError> {
+    /// Reads an object from bytes. Returns an error for a list and anything else without a name.
+    pub fn decode(codec: Codec, info: &Arc<ResourceInfo>, bytes: Bytes) -> Result<Self, DecodeError> {
         codec.decode(bytes).map(|parsed| Self::new(info, parsed)).map_err(|error| error.of_kind(info.kind()))
     }
 
-    /// The object that a codec has taken apart.
-    pub fn new(info: &Arc<ResourceInfo>, parsed: Parsed) -> Self {
-        let Parsed { header, payload } = parsed;
-        Self::of(Inner { header, payload, info: Arc::clone(info), id: info.memo.number() })
+    pub(crate) fn new(info: &Arc<ResourceInfo>, parsed: ParsedObject) -> Self {
+        let ParsedObject { header, payload } = parsed;
+        Self::of(ObjInner { header, payload, info: Arc::clone(info), id: info.decoded_cache.next_id() })
     }
 
-    /// Reading a shared object as one of this kind costs nothing.
+    /// Borrows a shared object as one of this kind, at no cost.
     #[ref_cast_custom]
-    fn seen(inner: &Arc<Inner>) -> &Self;
+    fn borrowed(inner: &Arc<ObjInner>) -> &Self;
 
-    fn of(inner: Inner) -> Self {
+    fn of(inner: ObjInner) -> Self {
         Obj { inner: Arc::new(inner), kind: PhantomData }
     }
 
-    /// The same object, to be decoded as `L` from now on. Whether it fits is seen when it is decoded.
+    /// Returns the same object as kind `L`. [`typed`](Self::typed) checks whether it fits.
     pub fn cast<L>(self) -> Obj<L> {
         Obj { inner: self.inner, kind: PhantomData }
     }
 
-    /// The same object, seen as one that is decoded as `L`. Whether it fits is seen when it is decoded.
+    /// Borrows the same object as kind `L`. [`typed`](Self::typed) checks whether it fits.
     pub fn as_kind<L>(&self) -> &Obj<L> {
-        Obj::seen(&self.inner)
+        Obj::borrowed(&self.inner)
     }
 
-    /// Whether this is the other object in the same state: the same uid and the same resource version, both of which the
-    /// server has given. The two then have the same contents.
+    /// Returns whether both are the same object in the same state: equal uid and resource version, both assigned by the server.
+    /// Their contents are then equal.
     pub fn is_same_state_as<L>(&self, other: &Obj<L>) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
             || (!self.resource_version().is_empty()
@@ -120,85 +120,92 @@ impl<K> Obj<K> {
                 && self.key() == other.key())
     }
 
-    /// The description of the object's kind that it was decoded with.
+    /// Returns the resource that the object was decoded with.
     pub fn resource(&self) -> &Arc<ResourceInfo> {
         &self.inner.info
     }
 
-    /// What is known of the object without decoding it.
+    /// Returns the header.
     pub fn header(&self) -> &Header {
         &self.inner.header
     }
 
-    /// The object's kind: what it says itself, or what was asked for.
+    /// Returns the kind that the object states, or else that of its [`resource`](Self::resource).
     pub fn kind(&self) -> &str {
         self.inner.kind()
     }
 
-    /// The object's API version: what it says itself, or what was asked for.
+    /// Returns the API version that the object states, or else that of its [`resource`](Self::resource).
     pub fn api_version(&self) -> &str {
         self.inner.api_version()
     }
 
-    /// The payload as the server sent it, in the form that it came in, which [`media_type`](Self::media_type) tells. Items
-    /// of typed lists do not state their kind. Protobuf is the message alone, without the envelope, and never states its kind.
+    /// Returns the payload as the server sent it, in the format of [`media_type`](Self::media_type). Items of typed lists do not
+    /// state their kind. Protobuf is the message without its envelope, and never states its kind.
     ///
-    /// The bytes may be a slice of the chunk they came in: keeping them, or the object, keeps the chunk. See
+    /// The bytes may be a slice of the chunk in which they arrived and keep it in memory, as the object does. See
     /// [`detached`](Self::detached).
     pub fn raw(&self) -> Result<Bytes, DecodeError> {
-        self.inner.payload.bytes(&self.inner.header)
+        self.inner.payload.to_bytes(&self.inner.header)
     }
 
-    /// The form of what [`raw`](Self::raw) answers with: [`Json::MEDIA_TYPE`] or [`Protobuf::MEDIA_TYPE`].
+    /// Returns the format of [`raw`](Self::raw): `application/json` or `application/vnd.kubernetes.protobuf`.
     pub fn media_type(&self) -> &'static str {
-        match self.inner.payload.form() {
-            Form::Json => Json::MEDIA_TYPE,
-            Form::Protobuf(_) => Protobuf::MEDIA_TYPE,
+        match self.inner.payload.format() {
+            PayloadFormat::Json => Codec::Json.media_type(),
+            PayloadFormat::Protobuf(_) => Codec::Protobuf.media_type(),
         }
     }
 
-    /// How many bytes of memory the payload rests in.
+    /// Returns the size of the payload in memory, without what it shares with other objects.
     pub fn payload_bytes(&self) -> usize {
-        self.inner.payload.resting_bytes()
+        self.inner.payload.encoded_len()
     }
 
-    /// The object as JSON with `kind` and `apiVersion`, filled in if the server left them out. If it came as protobuf, it is
-    /// written anew.
+    /// Returns the object as JSON with `kind` and `apiVersion`, added if the server left them out. Protobuf is converted.
     pub fn json(&self) -> Result<Cow<'_, [u8]>, DecodeError> {
-        self.inner.open()?.json()
+        self.inner.view()?.json()
     }
 
-    /// The value of an annotation, looked up in the payload.
+    /// Returns the value of an annotation, read from the payload.
     pub fn annotation(&self, key: &str) -> Result<Option<Cow<'_, str>>, DecodeError> {
-        self.inner.open()?.annotation(key)
+        self.inner.view()?.annotation(key)
     }
 
-    /// The value at a path such as `spec.nodeName` or `spec.containers[0].image`, looked up in the payload; `None` if there
-    /// is none or it is null.
-    pub fn path(&self, path: &str) -> Result<Option<JsonValue<'_>>, DecodeError> {
-        self.inner.open()?.path(path)
-    }
-
-    /// The same object in a payload of its own, so that it keeps nothing else in memory.
+    /// Returns the value at a path, read from the payload. Returns `None` if there is no such value or it is null.
     ///
-    /// Costs a copy of header and payload, every time: this is for those who keep an object for long while others that
-    /// came with it are dropped. What [`typed`](Self::typed) has decoded for the original is not shared.
+    /// A path consists of members (`spec.nodeName`, with or without a leading `.`), indexes (`spec.containers[0].image`) and keys
+    /// in brackets, bare (`metadata.labels[app.kubernetes.io/name]`) or quoted (`metadata.annotations['a/b']`).
+    ///
+    /// # Errors
+    ///
+    /// A malformed path is [`DecodeError::Path`], which names the position and what the grammar requires there.
+    pub fn path(&self, path: &str) -> Result<Option<JsonValue<'_>>, DecodeError> {
+        let path = JsonPath::parse(path)?;
+        self.inner.view()?.path(path)
+    }
+
+    /// Copies the object into memory of its own, so that it keeps nothing else in memory.
+    ///
+    /// Each call copies header and payload. It serves callers that keep an object for long while the objects around it are
+    /// dropped. The copy does not share the value that [`typed`](Self::typed) decoded for the original.
     pub fn detached(&self) -> Self {
         let inner = &*self.inner;
-        Self::of(Inner {
+        Self::of(ObjInner {
             header: inner.header.clone(),
             payload: inner.payload.detached(),
             info: Arc::clone(&inner.info),
-            id: inner.info.memo.number(),
+            id: inner.info.decoded_cache.next_id(),
         })
     }
 
-    /// The object without what these paths lead to, cut out of the payload as it is: no tree is built of it, and what stays
-    /// is copied once, into a payload of its own. Only where a path leads into what is JSON inside of protobuf does the
-    /// payload become JSON as a whole. If there is nothing to cut, this is the object itself, with whatever it
-    /// [keeps in memory](Self#what-it-keeps-in-memory).
+    /// Returns the object without the values that the paths match.
     ///
-    /// The header says what is left. An object that is left without a name, or without metadata, is an error.
+    /// The values are removed from the encoded payload, without building a tree, and the rest is copied once into memory of its
+    /// own. A protobuf payload becomes JSON only if a path matches a value inside a field of embedded JSON. If nothing matches, the
+    /// result is the object itself, with whatever it [keeps in memory](Self#what-it-keeps-in-memory).
+    ///
+    /// The header of the result has no removed values. An object without a name or metadata is an error.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -206,41 +213,37 @@ impl<K> Obj<K> {
     /// use evenkeel_core::{Obj, ResourceInfo};
     /// use k8s_openapi::api::core::v1::Pod;
     ///
-    /// let heavy = JsonPaths::new(["metadata.managedFields", "status"]).unwrap();
+    /// let heavy = JsonPaths::new(["metadata.managedFields", "status"])?;
     /// let json = r#"{"metadata":{"name":"a","managedFields":[{"manager":"x"}]},"status":{"phase":"Running"}}"#;
     /// let pod = Obj::<Pod>::from_json(&Arc::new(ResourceInfo::of::<Pod>()), json)?.without(&heavy)?;
     /// assert_eq!(&pod.raw()?[..], br#"{"metadata":{"name":"a"}}"#);
     /// # Ok::<(), evenkeel_core::DecodeError>(())
     /// ```
     pub fn without(&self, paths: &JsonPaths) -> Result<Self, DecodeError> {
-        self.cut(paths, Cut::These)
+        self.prune(paths, PruneMode::Remove)
     }
 
-    /// The object with nothing but what these paths lead to. Like [`without`](Self::without), which is the other way round;
-    /// what the object is called stays only if a path leads there.
+    /// Returns the object with nothing but the values that the paths match: the opposite of [`without`](Self::without). The name
+    /// and namespace are kept only if a path matches them.
     pub fn only(&self, paths: &JsonPaths) -> Result<Self, DecodeError> {
-        self.cut(paths, Cut::Others)
+        self.prune(paths, PruneMode::Keep)
     }
 
-    fn cut(&self, paths: &JsonPaths, cut: Cut) -> Result<Self, DecodeError> {
-        let parsed = self.inner.open()?.cut(paths, cut).map_err(|error| error.of_kind(self.kind()))?;
+    fn prune(&self, paths: &JsonPaths, mode: PruneMode) -> Result<Self, DecodeError> {
+        let parsed = self.inner.view()?.prune(paths, mode).map_err(|error| error.of_kind(self.kind()))?;
         Ok(parsed.map_or_else(|| self.clone(), |parsed| Self::new(&self.inner.info, parsed)))
     }
-}
 
-impl<K> Obj<K> {
-    /// The same object in a payload of its own, like [`detached`](Self::detached), for those who have no use for the
-    /// original: if nobody else holds it, only the payload is copied.
+    /// Moves the object into memory of its own, like [`detached`](Self::detached). If there is no other reference to the object,
+    /// only the payload is copied.
     pub fn into_detached(mut self) -> Self {
         let Some(inner) = Arc::get_mut(&mut self.inner) else { return self.detached() };
         inner.payload = inner.payload.detached();
         self
     }
-}
 
-impl<K> Obj<K> {
-    /// The same object with another payload that stands for the same bytes. If nobody else holds it, nothing but the payload
-    /// is made anew.
+    /// Replaces the payload by another encoding of the same bytes. If there is no other reference to the object, nothing else is
+    /// copied.
     pub(crate) fn repack(mut self, pack: impl FnOnce(&mut Header, &Payload) -> Payload) -> Self {
         if let Some(inner) = Arc::get_mut(&mut self.inner) {
             inner.payload = pack(&mut inner.header, &inner.payload);
@@ -249,50 +252,48 @@ impl<K> Obj<K> {
         let inner = &*self.inner;
         let mut header = inner.header.clone();
         let payload = pack(&mut header, &inner.payload);
-        Self::of(Inner { header, payload, info: Arc::clone(&inner.info), id: inner.info.memo.number() })
+        Self::of(ObjInner { header, payload, info: Arc::clone(&inner.info), id: inner.info.decoded_cache.next_id() })
     }
 }
 
 impl<K: Serialize> Obj<K> {
-    /// The object that this value stands for. It costs writing the value as JSON and reading its header back. A value
-    /// that has no name is refused.
+    /// Returns the object of a value, which must have a name. It encodes the value as JSON and reads the header back.
     pub fn from_value(info: &Arc<ResourceInfo>, value: &K) -> Result<Self, ValueError> {
-        let json = Json.encode(&value, ApiKind::from(&**info))?;
+        let json = Codec::Json.encode(&value, ApiKind::from(&**info))?;
         Ok(Self::from_json(info, json)?)
     }
 }
 
-/// A Rust value cannot be made an [`Obj`].
+/// A Rust value cannot be converted into an [`Obj`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ValueError {
-    /// It cannot be written.
+    /// The value cannot be encoded.
     #[error(transparent)]
     Encode(#[from] EncodeError),
-    /// What was written is no object: it has no name.
+    /// The encoded value is no object: it has no name.
     #[error(transparent)]
     Decode(#[from] DecodeError),
 }
 
 impl<K: DeserializeOwned + Send + Sync + 'static> Obj<K> {
-    /// The object as a Rust value, decoded on first use.
+    /// Returns the object as a Rust value, decoded on first use.
     ///
-    /// What was decoded is remembered for a while, but a [`ResourceInfo`] never holds more than 256 decoded values, and
-    /// none of an object that is gone: those that look at an object at about the same time share one value, while a
-    /// cache of a hundred thousand objects that were all looked at once does not come to hold a hundred thousand values.
-    /// Keep the `Arc` for as long as you look at it, and ask again the next time.
+    /// Decoded values are cached, but a [`ResourceInfo`] holds at most 256 of them, and none of a dropped object. Readers that
+    /// look at an object at about the same time share one value, while a store of a hundred thousand objects does not come to hold
+    /// a hundred thousand decoded values. Keep the `Arc` only while you use it, and call `typed` again the next time.
     pub fn typed(&self) -> Result<Arc<K>, DecodeError> {
         let inner = &*self.inner;
-        if let Some(value) = inner.info.memo.get(inner.id) {
+        if let Some(value) = inner.info.decoded_cache.get(inner.id) {
             return Ok(value);
         }
-        let value: Arc<K> = Arc::new(inner.open()?.decode()?);
-        inner.info.memo.put(inner.id, &value);
+        let value: Arc<K> = Arc::new(inner.view()?.decode()?);
+        inner.info.decoded_cache.put(inner.id, &value);
         Ok(value)
     }
 }
 
-impl Inner {
+impl ObjInner {
     fn kind(&self) -> &str {
         self.header.kind().unwrap_or(self.info.kind())
     }
@@ -301,19 +302,19 @@ impl Inner {
         self.header.api_version().unwrap_or(self.info.api_version())
     }
 
-    fn open(&self) -> Result<Opened<'_>, DecodeError> {
-        Ok(Opened {
+    fn view(&self) -> Result<PayloadView<'_>, DecodeError> {
+        Ok(PayloadView {
             header: &self.header,
             info: &self.info,
-            form: self.payload.form(),
-            bytes: self.payload.open(&self.header)?,
+            format: self.payload.format(),
+            bytes: self.payload.unpacked(&self.header)?,
         })
     }
 }
 
-impl Drop for Inner {
+impl Drop for ObjInner {
     fn drop(&mut self) {
-        self.info.memo.forget(self.id);
+        self.info.decoded_cache.remove(self.id);
     }
 }
 
@@ -332,7 +333,7 @@ impl<K> Deref for Obj<K> {
 }
 
 impl<K> fmt::Debug for Obj<K> {
-    /// Never prints the payload: it may be a secret.
+    /// Never prints the payload: it may be secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let short = type_name::<K>().rsplit("::").next().unwrap_or_default();
         write!(f, "Obj<{short}>({} {} @{})", self.kind(), self.key(), self.resource_version())

@@ -3,7 +3,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use kube_core::DynamicObject;
 
 use super::*;
-use crate::memo::VALUES;
+use crate::decoded_cache::VALUES;
 
 fn info<K>() -> Arc<ResourceInfo>
 where

@@ -1,54 +1,54 @@
-//! Objects that rest packed: written as what they do not share with others of their kind.
+//! Delta encoding of cached objects against similar objects of their kind.
 //!
-//! A [`Packer`] stands where objects go into a store that holds many of them. What it hands back is the same object: its
-//! header is read without unpacking anything, and everything else of [`Obj`] unpacks what it needs and forgets it again.
+//! A store of many objects passes each through a [`Packer`]. The result is the same object: its header stays decoded, and the
+//! other methods of [`Obj`] unpack the payload for the duration of the call.
 //!
-//! # How it is packed
+//! # Encoding
 //!
-//! - **A dictionary** is learned from the objects as they come: whenever one has little in common with the dictionary, it is
-//!   added to it, until the dictionary is large enough. What was packed with a shorter dictionary keeps that one.
-//! - **Siblings**, such as the pods of one ReplicaSet, have nearly everything in common. The first of them is packed with the
-//!   dictionary and leads: the others are packed with the leader as their base. So an object is unpacked in two steps at most.
+//! - **Dictionary**: the packer learns a dictionary from the objects. It adds an object that has little in common with the
+//!   dictionary, up to a size limit. Objects that were packed with a shorter dictionary keep that one.
+//! - **Siblings**, such as the pods of one ReplicaSet, have nearly everything in common. The first one, the leader, is packed with
+//!   the dictionary; the others are packed with the leader as their base. Unpacking takes two steps at most.
 //! - **Headers** of siblings share their labels, owners and finalizers.
-//! - An object that does not get smaller rests as it came, in memory of its own.
+//! - An object that does not get smaller keeps its plain bytes, in memory of its own.
 //!
-//! Everything an object needs to be unpacked is held by the object: a packer can be dropped at any time, and what the last
-//! object needs goes with the object. The packer itself holds no object, only notes of who leads, which it tidies up.
+//! Each object holds references to all it needs for unpacking. A packer can be dropped at any time, and a dictionary is freed with
+//! the last object that uses it. The packer itself holds weak references only.
 //!
-//! # What is checked
+//! # Guarantees
 //!
-//! A packed payload has a checksum over the bytes that it stands for. One that does not come back byte for byte is
-//! [`DecodeError::Corrupt`](crate::DecodeError::Corrupt) with the key of the object, never another object.
+//! A packed payload has a checksum of the original bytes. A mismatch is [`DecodeError::Corrupt`](crate::DecodeError::Corrupt) with
+//! the key of the object, never the contents of another object.
 
-mod delta;
-mod index;
-mod shared;
+mod delta_encoding;
+mod interner;
+mod word_index;
 
 use std::sync::{Arc, Weak};
 
 use rapidhash::v3::rapidhash_v3;
 
-use self::delta::{Base, Writer};
-use self::index::Index;
-use self::shared::Pool;
-use crate::codec::{Form, Payload};
-use crate::header::{Common, Header};
+use self::delta_encoding::{DeltaBase, DeltaWriter};
+use self::interner::WeakInterner;
+use self::word_index::WordIndex;
+use crate::header::{Header, SharedHeader};
 use crate::obj::Obj;
+use crate::obj::{Payload, PayloadFormat};
 
-/// A dictionary does not grow beyond this by adding an object to it.
+/// The size limit of a dictionary.
 const DICTIONARY: usize = 256 << 10;
-/// Nor by adding more objects than this.
+/// The limit on the number of objects in a dictionary.
 const SAMPLES: usize = 48;
-/// An object that does not get this many times smaller is worth learning.
+/// An object that compresses less than this many times is added to the dictionary.
 const WORTH_LEARNING: usize = 5;
-/// The first few objects of a kind are not packed: where there are no more, there is nothing to gain.
+/// The first objects of a kind are not packed: a small store gains nothing.
 const FIRST: usize = 4;
 /// Objects smaller than this are not packed.
 const SMALLEST: usize = 256;
-/// Leaders are looked up every so many bytes; a dictionary, which is searched again and again, everywhere.
+/// The index of a leader has an entry for every so many bytes. That of a dictionary, which is used more often, has all.
 const SPARSE: usize = 8;
 
-/// Packs the objects of one kind, one after the other.
+/// Packs the objects of one kind.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -58,7 +58,7 @@ const SPARSE: usize = 8;
 ///
 /// let maps = Arc::new(ResourceInfo::of::<ConfigMap>());
 /// let mut packer = Packer::default();
-/// let text = "what many objects say in the same words, ".repeat(10);
+/// let text = "what many objects have in common, ".repeat(10);
 /// let packed: Vec<Obj<ConfigMap>> = (0..100)
 ///     .map(|number| {
 ///         let json = format!(r#"{{"metadata":{{"name":"m{number}"}},"data":{{"text":"{text}","number":"{number}"}}}}"#);
@@ -72,44 +72,44 @@ const SPARSE: usize = 8;
 #[derive(Default)]
 pub struct Packer {
     seen: usize,
-    dictionary: Option<Learned>,
-    leaders: Pool<Leader>,
-    commons: Pool<Common>,
-    /// The leader that was needed last, as it is when unpacked: siblings come in a row.
-    recent: Option<Recent>,
-    writer: Writer,
+    dictionary: Option<LearnedDictionary>,
+    leaders: WeakInterner<FamilyLeader>,
+    shared_headers: WeakInterner<SharedHeader>,
+    /// The last leader, unpacked: siblings arrive in a row.
+    recent: Option<RecentLeader>,
+    writer: DeltaWriter,
     context: Vec<u8>,
     out: Vec<u8>,
     stats: PackStats,
 }
 
-/// What a [`Packer`] has done so far.
+/// Counters of a [`Packer`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PackStats {
-    /// How many objects it was given.
+    /// The number of objects passed to the packer.
     pub objects: u64,
-    /// How many of them rest packed.
+    /// The number of objects that were packed.
     pub packed: u64,
-    /// How many bytes their payloads had.
+    /// The size of the payloads before packing.
     pub bytes_in: u64,
-    /// How many bytes they rest in.
+    /// The size of the payloads after packing.
     pub bytes_out: u64,
-    /// How large the dictionary is.
+    /// The size of the dictionary.
     pub dictionary_bytes: usize,
 }
 
-/// What all objects of a kind are packed with.
+/// The base of all objects of a kind.
 pub(crate) struct Dictionary {
     bytes: Box<[u8]>,
 }
 
-/// A packed object whose siblings are packed with it as their base.
-pub(crate) struct Leader {
+/// A packed object that is the base of its siblings.
+pub(crate) struct FamilyLeader {
     dictionary: Arc<Dictionary>,
-    /// Of which kind of payload it is: siblings in another form have little in common.
-    form: Form,
-    /// How much of the bytes is its context, without which it cannot be unpacked; its object may be gone.
+    /// The format of the payload: siblings in another format have little in common.
+    format: PayloadFormat,
+    /// The length of the context at the start of the bytes. It is needed for unpacking, and the object may be dropped.
     context: usize,
     bytes: Box<[u8]>,
 }
@@ -117,89 +117,89 @@ pub(crate) struct Leader {
 /// A packed payload.
 #[derive(Clone)]
 pub(crate) enum Packed {
-    /// With the dictionary.
+    /// Encoded against the dictionary.
     Alone(Arc<Dictionary>, Arc<[u8]>),
-    /// With the dictionary, and a base for others.
-    Leader(Arc<Leader>),
-    /// With a leader.
-    Sibling(Arc<Leader>, Arc<[u8]>),
+    /// Encoded against the dictionary, and the base of siblings.
+    Leader(Arc<FamilyLeader>),
+    /// Encoded against a leader.
+    Sibling(Arc<FamilyLeader>, Arc<[u8]>),
 }
 
-struct Learned {
+struct LearnedDictionary {
     dictionary: Arc<Dictionary>,
-    index: Index,
+    index: WordIndex,
     samples: usize,
-    /// What is to be learned next. Objects hold on to the dictionary that they were packed with, so it is not made anew for
-    /// each of these, but when they are as much as it has: all dictionaries together are then no more than twice the last.
+    /// Additions to the dictionary. Objects keep the dictionary they were packed with, so a new dictionary is built only when the
+    /// additions are as large as the old one: all dictionaries together are at most twice the size of the last.
     pending: Vec<u8>,
 }
 
-struct Recent {
-    leader: Weak<Leader>,
+struct RecentLeader {
+    leader: Weak<FamilyLeader>,
     bytes: Vec<u8>,
-    index: Index,
+    index: WordIndex,
 }
 
 impl Packer {
-    /// The same object, packed if that makes it smaller, in memory of its own in any case.
+    /// Returns the same object, packed if that makes it smaller, and in memory of its own in any case.
     pub fn pack<K>(&mut self, object: Obj<K>) -> Obj<K> {
         object.repack(|header, payload| {
-            header.share(&self.commons.shared(Arc::clone(header.common()), |common| common.hash()));
+            header.share(&self.shared_headers.intern(Arc::clone(header.shared()), |shared| shared.hash()));
             let Some(plain) = payload.plain().cloned() else { return payload.clone() };
             let packed = self.payload(header, payload, &plain);
             self.stats.objects += 1;
             self.stats.bytes_in += plain.len() as u64;
-            self.stats.bytes_out += packed.resting_bytes() as u64;
+            self.stats.bytes_out += packed.encoded_len() as u64;
             packed
         })
     }
 
-    /// What it has done so far.
+    /// Returns the counters.
     pub fn stats(&self) -> PackStats {
         let dictionary_bytes = self.dictionary.as_ref().map_or(0, |learned| learned.dictionary.bytes.len());
         PackStats { dictionary_bytes, ..self.stats }
     }
 
     fn payload(&mut self, header: &Header, payload: &Payload, plain: &[u8]) -> Payload {
-        let form = payload.form();
+        let format = payload.format();
         self.seen += 1;
         if plain.len() < SMALLEST || self.seen <= FIRST {
             return payload.detached();
         }
         self.context.clear();
         context(header).iter().for_each(|piece| self.context.extend_from_slice(piece));
-        let family = family(header, form);
-        let packed = self.as_sibling(family, form, plain).or_else(|| self.with_dictionary(family, form, plain));
+        let family = family(header, format);
+        let packed = self.as_sibling(family, format, plain).or_else(|| self.with_dictionary(family, format, plain));
         match packed {
             Some(packed) => {
                 self.stats.packed += 1;
-                Payload::packed(form, packed)
+                Payload::packed(format, packed)
             }
             None => payload.detached(),
         }
     }
 
-    /// Packs with the leader of the family, if there is one and it helps.
-    fn as_sibling(&mut self, family: Option<u64>, form: Form, plain: &[u8]) -> Option<Packed> {
-        let leader = self.leaders.get(family?).filter(|leader| leader.form == form)?;
-        let is_recent = |recent: &Recent| std::ptr::eq(recent.leader.as_ptr(), Arc::as_ptr(&leader));
+    /// Packs with the leader of the family, if there is one and the result is small.
+    fn as_sibling(&mut self, family: Option<u64>, format: PayloadFormat, plain: &[u8]) -> Option<Packed> {
+        let leader = self.leaders.get(family?).filter(|leader| leader.format == format)?;
+        let is_recent = |recent: &RecentLeader| std::ptr::eq(recent.leader.as_ptr(), Arc::as_ptr(&leader));
         if !self.recent.as_ref().is_some_and(is_recent) {
             let bytes = leader.unpack()?;
             let mut index = self.recent.take().map(|recent| recent.index).unwrap_or_default();
             index.reset(bytes.len() / SPARSE);
             index.add(&bytes, 0, SPARSE);
-            self.recent = Some(Recent { leader: Arc::downgrade(&leader), bytes, index });
+            self.recent = Some(RecentLeader { leader: Arc::downgrade(&leader), bytes, index });
         }
-        let Recent { bytes, index, .. } = self.recent.as_ref()?;
+        let RecentLeader { bytes, index, .. } = self.recent.as_ref()?;
         self.out.clear();
-        self.writer.write(Base { bytes, index }, &self.context, plain, &mut self.out);
-        // A leader that has come to be unlike the rest gives way to another.
+        self.writer.write(DeltaBase { bytes, index }, &self.context, plain, &mut self.out);
+        // A leader that has little in common with the object is replaced by another.
         (self.out.len() <= plain.len() / 4).then(|| Packed::Sibling(leader, self.out.as_slice().into()))
     }
 
-    /// Packs with the dictionary, which learns from it. If it has a family, it leads it.
-    fn with_dictionary(&mut self, family: Option<u64>, form: Form, plain: &[u8]) -> Option<Packed> {
-        let learned = self.dictionary.get_or_insert_with(|| Learned::new(plain));
+    /// Packs with the dictionary, and adds the object to it if worthwhile. An object with a family becomes its leader.
+    fn with_dictionary(&mut self, family: Option<u64>, format: PayloadFormat, plain: &[u8]) -> Option<Packed> {
+        let learned = self.dictionary.get_or_insert_with(|| LearnedDictionary::new(plain));
         self.out.clear();
         self.writer.write(learned.base(), &self.context, plain, &mut self.out);
         if self.out.len() > plain.len() / WORTH_LEARNING && learned.learn(plain) {
@@ -214,21 +214,22 @@ impl Packer {
             return Some(Packed::Alone(dictionary, self.out.as_slice().into()));
         };
         let bytes = [self.context.as_slice(), &self.out].concat().into();
-        let leader = Arc::new(Leader { dictionary, form, context: self.context.len(), bytes });
+        let leader = Arc::new(FamilyLeader { dictionary, format, context: self.context.len(), bytes });
         self.leaders.put(family, &leader);
         Some(Packed::Leader(leader))
     }
 }
 
-impl Learned {
+impl LearnedDictionary {
     fn new(plain: &[u8]) -> Self {
         let dictionary = Arc::new(Dictionary { bytes: [].into() });
-        let mut learned = Learned { dictionary, index: Index::default(), samples: 0, pending: Vec::new() };
+        let mut learned =
+            LearnedDictionary { dictionary, index: WordIndex::default(), samples: 0, pending: Vec::new() };
         learned.learn(plain);
         learned
     }
 
-    /// Adds a text to the dictionary, if there is room for it. Answers with whether the dictionary has become another.
+    /// Adds a text to the dictionary, unless it is full. Returns whether the dictionary was rebuilt.
     fn learn(&mut self, plain: &[u8]) -> bool {
         let known = &self.dictionary.bytes;
         if self.samples == SAMPLES || known.len() + self.pending.len() + plain.len() > DICTIONARY {
@@ -247,39 +248,39 @@ impl Learned {
         true
     }
 
-    fn base(&self) -> Base<'_> {
-        Base { bytes: &self.dictionary.bytes, index: &self.index }
+    fn base(&self) -> DeltaBase<'_> {
+        DeltaBase { bytes: &self.dictionary.bytes, index: &self.index }
     }
 }
 
-impl Leader {
+impl FamilyLeader {
     fn unpack(&self) -> Option<Vec<u8>> {
         let (context, packed) = self.parts()?;
-        delta::read(&self.dictionary.bytes, [context, &[]], packed)
+        delta_encoding::read(&self.dictionary.bytes, [context, &[]], packed)
     }
 
-    /// Its context, and what is packed.
+    /// Returns the context and the packed bytes.
     fn parts(&self) -> Option<(&[u8], &[u8])> {
         self.bytes.split_at_checked(self.context)
     }
 }
 
 impl Packed {
-    /// The payload as it came; `None` if it does not come back.
+    /// Returns the payload as received, or `None` if its memory is damaged.
     pub(crate) fn unpack(&self, header: &Header) -> Option<Vec<u8>> {
         match self {
             Packed::Leader(leader) => leader.unpack(),
-            Packed::Alone(dictionary, packed) => delta::read(&dictionary.bytes, context(header), packed),
+            Packed::Alone(dictionary, packed) => delta_encoding::read(&dictionary.bytes, context(header), packed),
             Packed::Sibling(leader, packed) => {
                 let (theirs, leading) = leader.parts()?;
-                let base = delta::read_unchecked(&leader.dictionary.bytes, [theirs, &[]], leading)?;
-                delta::read(&base, context(header), packed)
+                let base = delta_encoding::read_unchecked(&leader.dictionary.bytes, [theirs, &[]], leading)?;
+                delta_encoding::read(&base, context(header), packed)
             }
         }
     }
 
-    /// How many bytes it rests in, without what it shares with others.
-    pub(crate) fn resting_bytes(&self) -> usize {
+    /// Returns the size in memory, without what is shared with other objects.
+    pub(crate) fn encoded_len(&self) -> usize {
         match self {
             Packed::Leader(leader) => leader.bytes.len(),
             Packed::Alone(_, packed) | Packed::Sibling(_, packed) => packed.len(),
@@ -287,19 +288,19 @@ impl Packed {
     }
 }
 
-/// What an object is known by stands in its header and need not be written again.
+/// Returns the identity of an object, which the header contains and the payload need not repeat.
 fn context(header: &Header) -> [&[u8]; 2] {
     [header.key().as_bytes(), header.own_texts().as_bytes()]
 }
 
-/// Whose siblings an object is one of: those with the same controller, or else, if it has labels, those with the same ones.
-fn family(header: &Header, form: Form) -> Option<u64> {
+/// Returns the family of an object: objects with the same controller, or else with the same labels.
+fn family(header: &Header, format: PayloadFormat) -> Option<u64> {
     let same = match header.controller() {
         Some(controller) => rapidhash_v3(controller.uid.as_bytes()),
-        None if header.labels().len() > 0 => header.common().hash(),
+        None if header.labels().len() > 0 => header.shared().hash(),
         None => return None,
     };
-    Some(same ^ u64::from(form == Form::Json))
+    Some(same ^ u64::from(format == PayloadFormat::Json))
 }
 
 impl std::fmt::Debug for Packer {

@@ -65,8 +65,8 @@ fn siblings_cost_a_tenth_and_share_their_labels() {
     let sizes: Vec<usize> = packed[200..].iter().map(Obj::payload_bytes).collect();
     let (mean, plain) = (sizes.iter().sum::<usize>() / sizes.len(), json(3, 3).len());
     assert!(mean < plain / 10, "{mean} of {plain}");
-    assert!(Arc::ptr_eq(packed[201].header().common(), packed[202].header().common()));
-    assert!(!Arc::ptr_eq(packed[201].header().common(), packed[399].header().common()));
+    assert!(Arc::ptr_eq(packed[201].header().shared(), packed[202].header().shared()));
+    assert!(!Arc::ptr_eq(packed[201].header().shared(), packed[399].header().shared()));
     let stats = packer.stats();
     assert_eq!((stats.objects, stats.packed), (400, 400 - FIRST as u64));
     assert!(stats.dictionary_bytes < 20 * plain, "{stats:?}");
@@ -93,7 +93,7 @@ fn notes_of_who_is_gone_are_tidied_up() {
     for workload in 0..5_000 {
         drop(packer.pack(pod(&info, workload, 0)));
     }
-    assert!(packer.leaders.len() <= 1024 && packer.commons.len() <= 1024);
+    assert!(packer.leaders.len() <= 1024 && packer.shared_headers.len() <= 1024);
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn a_packed_object_that_does_not_unpack_is_an_error_with_its_key() {
         damaged.annotation("a").unwrap_err(),
     ] {
         assert!(matches!(&error, DecodeError::Corrupt { key, .. } if key.as_str() == "team-1/service-1-19"), "{error}");
-        assert_eq!(error.to_string(), "Pod team-1/service-1-19 cannot be unpacked: its memory is damaged");
+        assert_eq!(error.to_string(), "cannot unpack Pod team-1/service-1-19: its memory is damaged");
     }
     assert_eq!(damaged.key().as_str(), "team-1/service-1-19", "its header is as it was");
 }

@@ -1,6 +1,6 @@
 //! From protobuf into any type that reads JSON.
 //!
-//! There is one deserializer for everything, [`Value`]: some bytes and what the table says of them. It shows types what JSON
+//! There is one deserializer for everything, [`ValueDeserializer`]: some bytes and what the table says of them. It shows types what JSON
 //! would show them, names, text for times and base64 for bytes, so that types of k8s-openapi work as they are (PB-060 and
 //! following).
 
@@ -13,32 +13,33 @@ use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, IntoDeseriali
 use serde::forward_to_deserialize_any;
 use serde_json::de::IoRead;
 
-use super::error::{Failure, ProtobufError};
-use super::leaf::{self, IntOrText, Json, Number, Schema};
-use super::table::{Field, Kind, Message, Type};
-use super::walk::{Content, Items, Run, Walk};
+use super::error::BoxedError;
+use super::field_reader::{Content, FieldReader, Items, Run};
+use super::table::{Field, FieldKind, Message, Type};
+use super::well_known::{self, IntOrText, Json, Number, Schema};
 use super::wire::Wire;
 use super::{DEPTH_LIMIT, json, time};
+use crate::error::ProtobufError;
 
 /// The name under which serde_json asks for JSON as it is.
 const RAW_VALUE: &str = "$serde_json::private::RawValue";
 
 /// Something in a message, or a whole one. It is passed on a lot and therefore small: what it holds stays where it is.
 #[derive(Clone, Copy)]
-pub(super) struct Value<'a, 'de> {
+pub(super) struct ValueDeserializer<'a, 'de> {
     of: Type,
     content: &'a Content<'de>,
     depth: usize,
 }
 
-impl<'a, 'de> Value<'a, 'de> {
-    pub(super) fn whole(message: &'static Message, content: &'a Content<'de>) -> Value<'a, 'de> {
-        Value { of: message.as_type(), content, depth: 0 }
+impl<'a, 'de> ValueDeserializer<'a, 'de> {
+    pub(super) fn whole(message: &'static Message, content: &'a Content<'de>) -> ValueDeserializer<'a, 'de> {
+        ValueDeserializer { of: message.as_type(), content, depth: 0 }
     }
 
     /// The bytes, of a single value of this kind.
     #[inline]
-    fn single(&self, kind: Kind) -> Option<&'de [u8]> {
+    fn single(&self, kind: FieldKind) -> Option<&'de [u8]> {
         match *self.content {
             Content::One(Wire::Bytes(bytes)) if self.of.kind == kind => Some(bytes),
             _ => None,
@@ -47,64 +48,70 @@ impl<'a, 'de> Value<'a, 'de> {
 
     /// Whether JSON has null here.
     #[inline]
-    fn is_null(&self) -> Result<bool, Failure> {
+    fn is_null(&self) -> Result<bool, BoxedError> {
         match self.of.kind {
-            Kind::Time | Kind::MicroTime | Kind::Json | Kind::SchemaOrSchemas | Kind::SchemaOrStrings => {
-                self.is_null_where_it_can_be()
-            }
+            FieldKind::Time
+            | FieldKind::MicroTime
+            | FieldKind::Json
+            | FieldKind::SchemaOrSchemas
+            | FieldKind::SchemaOrStrings => self.is_null_where_it_can_be(),
             _ => Ok(false),
         }
     }
 
-    fn is_null_where_it_can_be(&self) -> Result<bool, Failure> {
+    fn is_null_where_it_can_be(&self) -> Result<bool, BoxedError> {
         let Content::One(Wire::Bytes(bytes)) = *self.content else { return Ok(false) };
         Ok(match self.of.kind {
-            Kind::Time | Kind::MicroTime => time::read(bytes)?.is_none(),
-            Kind::Json => match leaf::json(bytes)? {
+            FieldKind::Time | FieldKind::MicroTime => time::read(bytes)?.is_none(),
+            FieldKind::Json => match well_known::json(bytes)? {
                 Json::Null => true,
                 Json::Text(text) => text.trim_ascii() == b"null",
                 Json::Object { .. } => false,
             },
-            Kind::SchemaOrSchemas | Kind::SchemaOrStrings => matches!(leaf::schema(self.of, bytes)?, Schema::Null),
+            FieldKind::SchemaOrSchemas | FieldKind::SchemaOrStrings => {
+                matches!(well_known::schema(self.of, bytes)?, Schema::Null)
+            }
             _ => false,
         })
     }
 
     #[inline]
-    fn items(self, run: Run<'de>) -> List<'de> {
-        List { items: run.items(self.of), of: self.of, depth: self.depth, index: 0 }
+    fn items(self, run: Run<'de>) -> ListAccess<'de> {
+        ListAccess { items: run.items(self.of), of: self.of, depth: self.depth, index: 0 }
     }
 
     #[inline]
-    fn pairs(self, run: Run<'de>) -> Pairs<'de> {
-        Pairs { items: run.items(self.of), of: self.of, depth: self.depth, value: None }
+    fn pairs(self, run: Run<'de>) -> MapEntries<'de> {
+        MapEntries { items: run.items(self.of), of: self.of, depth: self.depth, value: None }
     }
 
     /// The value as JSON has it.
     #[cold]
-    fn tree(self) -> Result<serde_json::Value, Failure> {
+    fn tree(self) -> Result<serde_json::Value, BoxedError> {
         serde_json::Value::deserialize(self)
     }
 
     /// Shows a value of which JSON has another form than was asked for, or that holds JSON.
     #[cold]
-    fn visit_tree<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+    fn visit_tree<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, BoxedError> {
         self.tree()?.deserialize_any(visitor).map_err(misfit)
     }
 
     /// Shows a single value to a visitor.
     #[inline]
-    fn visit_one<V: Visitor<'de>>(self, wire: Wire<'de>, visitor: V) -> Result<V::Value, Failure> {
+    fn visit_one<V: Visitor<'de>>(self, wire: Wire<'de>, visitor: V) -> Result<V::Value, BoxedError> {
         match self.of.kind {
-            Kind::Text => visit_text(wire.bytes()?, visitor),
-            Kind::Message => visitor.visit_map(&mut Fields::new(self.of.message(), wire.bytes()?, self.depth)?),
-            Kind::Bool => visitor.visit_bool(wire.varint()? != 0),
-            Kind::Int32 => visit_int(i64::from(wire.varint()? as i32), visitor),
-            Kind::Int64 => visit_int(wire.varint()? as i64, visitor),
-            Kind::Quantity => visit_text(leaf::quantity(wire.bytes()?)?, visitor),
-            Kind::Time | Kind::MicroTime => match time::read(wire.bytes()?)? {
+            FieldKind::Text => visit_text(wire.bytes()?, visitor),
+            FieldKind::Message => {
+                visitor.visit_map(&mut MessageAccess::new(self.of.message(), wire.bytes()?, self.depth)?)
+            }
+            FieldKind::Bool => visitor.visit_bool(wire.varint()? != 0),
+            FieldKind::Int32 => visit_int(i64::from(wire.varint()? as i32), visitor),
+            FieldKind::Int64 => visit_int(wire.varint()? as i64, visitor),
+            FieldKind::Quantity => visit_text(well_known::quantity(wire.bytes()?)?, visitor),
+            FieldKind::Time | FieldKind::MicroTime => match time::read(wire.bytes()?)? {
                 Some((seconds, nanos)) => {
-                    let micro = self.of.kind == Kind::MicroTime;
+                    let micro = self.of.kind == FieldKind::MicroTime;
                     visitor.visit_str(time::text(seconds, nanos, micro, &mut [0; 27])?)
                 }
                 None => visitor.visit_unit(),
@@ -113,31 +120,38 @@ impl<'a, 'de> Value<'a, 'de> {
         }
     }
 
-    fn visit_rare<V: Visitor<'de>>(self, wire: Wire<'de>, visitor: V) -> Result<V::Value, Failure> {
+    fn visit_rare<V: Visitor<'de>>(self, wire: Wire<'de>, visitor: V) -> Result<V::Value, BoxedError> {
         match self.of.kind {
-            Kind::Bytes => visitor.visit_string(STANDARD.encode(wire.bytes()?)),
-            Kind::Double => match leaf::number(f64::from_bits(wire.fixed64()?)) {
+            FieldKind::Bytes => visitor.visit_string(STANDARD.encode(wire.bytes()?)),
+            FieldKind::Double => match well_known::number(f64::from_bits(wire.fixed64()?)) {
                 Number::Signed(value) => visit_int(value, visitor),
                 Number::Unsigned(value) => visitor.visit_u64(value),
                 Number::Double(value) => visitor.visit_f64(value),
             },
-            Kind::IntOrString => match leaf::int_or_text(wire.bytes()?)? {
+            FieldKind::IntOrString => match well_known::int_or_text(wire.bytes()?)? {
                 IntOrText::Int(value) => visit_int(i64::from(value), visitor),
                 IntOrText::Text(text) => visit_text(text, visitor),
             },
-            Kind::Duration => visitor.visit_string(leaf::duration(wire.bytes()?)?),
-            Kind::Strings => {
+            FieldKind::Duration => visitor.visit_string(well_known::duration(wire.bytes()?)?),
+            FieldKind::Strings => {
                 let run = Run::new(wire.bytes()?, 1);
-                visitor.visit_seq(List { items: run.items(Type::TEXT), of: Type::TEXT, depth: self.depth, index: 0 })
+                visitor.visit_seq(ListAccess {
+                    items: run.items(Type::TEXT),
+                    of: Type::TEXT,
+                    depth: self.depth,
+                    index: 0,
+                })
             }
-            Kind::SchemaOrBool | Kind::SchemaOrSchemas | Kind::SchemaOrStrings => {
-                match leaf::schema(self.of, wire.bytes()?)? {
+            FieldKind::SchemaOrBool | FieldKind::SchemaOrSchemas | FieldKind::SchemaOrStrings => {
+                match well_known::schema(self.of, wire.bytes()?)? {
                     Schema::Null => visitor.visit_unit(),
                     Schema::Bool(value) => visitor.visit_bool(value),
-                    Schema::Other(of, content) => Value { of, content: &content, ..self }.deserialize_any(visitor),
+                    Schema::Other(of, content) => {
+                        ValueDeserializer { of, content: &content, ..self }.deserialize_any(visitor)
+                    }
                 }
             }
-            Kind::Json => match leaf::json(wire.bytes()?)? {
+            FieldKind::Json => match well_known::json(wire.bytes()?)? {
                 Json::Null => visitor.visit_unit(),
                 Json::Text(text) => {
                     let mut json = serde_json::Deserializer::from_slice(text);
@@ -155,11 +169,11 @@ impl<'a, 'de> Value<'a, 'de> {
 /// The ways in which types ask for something that messages have: they get it at once. Whatever else is there is shown to
 /// them as a tree, so that what they say about it is what they would say about JSON. The way by the tree is the same for all,
 /// as code is made for every type and every way.
-impl<'de> Deserializer<'de> for Value<'_, 'de> {
-    type Error = Failure;
+impl<'de> Deserializer<'de> for ValueDeserializer<'_, 'de> {
+    type Error = BoxedError;
 
     #[inline]
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, BoxedError> {
         match *self.content {
             Content::One(wire) => self.visit_one(wire, visitor),
             Content::List(run) => visitor.visit_seq(self.items(run)),
@@ -168,7 +182,7 @@ impl<'de> Deserializer<'de> for Value<'_, 'de> {
     }
 
     #[inline]
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, BoxedError> {
         if self.is_null()? { visitor.visit_none() } else { visitor.visit_some(self) }
     }
 
@@ -178,26 +192,26 @@ impl<'de> Deserializer<'de> for Value<'_, 'de> {
         _: &'static str,
         _: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Failure> {
-        match self.single(Kind::Message) {
-            Some(bytes) => visitor.visit_map(&mut Fields::new(self.of.message(), bytes, self.depth)?),
+    ) -> Result<V::Value, BoxedError> {
+        match self.single(FieldKind::Message) {
+            Some(bytes) => visitor.visit_map(&mut MessageAccess::new(self.of.message(), bytes, self.depth)?),
             None => self.visit_tree(visitor),
         }
     }
 
     #[inline]
-    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, BoxedError> {
         match *self.content {
             Content::Map(run) => visitor.visit_map(self.pairs(run)),
-            Content::One(Wire::Bytes(bytes)) if self.of.kind == Kind::Message => {
-                visitor.visit_map(&mut Fields::new(self.of.message(), bytes, self.depth)?)
+            Content::One(Wire::Bytes(bytes)) if self.of.kind == FieldKind::Message => {
+                visitor.visit_map(&mut MessageAccess::new(self.of.message(), bytes, self.depth)?)
             }
             _ => self.visit_tree(visitor),
         }
     }
 
     #[inline]
-    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, BoxedError> {
         match *self.content {
             Content::List(run) => visitor.visit_seq(self.items(run)),
             _ => self.visit_tree(visitor),
@@ -206,14 +220,14 @@ impl<'de> Deserializer<'de> for Value<'_, 'de> {
 
     /// A time that is not set is null, which text cannot be: who insists gets the time that Go means by it (PB-061).
     #[inline]
-    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, BoxedError> {
         let Content::One(Wire::Bytes(bytes)) = *self.content else { return self.visit_tree(visitor) };
         match self.of.kind {
-            Kind::Text => visit_text(bytes, visitor),
-            Kind::Bytes => visitor.visit_string(STANDARD.encode(bytes)),
-            Kind::Time | Kind::MicroTime => match time::read(bytes)? {
+            FieldKind::Text => visit_text(bytes, visitor),
+            FieldKind::Bytes => visitor.visit_string(STANDARD.encode(bytes)),
+            FieldKind::Time | FieldKind::MicroTime => match time::read(bytes)? {
                 Some((seconds, nanos)) => {
-                    let micro = self.of.kind == Kind::MicroTime;
+                    let micro = self.of.kind == FieldKind::MicroTime;
                     visitor.visit_str(time::text(seconds, nanos, micro, &mut [0; 27])?)
                 }
                 None => visitor.visit_borrowed_str(time::ZERO_TEXT),
@@ -223,35 +237,39 @@ impl<'de> Deserializer<'de> for Value<'_, 'de> {
     }
 
     #[inline]
-    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, BoxedError> {
         self.deserialize_str(visitor)
     }
 
     #[inline]
-    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, BoxedError> {
         match *self.content {
-            Content::One(Wire::Varint(value)) if self.of.kind == Kind::Bool => visitor.visit_bool(value != 0),
+            Content::One(Wire::Varint(value)) if self.of.kind == FieldKind::Bool => visitor.visit_bool(value != 0),
             _ => self.visit_tree(visitor),
         }
     }
 
     #[inline]
-    fn deserialize_i64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+    fn deserialize_i64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, BoxedError> {
         match *self.content {
-            Content::One(Wire::Varint(value)) if self.of.kind == Kind::Int32 => {
+            Content::One(Wire::Varint(value)) if self.of.kind == FieldKind::Int32 => {
                 visit_int(i64::from(value as i32), visitor)
             }
-            Content::One(Wire::Varint(value)) if self.of.kind == Kind::Int64 => visit_int(value as i64, visitor),
+            Content::One(Wire::Varint(value)) if self.of.kind == FieldKind::Int64 => visit_int(value as i64, visitor),
             _ => self.visit_tree(visitor),
         }
     }
 
     #[inline]
-    fn deserialize_i32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+    fn deserialize_i32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, BoxedError> {
         self.deserialize_i64(visitor)
     }
 
-    fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value, Failure> {
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, BoxedError> {
         if name == RAW_VALUE {
             return through_json_of(self, |json| json.deserialize_newtype_struct(name, visitor));
         }
@@ -263,9 +281,9 @@ impl<'de> Deserializer<'de> for Value<'_, 'de> {
         name: &'static str,
         variants: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Failure> {
-        match self.single(Kind::Text) {
-            Some(bytes) => visitor.visit_enum(leaf::text(bytes).into_deserializer()),
+    ) -> Result<V::Value, BoxedError> {
+        match self.single(FieldKind::Text) {
+            Some(bytes) => visitor.visit_enum(well_known::text(bytes).into_deserializer()),
             // Enums with contents are rare and have many forms: JSON knows them.
             None => self.tree()?.deserialize_enum(name, variants, visitor).map_err(misfit),
         }
@@ -273,7 +291,7 @@ impl<'de> Deserializer<'de> for Value<'_, 'de> {
 
     /// Nobody wants to know: nothing is read.
     #[inline]
-    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, BoxedError> {
         visitor.visit_unit()
     }
 
@@ -287,16 +305,16 @@ impl<'de> Deserializer<'de> for Value<'_, 'de> {
 }
 
 #[inline]
-fn visit_text<'de, V: Visitor<'de>>(bytes: &'de [u8], visitor: V) -> Result<V::Value, Failure> {
+fn visit_text<'de, V: Visitor<'de>>(bytes: &'de [u8], visitor: V) -> Result<V::Value, BoxedError> {
     match std::str::from_utf8(bytes) {
         Ok(text) => visitor.visit_borrowed_str(text),
-        Err(_) => visitor.visit_string(leaf::text(bytes).into_owned()),
+        Err(_) => visitor.visit_string(well_known::text(bytes).into_owned()),
     }
 }
 
 /// Shows an integer the way JSON does, where only what is below zero is signed.
 #[inline]
-fn visit_int<'de, V: Visitor<'de>>(value: i64, visitor: V) -> Result<V::Value, Failure> {
+fn visit_int<'de, V: Visitor<'de>>(value: i64, visitor: V) -> Result<V::Value, BoxedError> {
     match u64::try_from(value) {
         Ok(value) => visitor.visit_u64(value),
         Err(_) => visitor.visit_i64(value),
@@ -305,43 +323,47 @@ fn visit_int<'de, V: Visitor<'de>>(value: i64, visitor: V) -> Result<V::Value, F
 
 /// Reads the JSON of a value, for the few who ask for what only JSON can give.
 fn through_json_of<T>(
-    value: Value<'_, '_>,
+    value: ValueDeserializer<'_, '_>,
     read: impl FnOnce(&mut serde_json::Deserializer<IoRead<Cursor<Vec<u8>>>>) -> serde_json::Result<T>,
-) -> Result<T, Failure> {
+) -> Result<T, BoxedError> {
     let mut text = Vec::new();
     json::put(value.of, *value.content, value.depth, &mut text)?;
     let mut json = serde_json::Deserializer::from_reader(Cursor::new(text));
     read(&mut json).map_err(misfit)
 }
 
-fn misfit(error: serde_json::Error) -> Failure {
-    if error.is_data() { Failure::custom(error) } else { Failure::new(ProtobufError::NotJson { path: "".into() }) }
+fn misfit(error: serde_json::Error) -> BoxedError {
+    if error.is_data() {
+        BoxedError::custom(error)
+    } else {
+        BoxedError::new(ProtobufError::NotJson { path: "".into() })
+    }
 }
 
 /// The fields of a message.
-struct Fields<'de> {
-    walk: Walk<'de>,
+struct MessageAccess<'de> {
+    fields: FieldReader<'de>,
     /// The one whose name has been given and whose value has not.
     field: Option<&'static Field>,
     depth: usize,
 }
 
-impl<'de> Fields<'de> {
+impl<'de> MessageAccess<'de> {
     #[inline]
-    fn new(message: &'static Message, bytes: &'de [u8], depth: usize) -> Result<Fields<'de>, Failure> {
+    fn new(message: &'static Message, bytes: &'de [u8], depth: usize) -> Result<MessageAccess<'de>, BoxedError> {
         if depth >= DEPTH_LIMIT {
-            return Err(Failure::new(ProtobufError::TooDeep { path: "".into(), limit: DEPTH_LIMIT }));
+            return Err(BoxedError::new(ProtobufError::TooDeep { path: "".into(), limit: DEPTH_LIMIT }));
         }
-        Ok(Fields { walk: Walk::new(message, bytes)?, field: None, depth: depth + 1 })
+        Ok(MessageAccess { fields: FieldReader::new(message, bytes)?, field: None, depth: depth + 1 })
     }
 }
 
-impl<'de> MapAccess<'de> for Fields<'de> {
-    type Error = Failure;
+impl<'de> MapAccess<'de> for MessageAccess<'de> {
+    type Error = BoxedError;
 
     #[inline]
-    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Failure> {
-        self.field = self.walk.next()?;
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, BoxedError> {
+        self.field = self.fields.next()?;
         match self.field {
             Some(field) => seed.deserialize(BorrowedStrDeserializer::new(field.name)).map(Some),
             None => Ok(None),
@@ -349,35 +371,35 @@ impl<'de> MapAccess<'de> for Fields<'de> {
     }
 
     #[inline]
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Failure> {
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, BoxedError> {
         let Some(field) = self.field.take() else {
-            return Err(Failure::custom("a value was asked for before its name"));
+            return Err(BoxedError::custom("a value was asked for before its name"));
         };
-        let value = Value { of: field.of, content: self.walk.content(), depth: self.depth };
-        seed.deserialize(value).map_err(|failure| failure.in_field(field.name))
+        let value = ValueDeserializer { of: field.of, content: self.fields.content(), depth: self.depth };
+        seed.deserialize(value).map_err(|error| error.in_field(field.name))
     }
 }
 
 /// The items of a list.
-struct List<'de> {
+struct ListAccess<'de> {
     items: Items<'de>,
     of: Type,
     depth: usize,
     index: usize,
 }
 
-impl<'de> SeqAccess<'de> for List<'de> {
-    type Error = Failure;
+impl<'de> SeqAccess<'de> for ListAccess<'de> {
+    type Error = BoxedError;
 
     #[inline]
-    fn next_element_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, Failure> {
+    fn next_element_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, BoxedError> {
         let index = self.index;
-        let Some(wire) = self.items.next().map_err(|failure| failure.in_item(index))? else {
+        let Some(wire) = self.items.next().map_err(|error| error.in_item(index))? else {
             return Ok(None);
         };
         self.index += 1;
-        let value = Value { of: self.of, content: &Content::One(wire), depth: self.depth };
-        seed.deserialize(value).map(Some).map_err(|failure| failure.in_item(index))
+        let value = ValueDeserializer { of: self.of, content: &Content::One(wire), depth: self.depth };
+        seed.deserialize(value).map(Some).map_err(|error| error.in_item(index))
     }
 
     fn size_hint(&self) -> Option<usize> {
@@ -386,27 +408,28 @@ impl<'de> SeqAccess<'de> for List<'de> {
 }
 
 /// The pairs of a map.
-struct Pairs<'de> {
+struct MapEntries<'de> {
     items: Items<'de>,
     of: Type,
     depth: usize,
     value: Option<Wire<'de>>,
 }
 
-impl<'de> MapAccess<'de> for Pairs<'de> {
-    type Error = Failure;
+impl<'de> MapAccess<'de> for MapEntries<'de> {
+    type Error = BoxedError;
 
     #[inline]
-    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Failure> {
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, BoxedError> {
         let Some((key, value)) = self.items.next_pair()? else { return Ok(None) };
         self.value = Some(value);
-        seed.deserialize(Value { of: Type::TEXT, content: &Content::One(Wire::Bytes(key)), depth: 0 }).map(Some)
+        seed.deserialize(ValueDeserializer { of: Type::TEXT, content: &Content::One(Wire::Bytes(key)), depth: 0 })
+            .map(Some)
     }
 
     #[inline]
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Failure> {
-        let wire = self.value.take().ok_or_else(|| Failure::custom("a value was asked for before its key"))?;
-        seed.deserialize(Value { of: self.of, content: &Content::One(wire), depth: self.depth })
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, BoxedError> {
+        let wire = self.value.take().ok_or_else(|| BoxedError::custom("a value was asked for before its key"))?;
+        seed.deserialize(ValueDeserializer { of: self.of, content: &Content::One(wire), depth: self.depth })
     }
 
     fn size_hint(&self) -> Option<usize> {

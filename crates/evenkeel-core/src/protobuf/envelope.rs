@@ -1,7 +1,8 @@
 //! The envelope around every object of Kubernetes' protobuf: four bytes, then what it is, then the object (CTN-020).
 
-use super::error::{Failure, ProtobufError};
+use super::error::BoxedError;
 use super::wire::{Reader, put_bytes, put_varint, varint_length};
+use crate::error::ProtobufError;
 
 /// What every envelope begins with.
 pub(crate) const PREFIX: &[u8] = b"k8s\0";
@@ -35,7 +36,7 @@ pub fn unwrap_envelope(bytes: &[u8]) -> Result<Envelope<'_>, ProtobufError> {
     read(unknown).map_err(ProtobufError::from)
 }
 
-fn read(unknown: &[u8]) -> Result<Envelope<'_>, Failure> {
+fn read(unknown: &[u8]) -> Result<Envelope<'_>, BoxedError> {
     let mut envelope = Envelope { api_version: "", kind: "", raw: &[], content_encoding: "", content_type: "" };
     let mut reader = Reader::new(unknown);
     while let Some((number, value)) = reader.next()? {
@@ -60,20 +61,20 @@ fn read(unknown: &[u8]) -> Result<Envelope<'_>, Failure> {
     Ok(envelope)
 }
 
-fn text<'a>(bytes: &'a [u8], name: &str) -> Result<&'a str, Failure> {
-    std::str::from_utf8(bytes).map_err(|_| Failure::unexpected("UTF-8").in_field(name))
+fn text<'a>(bytes: &'a [u8], name: &str) -> Result<&'a str, BoxedError> {
+    std::str::from_utf8(bytes).map_err(|_| BoxedError::unexpected("UTF-8").in_field(name))
 }
 
 /// Puts the message of an object into an envelope, byte by byte as Go does.
 ///
 /// ```
-/// use evenkeel_core::protobuf::{unwrap_envelope, wrap};
+/// use evenkeel_core::protobuf::{unwrap_envelope, wrap_envelope};
 ///
-/// let bytes = wrap("v1", "Pod", &[]);
+/// let bytes = wrap_envelope("v1", "Pod", &[]);
 /// assert_eq!(bytes, b"k8s\0\x0a\x09\x0a\x02v1\x12\x03Pod\x12\x00\x1a\x00\x22\x00");
 /// assert_eq!(unwrap_envelope(&bytes).unwrap().kind, "Pod");
 /// ```
-pub fn wrap(api_version: &str, kind: &str, raw: &[u8]) -> Vec<u8> {
+pub fn wrap_envelope(api_version: &str, kind: &str, raw: &[u8]) -> Vec<u8> {
     let field = |length: usize| 1 + varint_length(length as u64) + length;
     let type_meta = field(api_version.len()) + field(kind.len());
     let mut out = Vec::with_capacity(PREFIX.len() + field(type_meta) + field(raw.len()) + 4);

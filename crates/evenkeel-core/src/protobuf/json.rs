@@ -5,12 +5,13 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::error::{Failure, ProtobufError};
-use super::leaf::{self, IntOrText, Json, Number, Schema};
-use super::table::{Kind, Message, Type};
-use super::walk::{Content, Items, Run, Walk};
+use super::error::BoxedError;
+use super::field_reader::{Content, FieldReader, Items, Run};
+use super::table::{FieldKind, Message, Type};
+use super::well_known::{self, IntOrText, Json, Number, Schema};
 use super::wire::Wire;
 use super::{DEPTH_LIMIT, time};
+use crate::error::ProtobufError;
 
 /// Appends a message as an object. What it is comes first, if it is given: `(apiVersion, kind)`.
 pub(super) fn put_message(
@@ -19,11 +20,11 @@ pub(super) fn put_message(
     type_meta: Option<(&str, &str)>,
     depth: usize,
     out: &mut Vec<u8>,
-) -> Result<(), Failure> {
+) -> Result<(), BoxedError> {
     if depth >= DEPTH_LIMIT {
-        return Err(Failure::new(ProtobufError::TooDeep { path: "".into(), limit: DEPTH_LIMIT }));
+        return Err(BoxedError::new(ProtobufError::TooDeep { path: "".into(), limit: DEPTH_LIMIT }));
     }
-    let mut walk = Walk::new(message, bytes)?;
+    let mut fields = FieldReader::new(message, bytes)?;
     let mut first = true;
     let mut name = |name: &str, out: &mut Vec<u8>| {
         out.push(if std::mem::take(&mut first) { b'{' } else { b',' });
@@ -38,9 +39,9 @@ pub(super) fn put_message(
         name("apiVersion", out);
         put_text(api_version, out)?;
     }
-    while let Some(field) = walk.next()? {
+    while let Some(field) = fields.next()? {
         name(field.name, out);
-        put(field.of, *walk.content(), depth + 1, out).map_err(|failure| failure.in_field(field.name))?;
+        put(field.of, *fields.content(), depth + 1, out).map_err(|error| error.in_field(field.name))?;
     }
     if first {
         out.push(b'{');
@@ -50,7 +51,7 @@ pub(super) fn put_message(
 }
 
 /// Appends what a field holds.
-pub(super) fn put(of: Type, content: Content<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), Failure> {
+pub(super) fn put(of: Type, content: Content<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), BoxedError> {
     match content {
         Content::One(wire) => put_one(of, wire, depth, out),
         Content::List(run) => put_list(of, run.items(of), depth, out),
@@ -59,7 +60,7 @@ pub(super) fn put(of: Type, content: Content<'_>, depth: usize, out: &mut Vec<u8
             let mut before = b'{';
             while let Some((key, value)) = items.next_pair()? {
                 out.push(before);
-                put_text(&leaf::text(key), out)?;
+                put_text(&well_known::text(key), out)?;
                 out.push(b':');
                 put_one(of, value, depth, out)?;
                 before = b',';
@@ -70,56 +71,58 @@ pub(super) fn put(of: Type, content: Content<'_>, depth: usize, out: &mut Vec<u8
     }
 }
 
-fn put_list(of: Type, mut items: Items<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), Failure> {
+fn put_list(of: Type, mut items: Items<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), BoxedError> {
     out.push(b'[');
     let mut index = 0;
-    while let Some(wire) = items.next().map_err(|failure| failure.in_item(index))? {
+    while let Some(wire) = items.next().map_err(|error| error.in_item(index))? {
         if index > 0 {
             out.push(b',');
         }
-        put_one(of, wire, depth, out).map_err(|failure| failure.in_item(index))?;
+        put_one(of, wire, depth, out).map_err(|error| error.in_item(index))?;
         index += 1;
     }
     out.push(b']');
     Ok(())
 }
 
-fn put_one(of: Type, wire: Wire<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), Failure> {
+fn put_one(of: Type, wire: Wire<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), BoxedError> {
     match of.kind {
-        Kind::Text => put_text(&leaf::text(wire.bytes()?), out),
-        Kind::Message => put_message(of.message(), wire.bytes()?, None, depth, out),
-        Kind::Bytes => put_plain(&STANDARD.encode(wire.bytes()?), out),
-        Kind::Bool => put_json(&(wire.varint()? != 0), out),
-        Kind::Int32 => put_json(&(wire.varint()? as i32), out),
-        Kind::Int64 => put_json(&(wire.varint()? as i64), out),
-        Kind::Double => match leaf::number(f64::from_bits(wire.fixed64()?)) {
+        FieldKind::Text => put_text(&well_known::text(wire.bytes()?), out),
+        FieldKind::Message => put_message(of.message(), wire.bytes()?, None, depth, out),
+        FieldKind::Bytes => put_plain(&STANDARD.encode(wire.bytes()?), out),
+        FieldKind::Bool => put_json(&(wire.varint()? != 0), out),
+        FieldKind::Int32 => put_json(&(wire.varint()? as i32), out),
+        FieldKind::Int64 => put_json(&(wire.varint()? as i64), out),
+        FieldKind::Double => match well_known::number(f64::from_bits(wire.fixed64()?)) {
             Number::Signed(value) => put_json(&value, out),
             Number::Unsigned(value) => put_json(&value, out),
             Number::Double(value) => put_json(&value, out),
         },
-        Kind::Quantity => put_text(&leaf::text(leaf::quantity(wire.bytes()?)?), out),
-        Kind::IntOrString => match leaf::int_or_text(wire.bytes()?)? {
+        FieldKind::Quantity => put_text(&well_known::text(well_known::quantity(wire.bytes()?)?), out),
+        FieldKind::IntOrString => match well_known::int_or_text(wire.bytes()?)? {
             IntOrText::Int(value) => put_json(&value, out),
-            IntOrText::Text(text) => put_text(&leaf::text(text), out),
+            IntOrText::Text(text) => put_text(&well_known::text(text), out),
         },
-        Kind::Time | Kind::MicroTime => match time::read(wire.bytes()?)? {
+        FieldKind::Time | FieldKind::MicroTime => match time::read(wire.bytes()?)? {
             Some((seconds, nanos)) => {
-                put_plain(time::text(seconds, nanos, of.kind == Kind::MicroTime, &mut [0; 27])?, out)
+                put_plain(time::text(seconds, nanos, of.kind == FieldKind::MicroTime, &mut [0; 27])?, out)
             }
             None => put_null(out),
         },
-        Kind::Duration => put_text(&leaf::duration(wire.bytes()?)?, out),
-        Kind::Strings => put_list(Type::TEXT, Run::new(wire.bytes()?, 1).items(Type::TEXT), depth, out),
-        Kind::SchemaOrBool | Kind::SchemaOrSchemas | Kind::SchemaOrStrings => match leaf::schema(of, wire.bytes()?)? {
-            Schema::Null => put_null(out),
-            Schema::Bool(value) => put_json(&value, out),
-            Schema::Other(of, content) => put(of, content, depth, out),
-        },
-        Kind::Json => match leaf::json(wire.bytes()?)? {
+        FieldKind::Duration => put_text(&well_known::duration(wire.bytes()?)?, out),
+        FieldKind::Strings => put_list(Type::TEXT, Run::new(wire.bytes()?, 1).items(Type::TEXT), depth, out),
+        FieldKind::SchemaOrBool | FieldKind::SchemaOrSchemas | FieldKind::SchemaOrStrings => {
+            match well_known::schema(of, wire.bytes()?)? {
+                Schema::Null => put_null(out),
+                Schema::Bool(value) => put_json(&value, out),
+                Schema::Other(of, content) => put(of, content, depth, out),
+            }
+        }
+        FieldKind::Json => match well_known::json(wire.bytes()?)? {
             Json::Null => put_null(out),
             Json::Text(text) => {
                 let json: &RawValue = serde_json::from_slice(text)
-                    .map_err(|_| Failure::new(ProtobufError::NotJson { path: "".into() }))?;
+                    .map_err(|_| BoxedError::new(ProtobufError::NotJson { path: "".into() }))?;
                 out.extend_from_slice(json.get().as_bytes());
                 Ok(())
             }
@@ -128,23 +131,23 @@ fn put_one(of: Type, wire: Wire<'_>, depth: usize, out: &mut Vec<u8>) -> Result<
     }
 }
 
-fn put_null(out: &mut Vec<u8>) -> Result<(), Failure> {
+fn put_null(out: &mut Vec<u8>) -> Result<(), BoxedError> {
     out.extend_from_slice(b"null");
     Ok(())
 }
 
 /// Appends a text that needs no escapes.
-fn put_plain(text: &str, out: &mut Vec<u8>) -> Result<(), Failure> {
+fn put_plain(text: &str, out: &mut Vec<u8>) -> Result<(), BoxedError> {
     out.push(b'"');
     out.extend_from_slice(text.as_bytes());
     out.push(b'"');
     Ok(())
 }
 
-fn put_text(text: &str, out: &mut Vec<u8>) -> Result<(), Failure> {
+fn put_text(text: &str, out: &mut Vec<u8>) -> Result<(), BoxedError> {
     put_json(text, out)
 }
 
-fn put_json<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) -> Result<(), Failure> {
-    serde_json::to_writer(out, value).map_err(<Failure as serde::ser::Error>::custom)
+fn put_json<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) -> Result<(), BoxedError> {
+    serde_json::to_writer(out, value).map_err(<BoxedError as serde::ser::Error>::custom)
 }

@@ -20,10 +20,10 @@
 //! let mut text = Vec::new();
 //! protobuf::write_json(message, &bytes, Some(("v1", "ConfigMap")), &mut text)?;
 //! assert_eq!(text, br#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a"},"data":{"key":"value"}}"#);
-//! # Ok::<(), protobuf::ProtobufError>(())
+//! # Ok::<(), evenkeel_core::ProtobufError>(())
 //! ```
 //!
-//! On the wire every object stands in an envelope that says what it is: [`wrap`] and [`unwrap_envelope`].
+//! On the wire every object stands in an envelope that says what it is: [`wrap_envelope`] and [`unwrap_envelope`].
 //!
 //! # What it promises
 //!
@@ -42,25 +42,25 @@
 mod de;
 mod envelope;
 mod error;
+mod field_reader;
 mod json;
-mod leaf;
 mod ser;
 mod table;
 mod time;
-mod walk;
+mod well_known;
 mod wire;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::error::ProtobufError;
+
 pub(crate) use envelope::PREFIX;
-pub use envelope::{Envelope, unwrap_envelope, wrap};
-pub(crate) use error::Failure;
-pub use error::ProtobufError;
+pub use envelope::{Envelope, unwrap_envelope, wrap_envelope};
+pub(crate) use error::BoxedError;
+pub(crate) use field_reader::bytes_of;
 pub use table::Message;
-pub(crate) use table::{Cardinality, Field, Kind};
-pub(crate) use walk::bytes_of;
-pub use wire::WireFault;
+pub(crate) use table::{Cardinality, Field, FieldKind};
 pub(crate) use wire::{BYTES, Reader, Wire, put_varint, varint_length};
 
 /// How deep messages may nest: as deep as serde_json lets JSON nest, so that no type needs more stack than it does for JSON.
@@ -68,24 +68,24 @@ pub const DEPTH_LIMIT: usize = 128;
 
 /// Reads an object from its message, which is what an envelope holds.
 pub fn from_slice<T: DeserializeOwned>(message: &'static Message, bytes: &[u8]) -> Result<T, ProtobufError> {
-    T::deserialize(de::Value::whole(message, &whole(bytes))).map_err(ProtobufError::from)
+    T::deserialize(de::ValueDeserializer::whole(message, &whole(bytes))).map_err(ProtobufError::from)
 }
 
 /// The whole of a message, to be given to [`deserializer`].
-pub(crate) fn whole(bytes: &[u8]) -> walk::Content<'_> {
-    walk::Content::One(wire::Wire::Bytes(bytes))
+pub(crate) fn whole(bytes: &[u8]) -> field_reader::Content<'_> {
+    field_reader::Content::One(wire::Wire::Bytes(bytes))
 }
 
 /// A deserializer over a message, for those who have more to say of the object than the message does.
 pub(crate) fn deserializer<'de>(
     message: &'static Message,
-    whole: &walk::Content<'de>,
-) -> impl serde::Deserializer<'de, Error = Failure> {
-    de::Value::whole(message, whole)
+    whole: &field_reader::Content<'de>,
+) -> impl serde::Deserializer<'de, Error = BoxedError> {
+    de::ValueDeserializer::whole(message, whole)
 }
 
 /// The time in a message as JSON has it, to the second; `None` if none is set.
-pub(crate) fn time_text(message: &[u8]) -> Result<Option<String>, Failure> {
+pub(crate) fn time_text(message: &[u8]) -> Result<Option<String>, BoxedError> {
     let Some((seconds, nanos)) = time::read(message)? else { return Ok(None) };
     time::text(seconds, nanos, false, &mut [0; 27]).map(|text| Some(text.to_owned()))
 }

@@ -75,7 +75,7 @@ impl Message {
 
     /// The type of a field that holds this message.
     pub(crate) fn as_type(&self) -> Type {
-        Type { kind: Kind::Message, message: self.place }
+        Type { kind: FieldKind::Message, message: self.place }
     }
 
     /// The field with this number.
@@ -147,14 +147,14 @@ pub(crate) enum Cardinality {
 /// What a field holds, or an item or value of it if there may be many.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Type {
-    pub(crate) kind: Kind,
+    pub(crate) kind: FieldKind,
     message: u16,
 }
 
 impl Type {
-    pub(crate) const TEXT: Type = Type { kind: Kind::Text, message: 0 };
+    pub(crate) const TEXT: Type = Type { kind: FieldKind::Text, message: 0 };
 
-    /// The message, of [`Kind::Message`], or the schema in question, of the kinds that may be schemas. There is always one
+    /// The message, of [`FieldKind::Message`], or the schema in question, of the kinds that may be schemas. There is always one
     /// for these; for others it means nothing.
     #[inline]
     pub(crate) fn message(self) -> &'static Message {
@@ -164,12 +164,12 @@ impl Type {
 
     /// The same message as an item of its own.
     pub(crate) fn as_message(self) -> Type {
-        Type { kind: Kind::Message, ..self }
+        Type { kind: FieldKind::Message, ..self }
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum FieldKind {
     Text,
     Bytes,
     Bool,
@@ -194,25 +194,25 @@ pub(crate) enum Kind {
     SchemaOrStrings,
 }
 
-impl Kind {
-    fn read(letter: &str) -> Option<Kind> {
+impl FieldKind {
+    fn read(letter: &str) -> Option<FieldKind> {
         Some(match letter {
-            "s" => Kind::Text,
-            "y" => Kind::Bytes,
-            "b" => Kind::Bool,
-            "i" => Kind::Int32,
-            "l" => Kind::Int64,
-            "d" => Kind::Double,
-            "q" => Kind::Quantity,
-            "x" => Kind::IntOrString,
-            "t" => Kind::Time,
-            "u" => Kind::MicroTime,
-            "n" => Kind::Duration,
-            "j" => Kind::Json,
-            "w" => Kind::Strings,
-            "o" => Kind::SchemaOrBool,
-            "a" => Kind::SchemaOrSchemas,
-            "r" => Kind::SchemaOrStrings,
+            "s" => FieldKind::Text,
+            "y" => FieldKind::Bytes,
+            "b" => FieldKind::Bool,
+            "i" => FieldKind::Int32,
+            "l" => FieldKind::Int64,
+            "d" => FieldKind::Double,
+            "q" => FieldKind::Quantity,
+            "x" => FieldKind::IntOrString,
+            "t" => FieldKind::Time,
+            "u" => FieldKind::MicroTime,
+            "n" => FieldKind::Duration,
+            "j" => FieldKind::Json,
+            "w" => FieldKind::Strings,
+            "o" => FieldKind::SchemaOrBool,
+            "a" => FieldKind::SchemaOrSchemas,
+            "r" => FieldKind::SchemaOrStrings,
             _ => return None,
         })
     }
@@ -365,7 +365,7 @@ fn list_fields(line: Line, places: &HashMap<(usize, &'static str), u16>) -> Vec<
     let fields =
         [("metadata", 1, Cardinality::One, places.get(&(0, "ListMeta"))), ("items", 2, Cardinality::List, item)];
     let fields = fields.into_iter().filter_map(|(name, number, cardinality, message)| {
-        let of = Type { kind: Kind::Message, message: *message? };
+        let of = Type { kind: FieldKind::Message, message: *message? };
         Some(Field { name, number, cardinality, elide: false, of })
     });
     fields.collect()
@@ -395,7 +395,7 @@ fn read_field(
         _ => Cardinality::One,
     };
     let (elide, kind) = kind.strip_prefix('?').map_or((false, kind), |kind| (true, kind));
-    let of = match Kind::read(kind) {
+    let of = match FieldKind::read(kind) {
         Some(kind) => {
             let schema = places.get(&(package, "JSONSchemaProps")).copied().unwrap_or_default();
             Type { kind, message: schema }
@@ -408,7 +408,7 @@ fn read_field(
                 }
                 None => (package, kind),
             };
-            Type { kind: Kind::Message, message: *places.get(&place)? }
+            Type { kind: FieldKind::Message, message: *places.get(&place)? }
         }
     };
     Some(Field { name, number, cardinality, elide, of })

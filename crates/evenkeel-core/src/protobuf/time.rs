@@ -2,8 +2,9 @@
 
 use jiff::Timestamp;
 
-use super::error::{Failure, ProtobufError};
+use super::error::BoxedError;
 use super::wire::{Reader, put_int};
+use crate::error::ProtobufError;
 
 /// Go's zero time, the start of the year 1, which stands for no time at all.
 const ZERO: i64 = -62_135_596_800;
@@ -16,7 +17,7 @@ pub(super) const ZERO_TEXT: &str = "0001-01-01T00:00:00Z";
 
 /// Seconds and nanoseconds since 1970, or nothing if no time is set. The start of 1970 is a time like any other (PB-024).
 #[inline]
-pub(super) fn read(message: &[u8]) -> Result<Option<(i64, i32)>, Failure> {
+pub(super) fn read(message: &[u8]) -> Result<Option<(i64, i32)>, BoxedError> {
     if message.is_empty() {
         return Ok(None);
     }
@@ -36,7 +37,7 @@ pub(super) fn read(message: &[u8]) -> Result<Option<(i64, i32)>, Failure> {
 pub(super) type Buffer = [u8; 27];
 
 /// Writes a time as RFC 3339 in UTC, with six digits of a fraction if `micro`, without one otherwise.
-pub(super) fn text(seconds: i64, nanos: i32, micro: bool, buffer: &mut Buffer) -> Result<&str, Failure> {
+pub(super) fn text(seconds: i64, nanos: i32, micro: bool, buffer: &mut Buffer) -> Result<&str, BoxedError> {
     let (seconds, nanos) = if micro {
         let carried = i64::from(nanos).div_euclid(1_000_000_000);
         (seconds.saturating_add(carried), i64::from(nanos).rem_euclid(1_000_000_000))
@@ -44,7 +45,7 @@ pub(super) fn text(seconds: i64, nanos: i32, micro: bool, buffer: &mut Buffer) -
         (seconds, 0)
     };
     if !(FIRST..=LAST).contains(&seconds) {
-        return Err(Failure::new(ProtobufError::NoTime { path: "".into() }));
+        return Err(BoxedError::new(ProtobufError::NoTime { path: "".into() }));
     }
     let (year, month, day) = civil(seconds.div_euclid(86_400));
     let second = seconds.rem_euclid(86_400);
@@ -66,7 +67,7 @@ pub(super) fn text(seconds: i64, nanos: i32, micro: bool, buffer: &mut Buffer) -
         buffer[19] = b'Z';
         20
     };
-    std::str::from_utf8(&buffer[..length]).map_err(|_| Failure::new(ProtobufError::NoTime { path: "".into() }))
+    std::str::from_utf8(&buffer[..length]).map_err(|_| BoxedError::new(ProtobufError::NoTime { path: "".into() }))
 }
 
 #[inline]
@@ -94,8 +95,8 @@ fn civil(day: i64) -> (i64, i64, i64) {
 }
 
 /// Appends the message of a time given as text: nothing for the zero time, both fields otherwise (PB-084).
-pub(super) fn put(out: &mut Vec<u8>, text: &str, micro: bool) -> Result<(), Failure> {
-    let time: Timestamp = text.parse().map_err(|_| Failure::new(ProtobufError::NoTime { path: "".into() }))?;
+pub(super) fn put(out: &mut Vec<u8>, text: &str, micro: bool) -> Result<(), BoxedError> {
+    let time: Timestamp = text.parse().map_err(|_| BoxedError::new(ProtobufError::NoTime { path: "".into() }))?;
     let mut seconds = time.as_second();
     let mut nanos = i64::from(time.subsec_nanosecond());
     if nanos < 0 {

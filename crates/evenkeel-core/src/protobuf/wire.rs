@@ -1,41 +1,10 @@
 //! The wire format: tags, numbers and lengths, over bytes that are all there.
 
-use std::fmt;
-
-use super::error::Failure;
+use super::error::BoxedError;
+use crate::error::WireError;
 
 /// The largest number that a field can have.
 const LAST_NUMBER: u64 = (1 << 29) - 1;
-
-/// What is wrong with the bytes themselves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum WireFault {
-    /// They end in the middle of something, or something says it is longer than they are.
-    Truncated,
-    /// A number has more than the ten bytes that 64 bits need.
-    LongNumber,
-    /// A field has the number zero, or one that no field can have.
-    BadTag,
-    /// A field has another wire type than the schema says, or one that does not exist.
-    WireType(u8),
-    /// The end of a group that was not begun, or was begun with another number.
-    EndOfGroup,
-}
-
-impl fmt::Display for WireFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            WireFault::Truncated => f.write_str("unexpected end of the message"),
-            WireFault::LongNumber => f.write_str("a number has more than 64 bits"),
-            WireFault::BadTag => f.write_str("a field has an impossible number"),
-            WireFault::WireType(found) => write!(f, "the wire type {found} does not fit"),
-            WireFault::EndOfGroup => f.write_str("a group ends that was not begun"),
-        }
-    }
-}
-
-impl std::error::Error for WireFault {}
 
 /// Wire types.
 pub(crate) const VARINT: u8 = 0;
@@ -48,7 +17,7 @@ const FIXED32: u8 = 5;
 /// Errors are boxed at once: a result that is as wide as a word or two stays in registers, and this is where all the time of
 /// reading goes.
 #[cold]
-fn fail<T>(fault: WireFault) -> Result<T, Failure> {
+fn fail<T>(fault: WireError) -> Result<T, BoxedError> {
     Err(fault.into())
 }
 
@@ -63,30 +32,30 @@ pub(crate) enum Wire<'de> {
 impl<'de> Wire<'de> {
     /// The bytes of a string, of bytes or of a message.
     #[inline]
-    pub(crate) fn bytes(self) -> Result<&'de [u8], Failure> {
+    pub(crate) fn bytes(self) -> Result<&'de [u8], BoxedError> {
         match self {
             Wire::Bytes(bytes) => Ok(bytes),
-            Wire::Varint(_) => fail(WireFault::WireType(VARINT)),
-            Wire::Fixed64(_) => fail(WireFault::WireType(FIXED64)),
+            Wire::Varint(_) => fail(WireError::WireType(VARINT)),
+            Wire::Fixed64(_) => fail(WireError::WireType(FIXED64)),
         }
     }
 
     /// An integer or a bool.
     #[inline]
-    pub(crate) fn varint(self) -> Result<u64, Failure> {
+    pub(crate) fn varint(self) -> Result<u64, BoxedError> {
         match self {
             Wire::Varint(value) => Ok(value),
-            Wire::Fixed64(_) => fail(WireFault::WireType(FIXED64)),
-            Wire::Bytes(_) => fail(WireFault::WireType(BYTES)),
+            Wire::Fixed64(_) => fail(WireError::WireType(FIXED64)),
+            Wire::Bytes(_) => fail(WireError::WireType(BYTES)),
         }
     }
 
     /// The bits of a double.
-    pub(crate) fn fixed64(self) -> Result<u64, Failure> {
+    pub(crate) fn fixed64(self) -> Result<u64, BoxedError> {
         match self {
             Wire::Fixed64(value) => Ok(value),
-            Wire::Varint(_) => fail(WireFault::WireType(VARINT)),
-            Wire::Bytes(_) => fail(WireFault::WireType(BYTES)),
+            Wire::Varint(_) => fail(WireError::WireType(VARINT)),
+            Wire::Bytes(_) => fail(WireError::WireType(BYTES)),
         }
     }
 }
@@ -117,7 +86,7 @@ impl<'de> Reader<'de> {
     /// The next field and its value, or nothing at the end of the message. Fields in forms that Kubernetes does not use
     /// (groups, 32 bits) are passed over.
     #[inline]
-    pub(crate) fn next(&mut self) -> Result<Option<(u32, Wire<'de>)>, Failure> {
+    pub(crate) fn next(&mut self) -> Result<Option<(u32, Wire<'de>)>, BoxedError> {
         while !self.rest.is_empty() {
             let (number, wire_type) = self.tag()?;
             if matches!(wire_type, VARINT | FIXED64 | BYTES) {
@@ -130,29 +99,29 @@ impl<'de> Reader<'de> {
 
     /// The number and wire type of the next field.
     #[inline]
-    pub(crate) fn tag(&mut self) -> Result<(u32, u8), Failure> {
+    pub(crate) fn tag(&mut self) -> Result<(u32, u8), BoxedError> {
         let tag = self.varint()?;
         let number = tag >> 3;
         if number == 0 || number > LAST_NUMBER {
-            return fail(WireFault::BadTag);
+            return fail(WireError::BadTag);
         }
         Ok((number as u32, (tag & 7) as u8))
     }
 
     /// The value after a tag. Kubernetes has no use for other wire types than these.
     #[inline]
-    pub(crate) fn value(&mut self, wire_type: u8) -> Result<Wire<'de>, Failure> {
+    pub(crate) fn value(&mut self, wire_type: u8) -> Result<Wire<'de>, BoxedError> {
         match wire_type {
             VARINT => self.varint().map(Wire::Varint),
             BYTES => self.bytes().map(Wire::Bytes),
             FIXED64 => self.fixed().map(|bytes| Wire::Fixed64(u64::from_le_bytes(bytes))),
-            other => fail(WireFault::WireType(other)),
+            other => fail(WireError::WireType(other)),
         }
     }
 
     /// Passes over the value after a tag.
     #[inline]
-    pub(crate) fn skip(&mut self, number: u32, wire_type: u8) -> Result<(), Failure> {
+    pub(crate) fn skip(&mut self, number: u32, wire_type: u8) -> Result<(), BoxedError> {
         match wire_type {
             VARINT => self.varint().map(|_| ()),
             BYTES => self.bytes().map(|_| ()),
@@ -163,7 +132,7 @@ impl<'de> Reader<'de> {
 
     /// Passes over groups, which may nest, without nesting itself.
     #[cold]
-    fn skip_rare(&mut self, number: u32, wire_type: u8) -> Result<(), Failure> {
+    fn skip_rare(&mut self, number: u32, wire_type: u8) -> Result<(), BoxedError> {
         match wire_type {
             FIXED32 => self.fixed::<4>().map(|_| ()),
             GROUP => {
@@ -174,20 +143,20 @@ impl<'de> Reader<'de> {
                         (number, END_GROUP) if number == innermost => {
                             open.pop();
                         }
-                        (_, END_GROUP) => return fail(WireFault::EndOfGroup),
+                        (_, END_GROUP) => return fail(WireError::EndOfGroup),
                         (_, FIXED32) => self.fixed::<4>().map(|_| ())?,
                         (number, other) => self.skip(number, other)?,
                     }
                 }
                 Ok(())
             }
-            END_GROUP => fail(WireFault::EndOfGroup),
-            other => fail(WireFault::WireType(other)),
+            END_GROUP => fail(WireError::EndOfGroup),
+            other => fail(WireError::WireType(other)),
         }
     }
 
     #[inline]
-    pub(crate) fn varint(&mut self) -> Result<u64, Failure> {
+    pub(crate) fn varint(&mut self) -> Result<u64, BoxedError> {
         match self.rest {
             [byte, rest @ ..] if *byte < 0x80 => {
                 self.rest = rest;
@@ -201,7 +170,7 @@ impl<'de> Reader<'de> {
         }
     }
 
-    fn long_varint(&mut self) -> Result<u64, Failure> {
+    fn long_varint(&mut self) -> Result<u64, BoxedError> {
         let mut value = 0;
         for (at, byte) in self.rest.iter().enumerate().take(10) {
             value |= u64::from(byte & 0x7f) << (7 * at);
@@ -210,20 +179,20 @@ impl<'de> Reader<'de> {
                 return Ok(value);
             }
         }
-        fail(if self.rest.len() < 10 { WireFault::Truncated } else { WireFault::LongNumber })
+        fail(if self.rest.len() < 10 { WireError::Truncated } else { WireError::LongNumber })
     }
 
     #[inline]
-    fn bytes(&mut self) -> Result<&'de [u8], Failure> {
+    fn bytes(&mut self) -> Result<&'de [u8], BoxedError> {
         let length = self.varint()?;
-        let length = usize::try_from(length).map_err(|_| Failure::from(WireFault::Truncated))?;
-        let (bytes, rest) = self.rest.split_at_checked(length).ok_or_else(|| Failure::from(WireFault::Truncated))?;
+        let length = usize::try_from(length).map_err(|_| BoxedError::from(WireError::Truncated))?;
+        let (bytes, rest) = self.rest.split_at_checked(length).ok_or_else(|| BoxedError::from(WireError::Truncated))?;
         self.rest = rest;
         Ok(bytes)
     }
 
-    fn fixed<const N: usize>(&mut self) -> Result<[u8; N], Failure> {
-        let (bytes, rest) = self.rest.split_first_chunk().ok_or_else(|| Failure::from(WireFault::Truncated))?;
+    fn fixed<const N: usize>(&mut self) -> Result<[u8; N], BoxedError> {
+        let (bytes, rest) = self.rest.split_first_chunk().ok_or_else(|| BoxedError::from(WireError::Truncated))?;
         self.rest = rest;
         Ok(*bytes)
     }

@@ -30,7 +30,7 @@ pub enum SelectorError {
     #[error("{}", Faults(.faults))]
     InvalidRequirement {
         /// Every fault of the requirement.
-        faults: Vec<RequirementFault>,
+        faults: Vec<RequirementError>,
     },
     /// A label selector object names an operator that there is not.
     #[error("{operator:?} is not a valid label selector operator")]
@@ -82,7 +82,7 @@ impl SelectorError {
 
 /// One fault of a label requirement.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RequirementFault {
+pub struct RequirementError {
     /// The part that is at fault: `key`, `values`, `values[0]`, …; `<nil>` when the server names none.
     pub field: String,
     /// The offending value, printed the way the server prints it.
@@ -91,14 +91,14 @@ pub struct RequirementFault {
     pub detail: String,
 }
 
-impl fmt::Display for RequirementFault {
+impl fmt::Display for RequirementError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: Invalid value: {}: {}", self.field, self.value, self.detail)
     }
 }
 
 /// Prints one fault bare and several in brackets.
-struct Faults<'a>(&'a [RequirementFault]);
+struct Faults<'a>(&'a [RequirementError]);
 
 impl fmt::Display for Faults<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

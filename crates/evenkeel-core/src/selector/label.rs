@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use k8s_openapi::apimachinery::pkg::apis::meta;
 
-use super::error::{RequirementFault, SelectorError};
+use super::error::{RequirementError, SelectorError};
 use super::lexer::{Lexer, Token};
 use super::names;
 
@@ -204,7 +204,7 @@ impl Requirement {
         let mut values: Vec<String> = values.into_iter().map(Into::into).collect();
         let mut faults = Vec::new();
         let mut fault = |field: String, value: String, detail: String| {
-            faults.push(RequirementFault { field, value, detail });
+            faults.push(RequirementError { field, value, detail });
         };
         if let Some(detail) = names::label_key_fault(&key) {
             fault("key".into(), names::quote(&key), detail);
@@ -369,7 +369,7 @@ fn parse_requirement(lexer: &mut Lexer<'_>) -> Result<Requirement, SelectorError
         return Err(SelectorError::token(token.text(), "identifier"));
     };
     if let Some(detail) = names::label_key_fault(key) {
-        let fault = RequirementFault { field: "<nil>".into(), value: names::quote(key), detail };
+        let fault = RequirementError { field: "<nil>".into(), value: names::quote(key), detail };
         return Err(SelectorError::InvalidRequirement { faults: vec![fault] });
     }
     const NONE: [&str; 0] = [];

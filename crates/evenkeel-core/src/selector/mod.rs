@@ -9,6 +9,6 @@ mod label;
 mod lexer;
 mod names;
 
-pub use error::{RequirementFault, SelectorError};
+pub use error::{RequirementError, SelectorError};
 pub use field::{FieldOperator, FieldSelector, FieldTerm};
 pub use label::{LabelOperator, LabelSelector, Requirement};

@@ -7,8 +7,7 @@ use std::sync::Arc;
 use evenkeel_cache::informer::Stopped;
 use evenkeel_cache::{Event, Handler, HandlerOptions, InformerFactory, Registration, SharedInformer};
 use evenkeel_client::{PartialObjectMetadata, Unstructured};
-use evenkeel_core::resource::StaticScope;
-use evenkeel_core::{LabelSelector, Obj, ObjectKey, ResourceInfo};
+use evenkeel_core::{LabelSelector, Obj, ObjectKey, ResourceInfo, StaticScope};
 use evenkeel_queue::WorkQueue;
 use kube_core::Resource;
 

@@ -54,7 +54,7 @@ use std::collections::HashSet;
 use std::fmt;
 
 use evenkeel_cache::{Deleted, Event, Handler, HandlerOptions};
-use evenkeel_core::resource::StaticScope;
+use evenkeel_core::StaticScope;
 use evenkeel_core::{Obj, ObjectKey, ResourceInfo};
 use evenkeel_queue::{AddOptions, Key, LOW_PRIORITY, WeakQueue, WorkQueue};
 use kube_core::Resource;

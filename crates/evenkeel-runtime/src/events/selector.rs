@@ -1,7 +1,7 @@
 //! [`field_selector`]: selects the events about an object.
 
+use evenkeel_core::FieldOperator;
 use evenkeel_core::FieldSelector;
-use evenkeel_core::selector::FieldOperator;
 use kube_core::{GroupVersion, GroupVersionKind};
 
 /// The group version has no events.

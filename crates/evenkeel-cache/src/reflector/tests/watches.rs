@@ -221,7 +221,7 @@ async fn rwd_004_there_are_waits_within_the_window_and_a_list_after_it() {
 async fn ref_038_whatever_else_ends_a_watch_is_told_and_leads_to_a_list() {
     let ends = [
         error(Status::failure(500, "StorageReadError".into(), "cannot be decoded")),
-        Err(SourceError::Garbled(StreamError::GivenUp)),
+        Err(SourceError::Garbled(StreamError::Closed)),
         Err(SourceError::Other("something".into())),
     ];
     for end in ends {

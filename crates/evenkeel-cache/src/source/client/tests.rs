@@ -167,7 +167,10 @@ async fn lwa_009_an_event_that_cannot_be_read_does_not_end_the_watch() {
 #[tokio::test(start_paused = true)]
 async fn ref_024_a_table_is_no_list() {
     let scene = r#"{"kind":"Table","apiVersion":"meta.k8s.io/v1","rows":[]}"#;
-    let mut decoder = evenkeel_core::ListDecoder::<ConfigMap>::new(Arc::new(ResourceInfo::of::<ConfigMap>()));
+    let mut decoder = evenkeel_core::codec::ListDecoder::<ConfigMap>::new(
+        evenkeel_core::codec::Codec::Json,
+        Arc::new(ResourceInfo::of::<ConfigMap>()),
+    );
     decoder.push(scene.into());
     let error = decoder.next_item().and_then(|_| decoder.finish().map(|_| ())).unwrap_err();
     assert!(error.is_fatal(), "so the list fails, and is not taken for an empty one: {error}");

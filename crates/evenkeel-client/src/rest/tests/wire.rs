@@ -1,6 +1,6 @@
 //! What is asked for and sent in which form, and what happens if the server speaks another.
 
-use evenkeel_core::protobuf::wrap;
+use evenkeel_core::protobuf::wrap_envelope;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::authorization::v1::SelfSubjectAccessReview;
 use k8s_openapi::api::core::v1::{Binding, ConfigMap, Namespace, Pod};
@@ -305,7 +305,7 @@ async fn ctn_016_who_wants_no_retries_gets_the_error_and_json_the_next_time() {
 #[tokio::test(start_paused = true)]
 async fn protobuf_that_cannot_be_read_is_an_error_and_not_asked_for_again() {
     let step = |bytes: Vec<u8>| Step::ok().header("content-type", PROTOBUF).body(bytes);
-    let unknown = |kind| step(wrap("example.com/v1", kind, b""));
+    let unknown = |kind| step(wrap_envelope("example.com/v1", kind, b""));
     let garbage = || step([b"k8s\0".as_slice(), &[0xff; 16]].concat());
     for (read, step) in [
         (0, unknown("Foo")),

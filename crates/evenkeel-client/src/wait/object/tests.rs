@@ -2,7 +2,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use evenkeel_core::{ListDecoder, ResourceInfo, ResourceVersion, Status};
+use evenkeel_core::codec::{Codec, ListDecoder};
+use evenkeel_core::{ResourceInfo, ResourceVersion, Status};
 use k8s_openapi::api::core::v1::Pod;
 
 use super::super::conditions::{exists, is_deleted};
@@ -61,7 +62,7 @@ fn list(version: &str, objects: &[&str]) -> List<Pod> {
         .map(|version| format!(r#"{{"metadata":{{"name":"a","resourceVersion":"{version}"}}}}"#))
         .collect();
     let json = format!(r#"{{"metadata":{{"resourceVersion":"{version}"}},"items":[{}]}}"#, items.join(","));
-    let mut decoder = ListDecoder::new(Arc::new(ResourceInfo::of::<Pod>()));
+    let mut decoder = ListDecoder::new(Codec::Json, Arc::new(ResourceInfo::of::<Pod>()));
     decoder.push(Bytes::from(json));
     let mut items = Vec::new();
     while let Some(item) = decoder.next_item().unwrap() {

@@ -1,7 +1,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use evenkeel_core::{DecodeError, Reason, ResourceInfo, Status, StatusDetails, StreamError, WatchDecoder};
+use evenkeel_core::codec::{Codec, WatchDecoder};
+use evenkeel_core::{DecodeError, Reason, ResourceInfo, Status, StatusDetails, StreamError};
 use k8s_openapi::api::core::v1::Pod;
 use proptest::prelude::*;
 use tokio::time::Instant;
@@ -249,7 +250,7 @@ fn bad_status() -> Error {
 
 /// The error that a watch yields for this event.
 fn nonsense(event: &'static str) -> Error {
-    let mut decoder = WatchDecoder::<Pod>::new(std::sync::Arc::new(ResourceInfo::of::<Pod>()));
+    let mut decoder = WatchDecoder::<Pod>::new(Codec::Json, std::sync::Arc::new(ResourceInfo::of::<Pod>()));
     decoder.push(Bytes::from_static(event.as_bytes()));
     Error::Stream { call: call(), source: decoder.next_event().unwrap_err() }
 }

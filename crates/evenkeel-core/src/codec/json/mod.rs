@@ -1,94 +1,56 @@
-//! [`Json`]: objects as JSON.
+//! Objects, lists and watches in JSON.
 
-mod events;
-mod extent;
-mod feed;
-mod items;
-
-pub(super) use events::read_bookmark;
-
-use std::borrow::Cow;
+mod buffer;
+mod list;
+mod value_boundary;
+mod watch;
 
 use bytes::Bytes;
 
-use super::{ApiKind, Codec, EncodeError, EventDecoder, ItemDecoder, Parsed, Payload, Problem};
-use crate::decode::{DecodeError, Misfit};
+pub(super) use list::JsonListDecoder;
+pub(super) use watch::{JsonWatchDecoder, read_bookmark};
+
+use super::{Codec, ParsedObject};
+use crate::error::{DecodeError, EncodeError, TypeMismatch};
 use crate::header::Header;
-use crate::json::{JsonValue, Scanner};
+use crate::json::Scanner;
 use crate::key::ObjectKey;
+use crate::obj::Payload;
 use crate::status::Status;
 
-/// Objects as JSON: `application/json`.
-///
-/// What it writes is compact and ends with a newline, as Go's encoder leaves it.
-///
-/// ```
-/// use evenkeel_core::codec::{ApiKind, Codec, Json};
-///
-/// let kind = ApiKind { api_version: "example.com/v1", kind: "Foo" };
-/// assert_eq!(Json.encode(&["a"], kind)?, b"[\"a\"]\n");
-/// # Ok::<(), evenkeel_core::codec::EncodeError>(())
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Json;
-
-impl Json {
-    /// `application/json`.
-    pub const MEDIA_TYPE: &'static str = "application/json";
+pub(super) fn encode(value: &dyn erased_serde::Serialize) -> Result<Vec<u8>, EncodeError> {
+    let mut bytes = serde_json::to_vec(value)
+        .map_err(|error| EncodeError::json(Codec::Json.media_type(), TypeMismatch::new(&error)))?;
+    bytes.push(b'\n');
+    Ok(bytes)
 }
 
-impl Codec for Json {
-    fn media_type(&self) -> &'static str {
-        Json::MEDIA_TYPE
-    }
-
-    fn encode(&self, value: &dyn erased_serde::Serialize, _kind: ApiKind<'_>) -> Result<Vec<u8>, EncodeError> {
-        let mut bytes = serde_json::to_vec(value).map_err(|error| EncodeError {
-            media_type: Json::MEDIA_TYPE,
-            problem: Problem::Json(Misfit::new(&error)),
-        })?;
-        bytes.push(b'\n');
-        Ok(bytes)
-    }
-
-    fn decode(&self, bytes: Bytes) -> Result<Parsed, DecodeError> {
-        let header = Header::from_json(&bytes)?.named()?;
-        Ok(Parsed { header, payload: Payload::json(bytes) })
-    }
-
-    fn decode_status(&self, bytes: &[u8]) -> Option<Status> {
-        let mut says_so = false;
-        let mut version_fits = true;
-        let mut scanner = Scanner::new(bytes).ok()?;
-        let checked = scanner.object(|scanner, member| {
-            match member {
-                "kind" => says_so = scanner.string()? == "Status",
-                // It may be left out; the kind may not: half of the world's JSON has neither.
-                "apiVersion" => version_fits = scanner.string()? == "v1",
-                _ => {}
-            }
-            Ok(())
-        });
-        checked.and_then(|()| scanner.end()).ok()?;
-        if says_so && version_fits { serde_json::from_slice(bytes).ok() } else { None }
-    }
-
-    fn items(&self) -> Box<dyn ItemDecoder> {
-        Box::new(items::JsonItems::new())
-    }
-
-    fn events(&self) -> Box<dyn EventDecoder> {
-        Box::new(events::JsonEvents::new())
-    }
+pub(super) fn decode(bytes: Bytes) -> Result<ParsedObject, DecodeError> {
+    let header = Header::from_json(&bytes)?.named()?;
+    Ok(ParsedObject { header, payload: Payload::json(bytes) })
 }
 
-/// The key of an object that cannot be read, as far as it can. `path` is where in the text the object stands.
-pub(super) fn key_in(text: &[u8], path: &str) -> Option<Box<ObjectKey>> {
+pub(super) fn decode_status(bytes: &[u8]) -> Option<Status> {
+    let mut is_status = false;
+    let mut is_v1 = true;
+    let mut scanner = Scanner::new(bytes).ok()?;
+    let checked = scanner.object(|scanner, member| {
+        match member {
+            "kind" => is_status = scanner.string()? == "Status",
+            // The API version may be absent. The kind may not: most JSON has neither.
+            "apiVersion" => is_v1 = scanner.string()? == "v1",
+            _ => {}
+        }
+        Ok(())
+    });
+    checked.and_then(|()| scanner.end()).ok()?;
+    if is_status && is_v1 { serde_json::from_slice(bytes).ok() } else { None }
+}
+
+/// Returns the key of a malformed object, if it can be found. `parents` are the members of the text that contain the object.
+pub(super) fn key_in(text: &[u8], parents: &[&str]) -> Option<Box<ObjectKey>> {
     let text = std::str::from_utf8(text).ok()?;
-    let member = |name| {
-        let path = format!("{path}metadata.{name}");
-        JsonValue::at_path(text, &path).and_then(|value| value.as_str().map(Cow::into_owned))
-    };
+    let member = |name| Scanner::string_at(text, &[parents, &["metadata", name]].concat());
     let name = member("name").filter(|name| !name.is_empty())?;
     Some(Box::new(ObjectKey::new(member("namespace").as_deref(), &name)))
 }

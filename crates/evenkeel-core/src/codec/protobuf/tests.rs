@@ -7,9 +7,9 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::codec::{ListDecoder, WatchDecoder, WatchEvent};
 use crate::obj::Obj;
 use crate::resource::ResourceInfo;
-use crate::stream::{ListDecoder, WatchDecoder, WatchEvent};
 
 const POD: ApiKind<'_> = ApiKind { api_version: "v1", kind: "Pod" };
 
@@ -53,7 +53,7 @@ fn item(name: &str) -> Vec<u8> {
 }
 
 fn list_of(parts: &[Vec<u8>]) -> Vec<u8> {
-    wrap("v1", "PodList", &parts.concat())
+    wrap_envelope("v1", "PodList", &parts.concat())
 }
 
 fn list() -> Vec<u8> {
@@ -67,12 +67,12 @@ fn frame(event: &str, object: &[u8]) -> Vec<u8> {
 }
 
 fn object(version: &str) -> Vec<u8> {
-    wrap("v1", "Pod", &pod(&json!({"metadata": {"name": "a", "resourceVersion": version}})))
+    wrap_envelope("v1", "Pod", &pod(&json!({"metadata": {"name": "a", "resourceVersion": version}})))
 }
 
 fn bookmark(version: &str, annotations: &Value) -> Vec<u8> {
     let pod = pod(&json!({"metadata": {"resourceVersion": version, "annotations": annotations}}));
-    frame("BOOKMARK", &wrap("v1", "Pod", &pod))
+    frame("BOOKMARK", &wrap_envelope("v1", "Pod", &pod))
 }
 
 fn status() -> Vec<u8> {
@@ -80,7 +80,7 @@ fn status() -> Vec<u8> {
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": "Expired", "code": 410,
         "message": "too old resource version: 1 (5)", "details": {"retryAfterSeconds": 3},
     });
-    wrap("v1", "Status", &to_vec(message("Status"), &status).unwrap())
+    wrap_envelope("v1", "Status", &to_vec(message("Status"), &status).unwrap())
 }
 
 fn watch() -> Vec<u8> {
@@ -91,9 +91,9 @@ fn watch() -> Vec<u8> {
         bookmark("4", &json!({"k8s.io/initial-events-end": "true"})),
         bookmark("5", &json!({})),
         frame("added", &object("6")),
-        frame("ADDED", &wrap("v1", "Pod", &broken("b"))),
+        frame("ADDED", &wrap_envelope("v1", "Pod", &broken("b"))),
         frame("ADDED", b"nonsense"),
-        frame("ADDED", &wrap("example.com/v1", "Foo", &[])),
+        frame("ADDED", &wrap_envelope("example.com/v1", "Foo", &[])),
         frame("ERROR", &status()),
     ]
     .concat()
@@ -101,7 +101,7 @@ fn watch() -> Vec<u8> {
 
 /// What came out of a list, in words, so that two runs can be compared.
 fn read_list<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> Vec<String> {
-    let mut decoder = ListDecoder::<Pod>::with_codec(&Protobuf, pods());
+    let mut decoder = ListDecoder::<Pod>::new(Codec::Protobuf, pods());
     let mut out = Vec::new();
     for chunk in chunks {
         decoder.push(Bytes::copy_from_slice(chunk));
@@ -118,7 +118,7 @@ fn read_list<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> Vec<String> {
 }
 
 fn read_watch<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> Vec<String> {
-    let mut decoder = WatchDecoder::<Pod>::with_codec(&Protobuf, pods());
+    let mut decoder = WatchDecoder::<Pod>::new(Codec::Protobuf, pods());
     let mut out = Vec::new();
     for chunk in chunks {
         decoder.push(Bytes::copy_from_slice(chunk));
@@ -136,22 +136,25 @@ fn read_watch<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> Vec<String> {
 
 #[test]
 fn ctn_020_an_object_comes_in_an_envelope_that_says_what_it_is() {
-    let obj = Obj::<Pod>::decode(&Protobuf, &pods(), object("7").into()).unwrap();
+    let obj = Obj::<Pod>::decode(Codec::Protobuf, &pods(), object("7").into()).unwrap();
     assert_eq!((obj.header().kind(), obj.header().api_version()), (Some("Pod"), Some("v1")));
-    assert_eq!((obj.key().as_str(), obj.resource_version(), obj.media_type()), ("a", "7", Protobuf::MEDIA_TYPE));
+    assert_eq!(
+        (obj.key().as_str(), obj.resource_version(), obj.media_type()),
+        ("a", "7", Codec::Protobuf.media_type())
+    );
     for (bytes, problem) in [
         (Vec::new(), "0-length"),
         (b"{}".to_vec(), "6b 38 73 00"),
         (b"k8s\0".to_vec(), "nothing behind the prefix"),
-        (wrap("v1", "", &named("a")), "expected the kind"),
-        (wrap("", "Pod", &named("a")), "expected the version"),
-        (wrap("example.com/v1", "Foo", &named("a")), "the protobuf form of example.com/v1 Foo is not known, use JSON"),
-        (wrap("v1", "Pod", &[]), "Pod has no metadata"),
-        (wrap("v1", "Pod", &field(1, &[])), "Pod has no metadata.name"),
+        (wrap_envelope("v1", "", &named("a")), "expected the kind"),
+        (wrap_envelope("", "Pod", &named("a")), "expected the version"),
+        (wrap_envelope("example.com/v1", "Foo", &named("a")), "no protobuf schema for example.com/v1 Foo; use JSON"),
+        (wrap_envelope("v1", "Pod", &[]), "Pod has no metadata"),
+        (wrap_envelope("v1", "Pod", &field(1, &[])), "Pod has no metadata.name"),
         (list(), "PodList has no metadata.name"),
         (status(), "Status has no metadata.name"),
     ] {
-        let error = Obj::<Pod>::decode(&Protobuf, &pods(), bytes.into()).unwrap_err();
+        let error = Obj::<Pod>::decode(Codec::Protobuf, &pods(), bytes.into()).unwrap_err();
         assert!(error.to_string().contains(problem), "{error}");
     }
 }
@@ -160,29 +163,29 @@ fn ctn_020_an_object_comes_in_an_envelope_that_says_what_it_is() {
 fn ctn_020_fields_that_everybody_leaves_empty_may_be_left_out() {
     let whole = object("7");
     let bare = whole.strip_suffix(&[0x1a, 0, 0x22, 0]).unwrap().to_vec();
-    let obj = Obj::<Pod>::decode(&Protobuf, &pods(), bare.into()).unwrap();
+    let obj = Obj::<Pod>::decode(Codec::Protobuf, &pods(), bare.into()).unwrap();
     assert_eq!(obj.resource_version(), "7");
 }
 
 #[test]
 fn an_object_is_not_copied_out_of_its_envelope() {
     let bytes = Bytes::from(object("7"));
-    let obj = Obj::<Pod>::decode(&Protobuf, &pods(), bytes.clone()).unwrap();
+    let obj = Obj::<Pod>::decode(Codec::Protobuf, &pods(), bytes.clone()).unwrap();
     assert!(bytes.as_ptr_range().contains(&obj.raw().unwrap().as_ptr()));
 }
 
 #[test]
 fn ctn_022_what_has_no_protobuf_is_an_error_that_says_so() {
     let value = json!({"kind": "Foo", "metadata": {"name": "a"}});
-    let error = Protobuf.encode(&value, ApiKind { api_version: "example.com/v1", kind: "Foo" }).unwrap_err();
+    let error = Codec::Protobuf.encode(&value, ApiKind { api_version: "example.com/v1", kind: "Foo" }).unwrap_err();
     assert!(
-        error.needs_json() && error.to_string().contains("example.com/v1 Foo has no such form, use JSON"),
+        error.needs_json() && error.to_string().contains("no protobuf schema for example.com/v1 Foo; use JSON"),
         "{error}"
     );
-    assert_eq!(error.media_type(), Protobuf::MEDIA_TYPE);
-    let error = Protobuf.encode(&json!({"metadata": {"name": "a"}, "shoes": 2}), POD).unwrap_err();
+    assert!(error.to_string().contains(Codec::Protobuf.media_type()), "{error}");
+    let error = Codec::Protobuf.encode(&json!({"metadata": {"name": "a"}, "shoes": 2}), POD).unwrap_err();
     assert!(error.needs_json() && error.to_string().contains("shoes"), "{error}");
-    let error = Protobuf.encode(&json!({"metadata": {"name": 7}}), POD).unwrap_err();
+    let error = Codec::Protobuf.encode(&json!({"metadata": {"name": 7}}), POD).unwrap_err();
     assert!(!error.needs_json() && error.to_string().contains("metadata.name"), "{error}");
 }
 
@@ -190,18 +193,18 @@ fn ctn_022_what_has_no_protobuf_is_an_error_that_says_so() {
 fn pb_080_what_is_written_is_read_again() {
     let mut value = Pod::default();
     value.metadata.name = Some("a".into());
-    let bytes = Protobuf.encode(&value, POD).unwrap();
+    let bytes = Codec::Protobuf.encode(&value, POD).unwrap();
     assert!(bytes.starts_with(b"k8s\0") && bytes.ends_with(&[0x1a, 0, 0x22, 0]));
-    let obj = Obj::<Pod>::decode(&Protobuf, &pods(), bytes.into()).unwrap();
+    let obj = Obj::<Pod>::decode(Codec::Protobuf, &pods(), bytes.into()).unwrap();
     assert_eq!(obj.typed().unwrap().metadata, value.metadata);
 }
 
 #[test]
 fn res_005_a_status_says_that_it_is_one() {
-    let read = Protobuf.decode_status(&status()).unwrap();
+    let read = Codec::Protobuf.decode_status(&status()).unwrap();
     assert!(read.is_expired() && read.code == 410 && read.details.unwrap().retry_after_seconds == 3);
-    for other in [object("1"), wrap("v2", "Status", &[]), b"k8s\0".to_vec(), Vec::new(), b"{}".to_vec()] {
-        assert!(Protobuf.decode_status(&other).is_none());
+    for other in [object("1"), wrap_envelope("v2", "Status", &[]), b"k8s\0".to_vec(), Vec::new(), b"{}".to_vec()] {
+        assert!(Codec::Protobuf.decode_status(&other).is_none());
     }
 }
 
@@ -211,7 +214,7 @@ fn pb_039_a_list_is_taken_apart() {
     assert_eq!(out.len(), 6, "{out:#?}");
     assert!(out[0].starts_with("Obj<Pod>(Pod ns/a @) "), "{}", out[0]);
     assert!(out[1].starts_with("Obj<Pod>(Pod é @)"), "{}", out[1]);
-    assert!(out[2].contains("items[2], ns/b: cannot read Pod") && out[2].ends_with("fatal=false"), "{}", out[2]);
+    assert!(out[2].contains("items[2], ns/b: cannot decode Pod") && out[2].ends_with("fatal=false"), "{}", out[2]);
     assert!(out[2].contains("metadata.generation"), "{}", out[2]);
     assert!(out[3].contains("items[3]: object has no meta: Pod has no metadata.name"), "{}", out[3]);
     assert!(out[4].starts_with("Obj<Pod>(Pod c @)"), "{}", out[4]);
@@ -222,7 +225,7 @@ fn pb_039_a_list_is_taken_apart() {
 
 #[test]
 fn pb_021_items_do_not_state_their_kind() {
-    let mut decoder = ListDecoder::<Pod>::with_codec(&Protobuf, pods());
+    let mut decoder = ListDecoder::<Pod>::new(Codec::Protobuf, pods());
     decoder.push(list().into());
     let item = decoder.next_item().unwrap().unwrap();
     assert_eq!((item.header().kind(), item.header().api_version()), (None, None));
@@ -235,8 +238,8 @@ fn pb_021_items_do_not_state_their_kind() {
 fn pb_014_metadata_alone_comes_the_same_way() {
     let info = Arc::new(ResourceInfo::new("", "v1", "Pod", "pods", true));
     let one = field(1, &field(1, b"a"));
-    let bytes = wrap("meta.k8s.io/v1", "PartialObjectMetadataList", &[list_meta(), field(2, &one)].concat());
-    let mut decoder = ListDecoder::<kube_core::PartialObjectMeta<Pod>>::with_codec(&Protobuf, Arc::clone(&info));
+    let bytes = wrap_envelope("meta.k8s.io/v1", "PartialObjectMetadataList", &[list_meta(), field(2, &one)].concat());
+    let mut decoder = ListDecoder::<kube_core::PartialObjectMeta<Pod>>::new(Codec::Protobuf, Arc::clone(&info));
     decoder.push(bytes.into());
     let item = decoder.next_item().unwrap().unwrap();
     assert_eq!(item.key().as_str(), "a");
@@ -244,7 +247,8 @@ fn pb_014_metadata_alone_comes_the_same_way() {
     assert!(decoder.next_item().unwrap().is_none());
     assert_eq!(decoder.finish().unwrap().kind, "PartialObjectMetadataList");
     let obj: Obj<Pod> =
-        Obj::decode(&Protobuf, &info, wrap("meta.k8s.io/v1", "PartialObjectMetadata", &one).into()).unwrap();
+        Obj::decode(Codec::Protobuf, &info, wrap_envelope("meta.k8s.io/v1", "PartialObjectMetadata", &one).into())
+            .unwrap();
     assert_eq!((obj.key().as_str(), obj.kind()), ("a", "PartialObjectMetadata"));
 }
 
@@ -264,7 +268,7 @@ fn pb_036_unknown_fields_are_passed_over_anywhere() {
     group.extend([field(1, b"x"), vec![2 << 3 | 3, 2 << 3 | 4], vec![7 << 3 | 4]].concat());
     let unknown = [field(9, b"12345"), vec![0x40, 0x96, 0x01], [&[0x39][..], &[0; 8]].concat(), group.clone()].concat();
     let inside = [unknown.clone(), item("a"), unknown.clone(), list_meta(), unknown.clone()].concat();
-    let mut bytes = wrap("v1", "PodList", &inside);
+    let mut bytes = wrap_envelope("v1", "PodList", &inside);
     bytes.extend(unknown);
     for chunks in [1, 3, bytes.len()] {
         let out = read_list(bytes.chunks(chunks));
@@ -277,23 +281,23 @@ fn what_is_no_list_is_never_an_empty_list() {
     let told = |bytes: &[u8]| read_list([bytes]).concat();
     assert!(told(&status()).starts_with("expected a list, found Status fatal=true"));
     assert!(told(&object("1")).starts_with("expected a list, found Pod fatal=true"));
-    assert!(told(&wrap("v1", "FooList", &[])).contains("v1 FooList is not known"));
+    assert!(told(&wrap_envelope("v1", "FooList", &[])).contains("no protobuf schema for v1 FooList"));
     assert_eq!(told(b""), "stream ended at byte 0 in the middle of the list");
     for bad in [
         b"{\"items\":[]}".to_vec(),
-        wrap("v1", "", &[]),
+        wrap_envelope("v1", "", &[]),
         // A list that says it is shorter, and one that says it is longer, than what is in it.
-        wrap("v1", "PodList", &[0x12, 5, 0]),
-        wrap("v1", "PodList", &[0x12, 0x80]),
-        // Metadata and items that are no messages.
-        wrap("v1", "PodList", &[0x08, 1]),
-        wrap("v1", "PodList", &[0x10, 1]),
+        wrap_envelope("v1", "PodList", &[0x12, 5, 0]),
+        wrap_envelope("v1", "PodList", &[0x12, 0x80]),
+        // MetadataField and items that are no messages.
+        wrap_envelope("v1", "PodList", &[0x08, 1]),
+        wrap_envelope("v1", "PodList", &[0x10, 1]),
         // Field 0, a number without end, a group that was not begun, a wire type that does not exist.
-        wrap("v1", "PodList", &[0x02, 0]),
-        wrap("v1", "PodList", &[0xff; 11]),
-        wrap("v1", "PodList", &[0x0c]),
-        wrap("v1", "PodList", &[0x0f]),
-        wrap("v1", "PodList", &[0x43; 200]),
+        wrap_envelope("v1", "PodList", &[0x02, 0]),
+        wrap_envelope("v1", "PodList", &[0xff; 11]),
+        wrap_envelope("v1", "PodList", &[0x0c]),
+        wrap_envelope("v1", "PodList", &[0x0f]),
+        wrap_envelope("v1", "PodList", &[0x43; 200]),
         [list_of(&[]), field(2, &item("a"))].concat(),
         [b"k8s\0".to_vec(), field(2, &item("a"))].concat(),
     ] {
@@ -334,9 +338,13 @@ fn pb_070_a_watch_is_taken_apart() {
         ]
     );
     assert!(out[5].ends_with("got invalid watch event type: \"added\" fatal=false"), "{}", out[5]);
-    assert!(out[6].contains(", ns/b: cannot read Pod") && out[6].ends_with("fatal=false"), "{}", out[6]);
+    assert!(out[6].contains(", ns/b: cannot decode Pod") && out[6].ends_with("fatal=false"), "{}", out[6]);
     assert!(out[7].contains("6b 38 73 00") && out[7].ends_with("fatal=false"), "{}", out[7]);
-    assert!(out[8].contains("example.com/v1 Foo is not known") && out[8].ends_with("fatal=false"), "{}", out[8]);
+    assert!(
+        out[8].contains("no protobuf schema for example.com/v1 Foo") && out[8].ends_with("fatal=false"),
+        "{}",
+        out[8]
+    );
     assert!(out[9].starts_with("Error(") && out[9].contains("410"), "{}", out[9]);
     assert_eq!(out[10], "clean");
 }
@@ -362,7 +370,7 @@ fn wch_005_types_are_upper_case_and_nothing_else() {
 
 #[test]
 fn wch_011_errors_of_the_server_are_events() {
-    let mut decoder = WatchDecoder::<Pod>::with_codec(&Protobuf, pods());
+    let mut decoder = WatchDecoder::<Pod>::new(Codec::Protobuf, pods());
     decoder.push(frame("ERROR", &status()).into());
     let Some(WatchEvent::Error(status)) = decoder.next_event().unwrap() else { panic!() };
     assert!(status.is_expired() && status.code == 410);
@@ -399,19 +407,19 @@ fn pb_027_the_object_of_an_event_may_be_json() {
     let out = read_watch([bytes.as_slice()]);
     assert_eq!(out[0], "Added(Obj<Pod>(Pod a @8))");
     assert_eq!(out[1], "Bookmark { resource_version: \"9\", initial_events_end: true }");
-    assert!(out[2].contains(", a: cannot read Pod") && out[2].ends_with("fatal=false"), "{}", out[2]);
+    assert!(out[2].contains(", a: cannot decode Pod") && out[2].ends_with("fatal=false"), "{}", out[2]);
     assert!(out[3].starts_with("Error(") && out[3].contains("410"), "{}", out[3]);
 }
 
 #[test]
 fn nothing_is_copied_when_it_came_in_one_piece() {
     let chunk = Bytes::from(list());
-    let mut decoder = ListDecoder::<Pod>::with_codec(&Protobuf, pods());
+    let mut decoder = ListDecoder::<Pod>::new(Codec::Protobuf, pods());
     decoder.push(chunk.clone());
     let item = decoder.next_item().unwrap().unwrap();
     assert!(chunk.as_ptr_range().contains(&item.raw().unwrap().as_ptr()));
     let chunk = Bytes::from(watch());
-    let mut decoder = WatchDecoder::<Pod>::with_codec(&Protobuf, pods());
+    let mut decoder = WatchDecoder::<Pod>::new(Codec::Protobuf, pods());
     decoder.push(chunk.clone());
     let Some(WatchEvent::Added(pod)) = decoder.next_event().unwrap() else { panic!() };
     assert!(chunk.as_ptr_range().contains(&pod.raw().unwrap().as_ptr()));
@@ -421,7 +429,7 @@ fn nothing_is_copied_when_it_came_in_one_piece() {
 fn an_item_that_was_cut_takes_no_more_room_than_it_needs() {
     let object = named(&"a".repeat(1000));
     let bytes = list_of(&[field(2, &object)]);
-    let mut decoder = ListDecoder::<Pod>::with_codec(&Protobuf, pods());
+    let mut decoder = ListDecoder::<Pod>::new(Codec::Protobuf, pods());
     let mut read = None;
     for chunk in bytes.chunks(100) {
         decoder.push(Bytes::copy_from_slice(chunk));
@@ -434,37 +442,37 @@ fn an_item_that_was_cut_takes_no_more_room_than_it_needs() {
 
 #[test]
 fn sec_41_what_is_beyond_the_limit_is_refused_before_any_of_it_is_there() {
-    let mut decoder = WatchDecoder::<Pod>::with_codec(&Protobuf, pods()).max_event_bytes(1000);
+    let mut decoder = WatchDecoder::<Pod>::new(Codec::Protobuf, pods()).max_event_bytes(1000);
     decoder.push(Bytes::from_static(&[0, 0, 3, 0xe9]));
     let error = decoder.next_event().unwrap_err();
     assert!(matches!(error, StreamError::TooLarge { offset: 0, limit: 1000, .. }), "{error}");
     decoder.push(frame("ADDED", &object("1")).into());
     assert!(decoder.next_event().unwrap().is_none(), "nothing comes after a fatal error");
-    assert!(matches!(decoder.finish(), Err(StreamError::GivenUp)));
+    assert!(matches!(decoder.finish(), Err(StreamError::Closed)));
 
     let bytes = list_of(&[item("a"), field(2, &[0; 200])]);
-    let mut decoder = ListDecoder::<Pod>::with_codec(&Protobuf, pods()).max_item_bytes(64);
+    let mut decoder = ListDecoder::<Pod>::new(Codec::Protobuf, pods()).max_item_bytes(64);
     decoder.push(Bytes::copy_from_slice(&bytes[..bytes.len() - 200]));
     assert!(decoder.next_item().unwrap().is_some());
     let error = decoder.next_item().unwrap_err();
     assert!(matches!(&error, StreamError::TooLarge { path, limit: 64, .. } if path == "items[1]"), "{error}");
-    assert!(matches!(decoder.finish(), Err(StreamError::GivenUp)));
+    assert!(matches!(decoder.finish(), Err(StreamError::Closed)));
 }
 
 #[test]
 fn a_length_that_only_somebody_says_costs_no_memory() {
-    let mut feed = feed::Feed::new(usize::MAX);
-    feed.push(Bytes::from_static(b"x"));
-    assert!(feed.piece(1 << 40).is_none(), "and there is not that much");
+    let mut buffer = buffer::ProtobufBuffer::new(usize::MAX);
+    buffer.push(Bytes::from_static(b"x"));
+    assert!(buffer.next_slice(1 << 40).is_none(), "and there is not that much");
 }
 
 #[test]
 fn sec_5_debug_of_a_decoder_shows_no_bytes() {
-    let mut list = ListDecoder::<Pod>::with_codec(&Protobuf, pods());
+    let mut list = ListDecoder::<Pod>::new(Codec::Protobuf, pods());
     let bytes = list_of(&[item("hunter2")]);
     list.push(Bytes::copy_from_slice(&bytes[..bytes.len() - 6]));
     assert!(list.next_item().unwrap().is_none());
-    let mut watch = WatchDecoder::<Pod>::with_codec(&Protobuf, pods());
+    let mut watch = WatchDecoder::<Pod>::new(Codec::Protobuf, pods());
     watch.push(Bytes::from_static(b"\0\0\0\x20hunter2"));
     assert!(watch.next_event().unwrap().is_none());
     for text in [format!("{list:?}"), format!("{watch:?}")] {
@@ -527,7 +535,7 @@ proptest! {
 
     #[test]
     fn garbage_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..100), places in places()) {
-        let inside = wrap("v1", "PodList", &bytes);
+        let inside = wrap_envelope("v1", "PodList", &bytes);
         let _ = (read_list(cut(&bytes, &places)), read_list(cut(&inside, &places)), read_watch(cut(&bytes, &places)));
     }
 
@@ -535,7 +543,7 @@ proptest! {
     fn every_item_of_a_list_comes_out_as_it_went_in(names in prop::collection::vec("[a-zé]{1,300}", 0..8), places in places()) {
         let items: Vec<Vec<u8>> = names.iter().map(|name| item(name)).collect();
         let bytes = list_of(&items);
-        let mut decoder = ListDecoder::<Pod>::with_codec(&Protobuf, pods());
+        let mut decoder = ListDecoder::<Pod>::new(Codec::Protobuf, pods());
         let mut read = Vec::new();
         for chunk in cut(&bytes, &places) {
             decoder.push(Bytes::copy_from_slice(chunk));

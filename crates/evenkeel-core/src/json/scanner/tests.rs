@@ -10,9 +10,9 @@ fn check(text: &str) -> Result<()> {
     scanner.end()
 }
 
-fn fault(text: &str) -> (u64, String, JsonFault) {
+fn fault(text: &str) -> (u64, String, JsonErrorKind) {
     let error = check(text).unwrap_err();
-    (error.offset(), error.path().to_owned(), error.fault().clone())
+    (error.offset(), error.path().to_owned(), error.kind().clone())
 }
 
 #[test]
@@ -25,7 +25,7 @@ fn members_and_elements_are_visited_in_order() {
                 seen.push(format!("{member}={}", scanner.string()?));
             } else if member == "a" {
                 scanner.array(|scanner| {
-                    seen.push(scanner.shape()?.to_string());
+                    seen.push(scanner.value_type()?.to_string());
                     Ok(())
                 })?;
             } else {
@@ -40,7 +40,7 @@ fn members_and_elements_are_visited_in_order() {
 
 #[test]
 fn faults_say_where_they_are() {
-    use JsonFault::*;
+    use JsonErrorKind::*;
     assert_eq!(fault(r#"{"a":{"b":[1,tru]}}"#), (13, "a.b[1]".into(), Unexpected { found: b't', expected: "a value" }));
     assert_eq!(fault(r#"{"a":1 "b":2}"#), (7, "a".into(), Unexpected { found: b'"', expected: "',' or '}'" }));
     assert_eq!(fault(r#"{"a":[1,2"#), (9, "a[1]".into(), UnexpectedEnd));
@@ -50,7 +50,7 @@ fn faults_say_where_they_are() {
     assert_eq!(fault("{} x"), (3, "".into(), Unexpected { found: b'x', expected: "the end" }));
     assert_eq!(fault("{1:2}").2, Unexpected { found: b'1', expected: "the name of a member" });
     let error = Scanner::new(b"{\"a\":\"\xff\"}").unwrap_err();
-    assert_eq!((error.offset(), error.path(), error.fault()), (6, "a", &InvalidUtf8));
+    assert_eq!((error.offset(), error.path(), error.kind()), (6, "a", &InvalidUtf8));
     let error = Scanner::of_str(r#""x""#).integer().unwrap_err();
     assert_eq!(error.to_string(), "JSON at byte 0: found a string, expected a number");
 }
@@ -60,8 +60,8 @@ fn sec_43_depth_is_limited_to_128() {
     for (open, close) in [("[", "]"), (r#"{"a":"#, "}")] {
         let nest = |depth: usize| format!("{}1{}", open.repeat(depth), close.repeat(depth));
         assert!(check(&nest(128)).is_ok());
-        assert_eq!(fault(&nest(129)).2, JsonFault::TooDeep { limit: 128 });
-        assert_eq!(fault(&open.repeat(1_000_000)).2, JsonFault::TooDeep { limit: 128 });
+        assert_eq!(fault(&nest(129)).2, JsonErrorKind::TooDeep { limit: 128 });
+        assert_eq!(fault(&open.repeat(1_000_000)).2, JsonErrorKind::TooDeep { limit: 128 });
     }
 }
 
@@ -70,7 +70,7 @@ fn sec_43_integers_never_wrap() {
     assert_eq!(Scanner::of_str("9223372036854775807").integer().unwrap(), i64::MAX);
     for text in ["9223372036854775808", "1.5", "1e3"] {
         let error = Scanner::of_str(text).integer().unwrap_err();
-        assert_eq!(error.fault(), &JsonFault::NumberOutOfRange);
+        assert_eq!(error.kind(), &JsonErrorKind::NumberOutOfRange);
     }
 }
 
@@ -85,15 +85,19 @@ fn surrogates_must_pair_up() {
 #[test]
 fn values_are_found_by_path() {
     let text = r#"{"spec":{"n":"a\"b","list":[{"x":1},{"x":true}],"nothing":null},"l":{"a.b/c":"d"}}"#;
-    let at = |path| JsonValue::at_path(text, path);
+    let at = |path| JsonValue::at_path(text, path).unwrap();
     assert_eq!(at("spec.n").unwrap().as_str().unwrap(), "a\"b");
     assert_eq!(at("spec.list[0].x").unwrap().as_i64(), Some(1));
     assert_eq!(at("spec.list[1].x").unwrap().as_bool(), Some(true));
     assert_eq!(at("l[a.b/c]").unwrap().text(), "d");
     assert_eq!(at("spec.list[1]").unwrap().text(), r#"{"x":true}"#);
-    for absent in ["spec.nothing", "spec.list[2]", "spec.n.deeper", "other", "spec.list[x]", "spec..n"] {
+    for absent in ["spec.nothing", "spec.list[2]", "spec.n.deeper", "other", "spec.list[x]", "l['other']"] {
         assert_eq!(at(absent), None, "{absent}");
     }
+    for quoted in ["l['a.b/c']", "l[\"a.b/c\"]", ".l['a.b/c']"] {
+        assert_eq!(at(quoted).unwrap().text(), "d", "{quoted}");
+    }
+    assert!(JsonValue::at_path(text, "spec..n").is_err());
 }
 
 fn json() -> impl Strategy<Value = Value> {

@@ -1,65 +1,66 @@
-//! What an object does whose payload is protobuf.
+//! The operations of an object whose payload is protobuf.
 
-mod cut;
 mod path;
-mod stated;
+mod prune;
+mod type_meta;
 
 use std::borrow::Cow;
 
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 
-use super::opened::Opened;
-use crate::codec::{Parsed, Payload};
-use crate::decode::DecodeError;
-use crate::header::{Header, Metadata, annotation_in, metadata_of};
-use crate::json::{Cut, Found, JsonPaths, JsonValue, Segment, segments};
-use crate::protobuf::{Message, ProtobufError, write_json};
+use super::payload::Payload;
+use super::payload_view::PayloadView;
+use crate::codec::ParsedObject;
+use crate::error::{DecodeError, ProtobufError};
+use crate::header::{Header, MetadataField, annotation_in, metadata_of};
+use crate::json::{JsonPath, JsonPaths, JsonValue, PathMatch, PruneMode};
+use crate::protobuf::{Message, write_json};
 
-/// The object as a Rust value.
-pub(super) fn decode<K: DeserializeOwned>(opened: &Opened<'_>, message: &'static Message) -> Result<K, DecodeError> {
-    stated::decode(message, &opened.bytes, opened.kind(), opened.api_version()).map_err(|error| match error {
-        ProtobufError::Misfit { path, source } => {
-            DecodeError::Typed { kind: opened.kind().into(), key: Box::new(opened.header.key().clone()), path, source }
+/// Decodes the object into a Rust value.
+pub(super) fn decode<K: DeserializeOwned>(view: &PayloadView<'_>, message: &'static Message) -> Result<K, DecodeError> {
+    type_meta::decode(message, &view.bytes, view.kind(), view.api_version()).map_err(|error| match error {
+        ProtobufError::TypeMismatch { path, source } => {
+            DecodeError::Typed { kind: view.kind().into(), key: Box::new(view.header.key().clone()), path, source }
         }
-        error => broken(opened, error),
+        error => malformed(view, error),
     })
 }
 
-/// The JSON with `kind` and `apiVersion`.
-pub(super) fn json(opened: &Opened<'_>, message: &'static Message) -> Result<Vec<u8>, DecodeError> {
-    write(opened, message, Some((opened.api_version(), opened.kind())))
+/// Returns the JSON of the object with `kind` and `apiVersion`.
+pub(super) fn json(view: &PayloadView<'_>, message: &'static Message) -> Result<Vec<u8>, DecodeError> {
+    to_json(view, message, Some((view.api_version(), view.kind())))
 }
 
-/// The JSON as the server would have sent it: it says what it is if the object does.
-pub(super) fn stated_json(opened: &Opened<'_>, message: &'static Message) -> Result<Vec<u8>, DecodeError> {
-    write(opened, message, opened.header.api_version().zip(opened.header.kind()))
+/// Returns the JSON as the server would have sent it: with `kind` and `apiVersion` only if the object states them.
+pub(super) fn json_as_sent(view: &PayloadView<'_>, message: &'static Message) -> Result<Vec<u8>, DecodeError> {
+    to_json(view, message, view.header.api_version().zip(view.header.kind()))
 }
 
-fn write(
-    opened: &Opened<'_>,
+fn to_json(
+    view: &PayloadView<'_>,
     message: &'static Message,
     type_meta: Option<(&str, &str)>,
 ) -> Result<Vec<u8>, DecodeError> {
     // JSON is about half as long again.
-    let mut json = Vec::with_capacity(opened.bytes.len() * 3 / 2 + 64);
-    write_json(message, &opened.bytes, type_meta, &mut json).map_err(|error| broken(opened, error))?;
+    let mut json = Vec::with_capacity(view.bytes.len() * 3 / 2 + 64);
+    write_json(message, &view.bytes, type_meta, &mut json).map_err(|error| malformed(view, error))?;
     Ok(json)
 }
 
-/// The value of an annotation.
+/// Returns the value of an annotation.
 pub(super) fn annotation<'a>(
-    opened: Opened<'a>,
+    view: PayloadView<'a>,
     message: &'static Message,
     key: &str,
 ) -> Result<Option<Cow<'a, str>>, DecodeError> {
-    let found = match &opened.bytes {
+    let found = match &view.bytes {
         Cow::Borrowed(bytes) => annotation_of(message, bytes, key),
         Cow::Owned(bytes) => {
             annotation_of(message, bytes, key).map(|found| found.map(|found| Cow::Owned(found.into_owned())))
         }
     };
-    found.map_err(|error| broken(&opened, error))
+    found.map_err(|error| malformed(&view, error))
 }
 
 fn annotation_of<'a>(
@@ -68,78 +69,77 @@ fn annotation_of<'a>(
     key: &str,
 ) -> Result<Option<Cow<'a, str>>, ProtobufError> {
     match metadata_of(message, bytes)? {
-        Metadata::OfObject(metadata) => annotation_in(metadata, key),
-        Metadata::Other | Metadata::None => Ok(None),
+        MetadataField::OfObject(metadata) => annotation_in(metadata, key),
+        MetadataField::Other | MetadataField::None => Ok(None),
     }
 }
 
-/// The value at a path, as the JSON of the object has it.
+/// Returns the value at a path, as in the JSON of the object.
 pub(super) fn at_path(
-    opened: &Opened<'_>,
+    view: &PayloadView<'_>,
     message: &'static Message,
-    path: &str,
+    path: JsonPath<'_>,
 ) -> Result<Option<JsonValue<'static>>, DecodeError> {
-    let mut steps = segments(path);
-    let stated = match steps.next() {
-        None => {
-            let json = stated_json(opened, message)?;
-            let json = String::from_utf8(json).unwrap_or_default();
-            return Ok(JsonValue::at_path(&json, "").map(JsonValue::into_owned));
-        }
-        Some(Some(Segment::Member("kind") | Segment::Bracketed("kind"))) => opened.header.kind(),
-        Some(Some(Segment::Member("apiVersion") | Segment::Bracketed("apiVersion"))) => opened.header.api_version(),
-        Some(_) => None,
+    let mut segments = path.segments();
+    let Some(first) = segments.next() else {
+        let json = String::from_utf8(json_as_sent(view, message)?).unwrap_or_default();
+        return Ok(JsonValue::look_up(&json, std::iter::empty()).ok().flatten().map(JsonValue::into_owned));
+    };
+    let stated = match first.member() {
+        Some("kind") => view.header.kind(),
+        Some("apiVersion") => view.header.api_version(),
+        _ => None,
     };
     if let Some(stated) = stated {
-        return Ok(steps.next().is_none().then(|| JsonValue::of_string(stated)));
+        return Ok(segments.next().is_none().then(|| JsonValue::of_string(stated)));
     }
-    path::look_up(message, &opened.bytes, segments(path)).map_err(|error| broken(opened, error))
+    path::look_up(message, &view.bytes, path.segments()).map_err(|error| malformed(view, error))
 }
 
-/// What a cut comes to.
-pub(super) enum Outcome {
-    /// There was nothing to cut.
-    Nothing,
-    /// This is left.
-    Left(Parsed),
-    /// It has to be cut as JSON.
+/// The result of pruning.
+pub(super) enum PruneOutcome {
+    /// Nothing was removed.
+    Unchanged,
+    /// The remaining object.
+    Pruned(ParsedObject),
+    /// The object must be pruned as JSON.
     NeedsJson,
 }
 
-/// Cuts what the paths lead to, or everything else, out of the object.
-pub(super) fn cut(
-    opened: &Opened<'_>,
+/// Removes the values that the paths match, or all others.
+pub(super) fn prune(
+    view: &PayloadView<'_>,
     message: &'static Message,
     paths: &JsonPaths,
-    cut: Cut,
-) -> Result<Outcome, DecodeError> {
-    let header = opened.header;
-    // What the object says of itself does not stand in the message.
-    let stays = |name: &str| {
-        let found = paths.step(paths.all(), 0, |step| step.is_member(name));
-        (found == Found::Itself) == (cut == Cut::Others)
+    mode: PruneMode,
+) -> Result<PruneOutcome, DecodeError> {
+    let header = view.header;
+    // `kind` and `apiVersion` are not part of the message.
+    let is_kept = |name: &str| {
+        let found = paths.match_at(paths.all(), 0, |segment| segment.matches_member(name));
+        (found == PathMatch::Exact) == (mode == PruneMode::Keep)
     };
-    let kind = header.kind().filter(|_| stays("kind"));
-    let api_version = header.api_version().filter(|_| stays("apiVersion"));
-    let says_the_same = (kind, api_version) == (header.kind(), header.api_version());
+    let kind = header.kind().filter(|_| is_kept("kind"));
+    let api_version = header.api_version().filter(|_| is_kept("apiVersion"));
+    let keeps_type_meta = (kind, api_version) == (header.kind(), header.api_version());
 
-    let rest: Bytes = match cut::cut(message, &opened.bytes, paths, cut).map_err(|error| broken(opened, error))? {
-        cut::Outcome::NeedsJson => return Ok(Outcome::NeedsJson),
-        cut::Outcome::Left(rest) => rest.into(),
-        cut::Outcome::Nothing if says_the_same => return Ok(Outcome::Nothing),
-        cut::Outcome::Nothing => Bytes::copy_from_slice(&opened.bytes),
+    let rest: Bytes = match prune::prune(message, &view.bytes, paths, mode).map_err(|error| malformed(view, error))? {
+        prune::PrunedMessage::NeedsJson => return Ok(PruneOutcome::NeedsJson),
+        prune::PrunedMessage::Pruned(rest) => rest.into(),
+        prune::PrunedMessage::Unchanged if keeps_type_meta => return Ok(PruneOutcome::Unchanged),
+        prune::PrunedMessage::Unchanged => Bytes::copy_from_slice(&view.bytes),
     };
-    let header = if cut == Cut::Others || paths.may_reach(Header::MEMBERS, Header::METADATA) {
+    let header = if mode == PruneMode::Keep || paths.may_reach(Header::MEMBERS, Header::METADATA) {
         Header::of_protobuf(message, &rest, kind, api_version)?.named()?
     } else {
         header.clone()
     };
-    Ok(Outcome::Left(Parsed { header, payload: Payload::protobuf(rest, message) }))
+    Ok(PruneOutcome::Pruned(ParsedObject { header, payload: Payload::protobuf(rest, message) }))
 }
 
 #[cold]
-fn broken(opened: &Opened<'_>, source: ProtobufError) -> DecodeError {
-    DecodeError::Protobuf { kind: Some(opened.kind().into()), key: Some(Box::new(opened.header.key().clone())), source }
+fn malformed(view: &PayloadView<'_>, source: ProtobufError) -> DecodeError {
+    DecodeError::Protobuf { kind: Some(view.kind().into()), key: Some(Box::new(view.header.key().clone())), source }
 }
 
 #[cfg(test)]

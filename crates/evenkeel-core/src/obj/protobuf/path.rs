@@ -1,29 +1,25 @@
-//! Finding one value in a message without reading the rest of it.
+//! Finds one value in a message without decoding the rest.
 
 use std::borrow::Cow;
 use std::iter::once;
 
-use crate::json::{JsonValue, Segment};
-use crate::protobuf::{Cardinality, Failure, Field, Kind, Message, ProtobufError, Reader, Wire, write_json};
+use crate::error::ProtobufError;
+use crate::json::{JsonValue, PathSegment};
+use crate::protobuf::{BoxedError, Cardinality, Field, FieldKind, Message, Reader, Wire, write_json};
 
-/// The value at a path.
+/// Returns the value at a path.
 ///
-/// Messages on the way are passed by looking for one field in each. What the path ends in is written as JSON, that field of
-/// that message only, and what is left of the path, such as the key of a map, is followed in there: so a value is always what
-/// the JSON of the whole object would show.
+/// The lookup searches one field in each message on the path. It converts the last field to JSON, alone, and follows the rest of
+/// the path, such as the key of a map, there: the result equals that of the JSON of the whole object.
 pub(super) fn look_up<'p>(
     message: &'static Message,
     bytes: &[u8],
-    mut path: impl Iterator<Item = Option<Segment<'p>>>,
+    mut path: impl Iterator<Item = PathSegment<'p>>,
 ) -> Result<Option<JsonValue<'static>>, ProtobufError> {
     let (mut message, mut bytes) = (message, bytes);
     loop {
-        let name = match path.next() {
-            None => return whole(message, bytes),
-            Some(None) => return Ok(None),
-            Some(Some(Segment::Member(name) | Segment::Bracketed(name))) => name,
-        };
-        let Some(named) = message.named(name) else { return Ok(None) };
+        let Some(segment) = path.next() else { return whole(message, bytes) };
+        let Some(named) = segment.member().and_then(|name| message.named(name)) else { return Ok(None) };
         for number in named.path.into_iter().filter(|number| *number != 0) {
             let inner = message.field(u32::from(number)).zip(last(bytes, number)?);
             let Some((inline, inner)) = inner else { return Ok(None) };
@@ -31,35 +27,35 @@ pub(super) fn look_up<'p>(
         }
         let field = &named.field;
         match (field.cardinality, field.of.kind) {
-            (Cardinality::One, Kind::Message) => {
+            (Cardinality::One, FieldKind::Message) => {
                 let Some(inner) = last(bytes, field.number)? else { return Ok(None) };
                 (message, bytes) = (field.of.message(), inner);
             }
-            (Cardinality::List, Kind::Message) => match path.next() {
+            (Cardinality::List, FieldKind::Message) => match path.next() {
                 None => return rest(message, bytes, field, None, path),
-                Some(Some(Segment::Bracketed(index))) => {
+                Some(segment) => {
+                    let Some(index) = segment.index() else { return Ok(None) };
                     let Some(inner) = nth(bytes, field.number, index)? else { return Ok(None) };
                     (message, bytes) = (field.of.message(), inner);
                 }
-                Some(_) => return Ok(None),
             },
-            (Cardinality::Map, Kind::Message) => match path.next() {
+            (Cardinality::Map, FieldKind::Message) => match path.next() {
                 None => return rest(message, bytes, field, None, path),
-                Some(Some(Segment::Member(key) | Segment::Bracketed(key))) => {
+                Some(segment) => {
+                    let Some(key) = segment.member() else { return Ok(None) };
                     let Some((_, inner)) = entry(bytes, field.number, key)? else { return Ok(None) };
                     (message, bytes) = (field.of.message(), inner);
                 }
-                Some(None) => return Ok(None),
             },
             (Cardinality::Map, _) => match path.next() {
                 None => return rest(message, bytes, field, None, path),
-                Some(Some(segment @ (Segment::Member(key) | Segment::Bracketed(key)))) => {
+                Some(segment) => {
+                    let Some(key) = segment.member() else { return Ok(None) };
                     let Some((entry, _)) = entry(bytes, field.number, key)? else { return Ok(None) };
                     return rest(message, entry, field, Some(segment), path);
                 }
-                Some(None) => return Ok(None),
             },
-            (Cardinality::One, Kind::Text) => {
+            (Cardinality::One, FieldKind::Text) => {
                 let found = last(bytes, field.number)?.filter(|text| !(field.elide && text.is_empty()));
                 let is_end = path.next().is_none();
                 return Ok(found.filter(|_| is_end).map(|text| JsonValue::of_string(&String::from_utf8_lossy(text))));
@@ -69,20 +65,20 @@ pub(super) fn look_up<'p>(
     }
 }
 
-/// All of a message.
+/// Returns the JSON of a whole message.
 fn whole(message: &'static Message, bytes: &[u8]) -> Result<Option<JsonValue<'static>>, ProtobufError> {
     in_json(message, bytes, std::iter::empty())
 }
 
-/// What is left of a path, from a field on. `next` is the step after the field, if it has been taken already.
+/// Follows the rest of a path from a field on. `next` is the segment after the field, if it was taken already.
 fn rest<'p>(
     message: &'static Message,
     bytes: &[u8],
     field: &'static Field,
-    next: Option<Segment<'p>>,
-    path: impl Iterator<Item = Option<Segment<'p>>>,
+    next: Option<PathSegment<'p>>,
+    path: impl Iterator<Item = PathSegment<'p>>,
 ) -> Result<Option<JsonValue<'static>>, ProtobufError> {
-    let path = once(Some(Segment::Member(field.name))).chain(next.map(Some)).chain(path);
+    let path = once(PathSegment::Member(field.name.into())).chain(next).chain(path);
     in_json(message, &only(bytes, field.number)?, path)
 }
 
@@ -90,7 +86,7 @@ fn rest<'p>(
 fn in_json<'p>(
     message: &'static Message,
     bytes: &[u8],
-    path: impl Iterator<Item = Option<Segment<'p>>>,
+    path: impl Iterator<Item = PathSegment<'p>>,
 ) -> Result<Option<JsonValue<'static>>, ProtobufError> {
     let mut json = Vec::new();
     write_json(message, bytes, None, &mut json)?;
@@ -98,8 +94,8 @@ fn in_json<'p>(
     Ok(JsonValue::look_up(&json, path).ok().flatten().map(JsonValue::into_owned))
 }
 
-/// A message with nothing but one field, as often as it occurs.
-fn only(bytes: &[u8], number: u8) -> Result<Cow<'_, [u8]>, Failure> {
+/// Returns a message with all occurrences of one field and nothing else.
+fn only(bytes: &[u8], number: u8) -> Result<Cow<'_, [u8]>, BoxedError> {
     let mut found = Cow::Borrowed(&[][..]);
     let mut reader = Reader::new(bytes);
     while !reader.is_empty() {
@@ -118,12 +114,12 @@ fn only(bytes: &[u8], number: u8) -> Result<Cow<'_, [u8]>, Failure> {
     Ok(found)
 }
 
-/// Goes through what a field holds, as often as it occurs.
+/// Calls `visit` with each occurrence of a field.
 fn each<'a>(
     bytes: &'a [u8],
     number: u8,
-    mut visit: impl FnMut(&'a [u8]) -> Result<(), Failure>,
-) -> Result<(), Failure> {
+    mut visit: impl FnMut(&'a [u8]) -> Result<(), BoxedError>,
+) -> Result<(), BoxedError> {
     let mut reader = Reader::new(bytes);
     while let Some((this, value)) = reader.next()? {
         if this == u32::from(number) {
@@ -133,8 +129,8 @@ fn each<'a>(
     Ok(())
 }
 
-/// The last occurrence of a field, which is the one that counts.
-fn last(bytes: &[u8], number: u8) -> Result<Option<&[u8]>, Failure> {
+/// Returns the last occurrence of a field, which is the effective one.
+fn last(bytes: &[u8], number: u8) -> Result<Option<&[u8]>, BoxedError> {
     let mut found = None;
     each(bytes, number, |value| {
         found = Some(value);
@@ -143,8 +139,7 @@ fn last(bytes: &[u8], number: u8) -> Result<Option<&[u8]>, Failure> {
     Ok(found)
 }
 
-fn nth<'a>(bytes: &'a [u8], number: u8, index: &str) -> Result<Option<&'a [u8]>, Failure> {
-    let Ok(index) = index.parse::<usize>() else { return Ok(None) };
+fn nth(bytes: &[u8], number: u8, index: usize) -> Result<Option<&[u8]>, BoxedError> {
     let (mut found, mut count) = (None, 0);
     each(bytes, number, |value| {
         if count == index {
@@ -156,11 +151,11 @@ fn nth<'a>(bytes: &'a [u8], number: u8, index: &str) -> Result<Option<&'a [u8]>,
     Ok(found)
 }
 
-/// An entry of a map as a message of its own, and the value in it, which is empty if it has none.
+/// An entry of a map as a message of its own, and its value, which is empty if the entry has none.
 type Entry<'a> = (&'a [u8], &'a [u8]);
 
-/// The last entry of a map that has this key.
-fn entry<'a>(bytes: &'a [u8], number: u8, key: &str) -> Result<Option<Entry<'a>>, Failure> {
+/// Returns the last entry of a map with this key.
+fn entry<'a>(bytes: &'a [u8], number: u8, key: &str) -> Result<Option<Entry<'a>>, BoxedError> {
     let mut found = None;
     let mut reader = Reader::new(bytes);
     while !reader.is_empty() {

@@ -6,9 +6,9 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::codec::{Json, Protobuf};
+use crate::codec::Codec;
 use crate::obj::Obj;
-use crate::protobuf::{to_vec, wrap};
+use crate::protobuf::{to_vec, wrap_envelope};
 use crate::resource::ResourceInfo;
 
 fn info(kind: &str) -> Arc<ResourceInfo> {
@@ -20,13 +20,13 @@ fn info(kind: &str) -> Arc<ResourceInfo> {
 fn both<K>(kind: &str, value: &Value) -> (Obj<K>, Obj<K>) {
     let info = info(kind);
     let message = Message::of_kind(info.api_version(), kind).unwrap();
-    let bytes = wrap(info.api_version(), kind, &to_vec(message, value).unwrap());
+    let bytes = wrap_envelope(info.api_version(), kind, &to_vec(message, value).unwrap());
     let mut value = value.clone();
     value["kind"] = kind.into();
     value["apiVersion"] = info.api_version().into();
     (
-        Obj::decode(&Protobuf, &info, bytes.into()).unwrap(),
-        Obj::decode(&Json, &info, serde_json::to_vec(&value).unwrap().into()).unwrap(),
+        Obj::decode(Codec::Protobuf, &info, bytes.into()).unwrap(),
+        Obj::decode(Codec::Json, &info, serde_json::to_vec(&value).unwrap().into()).unwrap(),
     )
 }
 
@@ -129,7 +129,7 @@ fn prune_value(left: &mut Value, right: &Value) {
 }
 
 #[test]
-fn a_path_that_leads_nowhere_leads_nowhere() {
+fn absent_values_are_none_and_malformed_paths_are_errors() {
     let (protobuf, json) = both::<Pod>("Pod", &pod());
     for path in [
         "nothing",
@@ -144,12 +144,21 @@ fn a_path_that_leads_nowhere_leads_nowhere() {
         "metadata.labels.app.x",
         "metadata.selfLink",
         "spec.volumes[0].configMap",
-        "spec..x",
-        "spec.containers[0",
         "metadata.managedFields[0].fieldsV1.nothing",
         "spec.hostname",
     ] {
         assert_eq!((protobuf.path(path).unwrap(), json.path(path).unwrap()), (None, None), "{path}");
+    }
+    for path in ["spec..x", "spec.containers[0", "metadata.annotations['a/b"] {
+        for object in [&protobuf, &json] {
+            let error = object.path(path).unwrap_err();
+            assert!(matches!(&error, DecodeError::Path(_)) && error.to_string().contains("expected"), "{error}");
+        }
+    }
+    for path in ["metadata.annotations['a/b']", ".metadata.annotations[\"a/b\"]", "metadata.annotations[a/b]"] {
+        for object in [&protobuf, &json] {
+            assert_eq!(object.path(path).unwrap().unwrap().text(), "x", "{path}");
+        }
     }
     assert_eq!(value_at(&protobuf, "kind"), Some("Pod".into()));
     assert_eq!(value_at(&protobuf, "[kind]"), Some("Pod".into()));
@@ -188,7 +197,9 @@ fn pb_030_the_last_of_several_counts() {
     let raw =
         [entry(b"k", b"1"), entry(b"l", b""), entry(b"k", b"2"), vec![0x0a, 3, 0x0a, 1, b'a', 0x0a, 3, 0x0a, 1, b'b']]
             .concat();
-    let obj = Obj::<ConfigMap>::decode(&Protobuf, &info("ConfigMap"), wrap("v1", "ConfigMap", &raw).into()).unwrap();
+    let obj =
+        Obj::<ConfigMap>::decode(Codec::Protobuf, &info("ConfigMap"), wrap_envelope("v1", "ConfigMap", &raw).into())
+            .unwrap();
     assert_eq!(obj.key().as_str(), "b");
     assert_eq!(value_at(&obj, "metadata.name"), Some("b".into()));
     assert_eq!(obj.typed().unwrap().metadata.name.as_deref(), Some("b"));
@@ -217,7 +228,10 @@ fn an_object_can_be_had_as_json() {
     let raw = protobuf.raw().unwrap();
     let item = Obj::<Pod>::new(
         &info("Pod"),
-        Parsed { header: Header::from_protobuf(message, &raw).unwrap(), payload: Payload::protobuf(raw, message) },
+        ParsedObject {
+            header: Header::from_protobuf(message, &raw).unwrap(),
+            payload: Payload::protobuf(raw, message),
+        },
     );
     assert_eq!(item.header().kind(), None);
     assert_eq!(item.json().unwrap(), protobuf.json().unwrap());
@@ -280,25 +294,25 @@ fn what_is_broken_is_found_when_it_is_read_and_named() {
     let message = Message::of_kind("v1", "Pod").unwrap();
     // A sound name, and a spec whose fifth field ends too early.
     let raw = [&[0x0a, 3, 0x0a, 1, b'a'][..], &[0x12, 2, 0x52, 9]].concat();
-    let obj = Obj::<Pod>::decode(&Protobuf, &info("Pod"), wrap("v1", "Pod", &raw).into()).unwrap();
+    let obj = Obj::<Pod>::decode(Codec::Protobuf, &info("Pod"), wrap_envelope("v1", "Pod", &raw).into()).unwrap();
     assert_eq!(message.name(), "Pod");
     for error in [
         obj.typed().map(drop).unwrap_err(),
         obj.json().map(drop).unwrap_err(),
         obj.path("spec.nodeName").map(drop).unwrap_err(),
     ] {
-        assert!(error.to_string().starts_with("cannot read Pod a: malformed protobuf"), "{error}");
+        assert!(error.to_string().starts_with("cannot decode Pod a: malformed protobuf"), "{error}");
     }
     assert!(obj.path("metadata.name").unwrap().is_some(), "the rest can be had");
     assert!(obj.annotation("x").unwrap().is_none());
 }
 
-fn cut_both(paths: &[&str], cut: Cut) -> (Obj<Pod>, Obj<Pod>) {
+fn cut_both(paths: &[&str], cut: PruneMode) -> (Obj<Pod>, Obj<Pod>) {
     let paths = JsonPaths::new(paths).unwrap();
     let (protobuf, json) = both::<Pod>("Pod", &pod());
     let cut = |obj: Obj<Pod>| match cut {
-        Cut::These => obj.without(&paths).unwrap(),
-        Cut::Others => obj.only(&paths).unwrap(),
+        PruneMode::Remove => obj.without(&paths).unwrap(),
+        PruneMode::Keep => obj.only(&paths).unwrap(),
     };
     (cut(protobuf), cut(json))
 }
@@ -335,12 +349,12 @@ fn what_is_cut_out_is_what_would_be_cut_out_of_the_json() {
         (&["[*].managedFields"], true),
         (&["kind", "spec"], true),
     ] {
-        let (protobuf, json) = cut_both(paths, Cut::These);
+        let (protobuf, json) = cut_both(paths, PruneMode::Remove);
         let (mut left, mut right) = (json_of(&protobuf), json_of(&json));
         without_empty_lists(&mut right);
         prune_value(&mut left, &right);
         assert_eq!(left, right, "{paths:?}");
-        let is = if is_protobuf { Protobuf::MEDIA_TYPE } else { Json::MEDIA_TYPE };
+        let is = if is_protobuf { Codec::Protobuf.media_type() } else { Codec::Json.media_type() };
         assert_eq!(protobuf.media_type(), is, "{paths:?}");
         same_header(protobuf.header(), json.header());
     }
@@ -352,7 +366,7 @@ fn what_is_cut_out_is_what_would_be_cut_out_of_the_json() {
         &["metadata.name", "metadata.managedFields[0].fieldsV1[f:spec]"],
         &["metadata.name", "metadata.uid", "spec.volumes[0].emptyDir"],
     ] {
-        let (protobuf, json) = cut_both(paths, Cut::Others);
+        let (protobuf, json) = cut_both(paths, PruneMode::Keep);
         let (mut left, mut right) = (json_of(&protobuf), json_of(&json));
         without_empty_lists(&mut left);
         without_empty_lists(&mut right);
@@ -364,7 +378,7 @@ fn what_is_cut_out_is_what_would_be_cut_out_of_the_json() {
 
 #[test]
 fn what_is_cut_out_of_protobuf_takes_no_more_room_than_it_needs() {
-    let (protobuf, _) = cut_both(&["metadata.managedFields"], Cut::These);
+    let (protobuf, _) = cut_both(&["metadata.managedFields"], PruneMode::Remove);
     let mut value = pod();
     value["metadata"].as_object_mut().unwrap().remove("managedFields");
     let expected = to_vec(Message::of_kind("v1", "Pod").unwrap(), &value).unwrap();
@@ -454,12 +468,12 @@ proptest! {
 
     #[test]
     fn damage_never_panics(changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6)) {
-        let mut bytes = wrap("v1", "Pod", &to_vec(Message::of_kind("v1", "Pod").unwrap(), &pod()).unwrap());
+        let mut bytes = wrap_envelope("v1", "Pod", &to_vec(Message::of_kind("v1", "Pod").unwrap(), &pod()).unwrap());
         for (place, byte) in changes {
             let at = place.index(bytes.len());
             bytes[at] = byte;
         }
-        let Ok(obj) = Obj::<Pod>::decode(&Protobuf, &info("Pod"), bytes.into()) else { return Ok(()) };
+        let Ok(obj) = Obj::<Pod>::decode(Codec::Protobuf, &info("Pod"), bytes.into()) else { return Ok(()) };
         let _ = (obj.typed(), obj.json().map(drop), obj.annotation("c").map(drop));
         let mut paths = Vec::new();
         paths_of(&pod(), String::new(), &mut paths);

@@ -1,14 +1,14 @@
-use super::super::WireFault;
 use super::*;
+use crate::error::WireError;
 
 #[test]
 fn ctn_020_an_envelope_has_all_four_fields_in_order() {
-    let bytes = wrap("apps/v1", "Deployment", b"raw");
+    let bytes = wrap_envelope("apps/v1", "Deployment", b"raw");
     assert_eq!(bytes, b"k8s\0\x0a\x15\x0a\x07apps/v1\x12\x0aDeployment\x12\x03raw\x1a\x00\x22\x00");
     let envelope = unwrap_envelope(&bytes).unwrap();
     assert_eq!((envelope.api_version, envelope.kind, envelope.raw), ("apps/v1", "Deployment", &b"raw"[..]));
     let long = vec![7; 300];
-    let bytes = wrap("v1", "Pod", &long);
+    let bytes = wrap_envelope("v1", "Pod", &long);
     assert_eq!(unwrap_envelope(&bytes).unwrap().raw, long);
     assert_eq!(bytes.capacity(), bytes.len(), "the room was known");
 }
@@ -19,7 +19,7 @@ fn ctn_020_what_is_no_envelope_is_refused() {
     assert_eq!(unwrap_envelope(b"{}"), Err(ProtobufError::NoPrefix));
     assert_eq!(unwrap_envelope(b"k8s"), Err(ProtobufError::NoPrefix));
     assert_eq!(unwrap_envelope(b"k8s\0"), Err(ProtobufError::NothingInside));
-    let cut = ProtobufError::Malformed { path: "".into(), source: WireFault::Truncated };
+    let cut = ProtobufError::Malformed { path: "".into(), source: WireError::Truncated };
     assert_eq!(unwrap_envelope(b"k8s\0\x12\x05ab"), Err(cut));
     assert!(unwrap_envelope(b"k8s\0\x0a\x03\x0a\x01\xff").is_err(), "a version that is no text");
 }

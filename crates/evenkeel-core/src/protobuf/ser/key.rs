@@ -2,15 +2,15 @@
 
 use serde::ser::{Impossible, Serialize, Serializer};
 
-use super::super::error::Failure;
-use super::parts::Object;
+use super::super::error::BoxedError;
+use super::parts::ObjectSerializer;
 
 /// Takes the key of a pair, which is text or can be.
-pub(super) struct Key<'a, 'b>(pub(super) &'a mut Object<'b>);
+pub(super) struct KeySerializer<'a, 'b>(pub(super) &'a mut ObjectSerializer<'b>);
 
 macro_rules! plain_keys {
     ($($method:ident: $type:ty,)*) => {
-        $(fn $method(self, value: $type) -> Result<(), Failure> {
+        $(fn $method(self, value: $type) -> Result<(), BoxedError> {
             self.0.begin(&value.to_string())
         })*
     };
@@ -18,36 +18,36 @@ macro_rules! plain_keys {
 
 macro_rules! no_keys {
     ($($method:ident($($type:ty),*) -> $ok:ty;)*) => {
-        $(fn $method(self, $(_: $type),*) -> Result<$ok, Failure> {
-            Err(Failure::unexpected("a string for a name"))
+        $(fn $method(self, $(_: $type),*) -> Result<$ok, BoxedError> {
+            Err(BoxedError::unexpected("a string for a name"))
         })*
     };
 }
 
-impl Serializer for Key<'_, '_> {
+impl Serializer for KeySerializer<'_, '_> {
     type Ok = ();
-    type Error = Failure;
-    type SerializeSeq = Impossible<(), Failure>;
-    type SerializeTuple = Impossible<(), Failure>;
-    type SerializeTupleStruct = Impossible<(), Failure>;
-    type SerializeTupleVariant = Impossible<(), Failure>;
-    type SerializeMap = Impossible<(), Failure>;
-    type SerializeStruct = Impossible<(), Failure>;
-    type SerializeStructVariant = Impossible<(), Failure>;
+    type Error = BoxedError;
+    type SerializeSeq = Impossible<(), BoxedError>;
+    type SerializeTuple = Impossible<(), BoxedError>;
+    type SerializeTupleStruct = Impossible<(), BoxedError>;
+    type SerializeTupleVariant = Impossible<(), BoxedError>;
+    type SerializeMap = Impossible<(), BoxedError>;
+    type SerializeStruct = Impossible<(), BoxedError>;
+    type SerializeStructVariant = Impossible<(), BoxedError>;
 
-    fn serialize_str(self, key: &str) -> Result<(), Failure> {
+    fn serialize_str(self, key: &str) -> Result<(), BoxedError> {
         self.0.begin(key)
     }
 
-    fn serialize_unit_variant(self, _: &'static str, _: u32, variant: &'static str) -> Result<(), Failure> {
+    fn serialize_unit_variant(self, _: &'static str, _: u32, variant: &'static str) -> Result<(), BoxedError> {
         self.0.begin(variant)
     }
 
-    fn serialize_newtype_struct<T: Serialize + ?Sized>(self, _: &'static str, value: &T) -> Result<(), Failure> {
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(self, _: &'static str, value: &T) -> Result<(), BoxedError> {
         value.serialize(self)
     }
 
-    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<(), Failure> {
+    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<(), BoxedError> {
         value.serialize(self)
     }
 
@@ -57,8 +57,8 @@ impl Serializer for Key<'_, '_> {
         _: u32,
         _: &'static str,
         _: &T,
-    ) -> Result<(), Failure> {
-        Err(Failure::unexpected("a string for a name"))
+    ) -> Result<(), BoxedError> {
+        Err(BoxedError::unexpected("a string for a name"))
     }
 
     plain_keys! {

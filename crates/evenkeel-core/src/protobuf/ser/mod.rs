@@ -2,7 +2,7 @@
 //!
 //! Types serialise their fields in the order of the alphabet, and none of them says how long it will be. So fields are
 //! written as they come, one after the other, and put into the order of their numbers when their message ends; lengths are
-//! filled in when it is known (PB-086). Fields that belong to inline messages are wrapped into them at that point (PB-083).
+//! filled in when it is known (PB-086). MessageSerializer that belong to inline messages are wrapped into them at that point (PB-083).
 
 mod key;
 mod parts;
@@ -11,17 +11,18 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::ser::{Error, Impossible, Serialize, SerializeStruct, Serializer};
 
-use self::parts::{Fields, Items, Object, Pairs};
-use super::error::{Failure, ProtobufError};
-use super::table::{Cardinality, INLINE_LEVELS, Kind, Message, Type};
+use self::parts::{ListSerializer, MapSerializer, MessageSerializer, ObjectSerializer};
+use super::error::BoxedError;
+use super::table::{Cardinality, FieldKind, INLINE_LEVELS, Message, Type};
 use super::wire::{BYTES, FIXED64, Reader, put_bytes, put_int, put_tag, varint_length};
 use super::{DEPTH_LIMIT, time};
+use crate::error::ProtobufError;
 
 /// The message of a value.
-pub(super) fn to_vec<T: Serialize + ?Sized>(message: &'static Message, value: &T) -> Result<Vec<u8>, Failure> {
+pub(super) fn to_vec<T: Serialize + ?Sized>(message: &'static Message, value: &T) -> Result<Vec<u8>, BoxedError> {
     let mut encoder = Encoder::default();
     let root = Slot { of: message.as_type(), cardinality: Cardinality::One, number: 0, depth: 0 };
-    value.serialize(Value { encoder: &mut encoder, slot: root })?;
+    value.serialize(ValueSerializer { encoder: &mut encoder, slot: root })?;
     Ok(encoder.out)
 }
 
@@ -29,13 +30,13 @@ pub(super) fn to_vec<T: Serialize + ?Sized>(message: &'static Message, value: &T
 struct Encoder {
     out: Vec<u8>,
     /// The fields of the messages that are being written, innermost last, and the pairs of maps among them.
-    parts: Vec<Part>,
+    parts: Vec<EncodedField>,
     spare: Vec<u8>,
 }
 
 /// A field that has been written.
 #[derive(Clone, Copy)]
-struct Part {
+struct EncodedField {
     /// The numbers that lead to it: those of the inline messages that it belongs to, then its own, then zeros.
     order: [u8; INLINE_LEVELS + 1],
     start: usize,
@@ -78,19 +79,19 @@ fn close(out: &mut Vec<u8>, start: usize) {
 
 impl Encoder {
     /// Writes a value into a slot.
-    fn put<T: Serialize + ?Sized>(&mut self, slot: Slot, value: &T) -> Result<(), Failure> {
-        if slot.of.kind == Kind::Json && slot.cardinality == Cardinality::One {
+    fn put<T: Serialize + ?Sized>(&mut self, slot: Slot, value: &T) -> Result<(), BoxedError> {
+        if slot.of.kind == FieldKind::Json && slot.cardinality == Cardinality::One {
             return self.put_json(slot.number, value);
         }
-        value.serialize(Value { encoder: self, slot })
+        value.serialize(ValueSerializer { encoder: self, slot })
     }
 
     /// Writes the JSON of a value. Null is what is not there.
-    fn put_json<T: Serialize + ?Sized>(&mut self, number: u8, value: &T) -> Result<(), Failure> {
+    fn put_json<T: Serialize + ?Sized>(&mut self, number: u8, value: &T) -> Result<(), BoxedError> {
         let before = self.out.len();
         let outer = open(&mut self.out, number);
         let inner = open(&mut self.out, 1);
-        serde_json::to_writer(&mut self.out, value).map_err(Failure::custom)?;
+        serde_json::to_writer(&mut self.out, value).map_err(BoxedError::custom)?;
         if self.out.get(inner..) == Some(b"null") {
             self.out.truncate(before);
             return Ok(());
@@ -111,7 +112,7 @@ impl Encoder {
                 order[..depth].copy_from_slice(own);
                 let start = self.out.len();
                 put_bytes(&mut self.out, order[depth - 1], b"");
-                self.parts.push(Part { order, start, end: self.out.len() });
+                self.parts.push(EncodedField { order, start, end: self.out.len() });
             }
         }
         let parts = &mut self.parts[first..];
@@ -143,7 +144,7 @@ impl Encoder {
 }
 
 /// Appends parts, those of inline messages inside of these.
-fn gather(from: &[u8], mut parts: &[Part], level: usize, out: &mut Vec<u8>) {
+fn gather(from: &[u8], mut parts: &[EncodedField], level: usize, out: &mut Vec<u8>) {
     while let Some(part) = parts.first() {
         let rest = if part.order.get(level + 1).is_none_or(|number| *number == 0) {
             out.extend_from_slice(&from[part.start..part.end]);
@@ -161,7 +162,7 @@ fn gather(from: &[u8], mut parts: &[Part], level: usize, out: &mut Vec<u8>) {
 }
 
 /// The key of a pair that has been written.
-fn key<'a>(out: &'a [u8], pair: &Part) -> &'a [u8] {
+fn key<'a>(out: &'a [u8], pair: &EncodedField) -> &'a [u8] {
     let contents = Reader::new(&out[pair.start..pair.end]).next().ok().flatten();
     let pair = contents.and_then(|(_, pair)| pair.bytes().ok()).unwrap_or_default();
     let key = Reader::new(pair).next().ok().flatten();
@@ -169,65 +170,65 @@ fn key<'a>(out: &'a [u8], pair: &Part) -> &'a [u8] {
 }
 
 /// The serializer of everything.
-struct Value<'a> {
+struct ValueSerializer<'a> {
     encoder: &'a mut Encoder,
     slot: Slot,
 }
 
-impl<'a> Value<'a> {
-    fn expected<T>(&self) -> Result<T, Failure> {
-        Err(Failure::unexpected(match (self.slot.cardinality, self.slot.of.kind) {
+impl<'a> ValueSerializer<'a> {
+    fn expected<T>(&self) -> Result<T, BoxedError> {
+        Err(BoxedError::unexpected(match (self.slot.cardinality, self.slot.of.kind) {
             (Cardinality::List, _) => "a list",
             (Cardinality::Map, _) => "an object",
-            (_, Kind::Text) => "a string",
-            (_, Kind::Bytes) => "a string of base64",
-            (_, Kind::Bool) => "a bool",
-            (_, Kind::Int32) => "a number of 32 bits",
-            (_, Kind::Int64) => "a number of 64 bits",
-            (_, Kind::Double) => "a number",
-            (_, Kind::Message | Kind::Json) => "an object",
-            (_, Kind::Quantity) => "a quantity",
-            (_, Kind::IntOrString) => "a number of 32 bits or a string",
-            (_, Kind::Time | Kind::MicroTime) => "a time",
-            (_, Kind::Duration) => "a duration",
-            (_, Kind::Strings) => "a list of strings",
-            (_, Kind::SchemaOrBool) => "a schema or a bool",
-            (_, Kind::SchemaOrSchemas) => "a schema or a list of schemas",
-            (_, Kind::SchemaOrStrings) => "a schema or a list of strings",
+            (_, FieldKind::Text) => "a string",
+            (_, FieldKind::Bytes) => "a string of base64",
+            (_, FieldKind::Bool) => "a bool",
+            (_, FieldKind::Int32) => "a number of 32 bits",
+            (_, FieldKind::Int64) => "a number of 64 bits",
+            (_, FieldKind::Double) => "a number",
+            (_, FieldKind::Message | FieldKind::Json) => "an object",
+            (_, FieldKind::Quantity) => "a quantity",
+            (_, FieldKind::IntOrString) => "a number of 32 bits or a string",
+            (_, FieldKind::Time | FieldKind::MicroTime) => "a time",
+            (_, FieldKind::Duration) => "a duration",
+            (_, FieldKind::Strings) => "a list of strings",
+            (_, FieldKind::SchemaOrBool) => "a schema or a bool",
+            (_, FieldKind::SchemaOrSchemas) => "a schema or a list of schemas",
+            (_, FieldKind::SchemaOrStrings) => "a schema or a list of strings",
         }))
     }
 
     /// The kind of a single value.
-    fn kind(&self) -> Option<Kind> {
+    fn kind(&self) -> Option<FieldKind> {
         (self.slot.cardinality == Cardinality::One).then_some(self.slot.of.kind)
     }
 
-    fn int(self, value: i128) -> Result<(), Failure> {
+    fn int(self, value: i128) -> Result<(), BoxedError> {
         let (out, number) = (&mut self.encoder.out, self.slot.number);
         match (self.slot.cardinality, self.slot.of.kind) {
-            (Cardinality::One, Kind::Int32) => match i32::try_from(value) {
+            (Cardinality::One, FieldKind::Int32) => match i32::try_from(value) {
                 Ok(value) => put_int(out, number, i64::from(value)),
                 Err(_) => return self.expected(),
             },
-            (Cardinality::One, Kind::Int64) => match i64::try_from(value) {
+            (Cardinality::One, FieldKind::Int64) => match i64::try_from(value) {
                 Ok(value) => put_int(out, number, value),
                 Err(_) => return self.expected(),
             },
-            (Cardinality::One, Kind::IntOrString) => match i32::try_from(value) {
+            (Cardinality::One, FieldKind::IntOrString) => match i32::try_from(value) {
                 Ok(value) => put_int_or_text(out, number, 0, value, ""),
                 Err(_) => return self.expected(),
             },
-            (Cardinality::One, Kind::Double) => put_double(out, number, value as f64),
-            (Cardinality::One, Kind::Quantity) => put_quantity(out, number, &value.to_string()),
+            (Cardinality::One, FieldKind::Double) => put_double(out, number, value as f64),
+            (Cardinality::One, FieldKind::Quantity) => put_quantity(out, number, &value.to_string()),
             _ => return self.expected(),
         }
         Ok(())
     }
 
-    fn message(self) -> Result<Fields<'a>, Failure> {
+    fn message(self) -> Result<MessageSerializer<'a>, BoxedError> {
         let Slot { of, number, depth, .. } = self.slot;
         if depth >= DEPTH_LIMIT {
-            return Err(Failure::new(ProtobufError::TooDeep { path: "".into(), limit: DEPTH_LIMIT }));
+            return Err(BoxedError::new(ProtobufError::TooDeep { path: "".into(), limit: DEPTH_LIMIT }));
         }
         let out = &mut self.encoder.out;
         let mut close = [0; 2];
@@ -235,32 +236,48 @@ impl<'a> Value<'a> {
             close[0] = open(out, number);
         }
         match of.kind {
-            Kind::SchemaOrBool => {
+            FieldKind::SchemaOrBool => {
                 put_int(out, 1, 1);
                 close[1] = open(out, 2);
             }
-            Kind::SchemaOrSchemas | Kind::SchemaOrStrings => close[1] = open(out, 1),
+            FieldKind::SchemaOrSchemas | FieldKind::SchemaOrStrings => close[1] = open(out, 1),
             _ => {}
         }
         let (start, first) = (out.len(), self.encoder.parts.len());
         let message = of.message();
-        Ok(Fields { encoder: self.encoder, message, depth: depth + 1, start, first, close, next: 0, pending: None })
+        Ok(MessageSerializer {
+            encoder: self.encoder,
+            message,
+            depth: depth + 1,
+            start,
+            first,
+            close,
+            next: 0,
+            pending: None,
+        })
     }
 
-    fn object(self) -> Result<Object<'a>, Failure> {
+    fn object(self) -> Result<ObjectSerializer<'a>, BoxedError> {
         match (self.slot.cardinality, self.slot.of.kind) {
             (Cardinality::Map, _) => {
                 let (start, first) = (self.encoder.out.len(), self.encoder.parts.len());
-                Ok(Object::Pairs(Pairs { encoder: self.encoder, slot: self.slot, start, first, pair: (0, 0) }))
+                Ok(ObjectSerializer::MapSerializer(MapSerializer {
+                    encoder: self.encoder,
+                    slot: self.slot,
+                    start,
+                    first,
+                    pair: (0, 0),
+                }))
             }
-            (Cardinality::One, Kind::Message | Kind::SchemaOrBool | Kind::SchemaOrSchemas | Kind::SchemaOrStrings) => {
-                self.message().map(Object::Fields)
-            }
+            (
+                Cardinality::One,
+                FieldKind::Message | FieldKind::SchemaOrBool | FieldKind::SchemaOrSchemas | FieldKind::SchemaOrStrings,
+            ) => self.message().map(ObjectSerializer::MessageSerializer),
             _ => self.expected(),
         }
     }
 
-    fn list(self) -> Result<Items<'a>, Failure> {
+    fn list(self) -> Result<ListSerializer<'a>, BoxedError> {
         let Slot { of, cardinality, number, depth } = self.slot;
         let mut item = |of, inside| {
             let close = open(&mut self.encoder.out, number);
@@ -268,20 +285,20 @@ impl<'a> Value<'a> {
         };
         let (slot, close) = match (cardinality, of.kind) {
             (Cardinality::List, _) => (Slot { cardinality: Cardinality::One, ..self.slot }, 0),
-            (Cardinality::One, Kind::Strings) => item(Type::TEXT, 1),
-            (Cardinality::One, Kind::SchemaOrSchemas) => item(of.as_message(), 2),
-            (Cardinality::One, Kind::SchemaOrStrings) => item(Type::TEXT, 2),
+            (Cardinality::One, FieldKind::Strings) => item(Type::TEXT, 1),
+            (Cardinality::One, FieldKind::SchemaOrSchemas) => item(of.as_message(), 2),
+            (Cardinality::One, FieldKind::SchemaOrStrings) => item(Type::TEXT, 2),
             _ => return self.expected(),
         };
-        Ok(Items { encoder: self.encoder, slot, close, index: 0 })
+        Ok(ListSerializer { encoder: self.encoder, slot, close, index: 0 })
     }
 }
 
 /// What Go makes of null where there has to be something.
 fn put_zero(out: &mut Vec<u8>, slot: Slot) {
     match slot.of.kind {
-        Kind::Bool | Kind::Int32 | Kind::Int64 => put_int(out, slot.number, 0),
-        Kind::Double => put_double(out, slot.number, 0.0),
+        FieldKind::Bool | FieldKind::Int32 | FieldKind::Int64 => put_int(out, slot.number, 0),
+        FieldKind::Double => put_double(out, slot.number, 0.0),
         _ => put_bytes(out, slot.number, b""),
     }
 }
@@ -313,22 +330,22 @@ fn nanoseconds(text: &str) -> Option<i64> {
     Some(if negative { -nanos } else { nanos })
 }
 
-impl<'a> Serializer for Value<'a> {
+impl<'a> Serializer for ValueSerializer<'a> {
     type Ok = ();
-    type Error = Failure;
-    type SerializeSeq = Items<'a>;
-    type SerializeTuple = Items<'a>;
-    type SerializeTupleStruct = Items<'a>;
-    type SerializeTupleVariant = Impossible<(), Failure>;
-    type SerializeMap = Object<'a>;
-    type SerializeStruct = Object<'a>;
-    type SerializeStructVariant = Impossible<(), Failure>;
+    type Error = BoxedError;
+    type SerializeSeq = ListSerializer<'a>;
+    type SerializeTuple = ListSerializer<'a>;
+    type SerializeTupleStruct = ListSerializer<'a>;
+    type SerializeTupleVariant = Impossible<(), BoxedError>;
+    type SerializeMap = ObjectSerializer<'a>;
+    type SerializeStruct = ObjectSerializer<'a>;
+    type SerializeStructVariant = Impossible<(), BoxedError>;
 
-    fn serialize_bool(self, value: bool) -> Result<(), Failure> {
+    fn serialize_bool(self, value: bool) -> Result<(), BoxedError> {
         let (out, number) = (&mut self.encoder.out, self.slot.number);
         match (self.slot.cardinality, self.slot.of.kind) {
-            (Cardinality::One, Kind::Bool) => put_int(out, number, i64::from(value)),
-            (Cardinality::One, Kind::SchemaOrBool) => {
+            (Cardinality::One, FieldKind::Bool) => put_int(out, number, i64::from(value)),
+            (Cardinality::One, FieldKind::SchemaOrBool) => {
                 let start = open(out, number);
                 put_int(out, 1, i64::from(value));
                 close(out, start);
@@ -338,26 +355,26 @@ impl<'a> Serializer for Value<'a> {
         Ok(())
     }
 
-    fn serialize_str(self, text: &str) -> Result<(), Failure> {
+    fn serialize_str(self, text: &str) -> Result<(), BoxedError> {
         let Some(kind) = self.kind() else { return self.expected() };
         let (out, number) = (&mut self.encoder.out, self.slot.number);
         match kind {
-            Kind::Text => put_bytes(out, number, text.as_bytes()),
-            Kind::Quantity => put_quantity(out, number, text),
-            Kind::Time | Kind::MicroTime => {
+            FieldKind::Text => put_bytes(out, number, text.as_bytes()),
+            FieldKind::Quantity => put_quantity(out, number, text),
+            FieldKind::Time | FieldKind::MicroTime => {
                 let start = open(out, number);
-                time::put(out, text, kind == Kind::MicroTime)?;
+                time::put(out, text, kind == FieldKind::MicroTime)?;
                 close(out, start);
             }
-            Kind::Bytes => {
+            FieldKind::Bytes => {
                 let start = open(out, number);
                 if STANDARD.decode_vec(text, out).is_err() {
                     return self.expected();
                 }
                 close(out, start);
             }
-            Kind::IntOrString => put_int_or_text(out, number, 1, 0, text),
-            Kind::Duration => match nanoseconds(text) {
+            FieldKind::IntOrString => put_int_or_text(out, number, 1, 0, text),
+            FieldKind::Duration => match nanoseconds(text) {
                 Some(nanos) => {
                     let start = open(out, number);
                     put_int(out, 1, nanos);
@@ -370,89 +387,89 @@ impl<'a> Serializer for Value<'a> {
         Ok(())
     }
 
-    fn serialize_bytes(self, bytes: &[u8]) -> Result<(), Failure> {
-        if self.kind() != Some(Kind::Bytes) {
+    fn serialize_bytes(self, bytes: &[u8]) -> Result<(), BoxedError> {
+        if self.kind() != Some(FieldKind::Bytes) {
             return self.expected();
         }
         put_bytes(&mut self.encoder.out, self.slot.number, bytes);
         Ok(())
     }
 
-    fn serialize_f64(self, value: f64) -> Result<(), Failure> {
+    fn serialize_f64(self, value: f64) -> Result<(), BoxedError> {
         match self.kind() {
-            Some(Kind::Double) => put_double(&mut self.encoder.out, self.slot.number, value),
-            Some(Kind::Quantity) => put_quantity(&mut self.encoder.out, self.slot.number, &value.to_string()),
+            Some(FieldKind::Double) => put_double(&mut self.encoder.out, self.slot.number, value),
+            Some(FieldKind::Quantity) => put_quantity(&mut self.encoder.out, self.slot.number, &value.to_string()),
             _ => return self.expected(),
         }
         Ok(())
     }
 
-    fn serialize_f32(self, value: f32) -> Result<(), Failure> {
+    fn serialize_f32(self, value: f32) -> Result<(), BoxedError> {
         self.serialize_f64(f64::from(value))
     }
 
-    fn serialize_i8(self, value: i8) -> Result<(), Failure> {
+    fn serialize_i8(self, value: i8) -> Result<(), BoxedError> {
         self.int(value.into())
     }
 
-    fn serialize_i16(self, value: i16) -> Result<(), Failure> {
+    fn serialize_i16(self, value: i16) -> Result<(), BoxedError> {
         self.int(value.into())
     }
 
-    fn serialize_i32(self, value: i32) -> Result<(), Failure> {
+    fn serialize_i32(self, value: i32) -> Result<(), BoxedError> {
         self.int(value.into())
     }
 
-    fn serialize_i64(self, value: i64) -> Result<(), Failure> {
+    fn serialize_i64(self, value: i64) -> Result<(), BoxedError> {
         self.int(value.into())
     }
 
-    fn serialize_i128(self, value: i128) -> Result<(), Failure> {
+    fn serialize_i128(self, value: i128) -> Result<(), BoxedError> {
         self.int(value)
     }
 
-    fn serialize_u8(self, value: u8) -> Result<(), Failure> {
+    fn serialize_u8(self, value: u8) -> Result<(), BoxedError> {
         self.int(value.into())
     }
 
-    fn serialize_u16(self, value: u16) -> Result<(), Failure> {
+    fn serialize_u16(self, value: u16) -> Result<(), BoxedError> {
         self.int(value.into())
     }
 
-    fn serialize_u32(self, value: u32) -> Result<(), Failure> {
+    fn serialize_u32(self, value: u32) -> Result<(), BoxedError> {
         self.int(value.into())
     }
 
-    fn serialize_u64(self, value: u64) -> Result<(), Failure> {
+    fn serialize_u64(self, value: u64) -> Result<(), BoxedError> {
         self.int(value.into())
     }
 
-    fn serialize_char(self, value: char) -> Result<(), Failure> {
+    fn serialize_char(self, value: char) -> Result<(), BoxedError> {
         self.serialize_str(value.encode_utf8(&mut [0; 4]))
     }
 
     /// Null is what is not there.
-    fn serialize_none(self) -> Result<(), Failure> {
+    fn serialize_none(self) -> Result<(), BoxedError> {
         Ok(())
     }
 
-    fn serialize_unit(self) -> Result<(), Failure> {
+    fn serialize_unit(self) -> Result<(), BoxedError> {
         Ok(())
     }
 
-    fn serialize_unit_struct(self, _: &'static str) -> Result<(), Failure> {
+    fn serialize_unit_struct(self, _: &'static str) -> Result<(), BoxedError> {
         Ok(())
     }
 
-    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<(), Failure> {
+    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<(), BoxedError> {
         value.serialize(self)
     }
 
-    fn serialize_unit_variant(self, _: &'static str, _: u32, variant: &'static str) -> Result<(), Failure> {
+    fn serialize_unit_variant(self, _: &'static str, _: u32, variant: &'static str) -> Result<(), BoxedError> {
         self.serialize_str(variant)
     }
 
-    fn serialize_newtype_struct<T: Serialize + ?Sized>(self, _: &'static str, value: &T) -> Result<(), Failure> {
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(self, _: &'static str, value: &T) -> Result<(), BoxedError> {
         value.serialize(self)
     }
 
@@ -463,21 +480,21 @@ impl<'a> Serializer for Value<'a> {
         _: u32,
         variant: &'static str,
         value: &T,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), BoxedError> {
         let mut object = self.object()?;
         SerializeStruct::serialize_field(&mut object, variant, value)?;
         SerializeStruct::end(object)
     }
 
-    fn serialize_seq(self, _: Option<usize>) -> Result<Items<'a>, Failure> {
+    fn serialize_seq(self, _: Option<usize>) -> Result<ListSerializer<'a>, BoxedError> {
         self.list()
     }
 
-    fn serialize_tuple(self, _: usize) -> Result<Items<'a>, Failure> {
+    fn serialize_tuple(self, _: usize) -> Result<ListSerializer<'a>, BoxedError> {
         self.list()
     }
 
-    fn serialize_tuple_struct(self, _: &'static str, _: usize) -> Result<Items<'a>, Failure> {
+    fn serialize_tuple_struct(self, _: &'static str, _: usize) -> Result<ListSerializer<'a>, BoxedError> {
         self.list()
     }
 
@@ -487,15 +504,15 @@ impl<'a> Serializer for Value<'a> {
         _: u32,
         _: &'static str,
         _: usize,
-    ) -> Result<Impossible<(), Failure>, Failure> {
+    ) -> Result<Impossible<(), BoxedError>, BoxedError> {
         self.expected()
     }
 
-    fn serialize_map(self, _: Option<usize>) -> Result<Object<'a>, Failure> {
+    fn serialize_map(self, _: Option<usize>) -> Result<ObjectSerializer<'a>, BoxedError> {
         self.object()
     }
 
-    fn serialize_struct(self, _: &'static str, _: usize) -> Result<Object<'a>, Failure> {
+    fn serialize_struct(self, _: &'static str, _: usize) -> Result<ObjectSerializer<'a>, BoxedError> {
         self.object()
     }
 
@@ -505,7 +522,7 @@ impl<'a> Serializer for Value<'a> {
         _: u32,
         _: &'static str,
         _: usize,
-    ) -> Result<Impossible<(), Failure>, Failure> {
+    ) -> Result<Impossible<(), BoxedError>, BoxedError> {
         self.expected()
     }
 

@@ -2,14 +2,15 @@
 
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, SerializeStruct, SerializeTuple, SerializeTupleStruct};
 
-use super::super::error::{Failure, ProtobufError};
-use super::super::table::{Cardinality, INLINE_LEVELS, Kind, Message, Named};
+use super::super::error::BoxedError;
+use super::super::table::{Cardinality, FieldKind, INLINE_LEVELS, Message, Named};
 use super::super::wire::put_bytes;
-use super::key::Key;
-use super::{Encoder, Part, Slot, close, open, put_zero};
+use super::key::KeySerializer;
+use super::{EncodedField, Encoder, Slot, close, open, put_zero};
+use crate::error::ProtobufError;
 
 /// The items of a list.
-pub(super) struct Items<'a> {
+pub(super) struct ListSerializer<'a> {
     pub(super) encoder: &'a mut Encoder,
     pub(super) slot: Slot,
     /// Where the contents of the message start that holds the items, if one does.
@@ -17,13 +18,13 @@ pub(super) struct Items<'a> {
     pub(super) index: usize,
 }
 
-impl SerializeSeq for Items<'_> {
+impl SerializeSeq for ListSerializer<'_> {
     type Ok = ();
-    type Error = Failure;
+    type Error = BoxedError;
 
-    fn serialize_element<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Failure> {
+    fn serialize_element<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), BoxedError> {
         let before = self.encoder.out.len();
-        self.encoder.put(self.slot, value).map_err(|failure| failure.in_item(self.index))?;
+        self.encoder.put(self.slot, value).map_err(|error| error.in_item(self.index))?;
         self.index += 1;
         if self.encoder.out.len() == before {
             put_zero(&mut self.encoder.out, self.slot);
@@ -31,7 +32,7 @@ impl SerializeSeq for Items<'_> {
         Ok(())
     }
 
-    fn end(self) -> Result<(), Failure> {
+    fn end(self) -> Result<(), BoxedError> {
         if self.close > 0 {
             close(&mut self.encoder.out, self.close);
         }
@@ -39,39 +40,39 @@ impl SerializeSeq for Items<'_> {
     }
 }
 
-impl SerializeTuple for Items<'_> {
+impl SerializeTuple for ListSerializer<'_> {
     type Ok = ();
-    type Error = Failure;
+    type Error = BoxedError;
 
-    fn serialize_element<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Failure> {
+    fn serialize_element<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), BoxedError> {
         SerializeSeq::serialize_element(self, value)
     }
 
-    fn end(self) -> Result<(), Failure> {
+    fn end(self) -> Result<(), BoxedError> {
         SerializeSeq::end(self)
     }
 }
 
-impl SerializeTupleStruct for Items<'_> {
+impl SerializeTupleStruct for ListSerializer<'_> {
     type Ok = ();
-    type Error = Failure;
+    type Error = BoxedError;
 
-    fn serialize_field<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Failure> {
+    fn serialize_field<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), BoxedError> {
         SerializeSeq::serialize_element(self, value)
     }
 
-    fn end(self) -> Result<(), Failure> {
+    fn end(self) -> Result<(), BoxedError> {
         SerializeSeq::end(self)
     }
 }
 
 /// What JSON has as an object: the fields of a message or the pairs of a map.
-pub(super) enum Object<'a> {
-    Fields(Fields<'a>),
-    Pairs(Pairs<'a>),
+pub(super) enum ObjectSerializer<'a> {
+    MessageSerializer(MessageSerializer<'a>),
+    MapSerializer(MapSerializer<'a>),
 }
 
-pub(super) struct Fields<'a> {
+pub(super) struct MessageSerializer<'a> {
     pub(super) encoder: &'a mut Encoder,
     pub(super) message: &'static Message,
     pub(super) depth: usize,
@@ -85,10 +86,10 @@ pub(super) struct Fields<'a> {
     pub(super) pending: Option<&'static Named>,
 }
 
-impl Fields<'_> {
+impl MessageSerializer<'_> {
     /// Finds a field. There is none for `apiVersion` and `kind`, which the envelope has (PB-081); every other name that is
     /// not in the message is an error, as the value would be lost.
-    fn find(&mut self, name: &str) -> Result<Option<&'static Named>, Failure> {
+    fn find(&mut self, name: &str) -> Result<Option<&'static Named>, BoxedError> {
         let ahead = self.message.names().get(self.next..).unwrap_or_default();
         match ahead.iter().find(|named| named.name == name).or_else(|| self.message.named(name)) {
             Some(named) => {
@@ -96,15 +97,15 @@ impl Fields<'_> {
                 Ok(Some(named))
             }
             None if name == "apiVersion" || name == "kind" => Ok(None),
-            None => Err(Failure::new(ProtobufError::NotRepresentable { path: name.into() })),
+            None => Err(BoxedError::new(ProtobufError::NotRepresentable { path: name.into() })),
         }
     }
 
-    fn put<T: Serialize + ?Sized>(&mut self, named: &'static Named, value: &T) -> Result<(), Failure> {
+    fn put<T: Serialize + ?Sized>(&mut self, named: &'static Named, value: &T) -> Result<(), BoxedError> {
         let field = &named.field;
         let start = self.encoder.out.len();
         let slot = Slot { of: field.of, cardinality: field.cardinality, number: field.number, depth: self.depth };
-        self.encoder.put(slot, value).map_err(|failure| failure.in_field(named.name))?;
+        self.encoder.put(slot, value).map_err(|error| error.in_field(named.name))?;
         let end = self.encoder.out.len();
         if end > start {
             let [outer, inner] = named.path;
@@ -113,7 +114,7 @@ impl Fields<'_> {
                 (outer, 0) => [outer, field.number, 0],
                 (outer, inner) => [outer, inner, field.number],
             };
-            self.encoder.parts.push(Part { order, start, end });
+            self.encoder.parts.push(EncodedField { order, start, end });
         }
         Ok(())
     }
@@ -126,7 +127,7 @@ impl Fields<'_> {
     }
 }
 
-pub(super) struct Pairs<'a> {
+pub(super) struct MapSerializer<'a> {
     pub(super) encoder: &'a mut Encoder,
     pub(super) slot: Slot,
     pub(super) start: usize,
@@ -135,75 +136,75 @@ pub(super) struct Pairs<'a> {
     pub(super) pair: (usize, usize),
 }
 
-impl Pairs<'_> {
+impl MapSerializer<'_> {
     fn begin(&mut self, key: &str) {
         let start = self.encoder.out.len();
         self.pair = (start, open(&mut self.encoder.out, self.slot.number));
         put_bytes(&mut self.encoder.out, 1, key.as_bytes());
     }
 
-    fn put<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Failure> {
+    fn put<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), BoxedError> {
         let slot = Slot { cardinality: Cardinality::One, number: 2, ..self.slot };
         let before = self.encoder.out.len();
         self.encoder.put(slot, value)?;
-        if self.encoder.out.len() == before && slot.of.kind != Kind::Bytes {
+        if self.encoder.out.len() == before && slot.of.kind != FieldKind::Bytes {
             put_zero(&mut self.encoder.out, slot);
         }
         let (start, contents) = self.pair;
         close(&mut self.encoder.out, contents);
         let end = self.encoder.out.len();
-        self.encoder.parts.push(Part { order: [0; INLINE_LEVELS + 1], start, end });
+        self.encoder.parts.push(EncodedField { order: [0; INLINE_LEVELS + 1], start, end });
         Ok(())
     }
 }
 
-impl Object<'_> {
-    pub(super) fn begin(&mut self, key: &str) -> Result<(), Failure> {
+impl ObjectSerializer<'_> {
+    pub(super) fn begin(&mut self, key: &str) -> Result<(), BoxedError> {
         match self {
-            Object::Fields(fields) => fields.pending = fields.find(key)?,
-            Object::Pairs(pairs) => pairs.begin(key),
+            ObjectSerializer::MessageSerializer(fields) => fields.pending = fields.find(key)?,
+            ObjectSerializer::MapSerializer(pairs) => pairs.begin(key),
         }
         Ok(())
     }
 }
 
-impl SerializeMap for Object<'_> {
+impl SerializeMap for ObjectSerializer<'_> {
     type Ok = ();
-    type Error = Failure;
+    type Error = BoxedError;
 
-    fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), Failure> {
-        key.serialize(Key(self))
+    fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), BoxedError> {
+        key.serialize(KeySerializer(self))
     }
 
-    fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Failure> {
+    fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), BoxedError> {
         match self {
-            Object::Fields(fields) => match fields.pending.take() {
+            ObjectSerializer::MessageSerializer(fields) => match fields.pending.take() {
                 Some(named) => fields.put(named, value),
                 None => Ok(()),
             },
-            Object::Pairs(pairs) => pairs.put(value),
+            ObjectSerializer::MapSerializer(pairs) => pairs.put(value),
         }
     }
 
-    fn end(self) -> Result<(), Failure> {
+    fn end(self) -> Result<(), BoxedError> {
         match self {
-            Object::Fields(fields) => fields.end(),
-            Object::Pairs(pairs) => pairs.encoder.finish_pairs(pairs.start, pairs.first),
+            ObjectSerializer::MessageSerializer(fields) => fields.end(),
+            ObjectSerializer::MapSerializer(pairs) => pairs.encoder.finish_pairs(pairs.start, pairs.first),
         }
         Ok(())
     }
 }
 
-impl SerializeStruct for Object<'_> {
+impl SerializeStruct for ObjectSerializer<'_> {
     type Ok = ();
-    type Error = Failure;
+    type Error = BoxedError;
 
-    fn serialize_field<T: Serialize + ?Sized>(&mut self, key: &'static str, value: &T) -> Result<(), Failure> {
+    fn serialize_field<T: Serialize + ?Sized>(&mut self, key: &'static str, value: &T) -> Result<(), BoxedError> {
         self.begin(key)?;
         SerializeMap::serialize_value(self, value)
     }
 
-    fn end(self) -> Result<(), Failure> {
+    fn end(self) -> Result<(), BoxedError> {
         SerializeMap::end(self)
     }
 }

@@ -40,7 +40,7 @@ fn pb_010_numbers_fit_the_bitmap_and_names_are_unique() {
             let Some(field) = field else { continue };
             assert_eq!(usize::from(field.number), at);
             assert!(!field.elide || field.cardinality == Cardinality::One, "{message:?}.{}", field.name);
-            assert!(!field.is_inline() || field.of.kind == Kind::Message, "{message:?}.{}", field.number);
+            assert!(!field.is_inline() || field.of.kind == FieldKind::Message, "{message:?}.{}", field.number);
         }
         assert!(message.names.windows(2).all(|pair| pair[0].name < pair[1].name), "{message:?}");
         assert!(message.names.iter().enumerate().all(|(at, named)| named.place == at), "{message:?}");
@@ -51,11 +51,11 @@ fn pb_010_numbers_fit_the_bitmap_and_names_are_unique() {
 fn pb_011_types_are_those_of_the_proto_files() {
     let kind = |message: &'static Message, name| message.named(name).unwrap().field.of.kind;
     let pod = of("v1", "Pod").named("spec").unwrap().field.of.message();
-    assert_eq!((kind(pod, "priority"), kind(pod, "hostUsers")), (Kind::Int32, Kind::Bool));
-    assert_eq!(kind(of("v1", "DeleteOptions"), "propagationPolicy"), Kind::Text);
-    assert_eq!(kind(of("scheduling.k8s.io/v1", "PriorityClass"), "value"), Kind::Int32);
+    assert_eq!((kind(pod, "priority"), kind(pod, "hostUsers")), (FieldKind::Int32, FieldKind::Bool));
+    assert_eq!(kind(of("v1", "DeleteOptions"), "propagationPolicy"), FieldKind::Text);
+    assert_eq!(kind(of("scheduling.k8s.io/v1", "PriorityClass"), "value"), FieldKind::Int32);
     let list = of("v1", "PodList").named("metadata").unwrap().field.of.message();
-    assert_eq!(kind(list, "remainingItemCount"), Kind::Int64);
+    assert_eq!(kind(list, "remainingItemCount"), FieldKind::Int64);
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn pb_029_inline_messages_are_found_by_the_names_in_them() {
     assert_eq!(rule.named("operations").unwrap().path, [2, 0]);
     assert_eq!(rule.named("apiGroups").unwrap().path, [2, 2], "two levels down");
     assert_eq!(rule.inlines().len(), 2);
-    // No site is deeper than a walk can follow.
+    // No site is deeper than a field reader can follow.
     fn depth(message: &'static Message) -> usize {
         let inner = message.fields.iter().flatten().filter(|field| field.is_inline());
         inner.map(|field| 1 + depth(field.of.message())).max().unwrap_or(0)
@@ -150,7 +150,7 @@ fn pb_051_only_plain_values_with_omitempty_are_left_out_when_zero() {
     assert!(!container.named("name").unwrap().field.elide, "it has no omitempty");
     let metadata = of("v1", "Pod").named("metadata").unwrap().field.of.message();
     let times = all().iter().flat_map(|message| message.fields.iter().flatten());
-    let elided = times.filter(|field| field.elide && field.of.kind == Kind::Time).count();
+    let elided = times.filter(|field| field.elide && field.of.kind == FieldKind::Time).count();
     assert!(metadata.named("creationTimestamp").unwrap().field.elide && elided == 1, "the one with omitzero (PB-052)");
 }
 

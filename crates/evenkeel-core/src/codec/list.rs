@@ -1,0 +1,130 @@
+//! [`ListDecoder`]: the items of a list, decoded while the response body arrives.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::json::JsonListDecoder;
+use super::protobuf::ProtobufListDecoder;
+use super::{Codec, ParsedObject};
+use crate::error::StreamError;
+use crate::obj::Obj;
+use crate::resource::ResourceInfo;
+use crate::version::ResourceVersion;
+
+/// The default limit on one item of a list and one event of a watch: 32 MiB. Servers accept objects of at most 3 MiB.
+pub const DEFAULT_MAX_ITEM_BYTES: usize = 32 << 20;
+
+/// Decodes a list as its bytes arrive, in chunks that may be cut anywhere.
+///
+/// Push a chunk, then call [`next_item`](Self::next_item) until it returns `None`; at the end of the body call
+/// [`finish`](Self::finish) for the list's metadata. The decoder buffers what was pushed and not yet returned, and at most one
+/// incomplete item; it never holds the whole list. An item that arrived in one chunk is a slice of it.
+///
+/// An item that is not an object of the API is an error that is not [fatal](StreamError::is_fatal): decoding continues with the
+/// next item. After a fatal error the decoder returns nothing more.
+///
+/// ```
+/// use std::sync::Arc;
+/// use evenkeel_core::codec::{Codec, ListDecoder};
+/// use evenkeel_core::ResourceInfo;
+/// use k8s_openapi::api::core::v1::Pod;
+///
+/// let mut decoder = ListDecoder::<Pod>::new(Codec::Json, Arc::new(ResourceInfo::of::<Pod>()));
+/// let mut names = Vec::new();
+/// for chunk in [r#"{"kind":"PodList","items":[{"metadata":{"na"#, r#"me":"a"}}],"metadata":{"resourceVersion":"7"}}"#] {
+///     decoder.push(chunk.into());
+///     while let Some(pod) = decoder.next_item()? {
+///         names.push(pod.key().to_string());
+///     }
+/// }
+/// assert_eq!(names, ["a"]);
+/// assert_eq!(decoder.finish()?.resource_version.as_str(), "7");
+/// # Ok::<(), evenkeel_core::StreamError>(())
+/// ```
+#[derive(Debug)]
+pub struct ListDecoder<K> {
+    format: ListFormat,
+    info: Arc<ResourceInfo>,
+    kind: PhantomData<fn() -> K>,
+}
+
+#[derive(Debug)]
+enum ListFormat {
+    Json(Box<JsonListDecoder>),
+    Protobuf(Box<ProtobufListDecoder>),
+}
+
+/// The metadata of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ListMeta {
+    /// The kind of the list, such as `PodList`; empty if the list does not state it.
+    pub kind: String,
+    /// The API version of the list; empty if the list does not state it.
+    pub api_version: String,
+    /// The resource version of the list.
+    pub resource_version: ResourceVersion,
+    /// The token of the next page; empty on the last page.
+    pub continue_token: String,
+    /// An estimate of the number of items on the following pages, if the server sent one.
+    pub remaining_item_count: Option<i64>,
+}
+
+impl ListMeta {
+    pub(super) fn empty() -> Self {
+        ListMeta {
+            kind: String::new(),
+            api_version: String::new(),
+            resource_version: ResourceVersion::new(""),
+            continue_token: String::new(),
+            remaining_item_count: None,
+        }
+    }
+}
+
+impl<K> ListDecoder<K> {
+    /// Returns a decoder for a list of this kind. Items need not state their kind.
+    pub fn new(codec: Codec, info: Arc<ResourceInfo>) -> Self {
+        let format = match codec {
+            Codec::Json => ListFormat::Json(Box::new(JsonListDecoder::new())),
+            Codec::Protobuf => ListFormat::Protobuf(Box::new(ProtobufListDecoder::new())),
+        };
+        ListDecoder { format, info, kind: PhantomData }
+    }
+
+    /// Sets the limit on the size of an item and of the list's metadata ([`DEFAULT_MAX_ITEM_BYTES`]).
+    pub fn max_item_bytes(mut self, limit: usize) -> Self {
+        match &mut self.format {
+            ListFormat::Json(list) => list.set_limit(limit),
+            ListFormat::Protobuf(list) => list.set_limit(limit),
+        }
+        self
+    }
+
+    /// Adds the next bytes of the list.
+    pub fn push(&mut self, chunk: Bytes) {
+        match &mut self.format {
+            ListFormat::Json(list) => list.push(chunk),
+            ListFormat::Protobuf(list) => list.push(chunk),
+        }
+    }
+
+    /// Returns the next item, or `None` until more bytes are pushed.
+    pub fn next_item(&mut self) -> Result<Option<Obj<K>>, StreamError> {
+        let item: Option<ParsedObject> = match &mut self.format {
+            ListFormat::Json(list) => list.next_item(self.info.kind())?,
+            ListFormat::Protobuf(list) => list.next_item(self.info.kind())?,
+        };
+        Ok(item.map(|item| Obj::new(&self.info, item)))
+    }
+
+    /// Returns the list's metadata, once the stream has ended.
+    pub fn finish(self) -> Result<ListMeta, StreamError> {
+        match self.format {
+            ListFormat::Json(list) => list.finish(),
+            ListFormat::Protobuf(list) => list.finish(),
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! [`WatchDecoder`]: the events of a watch, decoded while the response body arrives.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::json::JsonWatchDecoder;
+use super::protobuf::ProtobufWatchDecoder;
+use super::{Codec, ParsedObject, WatchEventType};
+use crate::error::StreamError;
+use crate::obj::{Obj, Untyped};
+use crate::resource::ResourceInfo;
+use crate::status::Status;
+use crate::version::ResourceVersion;
+
+/// One event of a watch.
+#[derive(Clone, Debug)]
+pub enum WatchEvent<K> {
+    /// An object was created, or started to match the selectors of the watch.
+    Added(Obj<K>),
+    /// An object was updated.
+    Modified(Obj<K>),
+    /// An object was deleted, or stopped matching the selectors; this is its last state.
+    Deleted(Obj<K>),
+    /// All changes up to this resource version have been sent.
+    Bookmark {
+        /// The resource version.
+        resource_version: ResourceVersion,
+        /// Whether the initial events of a WatchList are complete.
+        initial_events_end: bool,
+    },
+    /// The server ends the watch with this error.
+    Error(Box<Status>),
+}
+
+impl<K> WatchEvent<K> {
+    /// Returns the same event with its object seen as kind `L`. [`Obj::typed`] checks whether the payload fits `L`.
+    pub fn cast<L>(self) -> WatchEvent<L> {
+        match self {
+            WatchEvent::Added(object) => WatchEvent::Added(object.cast()),
+            WatchEvent::Modified(object) => WatchEvent::Modified(object.cast()),
+            WatchEvent::Deleted(object) => WatchEvent::Deleted(object.cast()),
+            WatchEvent::Bookmark { resource_version, initial_events_end } => {
+                WatchEvent::Bookmark { resource_version, initial_events_end }
+            }
+            WatchEvent::Error(status) => WatchEvent::Error(status),
+        }
+    }
+}
+
+impl WatchEvent<Untyped> {
+    pub(super) fn of(event: WatchEventType, info: &Arc<ResourceInfo>, object: ParsedObject) -> Self {
+        let object = Obj::new(info, object);
+        match event {
+            WatchEventType::Added => WatchEvent::Added(object),
+            WatchEventType::Modified => WatchEvent::Modified(object),
+            WatchEventType::Deleted => WatchEvent::Deleted(object),
+        }
+    }
+}
+
+/// Decodes a watch stream as its bytes arrive, in chunks that may be cut anywhere.
+///
+/// Push a chunk, then call [`next_event`](Self::next_event) until it returns `None`. At the end of the body
+/// [`finish`](Self::finish) distinguishes a clean end from one in the middle of an event. JSON events may have any whitespace
+/// between them, or none.
+///
+/// A malformed event is an error that is not [fatal](StreamError::is_fatal): decoding continues with the next event. After a
+/// fatal error the decoder returns nothing more.
+///
+/// ```
+/// use std::sync::Arc;
+/// use evenkeel_core::codec::{Codec, WatchDecoder};
+/// use evenkeel_core::{ResourceInfo, WatchEvent};
+/// use k8s_openapi::api::core::v1::Pod;
+///
+/// let mut decoder = WatchDecoder::<Pod>::new(Codec::Json, Arc::new(ResourceInfo::of::<Pod>()));
+/// decoder.push(r#"{"type":"ADDED","object":{"metadata":{"name":"a"}}}{"type":"BOOK"#.into());
+/// assert!(matches!(decoder.next_event()?, Some(WatchEvent::Added(pod)) if pod.key().name() == "a"));
+/// assert!(decoder.next_event()?.is_none());
+/// assert!(decoder.finish().is_err(), "the bookmark was cut off");
+/// # Ok::<(), evenkeel_core::StreamError>(())
+/// ```
+#[derive(Debug)]
+pub struct WatchDecoder<K> {
+    format: WatchFormat,
+    info: Arc<ResourceInfo>,
+    kind: PhantomData<fn() -> K>,
+}
+
+#[derive(Debug)]
+enum WatchFormat {
+    Json(JsonWatchDecoder),
+    Protobuf(ProtobufWatchDecoder),
+}
+
+impl<K> WatchDecoder<K> {
+    /// Returns a decoder for a watch of this kind.
+    pub fn new(codec: Codec, info: Arc<ResourceInfo>) -> Self {
+        let format = match codec {
+            Codec::Json => WatchFormat::Json(JsonWatchDecoder::new()),
+            Codec::Protobuf => WatchFormat::Protobuf(ProtobufWatchDecoder::new()),
+        };
+        WatchDecoder { format, info, kind: PhantomData }
+    }
+
+    /// Sets the limit on the size of an event ([`DEFAULT_MAX_ITEM_BYTES`](super::DEFAULT_MAX_ITEM_BYTES)).
+    pub fn max_event_bytes(mut self, limit: usize) -> Self {
+        match &mut self.format {
+            WatchFormat::Json(watch) => watch.set_limit(limit),
+            WatchFormat::Protobuf(watch) => watch.set_limit(limit),
+        }
+        self
+    }
+
+    /// Adds the next bytes of the stream.
+    pub fn push(&mut self, chunk: Bytes) {
+        match &mut self.format {
+            WatchFormat::Json(watch) => watch.push(chunk),
+            WatchFormat::Protobuf(watch) => watch.push(chunk),
+        }
+    }
+
+    /// Returns the next event, or `None` until more bytes are pushed.
+    pub fn next_event(&mut self) -> Result<Option<WatchEvent<K>>, StreamError> {
+        let event = match &mut self.format {
+            WatchFormat::Json(watch) => watch.next_event(&self.info)?,
+            WatchFormat::Protobuf(watch) => watch.next_event(&self.info)?,
+        };
+        Ok(event.map(WatchEvent::cast))
+    }
+
+    /// Checks that the stream ended between two events. Bytes that were pushed and not returned as events count as cut off.
+    pub fn finish(self) -> Result<(), StreamError> {
+        match self.format {
+            WatchFormat::Json(watch) => watch.finish(),
+            WatchFormat::Protobuf(watch) => watch.finish(),
+        }
+    }
+}

@@ -1,0 +1,66 @@
+use super::*;
+
+fn remember(decoded_cache: &DecodedCache, id: u64) -> Arc<u64> {
+    let value = Arc::new(id);
+    decoded_cache.put(id, &value);
+    value
+}
+
+#[test]
+fn it_remembers_the_last_values_and_no_more() {
+    let decoded_cache = DecodedCache::default();
+    let values: Vec<Arc<u64>> = (0..16 * VALUES).map(|_| remember(&decoded_cache, decoded_cache.next_id())).collect();
+    let held = values.iter().filter(|value| Arc::strong_count(value) > 1).count();
+    assert_eq!(held, VALUES);
+    let newest = 16 * VALUES as u64 - 1;
+    assert_eq!(decoded_cache.get::<u64>(newest).as_deref(), Some(&newest));
+    assert_eq!(decoded_cache.get::<u64>(0), None, "its place was taken");
+    assert_eq!(decoded_cache.get::<String>(newest), None, "another type is not an answer");
+    decoded_cache.remove(newest);
+    assert_eq!(decoded_cache.get::<u64>(newest), None);
+}
+
+#[test]
+fn a_hundred_objects_fit_next_to_each_other_whatever_their_numbers() {
+    for step in [1, 2, 7, 64, 100, 256, 1000, 4096, 10_007] {
+        let decoded_cache = DecodedCache::default();
+        let ids = (0..100).map(|index| 12_345 + index * step);
+        let _values: Vec<_> = ids.clone().map(|id| remember(&decoded_cache, id)).collect();
+        let held = ids.filter(|id| decoded_cache.get::<u64>(*id).is_some()).count();
+        assert_eq!(held, 100, "numbers that are {step} apart");
+    }
+}
+
+#[test]
+fn what_is_asked_for_stays_and_what_is_not_goes() {
+    let decoded_cache = DecodedCache::default();
+    let _kept = remember(&decoded_cache, 0);
+    for id in 1..100 * VALUES as u64 {
+        remember(&decoded_cache, id);
+        assert!(decoded_cache.get::<u64>(0).is_some(), "after {id}");
+    }
+}
+
+#[test]
+fn what_is_free_is_taken_before_anybody_has_to_go() {
+    let decoded_cache = DecodedCache::default();
+    let ids: Vec<u64> = (0..100).collect();
+    let _values: Vec<_> = ids.iter().map(|id| remember(&decoded_cache, *id)).collect();
+    // Objects that are replaced by newer ones, over and over, and read in between.
+    for newer in 100..10_000 {
+        decoded_cache.remove(newer - 1);
+        remember(&decoded_cache, newer);
+    }
+    let held = ids.iter().filter(|id| decoded_cache.get::<u64>(**id).is_some()).count();
+    assert_eq!(held, 99, "all but the one that was forgotten");
+}
+
+#[test]
+fn a_value_that_was_decoded_twice_has_one_place() {
+    let decoded_cache = DecodedCache::default();
+    let first = remember(&decoded_cache, 7);
+    let second = remember(&decoded_cache, 7);
+    assert_eq!((Arc::strong_count(&first), Arc::strong_count(&second)), (1, 2));
+    decoded_cache.remove(7);
+    assert_eq!(Arc::strong_count(&second), 1);
+}

@@ -1,0 +1,151 @@
+//! [`HeaderBuilder`]: a header in the making, whatever it is read from.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use super::{ABSENT, Header, NO_GENERATION, OwnerSpans, SharedHeader, Span};
+use crate::key::ObjectKey;
+
+/// A header in the making. Texts that are the object's alone are borrowed until it is finished.
+pub(crate) struct HeaderBuilder<'a> {
+    pub(crate) name: Option<Cow<'a, str>>,
+    pub(crate) namespace: Option<Cow<'a, str>>,
+    pub(crate) uid: Option<Cow<'a, str>>,
+    pub(crate) resource_version: Option<Cow<'a, str>>,
+    pub(crate) creation_timestamp: Option<Cow<'a, str>>,
+    pub(crate) deletion_timestamp: Option<Cow<'a, str>>,
+    pub(crate) generation: Option<i64>,
+    texts: String,
+    api_version: Span,
+    kind: Span,
+    labels: Vec<(Span, Span)>,
+    finalizers: Vec<Span>,
+    owners: Vec<OwnerSpans>,
+}
+
+/// One owner in the making.
+#[derive(Default)]
+pub(crate) struct OwnerBuilder<'a> {
+    pub(crate) api_version: Option<Cow<'a, str>>,
+    pub(crate) kind: Option<Cow<'a, str>>,
+    pub(crate) name: Option<Cow<'a, str>>,
+    pub(crate) uid: Option<Cow<'a, str>>,
+    pub(crate) controller: Option<bool>,
+    pub(crate) block_owner_deletion: Option<bool>,
+}
+
+/// A label was given twice.
+#[derive(Debug)]
+pub(crate) struct DuplicateLabel;
+
+impl Default for HeaderBuilder<'_> {
+    fn default() -> Self {
+        HeaderBuilder {
+            name: None,
+            namespace: None,
+            uid: None,
+            resource_version: None,
+            creation_timestamp: None,
+            deletion_timestamp: None,
+            generation: None,
+            texts: String::with_capacity(256),
+            api_version: Span::NONE,
+            kind: Span::NONE,
+            labels: Vec::new(),
+            finalizers: Vec::new(),
+            owners: Vec::new(),
+        }
+    }
+}
+
+impl HeaderBuilder<'_> {
+    pub(crate) fn finish(self) -> Header {
+        let own = [&self.uid, &self.resource_version, &self.creation_timestamp, &self.deletion_timestamp];
+        let own = own.map(|text| text.as_deref().unwrap_or_default());
+        let mut ends = [0; 3];
+        let mut end = 0;
+        for (place, text) in ends.iter_mut().zip(own) {
+            end += text.len();
+            // Texts come from one object, whose size decoders limit far below 4 GiB.
+            *place = u32::try_from(end).unwrap_or(ABSENT);
+        }
+        Header {
+            key: ObjectKey::new(self.namespace.as_deref(), self.name.as_deref().unwrap_or_default()),
+            own: own.concat().into_boxed_str(),
+            ends,
+            generation: self.generation.unwrap_or(NO_GENERATION),
+            shared: Arc::new(SharedHeader {
+                texts: self.texts.into_boxed_str(),
+                api_version: self.api_version,
+                kind: self.kind,
+                labels: self.labels.into_boxed_slice(),
+                finalizers: self.finalizers.into_boxed_slice(),
+                owners: self.owners.into_boxed_slice(),
+            }),
+        }
+    }
+
+    pub(crate) fn has_api_version(&self) -> bool {
+        self.api_version.length != ABSENT
+    }
+
+    pub(crate) fn has_kind(&self) -> bool {
+        self.kind.length != ABSENT
+    }
+
+    pub(crate) fn set_api_version(&mut self, text: &str) {
+        self.api_version = self.keep(text);
+    }
+
+    pub(crate) fn set_kind(&mut self, text: &str) {
+        self.kind = self.keep(text);
+    }
+
+    pub(crate) fn add_label(&mut self, key: &str, value: &str) {
+        let label = (self.keep(key), self.keep(value));
+        self.labels.push(label);
+    }
+
+    pub(crate) fn add_finalizer(&mut self, text: &str) {
+        let text = self.keep(text);
+        self.finalizers.push(text);
+    }
+
+    pub(crate) fn add_owner(&mut self, owner: &OwnerBuilder<'_>) {
+        let mut keep = |text: &Option<Cow<'_, str>>| text.as_deref().map_or(Span::NONE, |text| self.keep(text));
+        let owner = OwnerSpans {
+            api_version: keep(&owner.api_version),
+            kind: keep(&owner.kind),
+            name: keep(&owner.name),
+            uid: keep(&owner.uid),
+            controller: owner.controller,
+            block_owner_deletion: owner.block_owner_deletion,
+        };
+        self.owners.push(owner);
+    }
+
+    /// Brings the labels into their order, once all of them are there.
+    pub(crate) fn sort_labels(&mut self) -> Result<(), DuplicateLabel> {
+        let texts = self.texts.as_str();
+        self.labels.sort_by(|(a, _), (b, _)| a.of(texts).cmp(&b.of(texts)));
+        let twice = |pair: &[(Span, Span)]| matches!(pair, [(a, _), (b, _)] if a.of(texts) == b.of(texts));
+        if self.labels.windows(2).any(twice) { Err(DuplicateLabel) } else { Ok(()) }
+    }
+
+    /// Of labels that were given more than once, keeps what was given last. They are in their order.
+    pub(crate) fn keep_last_labels(&mut self) {
+        let texts = self.texts.as_str();
+        self.labels.reverse();
+        self.labels.dedup_by(|(a, _), (b, _)| a.of(texts) == b.of(texts));
+        self.labels.reverse();
+    }
+
+    fn keep(&mut self, text: &str) -> Span {
+        // As above; what would not fit is as good as absent.
+        let (Ok(start), Ok(length)) = (u32::try_from(self.texts.len()), u32::try_from(text.len())) else {
+            return Span::NONE;
+        };
+        self.texts.push_str(text);
+        Span { start, length }
+    }
+}

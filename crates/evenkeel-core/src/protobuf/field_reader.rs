@@ -1,0 +1,344 @@
+//! The fields of a message, each once, in the form in which JSON has them.
+//!
+//! Writers put fields in the order of their numbers, all items of a list in a row. Nothing obliges them to: a list may be
+//! scattered over the message and a single value given twice, in which case the last one counts. So a message is looked over
+//! before it is read. If it is in order, as it always is, it is read straight through; otherwise every field is gathered from
+//! the whole message when it is first seen, and passed over afterwards.
+
+use super::error::BoxedError;
+use super::table::{Cardinality, Field, FieldKind, INLINE_LEVELS, Message, Type};
+use super::time;
+use super::wire::{Reader, Wire};
+
+/// The fields of a message and of the inline messages in it.
+pub(crate) struct FieldReader<'de> {
+    frame: MessageFrame<'de>,
+    /// What the field holds that came last.
+    content: Content<'de>,
+    outer: [Option<MessageFrame<'de>>; INLINE_LEVELS],
+}
+
+#[derive(Clone, Copy)]
+struct MessageFrame<'de> {
+    reader: Reader<'de>,
+    message: &'static Message,
+    ordered: bool,
+    /// The numbers that have been handed out, of a message that is not in order. The table has none beyond 63.
+    seen: u64,
+}
+
+/// What a field holds.
+#[derive(Clone, Copy)]
+pub(crate) enum Content<'de> {
+    One(Wire<'de>),
+    List(Run<'de>),
+    Map(Run<'de>),
+}
+
+impl<'de> FieldReader<'de> {
+    pub(crate) fn new(message: &'static Message, bytes: &'de [u8]) -> Result<FieldReader<'de>, BoxedError> {
+        let content = Content::One(Wire::Varint(0));
+        Ok(FieldReader { frame: MessageFrame::new(message, bytes)?, content, outer: [None; INLINE_LEVELS] })
+    }
+
+    /// What the field holds that came last.
+    #[inline]
+    pub(crate) fn content(&self) -> &Content<'de> {
+        &self.content
+    }
+
+    /// The next field that JSON would show. What it holds stays here until it is asked for, as moving it is what costs most.
+    pub(crate) fn next(&mut self) -> Result<Option<&'static Field>, BoxedError> {
+        loop {
+            if self.frame.reader.is_empty() {
+                match self.leave() {
+                    true => continue,
+                    false => return Ok(None),
+                }
+            }
+            let start = self.frame.reader;
+            let (number, wire_type) = self.frame.reader.tag()?;
+            let Some(field) = self.frame.message.field(number) else {
+                self.frame.reader.skip(number, wire_type)?;
+                continue;
+            };
+            if !self.frame.ordered {
+                match self.frame.gather(field, start)? {
+                    Some(content) => self.content = content,
+                    None => continue,
+                }
+            } else if field.cardinality == Cardinality::One {
+                self.content = Content::One(self.frame.last(start, number, wire_type)?);
+            } else {
+                self.content = self.frame.run(field, start, number, wire_type)?;
+            }
+            if let Content::One(value) = self.content {
+                if field.is_inline() {
+                    self.enter(field, value)?;
+                    continue;
+                }
+                if field.elide && is_left_out(field.of.kind, value)? {
+                    continue;
+                }
+            }
+            return Ok(Some(field));
+        }
+    }
+
+    /// Goes on with the fields of an inline message.
+    fn enter(&mut self, field: &'static Field, value: Wire<'de>) -> Result<(), BoxedError> {
+        let inner = MessageFrame::new(field.of.message(), value.bytes()?)?;
+        // The table has no deeper levels; if it had, the innermost fields would be left out.
+        if let Some(slot) = self.outer.iter_mut().find(|slot| slot.is_none()) {
+            *slot = Some(std::mem::replace(&mut self.frame, inner));
+        }
+        Ok(())
+    }
+
+    /// Goes back to the message around an inline one, unless there is none.
+    fn leave(&mut self) -> bool {
+        match self.outer.iter_mut().rev().find_map(Option::take) {
+            Some(outer) => {
+                self.frame = outer;
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+impl<'de> MessageFrame<'de> {
+    #[inline]
+    fn new(message: &'static Message, bytes: &'de [u8]) -> Result<MessageFrame<'de>, BoxedError> {
+        let reader = Reader::new(bytes);
+        Ok(MessageFrame { reader, message, ordered: is_ordered(reader)?, seen: 0 })
+    }
+
+    /// A single value: the last one if the field is there several times.
+    #[inline]
+    fn last(&mut self, start: Reader<'de>, number: u32, wire_type: u8) -> Result<Wire<'de>, BoxedError> {
+        let mut value = self.reader.value(wire_type)?;
+        while self.is_next(start, number)? {
+            let (_, wire_type) = self.reader.tag()?;
+            value = self.reader.value(wire_type)?;
+        }
+        Ok(value)
+    }
+
+    /// All of a field that there is.
+    #[inline]
+    fn run(
+        &mut self,
+        field: &'static Field,
+        start: Reader<'de>,
+        number: u32,
+        wire_type: u8,
+    ) -> Result<Content<'de>, BoxedError> {
+        self.reader.skip(number, wire_type)?;
+        let mut count = 1;
+        while self.is_next(start, number)? {
+            let (number, wire_type) = self.reader.tag()?;
+            self.reader.skip(number, wire_type)?;
+            count += 1;
+        }
+        let run = start.rest();
+        let run = run.get(..run.len() - self.reader.rest().len()).unwrap_or(run);
+        Ok(Run { bytes: run, number, count }.of(field))
+    }
+
+    /// Whether the field that starts there comes again. Most often a glance at the tag tells that it does not.
+    #[inline]
+    fn is_next(&self, start: Reader<'de>, number: u32) -> Result<bool, BoxedError> {
+        /// The bits of a tag's first byte that are neither the wire type nor say whether there is a second one.
+        const NUMBER: u8 = 0b0111_1000;
+        match (self.reader.rest(), start.rest()) {
+            ([next, ..], [this, ..]) if (next ^ this) & NUMBER == 0 => {
+                let mut reader = self.reader;
+                Ok(reader.tag()?.0 == number)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Takes a field from wherever it stands in the rest of the message.
+    #[cold]
+    fn gather(&mut self, field: &'static Field, start: Reader<'de>) -> Result<Option<Content<'de>>, BoxedError> {
+        let mut rest = start;
+        self.reader = start;
+        let (number, wire_type) = self.reader.tag()?;
+        self.reader.skip(number, wire_type)?;
+        let bit = 1u64.checked_shl(number).unwrap_or_default();
+        if self.seen & bit != 0 {
+            return Ok(None);
+        }
+        self.seen |= bit;
+        let (mut value, mut count) = (None, 0);
+        while !rest.is_empty() {
+            let (found, wire_type) = rest.tag()?;
+            if found == number && field.cardinality == Cardinality::One {
+                value = Some(rest.value(wire_type)?);
+            } else {
+                rest.skip(found, wire_type)?;
+                count += u32::from(found == number);
+            }
+        }
+        Ok(Some(match value {
+            Some(value) => Content::One(value),
+            None => Run { bytes: start.rest(), number, count }.of(field),
+        }))
+    }
+}
+
+/// Whether the numbers of the fields never go down.
+#[inline]
+fn is_ordered(mut reader: Reader<'_>) -> Result<bool, BoxedError> {
+    let mut last = 0;
+    while !reader.is_empty() {
+        let (number, wire_type) = reader.tag()?;
+        if number < last {
+            return Ok(false);
+        }
+        last = number;
+        reader.skip(number, wire_type)?;
+    }
+    Ok(true)
+}
+
+/// Whether JSON leaves a value out. Go writes many of these, so the two most common are told at a glance.
+#[inline]
+fn is_left_out(kind: FieldKind, value: Wire<'_>) -> Result<bool, BoxedError> {
+    let integer = matches!(kind, FieldKind::Bool | FieldKind::Int32 | FieldKind::Int64);
+    match value {
+        Wire::Varint(0) => Ok(integer),
+        Wire::Bytes([]) => Ok(!integer && kind != FieldKind::Double),
+        value => is_zero(kind, value),
+    }
+}
+
+/// Whether a value that is written out is the one that Go leaves out of JSON.
+fn is_zero(kind: FieldKind, value: Wire<'_>) -> Result<bool, BoxedError> {
+    Ok(match (kind, value) {
+        (FieldKind::Int32, Wire::Varint(value)) => value as u32 == 0,
+        (FieldKind::Double, Wire::Fixed64(bits)) => f64::from_bits(bits) == 0.0,
+        (FieldKind::Time | FieldKind::MicroTime, Wire::Bytes(bytes)) => time::read(bytes)?.is_none(),
+        (FieldKind::Json, Wire::Bytes(bytes)) => bytes_of(bytes, 1)?.is_empty(),
+        _ => false,
+    })
+}
+
+/// The items of a list or the pairs of a map, as they stand in a message, possibly among other fields.
+#[derive(Clone, Copy)]
+pub(crate) struct Run<'de> {
+    bytes: &'de [u8],
+    number: u32,
+    count: u32,
+}
+
+impl<'de> Run<'de> {
+    /// The repeated field with this number in a message that is known to have nothing else of interest.
+    pub(crate) fn new(bytes: &'de [u8], number: u32) -> Run<'de> {
+        Run { bytes, number, count: 0 }
+    }
+
+    fn of(self, field: &Field) -> Content<'de> {
+        if field.cardinality == Cardinality::Map { Content::Map(self) } else { Content::List(self) }
+    }
+
+    pub(crate) fn items(self, of: Type) -> Items<'de> {
+        let packed = Reader::new(&[]);
+        Items { reader: Reader::new(self.bytes), packed, number: self.number, kind: of.kind, left: self.count }
+    }
+}
+
+/// The items of a run, one after the other.
+pub(crate) struct Items<'de> {
+    reader: Reader<'de>,
+    /// Numbers that came together in one field (PB-035).
+    packed: Reader<'de>,
+    number: u32,
+    kind: FieldKind,
+    left: u32,
+}
+
+impl<'de> Items<'de> {
+    /// How many there are, as far as that is known; more of numbers that are packed.
+    pub(crate) fn hint(&self) -> usize {
+        self.left as usize
+    }
+
+    #[inline]
+    pub(crate) fn next(&mut self) -> Result<Option<Wire<'de>>, BoxedError> {
+        loop {
+            if !self.packed.is_empty() {
+                return self.unpack();
+            }
+            if self.reader.is_empty() {
+                return Ok(None);
+            }
+            let (number, wire_type) = self.reader.tag()?;
+            if number != self.number {
+                self.reader.skip(number, wire_type)?;
+                continue;
+            }
+            self.left = self.left.saturating_sub(1);
+            match self.reader.value(wire_type)? {
+                Wire::Bytes(bytes)
+                    if matches!(
+                        self.kind,
+                        FieldKind::Bool | FieldKind::Int32 | FieldKind::Int64 | FieldKind::Double
+                    ) =>
+                {
+                    self.packed = Reader::new(bytes);
+                }
+                value => return Ok(Some(value)),
+            }
+        }
+    }
+
+    #[cold]
+    fn unpack(&mut self) -> Result<Option<Wire<'de>>, BoxedError> {
+        let wire_type = if self.kind == FieldKind::Double { super::wire::FIXED64 } else { super::wire::VARINT };
+        self.packed.value(wire_type).map(Some)
+    }
+
+    /// The next pair of a map. What a pair lacks is zero; what it has twice counts the last time (PB-030).
+    #[inline]
+    pub(crate) fn next_pair(&mut self) -> Result<Option<(&'de [u8], Wire<'de>)>, BoxedError> {
+        // Pairs are messages whatever their values are, and never packed.
+        let kind = std::mem::replace(&mut self.kind, FieldKind::Message);
+        let pair = self.next();
+        self.kind = kind;
+        let Some(pair) = pair? else { return Ok(None) };
+        let (mut key, mut value) = (&[][..], zero(kind));
+        let mut reader = Reader::new(pair.bytes()?);
+        while let Some((number, found)) = reader.next()? {
+            match number {
+                1 => key = found.bytes()?,
+                2 => value = found,
+                _ => {}
+            }
+        }
+        Ok(Some((key, value)))
+    }
+}
+
+fn zero(kind: FieldKind) -> Wire<'static> {
+    match kind {
+        FieldKind::Bool | FieldKind::Int32 | FieldKind::Int64 => Wire::Varint(0),
+        FieldKind::Double => Wire::Fixed64(0),
+        _ => Wire::Bytes(&[]),
+    }
+}
+
+/// The bytes in a field of a small message that the table does not describe; none if it lacks the field.
+#[inline]
+pub(crate) fn bytes_of(message: &[u8], number: u32) -> Result<&[u8], BoxedError> {
+    let mut result = &[][..];
+    let mut reader = Reader::new(message);
+    while let Some((found, value)) = reader.next()? {
+        if found == number {
+            result = value.bytes()?;
+        }
+    }
+    Ok(result)
+}
