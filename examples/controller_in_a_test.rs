@@ -57,8 +57,7 @@ impl SecretKeeper {
     }
 
     async fn reconcile(&self, map: Obj<ConfigMap>, ctx: Context) -> Result<Next, ReconcileError> {
-        let Finalized::Live { object: map, .. } = self.finalizers.finalize(&ctx, &map).await?
-        else {
+        let Finalized::Live { object: map, .. } = self.finalizers.finalize(&ctx, &map).await? else {
             return Ok(Next::done());
         };
         match ctx.lister::<Secret>()?.get(map.key()) {

@@ -1,20 +1,20 @@
-//! Durations as Go writes them, which is how they stand in the API: `1h0m0s`, `1m30s`, `1.5s`, `300ms`.
+//! Durations in the format of Go and the API: `1h0m0s`, `1m30s`, `1.5s`, `300ms`.
 
 use std::fmt::Write;
 use std::time::Duration;
 
-/// Why a text is no duration.
+/// A text that is no duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DurationError {
-    /// It does not follow the syntax, or is longer than Go can count (about 292 years).
-    #[error("this is no duration: numbers with units are, such as 1m30s")]
+    /// The text does not follow the grammar, or exceeds the range of Go (about 292 years).
+    #[error("invalid duration: expected numbers with units, such as 1m30s")]
     Invalid,
-    /// It is below zero.
-    #[error("a duration cannot be negative here")]
+    /// The duration is negative.
+    #[error("negative duration")]
     Negative,
 }
 
-/// Reads what Go's `time.ParseDuration` reads: `300ms`, `1.5h`, `2h45m`, `0`.
+/// Parses the grammar of Go's `time.ParseDuration`: `300ms`, `1.5h`, `2h45m`, `0`.
 ///
 /// ```
 /// use std::time::Duration;
@@ -35,7 +35,7 @@ pub fn parse(text: &str) -> Result<Duration, DurationError> {
     Ok(Duration::from_nanos(nanoseconds))
 }
 
-/// The nanoseconds in numbers with units, of which there is at least one.
+/// Returns the nanoseconds of one or more numbers with units.
 fn parts(mut rest: &str) -> Option<u64> {
     let mut nanoseconds: u128 = 0;
     loop {
@@ -60,7 +60,7 @@ fn parts(mut rest: &str) -> Option<u64> {
         };
         let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
         nanoseconds += u128::from(whole) * unit;
-        // Digits beyond the fifteenth are below a nanosecond in every unit.
+        // Digits after the fifteenth are below a nanosecond in every unit.
         let fraction = fraction.get(..15).unwrap_or(fraction);
         if !fraction.is_empty() {
             let digits: u128 = fraction.parse().ok()?;
@@ -80,7 +80,7 @@ fn digits(text: &str) -> usize {
     text.bytes().take_while(u8::is_ascii_digit).count()
 }
 
-/// A duration as Go prints it: `1h0m0s`, `1m30s`, `1.5s`, `300ms`, `0s`.
+/// Formats a duration as Go does: `1h0m0s`, `1m30s`, `1.5s`, `300ms`, `0s`.
 pub fn to_text(duration: Duration) -> String {
     let nanos = duration.subsec_nanos();
     let mut text = String::new();
@@ -106,7 +106,7 @@ pub fn to_text(duration: Duration) -> String {
     text
 }
 
-/// `whole` and the fraction `part / unit`, with no zeros at the end. `unit` is a power of ten.
+/// Appends `whole` and the fraction `part / unit` without trailing zeros. `unit` is a power of ten.
 fn decimal(text: &mut String, whole: u64, part: u32, unit: u32) {
     let _ = write!(text, "{whole}");
     if part > 0 {
@@ -116,7 +116,7 @@ fn decimal(text: &mut String, whole: u64, part: u32, unit: u32) {
     }
 }
 
-/// Multiplies without panicking: what is too long for a `Duration` is the longest one, what is no number changes nothing.
+/// Multiplies without panicking: the result saturates, and a factor that is not a number returns the duration unchanged.
 pub fn scale(duration: Duration, factor: f64) -> Duration {
     if factor.is_nan() {
         return duration;

@@ -1,6 +1,6 @@
-//! [`ObjectKey`]: what an object is called inside one resource, `namespace/name`.
+//! [`ObjectKey`]: the key of an object inside one resource, `namespace/name`.
 //!
-//! Identity in every store, queue and index is this pair and nothing else; uids and kinds play no part in it.
+//! Stores, queues and indexes identify objects by this pair alone, not by uid or kind.
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
@@ -9,10 +9,10 @@ use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// The name of an object and the namespace it lives in, if it lives in one.
+/// The name of an object and its namespace, if it has one.
 ///
-/// A key of up to 46 bytes, as most are, is held in place; a longer one is a shared string. Cloning never allocates, and a
-/// `HashMap<ObjectKey, _>` or `BTreeMap<ObjectKey, _>` can be asked with a `&str` in the `namespace/name` form. Keys compare
+/// A key of up to 46 bytes, as most are, is stored inline; a longer one is a shared string. Cloning never allocates, and
+/// `HashMap<ObjectKey, _>` and `BTreeMap<ObjectKey, _>` accept a `&str` in the form `namespace/name` for lookups. Keys compare
 /// bytewise by that form.
 ///
 /// ```
@@ -25,54 +25,55 @@ use std::sync::Arc;
 /// assert_eq!(ObjectKey::cluster("node-1").namespace(), None);
 /// ```
 #[derive(Clone)]
-pub struct ObjectKey(Text);
+pub struct ObjectKey(KeyText);
 
-/// How many bytes are held in place: what makes a key 48 bytes long.
+/// The inline capacity, which makes a key 48 bytes long.
 const INLINE: usize = 46;
 
-/// Stores find objects by comparing keys, so most keys lie in the object itself and not at the end of another pointer.
+/// Stores compare keys on every lookup, so most keys are inline and not behind another pointer.
 #[derive(Clone)]
-enum Text {
+enum KeyText {
     Inline { length: u8, bytes: [u8; INLINE] },
     Shared(Arc<str>),
 }
 
-impl Text {
-    /// The text of these pieces, one after the other.
+impl KeyText {
+    /// Concatenates the pieces.
     fn of(pieces: [&str; 3]) -> Self {
         let length: usize = pieces.iter().map(|piece| piece.len()).sum();
         let mut bytes = [0; INLINE];
-        let Some(mut rest) = bytes.get_mut(..length) else { return Text::Shared(pieces.concat().into()) };
+        let Some(mut rest) = bytes.get_mut(..length) else { return KeyText::Shared(pieces.concat().into()) };
         for piece in pieces {
-            let (place, behind) = rest.split_at_mut(piece.len());
-            place.copy_from_slice(piece.as_bytes());
-            rest = behind;
+            let (target, after) = rest.split_at_mut(piece.len());
+            target.copy_from_slice(piece.as_bytes());
+            rest = after;
         }
-        // There are at most 46.
-        Text::Inline { length: length as u8, bytes }
+        // At most 46.
+        KeyText::Inline { length: length as u8, bytes }
     }
 
     fn as_str(&self) -> &str {
         match self {
-            // They were a text when they came, so the check never fails; it is cheaper than another cache line.
-            Text::Inline { length, bytes } => std::str::from_utf8(&bytes[..usize::from(*length)]).unwrap_or_default(),
-            Text::Shared(text) => text,
+            // The bytes are a text, so the check never fails. It is cheaper than another cache line.
+            KeyText::Inline { length, bytes } => {
+                std::str::from_utf8(&bytes[..usize::from(*length)]).unwrap_or_default()
+            }
+            KeyText::Shared(text) => text,
         }
     }
 
     fn as_bytes(&self) -> &[u8] {
         match self {
-            Text::Inline { length, bytes } => &bytes[..usize::from(*length)],
-            Text::Shared(text) => text.as_bytes(),
+            KeyText::Inline { length, bytes } => &bytes[..usize::from(*length)],
+            KeyText::Shared(text) => text.as_bytes(),
         }
     }
 }
 
 impl ObjectKey {
-    /// The key of `name` in `namespace`. No namespace and an empty one are the same thing.
+    /// Returns the key of `name` in `namespace`. An empty namespace equals none.
     ///
-    /// Names that an API server accepts hold no slash. If one does all the same, the first slash of the whole key
-    /// divides namespace from name.
+    /// Names that an API server accepts contain no slash. Otherwise the first slash of the key separates namespace and name.
     pub fn new(namespace: Option<&str>, name: &str) -> Self {
         match namespace {
             Some(namespace) if !namespace.is_empty() => Self::namespaced(namespace, name),
@@ -80,36 +81,36 @@ impl ObjectKey {
         }
     }
 
-    /// The key of an object that lives in a namespace.
+    /// Returns the key of an object in a namespace.
     pub fn namespaced(namespace: &str, name: &str) -> Self {
         if namespace.is_empty() {
             return Self::cluster(name);
         }
-        ObjectKey(Text::of([namespace, "/", name]))
+        ObjectKey(KeyText::of([namespace, "/", name]))
     }
 
-    /// The key of an object that lives in no namespace.
+    /// Returns the key of a cluster-scoped object.
     pub fn cluster(name: &str) -> Self {
-        ObjectKey(Text::of([name, "", ""]))
+        ObjectKey(KeyText::of([name, "", ""]))
     }
 
-    /// The namespace, or `None` for an object of the cluster itself.
+    /// Returns the namespace, or `None` for a cluster-scoped object.
     pub fn namespace(&self) -> Option<&str> {
         self.as_str().split_once('/').map(|(namespace, _)| namespace)
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         let text = self.as_str();
         text.split_once('/').map_or(text, |(_, name)| name)
     }
 
-    /// The key as text: `namespace/name`, or `name` alone.
+    /// Returns the key as text: `namespace/name`, or `name` alone.
     pub fn as_str(&self) -> &str {
         self.0.as_str()
     }
 
-    /// The bytes of the text.
+    /// Returns the bytes of the text.
     pub fn as_bytes(&self) -> &[u8] {
         self.0.as_bytes()
     }
@@ -136,7 +137,7 @@ impl Ord for ObjectKey {
 }
 
 impl Hash for ObjectKey {
-    /// As the text does, so that maps can be asked with one.
+    /// Hashes like the text, so that maps accept a `&str`.
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.as_str().hash(state);
     }
@@ -169,8 +170,8 @@ impl fmt::Debug for ObjectKey {
 impl FromStr for ObjectKey {
     type Err = KeyError;
 
-    /// Reads `name` or `namespace/name`, as client-go's `SplitMetaNamespaceKey` does: more slashes are an error, and a
-    /// leading slash stands for "no namespace" and is dropped.
+    /// Parses `name` or `namespace/name`, as client-go's `SplitMetaNamespaceKey` does: more slashes are an error, and a leading
+    /// slash means no namespace.
     fn from_str(text: &str) -> Result<Self, KeyError> {
         match text.split_once('/') {
             None => Ok(Self::cluster(text)),
@@ -180,7 +181,7 @@ impl FromStr for ObjectKey {
     }
 }
 
-/// A text that is not the key of an object.
+/// A text that is no key of an object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {

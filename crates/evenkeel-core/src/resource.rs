@@ -1,4 +1,4 @@
-//! [`ResourceInfo`]: everything about a kind that requests and decoders need to know, gathered once.
+//! [`ResourceInfo`]: the description of a resource for requests and decoders.
 
 use std::fmt;
 
@@ -6,10 +6,10 @@ use kube_core::{ClusterResourceScope, NamespaceResourceScope, Resource};
 
 use crate::decoded_cache::DecodedCache;
 
-/// A kind of object as the API server serves it: its names, its version and its scope.
+/// A resource as the API server serves it: names, version and scope.
 ///
-/// Make one per kind and share it in an `Arc`: nothing after that has to be generic over kube-core's `DynamicType`, and
-/// the objects decoded with it share the bounded memory of decoded values described at [`Obj::typed`](crate::Obj::typed).
+/// Create one per kind and share it in an `Arc`: code that uses it need not be generic over kube-core's `DynamicType`, and the
+/// objects decoded with it share the bounded cache of decoded values described at [`Obj::typed`](crate::Obj::typed).
 ///
 /// ```
 /// use evenkeel_core::ResourceInfo;
@@ -30,10 +30,10 @@ pub struct ResourceInfo {
     pub(crate) decoded_cache: DecodedCache,
 }
 
-/// The scopes that a Rust type can state by itself. Kinds that are only known at run time have none of them: for those,
-/// say the scope to [`ResourceInfo::describe`].
+/// A scope that a Rust type states. Kinds that are known only at run time have none: pass their scope to
+/// [`ResourceInfo::describe`].
 pub trait StaticScope {
-    /// Whether objects live in namespaces.
+    /// Whether objects are namespaced.
     const NAMESPACED: bool;
 }
 
@@ -46,7 +46,7 @@ impl StaticScope for ClusterResourceScope {
 }
 
 impl ResourceInfo {
-    /// The kind of a type that knows its own names and scope: all of k8s-openapi and every derived custom resource.
+    /// Returns the resource of a type that states its names and scope: all of k8s-openapi and every derived custom resource.
     pub fn of<K>() -> Self
     where
         K: Resource,
@@ -56,12 +56,12 @@ impl ResourceInfo {
         Self::describe::<K>(&K::DynamicType::default(), K::Scope::NAMESPACED)
     }
 
-    /// The kind of a type whose names, or whose scope, are only known at run time.
+    /// Returns the resource of a type whose names or scope are known only at run time.
     pub fn describe<K: Resource>(dynamic: &K::DynamicType, namespaced: bool) -> Self {
         Self::new(&K::group(dynamic), &K::version(dynamic), &K::kind(dynamic), &K::plural(dynamic), namespaced)
     }
 
-    /// The kind with these names; `group` is empty for the core group.
+    /// Returns the resource with these names; `group` is empty for the core group.
     pub fn new(group: &str, version: &str, kind: &str, plural: &str, namespaced: bool) -> Self {
         let api_version = if group.is_empty() { version.into() } else { format!("{group}/{version}").into() };
         ResourceInfo {
@@ -75,40 +75,40 @@ impl ResourceInfo {
         }
     }
 
-    /// The API group; empty for the core group.
+    /// Returns the API group; empty for the core group.
     pub fn group(&self) -> &str {
         &self.group
     }
 
-    /// The version within the group, such as `v1`.
+    /// Returns the version within the group, such as `v1`.
     pub fn version(&self) -> &str {
         &self.version
     }
 
-    /// Group and version as objects carry them: `v1`, `apps/v1`.
+    /// Returns group and version as objects state them: `v1`, `apps/v1`.
     pub fn api_version(&self) -> &str {
         &self.api_version
     }
 
-    /// The kind, such as `Pod`.
+    /// Returns the kind, such as `Pod`.
     pub fn kind(&self) -> &str {
         &self.kind
     }
 
-    /// The plural that stands in URLs, such as `pods`.
+    /// Returns the plural name in URLs, such as `pods`.
     pub fn plural(&self) -> &str {
         &self.plural
     }
 
-    /// Whether objects of this kind live in namespaces.
+    /// Returns whether objects of this kind are namespaced.
     pub fn namespaced(&self) -> bool {
         self.namespaced
     }
 
-    /// The path of the collection: in one namespace, or across all of them when there is none.
+    /// Returns the URL path of the collection in one namespace, or across all namespaces.
     ///
-    /// A kind that lives in no namespace has one collection only, whatever namespace is asked for. The namespace is put
-    /// in as it is; whoever builds a request from names that a user gave checks them first.
+    /// A cluster-scoped kind has one collection, whatever the namespace is. The namespace is inserted unchecked: callers check names
+    /// from user input first.
     pub fn url_path(&self, namespace: Option<&str>) -> String {
         let root = if self.group.is_empty() { "/api/" } else { "/apis/" };
         let namespace = namespace.filter(|namespace| self.namespaced && !namespace.is_empty());
@@ -132,7 +132,7 @@ impl ResourceInfo {
 }
 
 impl Clone for ResourceInfo {
-    /// The same kind, with a memory of decoded values of its own.
+    /// Returns the same resource with an empty cache of decoded values.
     fn clone(&self) -> Self {
         Self::new(&self.group, &self.version, &self.kind, &self.plural, self.namespaced)
     }

@@ -117,9 +117,9 @@ fn pb_024_no_time_is_not_the_start_of_1970() {
         assert_eq!(to_vec(of("v1", "Pod"), &pod).unwrap(), field(1, field(9, message)), "{text}");
     }
     let far = field(1, field(9, int(1, i64::MAX)));
-    assert_eq!(refuse(of("v1", "Pod"), &far), ProtobufError::NoTime { path: "metadata.deletionTimestamp".into() });
+    assert_eq!(refuse(of("v1", "Pod"), &far), ProtobufError::InvalidTime { path: "metadata.deletionTimestamp".into() });
     let wrong = to_vec(of("v1", "Pod"), &json!({"metadata": {"deletionTimestamp": "yesterday"}}));
-    assert_eq!(wrong, Err(ProtobufError::NoTime { path: "metadata.deletionTimestamp".into() }));
+    assert_eq!(wrong, Err(ProtobufError::InvalidTime { path: "metadata.deletionTimestamp".into() }));
 }
 
 #[test]
@@ -161,8 +161,11 @@ fn pb_027_an_object_in_an_object() {
     let shown = show(revision, &data(&nested));
     assert_eq!(shown["data"], json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "a"}}));
     let other = |raw: &[u8]| refuse(revision, &data(raw));
-    assert_eq!(other(b"\xd9\xd9\xf7\xa0"), ProtobufError::OtherForm { path: "data".into() }, "CBOR");
-    assert_eq!(other(&wrap_envelope("example.com/v1", "Foo", b"")), ProtobufError::OtherForm { path: "data".into() });
+    assert_eq!(other(b"\xd9\xd9\xf7\xa0"), ProtobufError::UnsupportedFormat { path: "data".into() }, "CBOR");
+    assert_eq!(
+        other(&wrap_envelope("example.com/v1", "Foo", b"")),
+        ProtobufError::UnsupportedFormat { path: "data".into() }
+    );
     for bad in [&b"{"[..], b"nothing", b"{} {}", b"\"\xff\""] {
         assert_eq!(other(bad), ProtobufError::NotJson { path: "data".into() });
     }

@@ -4,24 +4,24 @@ use std::fmt;
 
 use super::TypeMismatch;
 
-/// Why bytes are no object, or an object cannot become bytes. It says where, as a path of JSON such as
-/// `spec.containers[1].ports`, and nothing of what stands there.
+/// Bytes that cannot be decoded, or a value that cannot be encoded. The error names the JSON path, such as
+/// `spec.containers[1].ports`, and none of the contents.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProtobufError {
     /// There are no bytes.
-    #[error("there is nothing to read: 0-length protobuf")]
+    #[error("empty body: 0-length protobuf")]
     Empty,
-    /// The bytes do not begin with `k8s\0`.
-    #[error("this is no Kubernetes protobuf: it does not begin with the bytes 6b 38 73 00")]
+    /// The bytes do not start with `k8s\0`.
+    #[error("no Kubernetes protobuf: it does not start with the bytes 6b 38 73 00")]
     NoPrefix,
-    /// There is nothing behind the prefix.
-    #[error("there is nothing behind the prefix of the protobuf")]
+    /// Nothing follows the prefix.
+    #[error("nothing follows the prefix of the protobuf")]
     NothingInside,
-    /// The bytes break the rules of protobuf.
+    /// The bytes violate the wire format.
     #[error("malformed protobuf{}: {source}", AtPath(.path))]
     Malformed {
-        /// The field at fault; empty for the message as a whole.
+        /// The malformed field; empty for the whole message.
         path: Box<str>,
         /// What is wrong.
         source: WireError,
@@ -29,64 +29,63 @@ pub enum ProtobufError {
     /// Messages nest too deeply.
     #[error("messages nest deeper than {limit} levels{}", AtPath(.path))]
     TooDeep {
-        /// The field where it went too far, as far as it is told.
+        /// The field that exceeds the limit.
         path: Box<str>,
-        /// How deep they may nest.
+        /// The limit.
         limit: usize,
     },
-    /// A field that holds JSON holds something else.
-    #[error("this is no JSON{}", AtPath(.path))]
+    /// A field of embedded JSON contains something else.
+    #[error("invalid JSON{}", AtPath(.path))]
     NotJson {
-        /// The field at fault.
+        /// The malformed field.
         path: Box<str>,
     },
-    /// A field that holds an object in a form of its own holds one that is not understood here: CBOR, or a kind that is not
-    /// in the table.
-    #[error("the form of the object is not understood{}", AtPath(.path))]
-    OtherForm {
-        /// The field at fault.
+    /// A field of an embedded object has an unsupported format: CBOR, or a kind without a schema.
+    #[error("unsupported format of the embedded object{}", AtPath(.path))]
+    UnsupportedFormat {
+        /// The malformed field.
         path: Box<str>,
     },
-    /// A time that cannot be: its year is not between 0 and 9999, or the text is none.
-    #[error("this is no time{}", AtPath(.path))]
-    NoTime {
-        /// The field at fault.
+    /// A time whose year is not between 0 and 9999, or whose text is malformed.
+    #[error("invalid time{}", AtPath(.path))]
+    InvalidTime {
+        /// The malformed field.
         path: Box<str>,
     },
-    /// The message is sound but does not fit the Rust type, or the Rust type does not want to be written.
-    #[error("it does not fit its type{}: {source}", AtPath(.path))]
+    /// The message is well-formed but does not fit the Rust type, or the `Serialize` of the Rust type failed.
+    #[error("the value does not fit its type{}: {source}", AtPath(.path))]
     TypeMismatch {
-        /// The field at fault; empty for the object as a whole.
+        /// The field; empty for the whole object.
         path: Box<str>,
         /// Why it does not fit.
         source: TypeMismatch,
     },
-    /// The object has a field that the message does not have: it can be sent as JSON only.
+    /// The object has a field that the message has not: send it as JSON.
     #[error("the field is not representable in protobuf, use JSON{}", AtPath(.path))]
     NotRepresentable {
         /// The field.
         path: Box<str>,
     },
-    /// The object has something else in a field than the message has there.
+    /// A field of the object has another type than in the message.
     #[error("expected {expected}{}", AtPath(.path))]
     Unexpected {
-        /// The field at fault.
+        /// The malformed field.
         path: Box<str>,
-        /// What belongs there.
+        /// The expected type.
         expected: &'static str,
     },
 }
 
 impl ProtobufError {
-    /// The path of the field at fault; empty for the whole.
+    /// Returns the path of the malformed field; empty for the whole message.
     pub fn path(&self) -> &str {
         match self {
             ProtobufError::Empty | ProtobufError::NoPrefix | ProtobufError::NothingInside => "",
             ProtobufError::Malformed { path, .. }
             | ProtobufError::TooDeep { path, .. }
             | ProtobufError::NotJson { path }
-            | ProtobufError::OtherForm { path }
-            | ProtobufError::NoTime { path }
+            | ProtobufError::UnsupportedFormat { path }
+            | ProtobufError::InvalidTime { path }
             | ProtobufError::TypeMismatch { path, .. }
             | ProtobufError::NotRepresentable { path }
             | ProtobufError::Unexpected { path, .. } => path,
@@ -99,8 +98,8 @@ impl ProtobufError {
             ProtobufError::Malformed { path, .. }
             | ProtobufError::TooDeep { path, .. }
             | ProtobufError::NotJson { path }
-            | ProtobufError::OtherForm { path }
-            | ProtobufError::NoTime { path }
+            | ProtobufError::UnsupportedFormat { path }
+            | ProtobufError::InvalidTime { path }
             | ProtobufError::TypeMismatch { path, .. }
             | ProtobufError::NotRepresentable { path }
             | ProtobufError::Unexpected { path, .. } => Some(path),
@@ -108,19 +107,19 @@ impl ProtobufError {
     }
 }
 
-/// What is wrong with the bytes themselves.
+/// A violation of the protobuf wire format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WireError {
-    /// They end in the middle of something, or something says it is longer than they are.
+    /// The bytes end in the middle of a value, or a length exceeds them.
     Truncated,
-    /// A number has more than the ten bytes that 64 bits need.
+    /// A varint exceeds the ten bytes of 64 bits.
     LongNumber,
-    /// A field has the number zero, or one that no field can have.
+    /// A field number is zero or out of range.
     BadTag,
-    /// A field has another wire type than the schema says, or one that does not exist.
+    /// A wire type is unknown, or not that of the schema.
     WireType(u8),
-    /// The end of a group that was not begun, or was begun with another number.
+    /// The end of a group without its start.
     EndOfGroup,
 }
 
@@ -128,10 +127,10 @@ impl fmt::Display for WireError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             WireError::Truncated => f.write_str("unexpected end of the message"),
-            WireError::LongNumber => f.write_str("a number has more than 64 bits"),
-            WireError::BadTag => f.write_str("a field has an impossible number"),
-            WireError::WireType(found) => write!(f, "the wire type {found} does not fit"),
-            WireError::EndOfGroup => f.write_str("a group ends that was not begun"),
+            WireError::LongNumber => f.write_str("a varint has more than 64 bits"),
+            WireError::BadTag => f.write_str("a field number is out of range"),
+            WireError::WireType(found) => write!(f, "unexpected wire type {found}"),
+            WireError::EndOfGroup => f.write_str("the end of a group without its start"),
         }
     }
 }

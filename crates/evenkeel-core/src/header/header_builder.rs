@@ -1,4 +1,4 @@
-//! [`HeaderBuilder`]: a header in the making, whatever it is read from.
+//! [`HeaderBuilder`]: builds a header from any format.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{ABSENT, Header, NO_GENERATION, OwnerSpans, SharedHeader, Span};
 use crate::key::ObjectKey;
 
-/// A header in the making. Texts that are the object's alone are borrowed until it is finished.
+/// Builds a [`Header`]. It borrows the texts that no other object has until [`finish`](Self::finish).
 pub(crate) struct HeaderBuilder<'a> {
     pub(crate) name: Option<Cow<'a, str>>,
     pub(crate) namespace: Option<Cow<'a, str>>,
@@ -23,7 +23,7 @@ pub(crate) struct HeaderBuilder<'a> {
     owners: Vec<OwnerSpans>,
 }
 
-/// One owner in the making.
+/// Builds an owner reference.
 #[derive(Default)]
 pub(crate) struct OwnerBuilder<'a> {
     pub(crate) api_version: Option<Cow<'a, str>>,
@@ -34,7 +34,7 @@ pub(crate) struct OwnerBuilder<'a> {
     pub(crate) block_owner_deletion: Option<bool>,
 }
 
-/// A label was given twice.
+/// Two labels have the same key.
 #[derive(Debug)]
 pub(crate) struct DuplicateLabel;
 
@@ -64,10 +64,10 @@ impl HeaderBuilder<'_> {
         let own = own.map(|text| text.as_deref().unwrap_or_default());
         let mut ends = [0; 3];
         let mut end = 0;
-        for (place, text) in ends.iter_mut().zip(own) {
+        for (slot, text) in ends.iter_mut().zip(own) {
             end += text.len();
-            // Texts come from one object, whose size decoders limit far below 4 GiB.
-            *place = u32::try_from(end).unwrap_or(ABSENT);
+            // Decoders limit objects far below 4 GiB.
+            *slot = u32::try_from(end).unwrap_or(ABSENT);
         }
         Header {
             key: ObjectKey::new(self.namespace.as_deref(), self.name.as_deref().unwrap_or_default()),
@@ -124,7 +124,7 @@ impl HeaderBuilder<'_> {
         self.owners.push(owner);
     }
 
-    /// Brings the labels into their order, once all of them are there.
+    /// Sorts the labels, once all are added.
     pub(crate) fn sort_labels(&mut self) -> Result<(), DuplicateLabel> {
         let texts = self.texts.as_str();
         self.labels.sort_by(|(a, _), (b, _)| a.of(texts).cmp(&b.of(texts)));
@@ -132,7 +132,7 @@ impl HeaderBuilder<'_> {
         if self.labels.windows(2).any(twice) { Err(DuplicateLabel) } else { Ok(()) }
     }
 
-    /// Of labels that were given more than once, keeps what was given last. They are in their order.
+    /// Removes all but the last of equal labels, which must be sorted.
     pub(crate) fn keep_last_labels(&mut self) {
         let texts = self.texts.as_str();
         self.labels.reverse();
@@ -141,7 +141,7 @@ impl HeaderBuilder<'_> {
     }
 
     fn keep(&mut self, text: &str) -> Span {
-        // As above; what would not fit is as good as absent.
+        // As above; a text that does not fit is absent.
         let (Ok(start), Ok(length)) = (u32::try_from(self.texts.len()), u32::try_from(text.len())) else {
             return Span::NONE;
         };

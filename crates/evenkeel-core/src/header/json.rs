@@ -1,4 +1,4 @@
-//! A header read from JSON.
+//! Reads a header from JSON.
 
 use std::borrow::Cow;
 
@@ -8,10 +8,9 @@ use crate::error::DecodeError;
 use crate::json::{JsonError, JsonErrorKind, Scanner};
 
 impl Header {
-    /// Reads the header of an object from its JSON, and checks that all of it is JSON.
+    /// Reads the header of an object from its JSON, and checks that the whole text is well-formed.
     ///
-    /// An object that has metadata but no name yields a header with an empty name: on its way to be created it may have
-    /// none yet.
+    /// An object with metadata but no name has a header with an empty name: before its creation it may have none.
     pub fn from_json(json: &[u8]) -> Result<Self, DecodeError> {
         let mut scanner = Scanner::new(json)?;
         let header = Self::scan(&mut scanner)?;
@@ -19,7 +18,7 @@ impl Header {
         Ok(header)
     }
 
-    /// Reads the header of the object that the scanner stands before, and leaves it behind the object.
+    /// Reads the header of the object at the scanner and advances past the object.
     pub(crate) fn scan(scanner: &mut Scanner<'_>) -> Result<Self, DecodeError> {
         let mut builder = HeaderBuilder::default();
         let mut has_metadata = false;
@@ -71,7 +70,7 @@ fn read_labels<'a>(builder: &mut HeaderBuilder<'a>, scanner: &mut Scanner<'a>) -
         return Ok(());
     }
     scanner.object(|scanner, key| {
-        // Go reads null as the empty string here, and servers written in it let it pass.
+        // Go reads null as the empty string here, and its servers accept it.
         let value = if scanner.null()? { Cow::Borrowed("") } else { scanner.string()? };
         builder.add_label(key, &value);
         Ok(())
@@ -118,7 +117,7 @@ fn text_or_null<'a>(scanner: &mut Scanner<'a>) -> Result<Option<Cow<'a, str>>, J
     if scanner.null()? { Ok(None) } else { scanner.string().map(Some) }
 }
 
-/// Reads a string, or null for none, into a field that must not have been read before.
+/// Reads a string or null into a field that must be unset.
 fn once<'a>(scanner: &mut Scanner<'a>, field: &mut Option<Cow<'a, str>>) -> Result<(), JsonError> {
     if field.is_some() {
         return Err(scanner.error(JsonErrorKind::DuplicateMember));

@@ -1,4 +1,4 @@
-//! [`Header`]: what an informer needs to know of every object, read without reading the rest.
+//! [`Header`]: the metadata of an object that informers need, read without decoding the rest.
 
 mod header_builder;
 mod json;
@@ -16,11 +16,11 @@ use crate::version::ResourceVersion;
 pub(crate) use header_builder::HeaderBuilder;
 pub(crate) use protobuf::{MetadataField, annotation_in, metadata_of};
 
-/// The identity and the bookkeeping of an object: everything of its metadata that the machinery itself looks at.
+/// The part of an object's metadata that informers and controllers use: identity, version, labels, owners and finalizers.
 ///
-/// A header is read straight from what the server sent; the payload, annotations and managed fields are skipped, never
-/// built. It is made for hundreds of thousands: the key needs no memory of its own unless it is long, and what many objects
-/// have in shared, such as the labels and the owner of the pods of one workload, can be held once for all of them.
+/// A header is read from the encoded object; payload, annotations and managed fields are skipped. Headers are compact, as caches hold
+/// hundreds of thousands: a key is inline unless it is long, and what many objects have in common, such as the labels and the owner
+/// of the pods of one workload, is stored once.
 ///
 /// ```
 /// use evenkeel_core::Header;
@@ -32,14 +32,14 @@ pub(crate) use protobuf::{MetadataField, annotation_in, metadata_of};
 /// assert_eq!(header.label("app"), Some("web"));
 /// # Ok::<(), evenkeel_core::DecodeError>(())
 /// ```
-// The order of the fields is that of the memory: looking up an object touches its reference count and its key.
+// The order of the fields is that in memory: a lookup touches the reference count and the key.
 #[derive(Clone)]
 #[repr(C)]
 pub struct Header {
     key: ObjectKey,
-    /// What is this object's alone, end to end: uid, resource version, creation and deletion timestamp.
+    /// The texts that no other object has, concatenated: uid, resource version, creation and deletion timestamp.
     own: Box<str>,
-    /// Where the first three of them end. What is empty is not there.
+    /// The ends of the first three. An empty text is absent.
     ends: [u32; 3],
     /// `NO_GENERATION` for none.
     generation: i64,
@@ -48,10 +48,10 @@ pub struct Header {
 
 const NO_GENERATION: i64 = i64::MIN;
 
-/// The part of a header that many objects have in shared.
+/// The part of a header that objects share.
 #[derive(PartialEq, Eq)]
 pub(crate) struct SharedHeader {
-    /// Every text, end to end; the spans point into it.
+    /// All texts, concatenated; the spans point into it.
     texts: Box<str>,
     api_version: Span,
     kind: Span,
@@ -62,18 +62,18 @@ pub(crate) struct SharedHeader {
 }
 
 impl SharedHeader {
-    /// The same for all that are equal.
+    /// Returns a hash that is equal for equal headers.
     pub(crate) fn hash(&self) -> u64 {
         let counts = [self.labels.len(), self.finalizers.len(), self.owners.len()];
         counts.iter().fold(rapidhash_v3(self.texts.as_bytes()), |hash, count| hash.rotate_left(7) ^ *count as u64)
     }
 }
 
-/// A piece of a text.
+/// A range of a text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Span {
     start: u32,
-    /// `ABSENT` for a text that is not there.
+    /// `ABSENT` for an absent text.
     length: u32,
 }
 
@@ -108,21 +108,21 @@ pub struct OwnerRef<'a> {
     pub api_version: &'a str,
     /// The owner's kind.
     pub kind: &'a str,
-    /// The owner's name; it lives in the same namespace, or in none.
+    /// The owner's name. The owner is in the same namespace, or cluster-scoped.
     pub name: &'a str,
     /// The owner's uid.
     pub uid: &'a str,
-    /// Whether this owner is the one that controls the object.
+    /// Whether this owner controls the object.
     pub controller: bool,
-    /// Whether the owner must not go before the object has gone.
+    /// Whether the owner must not be deleted before the object.
     pub block_owner_deletion: bool,
 }
 
 impl Header {
-    /// The members of an object that a header is read from, beside its metadata.
+    /// The members of an object that the header contains, besides metadata.
     pub(crate) const MEMBERS: &[&str] = &["apiVersion", "kind"];
 
-    /// The members of its metadata that a header is read from.
+    /// The members of metadata that the header contains.
     pub(crate) const METADATA: &[&str] = &[
         "name",
         "namespace",
@@ -136,7 +136,7 @@ impl Header {
         "ownerReferences",
     ];
 
-    /// The header, if it has a name.
+    /// Returns an error unless the header has a name.
     pub(crate) fn named(self) -> Result<Self, DecodeError> {
         if self.key.name().is_empty() {
             return Err(DecodeError::NoName { kind: self.kind().map(Into::into) });
@@ -144,70 +144,70 @@ impl Header {
         Ok(self)
     }
 
-    /// The API version, if the object states it; items of typed lists do not.
+    /// Returns the API version, if the object states it; items of typed lists do not.
     pub fn api_version(&self) -> Option<&str> {
         self.shared.api_version.of(&self.shared.texts)
     }
 
-    /// The kind, if the object states it; items of typed lists do not.
+    /// Returns the kind, if the object states it; items of typed lists do not.
     pub fn kind(&self) -> Option<&str> {
         self.shared.kind.of(&self.shared.texts)
     }
 
-    /// Namespace and name.
+    /// Returns namespace and name.
     pub fn key(&self) -> &ObjectKey {
         &self.key
     }
 
-    /// The uid; empty if there is none yet.
+    /// Returns the uid; empty before the object is created.
     pub fn uid(&self) -> &str {
         self.own(0)
     }
 
-    /// The resource version as text; empty if there is none yet.
+    /// Returns the resource version as text; empty before the object is created.
     pub fn resource_version(&self) -> &str {
         self.own(1)
     }
 
-    /// The resource version as something that can be compared and kept.
+    /// Returns the resource version as a value to compare and keep.
     pub fn version(&self) -> ResourceVersion {
         ResourceVersion::new(self.resource_version())
     }
 
-    /// The generation of the desired state, for kinds that count it.
+    /// Returns the generation of the desired state, for kinds that count it.
     pub fn generation(&self) -> Option<i64> {
         (self.generation != NO_GENERATION).then_some(self.generation)
     }
 
-    /// When the object was made, as the server wrote it.
+    /// Returns the creation time, as the server sent it.
     pub fn creation_timestamp(&self) -> Option<&str> {
         Some(self.own(2)).filter(|time| !time.is_empty())
     }
 
-    /// When the object was asked to go, as the server wrote it; `None` while it is to stay.
+    /// Returns the time of the delete request, as the server sent it; `None` unless the object is being deleted.
     pub fn deletion_timestamp(&self) -> Option<&str> {
         Some(self.own(3)).filter(|time| !time.is_empty())
     }
 
-    /// The value of a label.
+    /// Returns the value of a label.
     pub fn label(&self, key: &str) -> Option<&str> {
         let SharedHeader { texts, labels, .. } = &*self.shared;
         let found = labels.binary_search_by(|(name, _)| name.of(texts).unwrap_or_default().cmp(key)).ok()?;
         labels.get(found)?.1.of(texts)
     }
 
-    /// All labels, sorted by key.
+    /// Returns all labels, sorted by key.
     pub fn labels(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
         let text = |span: Span| span.of(&self.shared.texts).unwrap_or_default();
         self.shared.labels.iter().map(move |(key, value)| (text(*key), text(*value)))
     }
 
-    /// The finalizers, in their order.
+    /// Returns the finalizers, in order.
     pub fn finalizers(&self) -> impl ExactSizeIterator<Item = &str> {
         self.shared.finalizers.iter().map(|span| span.of(&self.shared.texts).unwrap_or_default())
     }
 
-    /// The owners, in their order.
+    /// Returns the owners, in order.
     pub fn owner_references(&self) -> impl ExactSizeIterator<Item = OwnerRef<'_>> {
         let text = |span: Span| span.of(&self.shared.texts).unwrap_or_default();
         self.shared.owners.iter().map(move |owner| OwnerRef {
@@ -220,29 +220,29 @@ impl Header {
         })
     }
 
-    /// The owner that controls the object.
+    /// Returns the owner that controls the object.
     pub fn controller(&self) -> Option<OwnerRef<'_>> {
         self.owner_references().find(|owner| owner.controller)
     }
 
-    /// One of the texts that are this object's alone.
+    /// Returns one of the texts that no other object has.
     fn own(&self, which: usize) -> &str {
         let end = |of: usize| self.ends.get(of).map_or(self.own.len(), |end| *end as usize);
         let start = which.checked_sub(1).map_or(0, end);
         self.own.get(start..end(which)).unwrap_or_default()
     }
 
-    /// All texts that are this object's alone, as they lie in memory.
+    /// Returns all texts that no other object has, concatenated.
     pub(crate) fn own_texts(&self) -> &str {
         &self.own
     }
 
-    /// What it may have in shared with others.
+    /// Returns the part that other objects may share.
     pub(crate) fn shared(&self) -> &Arc<SharedHeader> {
         &self.shared
     }
 
-    /// Holds what it has in shared with others together with them. The two must be equal.
+    /// Replaces the shared part by an equal one.
     pub(crate) fn share(&mut self, shared: &Arc<SharedHeader>) {
         debug_assert!(self.shared == *shared);
         self.shared = Arc::clone(shared);

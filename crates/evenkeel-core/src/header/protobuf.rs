@@ -1,4 +1,4 @@
-//! A header read from protobuf.
+//! Reads a header from protobuf.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use crate::error::DecodeError;
 use crate::error::ProtobufError;
 use crate::protobuf::{BoxedError, Message, Reader, Wire, time_text};
 
-/// Fields of `ObjectMeta`.
+/// Field numbers of `ObjectMeta`.
 mod meta {
     pub(super) const NAME: u32 = 1;
     pub(super) const NAMESPACE: u32 = 3;
@@ -24,16 +24,15 @@ mod meta {
 }
 
 impl Header {
-    /// Reads the header of an object from its protobuf, without the envelope, so that it does not state its kind. Only the
-    /// metadata is looked into; whether the rest of the message is sound is seen by whoever reads it.
+    /// Reads the header of an object from its message without the envelope, so that the kind is unknown. It checks the metadata
+    /// only.
     ///
-    /// It is the header that the same object would have in JSON. An object that has metadata but no name yields a header with
-    /// an empty name.
+    /// The header equals that of the same object in JSON. An object with metadata but no name has a header with an empty name.
     pub fn from_protobuf(message: &'static Message, bytes: &[u8]) -> Result<Self, DecodeError> {
         Self::of_protobuf(message, bytes, None, None)
     }
 
-    /// The same for an object that states what it is elsewhere: in its envelope.
+    /// Reads the header of an object whose envelope states kind and API version.
     pub(crate) fn of_protobuf(
         message: &'static Message,
         bytes: &[u8],
@@ -49,23 +48,23 @@ impl Header {
                     .map_err(|error| ProtobufError::from(error.in_field("metadata")))?;
                 Ok(builder.finish())
             }
-            // A list has metadata, and no name in it.
+            // The metadata of a list has no name.
             MetadataField::Other => Ok(builder.finish()),
             MetadataField::None => Err(DecodeError::NoMetadata { kind: kind.map(Into::into) }),
         }
     }
 }
 
-/// The metadata of a message.
+/// The metadata field of a message.
 pub(crate) enum MetadataField<'a> {
-    /// That of an object.
+    /// The metadata of an object.
     OfObject(&'a [u8]),
-    /// That of a list or a status.
+    /// The metadata of a list or a status.
     Other,
     None,
 }
 
-/// Finds the metadata in a message, all of whose fields must hang together.
+/// Finds the metadata in a message, and checks the framing of all fields.
 pub(crate) fn metadata_of<'a>(message: &'static Message, bytes: &'a [u8]) -> Result<MetadataField<'a>, ProtobufError> {
     let Some(named) = message.named("metadata") else { return Ok(MetadataField::None) };
     let mut found = None;
@@ -95,7 +94,7 @@ fn read_metadata<'a>(builder: &mut HeaderBuilder<'a>, bytes: &'a [u8]) -> Result
             }
             meta::GENERATION => {
                 let generation = value.varint().map_err(|fault| fault.in_field("generation"))?;
-                // Go has a plain number there, and shows none that is zero.
+                // Go has a plain integer here, and omits zero.
                 builder.generation = Some(generation.cast_signed()).filter(|generation| *generation != 0);
             }
             meta::CREATION_TIMESTAMP => {
@@ -142,12 +141,12 @@ fn owner(value: Wire<'_>) -> Result<OwnerBuilder<'_>, BoxedError> {
     Ok(owner)
 }
 
-/// Strings need not be UTF-8: Go does not check, and makes of them in JSON what this does.
+/// Converts a string, which need not be UTF-8: Go does not check, and its JSON replaces invalid sequences as this does.
 fn text(value: Wire<'_>) -> Result<Cow<'_, str>, BoxedError> {
     Ok(String::from_utf8_lossy(value.bytes()?))
 }
 
-/// An entry of a map from strings to strings. What is not there is empty.
+/// Returns the key and value of an entry of a string map. Absent ones are empty.
 fn entry<'a>(value: Wire<'a>) -> Result<(&'a [u8], &'a [u8]), BoxedError> {
     let (mut key, mut content) = (&[][..], &[][..]);
     let mut reader = Reader::new(value.bytes()?);
@@ -161,7 +160,7 @@ fn entry<'a>(value: Wire<'a>) -> Result<(&'a [u8], &'a [u8]), BoxedError> {
     Ok((key, content))
 }
 
-/// The value of an annotation; the last one, if there are several.
+/// Returns the value of an annotation: the last one of several.
 pub(crate) fn annotation_in<'a>(metadata: &'a [u8], key: &str) -> Result<Option<Cow<'a, str>>, ProtobufError> {
     let mut found = None;
     let mut reader = Reader::new(metadata);
@@ -176,7 +175,7 @@ pub(crate) fn annotation_in<'a>(metadata: &'a [u8], key: &str) -> Result<Option<
     Ok(found.map(String::from_utf8_lossy))
 }
 
-/// A time as JSON has it; none if it is not set.
+/// Returns a time in the format of JSON, or `None` if it is not set.
 fn time(value: Wire<'_>) -> Result<Option<Cow<'static, str>>, BoxedError> {
     Ok(time_text(value.bytes()?)?.map(Cow::Owned))
 }

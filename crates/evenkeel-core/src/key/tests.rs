@@ -47,7 +47,7 @@ fn short_and_long_keys_are_alike() {
         let key = ObjectKey::namespaced("n", &name);
         assert_eq!((key.as_str(), key.namespace(), key.name()), (&*format!("n/{name}"), Some("n"), &*name));
         assert_eq!(key.as_bytes(), key.as_str().as_bytes());
-        assert_eq!(matches!(key.0, Text::Inline { .. }), name.len() + 2 <= INLINE);
+        assert_eq!(matches!(key.0, KeyText::Inline { .. }), name.len() + 2 <= INLINE);
         assert_eq!(key.clone(), key);
     }
     assert_eq!(size_of::<ObjectKey>(), 48);

@@ -1,80 +1,79 @@
-//! One text written as what it does not share with another.
+//! Delta encoding of one text against another.
 //!
-//! Objects of one kind are much alike, and those of one owner differ in little but names, addresses and times. A text is
-//! therefore written as copies from a *base* that both sides have, with literals between them. Three habits of API objects
-//! make this short and fast:
+//! Objects of one kind are similar, and those of one owner differ in little but names, addresses and times. A text is encoded as copies
+//! from a *base*, with literals between them. Three properties of API objects make this short and fast:
 //!
-//! - What differs mostly has the same length (a uid, a hash, a time), so behind a literal the base is first tried where it
-//!   goes on, which costs one comparison and no bytes.
-//! - What an object is called and identified by stands in its header already. That, the *context*, is where literals begin:
-//!   a name or a uid in the text is a copy from there.
-//! - What is new in an object is often the hexadecimal text of something random. It is written as half as many bytes.
+//! - Differences mostly have the same length (a uid, a hash, a time). After a literal the encoder first tries the base at the same
+//!   distance, which costs one comparison and no bytes.
+//! - The header contains the identity of an object already. This *context* precedes the literals: a name or a uid in the text is a
+//!   copy from there.
+//! - New contents are often hexadecimal text of random bytes. It is encoded as half as many bytes.
 //!
-//! A general compressor with a dictionary finds the same repetitions, but it has to search for them, and spends as much
-//! again on entropy that is hardly there.
+//! A general compressor with a dictionary finds the same repetitions, but has to search for them, and spends as much time again on
+//! entropy coding with little gain.
 //!
-//! # The form
+//! # Format
 //!
-//! Length of the text, length of the literals (both varints), a checksum of the text (4 bytes), the literals, then steps until
-//! the text is complete. A step is a byte: its two highest bits say where it copies from, then three bits how many literals come
-//! first and three bits how many bytes are copied, both continued by a varint if they are all ones.
+//! Length of the text, length of the literals (both varints), a checksum of the text (4 bytes), the literals, then copy instructions
+//! until the text is complete. An instruction is a byte: the two highest bits are the source of the copy, then three bits the number of
+//! preceding literals and three bits the number of copied bytes, both continued by a varint if all bits are set.
 
 use rapidhash::v3::rapidhash_v3;
 
 use super::word_index::WordIndex;
 
-/// Copies shorter than this are not worth a step.
+/// The shortest copy worth an instruction.
 const SHORTEST: usize = 4;
-/// Literals from which on a run of hexadecimal digits is written as bytes.
+/// The shortest run of hexadecimal digits that is encoded as bytes.
 const SHORTEST_HEX: usize = 16;
-/// What three bits cannot say.
+/// The value of three bits that a varint continues.
 const MORE: usize = 7;
-/// What six bits cannot say.
+/// The value of six bits that a varint continues.
 const MORE_HEX: usize = 63;
 
-/// From the base, where it goes on.
+/// From the base, at the current position.
 const ONWARD: u8 = 0;
 /// From the base, elsewhere: a signed distance follows.
 const ELSEWHERE: u8 = 1;
 /// From the literals: a position follows.
 const AGAIN: u8 = 2;
-/// Hexadecimal digits out of the literals, and no copy: the other six bits, or a varint, say how many bytes they are.
+/// Hexadecimal digits from the literals, and no copy: the other six bits, or a varint, are the number of bytes.
 const HEX: u8 = 3;
 
-/// What a text is written against.
+/// The base of an encoding.
 #[derive(Clone, Copy)]
 pub(super) struct DeltaBase<'a> {
     pub(super) bytes: &'a [u8],
     pub(super) index: &'a WordIndex,
 }
 
-/// Where a copy comes from.
+/// The source of a copy.
 #[derive(Clone, Copy)]
 enum CopySource {
     DeltaBase(usize),
     Literals(usize),
 }
 
-/// A copy that can be made.
+/// A possible copy.
 struct CopyMatch {
-    /// Where in the text it begins.
+    /// Its start in the text.
     start: usize,
     source: CopySource,
     length: usize,
 }
 
-/// Writes texts. It has no state but memory to be used again.
+/// Encodes texts. It has no state but reusable buffers.
 #[derive(Default)]
 pub(super) struct DeltaWriter {
-    /// The context, then what was not found anywhere.
+    /// The context, then the literals.
     literals: Vec<u8>,
     steps: Vec<u8>,
-    /// Where in the literals something may be found again.
+    /// The index of the literals.
     again: WordIndex,
 }
 
 impl DeltaWriter {
-    /// Appends a text to `out`.
+    /// Appends the encoding of a text to `out`.
     pub(super) fn write(&mut self, base: DeltaBase<'_>, context: &[u8], text: &[u8], out: &mut Vec<u8>) {
         self.literals.clear();
         self.steps.clear();
@@ -88,7 +87,7 @@ impl DeltaWriter {
             let literals = self.take(text.get(at..end).unwrap_or_default());
             cursor += end - at;
             let Some(CopyMatch { source, length, .. }) = found else {
-                // There is nothing more to copy; where the text ends, so does the copy.
+                // The rest is literals; the copy of the last instruction is empty.
                 self.step(ONWARD, literals, SHORTEST);
                 break;
             };
@@ -118,15 +117,15 @@ impl DeltaWriter {
         out.extend_from_slice(&self.steps);
     }
 
-    /// The next copy that can be made of what stands at `at` or behind it, if the base goes on at `cursor`.
+    /// Finds the next copy at `at` or after it. `cursor` is the current position in the base.
     fn find(&self, base: DeltaBase<'_>, text: &[u8], at: usize, cursor: usize) -> Option<CopyMatch> {
         let rest = text.get(at..)?;
         let onward = base.bytes.get(cursor..).unwrap_or_default();
-        // Most of what differs is a few bytes long, and behind it all is as in the base.
+        // Most differences are a few bytes long, and equal bytes follow.
         const NEAR: usize = 8;
         for skipped in 0..NEAR {
             let (Some(mine), Some(theirs)) = (word_at(rest, skipped), word_at(onward, skipped)) else { break };
-            // Four bytes are enough here.
+            // Four bytes suffice here.
             if (mine ^ theirs) as u32 == 0 {
                 return Some(self.matched(base, text, at, at + skipped, CopySource::DeltaBase(cursor + skipped)));
             }
@@ -143,13 +142,13 @@ impl DeltaWriter {
             if let Some(position) = self.again.find(&self.literals, word) {
                 return Some(self.matched(base, text, at, place, CopySource::Literals(position)));
             }
-            // Where nothing was found for long, there is probably nothing. What is skipped is found from behind.
+            // After a long search without a match the steps grow. A match extends backwards over skipped bytes.
             skipped += 1 + skipped / 32;
         }
         None
     }
 
-    /// A copy in all its length, which may begin before the place where it was found, though not before `at`.
+    /// Extends a match in both directions, but not before `at`.
     fn matched(&self, base: DeltaBase<'_>, text: &[u8], at: usize, place: usize, source: CopySource) -> CopyMatch {
         let (from, position) = match source {
             CopySource::DeltaBase(position) => (base.bytes, position),
@@ -166,7 +165,7 @@ impl DeltaWriter {
         CopyMatch { start: place - back, source, length: back + ahead }
     }
 
-    /// Takes in a run of literals; answers with how many are left for the next step to bring.
+    /// Adds a run of literals. Returns how many of them the next instruction has to emit.
     fn take(&mut self, run: &[u8]) -> usize {
         let is_hex = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
         let mut plain = run;
@@ -197,7 +196,7 @@ impl DeltaWriter {
     }
 }
 
-/// Reads a text; `None` if it is not what was written, in part or as a whole.
+/// Decodes a text, and returns `None` if it does not match its checksum.
 pub(super) fn read(base: &[u8], context: [&[u8]; 2], written: &[u8]) -> Option<Vec<u8>> {
     let text = read_unchecked(base, context, written)?;
     let mut from = written;
@@ -205,7 +204,7 @@ pub(super) fn read(base: &[u8], context: [&[u8]; 2], written: &[u8]) -> Option<V
     (checksum(&text).to_le_bytes() == *from.first_chunk::<4>()?).then_some(text)
 }
 
-/// Reads a text that serves to read another one, which has its own checksum.
+/// Decodes a text that is the base of another one, which has its own checksum.
 pub(super) fn read_unchecked(base: &[u8], context: [&[u8]; 2], mut written: &[u8]) -> Option<Vec<u8>> {
     let from = &mut written;
     let length = get(from)?;
@@ -215,7 +214,7 @@ pub(super) fn read_unchecked(base: &[u8], context: [&[u8]; 2], mut written: &[u8
     let mut few = [0; 768];
     let mut many = Vec::new();
     let literals = join([context[0], context[1], own], &mut few, &mut many);
-    // A damaged length must not be believed before there is something to fill it with.
+    // A damaged length must not cause a large allocation.
     let mut text = Vec::with_capacity(length.min(2 * (base.len() + literals.len()) + 64));
     let (mut taken, mut cursor) = (context[0].len() + context[1].len(), 0_usize);
     while text.len() < length {
@@ -246,7 +245,7 @@ pub(super) fn read_unchecked(base: &[u8], context: [&[u8]; 2], mut written: &[u8
         }
         text.extend_from_slice(literals.get(taken..taken.checked_add(run)?)?);
         (taken, cursor) = (taken + run, cursor.checked_add(run)?);
-        // The last step of a text that ends with literals copies nothing.
+        // The last instruction of a text that ends with literals copies nothing.
         let copied = copied.checked_add(SHORTEST)?.min(length.checked_sub(text.len())?);
         let source = match step >> 6 {
             ONWARD => base.get(cursor..),
@@ -264,7 +263,7 @@ pub(super) fn read_unchecked(base: &[u8], context: [&[u8]; 2], mut written: &[u8
     (text.len() == length).then_some(text)
 }
 
-/// These pieces as one, in the memory at hand if they fit there.
+/// Concatenates the pieces, on the stack if they fit.
 fn join<'a>(pieces: [&[u8]; 3], few: &'a mut [u8], many: &'a mut Vec<u8>) -> &'a [u8] {
     let length = pieces.iter().map(|piece| piece.len()).sum();
     let Some(mut rest) = few.get_mut(..length) else {
@@ -272,9 +271,9 @@ fn join<'a>(pieces: [&[u8]; 3], few: &'a mut [u8], many: &'a mut Vec<u8>) -> &'a
         return many;
     };
     for piece in pieces {
-        let (place, behind) = rest.split_at_mut(piece.len());
-        place.copy_from_slice(piece);
-        rest = behind;
+        let (target, after) = rest.split_at_mut(piece.len());
+        target.copy_from_slice(piece);
+        rest = after;
     }
     &few[..length]
 }
@@ -284,12 +283,12 @@ fn checksum(text: &[u8]) -> u32 {
     (hash ^ hash >> 32) as u32
 }
 
-/// Eight bytes as one number.
+/// Returns eight bytes as one integer.
 pub(super) fn word_at(bytes: &[u8], at: usize) -> Option<u64> {
     bytes.get(at..)?.first_chunk().map(|word| u64::from_le_bytes(*word))
 }
 
-/// How many bytes two texts have in common at their beginning.
+/// Returns the length of the common prefix.
 fn common(one: &[u8], other: &[u8]) -> usize {
     const BLOCK: usize = 32;
     let (one_blocks, _) = one.as_chunks::<BLOCK>();

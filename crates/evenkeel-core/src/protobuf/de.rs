@@ -1,8 +1,7 @@
-//! From protobuf into any type that reads JSON.
+//! Deserializes protobuf into any type that reads JSON.
 //!
-//! There is one deserializer for everything, [`ValueDeserializer`]: some bytes and what the table says of them. It shows types what JSON
-//! would show them, names, text for times and base64 for bytes, so that types of k8s-openapi work as they are (PB-060 and
-//! following).
+//! [`ValueDeserializer`] deserializes everything: bytes and their type in the table. It produces what JSON would, such as text for times
+//! and base64 for bytes, so that types of k8s-openapi work unchanged (PB-060 and following).
 
 use std::io::Cursor;
 
@@ -15,19 +14,19 @@ use serde_json::de::IoRead;
 
 use super::error::BoxedError;
 use super::field_reader::{Content, FieldReader, Items, Run};
-use super::table::{Field, FieldKind, Message, Type};
-use super::well_known::{self, IntOrText, Json, Number, Schema};
+use super::table::{Field, FieldKind, FieldType, Message};
+use super::well_known::{self, EmbeddedJson, IntOrText, Number, Schema};
 use super::wire::Wire;
 use super::{DEPTH_LIMIT, json, time};
 use crate::error::ProtobufError;
 
-/// The name under which serde_json asks for JSON as it is.
+/// The newtype name by which serde_json requests raw JSON.
 const RAW_VALUE: &str = "$serde_json::private::RawValue";
 
-/// Something in a message, or a whole one. It is passed on a lot and therefore small: what it holds stays where it is.
+/// A value in a message, or a whole message. It is small, as it is copied a lot: the content is borrowed.
 #[derive(Clone, Copy)]
 pub(super) struct ValueDeserializer<'a, 'de> {
-    of: Type,
+    of: FieldType,
     content: &'a Content<'de>,
     depth: usize,
 }
@@ -37,7 +36,7 @@ impl<'a, 'de> ValueDeserializer<'a, 'de> {
         ValueDeserializer { of: message.as_type(), content, depth: 0 }
     }
 
-    /// The bytes, of a single value of this kind.
+    /// Returns the bytes of a single value of this kind.
     #[inline]
     fn single(&self, kind: FieldKind) -> Option<&'de [u8]> {
         match *self.content {
@@ -46,7 +45,7 @@ impl<'a, 'de> ValueDeserializer<'a, 'de> {
         }
     }
 
-    /// Whether JSON has null here.
+    /// Returns whether JSON has null here.
     #[inline]
     fn is_null(&self) -> Result<bool, BoxedError> {
         match self.of.kind {
@@ -64,9 +63,9 @@ impl<'a, 'de> ValueDeserializer<'a, 'de> {
         Ok(match self.of.kind {
             FieldKind::Time | FieldKind::MicroTime => time::read(bytes)?.is_none(),
             FieldKind::Json => match well_known::json(bytes)? {
-                Json::Null => true,
-                Json::Text(text) => text.trim_ascii() == b"null",
-                Json::Object { .. } => false,
+                EmbeddedJson::Null => true,
+                EmbeddedJson::Text(text) => text.trim_ascii() == b"null",
+                EmbeddedJson::Object { .. } => false,
             },
             FieldKind::SchemaOrSchemas | FieldKind::SchemaOrStrings => {
                 matches!(well_known::schema(self.of, bytes)?, Schema::Null)
@@ -85,19 +84,19 @@ impl<'a, 'de> ValueDeserializer<'a, 'de> {
         MapEntries { items: run.items(self.of), of: self.of, depth: self.depth, value: None }
     }
 
-    /// The value as JSON has it.
+    /// Returns the value as a JSON tree.
     #[cold]
     fn tree(self) -> Result<serde_json::Value, BoxedError> {
         serde_json::Value::deserialize(self)
     }
 
-    /// Shows a value of which JSON has another form than was asked for, or that holds JSON.
+    /// Deserializes a value through JSON: embedded JSON, or a value whose JSON has another type than requested.
     #[cold]
     fn visit_tree<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, BoxedError> {
         self.tree()?.deserialize_any(visitor).map_err(misfit)
     }
 
-    /// Shows a single value to a visitor.
+    /// Deserializes a single value.
     #[inline]
     fn visit_one<V: Visitor<'de>>(self, wire: Wire<'de>, visitor: V) -> Result<V::Value, BoxedError> {
         match self.of.kind {
@@ -136,8 +135,8 @@ impl<'a, 'de> ValueDeserializer<'a, 'de> {
             FieldKind::Strings => {
                 let run = Run::new(wire.bytes()?, 1);
                 visitor.visit_seq(ListAccess {
-                    items: run.items(Type::TEXT),
-                    of: Type::TEXT,
+                    items: run.items(FieldType::TEXT),
+                    of: FieldType::TEXT,
                     depth: self.depth,
                     index: 0,
                 })
@@ -152,13 +151,13 @@ impl<'a, 'de> ValueDeserializer<'a, 'de> {
                 }
             }
             FieldKind::Json => match well_known::json(wire.bytes()?)? {
-                Json::Null => visitor.visit_unit(),
-                Json::Text(text) => {
+                EmbeddedJson::Null => visitor.visit_unit(),
+                EmbeddedJson::Text(text) => {
                     let mut json = serde_json::Deserializer::from_slice(text);
                     let value = json.deserialize_any(visitor).map_err(misfit)?;
                     json.end().map(|()| value).map_err(misfit)
                 }
-                Json::Object { .. } => through_json_of(self, |json| json.deserialize_any(visitor)),
+                EmbeddedJson::Object { .. } => through_json_of(self, |json| json.deserialize_any(visitor)),
             },
             // The kinds of `visit_one`.
             _ => visitor.visit_unit(),
@@ -218,7 +217,7 @@ impl<'de> Deserializer<'de> for ValueDeserializer<'_, 'de> {
         }
     }
 
-    /// A time that is not set is null, which text cannot be: who insists gets the time that Go means by it (PB-061).
+    /// An unset time is null. A type that requires text receives Go's zero time (PB-061).
     #[inline]
     fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, BoxedError> {
         let Content::One(Wire::Bytes(bytes)) = *self.content else { return self.visit_tree(visitor) };
@@ -284,12 +283,12 @@ impl<'de> Deserializer<'de> for ValueDeserializer<'_, 'de> {
     ) -> Result<V::Value, BoxedError> {
         match self.single(FieldKind::Text) {
             Some(bytes) => visitor.visit_enum(well_known::text(bytes).into_deserializer()),
-            // Enums with contents are rare and have many forms: JSON knows them.
+            // Enums with contents are rare and have many representations, which serde_json implements.
             None => self.tree()?.deserialize_enum(name, variants, visitor).map_err(misfit),
         }
     }
 
-    /// Nobody wants to know: nothing is read.
+    /// Skips the value.
     #[inline]
     fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, BoxedError> {
         visitor.visit_unit()
@@ -312,7 +311,7 @@ fn visit_text<'de, V: Visitor<'de>>(bytes: &'de [u8], visitor: V) -> Result<V::V
     }
 }
 
-/// Shows an integer the way JSON does, where only what is below zero is signed.
+/// Visits an integer as serde_json does: signed only if negative.
 #[inline]
 fn visit_int<'de, V: Visitor<'de>>(value: i64, visitor: V) -> Result<V::Value, BoxedError> {
     match u64::try_from(value) {
@@ -321,7 +320,7 @@ fn visit_int<'de, V: Visitor<'de>>(value: i64, visitor: V) -> Result<V::Value, B
     }
 }
 
-/// Reads the JSON of a value, for the few who ask for what only JSON can give.
+/// Deserializes through JSON, for the few types that need it.
 fn through_json_of<T>(
     value: ValueDeserializer<'_, '_>,
     read: impl FnOnce(&mut serde_json::Deserializer<IoRead<Cursor<Vec<u8>>>>) -> serde_json::Result<T>,
@@ -343,7 +342,7 @@ fn misfit(error: serde_json::Error) -> BoxedError {
 /// The fields of a message.
 struct MessageAccess<'de> {
     fields: FieldReader<'de>,
-    /// The one whose name has been given and whose value has not.
+    /// The field whose name was returned and whose value was not.
     field: Option<&'static Field>,
     depth: usize,
 }
@@ -373,7 +372,7 @@ impl<'de> MapAccess<'de> for MessageAccess<'de> {
     #[inline]
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, BoxedError> {
         let Some(field) = self.field.take() else {
-            return Err(BoxedError::custom("a value was asked for before its name"));
+            return Err(BoxedError::custom("value requested before its name"));
         };
         let value = ValueDeserializer { of: field.of, content: self.fields.content(), depth: self.depth };
         seed.deserialize(value).map_err(|error| error.in_field(field.name))
@@ -383,7 +382,7 @@ impl<'de> MapAccess<'de> for MessageAccess<'de> {
 /// The items of a list.
 struct ListAccess<'de> {
     items: Items<'de>,
-    of: Type,
+    of: FieldType,
     depth: usize,
     index: usize,
 }
@@ -407,10 +406,10 @@ impl<'de> SeqAccess<'de> for ListAccess<'de> {
     }
 }
 
-/// The pairs of a map.
+/// The entries of a map.
 struct MapEntries<'de> {
     items: Items<'de>,
-    of: Type,
+    of: FieldType,
     depth: usize,
     value: Option<Wire<'de>>,
 }
@@ -422,13 +421,13 @@ impl<'de> MapAccess<'de> for MapEntries<'de> {
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, BoxedError> {
         let Some((key, value)) = self.items.next_pair()? else { return Ok(None) };
         self.value = Some(value);
-        seed.deserialize(ValueDeserializer { of: Type::TEXT, content: &Content::One(Wire::Bytes(key)), depth: 0 })
+        seed.deserialize(ValueDeserializer { of: FieldType::TEXT, content: &Content::One(Wire::Bytes(key)), depth: 0 })
             .map(Some)
     }
 
     #[inline]
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, BoxedError> {
-        let wire = self.value.take().ok_or_else(|| BoxedError::custom("a value was asked for before its key"))?;
+        let wire = self.value.take().ok_or_else(|| BoxedError::custom("value requested before its key"))?;
         seed.deserialize(ValueDeserializer { of: self.of, content: &Content::One(wire), depth: self.depth })
     }
 

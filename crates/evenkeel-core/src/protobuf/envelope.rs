@@ -1,13 +1,13 @@
-//! The envelope around every object of Kubernetes' protobuf: four bytes, then what it is, then the object (CTN-020).
+//! The envelope around every object of Kubernetes protobuf: a prefix, the kind, and the message (CTN-020).
 
 use super::error::BoxedError;
 use super::wire::{Reader, put_bytes, put_varint, varint_length};
 use crate::error::ProtobufError;
 
-/// What every envelope begins with.
+/// The first bytes of every envelope.
 pub(crate) const PREFIX: &[u8] = b"k8s\0";
 
-/// What an envelope holds. The texts are empty where it does not say.
+/// The contents of an envelope. Absent texts are empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Envelope<'a> {
     /// The group and version of the object, such as `apps/v1`.
@@ -16,15 +16,15 @@ pub struct Envelope<'a> {
     pub kind: &'a str,
     /// The message of the object.
     pub raw: &'a [u8],
-    /// How the message is packed. Nobody packs it, so it is empty.
+    /// The encoding of the message; Kubernetes leaves it empty.
     pub content_encoding: &'a str,
-    /// What the message is if it is no protobuf. It is empty.
+    /// The media type of the message if it is no protobuf; Kubernetes leaves it empty.
     pub content_type: &'a str,
 }
 
-/// Takes an object out of its envelope. The object is not looked at.
+/// Reads an envelope. The message in it is not checked.
 ///
-/// That kind or version are missing is no error here, as the caller may know them (CTN-021).
+/// A missing kind or version is no error, as the caller may know them (CTN-021).
 pub fn unwrap_envelope(bytes: &[u8]) -> Result<Envelope<'_>, ProtobufError> {
     if bytes.is_empty() {
         return Err(ProtobufError::Empty);
@@ -42,7 +42,7 @@ fn read(unknown: &[u8]) -> Result<Envelope<'_>, BoxedError> {
     while let Some((number, value)) = reader.next()? {
         match number {
             1 => {
-                // The order of these two is the other way round in the message of the same name that objects have (PB-020).
+                // Their order is the reverse of that in the `TypeMeta` of objects (PB-020).
                 let mut type_meta = Reader::new(value.bytes()?);
                 while let Some((number, value)) = type_meta.next()? {
                     match number {
@@ -65,7 +65,7 @@ fn text<'a>(bytes: &'a [u8], name: &str) -> Result<&'a str, BoxedError> {
     std::str::from_utf8(bytes).map_err(|_| BoxedError::unexpected("UTF-8").in_field(name))
 }
 
-/// Puts the message of an object into an envelope, byte by byte as Go does.
+/// Wraps the message of an object into an envelope, byte for byte as Go does.
 ///
 /// ```
 /// use evenkeel_core::protobuf::{unwrap_envelope, wrap_envelope};

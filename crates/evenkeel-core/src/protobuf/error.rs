@@ -6,7 +6,7 @@ use serde::{de, ser};
 
 use crate::error::{ProtobufError, TypeMismatch, WireError};
 
-/// An error on its way up: small, so that results are, and gathering its path as it goes.
+/// A [`ProtobufError`] in a box, so that results stay small. It collects its path while it propagates.
 #[derive(Debug)]
 pub(crate) struct BoxedError(Box<ProtobufError>);
 
@@ -21,7 +21,7 @@ impl BoxedError {
         BoxedError::new(ProtobufError::Unexpected { path: "".into(), expected })
     }
 
-    /// The same, in a field of this name.
+    /// Prepends the name of a field to the path.
     #[cold]
     pub(crate) fn in_field(mut self, name: &str) -> BoxedError {
         if let Some(path) = self.0.path_mut() {
@@ -31,7 +31,7 @@ impl BoxedError {
         self
     }
 
-    /// The same, in this item of a list.
+    /// Prepends the index of a list item to the path.
     #[cold]
     pub(crate) fn in_item(self, index: usize) -> BoxedError {
         self.in_field(&format!("[{index}]"))

@@ -1,19 +1,19 @@
-//! The fields of a message, each once, in the form in which JSON has them.
+//! [`FieldReader`]: the fields of a message, each once, as JSON has them.
 //!
-//! Writers put fields in the order of their numbers, all items of a list in a row. Nothing obliges them to: a list may be
-//! scattered over the message and a single value given twice, in which case the last one counts. So a message is looked over
-//! before it is read. If it is in order, as it always is, it is read straight through; otherwise every field is gathered from
-//! the whole message when it is first seen, and passed over afterwards.
+//! Writers usually order fields by number, with all items of a list in a row. The format does not require it: a list may be
+//! scattered over the message, and of a single value given twice the last one is effective. A first pass checks the order. An ordered
+//! message, the usual case, is read in one pass; otherwise every field is collected from the whole message at its first occurrence
+//! and skipped afterwards.
 
 use super::error::BoxedError;
-use super::table::{Cardinality, Field, FieldKind, INLINE_LEVELS, Message, Type};
+use super::table::{Cardinality, Field, FieldKind, FieldType, INLINE_LEVELS, Message};
 use super::time;
 use super::wire::{Reader, Wire};
 
-/// The fields of a message and of the inline messages in it.
+/// Reads the fields of a message and of its inline messages.
 pub(crate) struct FieldReader<'de> {
     frame: MessageFrame<'de>,
-    /// What the field holds that came last.
+    /// The content of the last field.
     content: Content<'de>,
     outer: [Option<MessageFrame<'de>>; INLINE_LEVELS],
 }
@@ -23,11 +23,11 @@ struct MessageFrame<'de> {
     reader: Reader<'de>,
     message: &'static Message,
     ordered: bool,
-    /// The numbers that have been handed out, of a message that is not in order. The table has none beyond 63.
+    /// The field numbers returned so far, of an unordered message. The table has none above 63.
     seen: u64,
 }
 
-/// What a field holds.
+/// The content of a field.
 #[derive(Clone, Copy)]
 pub(crate) enum Content<'de> {
     One(Wire<'de>),
@@ -41,13 +41,13 @@ impl<'de> FieldReader<'de> {
         Ok(FieldReader { frame: MessageFrame::new(message, bytes)?, content, outer: [None; INLINE_LEVELS] })
     }
 
-    /// What the field holds that came last.
+    /// The content of the last field.
     #[inline]
     pub(crate) fn content(&self) -> &Content<'de> {
         &self.content
     }
 
-    /// The next field that JSON would show. What it holds stays here until it is asked for, as moving it is what costs most.
+    /// Returns the next field that JSON shows. [`content`](Self::content) borrows its content, as moving it would cost most.
     pub(crate) fn next(&mut self) -> Result<Option<&'static Field>, BoxedError> {
         loop {
             if self.frame.reader.is_empty() {
@@ -85,17 +85,17 @@ impl<'de> FieldReader<'de> {
         }
     }
 
-    /// Goes on with the fields of an inline message.
+    /// Continues with the fields of an inline message.
     fn enter(&mut self, field: &'static Field, value: Wire<'de>) -> Result<(), BoxedError> {
         let inner = MessageFrame::new(field.of.message(), value.bytes()?)?;
-        // The table has no deeper levels; if it had, the innermost fields would be left out.
+        // The table has no deeper levels.
         if let Some(slot) = self.outer.iter_mut().find(|slot| slot.is_none()) {
             *slot = Some(std::mem::replace(&mut self.frame, inner));
         }
         Ok(())
     }
 
-    /// Goes back to the message around an inline one, unless there is none.
+    /// Returns to the message around an inline one, if there is one.
     fn leave(&mut self) -> bool {
         match self.outer.iter_mut().rev().find_map(Option::take) {
             Some(outer) => {
@@ -114,7 +114,7 @@ impl<'de> MessageFrame<'de> {
         Ok(MessageFrame { reader, message, ordered: is_ordered(reader)?, seen: 0 })
     }
 
-    /// A single value: the last one if the field is there several times.
+    /// Returns a single value: the last occurrence.
     #[inline]
     fn last(&mut self, start: Reader<'de>, number: u32, wire_type: u8) -> Result<Wire<'de>, BoxedError> {
         let mut value = self.reader.value(wire_type)?;
@@ -125,7 +125,7 @@ impl<'de> MessageFrame<'de> {
         Ok(value)
     }
 
-    /// All of a field that there is.
+    /// Returns all occurrences of a field.
     #[inline]
     fn run(
         &mut self,
@@ -146,10 +146,10 @@ impl<'de> MessageFrame<'de> {
         Ok(Run { bytes: run, number, count }.of(field))
     }
 
-    /// Whether the field that starts there comes again. Most often a glance at the tag tells that it does not.
+    /// Returns whether the next field has the same number. Comparing the first byte of the tags usually suffices.
     #[inline]
     fn is_next(&self, start: Reader<'de>, number: u32) -> Result<bool, BoxedError> {
-        /// The bits of a tag's first byte that are neither the wire type nor say whether there is a second one.
+        /// The bits of the field number in the first byte of a tag.
         const NUMBER: u8 = 0b0111_1000;
         match (self.reader.rest(), start.rest()) {
             ([next, ..], [this, ..]) if (next ^ this) & NUMBER == 0 => {
@@ -160,7 +160,7 @@ impl<'de> MessageFrame<'de> {
         }
     }
 
-    /// Takes a field from wherever it stands in the rest of the message.
+    /// Collects a field from the rest of an unordered message.
     #[cold]
     fn gather(&mut self, field: &'static Field, start: Reader<'de>) -> Result<Option<Content<'de>>, BoxedError> {
         let mut rest = start;
@@ -189,7 +189,7 @@ impl<'de> MessageFrame<'de> {
     }
 }
 
-/// Whether the numbers of the fields never go down.
+/// Returns whether the field numbers never decrease.
 #[inline]
 fn is_ordered(mut reader: Reader<'_>) -> Result<bool, BoxedError> {
     let mut last = 0;
@@ -204,7 +204,7 @@ fn is_ordered(mut reader: Reader<'_>) -> Result<bool, BoxedError> {
     Ok(true)
 }
 
-/// Whether JSON leaves a value out. Go writes many of these, so the two most common are told at a glance.
+/// Returns whether JSON omits a value. Go writes many of these, so the two most common are tested first.
 #[inline]
 fn is_left_out(kind: FieldKind, value: Wire<'_>) -> Result<bool, BoxedError> {
     let integer = matches!(kind, FieldKind::Bool | FieldKind::Int32 | FieldKind::Int64);
@@ -215,7 +215,7 @@ fn is_left_out(kind: FieldKind, value: Wire<'_>) -> Result<bool, BoxedError> {
     }
 }
 
-/// Whether a value that is written out is the one that Go leaves out of JSON.
+/// Returns whether an explicit value is one that Go omits from JSON.
 fn is_zero(kind: FieldKind, value: Wire<'_>) -> Result<bool, BoxedError> {
     Ok(match (kind, value) {
         (FieldKind::Int32, Wire::Varint(value)) => value as u32 == 0,
@@ -226,7 +226,7 @@ fn is_zero(kind: FieldKind, value: Wire<'_>) -> Result<bool, BoxedError> {
     })
 }
 
-/// The items of a list or the pairs of a map, as they stand in a message, possibly among other fields.
+/// The items of a list or the entries of a map in a message, possibly between other fields.
 #[derive(Clone, Copy)]
 pub(crate) struct Run<'de> {
     bytes: &'de [u8],
@@ -235,7 +235,7 @@ pub(crate) struct Run<'de> {
 }
 
 impl<'de> Run<'de> {
-    /// The repeated field with this number in a message that is known to have nothing else of interest.
+    /// Returns the repeated field with this number in a message without other relevant fields.
     pub(crate) fn new(bytes: &'de [u8], number: u32) -> Run<'de> {
         Run { bytes, number, count: 0 }
     }
@@ -244,16 +244,16 @@ impl<'de> Run<'de> {
         if field.cardinality == Cardinality::Map { Content::Map(self) } else { Content::List(self) }
     }
 
-    pub(crate) fn items(self, of: Type) -> Items<'de> {
+    pub(crate) fn items(self, of: FieldType) -> Items<'de> {
         let packed = Reader::new(&[]);
         Items { reader: Reader::new(self.bytes), packed, number: self.number, kind: of.kind, left: self.count }
     }
 }
 
-/// The items of a run, one after the other.
+/// Iterates over the items of a run.
 pub(crate) struct Items<'de> {
     reader: Reader<'de>,
-    /// Numbers that came together in one field (PB-035).
+    /// Packed numbers of one field (PB-035).
     packed: Reader<'de>,
     number: u32,
     kind: FieldKind,
@@ -261,7 +261,7 @@ pub(crate) struct Items<'de> {
 }
 
 impl<'de> Items<'de> {
-    /// How many there are, as far as that is known; more of numbers that are packed.
+    /// Returns a lower bound of the number of items; packed numbers are more.
     pub(crate) fn hint(&self) -> usize {
         self.left as usize
     }
@@ -301,10 +301,10 @@ impl<'de> Items<'de> {
         self.packed.value(wire_type).map(Some)
     }
 
-    /// The next pair of a map. What a pair lacks is zero; what it has twice counts the last time (PB-030).
+    /// Returns the next entry of a map. Absent parts are zero; of duplicates the last one is effective (PB-030).
     #[inline]
     pub(crate) fn next_pair(&mut self) -> Result<Option<(&'de [u8], Wire<'de>)>, BoxedError> {
-        // Pairs are messages whatever their values are, and never packed.
+        // Entries are messages whatever their values are, and never packed.
         let kind = std::mem::replace(&mut self.kind, FieldKind::Message);
         let pair = self.next();
         self.kind = kind;
@@ -330,7 +330,7 @@ fn zero(kind: FieldKind) -> Wire<'static> {
     }
 }
 
-/// The bytes in a field of a small message that the table does not describe; none if it lacks the field.
+/// Returns the bytes of a field of a message without a schema; empty if the field is absent.
 #[inline]
 pub(crate) fn bytes_of(message: &[u8], number: u32) -> Result<&[u8], BoxedError> {
     let mut result = &[][..];

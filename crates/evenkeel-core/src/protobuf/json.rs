@@ -1,4 +1,4 @@
-//! From protobuf into the text of JSON, with no tree in between.
+//! Converts protobuf to JSON text without building a tree.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -7,13 +7,13 @@ use serde_json::value::RawValue;
 
 use super::error::BoxedError;
 use super::field_reader::{Content, FieldReader, Items, Run};
-use super::table::{FieldKind, Message, Type};
-use super::well_known::{self, IntOrText, Json, Number, Schema};
+use super::table::{FieldKind, FieldType, Message};
+use super::well_known::{self, EmbeddedJson, IntOrText, Number, Schema};
 use super::wire::Wire;
 use super::{DEPTH_LIMIT, time};
 use crate::error::ProtobufError;
 
-/// Appends a message as an object. What it is comes first, if it is given: `(apiVersion, kind)`.
+/// Appends a message as an object, with `(apiVersion, kind)` first if given.
 pub(super) fn put_message(
     message: &'static Message,
     bytes: &[u8],
@@ -28,7 +28,7 @@ pub(super) fn put_message(
     let mut first = true;
     let mut name = |name: &str, out: &mut Vec<u8>| {
         out.push(if std::mem::take(&mut first) { b'{' } else { b',' });
-        // Names are ours and need no escapes.
+        // Names of the table need no escapes.
         out.push(b'"');
         out.extend_from_slice(name.as_bytes());
         out.extend_from_slice(b"\":");
@@ -50,8 +50,8 @@ pub(super) fn put_message(
     Ok(())
 }
 
-/// Appends what a field holds.
-pub(super) fn put(of: Type, content: Content<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), BoxedError> {
+/// Appends the content of a field.
+pub(super) fn put(of: FieldType, content: Content<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), BoxedError> {
     match content {
         Content::One(wire) => put_one(of, wire, depth, out),
         Content::List(run) => put_list(of, run.items(of), depth, out),
@@ -71,7 +71,7 @@ pub(super) fn put(of: Type, content: Content<'_>, depth: usize, out: &mut Vec<u8
     }
 }
 
-fn put_list(of: Type, mut items: Items<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), BoxedError> {
+fn put_list(of: FieldType, mut items: Items<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), BoxedError> {
     out.push(b'[');
     let mut index = 0;
     while let Some(wire) = items.next().map_err(|error| error.in_item(index))? {
@@ -85,7 +85,7 @@ fn put_list(of: Type, mut items: Items<'_>, depth: usize, out: &mut Vec<u8>) -> 
     Ok(())
 }
 
-fn put_one(of: Type, wire: Wire<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), BoxedError> {
+fn put_one(of: FieldType, wire: Wire<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), BoxedError> {
     match of.kind {
         FieldKind::Text => put_text(&well_known::text(wire.bytes()?), out),
         FieldKind::Message => put_message(of.message(), wire.bytes()?, None, depth, out),
@@ -110,7 +110,7 @@ fn put_one(of: Type, wire: Wire<'_>, depth: usize, out: &mut Vec<u8>) -> Result<
             None => put_null(out),
         },
         FieldKind::Duration => put_text(&well_known::duration(wire.bytes()?)?, out),
-        FieldKind::Strings => put_list(Type::TEXT, Run::new(wire.bytes()?, 1).items(Type::TEXT), depth, out),
+        FieldKind::Strings => put_list(FieldType::TEXT, Run::new(wire.bytes()?, 1).items(FieldType::TEXT), depth, out),
         FieldKind::SchemaOrBool | FieldKind::SchemaOrSchemas | FieldKind::SchemaOrStrings => {
             match well_known::schema(of, wire.bytes()?)? {
                 Schema::Null => put_null(out),
@@ -119,14 +119,14 @@ fn put_one(of: Type, wire: Wire<'_>, depth: usize, out: &mut Vec<u8>) -> Result<
             }
         }
         FieldKind::Json => match well_known::json(wire.bytes()?)? {
-            Json::Null => put_null(out),
-            Json::Text(text) => {
+            EmbeddedJson::Null => put_null(out),
+            EmbeddedJson::Text(text) => {
                 let json: &RawValue = serde_json::from_slice(text)
                     .map_err(|_| BoxedError::new(ProtobufError::NotJson { path: "".into() }))?;
                 out.extend_from_slice(json.get().as_bytes());
                 Ok(())
             }
-            Json::Object { message, type_meta, raw } => put_message(message, raw, Some(type_meta), depth, out),
+            EmbeddedJson::Object { message, type_meta, raw } => put_message(message, raw, Some(type_meta), depth, out),
         },
     }
 }

@@ -1,18 +1,15 @@
-//! Kubernetes' protobuf, straight into and from the types that read and write JSON.
+//! Kubernetes protobuf by serde, for the types that read and write JSON.
 //!
-//! # What it is for
-//!
-//! The API server speaks protobuf for its own kinds: it is smaller than JSON and takes less time to read. There are no types
-//! of its own for it here: a table says how the messages of Kubernetes relate to their JSON, and with it serde's
-//! `Deserialize` and `Serialize` of any type that stands for an object, those of `k8s_openapi` first of all, work on
-//! protobuf as they do on JSON.
+//! The API server supports protobuf for the built-in kinds: it is smaller than JSON and cheaper to decode. A table maps the messages
+//! of Kubernetes to their JSON, so that the `Deserialize` and `Serialize` of any type of an object, such as those of `k8s_openapi`,
+//! work on protobuf as they do on JSON. There are no generated types.
 //!
 //! ```
 //! use evenkeel_core::protobuf::{self, Message};
 //! use k8s_openapi::api::core::v1::ConfigMap;
 //! use serde_json::json;
 //!
-//! let message = Message::of_kind("v1", "ConfigMap").expect("it is a kind of Kubernetes");
+//! let message = Message::of_kind("v1", "ConfigMap").expect("a built-in kind");
 //! let bytes = protobuf::to_vec(message, &json!({"metadata": {"name": "a"}, "data": {"key": "value"}}))?;
 //! let map: ConfigMap = protobuf::from_slice(message, &bytes)?;
 //! assert_eq!(map.data.unwrap()["key"], "value");
@@ -23,21 +20,21 @@
 //! # Ok::<(), evenkeel_core::ProtobufError>(())
 //! ```
 //!
-//! On the wire every object stands in an envelope that says what it is: [`wrap_envelope`] and [`unwrap_envelope`].
+//! On the wire every object is in an envelope with its kind: [`wrap_envelope`] and [`unwrap_envelope`].
 //!
-//! # What it promises
+//! # Guarantees
 //!
-//! - Whoever reads a message sees what the JSON of the same object shows, and whoever writes one gives the server what its
-//!   JSON would. What only JSON can say is an error when it is written, never lost.
-//! - `apiVersion` and `kind` are not in messages. Readers do not see them, writers leave them out.
-//! - Fields that the table does not know are passed over: they are from a version of Kubernetes that is newer than it.
-//! - No bytes make it panic, nest without bound, or take more memory than a small multiple of their number.
-//! - Errors name the field, and nothing of its contents.
+//! - Decoding a message gives the same value as decoding the JSON of the same object, and encoding gives the server what the JSON
+//!   would. A value that only JSON can represent is an error, never lost.
+//! - Messages contain no `apiVersion` and `kind`. Decoding does not produce them, encoding ignores them.
+//! - Unknown fields are skipped: they are from a newer version of Kubernetes than the table.
+//! - No input causes a panic, unbounded recursion, or memory use beyond a small multiple of its size.
+//! - Errors name the field, and none of its contents.
 //!
-//! # What it deliberately does not do
+//! # Not supported
 //!
-//! - It does not know custom resources: for these there is no protobuf, nor is there a [`Message`].
-//! - It does not tell an empty list from none: protobuf cannot.
+//! - Custom resources: they have no protobuf, and no [`Message`].
+//! - The difference between an empty list and none, which protobuf cannot represent.
 
 mod de;
 mod envelope;
@@ -63,20 +60,20 @@ pub use table::Message;
 pub(crate) use table::{Cardinality, Field, FieldKind};
 pub(crate) use wire::{BYTES, Reader, Wire, put_varint, varint_length};
 
-/// How deep messages may nest: as deep as serde_json lets JSON nest, so that no type needs more stack than it does for JSON.
+/// The nesting limit of messages: that of serde_json, so that no type needs more stack than for JSON.
 pub const DEPTH_LIMIT: usize = 128;
 
-/// Reads an object from its message, which is what an envelope holds.
+/// Decodes an object from its message without an envelope.
 pub fn from_slice<T: DeserializeOwned>(message: &'static Message, bytes: &[u8]) -> Result<T, ProtobufError> {
     T::deserialize(de::ValueDeserializer::whole(message, &whole(bytes))).map_err(ProtobufError::from)
 }
 
-/// The whole of a message, to be given to [`deserializer`].
+/// Returns a whole message, for [`deserializer`].
 pub(crate) fn whole(bytes: &[u8]) -> field_reader::Content<'_> {
     field_reader::Content::One(wire::Wire::Bytes(bytes))
 }
 
-/// A deserializer over a message, for those who have more to say of the object than the message does.
+/// Returns a deserializer of a message, for callers that add members to the object.
 pub(crate) fn deserializer<'de>(
     message: &'static Message,
     whole: &field_reader::Content<'de>,
@@ -84,19 +81,19 @@ pub(crate) fn deserializer<'de>(
     de::ValueDeserializer::whole(message, whole)
 }
 
-/// The time in a message as JSON has it, to the second; `None` if none is set.
+/// Returns the time in a message in the format of JSON, to the second, or `None` if it is not set.
 pub(crate) fn time_text(message: &[u8]) -> Result<Option<String>, BoxedError> {
     let Some((seconds, nanos)) = time::read(message)? else { return Ok(None) };
     time::text(seconds, nanos, false, &mut [0; 27]).map(|text| Some(text.to_owned()))
 }
 
-/// Writes the message of an object: fields in the order of their numbers, keys in the order of the alphabet.
+/// Encodes an object as a message without an envelope: fields by number, map keys in alphabetical order.
 pub fn to_vec<T: Serialize + ?Sized>(message: &'static Message, value: &T) -> Result<Vec<u8>, ProtobufError> {
     ser::to_vec(message, value).map_err(ProtobufError::from)
 }
 
-/// Appends the JSON of a message. `type_meta` is what the object is, API version first, and comes first in the JSON; without
-/// it the JSON does not say. After an error, what has been appended is worth nothing.
+/// Appends the JSON of a message. `type_meta` is the API version and the kind; without it the JSON states neither. After an error the
+/// appended bytes are incomplete.
 pub fn write_json(
     message: &'static Message,
     bytes: &[u8],

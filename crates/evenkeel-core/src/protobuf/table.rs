@@ -1,15 +1,14 @@
-//! What every message of the Kubernetes API looks like, on the wire and in JSON.
+//! The schema of every message of the Kubernetes API, on the wire and in JSON.
 //!
-//! The facts stand in `data/protobuf-messages.txt`, which `tools/protobuf-table` writes and whose head says how to read it.
-//! It is read once, when the first message is looked up, into arrays: finding a field by its number is one index, and the
-//! names are slices of the file.
+//! `tools/protobuf-table` generates the table, `data/protobuf-messages.txt`, which describes its own format. The first lookup parses
+//! it into arrays: finding a field by its number is one index operation, and names are slices of the file.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
 const TEXT: &str = include_str!("../../data/protobuf-messages.txt");
 
-/// The kinds of the API's machinery, which every group and version has, wherever they are defined (PB-014).
+/// The kinds of the API machinery, which every group and version has (PB-014).
 const EVERYWHERE: [&str; 12] = [
     "APIGroup",
     "APIGroupList",
@@ -27,30 +26,30 @@ const EVERYWHERE: [&str; 12] = [
 
 static TABLE: LazyLock<Table> = LazyLock::new(|| Table::read(TEXT));
 
-/// How many levels of messages may appear in the object around them.
+/// The number of levels of inline messages.
 pub(crate) const INLINE_LEVELS: usize = 2;
 
 /// A message of the Kubernetes API: the names, numbers and types of its fields.
 ///
-/// There is one of each, so that it is used as `&'static Message` and costs nothing to pass around.
+/// There is one of each, used as `&'static Message`.
 pub struct Message {
     package: &'static str,
     name: &'static str,
-    /// Where it stands in the table.
-    place: u16,
-    /// By their numbers.
+    /// Its index in the table.
+    index: u16,
+    /// By field number.
     fields: Box<[Option<Field>]>,
-    /// By their names in JSON, those of inline messages among them.
+    /// By JSON name, including the fields of inline messages.
     names: Box<[Named]>,
-    /// The inline messages, in the order of the numbers that lead to them.
+    /// The inline messages, by the field numbers of their paths.
     inlines: Box<[Inline]>,
 }
 
 impl Message {
-    /// The message of a kind, such as `apps/v1` and `Deployment` or `DeploymentList`. There is none for custom resources,
-    /// nor for kinds that came or went in versions of Kubernetes that the table does not cover.
+    /// Returns the message of a kind, such as `apps/v1` and `Deployment` or `DeploymentList`. Returns `None` for custom resources
+    /// and for kinds of versions of Kubernetes that the table does not cover.
     ///
-    /// `Status`, `DeleteOptions`, `WatchEvent` and what else every group has are found in any group and version.
+    /// `Status`, `DeleteOptions`, `WatchEvent` and the other kinds of the API machinery exist in every group and version.
     ///
     /// ```
     /// use evenkeel_core::protobuf::Message;
@@ -68,34 +67,34 @@ impl Message {
         find(api_version).or_else(|| EVERYWHERE.contains(&kind).then(|| find("meta.k8s.io/v1")).flatten())
     }
 
-    /// Its name in the schema of Kubernetes, without the package.
+    /// Returns its name in the schema of Kubernetes, without the package.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// The type of a field that holds this message.
-    pub(crate) fn as_type(&self) -> Type {
-        Type { kind: FieldKind::Message, message: self.place }
+    /// Returns the type of a field of this message.
+    pub(crate) fn as_type(&self) -> FieldType {
+        FieldType { kind: FieldKind::Message, message: self.index }
     }
 
-    /// The field with this number.
+    /// Returns the field with this number.
     #[inline]
     pub(crate) fn field(&'static self, number: u32) -> Option<&'static Field> {
         self.fields.get(number as usize)?.as_ref()
     }
 
-    /// The field that has this name in JSON. It may stand in an inline message.
+    /// Returns the field with this JSON name. It may belong to an inline message.
     pub(crate) fn named(&'static self, name: &str) -> Option<&'static Named> {
         let at = self.names.binary_search_by_key(&name, |named| named.name).ok()?;
         self.names.get(at)
     }
 
-    /// All names, in alphabetical order.
+    /// Returns all names, in alphabetical order.
     pub(crate) fn names(&'static self) -> &'static [Named] {
         &self.names
     }
 
-    /// The inline messages.
+    /// Returns the inline messages.
     pub(crate) fn inlines(&'static self) -> &'static [Inline] {
         &self.inlines
     }
@@ -122,49 +121,49 @@ pub(crate) struct Field {
     pub(crate) name: &'static str,
     pub(crate) number: u8,
     pub(crate) cardinality: Cardinality,
-    /// Whether JSON leaves it out if it is zero: Go has a plain value with `omitempty` there (PB-051).
+    /// Whether JSON omits a zero: Go has a plain value with `omitempty` (PB-051).
     pub(crate) elide: bool,
-    pub(crate) of: Type,
+    pub(crate) of: FieldType,
 }
 
 impl Field {
-    /// Whether the fields of this message appear in the one around it (PB-029).
+    /// Returns whether JSON shows the fields of this message in the enclosing one (PB-029).
     #[inline]
     pub(crate) fn is_inline(&self) -> bool {
         self.name.is_empty()
     }
 }
 
-/// How often a field may occur.
+/// The cardinality of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cardinality {
     One,
     List,
-    /// A list of pairs: a string, and what the type says.
+    /// A map from strings to values of the type.
     Map,
 }
 
-/// What a field holds, or an item or value of it if there may be many.
+/// The type of a field, or of the items of a list or the values of a map.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Type {
+pub(crate) struct FieldType {
     pub(crate) kind: FieldKind,
     message: u16,
 }
 
-impl Type {
-    pub(crate) const TEXT: Type = Type { kind: FieldKind::Text, message: 0 };
+impl FieldType {
+    pub(crate) const TEXT: FieldType = FieldType { kind: FieldKind::Text, message: 0 };
 
-    /// The message, of [`FieldKind::Message`], or the schema in question, of the kinds that may be schemas. There is always one
-    /// for these; for others it means nothing.
+    /// Returns the message of [`FieldKind::Message`], or the schema message of the kinds that may be schemas. It is meaningless for
+    /// other kinds.
     #[inline]
     pub(crate) fn message(self) -> &'static Message {
         let table: &'static Table = &TABLE;
         &table.messages[usize::from(self.message)]
     }
 
-    /// The same message as an item of its own.
-    pub(crate) fn as_message(self) -> Type {
-        Type { kind: FieldKind::Message, ..self }
+    /// Returns the type of the message itself.
+    pub(crate) fn as_message(self) -> FieldType {
+        FieldType { kind: FieldKind::Message, ..self }
     }
 }
 
@@ -182,9 +181,9 @@ pub(crate) enum FieldKind {
     Time,
     MicroTime,
     Duration,
-    /// A message that holds JSON.
+    /// A message that contains JSON.
     Json,
-    /// A message that holds strings, and is a list of them in JSON (PB-032).
+    /// A message of strings that is a list in JSON (PB-032).
     Strings,
     /// A schema or a bool (PB-033).
     SchemaOrBool,
@@ -218,21 +217,21 @@ impl FieldKind {
     }
 }
 
-/// A name in JSON and the field it belongs to.
+/// A JSON name and its field.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Named {
     pub(crate) name: &'static str,
     pub(crate) field: Field,
-    /// The numbers of the inline messages that lead to it, from the outside; zeros where there are none.
+    /// The field numbers of the inline messages around it, from the outside; zeros for none.
     pub(crate) path: [u8; INLINE_LEVELS],
-    /// Its place among the names.
-    pub(crate) place: usize,
+    /// Its index among the names.
+    pub(crate) index: usize,
 }
 
 /// An inline message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Inline {
-    /// The numbers that lead to it, from the outside; zeros where there are fewer levels.
+    /// Its path of field numbers, from the outside; zeros for fewer levels.
     pub(crate) path: [u8; INLINE_LEVELS],
 }
 
@@ -248,7 +247,7 @@ struct Root {
     message: u16,
 }
 
-/// A line of the table, in the package that it stands in.
+/// A line of the table and its package.
 #[derive(Clone, Copy)]
 struct Line {
     package: usize,
@@ -257,13 +256,12 @@ struct Line {
 }
 
 impl Table {
-    /// Reads the table. It is ours, so what it cannot understand is left out instead of being reported; tests see to it that
-    /// there is no such thing.
+    /// Parses the table. It is part of the crate, so malformed lines are skipped and not reported; tests check that there are none.
     fn read(text: &'static str) -> Table {
         let mut packages = Vec::new();
         let mut lines: Vec<Line> = Vec::new();
         let mut roots = Vec::new();
-        let mut places: HashMap<(usize, &'static str), u16> = HashMap::new();
+        let mut indexes: HashMap<(usize, &'static str), u16> = HashMap::new();
         for line in text.lines().filter(|line| !line.starts_with('#')) {
             if let Some(package) = line.strip_prefix('/') {
                 packages.push(package.split_once(' ').unwrap_or((package, "")));
@@ -280,7 +278,7 @@ impl Table {
                 }
                 None => name,
             };
-            places.insert((package, name), message);
+            indexes.insert((package, name), message);
             lines.push(Line { package, name, fields });
         }
         roots.sort_by_key(|root| (root.api_version, root.kind));
@@ -289,13 +287,13 @@ impl Table {
             .iter()
             .map(|line| {
                 let text = match line.fields.strip_prefix('=') {
-                    Some(place) => {
-                        let other = place.parse().ok().and_then(|package| places.get(&(package, line.name)));
+                    Some(target) => {
+                        let other = target.parse().ok().and_then(|package| indexes.get(&(package, line.name)));
                         other.and_then(|at| lines.get(usize::from(*at))).map_or("", |line| line.fields)
                     }
                     None => line.fields,
                 };
-                read_fields(Line { fields: text, ..*line }, &places)
+                read_fields(Line { fields: text, ..*line }, &indexes)
             })
             .collect();
         let messages = lines
@@ -312,11 +310,11 @@ impl Table {
                 let (mut names, mut inlines) = (Vec::new(), Vec::new());
                 flatten(own, &fields, [0; INLINE_LEVELS], 0, &mut names, &mut inlines);
                 names.sort_by_key(|named| named.name);
-                names.iter_mut().enumerate().for_each(|(place, named)| named.place = place);
+                names.iter_mut().enumerate().for_each(|(index, named)| named.index = index);
                 Message {
                     package: packages.get(line.package).map_or("", |package| package.0),
                     name: line.name,
-                    place: places.get(&(line.package, line.name)).copied().unwrap_or_default(),
+                    index: indexes.get(&(line.package, line.name)).copied().unwrap_or_default(),
                     fields: dense.into(),
                     names: names.into(),
                     inlines: inlines.into(),
@@ -327,7 +325,7 @@ impl Table {
     }
 }
 
-/// The names of a message in JSON, with those of the messages inside of it whose fields appear in it.
+/// Collects the JSON names of a message, including those of its inline messages.
 fn flatten(
     own: &[Field],
     all: &[Vec<Field>],
@@ -338,7 +336,7 @@ fn flatten(
 ) {
     for field in own {
         if !field.is_inline() {
-            names.push(Named { name: field.name, field: *field, path, place: 0 });
+            names.push(Named { name: field.name, field: *field, path, index: 0 });
         } else if let Some(inner) = all.get(usize::from(field.of.message)) {
             let mut path = path;
             if let Some(slot) = path.get_mut(level) {
@@ -350,32 +348,32 @@ fn flatten(
     }
 }
 
-fn read_fields(line: Line, places: &HashMap<(usize, &'static str), u16>) -> Vec<Field> {
+fn read_fields(line: Line, indexes: &HashMap<(usize, &'static str), u16>) -> Vec<Field> {
     if line.fields == "*" {
-        return list_fields(line, places);
+        return list_fields(line, indexes);
     }
     let mut last = 0;
     let texts = line.fields.split(' ').filter(|text| !text.is_empty());
-    texts.filter_map(|text| read_field(text, line.package, places, &mut last)).collect()
+    texts.filter_map(|text| read_field(text, line.package, indexes, &mut last)).collect()
 }
 
-/// The fields of the list of a kind: metadata, items.
-fn list_fields(line: Line, places: &HashMap<(usize, &'static str), u16>) -> Vec<Field> {
-    let item = line.name.strip_suffix("List").and_then(|kind| places.get(&(line.package, kind)));
+/// Returns the fields of the list of a kind: metadata and items.
+fn list_fields(line: Line, indexes: &HashMap<(usize, &'static str), u16>) -> Vec<Field> {
+    let item = line.name.strip_suffix("List").and_then(|kind| indexes.get(&(line.package, kind)));
     let fields =
-        [("metadata", 1, Cardinality::One, places.get(&(0, "ListMeta"))), ("items", 2, Cardinality::List, item)];
+        [("metadata", 1, Cardinality::One, indexes.get(&(0, "ListMeta"))), ("items", 2, Cardinality::List, item)];
     let fields = fields.into_iter().filter_map(|(name, number, cardinality, message)| {
-        let of = Type { kind: FieldKind::Message, message: *message? };
+        let of = FieldType { kind: FieldKind::Message, message: *message? };
         Some(Field { name, number, cardinality, elide: false, of })
     });
     fields.collect()
 }
 
-/// Reads `NUMBER NAME : CARDINALITY ? TYPE`.
+/// Parses `NUMBER NAME : CARDINALITY ? TYPE`.
 fn read_field(
     text: &'static str,
     package: usize,
-    places: &HashMap<(usize, &'static str), u16>,
+    indexes: &HashMap<(usize, &'static str), u16>,
     last: &mut u8,
 ) -> Option<Field> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
@@ -397,18 +395,18 @@ fn read_field(
     let (elide, kind) = kind.strip_prefix('?').map_or((false, kind), |kind| (true, kind));
     let of = match FieldKind::read(kind) {
         Some(kind) => {
-            let schema = places.get(&(package, "JSONSchemaProps")).copied().unwrap_or_default();
-            Type { kind, message: schema }
+            let schema = indexes.get(&(package, "JSONSchemaProps")).copied().unwrap_or_default();
+            FieldType { kind, message: schema }
         }
         None => {
-            let place = match kind.strip_prefix('@') {
+            let target = match kind.strip_prefix('@') {
                 Some(other) => {
                     let (other, name) = other.split_at(other.bytes().take_while(u8::is_ascii_digit).count());
                     (other.parse().ok()?, name)
                 }
                 None => (package, kind),
             };
-            Type { kind: FieldKind::Message, message: *places.get(&place)? }
+            FieldType { kind: FieldKind::Message, message: *indexes.get(&target)? }
         }
     };
     Some(Field { name, number, cardinality, elide, of })

@@ -1,4 +1,4 @@
-//! Times: seconds and nanoseconds on the wire, text in JSON.
+//! Times: seconds and nanoseconds on the wire, RFC 3339 in JSON.
 
 use jiff::Timestamp;
 
@@ -6,16 +6,16 @@ use super::error::BoxedError;
 use super::wire::{Reader, put_int};
 use crate::error::ProtobufError;
 
-/// Go's zero time, the start of the year 1, which stands for no time at all.
+/// Go's zero time, the start of the year 1, which means that no time is set.
 const ZERO: i64 = -62_135_596_800;
-/// The start of the year 0 and the end of the year 9999, beyond which RFC 3339 has no words.
+/// The start of the year 0 and the end of the year 9999, the range of RFC 3339.
 const FIRST: i64 = -62_167_219_200;
 const LAST: i64 = 253_402_300_799;
 
-/// What a time that is not set looks like to those who insist on one (PB-061).
+/// The text of an unset time for types that require one (PB-061).
 pub(super) const ZERO_TEXT: &str = "0001-01-01T00:00:00Z";
 
-/// Seconds and nanoseconds since 1970, or nothing if no time is set. The start of 1970 is a time like any other (PB-024).
+/// Returns seconds and nanoseconds since 1970, or `None` if no time is set. The start of 1970 is a valid time (PB-024).
 #[inline]
 pub(super) fn read(message: &[u8]) -> Result<Option<(i64, i32)>, BoxedError> {
     if message.is_empty() {
@@ -33,10 +33,10 @@ pub(super) fn read(message: &[u8]) -> Result<Option<(i64, i32)>, BoxedError> {
     Ok((seconds != ZERO || nanos != 0).then_some((seconds, nanos)))
 }
 
-/// Room for the longest text.
+/// A buffer for the longest text.
 pub(super) type Buffer = [u8; 27];
 
-/// Writes a time as RFC 3339 in UTC, with six digits of a fraction if `micro`, without one otherwise.
+/// Formats a time as RFC 3339 in UTC, with six fraction digits if `micro`, without a fraction otherwise.
 pub(super) fn text(seconds: i64, nanos: i32, micro: bool, buffer: &mut Buffer) -> Result<&str, BoxedError> {
     let (seconds, nanos) = if micro {
         let carried = i64::from(nanos).div_euclid(1_000_000_000);
@@ -45,7 +45,7 @@ pub(super) fn text(seconds: i64, nanos: i32, micro: bool, buffer: &mut Buffer) -
         (seconds, 0)
     };
     if !(FIRST..=LAST).contains(&seconds) {
-        return Err(BoxedError::new(ProtobufError::NoTime { path: "".into() }));
+        return Err(BoxedError::new(ProtobufError::InvalidTime { path: "".into() }));
     }
     let (year, month, day) = civil(seconds.div_euclid(86_400));
     let second = seconds.rem_euclid(86_400);
@@ -67,7 +67,7 @@ pub(super) fn text(seconds: i64, nanos: i32, micro: bool, buffer: &mut Buffer) -
         buffer[19] = b'Z';
         20
     };
-    std::str::from_utf8(&buffer[..length]).map_err(|_| BoxedError::new(ProtobufError::NoTime { path: "".into() }))
+    std::str::from_utf8(&buffer[..length]).map_err(|_| BoxedError::new(ProtobufError::InvalidTime { path: "".into() }))
 }
 
 #[inline]
@@ -78,8 +78,8 @@ fn put_digits(buffer: &mut Buffer, at: usize, digits: usize, mut value: i64) {
     }
 }
 
-/// Year, month and day of a day, counted from 1970, of the Gregorian calendar. Years begin in March while we count, so that
-/// the odd day of leap years comes last.
+/// Returns the Gregorian year, month and day of a day counted from 1970. The computation starts years in March, so that the leap day
+/// is the last day.
 fn civil(day: i64) -> (i64, i64, i64) {
     const DAYS_TO_1970: i64 = 719_468;
     const CENTURIES_4: i64 = 146_097;
@@ -94,9 +94,9 @@ fn civil(day: i64) -> (i64, i64, i64) {
     (era * 400 + year_of_era + i64::from(month <= 2), month, day_of_month)
 }
 
-/// Appends the message of a time given as text: nothing for the zero time, both fields otherwise (PB-084).
+/// Appends the message of a time in text: nothing for the zero time, both fields otherwise (PB-084).
 pub(super) fn put(out: &mut Vec<u8>, text: &str, micro: bool) -> Result<(), BoxedError> {
-    let time: Timestamp = text.parse().map_err(|_| BoxedError::new(ProtobufError::NoTime { path: "".into() }))?;
+    let time: Timestamp = text.parse().map_err(|_| BoxedError::new(ProtobufError::InvalidTime { path: "".into() }))?;
     let mut seconds = time.as_second();
     let mut nanos = i64::from(time.subsec_nanosecond());
     if nanos < 0 {

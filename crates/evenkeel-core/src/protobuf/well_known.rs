@@ -1,25 +1,25 @@
-//! Messages that stand for something else in JSON than an object of their fields.
+//! Well-known messages, whose JSON is not an object of their fields.
 
 use std::borrow::Cow;
 
 use super::envelope::{self, PREFIX};
 use super::error::BoxedError;
 use super::field_reader::{Content, Run, bytes_of};
-use super::table::{FieldKind, Message, Type};
+use super::table::{FieldKind, FieldType, Message};
 use super::wire::{Reader, Wire};
 use crate::error::ProtobufError;
 
-/// What CBOR begins with in Kubernetes.
+/// The first bytes of CBOR in Kubernetes.
 const CBOR: &[u8] = b"\xd9\xd9\xf7";
 
-/// A text, as it is if it is UTF-8 and with marks where it is not, as Go's JSON has it (PB-037).
+/// Returns a text with replacement characters for invalid UTF-8, as Go's JSON has it (PB-037).
 #[inline]
 pub(super) fn text(bytes: &[u8]) -> Cow<'_, str> {
-    // Lossy conversion looks at the same bytes in a slower way.
+    // The lossy conversion is slower for valid UTF-8.
     std::str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
 }
 
-/// A quantity is a text; none is zero (PB-022).
+/// Returns the text of a quantity; an absent one is zero (PB-022).
 pub(super) fn quantity(message: &[u8]) -> Result<&[u8], BoxedError> {
     let text = bytes_of(message, 1)?;
     Ok(if text.is_empty() { b"0" } else { text })
@@ -30,7 +30,7 @@ pub(super) enum IntOrText<'de> {
     Text(&'de [u8]),
 }
 
-/// What is no text is a number (PB-023).
+/// Reads an int-or-string, which is an integer unless it states a string (PB-023).
 pub(super) fn int_or_text(message: &[u8]) -> Result<IntOrText<'_>, BoxedError> {
     let (mut is_text, mut int, mut text) = (false, 0, &[][..]);
     let mut reader = Reader::new(message);
@@ -45,7 +45,7 @@ pub(super) fn int_or_text(message: &[u8]) -> Result<IntOrText<'_>, BoxedError> {
     Ok(if is_text { IntOrText::Text(text) } else { IntOrText::Int(int) })
 }
 
-/// A duration as Go prints it (PB-026).
+/// Formats a duration as Go does (PB-026).
 pub(super) fn duration(message: &[u8]) -> Result<String, BoxedError> {
     let mut nanos = 0;
     let mut reader = Reader::new(message);
@@ -58,43 +58,43 @@ pub(super) fn duration(message: &[u8]) -> Result<String, BoxedError> {
     Ok(if nanos < 0 { format!("-{text}") } else { text })
 }
 
-/// What a message that holds JSON holds (PB-027, PB-028).
-pub(super) enum Json<'de> {
-    /// Nothing, which is null.
+/// The content of a message of embedded JSON (PB-027, PB-028).
+pub(super) enum EmbeddedJson<'de> {
+    /// An empty message, which is null.
     Null,
-    /// JSON, or what passes for it: it has not been looked at.
+    /// Unchecked JSON.
     Text(&'de [u8]),
-    /// An object in an envelope of its own.
+    /// An object in an envelope.
     Object { message: &'static Message, type_meta: (&'de str, &'de str), raw: &'de [u8] },
 }
 
-pub(super) fn json(message: &[u8]) -> Result<Json<'_>, BoxedError> {
+pub(super) fn json(message: &[u8]) -> Result<EmbeddedJson<'_>, BoxedError> {
     let raw = bytes_of(message, 1)?;
     if raw.is_empty() {
-        return Ok(Json::Null);
+        return Ok(EmbeddedJson::Null);
     }
     if raw.starts_with(PREFIX) {
         let envelope = envelope::unwrap_envelope(raw).map_err(BoxedError::new)?;
         let type_meta = (envelope.api_version, envelope.kind);
         return match Message::of_kind(envelope.api_version, envelope.kind) {
-            Some(message) => Ok(Json::Object { message, type_meta, raw: envelope.raw }),
-            None => Err(BoxedError::new(ProtobufError::OtherForm { path: "".into() })),
+            Some(message) => Ok(EmbeddedJson::Object { message, type_meta, raw: envelope.raw }),
+            None => Err(BoxedError::new(ProtobufError::UnsupportedFormat { path: "".into() })),
         };
     }
     if raw.starts_with(CBOR) {
-        return Err(BoxedError::new(ProtobufError::OtherForm { path: "".into() }));
+        return Err(BoxedError::new(ProtobufError::UnsupportedFormat { path: "".into() }));
     }
-    Ok(Json::Text(raw))
+    Ok(EmbeddedJson::Text(raw))
 }
 
-/// What one of the messages stands for that are a schema or something else (PB-033).
+/// The content of a message that is a schema or an alternative (PB-033).
 pub(super) enum Schema<'de> {
     Null,
     Bool(bool),
-    Other(Type, Content<'de>),
+    Other(FieldType, Content<'de>),
 }
 
-pub(super) fn schema(of: Type, message: &[u8]) -> Result<Schema<'_>, BoxedError> {
+pub(super) fn schema(of: FieldType, message: &[u8]) -> Result<Schema<'_>, BoxedError> {
     let (mut first, mut second) = (None, None);
     let mut reader = Reader::new(message);
     while let Some((number, value)) = reader.next()? {
@@ -112,7 +112,7 @@ pub(super) fn schema(of: Type, message: &[u8]) -> Result<Schema<'_>, BoxedError>
             (None, None) => Schema::Bool(false),
         });
     }
-    let item = if of.kind == FieldKind::SchemaOrStrings { Type::TEXT } else { of.as_message() };
+    let item = if of.kind == FieldKind::SchemaOrStrings { FieldType::TEXT } else { of.as_message() };
     if let Some(second) = second {
         one(second)?;
         return Ok(Schema::Other(item, Content::List(Run::new(message, 2))));
@@ -120,7 +120,7 @@ pub(super) fn schema(of: Type, message: &[u8]) -> Result<Schema<'_>, BoxedError>
     Ok(first.map_or(Schema::Null, |schema| Schema::Other(of.as_message(), Content::One(schema))))
 }
 
-/// A double as JSON has it: Go writes whole numbers without a fraction.
+/// A double in JSON: Go prints integers without a fraction.
 pub(super) enum Number {
     Signed(i64),
     Unsigned(u64),

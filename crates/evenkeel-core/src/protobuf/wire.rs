@@ -1,9 +1,9 @@
-//! The wire format: tags, numbers and lengths, over bytes that are all there.
+//! The wire format: tags, varints and lengths of a complete message.
 
 use super::error::BoxedError;
 use crate::error::WireError;
 
-/// The largest number that a field can have.
+/// The largest field number.
 const LAST_NUMBER: u64 = (1 << 29) - 1;
 
 /// Wire types.
@@ -14,8 +14,7 @@ const GROUP: u8 = 3;
 const END_GROUP: u8 = 4;
 const FIXED32: u8 = 5;
 
-/// Errors are boxed at once: a result that is as wide as a word or two stays in registers, and this is where all the time of
-/// reading goes.
+/// Boxes the error at once, so that results stay in registers: decoding spends most of its time here.
 #[cold]
 fn fail<T>(fault: WireError) -> Result<T, BoxedError> {
     Err(fault.into())
@@ -30,7 +29,7 @@ pub(crate) enum Wire<'de> {
 }
 
 impl<'de> Wire<'de> {
-    /// The bytes of a string, of bytes or of a message.
+    /// Returns the bytes of a string, of bytes or of a message.
     #[inline]
     pub(crate) fn bytes(self) -> Result<&'de [u8], BoxedError> {
         match self {
@@ -40,7 +39,7 @@ impl<'de> Wire<'de> {
         }
     }
 
-    /// An integer or a bool.
+    /// Returns an integer or a bool.
     #[inline]
     pub(crate) fn varint(self) -> Result<u64, BoxedError> {
         match self {
@@ -50,7 +49,7 @@ impl<'de> Wire<'de> {
         }
     }
 
-    /// The bits of a double.
+    /// Returns the bits of a double.
     pub(crate) fn fixed64(self) -> Result<u64, BoxedError> {
         match self {
             Wire::Fixed64(value) => Ok(value),
@@ -60,7 +59,7 @@ impl<'de> Wire<'de> {
     }
 }
 
-/// Reads fields from the front of a message.
+/// Reads the fields of a message in order.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader<'de> {
     rest: &'de [u8],
@@ -72,7 +71,7 @@ impl<'de> Reader<'de> {
         Reader { rest: bytes }
     }
 
-    /// What has not been read.
+    /// Returns the unread bytes.
     #[inline]
     pub(crate) fn rest(&self) -> &'de [u8] {
         self.rest
@@ -83,8 +82,8 @@ impl<'de> Reader<'de> {
         self.rest.is_empty()
     }
 
-    /// The next field and its value, or nothing at the end of the message. Fields in forms that Kubernetes does not use
-    /// (groups, 32 bits) are passed over.
+    /// Returns the next field number and value, or `None` at the end of the message. It skips wire types that Kubernetes does not use
+    /// (groups, 32 bits).
     #[inline]
     pub(crate) fn next(&mut self) -> Result<Option<(u32, Wire<'de>)>, BoxedError> {
         while !self.rest.is_empty() {
@@ -97,7 +96,7 @@ impl<'de> Reader<'de> {
         Ok(None)
     }
 
-    /// The number and wire type of the next field.
+    /// Returns the number and wire type of the next field.
     #[inline]
     pub(crate) fn tag(&mut self) -> Result<(u32, u8), BoxedError> {
         let tag = self.varint()?;
@@ -108,7 +107,7 @@ impl<'de> Reader<'de> {
         Ok((number as u32, (tag & 7) as u8))
     }
 
-    /// The value after a tag. Kubernetes has no use for other wire types than these.
+    /// Returns the value after a tag, of the wire types that Kubernetes uses.
     #[inline]
     pub(crate) fn value(&mut self, wire_type: u8) -> Result<Wire<'de>, BoxedError> {
         match wire_type {
@@ -119,7 +118,7 @@ impl<'de> Reader<'de> {
         }
     }
 
-    /// Passes over the value after a tag.
+    /// Skips the value after a tag.
     #[inline]
     pub(crate) fn skip(&mut self, number: u32, wire_type: u8) -> Result<(), BoxedError> {
         match wire_type {
@@ -130,7 +129,7 @@ impl<'de> Reader<'de> {
         }
     }
 
-    /// Passes over groups, which may nest, without nesting itself.
+    /// Skips groups, which may nest, without recursion.
     #[cold]
     fn skip_rare(&mut self, number: u32, wire_type: u8) -> Result<(), BoxedError> {
         match wire_type {
@@ -198,7 +197,7 @@ impl<'de> Reader<'de> {
     }
 }
 
-/// Appends a number.
+/// Appends a varint.
 #[inline]
 pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
@@ -208,7 +207,7 @@ pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// How many bytes a number takes.
+/// Returns the number of bytes of a varint.
 pub(crate) fn varint_length(value: u64) -> usize {
     (value | 1).ilog2() as usize / 7 + 1
 }
@@ -219,14 +218,14 @@ pub(crate) fn put_tag(out: &mut Vec<u8>, number: u8, wire_type: u8) {
     put_varint(out, u64::from(number) << 3 | u64::from(wire_type));
 }
 
-/// Appends a field that holds bytes.
+/// Appends a field of bytes.
 pub(crate) fn put_bytes(out: &mut Vec<u8>, number: u8, bytes: &[u8]) {
     put_tag(out, number, BYTES);
     put_varint(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
 }
 
-/// Appends a field that holds an integer or a bool.
+/// Appends a field of an integer or a bool.
 pub(crate) fn put_int(out: &mut Vec<u8>, number: u8, value: i64) {
     put_tag(out, number, VARINT);
     put_varint(out, value as u64);

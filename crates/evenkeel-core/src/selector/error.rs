@@ -1,49 +1,49 @@
-//! What can be wrong with a selector, in the words of the API server.
+//! [`SelectorError`]: a malformed selector, in the words of the API server.
 
 use std::fmt;
 
-/// A selector that cannot be understood. `Display` is the text that an API server answers with.
+/// A malformed selector. `Display` prints the text of an API server.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SelectorError {
-    /// A label selector has one thing where another should be.
+    /// A label selector has an unexpected token.
     #[error("found '{found}', expected: {expected}")]
     UnexpectedToken {
-        /// What stands there; empty at the end of the text.
+        /// The token; empty at the end of the text.
         found: String,
-        /// What should stand there.
+        /// What the grammar requires.
         expected: &'static str,
     },
     /// The values after `in` or `notin` do not start with a parenthesis.
     #[error("found '{found}' expected: '('")]
     MissingParenthesis {
-        /// What stands there; empty at the end of the text.
+        /// The token; empty at the end of the text.
         found: String,
     },
-    /// One requirement of a label selector is wrong.
+    /// One requirement of a label selector is invalid.
     #[error("unable to parse requirement: {source}")]
     Requirement {
         /// What is wrong with it.
         source: Box<SelectorError>,
     },
-    /// A requirement is well-formed, but its key or its values are not allowed.
-    #[error("{}", Faults(.faults))]
+    /// A requirement is well-formed, but its key or its values are invalid.
+    #[error("{}", RequirementErrors(.errors))]
     InvalidRequirement {
-        /// Every fault of the requirement.
-        faults: Vec<RequirementError>,
+        /// All errors of the requirement.
+        errors: Vec<RequirementError>,
     },
-    /// A label selector object names an operator that there is not.
+    /// A label selector object has an unknown operator.
     #[error("{operator:?} is not a valid label selector operator")]
     UnknownOperator {
         /// The operator.
         operator: String,
     },
-    /// A label selector object has the wrong JSON form.
+    /// A label selector object has a value of the wrong type.
     #[error("{path}: expected {expected}")]
     Malformed {
         /// Where, such as `matchExpressions[0].key`.
         path: String,
-        /// What should be there.
+        /// The expected type.
         expected: &'static str,
     },
     /// A term of a field selector has no operator.
@@ -54,19 +54,19 @@ pub enum SelectorError {
         /// The term.
         term: String,
     },
-    /// A backslash in a field selector stands before something that needs none.
+    /// A backslash in a field selector precedes a character that needs no escape.
     #[error("invalid field selector: invalid escape sequence: {sequence}")]
     InvalidEscape {
-        /// The backslash and what follows it.
+        /// The backslash and the character after it.
         sequence: String,
     },
-    /// A value in a field selector has a character that must be escaped. (Servers print the character's number.)
+    /// A value in a field selector has a character that must be escaped. (Servers print its code point.)
     #[error("invalid field selector: unescaped character in value: {}", u32::from(*character))]
     Unescaped {
         /// The character.
         character: char,
     },
-    /// A field's name has a character that no field selector can carry.
+    /// The name of a field has a character that a field selector cannot represent.
     #[error("invalid field selector: field {field:?} contains a reserved character")]
     InvalidField {
         /// The name.
@@ -80,12 +80,12 @@ impl SelectorError {
     }
 }
 
-/// One fault of a label requirement.
+/// One error of a label requirement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequirementError {
-    /// The part that is at fault: `key`, `values`, `values[0]`, …; `<nil>` when the server names none.
+    /// The invalid part: `key`, `values`, `values[0]`, …; `<nil>` if the server names none.
     pub field: String,
-    /// The offending value, printed the way the server prints it.
+    /// The invalid value, in the format of the server.
     pub value: String,
     /// What is wrong with it.
     pub detail: String,
@@ -97,20 +97,20 @@ impl fmt::Display for RequirementError {
     }
 }
 
-/// Prints one fault bare and several in brackets.
-struct Faults<'a>(&'a [RequirementError]);
+/// Prints one error bare and several in brackets.
+struct RequirementErrors<'a>(&'a [RequirementError]);
 
-impl fmt::Display for Faults<'_> {
+impl fmt::Display for RequirementErrors<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let [fault] = self.0 {
-            return fault.fmt(f);
+        if let [error] = self.0 {
+            return error.fmt(f);
         }
         f.write_str("[")?;
-        for (index, fault) in self.0.iter().enumerate() {
+        for (index, error) in self.0.iter().enumerate() {
             if index > 0 {
                 f.write_str(", ")?;
             }
-            fault.fmt(f)?;
+            error.fmt(f)?;
         }
         f.write_str("]")
     }

@@ -1,4 +1,4 @@
-//! [`FieldSelector`]: a conjunction of comparisons of fields with texts.
+//! [`FieldSelector`]: a conjunction of comparisons of fields with values.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,10 +6,10 @@ use std::str::FromStr;
 
 use super::error::SelectorError;
 
-/// Selects objects by the values of a few fields. All terms must hold; no terms select everything.
+/// Selects objects by the values of fields. All terms must hold; an empty selector selects everything.
 ///
-/// Which fields there are is for the server and the kind to say; this type only knows the grammar. Terms are kept in
-/// the order of their text, so selectors that were written differently but ask the same compare equal.
+/// The server defines which fields a kind supports; this type implements the grammar only. Terms are sorted by their text, so
+/// selectors with the same terms compare equal.
 ///
 /// ```
 /// use evenkeel_core::FieldSelector;
@@ -24,18 +24,18 @@ pub struct FieldSelector {
     terms: Vec<FieldTerm>,
 }
 
-/// One comparison.
+/// One comparison of a [`FieldSelector`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FieldTerm {
     /// The field, such as `metadata.name`.
     pub field: String,
-    /// How to compare.
+    /// The operator.
     pub operator: FieldOperator,
-    /// The text to compare with.
+    /// The value to compare with.
     pub value: String,
 }
 
-/// How a [`FieldTerm`] compares.
+/// The operator of a [`FieldTerm`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FieldOperator {
     /// The field has the value.
@@ -45,12 +45,12 @@ pub enum FieldOperator {
 }
 
 impl FieldSelector {
-    /// The selector that selects everything.
+    /// Returns the selector that selects everything.
     pub fn everything() -> Self {
         Self::default()
     }
 
-    /// Reads a selector in the notation of `kubectl --field-selector` and of the `fieldSelector` query parameter.
+    /// Parses a selector in the notation of `kubectl --field-selector` and of the `fieldSelector` query parameter.
     pub fn parse(text: &str) -> Result<Self, SelectorError> {
         let mut terms = Vec::new();
         for term in split_terms(text).filter(|term| !term.is_empty()) {
@@ -62,7 +62,7 @@ impl FieldSelector {
         Ok(FieldSelector { terms })
     }
 
-    /// The same selector with one more term. The value may be any text; it is escaped where it must be.
+    /// Adds a term. The value may be any text; it is escaped where necessary.
     pub fn and(
         mut self,
         field: impl Into<String>,
@@ -78,17 +78,17 @@ impl FieldSelector {
         Ok(self)
     }
 
-    /// Whether this selects everything.
+    /// Returns whether the selector selects everything.
     pub fn is_empty(&self) -> bool {
         self.terms.is_empty()
     }
 
-    /// The terms, in the order of their text.
+    /// Returns the terms, sorted by their text.
     pub fn terms(&self) -> &[FieldTerm] {
         &self.terms
     }
 
-    /// The value that the field must have to be selected, if the selector says so.
+    /// Returns the value that the selector requires of a field, if any.
     pub fn exact(&self, field: &str) -> Option<&str> {
         self.terms
             .iter()
@@ -96,7 +96,7 @@ impl FieldSelector {
             .map(|term| term.value.as_str())
     }
 
-    /// Whether an object is selected; `get` looks up its fields. A field that is not there is as good as empty.
+    /// Returns whether the selector selects an object; `get` looks up its fields. An absent field equals the empty value.
     pub fn matches<'a>(&self, get: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.terms.iter().all(|term| {
             let equal = get(&term.field).unwrap_or_default() == term.value;
@@ -135,7 +135,7 @@ impl FromStr for FieldSelector {
     }
 }
 
-/// Cuts at every comma that no backslash protects.
+/// Splits at every unescaped comma.
 fn split_terms(text: &str) -> impl Iterator<Item = &str> {
     let mut escaped = false;
     text.split(move |c| match c {
@@ -151,7 +151,7 @@ fn split_terms(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Cuts at the first operator. Escapes do not count on the left side: the field's name is taken as it stands.
+/// Splits at the first operator. The name of the field on the left has no escapes.
 fn split_term(term: &str) -> Option<(&str, FieldOperator, &str)> {
     let equals = term.find('=')?;
     let (left, right) = (term.get(..equals)?, term.get(equals + 1..)?);

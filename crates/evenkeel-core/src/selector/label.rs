@@ -9,10 +9,10 @@ use super::error::{RequirementError, SelectorError};
 use super::lexer::{Lexer, Token};
 use super::names;
 
-/// Selects objects by their labels. All requirements must hold; no requirements select everything.
+/// Selects objects by their labels. All requirements must hold; an empty selector selects everything.
 ///
-/// Requirements are kept sorted by key, and the values of each sorted and without duplicates, so that selectors that
-/// were written differently but ask the same compare equal and print the same. `==` and `=` are one operator.
+/// Requirements are sorted by key, and the values of each are sorted and unique, so that selectors with the same meaning compare
+/// equal and print the same. `==` and `=` are one operator.
 ///
 /// ```
 /// use evenkeel_core::LabelSelector;
@@ -27,24 +27,24 @@ pub struct LabelSelector {
     requirements: Vec<Requirement>,
 }
 
-/// What a [`Requirement`] asks of a label.
+/// The operator of a [`Requirement`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LabelOperator {
-    /// The label is there and has the one value.
+    /// The label exists and has the value.
     Equals,
-    /// The label is not there, or has another value.
+    /// The label does not exist, or has another value.
     NotEquals,
-    /// The label is there and has one of the values.
+    /// The label exists and has one of the values.
     In,
-    /// The label is not there, or has none of the values.
+    /// The label does not exist, or has none of the values.
     NotIn,
-    /// The label is there.
+    /// The label exists.
     Exists,
-    /// The label is not there.
+    /// The label does not exist.
     DoesNotExist,
-    /// The label is there and is an integer greater than the one value.
+    /// The label exists and is an integer greater than the value.
     GreaterThan,
-    /// The label is there and is an integer less than the one value.
+    /// The label exists and is an integer less than the value.
     LessThan,
 }
 
@@ -57,12 +57,12 @@ pub struct Requirement {
 }
 
 impl LabelSelector {
-    /// The selector that selects everything.
+    /// Returns the selector that selects everything.
     pub fn everything() -> Self {
         Self::default()
     }
 
-    /// Reads a selector in the notation of `kubectl -l` and of the `labelSelector` query parameter.
+    /// Parses a selector in the notation of `kubectl -l` and of the `labelSelector` query parameter.
     pub fn parse(text: &str) -> Result<Self, SelectorError> {
         let mut lexer = Lexer::new(text);
         let mut requirements = Vec::new();
@@ -89,14 +89,14 @@ impl LabelSelector {
         Ok(Self::from_requirements(requirements))
     }
 
-    /// The selector of these requirements.
+    /// Returns the selector of these requirements.
     pub fn from_requirements(requirements: impl IntoIterator<Item = Requirement>) -> Self {
         let mut requirements: Vec<Requirement> = requirements.into_iter().collect();
         requirements.sort_by(|a, b| a.key.cmp(&b.key));
         LabelSelector { requirements }
     }
 
-    /// The selector that an API object spells as `matchLabels` and `matchExpressions`.
+    /// Returns the selector of the `matchLabels` and `matchExpressions` of an API object.
     ///
     /// The operators of expressions are `In`, `NotIn`, `Exists` and `DoesNotExist`.
     pub fn from_match<'a, V>(
@@ -125,10 +125,10 @@ impl LabelSelector {
         Ok(Self::from_requirements(requirements))
     }
 
-    /// The selector in the `selector` field of an API object, such as a Deployment's.
+    /// Parses the `selector` field of an API object, such as a Deployment's.
     ///
-    /// An empty object selects everything. Kubernetes takes an absent or null selector to select nothing; as there is
-    /// no selector that says so, null is an error here and the caller decides.
+    /// An empty object selects everything. In Kubernetes an absent or null selector selects nothing; as no `LabelSelector` does,
+    /// null is an error and the caller decides.
     pub fn from_json(value: &serde_json::Value) -> Result<Self, SelectorError> {
         use serde_json::Value;
         const NO_VALUES: &[Value] = &[];
@@ -170,31 +170,31 @@ impl LabelSelector {
         Self::from_match(labels, matches)
     }
 
-    /// The same selector with one more requirement.
+    /// Adds a requirement.
     pub fn and(mut self, requirement: Requirement) -> Self {
         let at = self.requirements.partition_point(|other| other.key <= requirement.key);
         self.requirements.insert(at, requirement);
         self
     }
 
-    /// Whether this selects everything.
+    /// Returns whether the selector selects everything.
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()
     }
 
-    /// The requirements, sorted by key.
+    /// Returns the requirements, sorted by key.
     pub fn requirements(&self) -> &[Requirement] {
         &self.requirements
     }
 
-    /// Whether an object is selected; `get` looks up its labels.
+    /// Returns whether the selector selects an object; `get` looks up its labels.
     pub fn matches<'a>(&self, get: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.requirements.iter().all(|requirement| requirement.matches(get(&requirement.key)))
     }
 }
 
 impl Requirement {
-    /// A requirement, if its key and values are allowed and there are as many values as the operator wants.
+    /// Returns a requirement, if its key, its values and their number are valid.
     pub fn new<V: Into<String>>(
         key: impl Into<String>,
         operator: LabelOperator,
@@ -202,19 +202,19 @@ impl Requirement {
     ) -> Result<Self, SelectorError> {
         let key = key.into();
         let mut values: Vec<String> = values.into_iter().map(Into::into).collect();
-        let mut faults = Vec::new();
-        let mut fault = |field: String, value: String, detail: String| {
-            faults.push(RequirementError { field, value, detail });
+        let mut errors = Vec::new();
+        let mut add_error = |field: String, value: String, detail: String| {
+            errors.push(RequirementError { field, value, detail });
         };
-        if let Some(detail) = names::label_key_fault(&key) {
-            fault("key".into(), names::quote(&key), detail);
+        if let Some(detail) = names::label_key_error(&key) {
+            add_error("key".into(), names::quote(&key), detail);
         }
-        if let Some(detail) = operator.count_fault(values.len()) {
-            fault("values".into(), go_slice(&values), detail.into());
+        if let Some(detail) = operator.count_error(values.len()) {
+            add_error("values".into(), go_slice(&values), detail.into());
         }
         for (index, value) in values.iter().enumerate() {
             if operator.compares() && value.parse::<i64>().is_err() {
-                fault(
+                add_error(
                     format!("values[{index}]"),
                     names::quote(value),
                     "for 'Gt', 'Lt' operators, the value must be an integer".into(),
@@ -222,34 +222,34 @@ impl Requirement {
             }
         }
         for (index, value) in values.iter().enumerate() {
-            if let Some(detail) = names::label_value_fault(value) {
-                fault(format!("values[{index}][{key}]"), names::quote(value), detail);
+            if let Some(detail) = names::label_value_error(value) {
+                add_error(format!("values[{index}][{key}]"), names::quote(value), detail);
             }
         }
-        if !faults.is_empty() {
-            return Err(SelectorError::InvalidRequirement { faults });
+        if !errors.is_empty() {
+            return Err(SelectorError::InvalidRequirement { errors });
         }
         values.sort_unstable();
         values.dedup();
         Ok(Requirement { key, operator, values })
     }
 
-    /// The label's key.
+    /// Returns the key of the label.
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// What is asked of the label.
+    /// Returns the operator.
     pub fn operator(&self) -> LabelOperator {
         self.operator
     }
 
-    /// The values, sorted and without duplicates.
+    /// Returns the values, sorted and unique.
     pub fn values(&self) -> &[String] {
         &self.values
     }
 
-    /// Whether a label with this value (`None` when it is not there) meets the requirement.
+    /// Returns whether a label with this value (`None` for an absent label) meets the requirement.
     pub fn matches(&self, value: Option<&str>) -> bool {
         let listed = |value: &str| self.values.iter().any(|listed| listed == value);
         match (self.operator, value) {
@@ -272,7 +272,7 @@ impl LabelOperator {
         matches!(self, LabelOperator::GreaterThan | LabelOperator::LessThan)
     }
 
-    fn count_fault(self, count: usize) -> Option<&'static str> {
+    fn count_error(self, count: usize) -> Option<&'static str> {
         match self {
             LabelOperator::In | LabelOperator::NotIn => {
                 (count == 0).then_some("for 'in', 'notin' operators, values set can't be empty")
@@ -336,7 +336,7 @@ impl FromStr for LabelSelector {
 impl TryFrom<&meta::v1::LabelSelector> for LabelSelector {
     type Error = SelectorError;
 
-    /// The selector that a typed API object holds.
+    /// Converts the selector of a typed API object.
     fn try_from(selector: &meta::v1::LabelSelector) -> Result<Self, SelectorError> {
         let labels = selector.match_labels.iter().flatten();
         let expressions = selector.match_expressions.iter().flatten();
@@ -350,7 +350,7 @@ impl TryFrom<&meta::v1::LabelSelector> for LabelSelector {
     }
 }
 
-/// A list of strings in the form that the server prints an offending one in.
+/// Formats a list of strings as the server does in errors.
 fn go_slice(values: &[String]) -> String {
     if values.is_empty() {
         return "[]string(nil)".into();
@@ -368,9 +368,9 @@ fn parse_requirement(lexer: &mut Lexer<'_>) -> Result<Requirement, SelectorError
     let Token::Word(key) = token else {
         return Err(SelectorError::token(token.text(), "identifier"));
     };
-    if let Some(detail) = names::label_key_fault(key) {
-        let fault = RequirementError { field: "<nil>".into(), value: names::quote(key), detail };
-        return Err(SelectorError::InvalidRequirement { faults: vec![fault] });
+    if let Some(detail) = names::label_key_error(key) {
+        let error = RequirementError { field: "<nil>".into(), value: names::quote(key), detail };
+        return Err(SelectorError::InvalidRequirement { errors: vec![error] });
     }
     const NONE: [&str; 0] = [];
     if negated {
@@ -392,13 +392,13 @@ fn parse_requirement(lexer: &mut Lexer<'_>) -> Result<Requirement, SelectorError
         LabelOperator::In | LabelOperator::NotIn => parse_values(lexer)?,
         _ => vec![parse_exact_value(lexer)?],
     };
-    // The server numbers the values of a set in sorted order when it finds fault with one.
+    // In errors the server numbers the values of a set in sorted order.
     values.sort_unstable();
     values.dedup();
     Requirement::new(key, operator, values)
 }
 
-/// One value, which may be empty: `a=` and `a=,b` ask for the empty value.
+/// Parses one value, which may be empty: `a=` and `a=,b` select the empty value.
 fn parse_exact_value<'a>(lexer: &mut Lexer<'a>) -> Result<&'a str, SelectorError> {
     if matches!(lexer.peek(), Token::End | Token::Comma) {
         return Ok("");
@@ -409,7 +409,7 @@ fn parse_exact_value<'a>(lexer: &mut Lexer<'a>) -> Result<&'a str, SelectorError
     }
 }
 
-/// A set of values in parentheses. Nothing before, between or after commas is the empty value.
+/// Parses a set of values in parentheses. Nothing before, between or after commas is the empty value.
 fn parse_values<'a>(lexer: &mut Lexer<'a>) -> Result<Vec<&'a str>, SelectorError> {
     match lexer.next() {
         Token::Open => {}
@@ -443,7 +443,7 @@ fn parse_values<'a>(lexer: &mut Lexer<'a>) -> Result<Vec<&'a str>, SelectorError
                 }
                 match next {
                     Token::Close => break,
-                    // Servers read commas in pairs, and so refuse `(a,,)` but not `(a,,,)`.
+                    // Servers read commas in pairs, and so reject `(a,,)` but not `(a,,,)`.
                     Token::Comma => drop(lexer.next()),
                     _ => {}
                 }

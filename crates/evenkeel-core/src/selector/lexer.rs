@@ -1,6 +1,6 @@
-//! The words of the label selector grammar.
+//! The tokens of the label selector grammar.
 
-/// One word, with the text it was read from.
+/// One token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Token<'a> {
     End,
@@ -13,7 +13,7 @@ pub(super) enum Token<'a> {
     NotEquals,
     Greater,
     Less,
-    /// A key, a value, or one of the words `in` and `notin`, which are both operators and legal keys and values.
+    /// A key, a value, or `in` or `notin`, which are operators and legal keys and values.
     Word(&'a str),
 }
 
@@ -35,7 +35,7 @@ impl<'a> Token<'a> {
     }
 }
 
-/// Reads the words of a selector one after the other, with one word of sight ahead.
+/// Splits a selector into tokens, with one token of look-ahead.
 #[derive(Clone)]
 pub(super) struct Lexer<'a> {
     rest: &'a str,
@@ -46,12 +46,12 @@ impl<'a> Lexer<'a> {
         Lexer { rest: text }
     }
 
-    /// The next word, left in place.
+    /// Returns the next token without consuming it.
     pub(super) fn peek(&self) -> Token<'a> {
         self.clone().next()
     }
 
-    /// The next word. After the end there are only more ends.
+    /// Returns the next token, and [`Token::End`] from the end on.
     pub(super) fn next(&mut self) -> Token<'a> {
         self.rest = self.rest.trim_start_matches(is_space);
         let Some(first) = self.rest.chars().next() else {

@@ -1,7 +1,6 @@
-//! Selectors: which objects a list or a watch is about, by label and by field.
+//! Label and field selectors.
 //!
-//! Both kinds parse what API servers parse, print what client-go prints and refuse what servers refuse, with the same
-//! words: an API server can put the error's text into its answer as it is.
+//! Both parse the grammar of API servers, print as client-go does, and return errors with the text of API servers.
 
 mod error;
 mod field;

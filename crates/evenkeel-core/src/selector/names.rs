@@ -1,4 +1,4 @@
-//! What label keys and values may look like, and the server's words for what they may not.
+//! The rules for label keys and values, with the error texts of the server.
 
 use std::fmt::Write as _;
 
@@ -17,9 +17,9 @@ const SUBDOMAIN_RULE: &str = "a lowercase RFC 1123 subdomain must consist of low
 const NAME_MAX: usize = 63;
 const SUBDOMAIN_MAX: usize = 253;
 
-/// What is wrong with a label's key, joined the way the server joins it; `None` when nothing is.
-pub(super) fn label_key_fault(key: &str) -> Option<String> {
-    let mut faults: Vec<String> = Vec::new();
+/// Returns the errors of a label key, joined as the server does, or `None` for a valid key.
+pub(super) fn label_key_error(key: &str) -> Option<String> {
+    let mut errors: Vec<String> = Vec::new();
     let name = match key.split_once('/') {
         None => key,
         Some((_, name)) if name.contains('/') => {
@@ -29,39 +29,39 @@ pub(super) fn label_key_fault(key: &str) -> Option<String> {
         }
         Some((prefix, name)) => {
             if prefix.is_empty() {
-                faults.push("prefix part must be non-empty".into());
+                errors.push("prefix part must be non-empty".into());
             } else {
                 if prefix.len() > SUBDOMAIN_MAX {
-                    faults.push(format!("prefix part must be no more than {SUBDOMAIN_MAX} characters"));
+                    errors.push(format!("prefix part must be no more than {SUBDOMAIN_MAX} characters"));
                 }
                 if !is_subdomain(prefix) {
-                    faults.push(format!("prefix part {SUBDOMAIN_RULE}"));
+                    errors.push(format!("prefix part {SUBDOMAIN_RULE}"));
                 }
             }
             name
         }
     };
     if name.is_empty() {
-        faults.push("name part must be non-empty".into());
+        errors.push("name part must be non-empty".into());
     } else if name.len() > NAME_MAX {
-        faults.push(format!("name part must be no more than {NAME_MAX} characters"));
+        errors.push(format!("name part must be no more than {NAME_MAX} characters"));
     }
     if !is_name(name) {
-        faults.push(format!("name part {NAME_RULE}"));
+        errors.push(format!("name part {NAME_RULE}"));
     }
-    (!faults.is_empty()).then(|| faults.join("; "))
+    (!errors.is_empty()).then(|| errors.join("; "))
 }
 
-/// What is wrong with a label's value; `None` when nothing is.
-pub(super) fn label_value_fault(value: &str) -> Option<String> {
-    let mut faults: Vec<String> = Vec::new();
+/// Returns the errors of a label value, or `None` for a valid value.
+pub(super) fn label_value_error(value: &str) -> Option<String> {
+    let mut errors: Vec<String> = Vec::new();
     if value.len() > NAME_MAX {
-        faults.push(format!("must be no more than {NAME_MAX} characters"));
+        errors.push(format!("must be no more than {NAME_MAX} characters"));
     }
     if !value.is_empty() && !is_name(value) {
-        faults.push(VALUE_RULE.into());
+        errors.push(VALUE_RULE.into());
     }
-    (!faults.is_empty()).then(|| faults.join("; "))
+    (!errors.is_empty()).then(|| errors.join("; "))
 }
 
 fn is_name(name: &str) -> bool {
@@ -81,7 +81,7 @@ fn is_subdomain(text: &str) -> bool {
     })
 }
 
-/// A string in double quotes with Go's escapes.
+/// Quotes a string with Go's escapes.
 pub(super) fn quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');

@@ -145,7 +145,7 @@ fn ctn_020_an_object_comes_in_an_envelope_that_says_what_it_is() {
     for (bytes, problem) in [
         (Vec::new(), "0-length"),
         (b"{}".to_vec(), "6b 38 73 00"),
-        (b"k8s\0".to_vec(), "nothing behind the prefix"),
+        (b"k8s\0".to_vec(), "nothing follows the prefix"),
         (wrap_envelope("v1", "", &named("a")), "expected the kind"),
         (wrap_envelope("", "Pod", &named("a")), "expected the version"),
         (wrap_envelope("example.com/v1", "Foo", &named("a")), "no protobuf schema for example.com/v1 Foo; use JSON"),

@@ -1,11 +1,11 @@
-//! Keys of maps and names of fields, where types do not say them as text themselves.
+//! Serializes map keys and field names.
 
 use serde::ser::{Impossible, Serialize, Serializer};
 
 use super::super::error::BoxedError;
 use super::parts::ObjectSerializer;
 
-/// Takes the key of a pair, which is text or can be.
+/// Serializes a key, which must be text or convertible to text.
 pub(super) struct KeySerializer<'a, 'b>(pub(super) &'a mut ObjectSerializer<'b>);
 
 macro_rules! plain_keys {

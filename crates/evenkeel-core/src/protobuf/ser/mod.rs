@@ -1,8 +1,8 @@
-//! From any type that writes JSON into protobuf.
+//! Serializes any type that writes JSON into protobuf.
 //!
-//! Types serialise their fields in the order of the alphabet, and none of them says how long it will be. So fields are
-//! written as they come, one after the other, and put into the order of their numbers when their message ends; lengths are
-//! filled in when it is known (PB-086). MessageSerializer that belong to inline messages are wrapped into them at that point (PB-083).
+//! Types serialize their fields in alphabetical order and of unknown length. Fields are therefore appended as they arrive, and sorted by
+//! number at the end of their message; lengths are filled in afterwards (PB-086). Fields of inline messages are wrapped into them at
+//! that point (PB-083).
 
 mod key;
 mod parts;
@@ -13,12 +13,12 @@ use serde::ser::{Error, Impossible, Serialize, SerializeStruct, Serializer};
 
 use self::parts::{ListSerializer, MapSerializer, MessageSerializer, ObjectSerializer};
 use super::error::BoxedError;
-use super::table::{Cardinality, FieldKind, INLINE_LEVELS, Message, Type};
+use super::table::{Cardinality, FieldKind, FieldType, INLINE_LEVELS, Message};
 use super::wire::{BYTES, FIXED64, Reader, put_bytes, put_int, put_tag, varint_length};
 use super::{DEPTH_LIMIT, time};
 use crate::error::ProtobufError;
 
-/// The message of a value.
+/// Encodes a value as a message.
 pub(super) fn to_vec<T: Serialize + ?Sized>(message: &'static Message, value: &T) -> Result<Vec<u8>, BoxedError> {
     let mut encoder = Encoder::default();
     let root = Slot { of: message.as_type(), cardinality: Cardinality::One, number: 0, depth: 0 };
@@ -29,38 +29,38 @@ pub(super) fn to_vec<T: Serialize + ?Sized>(message: &'static Message, value: &T
 #[derive(Default)]
 struct Encoder {
     out: Vec<u8>,
-    /// The fields of the messages that are being written, innermost last, and the pairs of maps among them.
+    /// The encoded fields of the open messages, innermost last, and the entries of open maps.
     parts: Vec<EncodedField>,
     spare: Vec<u8>,
 }
 
-/// A field that has been written.
+/// The range of an encoded field.
 #[derive(Clone, Copy)]
 struct EncodedField {
-    /// The numbers that lead to it: those of the inline messages that it belongs to, then its own, then zeros.
+    /// Its path: the numbers of its inline messages, then its own number, then zeros.
     order: [u8; INLINE_LEVELS + 1],
     start: usize,
     end: usize,
 }
 
-/// Where a value goes.
+/// The target of a value.
 #[derive(Clone, Copy)]
 struct Slot {
-    of: Type,
+    of: FieldType,
     cardinality: Cardinality,
-    /// Zero for the message as a whole, which has no tag.
+    /// Zero for the whole message, which has no tag.
     number: u8,
     depth: usize,
 }
 
-/// Begins a field whose length is not known yet. Answers with where its contents start.
+/// Starts a field of unknown length. Returns the start of its contents.
 fn open(out: &mut Vec<u8>, number: u8) -> usize {
     put_tag(out, number, BYTES);
     out.push(0);
     out.len()
 }
 
-/// Fills in the length of a field. Lengths of more than a byte move the contents.
+/// Fills in the length of a field. A length of more than one byte moves the contents.
 fn close(out: &mut Vec<u8>, start: usize) {
     let end = out.len();
     let length = (end - start) as u64;
@@ -78,7 +78,7 @@ fn close(out: &mut Vec<u8>, start: usize) {
 }
 
 impl Encoder {
-    /// Writes a value into a slot.
+    /// Encodes a value into a slot.
     fn put<T: Serialize + ?Sized>(&mut self, slot: Slot, value: &T) -> Result<(), BoxedError> {
         if slot.of.kind == FieldKind::Json && slot.cardinality == Cardinality::One {
             return self.put_json(slot.number, value);
@@ -86,7 +86,7 @@ impl Encoder {
         value.serialize(ValueSerializer { encoder: self, slot })
     }
 
-    /// Writes the JSON of a value. Null is what is not there.
+    /// Encodes the JSON of a value. Null is absent.
     fn put_json<T: Serialize + ?Sized>(&mut self, number: u8, value: &T) -> Result<(), BoxedError> {
         let before = self.out.len();
         let outer = open(&mut self.out, number);
@@ -101,13 +101,13 @@ impl Encoder {
         Ok(())
     }
 
-    /// Brings the fields of a message into order, from `first` of the parts on.
+    /// Sorts the fields of a message, from the `first` part on.
     fn finish(&mut self, message: &'static Message, start: usize, first: usize) {
         for inline in message.inlines().iter().rev() {
             let depth = inline.path.iter().filter(|number| **number != 0).count();
             let own = &inline.path[..depth];
             if !self.parts[first..].iter().any(|part| part.order.starts_with(own)) {
-                // Go writes inline messages even if nothing is in them.
+                // Go writes empty inline messages.
                 let mut order = [0; INLINE_LEVELS + 1];
                 order[..depth].copy_from_slice(own);
                 let start = self.out.len();
@@ -126,7 +126,7 @@ impl Encoder {
         self.parts.truncate(first);
     }
 
-    /// Brings the pairs of a map into the order of their keys, from `first` of the parts on.
+    /// Sorts the entries of a map by key, from the `first` part on.
     fn finish_pairs(&mut self, start: usize, first: usize) {
         let Encoder { out, parts, spare } = self;
         let pairs = &mut parts[first..];
@@ -143,7 +143,7 @@ impl Encoder {
     }
 }
 
-/// Appends parts, those of inline messages inside of these.
+/// Appends fields, with those of inline messages wrapped into them.
 fn gather(from: &[u8], mut parts: &[EncodedField], level: usize, out: &mut Vec<u8>) {
     while let Some(part) = parts.first() {
         let rest = if part.order.get(level + 1).is_none_or(|number| *number == 0) {
@@ -161,7 +161,7 @@ fn gather(from: &[u8], mut parts: &[EncodedField], level: usize, out: &mut Vec<u
     }
 }
 
-/// The key of a pair that has been written.
+/// Returns the key of an encoded entry.
 fn key<'a>(out: &'a [u8], pair: &EncodedField) -> &'a [u8] {
     let contents = Reader::new(&out[pair.start..pair.end]).next().ok().flatten();
     let pair = contents.and_then(|(_, pair)| pair.bytes().ok()).unwrap_or_default();
@@ -169,7 +169,7 @@ fn key<'a>(out: &'a [u8], pair: &EncodedField) -> &'a [u8] {
     key.and_then(|(_, key)| key.bytes().ok()).unwrap_or_default()
 }
 
-/// The serializer of everything.
+/// The serializer of all values.
 struct ValueSerializer<'a> {
     encoder: &'a mut Encoder,
     slot: Slot,
@@ -198,7 +198,7 @@ impl<'a> ValueSerializer<'a> {
         }))
     }
 
-    /// The kind of a single value.
+    /// Returns the kind of a single value.
     fn kind(&self) -> Option<FieldKind> {
         (self.slot.cardinality == Cardinality::One).then_some(self.slot.of.kind)
     }
@@ -285,16 +285,16 @@ impl<'a> ValueSerializer<'a> {
         };
         let (slot, close) = match (cardinality, of.kind) {
             (Cardinality::List, _) => (Slot { cardinality: Cardinality::One, ..self.slot }, 0),
-            (Cardinality::One, FieldKind::Strings) => item(Type::TEXT, 1),
+            (Cardinality::One, FieldKind::Strings) => item(FieldType::TEXT, 1),
             (Cardinality::One, FieldKind::SchemaOrSchemas) => item(of.as_message(), 2),
-            (Cardinality::One, FieldKind::SchemaOrStrings) => item(Type::TEXT, 2),
+            (Cardinality::One, FieldKind::SchemaOrStrings) => item(FieldType::TEXT, 2),
             _ => return self.expected(),
         };
         Ok(ListSerializer { encoder: self.encoder, slot, close, index: 0 })
     }
 }
 
-/// What Go makes of null where there has to be something.
+/// Encodes null where a value is required, as Go does.
 fn put_zero(out: &mut Vec<u8>, slot: Slot) {
     match slot.of.kind {
         FieldKind::Bool | FieldKind::Int32 | FieldKind::Int64 => put_int(out, slot.number, 0),
@@ -323,7 +323,7 @@ fn put_int_or_text(out: &mut Vec<u8>, number: u8, which: i64, int: i32, text: &s
     close(out, start);
 }
 
-/// The nanoseconds of what Go prints for a duration, which may be negative.
+/// Parses a Go duration, which may be negative, to nanoseconds.
 fn nanoseconds(text: &str) -> Option<i64> {
     let (negative, unsigned) = text.strip_prefix('-').map_or((false, text), |text| (true, text));
     let nanos = i64::try_from(crate::duration::parse(unsigned).ok()?.as_nanos()).ok()?;
@@ -448,7 +448,7 @@ impl<'a> Serializer for ValueSerializer<'a> {
         self.serialize_str(value.encode_utf8(&mut [0; 4]))
     }
 
-    /// Null is what is not there.
+    /// Null is absent.
     fn serialize_none(self) -> Result<(), BoxedError> {
         Ok(())
     }

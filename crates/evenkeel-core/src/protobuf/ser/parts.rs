@@ -1,4 +1,4 @@
-//! Lists, messages and maps that are being written.
+//! Serializers of lists, messages and maps.
 
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, SerializeStruct, SerializeTuple, SerializeTupleStruct};
 
@@ -9,11 +9,11 @@ use super::key::KeySerializer;
 use super::{EncodedField, Encoder, Slot, close, open, put_zero};
 use crate::error::ProtobufError;
 
-/// The items of a list.
+/// Serializes the items of a list.
 pub(super) struct ListSerializer<'a> {
     pub(super) encoder: &'a mut Encoder,
     pub(super) slot: Slot,
-    /// Where the contents of the message start that holds the items, if one does.
+    /// The start of the contents of the message around the items, or zero.
     pub(super) close: usize,
     pub(super) index: usize,
 }
@@ -66,7 +66,7 @@ impl SerializeTupleStruct for ListSerializer<'_> {
     }
 }
 
-/// What JSON has as an object: the fields of a message or the pairs of a map.
+/// Serializes a JSON object: the fields of a message or the entries of a map.
 pub(super) enum ObjectSerializer<'a> {
     MessageSerializer(MessageSerializer<'a>),
     MapSerializer(MapSerializer<'a>),
@@ -76,24 +76,24 @@ pub(super) struct MessageSerializer<'a> {
     pub(super) encoder: &'a mut Encoder,
     pub(super) message: &'static Message,
     pub(super) depth: usize,
-    /// Where the message starts, in the bytes and in the parts.
+    /// The start of the message, in the bytes and in the parts.
     pub(super) start: usize,
     pub(super) first: usize,
-    /// Where the contents start of what is to be closed after the message, from the outside; zero for nothing.
+    /// The starts of the contents of enclosing fields to close after the message, from the outside; zero for none.
     pub(super) close: [usize; 2],
-    /// The first place where the next name may be: types go by the alphabet.
+    /// The first index where the next name may be: types serialize in alphabetical order.
     pub(super) next: usize,
     pub(super) pending: Option<&'static Named>,
 }
 
 impl MessageSerializer<'_> {
-    /// Finds a field. There is none for `apiVersion` and `kind`, which the envelope has (PB-081); every other name that is
-    /// not in the message is an error, as the value would be lost.
+    /// Finds a field. Returns `None` for `apiVersion` and `kind`, which are part of the envelope (PB-081). Any other unknown name is an
+    /// error, as its value would be lost.
     fn find(&mut self, name: &str) -> Result<Option<&'static Named>, BoxedError> {
         let ahead = self.message.names().get(self.next..).unwrap_or_default();
         match ahead.iter().find(|named| named.name == name).or_else(|| self.message.named(name)) {
             Some(named) => {
-                self.next = named.place + 1;
+                self.next = named.index + 1;
                 Ok(Some(named))
             }
             None if name == "apiVersion" || name == "kind" => Ok(None),
@@ -132,7 +132,7 @@ pub(super) struct MapSerializer<'a> {
     pub(super) slot: Slot,
     pub(super) start: usize,
     pub(super) first: usize,
-    /// Where the pair starts that is being written, and its contents.
+    /// The start of the entry in progress, and of its contents.
     pub(super) pair: (usize, usize),
 }
 

@@ -43,7 +43,7 @@ fn pb_010_numbers_fit_the_bitmap_and_names_are_unique() {
             assert!(!field.is_inline() || field.of.kind == FieldKind::Message, "{message:?}.{}", field.number);
         }
         assert!(message.names.windows(2).all(|pair| pair[0].name < pair[1].name), "{message:?}");
-        assert!(message.names.iter().enumerate().all(|(at, named)| named.place == at), "{message:?}");
+        assert!(message.names.iter().enumerate().all(|(at, named)| named.index == at), "{message:?}");
     }
 }
 

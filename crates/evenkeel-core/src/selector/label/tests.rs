@@ -192,10 +192,10 @@ fn sec_36_a_value_cannot_add_a_requirement() {
 }
 
 #[test]
-fn several_faults_are_listed_in_brackets() {
+fn several_errors_are_listed_in_brackets() {
     let error = Requirement::new("", LabelOperator::Exists, ["-"]).unwrap_err();
-    let SelectorError::InvalidRequirement { faults } = &error else { panic!("{error:?}") };
-    assert_eq!(faults.len(), 3);
+    let SelectorError::InvalidRequirement { errors } = &error else { panic!("{error:?}") };
+    assert_eq!(errors.len(), 3);
     let text = error.to_string();
     assert!(text.starts_with("[key: Invalid value: \"\": ") && text.ends_with(']'), "{text}");
 }
