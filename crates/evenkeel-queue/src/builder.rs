@@ -1,4 +1,4 @@
-//! What may be chosen about a queue.
+//! [`QueueBuilder`].
 
 use std::hash::BuildHasher;
 use std::num::NonZeroU32;
@@ -15,7 +15,7 @@ use crate::ready_order::ReadyOrder;
 use crate::shared::Shared;
 use crate::{Key, WorkQueue};
 
-/// Makes a [`WorkQueue`]: see [`WorkQueue::builder`].
+/// Builds a [`WorkQueue`]: see [`WorkQueue::builder`].
 #[must_use = "a builder does nothing until build is called"]
 pub struct QueueBuilder<K: Key> {
     name: Option<Box<str>>,
@@ -28,16 +28,16 @@ pub struct QueueBuilder<K: Key> {
     memory: Option<Duration>,
 }
 
-/// One of so many hand-outs goes to keys that would be passed over, unless told otherwise.
+/// The default share of lower priorities: one of so many hand-outs.
 const SHARE: NonZeroU32 = NonZeroU32::new(8).unwrap();
 
-/// How long keys wait after a failure, unless told otherwise.
+/// The default backoff.
 pub(crate) const DEFAULT_BACKOFF: Exponential = Exponential::new(Duration::from_millis(5), Duration::from_secs(1000));
 
-/// How long the failures of an idle key are remembered if the limiter does not say how long it makes keys wait.
+/// How long failures of an idle key are kept if the limiter has no longest wait.
 const MEMORY: Duration = Duration::from_secs(3600);
 
-/// Failures are not forgotten before that, so that a limiter of short waits does not forget between one run and the next.
+/// Failures are kept at least that long, so that a limiter with short waits does not lose them between two runs.
 const SHORTEST_MEMORY: Duration = Duration::from_secs(60);
 
 impl<K: Key> QueueBuilder<K> {
@@ -54,51 +54,50 @@ impl<K: Key> QueueBuilder<K> {
         }
     }
 
-    /// What the queue is called in metrics and logs. A queue without a name reports no metrics.
+    /// Sets the name in metrics and logs. A queue without a name reports no metrics. Queues that share a name add up in metrics.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into().into_boxed_str()).filter(|name| !name.is_empty());
         self
     }
 
-    /// How long keys wait after a failure: 5 ms after the first, twice as long after each further one, and at most 1,000 s,
-    /// unless told otherwise.
+    /// Sets the rate limiter. Default: 5 ms after the first failure, doubling to 1,000 s.
     pub fn limiter(mut self, limiter: impl RateLimiter<K>) -> Self {
         self.limiter = Some(Box::new(limiter));
         self
     }
 
-    /// Where the time comes from: tokio, unless told otherwise.
+    /// Sets the clock. Default: tokio's.
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.clock = Some(Box::new(clock));
         self
     }
 
-    /// What an add means of a key that is waiting for its time.
+    /// Sets what an add does to a delayed key. Default: [`OnReadd::Keep`].
     pub fn on_readd(mut self, on_readd: OnReadd) -> Self {
         self.on_readd = on_readd;
         self
     }
 
-    /// While keys of a higher priority are handed out, one of `n` hand-outs goes to the key of a lower priority that has waited
-    /// longest: one of 8, unless told otherwise. With 1, each goes to the key that has waited longest, whatever its priority.
-    /// With `None`, keys of a lower priority may wait for ever.
+    /// Sets the share of lower priorities: one of `n` hand-outs takes the oldest key of a lower priority. Default: 8.
+    ///
+    /// With 1, each hand-out takes the oldest key whatever its priority. With `None`, keys of a lower priority may starve.
     pub fn share(mut self, n: impl Into<Option<NonZeroU32>>) -> Self {
         self.rules.share = n.into();
         self
     }
 
-    /// A key gains a point of priority each time it has waited for `step`. Off unless asked for: the share is enough for every
-    /// key to have its turn, while a large backlog that ages overtakes all that is new.
+    /// Raises the priority of a ready key by one for each `step` it has waited. Default: off.
+    ///
+    /// The [`share`](Self::share) already prevents starvation; with ageing, a large old backlog overtakes all new keys.
     pub fn ageing(mut self, step: impl Into<Option<Duration>>) -> Self {
         self.rules.ageing = step.into();
         self
     }
 
-    /// Tenants, such as namespaces, take turns: among keys of the same priority, one of each tenant is handed out before the
-    /// second one of any.
+    /// Hands out keys of one priority round-robin by tenant, such as the namespace.
     ///
-    /// The function is called once for each key that is added and not known, under the queue's lock: it is quick and never calls
-    /// the queue. If it panics, so does whoever adds the key, which is then not added.
+    /// The function is called once for each new key, under the queue's lock: it must be quick and must not call the queue. If it
+    /// panics, the add panics and the key is not added.
     ///
     /// ```
     /// use evenkeel_queue::WorkQueue;
@@ -114,20 +113,22 @@ impl<K: Key> QueueBuilder<K> {
         self
     }
 
-    /// An order of one's own, in which priorities and tenants mean nothing.
+    /// Sets a custom order of ready keys. Priorities and tenants are then ignored.
     pub fn ready_order(mut self, ready_order: impl ReadyOrder<K>) -> Self {
         self.ready_order = Some(Box::new(ready_order));
         self
     }
 
-    /// How long the failures are remembered of a key that is neither added nor forgotten. Unless told otherwise, that is twice
-    /// the longest wait that failures can lead to and at least a minute, or an hour if the limiter does not know.
+    /// Sets how long the failures of an idle key are kept. Default: twice the longest wait of the limiter and at least a minute,
+    /// or an hour if the limiter has no longest wait.
+    ///
+    /// They expire by time: a waiting worker removes them, and so does [`WorkQueue::stats`].
     pub fn remember_failures(mut self, memory: Duration) -> Self {
         self.memory = Some(memory);
         self
     }
 
-    /// Makes the queue.
+    /// Builds the queue.
     pub fn build(self) -> WorkQueue<K> {
         let limiter = self.limiter.unwrap_or_else(|| Box::new(DEFAULT_BACKOFF));
         let memory = self.memory.unwrap_or_else(|| match limiter.longest() {

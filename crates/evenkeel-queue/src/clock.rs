@@ -1,27 +1,26 @@
-//! Where the time comes from.
+//! [`Clock`].
 
 use std::future::Future;
 use std::pin::Pin;
 use std::time::Instant;
 
-/// What a queue knows the time from, and what wakes it when a key is due.
+/// A source of time and timers.
 ///
-/// [`TokioClock`] is what queues use unless told otherwise. A clock of one's own makes for tests and simulations in a time of
-/// their own.
+/// The default is [`TokioClock`]. Tests and simulations implement their own.
 pub trait Clock: Send + Sync + 'static {
-    /// What time it is. Never earlier than what was said before.
+    /// Returns the current time, which never decreases.
     fn now(&self) -> Instant;
 
-    /// Completes when it is `time`, or later.
+    /// Returns a future that completes at `time` or later.
     fn sleep_until(&self, time: Instant) -> Sleep;
 }
 
-/// What completes when it is time.
+/// The future of a timer.
 pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Tokio's clock: the real time, or the virtual one of a runtime that is paused.
+/// Tokio's clock: real time, or the virtual time of a paused runtime.
 ///
-/// Outside of a runtime it can say what time it is, which is all that blocking use of a queue needs.
+/// `now` also works outside of a runtime, which is all that blocking workers need.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TokioClock;
 

@@ -1,6 +1,6 @@
-//! An end in good order.
+//! [`Drain`], an orderly shutdown.
 
-use std::future::{Future, IntoFuture};
+use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
@@ -14,117 +14,98 @@ use crate::shared::Shared;
 use crate::sync::{Arc, thread};
 use crate::waiters::WaiterId;
 
-/// How a queue is to be drained: see [`WorkQueue::drain`](crate::WorkQueue::drain).
+/// A drain in progress: see [`WorkQueue::drain`](crate::WorkQueue::drain).
 ///
-/// The draining has begun when this exists. Await it, or call [`wait`](Self::wait), to know when it has ended.
-#[must_use = "awaiting it tells when the queue is empty"]
+/// Draining has started when this exists. Await it, or call [`wait`](Self::wait), for its end.
+#[must_use = "draining has started; await it for its end"]
 pub struct Drain<K: Key> {
     shared: Arc<Shared<K>>,
     deadline: Option<Instant>,
+    id: Option<WaiterId>,
+    sleep: Option<Sleep>,
 }
 
 /// A queue was not drained.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum DrainError {
-    /// It took longer than it was allowed to. The draining goes on.
-    #[error("the queue is not drained yet: {ready} keys are ready and {in_flight} are being processed")]
+    /// The limit of [`Drain::within`] has passed. Draining continues.
+    #[error("queue not drained in time: {ready} keys ready, {in_flight} in flight")]
     OutOfTime {
-        /// Keys that nobody has taken.
+        /// Keys that are not handed out.
         ready: usize,
-        /// Keys that workers have.
+        /// Keys in flight.
         in_flight: usize,
     },
-    /// The queue was shut down meanwhile, which does not wait for anything.
-    #[error(
-        "the queue was shut down before it was drained: {ready} keys are ready and {in_flight} are being processed"
-    )]
+    /// The queue was shut down meanwhile, which waits for nothing.
+    #[error("queue shut down before it was drained: {ready} keys ready, {in_flight} in flight")]
     ShutDown {
-        /// Keys that nobody has taken.
+        /// Keys that are not handed out.
         ready: usize,
-        /// Keys that workers have.
+        /// Keys in flight.
         in_flight: usize,
     },
 }
 
 impl<K: Key> Drain<K> {
     pub(crate) fn new(shared: Arc<Shared<K>>) -> Self {
-        Drain { shared, deadline: None }
+        Drain { shared, deadline: None, id: None, sleep: None }
     }
 
-    /// Waits no longer than that.
+    /// Limits the wait. [`DrainError::OutOfTime`] is the result after that; draining continues.
     ///
-    /// To await it then takes a runtime of tokio with timers, or it panics, unless the queue was built with another clock.
-    /// [`wait`](Self::wait) needs none.
+    /// Awaiting the drain then panics outside of a tokio runtime with timers, unless the queue has another clock.
+    /// [`wait`](Self::wait) needs no runtime.
     pub fn within(mut self, limit: Duration) -> Self {
         self.deadline = self.shared.clock.now().checked_add(limit);
         self
     }
 
-    /// Waits with the whole thread, for use without a runtime.
-    pub fn wait(self) -> Result<(), DrainError> {
+    /// Blocks the thread until the end. Needs no runtime.
+    pub fn wait(mut self) -> Result<(), DrainError> {
         let waker = Waker::from(std::sync::Arc::new(Unpark(thread::current())));
-        // Leaves when it is dropped.
-        let mut waiting = DrainFuture { shared: self.shared, id: None, sleep: None };
         let drained = loop {
-            if let Some(drained) = waiting.shared.ask_drained(&mut waiting.id, &waker) {
+            if let Some(drained) = self.shared.poll_drained(&mut self.id, &waker) {
                 break Some(drained);
             }
-            match self.deadline.map(|deadline| deadline.saturating_duration_since(waiting.shared.clock.now())) {
+            match self.deadline.map(|deadline| deadline.saturating_duration_since(self.shared.clock.now())) {
                 None => thread::park(),
                 Some(Duration::ZERO) => break None,
                 Some(left) => thread::park_timeout(left),
             }
         };
-        outcome(&waiting.shared, drained)
+        self.result(drained)
+    }
+
+    fn result(&self, drained: Option<bool>) -> Result<(), DrainError> {
+        let (ready, in_flight) = self.shared.look(|state| {
+            let machine = &state.machine;
+            (machine.depth() + machine.waiting(), machine.processing())
+        });
+        match drained {
+            Some(true) => Ok(()),
+            Some(false) => Err(DrainError::ShutDown { ready, in_flight }),
+            None => Err(DrainError::OutOfTime { ready, in_flight }),
+        }
     }
 }
 
-impl<K: Key> IntoFuture for Drain<K> {
-    type Output = Result<(), DrainError>;
-    type IntoFuture = DrainFuture<K>;
-
-    fn into_future(self) -> DrainFuture<K> {
-        let sleep = self.deadline.map(|deadline| self.shared.clock.sleep_until(deadline));
-        DrainFuture { shared: self.shared, id: None, sleep }
-    }
-}
-
-/// The future of the end of a queue.
-#[must_use = "a future does nothing unless it is awaited"]
-pub struct DrainFuture<K: Key> {
-    shared: Arc<Shared<K>>,
-    id: Option<WaiterId>,
-    sleep: Option<Sleep>,
-}
-
-impl<K: Key> Future for DrainFuture<K> {
+impl<K: Key> Future for Drain<K> {
     type Output = Result<(), DrainError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        if let Some(drained) = this.shared.ask_drained(&mut this.id, context.waker()) {
-            return Poll::Ready(outcome(&this.shared, Some(drained)));
+        if let Some(drained) = this.shared.poll_drained(&mut this.id, context.waker()) {
+            return Poll::Ready(this.result(Some(drained)));
         }
-        match &mut this.sleep {
-            Some(sleep) => sleep.as_mut().poll(context).map(|()| outcome(&this.shared, None)),
-            None => Poll::Pending,
-        }
+        let Some(deadline) = this.deadline else { return Poll::Pending };
+        let sleep = this.sleep.get_or_insert_with(|| this.shared.clock.sleep_until(deadline));
+        sleep.as_mut().poll(context).map(|()| this.result(None))
     }
 }
 
-impl<K: Key> Drop for DrainFuture<K> {
+impl<K: Key> Drop for Drain<K> {
     fn drop(&mut self) {
         self.shared.leave_drain(&mut self.id);
-    }
-}
-
-fn outcome<K: Key>(shared: &Shared<K>, drained: Option<bool>) -> Result<(), DrainError> {
-    let (ready, in_flight) =
-        shared.look(|state| (state.machine.depth() + state.machine.waiting(), state.machine.processing()));
-    match drained {
-        Some(true) => Ok(()),
-        Some(false) => Err(DrainError::ShutDown { ready, in_flight }),
-        None => Err(DrainError::OutOfTime { ready, in_flight }),
     }
 }

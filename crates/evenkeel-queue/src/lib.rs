@@ -1,30 +1,29 @@
-//! Work queues: what stands between the events of an informer and the workers of a controller.
+//! Work queues: they connect the event handlers of an informer to the workers of a controller.
 //!
-//! Handlers put keys in; workers take them out, one worker per key at any time, each key once however often it was added.
-//! Keys can be added for later, come back after a backoff that grows with each failure, and have priorities, which make some
-//! wait longer and none for ever.
+//! Handlers add keys; workers take them. A key is queued once however often it is added, and is in flight with one worker at a
+//! time. Keys can be delayed, are retried with a backoff that grows with each failure, and have priorities that never starve.
 //!
 //! ```
 //! use evenkeel_queue::WorkQueue;
 //!
 //! let queue = WorkQueue::<&str>::rate_limited("pods");
 //! queue.add("default/web-0");
-//! queue.add("default/web-0"); // is there already
-//! let item = queue.try_next().unwrap(); // workers that can wait say `queue.next().await`
-//! queue.add("default/web-0"); // it changes while a worker has it
-//! assert!(queue.try_next().is_none()); // nobody else gets it
-//! item.forget(); // done; or `item.retry(error)`, and it comes back after its backoff
-//! assert_eq!(*queue.try_next().unwrap().key(), "default/web-0"); // once more, for what has changed
+//! queue.add("default/web-0"); // queued already
+//! let item = queue.try_next().unwrap(); // async workers call `queue.next().await`
+//! queue.add("default/web-0"); // added while in flight
+//! assert!(queue.try_next().is_none()); // no second worker gets it
+//! item.forget(); // success; or `item.retry(error)`, which returns the key after its backoff
+//! assert_eq!(*queue.try_next().unwrap().key(), "default/web-0"); // once more, for the second add
 //! ```
 //!
-//! - [`WorkQueue`]: the queue. [`WorkQueue::next`] hands out an [`Item`], which says how it went.
-//! - [`limiter`]: how long a key waits that has failed.
-//! - [`Observer`]: hears what becomes of each key.
-//! - [`metrics`]: what is reported, under client-go's names.
+//! - [`WorkQueue`]: the queue. [`WorkQueue::next`] returns an [`Item`], which the worker ends with a verdict.
+//! - [`limiter`]: rate limiters, which compute the backoff of a key.
+//! - [`Observer`]: instrumentation of key transitions.
+//! - [`metrics`]: the metrics, under client-go's names.
 //! - [`compat`]: ports of client-go tools that few programs need.
 //!
-//! Inside is a state machine that knows neither clock nor lock nor task (the private module `machine`); around it are one lock and
-//! those who wait. This crate depends on no other of ours and can be used for anything that has keys.
+//! The queue is a sans-IO state machine (the private module `machine`) behind one lock; waiting workers keep the timers. The
+//! crate works with any kind of key and knows nothing of Kubernetes.
 
 pub mod compat;
 pub mod limiter;
@@ -48,7 +47,7 @@ use std::hash::Hash;
 
 pub use builder::QueueBuilder;
 pub use clock::{Clock, Sleep, TokioClock};
-pub use drain::{Drain, DrainError, DrainFuture};
+pub use drain::{Drain, DrainError};
 pub use evenkeel_base::ObserverGuard;
 pub use item::Item;
 pub use limiter::RateLimiter;
@@ -58,10 +57,10 @@ pub use observer::{ItemOutcome, KeyEvent, KeyState, Observer};
 pub use queue::{AddOptions, DrainDelayed, LOW_PRIORITY, QueueStats, WeakQueue, WorkQueue};
 pub use ready_order::{ReadyOrder, Ticket};
 
-/// What can be a key: anything that can be compared, hashed, cloned, sent to a worker and shown in a log.
+/// The bounds of a key: comparable, hashable, cloneable, sendable and printable in logs.
 ///
-/// A key is cloned once for each hand-out, and once if it fails before it was ever added. Comparing, hashing and cloning are done
-/// under the queue's lock, and so are quick and never call the queue; dropping is not.
+/// A key is cloned once for each hand-out, and once if it fails before it was ever added. The queue compares, hashes and clones
+/// keys under its lock: these must be quick and must not call the queue. Keys are dropped without the lock.
 pub trait Key: Clone + Eq + Hash + Debug + Send + Sync + 'static {}
 
 impl<K: Clone + Eq + Hash + Debug + Send + Sync + 'static> Key for K {}

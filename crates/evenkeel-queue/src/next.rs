@@ -1,4 +1,4 @@
-//! Waiting for a key.
+//! Waiting for a key: [`NextItem`] for tasks, [`next_blocking`] for threads.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,7 +13,7 @@ use crate::sync::{Arc, thread};
 use crate::waiters::WaiterId;
 use crate::{Item, Key};
 
-/// The future of the next key: see [`WorkQueue::next`](crate::WorkQueue::next).
+/// The future of the next item: see [`WorkQueue::next`](crate::WorkQueue::next).
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct NextItem<'q, K: Key> {
     shared: &'q Arc<Shared<K>>,
@@ -32,10 +32,10 @@ impl<K: Key> Future for NextItem<'_, K> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        // A worker that always finds a key lets other tasks of the runtime have their turn now and then.
+        // A worker that always finds a key yields to other tasks of the runtime.
         let turn = ready!(coop::poll_proceed(context));
         loop {
-            match this.shared.ask(&mut this.id, context.waker()) {
+            match this.shared.poll_next(&mut this.id, context.waker()) {
                 NextPoll::Got(taken) => {
                     turn.made_progress();
                     return Poll::Ready(Some(Item::new(this.shared, taken)));
@@ -73,12 +73,12 @@ impl<K: Key> Drop for NextItem<'_, K> {
     }
 }
 
-/// Waits for a key with the whole thread.
+/// Blocks the thread until a key is ready.
 pub(crate) fn next_blocking<K: Key>(shared: &Arc<Shared<K>>) -> Option<Item<K>> {
     let waker = Waker::from(std::sync::Arc::new(Unpark(thread::current())));
     let mut waiting = Blocked { shared, id: None };
     loop {
-        match shared.ask(&mut waiting.id, &waker) {
+        match shared.poll_next(&mut waiting.id, &waker) {
             NextPoll::Got(taken) => return Some(Item::new(shared, taken)),
             NextPoll::Over => return None,
             NextPoll::Busy => thread::yield_now(),
@@ -90,7 +90,7 @@ pub(crate) fn next_blocking<K: Key>(shared: &Arc<Shared<K>>) -> Option<Item<K>> 
     }
 }
 
-/// A thread that waits. It is not counted any more when it has gone, also if it goes by a panic.
+/// A blocked thread. Its drop removes the waiter, also during a panic.
 struct Blocked<'q, K: Key> {
     shared: &'q Shared<K>,
     id: Option<WaiterId>,
@@ -102,7 +102,7 @@ impl<K: Key> Drop for Blocked<'_, K> {
     }
 }
 
-/// Wakes a thread.
+/// A waker that unparks a thread.
 pub(crate) struct Unpark(pub(crate) thread::Thread);
 
 impl Wake for Unpark {

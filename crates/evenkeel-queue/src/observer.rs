@@ -1,75 +1,74 @@
-//! Whoever wants to know what becomes of each key: [`Observer`].
+//! [`Observer`]: instrumentation of key transitions.
 
 use std::fmt;
 use std::time::Duration;
 
 use evenkeel_base::Observers;
 
-/// Hears what becomes of the keys of a queue: see [`WorkQueue::observe`](crate::WorkQueue::observe).
+/// Observes the key transitions of a queue: see [`WorkQueue::observe`](crate::WorkQueue::observe).
 ///
-/// # What may be assumed
-/// - It is called without the queue's lock, on the thread that does what it is told of. So it may call the queue.
-/// - Of one key, a hand-out is told after the add that led to it, and what came of it before the next hand-out.
+/// # Guarantees
+/// - The queue calls the observer without its lock, on the thread that causes the event. An observer may call the queue.
+/// - For one key, `Dequeued` follows the `Added` that led to it, and `Finished` precedes the next `Dequeued`.
 ///
-/// # What is not promised
-/// - An add is told before it is done. A queue that is shutting down takes no keys, and one that has the key already keeps it
-///   once: whether an add changed anything is seen by what follows.
-/// - Steps of several threads may be told at the same time, and those of different keys in any order. Two adds of a key by two
+/// # Not guaranteed
+/// - `Added` precedes the add. A queue that is shutting down ignores it, and a queue that contains the key keeps it once:
+///   the following events show whether the add had an effect.
+/// - Events of several threads may be concurrent, and events of different keys have no order. Two adds of one key by two
 ///   threads have no order either.
-/// - A key that comes back by itself, after its backoff, is not told as an add: what came of it said when it would.
+/// - A key that returns after its backoff causes no `Added`: its `Finished` has the wait.
 ///
-/// It should be quick: whoever adds a key or takes one waits for it. If it panics, that is logged, nobody else notices, and it is
-/// called no more.
+/// An observer should be quick: producers and workers wait for it. An observer that panics is logged and not called again; the
+/// queue is unaffected.
 pub trait Observer<K>: Send + Sync + 'static {
-    /// Something happens to a key.
+    /// Reports a transition of a key.
     fn event(&self, key: &K, event: KeyEvent);
 
-    /// A key has failed for this reason, by [`Item::retry`](crate::Item::retry) or [`Item::give_up`](crate::Item::give_up). That it
-    /// is finished is told next.
+    /// Reports the error of [`Item::retry`](crate::Item::retry) or [`Item::give_up`](crate::Item::give_up). `Finished` follows.
     fn failed(&self, key: &K, error: &dyn fmt::Display) {
         let _ = (key, error);
     }
 
-    /// The queue is being shut down or drained. That may be told several times.
+    /// Reports that the queue is shut down or drained. It may be called more than once.
     fn shut_down(&self) {}
 }
 
-/// Something that happens to a key: see [`Observer`].
+/// A transition of a key: see [`Observer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KeyEvent {
-    /// It is being added.
+    /// The key is being added.
     Added {
-        /// With this priority.
+        /// The priority of the add.
         priority: i32,
-        /// To be handed out after so long; `None` for now.
+        /// The delay; `None` without one.
         after: Option<Duration>,
-        /// Whether that is because it failed.
+        /// Whether the delay is a backoff.
         rate_limited: bool,
     },
-    /// A worker has it.
+    /// A worker received the key.
     Dequeued {
-        /// The priority that it has.
+        /// The priority of the key.
         priority: i32,
-        /// How long it was ready; zero if the queue has no name.
+        /// How long the key was ready; zero if the queue has no name.
         waited: Duration,
-        /// How often it has failed in a row.
+        /// Consecutive failures so far.
         failures: u32,
     },
-    /// The worker is done with it.
+    /// The worker finished the key.
     Finished {
-        /// How that went.
+        /// The verdict.
         outcome: ItemOutcome,
-        /// When it comes back by itself: after so long. `None` if it does not, also because the queue is shutting down.
+        /// The wait until the key returns. `None` if it does not, also because the queue is shutting down.
         requeue_after: Option<Duration>,
-        /// Where that leaves it.
+        /// The state of the key afterwards.
         state: KeyState,
-        /// How often it has failed in a row now.
+        /// Consecutive failures now.
         failures: u32,
     },
 }
 
-/// How it went for a key: see [`KeyEvent::Finished`].
+/// The verdict on an item: see [`KeyEvent::Finished`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ItemOutcome {
@@ -83,23 +82,23 @@ pub enum ItemOutcome {
     Requeued,
     /// [`Item::done`](crate::Item::done).
     Done,
-    /// The item was dropped without a verdict, and is retried.
+    /// The item was dropped without a verdict.
     Dropped,
     /// The item was dropped by a panic.
     Panicked,
 }
 
-/// Where a key is when a worker is done with it: see [`KeyEvent::Finished`].
+/// The state of a key after a worker finished it: see [`KeyEvent::Finished`].
 ///
-/// An add that is told at the same time, by another thread, may not be seen here yet.
+/// A concurrent add by another thread may not be visible here yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KeyState {
     /// Not in the queue.
     Absent,
-    /// In the queue, to be handed out as soon as somebody asks: it was added while the worker had it.
+    /// Ready: the key was added while it was in flight.
     Ready,
-    /// In the queue, and waits for its time: it comes back by itself, or was added for later before.
+    /// Delayed: the key returns after a wait, or was added with a delay before.
     Delayed,
 }
 

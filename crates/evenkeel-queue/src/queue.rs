@@ -1,4 +1,4 @@
-//! The handle of a queue.
+//! [`WorkQueue`], the handle of a queue.
 
 use std::fmt;
 use std::panic::resume_unwind;
@@ -15,30 +15,31 @@ use crate::{Item, Key, ObserverGuard, QueueBuilder};
 
 /// A queue of keys that need processing.
 ///
-/// # What holds
-/// - A key is in the queue once, however often it is added before it is handed out.
-/// - No two workers have the same key at the same time. A key that is added while a worker has it is handed out once more when
-///   that worker is done.
+/// # Guarantees
+/// - A key is queued once, however often it is added before it is handed out.
+/// - A key is in flight with one worker at a time. A key that is added while in flight is handed out once more afterwards.
 /// - Keys are handed out in the order in which they were added, unless they have priorities or the queue was built otherwise.
-///   A key that is handed out again goes to the end.
-/// - A key that is added for later is handed out at that time or after it, never before. If it is added for later twice, the
-///   earlier time holds. Keys of the same time come in the order in which they were added.
-/// - Adding never waits. No key is ever lost but by [`shut_down`](Self::shut_down), or by a
-///   [`drain`](Self::drain) that discards it while it waits for its time.
-/// - No task runs for the queue, except while workers have keys, to report for how long. Workers that wait keep the time.
+///   A key that is added again is queued last.
+/// - A delayed key is handed out at its time or later, never earlier. If a key is delayed twice, the earlier time applies. Keys
+///   due at the same time are handed out in the order in which they were added.
+/// - Adding never blocks. A key is lost only by [`shut_down`](Self::shut_down), or by a [`drain`](Self::drain) that discards
+///   delayed keys.
+/// - An [`Item`] that is dropped without a verdict is retried.
+/// - The queue has no task of its own: waiting workers keep the timers. The one exception reports unfinished work while keys
+///   are in flight.
 ///
-/// # What does not
-/// The number of keys is not limited: each is there once, so it is at most the number of objects. Nothing is promised about
-/// which of several waiting workers gets a key.
+/// # Not guaranteed
+/// The number of keys is unbounded: each is queued once, so it is at most the number of objects. Which of several waiting
+/// workers gets a key is unspecified.
 ///
-/// Handles are cheap to clone and all stand for the same queue. It lives as long as one of them, or an [`Item`]. Whoever only adds
-/// keys may have a [`WeakQueue`], which does not keep it alive.
+/// Handles are cheap to clone and share one queue. The queue lives as long as a handle or an [`Item`]. Producers may hold a
+/// [`WeakQueue`], which does not keep it alive.
 ///
 /// ```
 /// use evenkeel_queue::WorkQueue;
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
-/// # let sync = |key: &String| if key.starts_with("bad") { Err("no such thing") } else { Ok(()) };
+/// # let sync = |key: &String| if key.starts_with("bad") { Err("not found") } else { Ok(()) };
 /// let queue = WorkQueue::rate_limited("foos");
 /// queue.add("default/good".to_owned());
 /// queue.shut_down();
@@ -54,132 +55,132 @@ pub struct WorkQueue<K: Key> {
     shared: Arc<Shared<K>>,
 }
 
-/// How keys are added: see [`WorkQueue::add_all`].
+/// Options of [`WorkQueue::add_with`] and [`WorkQueue::add_all`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[must_use = "this only says how keys are added"]
+#[must_use = "options have no effect until keys are added with them"]
 pub struct AddOptions {
     priority: i32,
     after: Option<Duration>,
     rate_limited: bool,
 }
 
-/// The priority of keys that can wait: those of the first list, and of a resync.
+/// The priority of keys from the initial list and from a resync.
 pub const LOW_PRIORITY: i32 = -100;
 
 impl AddOptions {
-    /// Now, with the default priority, which is 0.
+    /// Returns the default options: no delay, priority 0.
     pub const fn new() -> Self {
         AddOptions { priority: 0, after: None, rate_limited: false }
     }
 
-    /// With this priority; higher is sooner. Of several priorities that a key was added with, the highest holds.
+    /// Sets the priority; higher is sooner. The highest priority that a key was added with applies.
     pub const fn priority(mut self, priority: i32) -> Self {
         self.priority = priority;
         self
     }
 
-    /// After so long.
+    /// Delays the key.
     pub const fn after(mut self, wait: Duration) -> Self {
         self.after = Some(wait);
         self
     }
 
-    /// After the backoff for one more failure; if [`after`](Self::after) is sooner, then.
+    /// Counts a failure and delays the key by its backoff, or by [`after`](Self::after) if that is sooner.
     pub const fn rate_limited(mut self) -> Self {
         self.rate_limited = true;
         self
     }
 }
 
-/// What becomes of keys that wait for their time when a queue is drained.
+/// What a [`drain`](WorkQueue::drain) does with delayed keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DrainDelayed {
-    /// They are dropped.
+    /// Drops them.
     Discard,
-    /// They are handed out at once, also those that were to wait for ever.
+    /// Hands them out at once, including those with an infinite delay.
     Flush,
 }
 
-/// What is in a queue: see [`WorkQueue::stats`].
+/// A snapshot of a queue: see [`WorkQueue::stats`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct QueueStats {
-    /// Keys that could be handed out now.
+    /// Keys ready to be handed out.
     pub ready: usize,
-    /// Keys that need processing: those that are ready, and those that were added again while a worker has them.
+    /// Keys that need processing: the ready ones, and those added again while in flight.
     pub depth: usize,
-    /// Keys that workers have.
+    /// Keys in flight.
     pub in_flight: usize,
-    /// Keys that wait for their time.
+    /// Delayed keys.
     pub delayed: usize,
-    /// Keys that have failed and not succeeded since.
+    /// Keys with failures.
     pub failing: usize,
-    /// Times that a key came to need processing.
+    /// Total adds that made a key need processing.
     pub adds: u64,
-    /// Times that a key was added for later.
+    /// Total delayed adds.
     pub retries: u64,
-    /// How long the key has been ready that has been so for longest. None if there is none, if the queue has no name, or if it
-    /// has a [`ReadyOrder`](crate::ReadyOrder). If tenants take turns, only the key is looked at that is next in each priority.
+    /// Age of the oldest ready key. `None` if no key is ready, if the queue has no name, or if it has a
+    /// [`ReadyOrder`](crate::ReadyOrder). With fairness, only the next key of each priority is considered.
     pub oldest_ready: Option<Duration>,
-    /// How long the slowest worker has had its key. None if there is none, or if the queue has no name.
+    /// Age of the longest run in flight. `None` if no key is in flight, or if the queue has no name.
     pub longest_running: Option<Duration>,
 }
 
-/// So many keys are added before others get a turn with the queue.
+/// Keys added under one lock.
 const BATCH: usize = 256;
 
 impl<K: Key> WorkQueue<K> {
-    /// A queue without a name, and so without metrics.
-    #[expect(clippy::new_without_default, reason = "a queue is made to be shared, not as a part of something")]
+    /// Returns a queue without a name, and therefore without metrics.
+    #[expect(clippy::new_without_default, reason = "queues are shared handles, not default values of a field")]
     pub fn new() -> Self {
         Self::builder().build()
     }
 
-    /// A queue that reports its metrics by this name, with a backoff for each key of 5 ms to 1,000 s.
+    /// Returns a queue that reports metrics under this name, with a backoff per key of 5 ms to 1,000 s.
     pub fn rate_limited(name: impl Into<String>) -> Self {
         Self::builder().name(name).build()
     }
 
-    /// Begins a queue of which more is to be said.
+    /// Returns a builder for a queue.
     pub fn builder() -> QueueBuilder<K> {
         QueueBuilder::new()
     }
 
-    /// What the queue is called, if it has a name.
+    /// Returns the name of the queue.
     pub fn name(&self) -> Option<&str> {
         self.shared.name.as_deref()
     }
 
-    /// Adds a key, to be handed out as soon as a worker is free.
+    /// Adds a key.
     ///
-    /// A key that is in the queue stays where it is. A queue that is shutting down takes no keys.
+    /// A key that is queued keeps its position. A queue that is shutting down ignores adds.
     pub fn add(&self, key: K) {
-        self.tell_added(&key, AddOptions::new());
+        self.notify_added(&key, AddOptions::new());
         let hash = self.shared.hash(&key);
         _ = self.shared.change(false, |machine, now| machine.add(hash, key, 0, now));
     }
 
-    /// Adds a key, to be handed out after so long.
+    /// Adds a key after a delay.
     ///
-    /// The time is exact to 20 µs: it is never early. [`Duration::MAX`] is for ever: a key can wait until the queue is 44 years
-    /// old.
+    /// The delay is rounded up to 20 µs. [`Duration::MAX`] is an infinite delay; the latest possible time is 44 years after the
+    /// queue was built.
     ///
-    /// If the key is waiting already, the earlier time holds. What [`add`](Self::add) means for a key that is waiting was
-    /// chosen by [`QueueBuilder::pending`].
+    /// If the key is delayed already, the earlier time applies. [`QueueBuilder::on_readd`] decides what [`add`](Self::add) does
+    /// to a delayed key.
     pub fn add_after(&self, key: K, wait: Duration) {
-        self.tell_added(&key, AddOptions::new().after(wait));
+        self.notify_added(&key, AddOptions::new().after(wait));
         let hash = self.shared.hash(&key);
         _ = self.shared.change(true, |machine, now| machine.add_at(hash, key, 0, now.after(wait), false, now));
     }
 
-    /// Adds a key that has failed, to be handed out after its backoff.
+    /// Counts a failure of a key and adds it after its backoff.
     ///
-    /// For failures outside of a worker. A worker has [`Item::retry`].
+    /// For failures outside of a worker. Workers use [`Item::retry`].
     pub fn add_rate_limited(&self, key: K) {
         self.add_with(key, AddOptions::new().rate_limited());
     }
 
-    /// Adds a key in a way of which more is to be said.
+    /// Adds a key with options.
     ///
     /// ```
     /// use evenkeel_queue::{AddOptions, LOW_PRIORITY, WorkQueue};
@@ -196,14 +197,14 @@ impl<K: Key> WorkQueue<K> {
             let fail = |machine: &mut QueueMachine<K>, now| machine.fail(hash, &key, now);
             let Some(BackoffWait { wait, panic, .. }) = self.shared.backoff(&key, fail) else { return };
             let wait = after.filter(|after| !after.is_zero()).map_or(wait, |after| wait.min(after));
-            self.tell_added(&key, how.after(wait));
+            self.notify_added(&key, how.after(wait));
             self.shared.change(true, |machine, now| machine.add_at(hash, key, priority, now.after(wait), true, now));
             if let Some(panic) = panic {
                 resume_unwind(panic);
             }
             return;
         }
-        self.tell_added(&key, how);
+        self.notify_added(&key, how);
         match after {
             None => self.shared.change(false, |machine, now| machine.add(hash, key, priority, now)),
             Some(wait) => self
@@ -212,7 +213,7 @@ impl<K: Key> WorkQueue<K> {
         };
     }
 
-    /// Adds keys in one go, in a way that is said once for all of them.
+    /// Adds several keys with the same options.
     ///
     /// ```
     /// use evenkeel_queue::{AddOptions, LOW_PRIORITY, WorkQueue};
@@ -224,19 +225,19 @@ impl<K: Key> WorkQueue<K> {
     /// ```
     pub fn add_all(&self, keys: impl IntoIterator<Item = K>, how: AddOptions) {
         if how.rate_limited {
-            // Each failure belongs to the add that follows it.
+            // Each failure is followed by its add.
             return keys.into_iter().for_each(|key| self.add_with(key, how));
         }
         let AddOptions { priority, after, .. } = how;
         let mut keys = keys.into_iter().map(|key| (self.shared.hash(&key), Some(key)));
         loop {
-            // The iterator is asked without the lock, because it may be anything. And so are keys dropped that are not needed.
+            // The iterator is user code: it runs without the lock. Keys that are not needed are dropped without it, too.
             let mut batch: Vec<_> = keys.by_ref().take(BATCH).collect();
             if batch.is_empty() {
                 return;
             }
             if self.shared.observers.is_any() {
-                batch.iter().filter_map(|(_, key)| key.as_ref()).for_each(|key| self.tell_added(key, how));
+                batch.iter().filter_map(|(_, key)| key.as_ref()).for_each(|key| self.notify_added(key, how));
             }
             self.shared.change(after.is_some(), |machine, now| {
                 for (hash, key) in &mut batch {
@@ -249,43 +250,42 @@ impl<K: Key> WorkQueue<K> {
         }
     }
 
-    /// The next key. `None` if the queue is shutting down and there will be no more.
+    /// Waits for the next key. Returns `None` when the queue is shut down and empty.
     ///
-    /// Dropping the future loses nothing: a key that it could have got goes to somebody else. So it is best made anew for each
-    /// turn of a loop. A future that is kept and not polled, as in a `select!` on `&mut next` with another branch that takes long, may
-    /// be the one that was woken for a key. That key then waits for it, or for the next worker who asks.
+    /// The future is cancel safe: a key that it could have returned is handed to another worker. Call `next` in each iteration of
+    /// a loop. A future that is kept but not polled, as in a `select!` on `&mut next` with a slow branch, may have been woken for a
+    /// key; that key then waits for the future, or for the next call.
     ///
     /// # Panics
-    /// When keys wait for their time, and this is polled outside of a runtime of tokio with timers, unless the queue was built with
-    /// another clock. [`next_blocking`](Self::next_blocking) needs none.
+    /// If keys are delayed and the future is polled outside of a tokio runtime with timers, unless the queue has another clock.
+    /// [`next_blocking`](Self::next_blocking) needs no runtime.
     pub fn next(&self) -> NextItem<'_, K> {
         NextItem::new(&self.shared)
     }
 
-    /// The next key, for a worker that is a thread. No runtime is needed.
+    /// Blocks the thread until the next key. Needs no runtime.
     pub fn next_blocking(&self) -> Option<Item<K>> {
         next_blocking(&self.shared)
     }
 
-    /// The next key, if there is one now.
+    /// Returns the next key, if one is ready.
     pub fn try_next(&self) -> Option<Item<K>> {
         Some(Item::new(&self.shared, self.shared.try_take()?))
     }
 
-    /// How many keys could be handed out now. Those that wait for their time, and those that workers have, are not counted, even
-    /// if they were added again.
+    /// Returns the number of ready keys. Delayed keys and keys in flight are not counted, even if they were added again.
     pub fn len(&self) -> usize {
         self.stats().ready
     }
 
-    /// Whether no key could be handed out now.
+    /// Returns whether no key is ready.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What is in the queue.
+    /// Returns counts and ages of the keys in the queue.
     pub fn stats(&self) -> QueueStats {
-        // Those count as ready that have become due and that nobody has asked for.
+        // Keys that are due count as ready, and expired failures do not count.
         while self.shared.change(false, |machine, now| machine.advance(now) | machine.expire_idle(now)) {}
         let keeps_time = self.shared.metrics.is_some();
         self.shared.look(|state| {
@@ -306,34 +306,33 @@ impl<K: Key> WorkQueue<K> {
         })
     }
 
-    /// How often the key has failed in a row, up to 4,095.
+    /// Returns the number of consecutive failures of a key, up to 4,095.
     pub fn failures(&self, key: &K) -> u32 {
         let hash = self.shared.hash(key);
         self.shared.look(|state| state.machine.failures(hash, key, self.shared.now()))
     }
 
-    /// Forgets the failures of a key. If it is in the queue, or waits, it stays there.
+    /// Clears the failures of a key. The key stays queued or delayed.
     pub fn forget(&self, key: &K) {
         self.shared.limiter.forget(key);
         let hash = self.shared.hash(key);
         self.shared.change(false, |machine, _| machine.forget(hash, key));
     }
 
-    /// Ends the queue without waiting for anything.
+    /// Shuts the queue down without waiting.
     ///
-    /// From now on nothing can be added, and keys that wait for their time are dropped. Keys that are ready are still handed
-    /// out, and so are those that were added again while a worker has them; then workers are told that there are no more.
-    /// Whoever waits for a [`drain`](Self::drain) waits no longer. A second call changes nothing.
+    /// Adds are ignored from now on, and delayed keys are dropped. Ready keys are still handed out, and so are keys that were
+    /// added again while in flight; then [`next`](Self::next) returns `None`. A pending [`drain`](Self::drain) returns
+    /// [`DrainError::ShutDown`](crate::DrainError::ShutDown). A second call has no effect.
     pub fn shut_down(&self) {
         self.shared.observers.shut_down();
         self.shared.change(false, |machine, _| machine.shut_down());
     }
 
-    /// Ends the queue and waits until everything is done: nothing can be added any more, and whatever is in the queue or with
-    /// a worker is waited for.
+    /// Shuts the queue down and waits until all queued keys and all keys in flight are finished. Adds are ignored from now on.
     ///
-    /// It begins at the call. Any number of callers can wait. If one of them discards keys that wait for their time, they are
-    /// discarded, whatever was said before.
+    /// Draining starts at the call, before the returned [`Drain`] is awaited. Any number of callers can wait. If one of them
+    /// discards delayed keys, they are discarded for all.
     ///
     /// ```
     /// use std::time::Duration;
@@ -350,8 +349,9 @@ impl<K: Key> WorkQueue<K> {
         Drain::new(self.shared.clone())
     }
 
-    /// Has somebody told what becomes of each key, from now until what this answers with is dropped. There may be several. A
-    /// queue that nobody observes pays one load for it at each add, hand-out and end.
+    /// Registers an observer of key transitions. Dropping the guard unregisters it.
+    ///
+    /// A queue without observers pays one atomic load for each add, hand-out and verdict.
     ///
     /// ```
     /// use std::sync::mpsc;
@@ -368,27 +368,27 @@ impl<K: Key> WorkQueue<K> {
     /// }
     ///
     /// let queue = WorkQueue::new();
-    /// let (told, heard) = mpsc::sync_channel(100);
-    /// let _observation = queue.observe(Successes(told));
+    /// let (sender, receiver) = mpsc::sync_channel(100);
+    /// let _guard = queue.observe(Successes(sender));
     /// queue.add("default/a".to_owned());
     /// queue.try_next().unwrap().forget();
-    /// assert_eq!(heard.recv().unwrap(), "default/a");
+    /// assert_eq!(receiver.recv().unwrap(), "default/a");
     /// ```
     pub fn observe(&self, observer: impl Observer<K>) -> ObserverGuard {
         self.shared.observers.register(Box::new(observer))
     }
 
-    fn tell_added(&self, key: &K, how: AddOptions) {
+    fn notify_added(&self, key: &K, how: AddOptions) {
         let AddOptions { priority, after, rate_limited } = how;
         self.shared.observers.event(key, || KeyEvent::Added { priority, after, rate_limited });
     }
 
-    /// A handle that does not keep the queue alive.
+    /// Returns a handle that does not keep the queue alive.
     pub fn downgrade(&self) -> WeakQueue<K> {
         WeakQueue { shared: Arc::downgrade(&self.shared) }
     }
 
-    /// Whether [`shut_down`](Self::shut_down) or [`drain`](Self::drain) has been called.
+    /// Returns whether [`shut_down`](Self::shut_down) or [`drain`](Self::drain) was called.
     pub fn is_shutting_down(&self) -> bool {
         self.shared.look(|state| !state.machine.is_running())
     }
@@ -396,13 +396,13 @@ impl<K: Key> WorkQueue<K> {
 
 /// A handle of a queue that does not keep it alive: see [`WorkQueue::downgrade`].
 ///
-/// For those who add keys and never take any, such as handlers. When all others are gone, nobody could take what they add.
+/// For producers that never take keys, such as event handlers.
 pub struct WeakQueue<K: Key> {
     shared: Weak<Shared<K>>,
 }
 
 impl<K: Key> WeakQueue<K> {
-    /// The queue, if somebody still has it.
+    /// Returns the queue, if it is still alive.
     ///
     /// ```
     /// use evenkeel_queue::WorkQueue;
@@ -417,7 +417,7 @@ impl<K: Key> WeakQueue<K> {
         Some(WorkQueue { shared: self.shared.upgrade()? })
     }
 
-    /// Whether both are handles of the same queue.
+    /// Returns whether both are handles of the same queue.
     pub fn ptr_eq(&self, other: &Self) -> bool {
         self.shared.ptr_eq(&other.shared)
     }

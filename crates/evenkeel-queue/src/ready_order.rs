@@ -1,16 +1,16 @@
-//! Orders of one's own.
+//! [`ReadyOrder`].
 
 pub use crate::machine::ready_queue::Ticket;
 
-/// The order in which keys are handed out, if neither first come, first served nor priorities will do.
+/// A custom order of ready keys. client-go's `workqueue.Queue` interface.
 ///
-/// Each key comes with a [`Ticket`], which the storage gives back when it is that key's turn. A key is in here at most once.
-/// The queue calls under its lock: an implementation is quick and never calls the queue.
+/// Each key has a [`Ticket`], which the order returns when that key is next. A key is contained at most once. The queue calls the
+/// order under its lock: it must be quick and must not call the queue.
 ///
 /// ```
 /// use evenkeel_queue::{ReadyOrder, Ticket, WorkQueue};
 ///
-/// /// The last one first.
+/// /// Last in, first out.
 /// struct Stack(Vec<Ticket>);
 ///
 /// impl ReadyOrder<String> for Stack {
@@ -29,14 +29,14 @@ pub use crate::machine::ready_queue::Ticket;
 /// assert_eq!(queue.try_next().unwrap().key(), "last");
 /// ```
 pub trait ReadyOrder<K>: Send + 'static {
-    /// A key is ready.
+    /// Inserts a ready key.
     fn push(&mut self, key: &K, ticket: Ticket);
 
-    /// A key was added that is in here.
+    /// Reports an add of a contained key.
     fn touch(&mut self, key: &K) {
         let _ = key;
     }
 
-    /// The ticket of the key that is next, which is in here no longer. None if there is none.
+    /// Removes the next key and returns its ticket. `None` if the order is empty.
     fn pop(&mut self) -> Option<Ticket>;
 }

@@ -1,4 +1,4 @@
-//! What all handles of a queue share: the machine behind a lock, and those who wait.
+//! The state that all handles of a queue share: the machine behind a lock, and the waiting workers.
 
 use std::any::Any;
 use std::hash::{BuildHasher, Hash};
@@ -37,30 +37,30 @@ pub(crate) struct QueueState<K> {
     waiters: Waiters,
     drainers: Waiters,
     pub(crate) published: PublishedMetrics,
-    /// The latest time that the machine was told.
+    /// The latest time passed to the machine.
     latest: Time,
 }
 
-/// What came of asking for a key.
+/// The result of [`Shared::poll_next`].
 pub(crate) enum NextPoll<K> {
     Got(TakenKey<K>),
-    /// There will be no more.
+    /// The queue is shut down and empty.
     Over,
-    /// Whoever asked will be woken. If there is a time, asking again then is up to it.
+    /// The waiter is woken when a key is ready. With a time, it also polls again at that time.
     Wait(Option<Time>),
-    /// Ask again soon, others have had a turn.
+    /// Poll again; other threads had the lock meanwhile.
     Busy,
 }
 
-/// What follows from a failure.
+/// The wait after a failure.
 pub(crate) struct BackoffWait {
     pub(crate) failures: u32,
     pub(crate) wait: Duration,
-    /// The limiter panicked, and the wait is what it would be without one.
+    /// The panic of the limiter, if it panicked; the wait is then the default backoff.
     pub(crate) panic: Option<Box<dyn Any + Send>>,
 }
 
-/// How often one caller may find the machine busy before others get the thread.
+/// Polls of a busy machine before the caller yields its thread.
 const BUSY_TURNS: usize = 16;
 
 impl<K: Key> Shared<K> {
@@ -88,7 +88,7 @@ impl<K: Key> Shared<K> {
         Shared { name, state, limiter, clock, begun, hasher, metrics, observers }
     }
 
-    /// What the queue is called in logs.
+    /// Returns the name for logs.
     pub(crate) fn name(&self) -> &str {
         self.name.as_deref().unwrap_or("unnamed")
     }
@@ -100,19 +100,19 @@ impl<K: Key> Shared<K> {
         self.hasher.hash_one(key)
     }
 
-    /// Looks at the machine, or does something to it that nobody waits for.
+    /// Runs a function on the state without waking waiters.
     pub(crate) fn look<T>(&self, look: impl FnOnce(&mut QueueState<K>) -> T) -> T {
         look(&mut self.lock())
     }
 
-    /// Does something to the machine, and wakes those whom it concerns. If it is `timed`, the time is read even if the machine does
-    /// not need it.
+    /// Runs a function on the machine and wakes the waiters that it concerns. If `timed`, the clock is read even if the machine
+    /// does not need the time.
     pub(crate) fn change<T>(&self, timed: bool, change: impl FnOnce(&mut QueueMachine<K>, Time) -> T) -> T {
         self.update(timed, |state, now| change(&mut state.machine, now))
     }
 
-    /// Counts a failure and asks the limiter, without the lock, how long to wait, unless that is known from the last failure.
-    /// None if the queue is shutting down.
+    /// Counts a failure and computes its wait. The limiter is called without the lock, unless the current backoff continues.
+    /// Returns `None` if the queue is shutting down.
     pub(crate) fn backoff(
         &self,
         key: &K,
@@ -135,10 +135,10 @@ impl<K: Key> Shared<K> {
         Some(BackoffWait { failures, wait, panic })
     }
 
-    /// Asks for a key. Whoever has to wait keeps the number it is given, and gives it back when asking again.
-    pub(crate) fn ask(&self, id: &mut Option<WaiterId>, waker: &Waker) -> NextPoll<K> {
+    /// Takes a key or registers the waiter under `id`, which the caller passes in again at the next poll.
+    pub(crate) fn poll_next(&self, id: &mut Option<WaiterId>, waker: &Waker) -> NextPoll<K> {
         for _ in 0..BUSY_TURNS {
-            // Dropped when the lock has been released.
+            // Dropped after the lock is released.
             let mut old_waker = None;
             let asked = self.update(false, |state, now| match state.machine.take(now) {
                 TakeResult::Busy => NextPoll::Busy,
@@ -164,7 +164,7 @@ impl<K: Key> Shared<K> {
         NextPoll::Busy
     }
 
-    /// Takes a key if there is one.
+    /// Takes a key if one is ready.
     pub(crate) fn try_take(&self) -> Option<TakenKey<K>> {
         loop {
             match self.change(false, |machine, now| machine.take(now)) {
@@ -175,15 +175,15 @@ impl<K: Key> Shared<K> {
         }
     }
 
-    /// Whoever asked does not want a key any more.
+    /// Removes a waiter.
     pub(crate) fn leave(&self, id: &mut Option<WaiterId>) {
         if id.is_some() {
             drop(self.update(false, |state, _| state.waiters.leave(id)));
         }
     }
 
-    /// Waits for the end. True if everything is done, false if the queue was shut down before.
-    pub(crate) fn ask_drained(&self, id: &mut Option<WaiterId>, waker: &Waker) -> Option<bool> {
+    /// Returns true if the queue is drained, false if it was shut down before; registers the waiter otherwise.
+    pub(crate) fn poll_drained(&self, id: &mut Option<WaiterId>, waker: &Waker) -> Option<bool> {
         let mut old = None;
         let mut state = self.lock();
         let drained = match state.machine.is_drained() {
@@ -206,28 +206,27 @@ impl<K: Key> Shared<K> {
         }
     }
 
-    /// When it is that time of the machine.
+    /// Converts a machine time to an instant.
     pub(crate) fn instant(&self, time: Time) -> Instant {
         self.begun.checked_add(time.since_start()).unwrap_or(self.begun)
     }
 
-    /// What time it is, for a look.
+    /// Returns the current machine time.
     pub(crate) fn now(&self) -> Time {
         Time::from_duration(self.clock.now().saturating_duration_since(self.begun))
     }
 
-    /// Takes the lock for a change, and at its end, calls whom it concerns.
+    /// Runs a function under the lock; the guard wakes waiters at its end.
     fn update<T>(&self, timed: bool, change: impl FnOnce(&mut QueueState<K>, Time) -> T) -> T {
         let (state, now) = self.lock_at(timed);
         let mut update = UpdateGuard { shared: self, state: Some(state) };
         change(update.state.get_or_insert_with(|| self.lock()), now)
     }
 
-    /// Wakes whom a change concerns, when the lock is released. Wakers and keys come from outside, and what they do when they
-    /// are woken or dropped may be anything.
+    /// Wakes waiters and drops removed keys, after the lock is released: wakers and destructors are user code.
     fn settle(&self, state: MutexGuard<'_, QueueState<K>>) {
         let mut wake = Wake::default();
-        // Declared after those who are to be woken, and so released before, should reporting panic.
+        // Declared after `wake`, and so released before it, should reporting panic.
         let mut state = state;
         let QueueState { machine, waiters, drainers, published, .. } = &mut *state;
         if machine.is_over() {
@@ -250,10 +249,10 @@ impl<K: Key> Shared<K> {
         drop(gone);
     }
 
-    /// Takes the lock, and the time: if it is wanted, if metrics want it, or if the machine needs it. If not, it is zero.
+    /// Takes the lock and reads the time, if the caller, the metrics or the machine need it. Otherwise the time is zero.
     ///
-    /// The clock is read before the lock is taken if that is possible, so that the lock is held for less long. Somebody else
-    /// may then have been there with a later time.
+    /// The clock is read before the lock where possible, to hold the lock for less time. Another thread may have passed in a later
+    /// time meanwhile: time never decreases for the machine.
     fn lock_at(&self, timed: bool) -> (MutexGuard<'_, QueueState<K>>, Time) {
         let mut now = (timed || self.metrics.is_some()).then(|| self.now());
         let mut state = self.lock();
@@ -267,7 +266,7 @@ impl<K: Key> Shared<K> {
         (state, now.unwrap_or_default())
     }
 
-    /// A panic while the lock was held can only have come from code of the user, and the machine is whole whenever that is called.
+    /// Ignores poisoning: only user code can panic under the lock, and the machine's invariants hold whenever it is called.
     fn lock(&self) -> MutexGuard<'_, QueueState<K>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -282,10 +281,10 @@ impl<K> Drop for Shared<K> {
     }
 }
 
-/// The lock, held for a change. What follows from the change is seen to at the end, also if code of the user has panicked.
+/// The lock during an update. Its drop wakes waiters, also after a panic of user code.
 struct UpdateGuard<'s, K: Key> {
     shared: &'s Shared<K>,
-    /// None at the end.
+    /// None after the drop.
     state: Option<MutexGuard<'s, QueueState<K>>>,
 }
 

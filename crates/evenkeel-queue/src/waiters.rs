@@ -1,10 +1,10 @@
-//! Those who wait for a key, and who of them keeps the time.
+//! Waiting workers, one of which is the timekeeper.
 //!
-//! The one that keeps the time is woken when a key is due; the others are only woken when there is a key for them. No task
-//! runs for the queue, and while nobody waits, nobody has to be woken.
+//! The timekeeper has a timer for the next due key; the others are woken only when a key is ready for them. The queue has no
+//! task of its own, and without waiters there is no timer.
 //!
-//! One that waits may be a future that nobody polls any more. So the next one that begins to wait is the deputy of the one that
-//! keeps the time: it wakes up by itself a little later, and if a key is still there, takes it.
+//! The timekeeper may be a future that is no longer polled. The next worker that starts to wait is therefore its deputy: its
+//! timer fires a little later, and it takes the key if the timekeeper has not.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,30 +13,30 @@ use std::time::Duration;
 
 use crate::machine::time::Time;
 
-/// The number of a waiter. A waiter that has been called has to ask for a new one.
+/// Identifies a waiter. A waiter that was called needs a new id to wait again.
 pub(crate) type WaiterId = u64;
 
 #[derive(Default)]
 pub(crate) struct Waiters {
     last: WaiterId,
-    /// In the order in which they came.
+    /// In the order of arrival.
     waiting: BTreeMap<WaiterId, Waker>,
-    /// How many have been called to take a key and have not come yet.
+    /// Waiters that were called for a key and have not polled since.
     called: usize,
     timekeeper: Option<Timekeeper>,
     deputy: Option<WaiterId>,
 }
 
-/// So much later than the one that keeps the time, its deputy wakes up.
+/// Delay of the deputy's timer after the timekeeper's.
 const SLACK: Duration = Duration::from_millis(100);
 
 struct Timekeeper {
     id: WaiterId,
-    /// What it sleeps until. None if it has been woken to see for itself.
+    /// The time of its timer. None if it was woken to poll again.
     until: Option<Time>,
 }
 
-/// Whom to wake when the lock has been released, which is when this is dropped.
+/// Wakers to wake after the lock is released: when this is dropped.
 #[derive(Default)]
 pub(crate) struct Wake {
     first: Option<Waker>,
@@ -52,7 +52,7 @@ impl Wake {
     }
 }
 
-/// Wakes them. If one waker panics, the others are woken nevertheless.
+/// Wakes all wakers, even if one of them panics.
 impl Drop for Wake {
     #[inline]
     fn drop(&mut self) {
@@ -70,9 +70,10 @@ fn wake(first: Waker, others: Vec<Waker>) {
 }
 
 impl Waiters {
-    /// Begins to wait, or goes on. Answers with when to ask again, if that is up to the waiter, given when the next key is due.
+    /// Registers a waiter or updates its waker. Returns the time of the waiter's timer, if it is the timekeeper or its deputy;
+    /// `next` is when the next key is due.
     ///
-    /// A waker that is not needed any more goes to `old`, to be dropped when the lock is released.
+    /// A replaced waker is moved to `old`, to be dropped after the lock is released.
     pub(crate) fn wait(
         &mut self,
         id: &mut Option<WaiterId>,
@@ -102,8 +103,8 @@ impl Waiters {
         Some(late)
     }
 
-    /// Waits no longer, having got what it wanted or not. The waker is to be dropped when the lock is released.
-    #[must_use = "dropping a waker may be anything"]
+    /// Removes a waiter. Its waker must be dropped after the lock is released.
+    #[must_use = "a waker is dropped without the lock"]
     pub(crate) fn leave(&mut self, id: &mut Option<WaiterId>) -> Option<Waker> {
         let id = id.take()?;
         let waker = self.waiting.remove(&id);
@@ -117,14 +118,14 @@ impl Waiters {
         waker
     }
 
-    /// Calls as many as there are keys for, and sees to it that somebody keeps the time if a key is due later.
+    /// Calls a waiter for each ready key, and makes sure that there is a timekeeper if a key is due later.
     pub(crate) fn call(&mut self, ready: usize, next: Option<Time>, wake: &mut Wake) {
         if self.waiting.is_empty() {
             return;
         }
         while self.called < ready {
-            // The one that keeps the time is called last, because somebody else would have to be woken to do that. Its deputy
-            // has a timer too, which would be for nothing.
+            // The timekeeper is called last: another waiter would have to be woken to replace it. Its deputy has a timer, too, and
+            // is called last but one.
             let keeper = self.timekeeper.as_ref().map(|timekeeper| timekeeper.id);
             let mut ids = self.waiting.keys().copied();
             let other = ids.find(|id| Some(*id) != keeper && Some(*id) != self.deputy);
@@ -153,7 +154,7 @@ impl Waiters {
         }
     }
 
-    /// Calls everybody, because there will be no more keys, or something else that all have to know.
+    /// Calls all waiters, because the queue is over.
     pub(crate) fn call_all(&mut self, wake: &mut Wake) {
         while let Some((_, waker)) = self.waiting.pop_first() {
             self.called += 1;

@@ -32,15 +32,15 @@ use self::timing_wheel::TimingWheel;
 use crate::Key;
 use crate::ready_order::ReadyOrder;
 
-/// What an add of a key means that is waiting for its time.
+/// What an add does to a delayed key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnReadd {
-    /// The key is handed out now, and once more when its time has come. This is what client-go's delaying queue does.
+    /// Hands the key out now, and once more at its time, as client-go's delaying queue does.
     #[default]
     Keep,
-    /// The key is handed out now and no longer waits: the earliest time wins. And a key that is ready already does not begin to
-    /// wait. This is what controller-runtime's priority queue does.
+    /// Hands the key out now and ends its delay: the earliest time wins. A ready key is not delayed again. This is what
+    /// controller-runtime's priority queue does.
     Merge,
 }
 

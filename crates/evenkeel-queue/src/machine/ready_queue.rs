@@ -12,9 +12,7 @@ use std::time::Duration;
 use super::keys::Slot;
 use super::time::Time;
 
-/// A key's place in the order of a [`ReadyOrder`](crate::ReadyOrder).
-///
-/// It comes from the queue with a key and goes back to the queue when that key is next.
+/// Identifies a key in a [`ReadyOrder`](crate::ReadyOrder), which receives it by `push` and returns it by `pop`.
 #[derive(Clone, Copy, Debug)]
 pub struct Ticket {
     pub(crate) slot: Slot,
