@@ -23,11 +23,11 @@ use crate::EventRecorder;
 /// Cheap to clone. A clone that outlives its reconcile still works, but its writes are not awaited any more.
 #[derive(Clone)]
 pub struct Context {
-    reconcile: Arc<Reconcile>,
+    reconcile: Arc<ReconcileAttempt>,
 }
 
-/// One reconcile.
-struct Reconcile {
+/// One attempt to reconcile a key.
+struct ReconcileAttempt {
     controller: Arc<ControllerShared>,
     key: ObjectKey,
     failures: u32,
@@ -68,7 +68,9 @@ impl Context {
             move |write: &ObservedWrite<'_>| writes.observe(write)
         });
         let controller = Arc::clone(controller);
-        Context { reconcile: Arc::new(Reconcile { controller, key, failures, priority, waited, client, writes }) }
+        Context {
+            reconcile: Arc::new(ReconcileAttempt { controller, key, failures, priority, waited, client, writes }),
+        }
     }
 
     /// Returns a context without a controller, for tests of helpers.

@@ -1,4 +1,4 @@
-//! Keys of which there is no object.
+//! Keys without an object.
 
 use super::*;
 
@@ -18,7 +18,7 @@ async fn a_deleted_object_is_reconciled_only_by_on_deleted() {
     settle().await;
     client.api::<ConfigMap>().namespace("default").delete("a").await.unwrap();
     settle().await;
-    assert_eq!(log.take(), ["there is a"]);
+    assert_eq!(log.take(), ["live a"]);
     running.end().await.unwrap();
 
     let built = controller(&client, "deleted").on_deleted({

@@ -62,7 +62,7 @@ async fn co_022_a_deleted_or_recreated_object_is_not_changed() {
     assert_eq!(names(&fresh(&client, "a").await.unwrap()), [OURS]);
 }
 
-/// Finalizers that record their runs, and of which some fail.
+/// Finalizers that record their runs, some of which fail.
 fn recording(fail: &'static [&'static str]) -> (Finalizers<ConfigMap>, Arc<Mutex<Vec<&'static str>>>) {
     let ran = Arc::new(Mutex::new(Vec::new()));
     let mut finalizers = Finalizers::new();
