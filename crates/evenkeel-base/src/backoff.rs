@@ -118,9 +118,12 @@ pub fn jitter(duration: Duration, factor: f64, random: f64) -> Duration {
     duration.saturating_add(scale(duration, factor * random))
 }
 
-/// Multiplies a duration by a factor. A product that is too long is [`Duration::MAX`]; one that is negative or not a number is
-/// zero.
+/// Multiplies a duration by a factor. A product that is too long is [`Duration::MAX`]; a negative one is zero. A factor that is
+/// not a number changes nothing.
 pub fn scale(duration: Duration, factor: f64) -> Duration {
+    if factor.is_nan() {
+        return duration;
+    }
     let seconds = duration.as_secs_f64() * factor;
     if seconds > 0.0 { Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX) } else { Duration::ZERO }
 }

@@ -9,7 +9,7 @@ use evenkeel_core::{Obj, ResourceInfo, Untyped};
 use super::SharedInformer;
 use super::core::{Core, Engine, Order, TaskGuard, User};
 use super::metrics::Identity;
-use super::observe::InformerEvent;
+use super::observe::{InformerEvent, Notify};
 use super::process_loop::ProcessLoop;
 use super::processor::Processor;
 use crate::delta::{DeltaFifo, DeltaQueue, ListMode, OrderedQueue};

@@ -29,7 +29,7 @@ use self::builder::Ended;
 use self::core::{Core, Order, Phase, User};
 use self::listener::{Callback, Listener};
 use self::metrics::HandlerMetrics;
-use self::observe::{Observation, Observer};
+use self::observe::{Observer, ObserverGuard};
 use self::processor::HandlerRunner;
 use crate::handler::{Handler, HandlerOptions};
 use crate::source::BoxFuture;
@@ -224,8 +224,8 @@ impl<K> SharedInformer<K> {
     ///     informer.observe(Printer)
     /// }
     /// ```
-    pub fn observe(&self, observer: impl Observer) -> Observation {
-        self.core().observers.add(Box::new(observer))
+    pub fn observe(&self, observer: impl Observer) -> ObserverGuard {
+        self.core().observers.register(Box::new(observer))
     }
 
     /// How the informer is doing.

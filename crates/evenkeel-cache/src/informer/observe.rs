@@ -1,10 +1,6 @@
 //! Whoever wants to know what becomes of each object on its way through an informer: [`Observer`].
 
-use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-
+pub use evenkeel_base::ObserverGuard;
 use evenkeel_core::{ObjectKey, Untyped};
 
 use crate::Event;
@@ -66,102 +62,18 @@ pub enum InformerEvent<'a> {
     Failed(&'a ReflectorFailure),
 }
 
-/// An observer of an informer. When this is dropped, it is called no more, but for calls that are being made. It does not keep
-/// the informer running.
-#[derive(Debug)]
-#[must_use = "the observer is called no more when this is dropped"]
-pub struct Observation {
-    informer: Weak<Observers>,
-    number: u64,
+/// The observers of an informer.
+pub(crate) type Observers = evenkeel_base::Observers<dyn Observer>;
+
+/// Calls the observers of an informer.
+pub(crate) trait Notify {
+    /// Reports an event.
+    fn notify(&self, event: InformerEvent<'_>);
 }
 
-impl Drop for Observation {
-    fn drop(&mut self) {
-        if let Some(observers) = self.informer.upgrade() {
-            observers.remove(self.number);
-        }
-    }
-}
-
-/// Those who observe an informer. If there are none, which is the usual case, that costs one load.
-#[derive(Default)]
-pub(crate) struct Observers {
-    any: AtomicBool,
-    list: Mutex<ObserverList>,
-}
-
-#[derive(Default)]
-struct ObserverList {
-    next: u64,
-    entries: Vec<Arc<ObserverEntry>>,
-}
-
-struct ObserverEntry {
-    number: u64,
-    has_panicked: AtomicBool,
-    observer: Box<dyn Observer>,
-}
-
-impl Observers {
-    /// Whether there is anybody to tell.
+impl Notify for Observers {
     #[inline]
-    pub(crate) fn is_any(&self) -> bool {
-        self.any.load(Ordering::Acquire)
-    }
-
-    /// How many there are.
-    pub(super) fn len(&self) -> usize {
-        self.lock().entries.len()
-    }
-
-    pub(super) fn add(self: &Arc<Self>, observer: Box<dyn Observer>) -> Observation {
-        let mut list = self.lock();
-        let number = list.next;
-        list.next += 1;
-        list.entries.push(Arc::new(ObserverEntry { number, has_panicked: AtomicBool::new(false), observer }));
-        self.any.store(true, Ordering::Release);
-        Observation { informer: Arc::downgrade(self), number }
-    }
-
-    fn remove(&self, number: u64) {
-        let mut list = self.lock();
-        let place = list.entries.iter().position(|entry| entry.number == number);
-        let entry = place.map(|place| list.entries.remove(place));
-        self.any.store(!list.entries.is_empty(), Ordering::Release);
-        drop(list);
-        // Not under the lock: it may hold anything.
-        drop(entry);
-    }
-
-    /// Tells of a step, if there is anybody to tell.
-    #[inline]
-    pub(crate) fn notify(&self, event: InformerEvent<'_>) {
-        if self.is_any() {
-            self.call(event);
-        }
-    }
-
-    #[cold]
-    fn call(&self, event: InformerEvent<'_>) {
-        let entries = self.lock().entries.clone();
-        for entry in entries {
-            if entry.has_panicked.load(Ordering::Relaxed) {
-                continue;
-            }
-            if catch_unwind(AssertUnwindSafe(|| entry.observer.event(event))).is_err() {
-                entry.has_panicked.store(true, Ordering::Relaxed);
-                tracing::error!("an observer of an informer has panicked; it is told nothing more");
-            }
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, ObserverList> {
-        self.list.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl fmt::Debug for Observers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Observers").field("number", &self.len()).finish_non_exhaustive()
+    fn notify(&self, event: InformerEvent<'_>) {
+        self.call("informer", |observer| observer.event(event));
     }
 }

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::core::Core;
 use super::metrics::InformerMetrics;
-use super::observe::InformerEvent;
+use super::observe::{InformerEvent, Notify};
 use crate::Object;
 use crate::delta::{BATCH_LIMIT, Delta, DeltaQueue, StoreView};
 use crate::event::Notifications;

@@ -1,11 +1,12 @@
 //! [`RateLimiter`]: how many requests we allow ourselves.
 //!
-//! [`Bucket`] is the arithmetic, with time passed in. [`RateLimiter`] puts a line of waiters and tokio's timers around it.
+//! [`TokenBucket`] is the arithmetic. [`RateLimiter`] adds a line of waiters and tokio's timers.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use evenkeel_base::TokenBucket;
 use tokio::time::{Instant, sleep};
 
 use crate::config::{ConfigError, Throttle};
@@ -31,7 +32,9 @@ struct Inner {
 }
 
 struct State {
-    bucket: Bucket,
+    bucket: TokenBucket,
+    /// The origin of the bucket's time.
+    origin: Instant,
     /// How many are in line.
     waiting: u32,
 }
@@ -50,35 +53,34 @@ impl RateLimiter {
     /// request would ever be sent.
     pub fn new(throttle: Throttle) -> Result<Self, ConfigError> {
         let invalid = |problem: &str| Err(ConfigError::Invalid { problem: problem.to_owned() });
-        if !throttle.qps.is_finite() || throttle.qps <= 0.0 {
+        let Some(tokens) = TokenBucket::per_second(throttle.qps.into(), throttle.burst) else {
             return invalid("throttle.qps must be a positive number; for no limit, leave throttle out");
-        }
+        };
         if throttle.burst == 0 {
             return invalid("throttle.burst must be at least 1 when throttle.qps is set");
         }
-        Ok(RateLimiter::with_bucket(throttle, Bucket::new(throttle.qps.into(), throttle.burst.into(), Instant::now())))
+        Ok(RateLimiter::with_bucket(throttle, tokens))
     }
 
     /// A stand-in for tests that never makes anybody wait.
     pub fn always() -> Self {
-        let bucket = Bucket::new(1.0, f64::INFINITY, Instant::now());
-        RateLimiter::with_bucket(Throttle { qps: 1.0, burst: u32::MAX }, bucket)
+        RateLimiter::with_bucket(Throttle { qps: 1.0, burst: u32::MAX }, TokenBucket::every(Duration::ZERO, u32::MAX))
     }
 
     /// A stand-in for tests that lets nobody through: waiting lasts for ever, and with a deadline fails at once.
     pub fn never() -> Self {
-        RateLimiter::with_bucket(Throttle { qps: 1.0, burst: 0 }, Bucket::new(0.0, 0.0, Instant::now()))
+        RateLimiter::with_bucket(Throttle { qps: 1.0, burst: 0 }, TokenBucket::every(Duration::MAX, 0))
     }
 
-    fn with_bucket(throttle: Throttle, bucket: Bucket) -> Self {
-        let state = Mutex::new(State { bucket, waiting: 0 });
+    fn with_bucket(throttle: Throttle, bucket: TokenBucket) -> Self {
+        let state = Mutex::new(State { bucket, origin: Instant::now(), waiting: 0 });
         RateLimiter { inner: Arc::new(Inner { throttle, state, line: tokio::sync::Mutex::new(()) }) }
     }
 
     /// Takes a token if there is one and nobody waits for it.
     pub fn try_accept(&self) -> bool {
         let mut state = self.inner.state();
-        state.waiting == 0 && state.bucket.try_take(Instant::now())
+        state.waiting == 0 && state.try_take(Instant::now())
     }
 
     /// Waits for a token. Returns how long that took.
@@ -92,11 +94,11 @@ impl RateLimiter {
         let started = Instant::now();
         let place = {
             let mut state = self.inner.state();
-            if state.waiting == 0 && state.bucket.try_take(started) {
+            if state.waiting == 0 && state.try_take(started) {
                 return Ok(Duration::ZERO);
             }
-            let place = f64::from(state.waiting) + 1.0;
-            let wait = state.bucket.until(started, place);
+            let tokens = state.waiting.saturating_add(1);
+            let wait = state.wait_for(started, tokens);
             if deadline.is_some_and(|deadline| wait > deadline.saturating_duration_since(started)) {
                 return Err(WouldExceedDeadline { wait });
             }
@@ -108,10 +110,10 @@ impl RateLimiter {
             let now = Instant::now();
             let wait = {
                 let mut state = self.inner.state();
-                if state.bucket.try_take(now) {
+                if state.try_take(now) {
                     break;
                 }
-                state.bucket.until(now, 1.0)
+                state.wait_for(now, 1)
             };
             sleep(wait).await;
         }
@@ -122,6 +124,17 @@ impl RateLimiter {
     /// The rate that was configured, in tokens per second.
     pub fn qps(&self) -> f32 {
         self.inner.throttle.qps
+    }
+}
+
+impl State {
+    fn try_take(&mut self, now: Instant) -> bool {
+        self.bucket.try_take(now.saturating_duration_since(self.origin))
+    }
+
+    /// Returns the wait until so many further tokens have been there.
+    fn wait_for(&mut self, now: Instant, tokens: u32) -> Duration {
+        self.bucket.wait_for(now.saturating_duration_since(self.origin), tokens)
     }
 }
 
@@ -143,47 +156,6 @@ struct Place<'a>(&'a Inner);
 impl Drop for Place<'_> {
     fn drop(&mut self) {
         self.0.state().waiting -= 1;
-    }
-}
-
-/// The tokens, counted in fractions so that no rounding ever loses one.
-#[derive(Debug)]
-struct Bucket {
-    qps: f64,
-    burst: f64,
-    tokens: f64,
-    /// When the tokens were counted.
-    counted: Instant,
-}
-
-/// A token that lacks no more than this is there: it makes up for the rounding of fractions and of timers.
-const WHOLE: f64 = 1.0 - 1e-6;
-
-impl Bucket {
-    fn new(qps: f64, burst: f64, now: Instant) -> Self {
-        Bucket { qps, burst, tokens: burst, counted: now }
-    }
-
-    fn fill(&mut self, now: Instant) {
-        let elapsed = now.saturating_duration_since(self.counted).as_secs_f64();
-        self.tokens = (self.tokens + elapsed * self.qps).min(self.burst);
-        self.counted = self.counted.max(now);
-    }
-
-    fn try_take(&mut self, now: Instant) -> bool {
-        self.fill(now);
-        let there = self.tokens >= WHOLE;
-        if there {
-            self.tokens -= 1.0;
-        }
-        there
-    }
-
-    /// How long until there have been this many tokens more.
-    fn until(&mut self, now: Instant, tokens: f64) -> Duration {
-        self.fill(now);
-        let missing = (tokens - self.tokens).max(0.0);
-        Duration::try_from_secs_f64(missing / self.qps).unwrap_or(Duration::MAX)
     }
 }
 

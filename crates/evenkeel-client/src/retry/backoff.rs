@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+pub use evenkeel_base::jitter;
+use evenkeel_base::scale;
 use evenkeel_core::Status;
-use evenkeel_core::duration::scale;
 
 /// Waits that grow from attempt to attempt. A value, not a timer: it is given the dice and says how long to wait.
 ///
@@ -68,13 +69,6 @@ impl Backoff {
         let wait = self.step(random);
         (self.steps > 0).then_some(wait)
     }
-}
-
-/// A time between `duration` and `duration * (1 + factor)`, never shorter than `duration`. A factor that is not positive
-/// counts as 1. `random` is evenly spread over `[0, 1)`.
-pub fn jitter(duration: Duration, factor: f64, random: f64) -> Duration {
-    let factor = if factor > 0.0 { factor } else { 1.0 };
-    duration.saturating_add(scale(duration, factor * random))
 }
 
 /// What a server asks to be waited for before the next try, if that is something to wait for.

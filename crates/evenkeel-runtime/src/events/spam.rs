@@ -1,5 +1,8 @@
 //! [`SpamFilter`]: limits the writes per object.
 
+use std::time::Duration;
+
+use evenkeel_base::TokenBucket;
 use k8s_openapi::jiff::Timestamp;
 
 use super::lru::Lru;
@@ -11,17 +14,8 @@ use super::{EventKey, Occurrence};
 pub(crate) struct SpamFilter {
     options: SinkOptions,
     /// An evicted bucket returns full.
-    buckets: Lru<Bucket>,
+    buckets: Lru<TokenBucket>,
 }
-
-#[derive(Clone, Copy, Debug)]
-struct Bucket {
-    tokens: f64,
-    counted: Timestamp,
-}
-
-/// A token counts as whole from here on, which absorbs rounding errors.
-const WHOLE: f64 = 1.0 - 1e-6;
 
 impl SpamFilter {
     pub(crate) fn new(options: &SinkOptions) -> Self {
@@ -36,19 +30,13 @@ impl SpamFilter {
     }
 
     fn take(&mut self, key: EventKey, spam: Spam, now: Timestamp) -> bool {
-        let full = f64::from(spam.burst);
-        let mut bucket = self.buckets.get(&key).copied().unwrap_or(Bucket { tokens: full, counted: now });
-        // A clock that moves backwards adds no tokens.
-        let passed = now.duration_since(bucket.counted).as_secs_f64().max(0.0);
-        let each = spam.refill.as_secs_f64();
-        let more = if each > 0.0 { passed / each } else { full };
-        bucket.tokens = (bucket.tokens + more).min(full);
-        bucket.counted = bucket.counted.max(now);
-        let there = bucket.tokens >= WHOLE;
-        if there {
-            bucket.tokens -= 1.0;
+        let now = Duration::try_from(now.as_duration()).unwrap_or_default();
+        if let Some(bucket) = self.buckets.get(&key) {
+            return bucket.try_take(now);
         }
+        let mut bucket = TokenBucket::every(spam.refill, spam.burst);
+        let has_token = bucket.try_take(now);
         self.buckets.put(key, bucket);
-        there
+        has_token
     }
 }

@@ -12,6 +12,7 @@ use super::super::observe::InformerEvent;
 use super::Listener;
 use crate::Event;
 use crate::handler::OnPanic;
+use crate::informer::observe::Notify;
 
 /// How many notifications a handler may have yet to hear before it matters how long one takes.
 const BACKLOG: usize = 1024;
