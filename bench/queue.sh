@@ -3,13 +3,13 @@
 #
 #   bench/queue.sh [ROUNDS] [--keys N for a quick run, with the same number of keys in all cases]
 #
-# Needs Go for the others' sides and python3 for the table; memory and processor time are as Linux tells them.
+# Needs Go for the others' sides and python3 for the table; memory and processor time are read from /proc.
 #
 # Figures are medians of the rounds, for each key: nanoseconds, or bytes for memory. A ratio is the other's figure over ours:
 # above 1 ours is less. The range is that of the ratios of single rounds. "cpu" compares processor time of all threads, the
 # collector's too, which other programs on the machine disturb less.
 #
-# All have the same keys, the same delays and the same limiter. Ours and client-go's have a name and nobody who records
+# All have the same keys, the same delays and the same limiter. Ours and client-go's have a name and no recorder for
 # metrics; ours keeps its times all the same, client-go's then does not. controller-runtime's has no name, since with one it
 # always records, and no clock can be given to it, so the delayed cases are left out. It puts adds aside for another thread;
 # a case ends when they are in the queue.

@@ -1,11 +1,11 @@
-//! A work queue: an informer puts keys in, two workers take them out. One key fails until it does not, and one always fails.
+//! A work queue: an informer adds keys, two workers take them. One key fails a few times, one always fails.
 //!
 //! ```text
 //! cargo run -p evenkeel-examples --example work_queue
 //! ```
 //!
-//! In client-go: `examples/workqueue`. What is not here: no `Done`, because an item that is dropped is finished; no
-//! `MetaNamespaceKeyFunc`, because every object knows its key; no `DeletedFinalStateUnknown`, because `enqueue_key` knows it. In
+//! In client-go: `examples/workqueue`. Not needed here: `Done`, because each verdict finishes the item and a dropped item is retried;
+//! `MetaNamespaceKeyFunc`, because objects know their keys; `DeletedFinalStateUnknown`, because `enqueue_key` handles it. In
 //! kube-rs the queue is inside of `Controller`.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
@@ -24,7 +24,7 @@ use tokio::time::timeout;
 
 /// A key that has failed this often is given up until its object changes.
 const MAX_FAILURES: u32 = 3;
-/// What has not happened by then will not happen.
+/// The longest wait of this program.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[tokio::main]
@@ -36,7 +36,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         configs.create(&config(name, "Hello")?).await?;
     }
 
-    // Keys go from the informer into the queue. Nothing else has to be said for adds, updates and deletes.
+    // The handler adds the key of each added, updated or deleted object.
     let informers = InformerFactory::builder(&client).namespace("default").build();
     let cache = informers.of::<ConfigMap>();
     let queue = WorkQueue::rate_limited("configs");
@@ -44,22 +44,22 @@ async fn main() -> Result<(), Box<dyn Error>> {
     informers.start();
     informers.wait_for_sync().await?;
 
-    println!("main: what was there before us comes with low priority, so that it never holds up what changes");
-    // Two workers. They never have the same key at the same time, and end when the queue does.
+    println!("main: objects of the initial list are queued with low priority, so that they do not delay changes");
+    // Two workers. A key is in flight with one of them at a time. They end with the queue.
     let (report, mut reports) = mpsc::unbounded_channel();
     let workers = [1, 2].map(|worker| tokio::spawn(work(worker, queue.clone(), cache.lister(), report.clone())));
     for _ in 0..4 {
         timeout(PATIENCE, reports.recv()).await?;
     }
 
-    println!("main: one changes, one goes");
+    println!("main: one object is updated, one is deleted");
     configs.update(&config("greeting", "Good morning")?).await?;
     configs.delete("farewell").await?;
     for _ in 0..2 {
         timeout(PATIENCE, reports.recv()).await?;
     }
 
-    // Nothing more comes in, and what is there is worked off.
+    // Adds are ignored from now on; queued keys are processed.
     queue.drain(DrainDelayed::Discard).within(PATIENCE).await?;
     for worker in workers {
         worker.await?;
@@ -86,7 +86,7 @@ async fn work(
                 item.forget();
             }
             Err(error) if item.failures() < MAX_FAILURES => {
-                println!("worker {worker}: {key} {error}; it comes back after its back-off");
+                println!("worker {worker}: {key} {error}; retrying after its backoff");
                 item.retry(error);
                 continue;
             }
@@ -95,7 +95,7 @@ async fn work(
                 item.forget();
             }
         }
-        // Only for the sake of this program, which wants to know when to go on. It does not mind if nobody listens any more.
+        // For this program only, which waits for reports. The receiver may be dropped.
         let _ = report.send(key);
     }
     println!("worker {worker}: no more work");
@@ -103,7 +103,7 @@ async fn work(
 
 /// Looks at the object as it is now, however many changes led to it.
 fn sync(item: &Item<ObjectKey>, configs: &Lister<ConfigMap>) -> Result<String, Box<dyn Error + Send + Sync>> {
-    let Some(config) = configs.get(item.key()) else { return Ok("is gone".to_owned()) };
+    let Some(config) = configs.get(item.key()) else { return Ok("is deleted".to_owned()) };
     match item.key().name() {
         "stubborn" if item.failures() < 2 => return Err("does not want to yet".into()),
         "hopeless" => return Err("will never want to".into()),
@@ -111,7 +111,7 @@ fn sync(item: &Item<ObjectKey>, configs: &Lister<ConfigMap>) -> Result<String, B
     }
     let config = config.typed()?;
     let text = config.data.as_ref().and_then(|data| data.get("text")).map_or("", String::as_str);
-    Ok(format!("says {text:?} (priority {}, after {} failures)", item.priority(), item.failures()))
+    Ok(format!("contains {text:?} (priority {}, after {} failures)", item.priority(), item.failures()))
 }
 
 fn config(name: &str, text: &str) -> serde_json::Result<ConfigMap> {

@@ -1,6 +1,6 @@
 // What client-go's work queue and controller-runtime's priority queue cost: the other side of `evenkeel bench queue`.
 //
-// One case in one process, so that nothing of another case is in the way of its memory; one JSON object is printed.
+// One case in one process, so that memory of another case does not distort it; one JSON object is printed.
 //
 // Neither queue keeps metrics: client-go's has a name but no provider, and controller-runtime's has no name, since with one
 // it always keeps them.
@@ -140,7 +140,7 @@ func main() {
 			for _, key := range all {
 				queue.AddRateLimited(key)
 			}
-			// controller-runtime's queue puts adds aside until somebody asks.
+			// controller-runtime's queue buffers adds until the next call.
 			_ = queue.Len()
 		})
 	case "waiting-memory":
@@ -225,7 +225,7 @@ func refuse(reason string) {
 
 func expect(held bool) {
 	if !held {
-		panic("the queue did not do what it was asked to")
+		panic("the queue lost keys or kept too many")
 	}
 }
 

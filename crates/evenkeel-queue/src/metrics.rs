@@ -1,30 +1,32 @@
-//! What is counted and timed, under client-go's names, so that existing dashboards work.
+//! The metrics of a queue, under client-go's names.
 //!
-//! Everything goes through the facade of the crate `metrics`: install a recorder, before or after the queue is made, and it
-//! is there. Queues without a name report nothing.
+//! They are reported through the facade of the crate `metrics`, to a recorder that is installed before or after the queue is
+//! built. Queues without a name report nothing.
 //!
-//! | name | labels | what |
+//! | name | labels | meaning |
 //! |---|---|---|
-//! | [`DEPTH`] | `name`, `priority` | keys that need processing, also those that were added again while they are being processed |
-//! | [`ADDS`] | `name` | times that a key came to need processing |
-//! | [`QUEUE_DURATION`] | `name` | seconds from then until a worker got it |
-//! | [`WORK_DURATION`] | `name` | seconds that workers had a key |
-//! | [`UNFINISHED_WORK`] | `name` | seconds that workers have had the keys which they have now, all together |
-//! | [`LONGEST_RUNNING`] | `name` | seconds that the slowest of them has had its key |
-//! | [`RETRIES`] | `name` | times that a key was added for later |
-//! | [`WAITING`] | `name` | keys that wait for their time |
+//! | `workqueue_depth` | `name`, `priority` | keys that need processing, including those added again while in flight |
+//! | `workqueue_adds_total` | `name` | adds that made a key need processing |
+//! | [`QUEUE_DURATION`] | `name` | seconds from then until the key is handed out |
+//! | [`WORK_DURATION`] | `name` | seconds that a key is in flight |
+//! | `workqueue_unfinished_work_seconds` | `name` | sum of the ages of all keys in flight |
+//! | `workqueue_longest_running_processor_seconds` | `name` | age of the longest run in flight |
+//! | `workqueue_retries_total` | `name` | delayed adds |
+//! | `workqueue_waiting_keys` | `name` | delayed keys |
 //!
-//! The label `priority` is there for priorities other than the default one. Of more than 25 different priorities, the others
-//! are reported as `exceeded_cardinality_limit`.
+//! The label `priority` is present for priorities other than the default one. Beyond 25 different priorities, the others are
+//! reported as `exceeded_cardinality_limit`.
 //!
-//! Unfinished work is looked at twice a second while there is any, by a task of the runtime that the worker runs on. Where
-//! there is no runtime, [`WorkQueue::stats`](crate::WorkQueue::stats) tells.
+//! Queues that share a name are reported together: the longest run is the maximum, everything else the sum.
+//!
+//! Unfinished work is sampled twice a second while keys are in flight, by a task of the worker's runtime. Without a runtime,
+//! [`WorkQueue::stats`](crate::WorkQueue::stats) has the longest run.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use ::metrics::{
@@ -37,51 +39,45 @@ use crate::machine::QueueMachine;
 use crate::shared::Shared;
 use crate::sync::{Arc, Weak};
 
-/// Shows how many keys need processing.
-pub const DEPTH: &str = "workqueue_depth";
-/// Counts keys that came to need processing.
-pub const ADDS: &str = "workqueue_adds_total";
-/// Times how long keys stay in the queue.
+pub(crate) const DEPTH: &str = "workqueue_depth";
+pub(crate) const ADDS: &str = "workqueue_adds_total";
+/// The histogram of the time that keys are ready.
 pub const QUEUE_DURATION: &str = "workqueue_queue_duration_seconds";
-/// Times how long workers have a key.
+/// The histogram of the time that keys are in flight.
 pub const WORK_DURATION: &str = "workqueue_work_duration_seconds";
-/// Shows how long workers have had what they have.
-pub const UNFINISHED_WORK: &str = "workqueue_unfinished_work_seconds";
-/// Shows how long the slowest worker has had its key.
-pub const LONGEST_RUNNING: &str = "workqueue_longest_running_processor_seconds";
-/// Counts keys that were added for later.
-pub const RETRIES: &str = "workqueue_retries_total";
-/// Shows how many keys wait for their time.
-pub const WAITING: &str = "workqueue_waiting_keys";
+pub(crate) const UNFINISHED_WORK: &str = "workqueue_unfinished_work_seconds";
+pub(crate) const LONGEST_RUNNING: &str = "workqueue_longest_running_processor_seconds";
+pub(crate) const RETRIES: &str = "workqueue_retries_total";
+pub(crate) const WAITING: &str = "workqueue_waiting_keys";
 
-/// Buckets for [`QUEUE_DURATION`] and [`WORK_DURATION`], in seconds. client-go's end at ten seconds, beyond which all is one.
+/// Buckets for [`QUEUE_DURATION`] and [`WORK_DURATION`], in seconds. client-go's end at ten seconds.
 pub const DURATION_BUCKETS: [f64; 12] = [1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1000.0];
 
-/// How often unfinished work is looked at.
+/// The sampling period of unfinished work.
 const PERIOD: Duration = Duration::from_millis(500);
 
-/// So many priorities have a label of their own.
+/// Priorities with their own label.
 const LABELS: usize = 25;
 
-/// Tells the recorder what the metrics mean. Queues that report anything do this by themselves.
+/// Describes the metrics to the recorder. Queues do this when they first report.
 pub fn describe() {
     describe_gauge!(DEPTH, Unit::Count, "Keys that need processing.");
-    describe_counter!(ADDS, Unit::Count, "Times that a key came to need processing.");
-    describe_histogram!(QUEUE_DURATION, Unit::Seconds, "Time from when a key needs processing until a worker gets it.");
-    describe_histogram!(WORK_DURATION, Unit::Seconds, "Time that workers have a key.");
-    describe_gauge!(UNFINISHED_WORK, Unit::Seconds, "Time that workers have had the keys which they have now.");
-    describe_gauge!(LONGEST_RUNNING, Unit::Seconds, "Time that the slowest worker has had its key.");
-    describe_counter!(RETRIES, Unit::Count, "Times that a key was added for later.");
-    describe_gauge!(WAITING, Unit::Count, "Keys that wait for their time.");
+    describe_counter!(ADDS, Unit::Count, "Adds that made a key need processing.");
+    describe_histogram!(QUEUE_DURATION, Unit::Seconds, "Time from when a key needs processing until it is handed out.");
+    describe_histogram!(WORK_DURATION, Unit::Seconds, "Time that a key is in flight.");
+    describe_gauge!(UNFINISHED_WORK, Unit::Seconds, "Sum of the ages of all keys in flight.");
+    describe_gauge!(LONGEST_RUNNING, Unit::Seconds, "Age of the longest run in flight.");
+    describe_counter!(RETRIES, Unit::Count, "Delayed adds.");
+    describe_gauge!(WAITING, Unit::Count, "Delayed keys.");
 }
 
 /// The metrics of one queue.
 ///
-/// A program may make its queues before it installs its recorder. A recorder for the whole program can be installed once, so
-/// the metrics are looked up at most twice: when they are first needed, and when there is another recorder than there was
-/// then.
+/// A program may build queues before it installs a recorder, which it can install once. The handles are therefore looked up at
+/// most twice: at first use, and when the recorder has changed since.
 pub(crate) struct QueueMetrics {
     name: SharedString,
+    id: u64,
     first: OnceLock<(usize, Handles)>,
     later: OnceLock<Handles>,
     is_watched: AtomicBool,
@@ -97,19 +93,19 @@ struct Handles {
     waiting: Gauge,
 }
 
-/// What has been reported, by changes, because several queues may have one name.
+/// The reported values. Gauges are changed by differences, because several queues may share a name.
 #[derive(Default)]
 pub(crate) struct PublishedMetrics {
-    /// Whether that was told to the later one of two recorders, which is told everything from the beginning.
+    /// Whether these were reported to the later of two recorders, which receives everything from the start.
     is_later: bool,
     adds: u64,
     retries: u64,
     waiting: usize,
-    /// The depth of the default priority, which is the only one in most queues.
+    /// The depth of the default priority, the only one in most queues.
     depth: Option<Depth>,
-    /// Those of the others.
+    /// The depths of other priorities.
     depths: BTreeMap<i32, Depth>,
-    /// How many of them have a label of their own.
+    /// The number of priorities with their own label.
     labels: usize,
 }
 
@@ -123,6 +119,7 @@ impl QueueMetrics {
     pub(crate) fn new(name: &str) -> Self {
         QueueMetrics {
             name: SharedString::from_owned(name.to_owned()),
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             first: OnceLock::new(),
             later: OnceLock::new(),
             is_watched: AtomicBool::new(false),
@@ -137,7 +134,7 @@ impl QueueMetrics {
         self.handles().work_duration.record(took);
     }
 
-    /// Reports what has changed.
+    /// Reports changes.
     pub(crate) fn publish<K: Key>(&self, machine: &mut QueueMachine<K>, published: &mut PublishedMetrics) {
         let handles = self.handles();
         if self.later.get().is_some() != published.is_later {
@@ -160,14 +157,14 @@ impl QueueMetrics {
         }
     }
 
-    /// The queue is gone, and all that is in it.
+    /// Withdraws the gauges of a dropped queue.
     pub(crate) fn retire(&self, published: &mut PublishedMetrics) {
         let PublishedMetrics { is_later, waiting, depth, depths, .. } = std::mem::take(published);
         let handles = if is_later { self.later.get() } else { self.first.get().map(|(_, handles)| handles) };
         if let Some(handles) = handles {
             handles.waiting.decrement(waiting as f64);
             if self.is_watched.load(Ordering::Acquire) {
-                handles.show_unfinished(Duration::ZERO, Duration::ZERO);
+                self.set_unfinished(handles, Duration::ZERO, Duration::ZERO);
             }
         }
         for depth in depth.into_iter().chain(depths.into_values()) {
@@ -184,13 +181,13 @@ impl QueueMetrics {
         }
         let known = match depths.entry(priority) {
             Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(place) => {
-                let known = place.insert(new());
+            Entry::Vacant(entry) => {
+                let known = entry.insert(new());
                 *labels = LABELS.min(*labels + 1);
                 known
             }
         };
-        // A label that was given is never given to another.
+        // A label is never reused for another priority.
         if known.report(depth) {
             depths.remove(&priority);
         }
@@ -206,6 +203,24 @@ impl QueueMetrics {
         }
     }
 
+    /// Reports unfinished work together with that of other queues of the same name.
+    fn set_unfinished(&self, handles: &Handles, sum: Duration, longest: Duration) {
+        let mut all = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
+        let queues = all.entry(self.name.to_string()).or_default();
+        queues.retain(|queue| queue.id != self.id);
+        if !sum.is_zero() {
+            queues.push(Unfinished { id: self.id, sum, longest });
+        }
+        let total: Duration = queues.iter().map(|queue| queue.sum).sum();
+        let longest = queues.iter().map(|queue| queue.longest).max().unwrap_or_default();
+        if queues.is_empty() {
+            all.remove(&*self.name);
+        }
+        // Under the lock, so that reports of two queues are not reordered.
+        handles.unfinished.set(total.as_secs_f64());
+        handles.longest.set(longest.as_secs_f64());
+    }
+
     fn handles(&self) -> &Handles {
         if let Some(handles) = self.later.get() {
             return handles;
@@ -217,7 +232,7 @@ impl QueueMetrics {
 }
 
 impl Depth {
-    /// Reports the change since the last time. True if nothing has to be remembered any more.
+    /// Reports the change since the last report. Returns true if the entry can be removed.
     fn report(&mut self, depth: usize) -> bool {
         if depth != self.reported {
             self.gauge.increment(depth as f64 - self.reported as f64);
@@ -240,19 +255,26 @@ impl Handles {
             waiting: gauge!(WAITING, "name" => name.clone()),
         }
     }
-
-    fn show_unfinished(&self, sum: Duration, longest: Duration) {
-        self.unfinished.set(sum.as_secs_f64());
-        self.longest.set(longest.as_secs_f64());
-    }
 }
 
-/// Which recorder there is.
+/// The unfinished work of one queue.
+struct Unfinished {
+    id: u64,
+    sum: Duration,
+    longest: Duration,
+}
+
+/// The unfinished work of all queues, by name: those that share a name report its sum and its maximum.
+static UNFINISHED: Mutex<BTreeMap<String, Vec<Unfinished>>> = Mutex::new(BTreeMap::new());
+
+static NEXT_ID: AtomicU64 = AtomicU64::new(0);
+
+/// Identifies the current recorder.
 fn recorder() -> usize {
     with_recorder(|recorder| std::ptr::from_ref(recorder).cast::<()>().addr())
 }
 
-/// Looks at unfinished work from now on until there is none, if nobody does.
+/// Starts the task that samples unfinished work, unless it runs.
 pub(crate) fn watch<K: Key>(shared: &Arc<Shared<K>>) {
     let Some(metrics) = &shared.metrics else { return };
     if metrics.is_watched.load(Ordering::Relaxed) {
@@ -264,7 +286,7 @@ pub(crate) fn watch<K: Key>(shared: &Arc<Shared<K>>) {
     }
 }
 
-/// Says that nobody looks any more, should the runtime end in the middle of it.
+/// Marks the sampling task as ended, also if its runtime ends.
 struct Watch<K: Key>(Weak<Shared<K>>);
 
 impl<K: Key> Drop for Watch<K> {
@@ -281,8 +303,8 @@ async fn watching<K: Key>(mut watch: Watch<K>) {
             let Some(shared) = watch.0.upgrade() else { return };
             let Some(next) = shared.clock.now().checked_add(PERIOD) else { return };
             let Ok(sleep) = catch_unwind(AssertUnwindSafe(|| shared.clock.sleep_until(next))) else {
-                tracing::warn!(queue = shared.name(), "unfinished work is not reported: the runtime has no timers");
-                // It stays watched, so nobody tries again.
+                tracing::warn!(queue = shared.name(), "runtime has no timers; unfinished work is not reported");
+                // The flag stays set, so the task is not started again.
                 watch.0 = Weak::new();
                 return;
             };
@@ -290,14 +312,14 @@ async fn watching<K: Key>(mut watch: Watch<K>) {
         };
         sleep.await;
         if !watch.0.upgrade().is_some_and(|shared| report_unfinished(&shared)) {
-            // That has been said already, and somebody else may have begun.
+            // The flag is cleared already, and another task may have started.
             watch.0 = Weak::new();
             return;
         }
     }
 }
 
-/// Reports unfinished work. False if there is none, or if there is no point in it because the queue is shut down.
+/// Reports unfinished work. Returns false if there is none, or if the queue is shut down.
 fn report_unfinished<K: Key>(shared: &Shared<K>) -> bool {
     let Some(metrics) = &shared.metrics else { return false };
     let now = shared.now();
@@ -308,9 +330,9 @@ fn report_unfinished<K: Key>(shared: &Shared<K>) -> bool {
         if !goes_on {
             metrics.is_watched.store(false, Ordering::Release);
         }
-        // Nobody will look any more at what is not finished when the queue is shut down.
+        // A queue that is shut down is not sampled any more.
         if state.machine.is_running() { (sum, longest, goes_on) } else { (Duration::ZERO, Duration::ZERO, false) }
     });
-    metrics.handles().show_unfinished(sum, longest);
+    metrics.set_unfinished(metrics.handles(), sum, longest);
     goes_on
 }

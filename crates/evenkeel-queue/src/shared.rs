@@ -140,7 +140,7 @@ impl<K: Key> Shared<K> {
         for _ in 0..BUSY_TURNS {
             // Dropped after the lock is released.
             let mut old_waker = None;
-            let asked = self.update(false, |state, now| match state.machine.take(now) {
+            let polled = self.update(false, |state, now| match state.machine.take(now) {
                 TakeResult::Busy => NextPoll::Busy,
                 // Expired failures are removed by the workers that have nothing else to do, a bounded number at a time.
                 TakeResult::Empty if state.machine.expire_idle(now) => NextPoll::Busy,
@@ -157,8 +157,8 @@ impl<K: Key> Shared<K> {
                     NextPoll::Got(taken)
                 }
             });
-            if !matches!(asked, NextPoll::Busy) {
-                return asked;
+            if !matches!(polled, NextPoll::Busy) {
+                return polled;
             }
         }
         NextPoll::Busy
@@ -243,10 +243,10 @@ impl<K: Key> Shared<K> {
         if let Some(metrics) = &self.metrics {
             metrics.publish(machine, published);
         }
-        let gone = machine.take_gone();
+        let removed = machine.take_removed();
         drop(state);
         drop(wake);
-        drop(gone);
+        drop(removed);
     }
 
     /// Takes the lock and reads the time, if the caller, the metrics or the machine need it. Otherwise the time is zero.

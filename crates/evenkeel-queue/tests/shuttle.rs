@@ -1,6 +1,6 @@
 //! The queue under many orders of threads: run with `RUSTFLAGS="--cfg shuttle"`.
 //!
-//! A wake-up that is lost leaves nobody to run, which is reported as a deadlock together with a schedule that leads to it.
+//! A lost wake-up leaves no thread to run, which is reported as a deadlock with the schedule that leads to it.
 #![cfg(shuttle)]
 #![allow(clippy::unwrap_used, reason = "in a test a panic is a finding")]
 
@@ -27,7 +27,7 @@ fn try_out(scenario: fn()) {
     shuttle::check_pct(scenario, ORDERS, 3);
 }
 
-/// What was asked of the queue, and what it did.
+/// Operations on the queue and their results.
 #[derive(Clone, Default)]
 struct Book(Arc<Mutex<Pages>>);
 
@@ -87,7 +87,7 @@ impl Book {
     }
 }
 
-/// Time that passes when it is told to.
+/// A manual clock.
 #[derive(Clone)]
 struct PretendClock(Arc<Mutex<Hands>>);
 
@@ -137,7 +137,7 @@ fn timed_queue(clock: &PretendClock) -> WorkQueue<u32> {
     WorkQueue::builder().clock(clock.clone()).limiter(limiter).build()
 }
 
-/// Asks for a key, and stops asking at some point, be it that there is one by then. None if it has stopped.
+/// Polls for a key and drops the future at some point, even if a key is ready. `None` if it was dropped.
 async fn next_if_soon(queue: &WorkQueue<u32>) -> Option<Option<Item<u32>>> {
     let mut next = pin!(queue.next());
     let mut patience = rand::thread_rng().gen_range(0..4);
@@ -297,7 +297,7 @@ fn keys_that_become_due_find_workers_while_others_are_busy() {
         let producing = {
             let (queue, clock) = (queue.clone(), clock.clone());
             thread::spawn(move || {
-                // Two at once, and one that somebody has to keep the time for when the others are busy.
+                // Two at once, and one that needs a timekeeper while the others are busy.
                 queue.add_all([0, 1], AddOptions::new().after(TICK));
                 queue.add_after(2, 2 * TICK);
                 clock.pass(TICK);
@@ -341,7 +341,7 @@ fn workers_that_are_threads_and_workers_that_are_tasks_share_the_work() {
 }
 
 #[test]
-fn wq_024_all_who_wait_for_the_end_are_told() {
+fn wq_024_all_drains_return() {
     try_out(|| {
         let (queue, book) = (WorkQueue::new(), Book::default());
         let workers = [blocking_worker(&queue, &book), blocking_worker(&queue, &book)];
@@ -417,7 +417,7 @@ fn one_who_waits_for_the_end_no_longer_does_not_hold_up_the_others() {
 }
 
 #[test]
-fn somebody_who_does_not_wait_may_take_what_others_wait_for() {
+fn try_next_may_take_a_key_that_waiters_wait_for() {
     try_out(|| {
         let (queue, book) = (WorkQueue::new(), Book::default());
         let workers = [blocking_worker(&queue, &book), blocking_worker(&queue, &book)];
@@ -467,7 +467,7 @@ fn an_item_may_be_finished_by_another_thread() {
 }
 
 #[test]
-fn somebody_always_keeps_the_time() {
+fn there_is_always_a_timekeeper() {
     try_out(|| {
         let clock = PretendClock::new();
         let (queue, book) = (timed_queue(&clock), Book::default());
@@ -540,7 +540,7 @@ fn keys_that_wait_are_handed_out_at_once_when_the_queue_is_flushed() {
     });
 }
 
-/// Checks that the steps of each key are told in an order that makes sense.
+/// Checks the order of the events of each key.
 struct Order(Arc<Mutex<BTreeMap<u32, (u32, bool)>>>);
 
 impl Observer<u32> for Order {
@@ -564,12 +564,12 @@ impl Observer<u32> for Order {
 }
 
 #[test]
-fn observers_are_told_of_each_key_in_order() {
+fn events_of_each_key_are_in_order() {
     try_out(|| {
         let queue = WorkQueue::new();
-        let told = Arc::new(Mutex::new(BTreeMap::new()));
+        let events = Arc::new(Mutex::new(BTreeMap::new()));
         // An observer that panics is left out, so what it found is looked for at the end.
-        let _observation = queue.observe(Order(told.clone()));
+        let _guard = queue.observe(Order(events.clone()));
         let workers: Vec<_> = (0..2)
             .map(|_| {
                 let queue = queue.clone();
@@ -587,8 +587,8 @@ fn observers_are_told_of_each_key_in_order() {
         }
         queue.shut_down();
         workers.into_iter().for_each(|worker| worker.join().unwrap());
-        let told = told.lock().unwrap();
-        assert_eq!(told[&1].0 + told[&2].0, 4, "the observer has panicked");
-        assert!(told.values().all(|(_, is_out)| !is_out), "the observer has panicked");
+        let events = events.lock().unwrap();
+        assert_eq!(events[&1].0 + events[&2].0, 4, "the observer has panicked");
+        assert!(events.values().all(|(_, is_out)| !is_out), "the observer has panicked");
     });
 }

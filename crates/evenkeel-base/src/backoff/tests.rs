@@ -1,3 +1,5 @@
+#![expect(clippy::disallowed_methods, reason = "a test starts somewhere")]
+
 use super::*;
 
 const MS: Duration = Duration::from_millis(1);

@@ -44,7 +44,7 @@ enum Case {
     GetDone,
     /// One thread adds while others take, forget and finish
     Workers,
-    /// Keys are added for later, and taken when their time has come
+    /// Adds delayed keys, and takes them when they are due
     Delayed,
     /// Keys are added that have failed
     RateLimited,
@@ -94,7 +94,7 @@ enum Costs {
         ns_per_key_out: f64,
         cpu_ns_per_key_out: f64,
     },
-    /// What is live cannot be told apart from what the allocator keeps, so that is counted too.
+    /// Live memory cannot be distinguished from what the allocator keeps, so that is counted, too.
     Memory {
         resident_bytes_per_key: f64,
         peak_bytes_per_key: f64,
@@ -115,12 +115,12 @@ pub(crate) async fn run(arguments: Arguments) -> Outcome {
 
 /// Runs every case in a process of its own, because what one leaves behind would change what the next one takes.
 fn run_all(arguments: &Arguments) -> Outcome {
-    let asked = |(case, keys, workers)| {
+    let usual = |(case, keys, workers)| {
         let workers = arguments.workers.filter(|_| case == Case::Workers).unwrap_or(workers);
         (case, arguments.keys.unwrap_or(keys), workers)
     };
-    let mut cases: Vec<_> = USUAL.into_iter().map(asked).collect();
-    // With numbers that were asked for, some are the same.
+    let mut cases: Vec<_> = USUAL.into_iter().map(usual).collect();
+    // Explicit numbers make some cases equal.
     cases.dedup();
     let program = env::current_exe()?;
     let shows_progress = io::stderr().is_terminal();
@@ -257,7 +257,7 @@ fn space(count: u32, mut add: impl FnMut(&WorkQueue<ObjectKey>, ObjectKey)) -> R
     let (_, before) = memory()?;
     (0..count).for_each(|number| add(&queue, key(number)));
     let (peak, after) = memory()?;
-    // A few may have come due meanwhile.
+    // A few may be due meanwhile.
     let stats = queue.stats();
     expect(stats.delayed + stats.ready == count as usize)?;
     let bytes = |kibibytes: u64| per_key(kibibytes.saturating_sub(before) * 1024, count);
@@ -281,7 +281,7 @@ fn per_key(sum: u64, count: u32) -> f64 {
 }
 
 fn expect(held: bool) -> Outcome {
-    if held { Ok(()) } else { Err("the queue did not do what it was asked to".into()) }
+    if held { Ok(()) } else { Err("the queue lost keys or kept too many".into()) }
 }
 
 /// Between one hour and two, in an order that looks random: xorshift64*.
@@ -301,7 +301,7 @@ impl Delays {
     }
 }
 
-/// A clock that stands still until it is told to go on. Nobody sleeps by it.
+/// A manual clock without timers.
 #[derive(Clone)]
 struct Manual {
     begun: Instant,

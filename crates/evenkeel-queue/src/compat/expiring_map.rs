@@ -1,4 +1,4 @@
-//! [`ExpiringMap`]: a map that is cleaned a little with every use.
+//! [`ExpiringMap`]: a map that removes expired entries incrementally.
 
 use std::hash::{BuildHasher, Hash};
 
@@ -6,18 +6,18 @@ use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 use rapidhash::quality::RandomState;
 
-/// A map whose owner calls [`sweep`](Self::sweep) with every use and so never has to look at all of it at once.
+/// A map whose owner calls [`sweep`](Self::sweep) with each use, which visits a few entries.
 ///
-/// A hand goes round the table. Who sweeps once for each key that comes in finds that entries which are over make up no
-/// more than an eighth of the table: it is as large as what is still good needs, within a factor.
+/// With one sweep per insertion, expired entries are at most an eighth of the table, and its size follows that of the live
+/// entries.
 pub(crate) struct ExpiringMap<K, V> {
     table: HashTable<(K, V)>,
     hashes: RandomState,
-    /// Where the next sweep starts.
+    /// The bucket at which the next sweep starts.
     hand: usize,
 }
 
-/// Places of the table that one sweep looks at.
+/// Buckets that one sweep visits.
 const STRIDE: usize = 8;
 
 impl<K: Eq + Hash, V> ExpiringMap<K, V> {
@@ -33,7 +33,7 @@ impl<K: Eq + Hash, V> ExpiringMap<K, V> {
         self.table.find_mut(self.hashes.hash_one(key), |(held, _)| held == key).map(|(_, value)| value)
     }
 
-    /// What is held for the key; if that is nothing, then `value` from now on.
+    /// Returns the value of the key, after inserting `value` if there is none.
     pub(crate) fn get_or_insert(&mut self, key: &K, value: impl FnOnce() -> V) -> &mut V
     where
         K: Clone,
@@ -61,15 +61,15 @@ impl<K: Eq + Hash, V> ExpiringMap<K, V> {
         self.table.len()
     }
 
-    /// Looks at a few entries and removes those that are over.
-    pub(crate) fn sweep(&mut self, mut over: impl FnMut(&V) -> bool) {
+    /// Visits a few entries and removes the expired ones.
+    pub(crate) fn sweep(&mut self, mut is_expired: impl FnMut(&V) -> bool) {
         for _ in 0..STRIDE.min(self.table.num_buckets()) {
             if self.hand >= self.table.num_buckets() {
                 self.hand = 0;
                 self.shrink();
             }
             if let Ok(entry) = self.table.get_bucket_entry(self.hand)
-                && over(&entry.get().1)
+                && is_expired(&entry.get().1)
             {
                 entry.remove();
             }
@@ -77,13 +77,13 @@ impl<K: Eq + Hash, V> ExpiringMap<K, V> {
         }
     }
 
-    /// Looks at all entries and removes those that are over.
-    pub(crate) fn sweep_all(&mut self, mut over: impl FnMut(&V) -> bool) {
-        self.table.retain(|(_, value)| !over(value));
+    /// Removes all expired entries.
+    pub(crate) fn sweep_all(&mut self, mut is_expired: impl FnMut(&V) -> bool) {
+        self.table.retain(|(_, value)| !is_expired(value));
         self.shrink();
     }
 
-    /// Gives back the memory of a table that has become far too large. It costs what the round before it has cost.
+    /// Shrinks a table that is far too large. It costs as much as one round of sweeps.
     fn shrink(&mut self) {
         if self.table.len() < self.table.num_buckets() / 8 {
             let hashes = &self.hashes;

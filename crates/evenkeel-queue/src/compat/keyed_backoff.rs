@@ -1,4 +1,4 @@
-//! [`KeyedBackoff`]: waits by key that grow with every event, for those who ask whether it is time yet.
+//! [`KeyedBackoff`].
 
 use std::fmt;
 use std::hash::Hash;
@@ -6,18 +6,17 @@ use std::time::{Duration, Instant};
 
 use super::expiring_map::ExpiringMap;
 
-/// How long each key is to be left alone: the first event of a key sets an initial time, every further event doubles it up
-/// to a maximum. client-go's `flowcontrol.Backoff`.
+/// A backoff per key: the first event of a key sets an initial backoff, each further event doubles it up to a maximum.
+/// client-go's `flowcontrol.Backoff`.
 ///
-/// Unlike a [`RateLimiter`](crate::RateLimiter) it does not say when to come back; its owner asks, as often as it likes,
-/// whether a key is still backing off. It neither reads a clock nor rolls dice: time and a random number are passed in. The
-/// owner locks it where several threads need it.
+/// Unlike a [`RateLimiter`](crate::RateLimiter) it schedules nothing: the owner polls whether a key is in backoff. Time and random
+/// numbers are arguments. Use from several threads needs a lock.
 ///
-/// A key of which nothing is heard for more than twice the maximum has expired (unless [another rule](Self::expires_when) is
-/// given): its next event counts as its first. Until it expires, its time stays where it was.
+/// A key expires twice the maximum after its last event (unless [another rule](Self::expires_when) is given): its next event
+/// counts as its first. Until then its backoff does not decrease.
 ///
-/// Expired keys are removed by [`gc`](Self::gc), all at once, and also a few with each call of [`next`](Self::next). So they
-/// may be gone at any time after they have expired, and nothing piles up even if nobody calls `gc`.
+/// [`gc`](Self::gc) removes all expired keys, and each call of [`next`](Self::next) removes a few. Memory is bounded even
+/// without calls of `gc`.
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -46,39 +45,37 @@ struct KeyBackoff {
 }
 
 impl<K: Eq + Hash + Clone> KeyedBackoff<K> {
-    /// The time that the first event of a key sets, and the longest one. No time is longer than `max`, the first one
-    /// neither.
+    /// Returns an empty set of backoffs that start at `initial` and never exceed `max`.
     pub fn new(initial: Duration, max: Duration) -> Self {
         KeyedBackoff { initial, max, jitter: 0.0, expired: None, keys: ExpiringMap::new() }
     }
 
-    /// Adds to each time a random part of the one before it (of the first: of itself), at most `factor` times as long.
-    /// Without this, or if it is not a positive number, nothing is added.
+    /// Adds jitter: a random fraction, at most `factor`, of the previous backoff (of itself for the first). Default: none. A factor
+    /// that is not a positive number counts as none.
     #[must_use]
     pub fn jitter(mut self, factor: f64) -> Self {
         self.jitter = if factor.is_finite() { factor.max(0.0) } else { 0.0 };
         self
     }
 
-    /// When a key has expired: a function of the time since its last update and of the maximum. In place of the rule that
-    /// the former is more than twice the latter.
+    /// Sets the rule by which a key expires: a function of the time since its last event and of the maximum. Default: the former
+    /// is more than twice the latter.
     ///
-    /// Keys that never expire are never removed; who gives such a rule has to [`reset`](Self::reset) them.
+    /// Keys that never expire must be removed by [`reset`](Self::reset).
     #[must_use]
     pub fn expires_when(mut self, rule: impl Fn(Duration, Duration) -> bool + Send + Sync + 'static) -> Self {
         self.expired = Some(Box::new(rule));
         self
     }
 
-    /// How long `key` is left alone at a time; zero if it is not known.
+    /// Returns the backoff of `key`; zero if it has none.
     pub fn get(&self, key: &K) -> Duration {
         self.keys.get(key).map_or(Duration::ZERO, |backoff| backoff.time)
     }
 
-    /// Something happened to `key` at the time `event`, of which we hear `now`: it is left alone for longer. Answers for
-    /// how long.
+    /// Records an event of `key` and returns its backoff from now on.
     ///
-    /// Whether it had expired is judged by `event`; its time starts `now`. `random` is from 0 to 1.
+    /// Expiry is judged at `event`; the backoff starts `now`. `random` is from 0 to 1.
     pub fn next(&mut self, key: &K, event: Instant, now: Instant, random: f64) -> Duration {
         let rule = Rule { max: self.max, expired: self.expired.as_deref() };
         let share = self.jitter * random.clamp(0.0, 1.0);
@@ -97,24 +94,22 @@ impl<K: Eq + Hash + Clone> KeyedBackoff<K> {
             backoff.updated = now;
         }
         let time = backoff.time;
-        // Not before: this key may have expired by now, but not at the time of its event.
+        // Last: this key may have expired `now`, but not at its event.
         self.keys.sweep(|backoff| rule.has_expired(backoff, now));
         time
     }
 
-    /// Whether `key` is `now` still to be left alone because of something at the time `event`. False if it is not known, or
-    /// had expired by then.
+    /// Returns whether `key` is `now` in the backoff that follows `event`. False if it has none, or expired before `event`.
     pub fn is_in_backoff_since(&self, key: &K, event: Instant, now: Instant) -> bool {
         self.at(key, event).is_some_and(|backoff| now.saturating_duration_since(event) < backoff.time)
     }
 
-    /// Whether `key` is at the time `event` still to be left alone because of its last [`next`](Self::next). False if it is
-    /// not known, or has expired.
+    /// Returns whether `key` is at `event` in the backoff of its last [`next`](Self::next). False if it has none, or has expired.
     pub fn is_in_backoff_since_update(&self, key: &K, event: Instant) -> bool {
         self.at(key, event).is_some_and(|backoff| event.saturating_duration_since(backoff.updated) < backoff.time)
     }
 
-    /// Forgets `key`: its next event will be its first. client-go's `Reset` and `DeleteEntry`.
+    /// Removes `key`: its next event counts as its first. client-go's `Reset` and `DeleteEntry`.
     pub fn reset(&mut self, key: &K) {
         self.keys.remove(key);
     }
@@ -125,17 +120,17 @@ impl<K: Eq + Hash + Clone> KeyedBackoff<K> {
         self.keys.sweep_all(|backoff| rule.has_expired(backoff, now));
     }
 
-    /// How many keys are known, with those that have expired and are yet to be removed.
+    /// Returns the number of keys, including expired ones that are not removed yet.
     pub fn len(&self) -> usize {
         self.keys.len()
     }
 
-    /// Whether no key is known.
+    /// Returns whether there are no keys.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What is known of the key, unless it has expired at that time.
+    /// Returns the backoff of the key, unless it has expired at that time.
     fn at(&self, key: &K, time: Instant) -> Option<&KeyBackoff> {
         let rule = Rule { max: self.max, expired: self.expired.as_deref() };
         self.keys.get(key).filter(|backoff| !rule.has_expired(backoff, time))

@@ -1,4 +1,4 @@
-//! [`Parallel`]: the pieces of a piece of work, several at a time.
+//! [`Parallel`].
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -11,15 +11,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 
-/// Does numbered pieces of work, several at a time, and returns when no more is done. client-go's `ParallelizeUntil`.
+/// Runs numbered pieces of work with bounded parallelism. client-go's `ParallelizeUntil`.
 ///
-/// [`run`](Self::run) does them on threads and blocks; [`run_async`](Self::run_async) does them within one future.
+/// [`run`](Self::run) uses threads and blocks; [`run_async`](Self::run_async) runs within one future.
 ///
-/// - Each piece from 0 on is done exactly once, unless the work is called off. They are begun in order.
-/// - Both return how many pieces were done: fewer than there are if and only if the work was called off.
-/// - The question whether it is [called off](Self::until) is asked before each piece. A piece that has begun is not
-///   interrupted by it.
-/// - There are never more workers than there is work for, and always at least one.
+/// - Each piece from 0 on runs exactly once, unless the work is cancelled. Pieces start in order.
+/// - Both return the number of pieces run: fewer than all if and only if the work was cancelled.
+/// - The [cancellation predicate](Self::until) is called before each piece. It does not interrupt a running piece.
+/// - There are never more workers than pieces, and always at least one.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -40,32 +39,31 @@ pub struct Parallel<'a> {
 }
 
 impl<'a> Parallel<'a> {
-    /// At most so many pieces at a time. Zero counts as one.
+    /// Returns a runner with at most so many pieces at a time. Zero counts as one.
     pub const fn new(workers: usize) -> Self {
         Parallel { workers, chunk: 1, off: None }
     }
 
-    /// Hands out so many pieces at once, one after the other to one worker. For pieces so small that handing them out would
-    /// cost more than doing them. Zero counts as one.
+    /// Assigns pieces to workers in chunks, for pieces that cost less than their assignment. Zero counts as one.
     pub const fn chunk(mut self, pieces: usize) -> Self {
         self.chunk = pieces;
         self
     }
 
-    /// Begins no more pieces once this answers true. The threads ask it, so it should be quick.
-    pub const fn until(mut self, called_off: &'a (dyn Fn() -> bool + Sync)) -> Self {
-        self.off = Some(called_off);
+    /// Sets the cancellation predicate: no piece starts once it returns true. All threads call it, so it should be quick.
+    pub const fn until(mut self, cancelled: &'a (dyn Fn() -> bool + Sync)) -> Self {
+        self.off = Some(cancelled);
         self
     }
 
-    /// Does the pieces on threads and blocks until they are done. Returns how many were.
+    /// Runs the pieces on threads and blocks until they end. Returns the number of pieces run.
     ///
-    /// The calling thread is one of the workers, so with one worker there is no other thread. Where the system has no more
-    /// threads to give, fewer do the work.
+    /// The calling thread is one of the workers, so one worker needs no other thread. If the system refuses a thread, fewer threads
+    /// share the work.
     ///
     /// # Panics
     ///
-    /// If a piece panics. No further piece is begun, those that have begun are finished, and then the panic goes on here.
+    /// If a piece panics: no further piece starts, running pieces end, and the panic resumes on the calling thread.
     pub fn run(self, pieces: usize, piece: impl Fn(usize) + Sync) -> usize {
         self.run_on_threads(pieces, &piece)
     }
@@ -114,12 +112,10 @@ impl<'a> Parallel<'a> {
         })
     }
 
-    /// Does the pieces as futures, at most as many at a time as there are workers, and waits until they are done. Returns
-    /// how many were.
+    /// Runs the pieces as futures, at most as many at a time as there are workers. Returns the number of pieces run.
     ///
-    /// Nothing is spawned: all of it happens in the task that polls the future, so pieces may borrow. Dropping the future
-    /// drops the pieces that have begun. A piece is only polled when it has been woken, and who has many pieces that are
-    /// ready at once still lets other tasks have their turn. Chunks make no difference here.
+    /// Nothing is spawned: the pieces run in the task that polls the future, so they may borrow. Dropping the future drops the
+    /// running pieces. A piece is polled only when woken, and the future yields to other tasks now and then. Chunks have no effect.
     pub async fn run_async<F, P>(self, pieces: usize, piece: F) -> usize
     where
         F: Fn(usize) -> P,
@@ -127,27 +123,27 @@ impl<'a> Parallel<'a> {
     {
         let most = self.workers.max(1).min(pieces);
         let mut tasks =
-            TaskSet { places: Vec::with_capacity(most), free: Vec::new(), bells: Arc::new(WakeQueue::default()) };
+            TaskSet { slots: Vec::with_capacity(most), free: Vec::new(), wakes: Arc::new(WakeQueue::default()) };
         let (mut begun, mut done) = (0, 0);
         poll_fn(|cx| {
-            tasks.bells.attend(cx.waker());
-            for _ in 0..ROUNDS_IN_A_ROW {
-                // One that begins and one that goes on, in turn: neither keeps the other waiting.
-                let begins = begun < pieces && begun - done < most && !self.is_off();
-                if begins {
-                    let place = tasks.seat(piece(begun));
+            tasks.wakes.set_task(cx.waker());
+            for _ in 0..POLLS_IN_A_ROW {
+                // Alternates between starting a piece and polling a woken one.
+                let starts = begun < pieces && begun - done < most && !self.is_off();
+                if starts {
+                    let slot = tasks.insert(piece(begun));
                     begun += 1;
-                    done += usize::from(tasks.poll(place));
+                    done += usize::from(tasks.poll(slot));
                 }
-                let rung = tasks.bells.answer();
-                if let Some(place) = rung {
-                    done += usize::from(tasks.poll(place));
+                let woken = tasks.wakes.pop();
+                if let Some(slot) = woken {
+                    done += usize::from(tasks.poll(slot));
                 }
-                if !begins && rung.is_none() {
+                if !starts && woken.is_none() {
                     return if begun == done { Poll::Ready(done) } else { Poll::Pending };
                 }
             }
-            // Pieces that never wait would otherwise keep the task to themselves.
+            // Yields, for pieces that never wait.
             cx.waker().wake_by_ref();
             Poll::Pending
         })
@@ -165,8 +161,8 @@ impl fmt::Debug for Parallel<'_> {
     }
 }
 
-/// How often a future begins or goes on with a piece before it lets others have their turn.
-const ROUNDS_IN_A_ROW: usize = 64;
+/// Polls of pieces before the future yields.
+const POLLS_IN_A_ROW: usize = 64;
 
 struct SetOnPanic<'a>(&'a AtomicBool);
 
@@ -178,75 +174,75 @@ impl Drop for SetOnPanic<'_> {
     }
 }
 
-/// The pieces that have begun and are not done.
+/// The running pieces.
 struct TaskSet<P> {
-    places: Vec<TaskSlot<P>>,
+    slots: Vec<TaskSlot<P>>,
     free: Vec<usize>,
-    bells: Arc<WakeQueue>,
+    wakes: Arc<WakeQueue>,
 }
 
 struct TaskSlot<P> {
-    /// Boxed once for all the pieces that will have this place.
+    /// Boxed once for all pieces that use this slot.
     piece: Pin<Box<Option<P>>>,
-    bell: Arc<TaskWaker>,
+    task_waker: Arc<TaskWaker>,
     waker: Waker,
 }
 
 impl<P: Future<Output = ()>> TaskSet<P> {
-    /// Gives the piece a place.
-    fn seat(&mut self, piece: P) -> usize {
-        if let Some(place) = self.free.pop() {
-            self.places[place].piece.set(Some(piece));
-            return place;
+    /// Assigns a slot to the piece.
+    fn insert(&mut self, piece: P) -> usize {
+        if let Some(slot) = self.free.pop() {
+            self.slots[slot].piece.set(Some(piece));
+            return slot;
         }
-        let place = self.places.len();
-        let bell = Arc::new(TaskWaker { place, rung: AtomicBool::new(false), bells: Arc::clone(&self.bells) });
-        let waker = Waker::from(Arc::clone(&bell));
-        self.places.push(TaskSlot { piece: Box::pin(Some(piece)), bell, waker });
-        place
+        let slot = self.slots.len();
+        let task_waker = Arc::new(TaskWaker { slot, woken: AtomicBool::new(false), wakes: Arc::clone(&self.wakes) });
+        let waker = Waker::from(Arc::clone(&task_waker));
+        self.slots.push(TaskSlot { piece: Box::pin(Some(piece)), task_waker, waker });
+        slot
     }
 
-    /// Goes on with the piece of this place. True if that was the end of it, and the place is free.
-    fn poll(&mut self, place: usize) -> bool {
-        let TaskSlot { piece, bell, waker } = &mut self.places[place];
-        // Before the piece looks at anything, so that whatever happens from now on rings again.
-        bell.rung.swap(false, Ordering::AcqRel);
-        // A bell may ring for a piece that is done.
+    /// Polls the piece of a slot. Returns true if it ended and the slot is free.
+    fn poll(&mut self, slot: usize) -> bool {
+        let TaskSlot { piece, task_waker, waker } = &mut self.slots[slot];
+        // Before the poll, so that a wake during the poll is not lost.
+        task_waker.woken.swap(false, Ordering::AcqRel);
+        // A waker may be woken after its piece ended.
         let Some(running) = piece.as_mut().as_pin_mut() else { return false };
         let done = running.poll(&mut Context::from_waker(waker)).is_ready();
         if done {
             piece.set(None);
-            self.free.push(place);
+            self.free.push(slot);
         }
         done
     }
 }
 
-/// Which pieces have been woken.
+/// The slots of woken pieces.
 struct WakeQueue {
     state: Mutex<WakeState>,
 }
 
 struct WakeState {
-    /// Places whose bell has rung, each once.
-    rung: VecDeque<usize>,
-    /// The task that answers.
+    /// Woken slots, each once.
+    woken: VecDeque<usize>,
+    /// The task that polls the future.
     task: Waker,
 }
 
 impl Default for WakeQueue {
     fn default() -> Self {
-        WakeQueue { state: Mutex::new(WakeState { rung: VecDeque::new(), task: Waker::noop().clone() }) }
+        WakeQueue { state: Mutex::new(WakeState { woken: VecDeque::new(), task: Waker::noop().clone() }) }
     }
 }
 
 impl WakeQueue {
-    fn attend(&self, task: &Waker) {
+    fn set_task(&self, task: &Waker) {
         self.state().task.clone_from(task);
     }
 
-    fn answer(&self) -> Option<usize> {
-        self.state().rung.pop_front()
+    fn pop(&self) -> Option<usize> {
+        self.state().woken.pop_front()
     }
 
     fn state(&self) -> MutexGuard<'_, WakeState> {
@@ -254,12 +250,12 @@ impl WakeQueue {
     }
 }
 
-/// What wakes the piece at a place.
+/// The waker of a slot.
 struct TaskWaker {
-    place: usize,
-    /// Whether the place is among those that have rung, or about to be.
-    rung: AtomicBool,
-    bells: Arc<WakeQueue>,
+    slot: usize,
+    /// Whether the slot is in the queue, or about to be.
+    woken: AtomicBool,
+    wakes: Arc<WakeQueue>,
 }
 
 impl Wake for TaskWaker {
@@ -268,12 +264,12 @@ impl Wake for TaskWaker {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        if self.rung.swap(true, Ordering::AcqRel) {
+        if self.woken.swap(true, Ordering::AcqRel) {
             return;
         }
         let task = {
-            let mut state = self.bells.state();
-            state.rung.push_back(self.place);
+            let mut state = self.wakes.state();
+            state.woken.push_back(self.slot);
             state.task.clone()
         };
         task.wake();

@@ -1,4 +1,4 @@
-//! [`StandaloneLimiter`]: a limiter for those who have no queue.
+//! [`StandaloneLimiter`].
 
 use std::fmt;
 use std::hash::Hash;
@@ -8,15 +8,13 @@ use std::time::{Duration, Instant};
 use super::expiring_map::ExpiringMap;
 use crate::limiter::RateLimiter;
 
-/// Counts the failures of keys and asks a limiter about them. It is used as client-go's rate limiters are, where there is no
-/// queue to do the counting.
+/// A rate limiter that counts failures itself, as client-go's limiters do, for use without a queue.
 ///
-/// It may be shared between threads. The limiter is not asked under its lock.
+/// It can be shared between threads. The inner limiter is called without the lock.
 ///
-/// A key that fails no more and of which nobody says that it [succeeded](Self::forget) is forgotten by itself: when it has
-/// been idle for twice the longest wait of the limiter, and a minute at least. A key that was told to wait for longer than
-/// that is remembered for twice its wait, or for two days if that is less. Each call looks at a few keys for this, so no call
-/// takes long, and there are never many more keys than have been seen within that time.
+/// A key that neither fails nor [succeeds](Self::forget) expires after twice the longest wait of the limiter, and at least after a
+/// minute. A key with a longer wait is kept for twice that wait, at most two days. Each call visits a few keys for this, so calls
+/// are short and memory is bounded by the keys of that period.
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -40,44 +38,44 @@ pub struct StandaloneLimiter<K, L> {
 
 struct LimiterState<K> {
     keys: ExpiringMap<K, Failures>,
-    /// The latest time that a call has told.
+    /// The latest time passed in.
     latest: Option<Instant>,
 }
 
 struct Failures {
     count: u32,
     last: Instant,
-    /// For how long after the last one they are remembered.
+    /// How long they are kept after the last one.
     kept: Duration,
 }
 
-/// What is taken for the longest wait of a limiter that knows none: that of the default ones.
+/// The assumed longest wait of a limiter without one: that of the default limiters.
 const LONGEST_BY_DEFAULT: Duration = Duration::from_secs(1000);
-/// However short the waits are, the work between them may take its time.
+/// The minimum, since runs between short waits may be long.
 const KEPT_AT_LEAST: Duration = Duration::from_secs(60);
-/// However long the wait is that a limiter asks for, nobody sits through more than half of this.
+/// The maximum for a key with a very long wait.
 const KEPT_FOR_A_WAIT_AT_MOST: Duration = Duration::from_secs(2 * 24 * 3600);
 
 impl<K: Eq + Hash + Clone, L: RateLimiter<K>> StandaloneLimiter<K, L> {
-    /// Counts for this limiter. No key has failed yet.
+    /// Returns a limiter without failures.
     pub fn new(limiter: L) -> Self {
         let idle = limiter.longest().unwrap_or(LONGEST_BY_DEFAULT).saturating_mul(2).max(KEPT_AT_LEAST);
         StandaloneLimiter { limiter, idle, state: Mutex::new(LimiterState { keys: ExpiringMap::new(), latest: None }) }
     }
 
-    /// Forgets a key that has been idle for longer than this, in place of twice the limiter's longest wait.
+    /// Sets how long an idle key is kept. Default: twice the longest wait of the limiter.
     #[must_use]
     pub fn forget_after(mut self, idle: Duration) -> Self {
         self.idle = idle;
         self
     }
 
-    /// `key` has failed. Answers how long it shall wait.
+    /// Counts a failure of `key` and returns its wait.
     pub fn when(&self, key: &K, now: Instant) -> Duration {
         let failures = self.state().count(key, now, self.idle);
         let wait = self.limiter.when(key, failures, now);
         let kept = wait.saturating_mul(2).min(KEPT_FOR_A_WAIT_AT_MOST);
-        // Seldom: only a bucket asks for more than the longest wait that is known.
+        // Rare: only a bucket exceeds the known longest wait.
         if kept > self.idle
             && let Some(failures) = self.state().keys.get_mut(key)
         {
@@ -86,25 +84,25 @@ impl<K: Eq + Hash + Clone, L: RateLimiter<K>> StandaloneLimiter<K, L> {
         wait
     }
 
-    /// `key` has succeeded: its next failure will be its first.
+    /// Clears the failures of `key`.
     pub fn forget(&self, key: &K) {
         self.state().keys.remove(key);
         self.limiter.forget(key);
     }
 
-    /// How often `key` has failed since it was last forgotten. Time is what the latest call of [`when`](Self::when) said.
+    /// Returns the failures of `key`, at the time of the latest call of [`when`](Self::when).
     pub fn num_requeues(&self, key: &K) -> u32 {
         let state = self.state();
         let failures = state.keys.get(key).filter(|failures| state.latest.is_none_or(|now| !failures.are_over(now)));
         failures.map_or(0, |failures| failures.count)
     }
 
-    /// How many keys are remembered at the moment, with those that have been idle for too long and are yet to be removed.
+    /// Returns the number of keys, including expired ones that are not removed yet.
     pub fn len(&self) -> usize {
         self.state().keys.len()
     }
 
-    /// Whether no key is remembered.
+    /// Returns whether there are no keys.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -117,7 +115,7 @@ impl<K, L> StandaloneLimiter<K, L> {
 }
 
 impl<K: Eq + Hash + Clone> LimiterState<K> {
-    /// One more failure of the key.
+    /// Counts a failure of the key.
     fn count(&mut self, key: &K, now: Instant, kept: Duration) -> u32 {
         let now = self.latest.map_or(now, |latest| latest.max(now));
         self.latest = Some(now);

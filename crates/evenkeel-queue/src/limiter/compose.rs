@@ -1,14 +1,14 @@
-//! [`MaxOf`] and [`MaxWait`]: limiters made of limiters.
+//! [`MaxOf`] and [`MaxWait`]: limiters that combine limiters.
 
 use std::fmt;
 use std::time::{Duration, Instant};
 
 use super::RateLimiter;
 
-/// Asks several limiters and takes the longest wait. client-go's `MaxOfRateLimiter`.
+/// Returns the longest wait of several limiters. client-go's `MaxOfRateLimiter`.
 ///
-/// Every member is asked about every failure, also when another has already asked for more: buckets lose their token.
-/// Without members no wait is asked for.
+/// Each member is called for each failure, so that a bucket loses a token even if another member's wait is longer. Without
+/// members the wait is zero.
 ///
 /// ```
 /// use std::time::Duration;
@@ -25,7 +25,7 @@ pub struct MaxOf<K: ?Sized> {
 }
 
 impl<K: ?Sized + 'static> MaxOf<K> {
-    /// One without members.
+    /// Returns a limiter without members.
     pub const fn new() -> Self {
         MaxOf { members: Vec::new() }
     }
@@ -59,16 +59,16 @@ impl<K: ?Sized + 'static> RateLimiter<K> for MaxOf<K> {
         self.members.iter().for_each(|member| member.forget(key));
     }
 
-    /// The longest one of the members that know. A bucket next to an [`Exponential`](super::Exponential) is no reason to
-    /// remember failures for ever: it does not look at them.
+    /// Returns the longest of the members that have one. A bucket beside an [`Exponential`](super::Exponential) does not extend it:
+    /// buckets ignore failures.
     fn longest(&self) -> Option<Duration> {
         self.members.iter().filter_map(|member| member.longest()).max()
     }
 }
 
-/// Cuts off the waits of another limiter. client-go's `WithMaxWaitRateLimiter`.
+/// Limits the waits of another limiter. client-go's `WithMaxWaitRateLimiter`.
 ///
-/// The other one is asked as ever, so its state moves on as if it had had its way.
+/// The state of the other limiter changes as without the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MaxWait<L> {
     limiter: L,
@@ -76,7 +76,7 @@ pub struct MaxWait<L> {
 }
 
 impl<L> MaxWait<L> {
-    /// No wait of `limiter` shall be longer than `max`.
+    /// Limits the waits of `limiter` to `max`.
     pub const fn new(limiter: L, max: Duration) -> Self {
         MaxWait { limiter, max }
     }

@@ -1,13 +1,12 @@
-//! [`FastSlow`]: a few quick attempts, then patience.
+//! [`FastSlow`].
 
 use std::time::{Duration, Instant};
 
 use super::RateLimiter;
 
-/// The first few failures in a row wait a short time each, all later ones a long time. client-go's
-/// `ItemFastSlowRateLimiter`.
+/// A short wait for the first consecutive failures, a long one for later ones. client-go's `ItemFastSlowRateLimiter`.
 ///
-/// It keeps no state: one of them serves any number of queues.
+/// The limiter has no state and can be shared between queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FastSlow {
     fast: Duration,
@@ -18,7 +17,7 @@ pub struct FastSlow {
 impl FastSlow {
     /// Waits `fast` after each of the first `fast_attempts` failures, and `slow` after each later one.
     ///
-    /// A queue counts up to 4,095 failures in a row: with as many attempts or more, it never becomes slow.
+    /// A queue counts up to 4,095 consecutive failures: with as many fast attempts or more, no wait is slow.
     pub const fn new(fast: Duration, slow: Duration, fast_attempts: u32) -> Self {
         FastSlow { fast, slow, fast_attempts }
     }

@@ -1,15 +1,15 @@
-//! How long a key that failed has to wait.
+//! Rate limiters: they compute how long a failed key waits.
 //!
-//! A limiter answers; it does not count. The queue counts the failures of each key and says how many there were, so a
-//! limiter of one's own is usually a function of that number. Beside a queue, [`StandaloneLimiter`](crate::compat::StandaloneLimiter) does the counting.
+//! A limiter does not count. The queue counts the failures of each key and passes the number in, so a custom limiter is usually
+//! a function of that number. Without a queue, [`StandaloneLimiter`](crate::compat::StandaloneLimiter) does the counting.
 //!
-//! [`Exponential`] and [`FastSlow`] look at the key's failures alone; [`Bucket`] looks at all keys together; [`MaxOf`] and
-//! [`MaxWait`] put others together. What a controller wants is nearly always [`default_item_limiter`].
+//! [`Exponential`] depends on the failures of the key alone; [`Bucket`] on all keys together; [`MaxOf`] combines limiters. Most
+//! controllers want [`default_item_limiter`].
 
 mod bucket;
-mod compose;
+pub(crate) mod compose;
 mod exponential;
-mod fast_slow;
+pub(crate) mod fast_slow;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,49 +17,47 @@ use std::time::{Duration, Instant};
 use evenkeel_base::TokenBucket;
 
 pub use bucket::{Bucket, BucketError};
-pub use compose::{MaxOf, MaxWait};
+pub use compose::MaxOf;
 pub use exponential::Exponential;
-pub use fast_slow::FastSlow;
 
-/// Says how long a key waits after a failure.
+/// Computes how long a key waits after a failure.
 ///
-/// Called from any thread, and never under a lock of the queue. It must not block.
+/// The queue calls it from any thread and without a lock. It must not block.
 pub trait RateLimiter<K: ?Sized>: Send + Sync + 'static {
-    /// How long `key` waits after it has failed for the `failures`-th time in a row; the first time is 1, and a queue
-    /// counts up to 4,095.
+    /// Returns the wait after the `failures`-th consecutive failure of `key`; the first is 1, and a queue counts up to 4,095.
     ///
-    /// Asked once for each failure that counts, at the time `now`. Time does not go back, but of several threads that ask
-    /// at once the one that read the clock first may come last.
+    /// It is called once for each failure that counts, at the time `now`. Time does not decrease, but concurrent calls may arrive
+    /// in another order than they read the clock.
     ///
-    /// [`Duration::MAX`] means never. A queue takes any wait for that which would end when it is 44 years old.
+    /// [`Duration::MAX`] means never, and so does any wait beyond 44 years after the queue was built.
     ///
-    /// If this panics, so does whoever reported the failure, and the key waits as in a queue without a limiter of its own.
+    /// If it panics, the verdict that reported the failure panics, and the key waits for the default backoff.
     fn when(&self, key: &K, failures: u32, now: Instant) -> Duration;
 
-    /// `key` has succeeded. For limiters that remember keys by themselves.
+    /// Reports that `key` succeeded, for limiters with state per key.
     fn forget(&self, key: &K) {
         let _ = key;
     }
 
-    /// The longest wait that the failures of a key can lead to, if there is such a thing.
+    /// Returns the longest wait that failures of a key can lead to.
     ///
-    /// A queue forgets the failures of a key that has not been seen for twice as long. `None` says that this limiter has no
-    /// opinion on that: it knows no bound, or does not care how often a key has failed.
+    /// A queue keeps the failures of an idle key for twice as long. `None` means that the waits have no bound or do not depend on
+    /// the failures.
     fn longest(&self) -> Option<Duration> {
         None
     }
 }
 
-/// The limiter for the keys of a controller: each key for itself, from 1 ms after the first failure, doubling, to 1000 s.
+/// Returns a limiter per key: 1 ms after the first failure, doubling to 1,000 s.
 pub fn default_item_limiter() -> Exponential {
     Exponential::new(Duration::from_millis(1), Duration::from_secs(1000))
 }
 
-/// The limiter that controllers written against client-go are used to: each key from 5 ms to 1000 s, doubling, and all
-/// keys together no more than 10 retries a second after a burst of 100.
+/// Returns client-go's default limiter of controllers: each key from 5 ms to 1,000 s, doubling, and all keys together 10 retries
+/// per second after a burst of 100.
 ///
-/// Every retry takes a token, also one that would have waited longer anyway. So a few hundred keys that keep failing slow
-/// down the first retry of every other key. [`default_item_limiter`] knows no such neighbours.
+/// Each retry takes a token, even one that would have waited longer anyway. A few hundred failing keys therefore delay the first
+/// retry of all other keys. [`default_item_limiter`] treats each key alone.
 pub fn default_controller_limiter<K: ?Sized + 'static>() -> MaxOf<K> {
     MaxOf::new()
         .and(Exponential::new(Duration::from_millis(5), Duration::from_secs(1000)))

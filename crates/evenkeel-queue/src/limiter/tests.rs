@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use proptest::prelude::*;
 
 use super::*;
+use crate::compat::{FastSlow, MaxWait};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -15,16 +16,16 @@ fn waits(limiter: &impl RateLimiter<str>, failures: u32) -> Vec<Duration> {
     (1..=failures).map(|failures| limiter.when("one", failures, now)).collect()
 }
 
-/// What a member was asked and told.
+/// Counts the calls of a member.
 #[derive(Default)]
 struct Spy {
-    asked: AtomicU32,
+    calls: AtomicU32,
     forgotten: AtomicU32,
 }
 
 impl RateLimiter<str> for Spy {
     fn when(&self, _key: &str, _failures: u32, _now: Instant) -> Duration {
-        self.asked.fetch_add(1, Ordering::Relaxed);
+        self.calls.fetch_add(1, Ordering::Relaxed);
         MS
     }
 
@@ -117,11 +118,11 @@ fn rl_008_wqu_015_every_member_hears_of_every_failure_and_every_success() {
         .and(Exponential::new(SECOND, SECOND))
         .and(Bucket::new(1.0, 2).unwrap())
         .and(Arc::clone(&last));
-    // The bucket loses a token each time, though a second is more than it asks for.
+    // The bucket loses a token each time, though a second is longer than its wait.
     assert_eq!(waits(&limiter, 4), [SECOND, SECOND, SECOND, 2 * SECOND]);
     limiter.forget("one");
     for spy in [first, last] {
-        assert_eq!(spy.asked.load(Ordering::Relaxed), 4);
+        assert_eq!(spy.calls.load(Ordering::Relaxed), 4);
         assert_eq!(spy.forgotten.load(Ordering::Relaxed), 1);
     }
 }
@@ -141,7 +142,7 @@ fn rl_009_wqu_016_the_limiter_behind_it_goes_on_as_usual() {
     let limiter = MaxWait::new(Arc::new(Bucket::new(1.0, 1).unwrap()), 2 * SECOND);
     let waits: Vec<_> = (0..5).map(|_| limiter.when("one", 1, now)).collect();
     assert_eq!(waits, [0, 1, 2, 2, 2].map(|wait| wait * SECOND));
-    // Its tokens are gone, and so the sixth is due after five seconds, not after three.
+    // Its tokens are taken, and so the sixth is due after five seconds, not after three.
     assert_eq!(limiter.when("one", 1, now + 4 * SECOND), SECOND);
     let spy = Arc::new(Spy::default());
     let limiter = MaxWait::new(Arc::clone(&spy), SECOND);

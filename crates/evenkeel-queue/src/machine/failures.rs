@@ -1,16 +1,16 @@
-//! Keys that fail: what counts, how long they back off, and when their failures are forgotten.
+//! Failures: which ones count, how a backoff continues, and when failures expire.
 
 use super::QueueMachine;
 use super::keys::{Flag, NONE, Slot};
 use super::time::Time;
 use crate::Key;
 
-/// What is known of a failure.
+/// The result of a failure.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Failed {
-    /// How many there were in a row.
+    /// Consecutive failures.
     pub(crate) failures: u32,
-    /// When the backoff is over that goes on because this failure came too early to count.
+    /// The end of the current backoff, which continues because this failure was too early to count.
     pub(crate) until: Option<Time>,
 }
 
@@ -22,12 +22,11 @@ const EXPIRIES_WHEN_EMPTY: usize = 256;
 impl<K: Key> QueueMachine<K> {
     /// Counts a failure of a key.
     ///
-    /// A failure of a worker does not count if it comes before the backoff for the last one is over: whoever added the key
-    /// meanwhile did not know of it, and it says nothing new. That backoff then goes on. So failures count at most once in
-    /// each backoff, however often the key is added, and a key that goes on failing has one that counts in each.
+    /// A failure of a worker before the end of the current backoff does not count: the key was added meanwhile for another
+    /// reason, and the failure is no news. The backoff continues. Failures thus count at most once per backoff, however often the
+    /// key is added, and a key that keeps failing has one that counts in each.
     ///
-    /// If something else cut the backoff short, it is not known when it would have been over, and a failure of the run that
-    /// this led to does not count.
+    /// If another add cut the backoff short, its end is unknown, and a failure of the run that this led to does not count.
     pub(crate) fn fail(&mut self, hash: u64, key: &K, now: Time) -> Failed {
         let slot = match self.keys.find(hash, key) {
             Some(slot) => slot,
@@ -45,7 +44,7 @@ impl<K: Key> QueueMachine<K> {
         self.fail_slot(slot, now)
     }
 
-    /// The same for a key that a worker has.
+    /// Counts a failure of a key in flight.
     pub(crate) fn fail_slot(&mut self, slot: Slot, now: Time) -> Failed {
         let entry = self.keys.entry_mut(slot);
         let is_known = entry.has(Flag::Backoff) && !entry.has(Flag::Cut);
@@ -60,21 +59,21 @@ impl<K: Key> QueueMachine<K> {
         Failed { failures: entry.failures().max(1), until }
     }
 
-    /// Failures of the key in a row.
+    /// Returns the consecutive failures of a key.
     pub(crate) fn failures(&self, hash: u64, key: &K, now: Time) -> u32 {
         let slot = self.keys.find(hash, key);
         let slot = slot.filter(|slot| !self.is_idle(*slot) || now < self.keys.entry(*slot).time());
         slot.map_or(0, |slot| self.keys.entry(slot).failures())
     }
 
-    /// The key has no failures any more. It goes on waiting if it does.
+    /// Clears the failures of a key. A delayed key stays delayed.
     pub(crate) fn forget(&mut self, hash: u64, key: &K) {
         if let Some(slot) = self.keys.find(hash, key) {
             self.forget_slot(slot);
         }
     }
 
-    /// The same for a key that a worker has.
+    /// Clears the failures of a key in flight.
     pub(crate) fn forget_slot(&mut self, slot: Slot) {
         let entry = self.keys.entry_mut(slot);
         self.failing -= usize::from(entry.failures() > 0);
@@ -88,14 +87,14 @@ impl<K: Key> QueueMachine<K> {
         if self.is_idle(slot) {
             self.idle = self.keys.unlink(self.idle, slot);
             let key = self.remove(slot);
-            self.gone.extend(key);
+            self.removed.extend(key);
         }
     }
 
-    /// A key has failed and is to back off. If it would be handed out once more because an earlier backoff ended while its
-    /// worker had it, and for nothing else, it is not: that was the retry of a failure before this one.
+    /// Withdraws the pending re-run of a failed key if its only reason is an earlier backoff that ended while the key was in
+    /// flight.
     ///
-    /// Without this, a key whose work takes longer than its backoff would come back at once each time.
+    /// Without this, a key whose run takes longer than its backoff would return at once each time.
     pub(super) fn put_off_retry(&mut self, slot: Slot) {
         if let Some(again) = self.again.get(&slot).filter(|again| again.is_retry) {
             self.ready.release(again.priority);
@@ -104,12 +103,12 @@ impl<K: Key> QueueMachine<K> {
         }
     }
 
-    /// A key that waits is given another time.
+    /// Moves a delayed key to an earlier time.
     pub(super) fn wait_less(&mut self, slot: Slot, time: Time, backoff: bool, now: Time) {
         let entry = self.keys.entry_mut(slot);
         let had = entry.time();
         if backoff {
-            // The earlier of two backoffs is over when it is over; one that something else ends is cut short.
+            // The earlier of two backoffs applies; one that another add ends is cut short.
             if time <= had {
                 entry.clear(Flag::Cut);
             } else if !entry.has(Flag::Backoff) {
@@ -125,7 +124,7 @@ impl<K: Key> QueueMachine<K> {
         }
     }
 
-    /// Puts a key that has nothing but failures among the idle.
+    /// Links a key that has only failures into the idle ring.
     pub(super) fn remember(&mut self, slot: Slot, now: Time) {
         let until = now.after(self.settings.memory);
         let entry = self.keys.entry_mut(slot);
@@ -135,7 +134,7 @@ impl<K: Key> QueueMachine<K> {
         self.idle = self.keys.link(self.idle, slot);
     }
 
-    /// Takes a key from among the idle, if it is one. It may be that its failures should have been forgotten by now.
+    /// Unlinks a key from the idle ring, if it is there, and clears its failures if they have expired.
     pub(super) fn recall(&mut self, slot: Slot, now: Time) {
         if !self.is_idle(slot) {
             return;
@@ -148,7 +147,7 @@ impl<K: Key> QueueMachine<K> {
         }
     }
 
-    /// Whether the key is among the idle: it is in a ring, and not in one of those that wait.
+    /// Returns whether the key is in the idle ring: it is in a ring, and not delayed.
     pub(super) fn is_idle(&self, slot: Slot) -> bool {
         let entry = self.keys.entry(slot);
         entry.next().is_some() && !entry.has(Flag::Waiting)
@@ -173,7 +172,7 @@ impl<K: Key> QueueMachine<K> {
             let slot = self.idle;
             self.recall(slot, now);
             let key = self.remove(slot);
-            self.gone.extend(key);
+            self.removed.extend(key);
         }
         self.next_expiry().is_some_and(|expiry| expiry <= now)
     }

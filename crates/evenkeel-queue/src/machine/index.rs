@@ -1,14 +1,13 @@
-//! Finds the slots of keys by hash.
+//! The index from key hashes to slots.
 
 use hashbrown::HashTable;
 
 use super::keys::Slot;
 
-/// Which slots there are, by the hash of their keys.
+/// The slots by the hash of their keys.
 ///
-/// A table that grows has to move all that is in it, which takes long if it is large, and the queue waits meanwhile. So half
-/// of each hash is kept, because the keys lie anywhere in memory; and a large index is many tables, each of which grows on
-/// its own.
+/// Growing a table moves all its entries under the queue's lock. To bound that pause, each entry keeps half of its hash (keys are
+/// not read), and a large index consists of many tables that grow one by one.
 pub(super) struct Index {
     pub(super) tables: Vec<HashTable<Found>>,
 }
@@ -19,11 +18,11 @@ pub(super) struct Found {
     slot: Slot,
 }
 
-/// How many slots are too many for one table.
+/// The largest size of a single table.
 pub(super) const LARGE: usize = 1 << 16;
-/// Room for so many is kept in each table.
+/// Capacity that a table never gives back.
 const FEW: usize = 256;
-/// How many tables there are then.
+/// The number of tables of a large index.
 pub(super) const TABLES: usize = 1 << 10;
 
 impl Index {
@@ -31,14 +30,14 @@ impl Index {
         Index { tables: vec![HashTable::new()] }
     }
 
-    /// The slot with that hash for which the question is answered with yes.
+    /// Returns the slot with that hash for which the predicate holds.
     pub(super) fn find(&self, hash: u64, is_it: impl Fn(Slot) -> bool) -> Option<Slot> {
         let half = half(hash);
         let is_found = |found: &Found| found.hash == half && is_it(found.slot);
         self.tables[self.number(half)].find(spread(half), is_found).map(|found| found.slot)
     }
 
-    /// Puts in a slot that is not here.
+    /// Inserts a slot that is not contained.
     pub(super) fn insert(&mut self, hash: u64, slot: Slot) {
         if self.tables.len() == 1 && self.tables[0].len() >= LARGE {
             let all = std::mem::take(&mut self.tables[0]);
@@ -48,7 +47,7 @@ impl Index {
         self.put(Found { hash: half(hash), slot });
     }
 
-    /// Takes out a slot that is here.
+    /// Removes a contained slot.
     pub(super) fn remove(&mut self, hash: u64, slot: Slot) {
         let half = half(hash);
         let number = self.number(half);
@@ -56,7 +55,7 @@ impl Index {
         if let Ok(found) = table.find_entry(spread(half), |found| found.slot == slot) {
             found.remove();
         }
-        // What a burst has left behind is given back, and not so soon that it would have to be asked for again.
+        // The capacity of a burst is given back, with slack against repeated growth.
         if table.capacity() > FEW && table.len() < table.capacity() / 8 {
             table.shrink_to(table.len() * 2, |found| spread(found.hash));
         }
@@ -76,8 +75,8 @@ fn half(hash: u64) -> u32 {
     (hash >> 32) as u32
 }
 
-/// A table goes by the bits at both ends of a hash, and which table it is by some of those in here: this makes all of them
-/// matter everywhere.
+/// A hash table uses the bits at both ends of a hash, and the number of the table uses some of these: spreading makes all bits
+/// count everywhere.
 fn spread(half: u32) -> u64 {
     evenkeel_base::hash::spread(half.into()).rotate_left(32)
 }

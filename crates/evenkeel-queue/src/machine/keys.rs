@@ -1,8 +1,7 @@
-//! Every key the queue knows, once, with what is known about it.
+//! All keys of a queue, each with one [`Entry`].
 //!
-//! A key that is queued, waiting, being processed, or remembered for its failures has one [`Entry`], and everything else
-//! speaks of it by the number of its slot. So a key is hashed once, compared once and stored once, whatever happens to it.
-//! For keys of 48 bytes an entry is one line of the cache.
+//! A key that is ready, delayed, in flight or idle with failures has one entry, and other structures refer to it by its slot. A
+//! key is therefore hashed, compared and stored once. For keys of 48 bytes an entry is one cache line.
 
 use std::hash::{BuildHasher, Hash};
 
@@ -11,48 +10,48 @@ use rapidhash::quality::RandomState;
 use super::index::Index;
 use super::time::Time;
 
-/// The number of an entry.
+/// The index of an entry.
 pub(crate) type Slot = u32;
 
-/// The number of no entry.
+/// The slot of no entry.
 pub(crate) const NONE: Slot = Slot::MAX;
 
-/// What is known about one key.
+/// The state of one key.
 pub(crate) struct Entry<K> {
     /// None if the slot is free.
     key: Option<K>,
     word: u64,
-    /// The neighbours in the ring that the entry is in: one of the rings of those that wait, or the ring of the idle. In a free
-    /// slot, `next` is the next free one of the page.
+    /// The neighbours in the ring of the entry: a ring of the timing wheel, or the idle ring. In a free slot, `next` is the next
+    /// free slot of the page.
     next: Slot,
     prev: Slot,
 }
 
-/// One of the facts about a key. Together with a time and a number they share a word of the entry.
+/// A flag of a key. Flags, failures and a time share one word of the entry.
 ///
 /// | Dirty | Processing | Waiting | the key |
 /// |---|---|---|---|
-/// | | | | is idle: it has failures, and nothing else is known of it |
+/// | | | | is idle: it has failures and nothing else |
 /// | yes | | | is ready |
-/// | | yes | | is with a worker |
-/// | yes | yes | | is with a worker, and was added since |
-/// | any | any | yes | waits too, which a ready one does only by [`OnReadd::Keep`](crate::OnReadd::Keep) |
+/// | | yes | | is in flight |
+/// | yes | yes | | is in flight, and was added since |
+/// | any | any | yes | is delayed, too; for a ready key only with [`OnReadd::Keep`](crate::OnReadd::Keep) |
 ///
-/// `Backoff` is about a key that waits because it has failed, or that does so no longer because it was added
-/// ([`OnReadd::Merge`](crate::OnReadd::Merge)). `Cut` comes with `Backoff`, and `Early` with `Processing`.
+/// `Backoff` marks a key that is delayed by a failure, or was until an add ended the delay
+/// ([`OnReadd::Merge`](crate::OnReadd::Merge)). `Cut` implies `Backoff`, and `Early` implies `Processing`.
 #[derive(Clone, Copy)]
 pub(crate) enum Flag {
-    /// It needs processing: it is in the order or, if it is being processed, will be when that ends.
+    /// The key needs processing: it is ready or, if in flight, will be after its run.
     Dirty = 1,
-    /// A worker has it.
+    /// The key is in flight.
     Processing = 1 << 1,
-    /// It is in one of the rings of those that wait, to become dirty at its time.
+    /// The key is in the timing wheel and becomes dirty at its time.
     Waiting = 1 << 2,
     /// The time of the entry is the end of a backoff.
     Backoff = 1 << 3,
-    /// Something else made that backoff end too soon.
+    /// An add cut that backoff short.
     Cut = 1 << 4,
-    /// The worker got it before its backoff was over.
+    /// The key was handed out before the end of its backoff.
     Early = 1 << 5,
 }
 
@@ -75,12 +74,12 @@ impl<K> Entry<K> {
         self.word &= !(flag as u64);
     }
 
-    /// The next one in the ring that the entry is in, if it is in one.
+    /// Returns the next slot of the ring, if the entry is in one.
     pub(crate) fn next(&self) -> Option<Slot> {
         Some(self.next).filter(|next| *next != NONE)
     }
 
-    /// Failures in a row, at most 4,095.
+    /// Returns the consecutive failures, at most 4,095.
     pub(crate) fn failures(&self) -> u32 {
         ((self.word >> FLAGS) & MOST_FAILURES) as u32
     }
@@ -90,14 +89,14 @@ impl<K> Entry<K> {
         self.word = self.word & !(MOST_FAILURES << FLAGS) | failures << FLAGS;
     }
 
-    /// What that is depends on the key. The first of these that holds:
+    /// Returns the time, whose meaning is the first of these that applies:
     ///
-    /// - It waits: the deadline.
-    /// - It backs off, and was added meanwhile: when the backoff is over or, if it was cut short, when it was.
-    /// - It is dirty: since when, or [`Time::LAST`] if that is not known any more.
-    /// - It is idle: when its failures are forgotten.
+    /// - Delayed: the due time.
+    /// - In backoff, and added meanwhile: the end of the backoff or, if it was cut short, the time of the cut.
+    /// - Dirty: since when, or [`Time::LAST`] if unknown.
+    /// - Idle: when its failures expire.
     ///
-    /// Otherwise it means nothing.
+    /// Otherwise it is unused.
     pub(crate) fn time(&self) -> Time {
         Time::from_ticks(self.word >> TIME_SHIFT)
     }
@@ -111,13 +110,12 @@ const PAGE_BITS: u32 = 10;
 const PAGE: usize = 1 << PAGE_BITS;
 const BLOCK: usize = 8;
 
-/// Entries of which the first begins with a line of the cache. Nothing is lost between two blocks, since the size of an entry
-/// is a multiple of eight.
+/// Entries aligned to a cache line. There is no padding between blocks: the size of an entry is a multiple of eight.
 #[repr(align(64))]
 struct Block<K>([Entry<K>; BLOCK]);
 
 struct Page<K> {
-    /// Grows to its full size; an entry never moves to another page.
+    /// Grows to its full size; an entry never changes its page.
     blocks: Vec<Block<K>>,
     free: Slot,
     used: u16,
@@ -128,8 +126,8 @@ impl<K> Page<K> {
         Page { blocks: Vec::new(), free: NONE, used: 0 }
     }
 
-    /// A free place. There is one, or room for one.
-    fn take_place(&mut self) -> usize {
+    /// Returns a free position. The page has one, or room for one.
+    fn take_position(&mut self) -> usize {
         if self.free == NONE {
             let first = self.blocks.len() * BLOCK;
             let vacant = |at| {
@@ -139,27 +137,27 @@ impl<K> Page<K> {
             self.blocks.push(Block(std::array::from_fn(vacant)));
             self.free = first as Slot;
         }
-        let place = self.free as usize;
-        self.free = self.entry(place).next;
+        let position = self.free as usize;
+        self.free = self.entry(position).next;
         self.used += 1;
-        place
+        position
     }
 
-    fn entry(&self, place: usize) -> &Entry<K> {
-        &self.blocks[place / BLOCK].0[place % BLOCK]
+    fn entry(&self, position: usize) -> &Entry<K> {
+        &self.blocks[position / BLOCK].0[position % BLOCK]
     }
 
-    fn entry_mut(&mut self, place: usize) -> &mut Entry<K> {
-        &mut self.blocks[place / BLOCK].0[place % BLOCK]
+    fn entry_mut(&mut self, position: usize) -> &mut Entry<K> {
+        &mut self.blocks[position / BLOCK].0[position % BLOCK]
     }
 }
 
-/// The entries, in pages that are given back when nothing is left in them, and the index that finds them by key.
+/// The entries, in pages that are freed when empty, and the index that finds them by key.
 pub(crate) struct Keys<K> {
     pages: Vec<Page<K>>,
-    /// Pages that have room, the last of them to be filled next.
+    /// Pages with free slots; the last one is filled next.
     roomy: Vec<u32>,
-    /// The page that was the last to become empty. It is kept for what comes next.
+    /// The page that became empty last, which is kept.
     spare: Option<u32>,
     index: Index,
     hasher: RandomState,
@@ -179,7 +177,7 @@ impl<K: Hash + Eq> Keys<K> {
         self.index.find(hash, |slot| self.entry(slot).key.as_ref() == Some(key))
     }
 
-    /// Makes an entry for a key that has none.
+    /// Inserts a key that has no entry.
     pub(crate) fn insert(&mut self, hash: u64, key: K) -> Slot {
         let number = match self.roomy.last() {
             Some(number) => *number,
@@ -191,32 +189,32 @@ impl<K: Hash + Eq> Keys<K> {
             }
         };
         let page = &mut self.pages[number as usize];
-        // The first page grows little by little, so that a small queue is small.
+        // The first page grows in steps, so that a small queue stays small.
         if number > 0 && page.blocks.is_empty() {
             page.blocks.reserve_exact(PAGE / BLOCK);
         }
-        let place = page.take_place();
-        *page.entry_mut(place) = Entry { key: Some(key), word: 0, next: NONE, prev: NONE };
+        let position = page.take_position();
+        *page.entry_mut(position) = Entry { key: Some(key), word: 0, next: NONE, prev: NONE };
         if usize::from(page.used) == PAGE {
             self.roomy.pop();
         }
         self.count += 1;
-        let slot = number << PAGE_BITS | place as u32;
+        let slot = number << PAGE_BITS | position as u32;
         self.index.insert(hash, slot);
         slot
     }
 
-    /// Forgets a key altogether, and gives it back.
+    /// Removes a key and returns it.
     pub(crate) fn remove(&mut self, slot: Slot) -> Option<K> {
-        // Hashing is code of the user's, so it comes before all else.
+        // Hashing is user code and may panic: it runs before any change.
         let hash = self.key(slot).map(|key| self.hasher.hash_one(key))?;
         self.index.remove(hash, slot);
         self.count -= 1;
         let number = slot >> PAGE_BITS;
-        let place = slot & (PAGE as u32 - 1);
+        let position = slot & (PAGE as u32 - 1);
         let page = &mut self.pages[number as usize];
-        let next = std::mem::replace(&mut page.free, place);
-        let entry = page.entry_mut(place as usize);
+        let next = std::mem::replace(&mut page.free, position);
+        let entry = page.entry_mut(position as usize);
         let key = entry.key.take();
         entry.next = next;
         if usize::from(page.used) == PAGE {
@@ -238,7 +236,7 @@ impl<K: Hash + Eq> Keys<K> {
         self.entry(slot).key.as_ref()
     }
 
-    /// Whether there is a key of that number.
+    /// Returns whether the slot has a key.
     pub(crate) fn holds(&self, slot: Slot) -> bool {
         let page = self.pages.get((slot >> PAGE_BITS) as usize);
         let block = page.and_then(|page| page.blocks.get(slot as usize % PAGE / BLOCK));
@@ -253,7 +251,7 @@ impl<K: Hash + Eq> Keys<K> {
         self.pages[(slot >> PAGE_BITS) as usize].entry_mut(slot as usize % PAGE)
     }
 
-    /// Puts the entry at the end of a ring, and answers with the ring's new head.
+    /// Appends the entry to a ring and returns the new head of the ring.
     pub(crate) fn link(&mut self, head: Slot, slot: Slot) -> Slot {
         if head == NONE {
             let entry = self.entry_mut(slot);
@@ -267,7 +265,7 @@ impl<K: Hash + Eq> Keys<K> {
         head
     }
 
-    /// Takes the entry out of a ring, and answers with the ring's new head.
+    /// Removes the entry from a ring and returns the new head of the ring.
     pub(crate) fn unlink(&mut self, head: Slot, slot: Slot) -> Slot {
         let entry = self.entry_mut(slot);
         let next = std::mem::replace(&mut entry.next, NONE);

@@ -1,13 +1,13 @@
-//! The work queue as a state machine: no clock, no lock, no task.
+//! The work queue as a sans-IO state machine: no clock, no lock, no task.
 //!
-//! Whoever drives it says what time it is, never an earlier one than before, and hashes keys with the hasher it gave. What
-//! each call means for those who wait for keys is for the driver to see afterwards: [`QueueMachine::len`], [`QueueMachine::next_time`],
-//! [`QueueMachine::is_over`] and [`QueueMachine::is_drained`] cost nothing.
+//! The driver passes in the time, which never decreases, and hashes keys with the hasher of [`QueueMachine::new`]. After each call
+//! it reads [`QueueMachine::len`], [`QueueMachine::next_wake`], [`QueueMachine::is_over`] and [`QueueMachine::is_drained`], which are
+//! cheap, and wakes waiting workers.
 //!
-//! Code of the user's is called when all is whole: how keys are hashed, compared and cloned, whose they are, and a storage. It
-//! may panic, and the worst that comes of it is that the key it was called for is not in the queue.
+//! User code runs only while the invariants hold: hashing, comparing and cloning keys, tenants, and a custom ready order. If it
+//! panics, at worst the key it was called for is not in the queue.
 //!
-//! A key is taken when it is handed out to a worker. While the worker has it, that is a run, which ends when it is finished.
+//! A key is taken when it is handed out to a worker. Its run ends when it is finished.
 
 mod failures;
 mod index;
@@ -44,20 +44,20 @@ pub enum OnReadd {
     Merge,
 }
 
-/// Whose a key is, as a number.
+/// Maps a key to the hash of its tenant.
 pub(crate) type Tenant<K> = Box<dyn Fn(&K) -> u64 + Send + Sync>;
 
-/// What may be chosen.
+/// The configuration of the machine.
 pub(crate) struct MachineSettings<K> {
     pub(crate) rules: OrderRules,
     pub(crate) ready_order: Option<Box<dyn ReadyOrder<K>>>,
     pub(crate) tenant: Option<Tenant<K>>,
     pub(crate) on_readd: OnReadd,
-    /// The failures of a key are forgotten when it has been idle for so long.
+    /// How long failures of an idle key are kept.
     pub(crate) memory: Duration,
 }
 
-/// What a worker is given.
+/// A key handed out to a worker.
 #[derive(Debug)]
 pub(crate) struct TakenKey<K> {
     pub(crate) key: K,
@@ -65,47 +65,47 @@ pub(crate) struct TakenKey<K> {
     pub(crate) run: Run,
     pub(crate) priority: i32,
     pub(crate) failures: u32,
-    /// How long the key was dirty.
+    /// How long the key was ready.
     pub(crate) waited: Duration,
 }
 
-/// The number of a run among those that have not ended.
+/// The index of a run in flight.
 pub(crate) type Run = u32;
 
-/// What became of a call to [`QueueMachine::take`].
+/// The result of [`QueueMachine::take`].
 #[derive(Debug)]
 pub(crate) enum TakeResult<K> {
     Taken(TakenKey<K>),
-    /// There is nothing now.
+    /// No key is ready.
     Empty,
-    /// There is nothing and will be nothing.
+    /// The queue is shut down and empty.
     Over,
-    /// So many keys have become due that it would take long. Call again.
+    /// More keys are due than one call handles. Call again.
     Busy,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum QueuePhase {
     Running,
-    /// Nothing is added any more; `flush` if those who wait are handed out at once.
+    /// Adds are ignored; `flush` hands out delayed keys at once.
     Draining {
         flush: bool,
     },
     ShutDown,
 }
 
-/// A key that was added while it was being processed.
+/// A key in flight that needs another run.
 struct Again {
     since: Time,
     priority: i32,
-    /// Nobody has added it: its backoff ended meanwhile.
+    /// The reason is the end of a backoff, not an add.
     is_retry: bool,
 }
 
-/// How much is done for keys that have become due before others get a turn with the queue.
+/// Due keys that are handled under one lock.
 const EFFORT: usize = 1024;
 
-/// The tenants of so many slots are kept even if there are no keys.
+/// Slots whose tenants are kept even without keys.
 const FEW_TENANTS: usize = 4096;
 
 pub(crate) struct QueueMachine<K> {
@@ -113,19 +113,19 @@ pub(crate) struct QueueMachine<K> {
     ready: ReadyQueue,
     waiting: TimingWheel,
     again: HashMap<Slot, Again>,
-    /// Keys of which nothing is known but that they failed: the ring of them, the first to be forgotten at its head.
+    /// The ring of idle keys, which have failures and nothing else. Its head expires first.
     idle: Slot,
-    /// Keys that have failures.
+    /// The number of keys with failures.
     failing: usize,
-    /// When each run that has not ended began.
+    /// The start of each run in flight.
     runs: Vec<Option<Time>>,
     free_runs: Vec<Run>,
-    /// How many keys are ready in a storage of the user's.
+    /// Ready keys in a custom order.
     stored: usize,
-    /// Whose keys are, by slot, if tenants take turns.
+    /// The tenants by slot, with fairness.
     tenants: Vec<u64>,
-    /// Keys that were forgotten and not dropped yet.
-    gone: Vec<K>,
+    /// Removed keys that are not dropped yet.
+    removed: Vec<K>,
     phase: QueuePhase,
     settings: MachineSettings<K>,
     adds: u64,
@@ -145,7 +145,7 @@ impl<K: Key> QueueMachine<K> {
             free_runs: Vec::new(),
             stored: 0,
             tenants: Vec::new(),
-            gone: Vec::new(),
+            removed: Vec::new(),
             phase: QueuePhase::Running,
             settings,
             adds: 0,
@@ -153,29 +153,28 @@ impl<K: Key> QueueMachine<K> {
         }
     }
 
-    /// How many keys could be handed out now. Those that have become due since the last call that was told the time are not
-    /// among them.
+    /// Returns the number of ready keys. Keys that became due since the last call with a time are not included.
     pub(crate) fn len(&self) -> usize {
         self.ready.len() + self.stored
     }
 
-    /// How many keys need processing, also those that are being processed meanwhile.
+    /// Returns the number of keys that need processing, including those in flight that were added again.
     pub(crate) fn depth(&self) -> usize {
         self.len() + self.again.len()
     }
 
-    /// The depth by priority, without priorities of which there are no keys.
+    /// Returns the depth by priority, without empty priorities.
     pub(crate) fn depths(&self) -> impl Iterator<Item = (i32, usize)> {
         let depths = self.ready.priorities().map(|priority| (priority, self.depth_of(priority)));
         depths.filter(|(_, depth)| *depth > 0)
     }
 
-    /// From now on, it is noted of which priorities the depth changes.
+    /// Starts to track priorities whose depth changes.
     pub(crate) fn note_depths(&mut self) {
         self.ready.note_changes();
     }
 
-    /// One of the priorities of which that was noted, and its depth.
+    /// Returns a priority whose depth has changed, and its depth.
     pub(crate) fn changed_depth(&mut self) -> Option<(i32, usize)> {
         let priority = self.ready.pop_changed()?;
         Some((priority, self.depth_of(priority)))
@@ -193,38 +192,37 @@ impl<K: Key> QueueMachine<K> {
         self.runs.len() - self.free_runs.len()
     }
 
-    /// How many keys have failed and not succeeded since.
+    /// Returns the number of keys with failures.
     pub(crate) fn failing(&self) -> usize {
         self.failing
     }
 
-    /// When those runs began that have not ended.
+    /// Returns the starts of the runs in flight.
     pub(crate) fn runs(&self) -> impl Iterator<Item = Time> {
         self.runs.iter().filter_map(|begin| *begin)
     }
 
-    /// Since when the key that has been ready for longest has been dirty, as far as the fronts of the lines tell. Not known of
-    /// a storage of the user's.
+    /// Returns when the oldest ready key became dirty, as far as the fronts of the bands show. `None` with a custom order.
     pub(crate) fn oldest(&self) -> Option<Time> {
         self.ready.oldest()
     }
 
-    /// How often a key has become dirty.
+    /// Returns how often a key became dirty.
     pub(crate) fn adds(&self) -> u64 {
         self.adds
     }
 
-    /// How often a key was added for later.
+    /// Returns the number of delayed adds.
     pub(crate) fn retries(&self) -> u64 {
         self.retries
     }
 
-    /// Whether calls need to know the time. If not, any time will do.
+    /// Returns whether calls need the time. If not, any time is valid.
     pub(crate) fn needs_time(&self) -> bool {
         self.waiting.len() > 0 || self.failing > 0 || self.ready.needs_time()
     }
 
-    /// When a key becomes due next. If those who wait are to be handed out at once, that is long ago.
+    /// Returns the next due time. While delayed keys are flushed, it is in the past.
     pub(crate) fn next_time(&self) -> Option<Time> {
         match self.phase {
             QueuePhase::Running => self.waiting.next_time(),
@@ -243,12 +241,12 @@ impl<K: Key> QueueMachine<K> {
         self.phase == QueuePhase::Running
     }
 
-    /// Whether nothing will be handed out any more.
+    /// Returns whether no key will be handed out any more.
     pub(crate) fn is_over(&self) -> bool {
         self.phase != QueuePhase::Running && self.depth() == 0 && !(self.is_flushing() && self.waiting.len() > 0)
     }
 
-    /// Whether, besides, nothing is being processed any more.
+    /// Returns whether the queue is over and no key is in flight.
     pub(crate) fn is_drained(&self) -> bool {
         self.is_over() && self.processing() == 0
     }
@@ -261,7 +259,7 @@ impl<K: Key> QueueMachine<K> {
         self.phase == QueuePhase::Draining { flush: true }
     }
 
-    /// Adds a key, unless it is dirty. Answers with the key if it was known, for the driver to drop.
+    /// Adds a key, unless it is dirty. Returns the key if it was known, for the driver to drop.
     pub(crate) fn add(&mut self, hash: u64, key: K, priority: i32, now: Time) -> Option<K> {
         if !self.is_running() {
             return Some(key);
@@ -281,7 +279,7 @@ impl<K: Key> QueueMachine<K> {
         }
     }
 
-    /// Adds a key when it is `time`; `backoff` if that is because it failed. Answers with the key if it was known.
+    /// Adds a key at `time`; `backoff` if the delay is a backoff. Returns the key if it was known.
     pub(crate) fn add_at(
         &mut self,
         hash: u64,
@@ -325,7 +323,7 @@ impl<K: Key> QueueMachine<K> {
         self.make_dirty(slot, priority, now);
     }
 
-    /// The same as [`add_at`](Self::add_at) for a key that is known, such as one that a worker has.
+    /// As [`add_at`](Self::add_at), for a known key, such as one in flight.
     pub(crate) fn add_slot_at(&mut self, slot: Slot, priority: i32, time: Time, backoff: bool, now: Time) {
         if !self.is_running() {
             return;
@@ -344,7 +342,7 @@ impl<K: Key> QueueMachine<K> {
             return self.wait_less(slot, time, backoff, now);
         }
         if entry.has(Flag::Dirty) && self.settings.on_readd == OnReadd::Merge {
-            // It does not wait for its backoff, and so the next failure may come too early to count.
+            // The key does not wait for its backoff, so the next failure may be too early to count.
             if backoff && !(entry.has(Flag::Backoff) && entry.time() <= time) {
                 entry.set_time(time);
                 entry.set(Flag::Backoff);
@@ -358,7 +356,7 @@ impl<K: Key> QueueMachine<K> {
             entry.set(Flag::Backoff);
             entry.clear(Flag::Cut);
         } else if !entry.has(Flag::Dirty) {
-            // Of a key that is ready, these say that it is so too early.
+            // For a ready key these flags mean that it is ready too early.
             entry.clear(Flag::Backoff);
             entry.clear(Flag::Cut);
         }
@@ -366,11 +364,11 @@ impl<K: Key> QueueMachine<K> {
         self.reserve(slot, priority, true, now);
     }
 
-    /// Hands out a key, if one is ready.
+    /// Takes the next ready key.
     pub(crate) fn take(&mut self, now: Time) -> TakeResult<K> {
         let is_busy = self.advance(now);
         while let Some((ticket, priority)) = self.pop(now) {
-            // A storage of the user's could answer with a ticket that it has answered with before.
+            // A custom order could return a ticket twice.
             if !self.keys.holds(ticket.slot) {
                 continue;
             }
@@ -379,7 +377,7 @@ impl<K: Key> QueueMachine<K> {
                 continue;
             }
             entry.clear(Flag::Dirty);
-            // Should the clone panic, the key is not in the queue, and can be added.
+            // If the clone panics, the key is not in the queue and can be added again.
             let Some(key) = self.keys.key(ticket.slot).cloned() else { continue };
             let entry = self.keys.entry_mut(ticket.slot);
             entry.set(Flag::Processing);
@@ -409,7 +407,7 @@ impl<K: Key> QueueMachine<K> {
         }
     }
 
-    /// Makes keys ready whose time has come. True if there are more of them.
+    /// Makes due keys ready. Returns whether there are more.
     pub(crate) fn advance(&mut self, now: Time) -> bool {
         let until = match self.phase {
             QueuePhase::Running => now,
@@ -431,7 +429,7 @@ impl<K: Key> QueueMachine<K> {
             let (is_dirty, since) = (entry.has(Flag::Dirty), entry.time().min(now));
             let priority = self.ready.reserved(slot);
             if is_dirty {
-                // Since when is not known any more.
+                // The time it became dirty is lost.
                 self.keys.entry_mut(slot).set_time(Time::LAST);
                 self.add_again(slot, priority, now);
             } else {
@@ -444,8 +442,7 @@ impl<K: Key> QueueMachine<K> {
         self.waiting.next_time().is_some_and(|time| time <= until)
     }
 
-    /// The worker is done with its key. Answers how long it had it, and with the key if that is in the queue no longer, for the
-    /// driver to drop.
+    /// Ends a run. Returns its duration, and the key if it is no longer in the queue, for the driver to drop.
     pub(crate) fn finish(&mut self, slot: Slot, run: Run, now: Time) -> (Duration, Option<K>) {
         self.advance(now);
         if !self.keys.holds(slot) || !self.keys.entry(slot).has(Flag::Processing) {
@@ -470,13 +467,12 @@ impl<K: Key> QueueMachine<K> {
         (begun.map_or(Duration::ZERO, |begun| now.since(begun)), key)
     }
 
-    /// Ends it: nothing is added any more, what is ready is still handed out, what waits is not.
+    /// Shuts down: adds are ignored, ready keys are still handed out, delayed keys are not.
     pub(crate) fn shut_down(&mut self) {
         self.phase = QueuePhase::ShutDown;
     }
 
-    /// Begins to end it, unless it has been ended; `flush` if what waits is to be handed out too. Of several who want different
-    /// things, the one holds that is over sooner.
+    /// Starts to drain, unless shut down; `flush` hands out delayed keys. Of several calls, one that discards wins.
     pub(crate) fn drain(&mut self, flush: bool) {
         self.phase = match self.phase {
             QueuePhase::Running => QueuePhase::Draining { flush },
@@ -485,7 +481,7 @@ impl<K: Key> QueueMachine<K> {
         };
     }
 
-    /// A dirty key was added.
+    /// Handles an add of a dirty key.
     fn add_again(&mut self, slot: Slot, priority: i32, now: Time) {
         if let Some(again) = self.again.get_mut(&slot) {
             if again.priority < priority {
@@ -505,8 +501,7 @@ impl<K: Key> QueueMachine<K> {
         self.raise(slot, priority, now);
     }
 
-    /// Raises the priority of a key that is ready. It has been so since it became dirty, which its entry says unless something
-    /// else was to be said there since; then it counts as added now.
+    /// Raises the priority of a ready key. Its age is kept if the entry still has it; otherwise it counts as added now.
     fn raise(&mut self, slot: Slot, priority: i32, now: Time) {
         let entry = self.keys.entry(slot);
         let is_known = !entry.has(Flag::Waiting) && !entry.has(Flag::Backoff);
@@ -529,8 +524,8 @@ impl<K: Key> QueueMachine<K> {
         self.adds += 1;
     }
 
-    /// Remembers what priority a waiting key is to have. If it is ready meanwhile, it has that already: there is one priority
-    /// of a key, and the highest holds.
+    /// Records the priority of a delayed key. If the key is ready, too, its priority is raised: a key has one priority, the
+    /// highest.
     fn reserve(&mut self, slot: Slot, priority: i32, is_first: bool, now: Time) {
         let entry = self.keys.entry(slot);
         if !entry.has(Flag::Dirty) || entry.has(Flag::Processing) {
@@ -540,8 +535,7 @@ impl<K: Key> QueueMachine<K> {
         }
     }
 
-    /// Puts a key into the order. It is dirty when that is done: should a storage of the user's panic, the key is not in the
-    /// queue, and can be added.
+    /// Makes a key ready. The dirty flag is set last: if a custom order panics, the key is not in the queue and can be added.
     fn push(&mut self, slot: Slot, priority: i32, since: Time) {
         let is_waiting = self.keys.entry(slot).has(Flag::Waiting);
         let priority = if is_waiting { priority.max(self.ready.reserved(slot)) } else { priority };
@@ -565,18 +559,17 @@ impl<K: Key> QueueMachine<K> {
         Some((ticket?, 0))
     }
 
-    /// Whose the key is.
+    /// Returns the tenant of a slot.
     fn tenant(&self, slot: Slot) -> u64 {
         self.tenants.get(slot as usize).copied().unwrap_or_default()
     }
 
-    /// Asks the user whose a key is. That is done before anything is changed, once in the life of a key, and on behalf of
-    /// whoever adds it.
+    /// Calls the user's tenant function: once for each new key, in the call that adds it, before any change.
     fn tenant_of(&self, key: &K) -> u64 {
         self.settings.tenant.as_ref().map_or(0, |tenant| tenant(key))
     }
 
-    /// The slot of a key or, if it has none, its tenant.
+    /// Returns the slot of a key or, if it has none, its tenant.
     fn find(&self, hash: u64, key: &K) -> Result<Slot, u64> {
         self.keys.find(hash, key).ok_or_else(|| self.tenant_of(key))
     }
@@ -593,7 +586,7 @@ impl<K: Key> QueueMachine<K> {
         slot
     }
 
-    /// Nobody has the key any more.
+    /// Removes a finished key, or keeps it for its failures or its delay.
     fn release(&mut self, slot: Slot, now: Time) -> Option<K> {
         let entry = self.keys.entry_mut(slot);
         if entry.has(Flag::Waiting) {
@@ -620,11 +613,10 @@ impl<K: Key> QueueMachine<K> {
         key
     }
 
-    /// The keys whose failures were forgotten, and that are in the queue no longer: to be dropped when the lock is released,
-    /// because what their destructors do is up to the user.
+    /// Returns removed keys, to be dropped after the lock is released: their destructors are user code.
     #[inline]
-    pub(crate) fn take_gone(&mut self) -> Vec<K> {
-        std::mem::take(&mut self.gone)
+    pub(crate) fn take_removed(&mut self) -> Vec<K> {
+        std::mem::take(&mut self.removed)
     }
 }
 

@@ -1,8 +1,8 @@
-//! The order in which keys that are ready are handed out.
+//! The order of ready keys.
 //!
-//! Keys of a higher priority go first, keys of one priority in the order in which they came; with fairness, the tenants of one
-//! priority take turns. While keys of a lower priority are passed over, every so many-th hand-out goes to the one of them that
-//! has waited longest, so that each gets its turn however much comes in above it.
+//! Keys of a higher priority are handed out first, keys of one priority in the order of their adds; with fairness, round-robin by
+//! tenant. While lower priorities are passed over, one of `share` hand-outs takes the oldest key among them, so that no key
+//! starves.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -16,58 +16,58 @@ use super::time::Time;
 #[derive(Clone, Copy, Debug)]
 pub struct Ticket {
     pub(crate) slot: Slot,
-    /// Tells this place from those that the key has had before: a ticket is void if its key has another stamp by now.
+    /// The move that issued the ticket: a ticket is void if its key has moved since.
     pub(crate) stamp: u32,
     /// When the key became dirty.
     pub(crate) since: Time,
 }
 
-/// What may be chosen about the order.
+/// The rules of the order.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OrderRules {
-    /// One of so many hand-outs goes to those that are passed over.
+    /// One of so many hand-outs takes a key of a lower priority.
     pub(crate) share: Option<NonZeroU32>,
-    /// A key gains a point of priority whenever it has waited that long.
+    /// A key gains one priority for each such wait.
     pub(crate) ageing: Option<Duration>,
     pub(crate) fair: bool,
 }
 
 pub(crate) struct ReadyQueue {
     rules: OrderRules,
-    /// The highest first. The default one is always there.
+    /// The highest priority first. The default priority is always present.
     bands: BTreeMap<Reverse<i32>, Band>,
-    /// Since when the first key of each band has been waiting, if there are several bands.
+    /// The age of the first key of each band, if there are several bands.
     fronts: BTreeSet<(Time, Reverse<i32>)>,
-    /// By slot, as far as there are any that differ from the default.
-    places: Vec<SlotPriority>,
+    /// By slot, as far as any differ from the default.
+    priorities_by_slot: Vec<SlotPriority>,
     len: usize,
-    /// Hand-outs since the last one that went to the passed over.
+    /// Hand-outs since the last one of a lower priority.
     passed: u32,
-    /// The priorities whose depths have changed, if somebody wants to know.
+    /// Priorities whose depth has changed, if changes are tracked.
     changed: Option<Vec<i32>>,
 }
 
 /// The keys of one priority.
 struct Band {
-    lane: BandQueue,
+    queue: BandQueue,
     len: usize,
-    /// Those that are not here yet, because a worker has them.
+    /// Keys in flight that will be ready again in this priority.
     held: usize,
 }
 
-/// What is remembered of a key.
+/// The priority of a slot.
 #[derive(Clone, Copy, Default)]
 struct SlotPriority {
-    /// How often the key of this slot was moved.
+    /// Moves of the key of this slot.
     stamp: u32,
     priority: i32,
 }
 
-/// More bands than this are not kept if they are empty.
+/// Empty bands that are kept.
 const SPARE_BANDS: usize = 8;
 
-/// Places for so many slots are kept even if there are no keys.
-const FEW_PLACES: usize = 4096;
+/// Slots whose priorities are kept even without keys.
+const FEW_SLOTS: usize = 4096;
 
 impl ReadyQueue {
     pub(crate) fn new(rules: OrderRules) -> Self {
@@ -75,7 +75,7 @@ impl ReadyQueue {
             rules,
             bands: BTreeMap::from([(Reverse(0), Band::new(rules.fair))]),
             fronts: BTreeSet::new(),
-            places: Vec::new(),
+            priorities_by_slot: Vec::new(),
             len: 0,
             passed: 0,
             changed: None,
@@ -86,27 +86,27 @@ impl ReadyQueue {
         self.len
     }
 
-    /// How many there are of a priority, those that workers have among them.
+    /// Returns the depth of a priority, including keys in flight that were added again.
     pub(crate) fn depth(&self, priority: i32) -> usize {
         self.bands.get(&Reverse(priority)).map_or(0, |band| band.len + band.held)
     }
 
-    /// The priorities that there are.
+    /// Returns all priorities.
     pub(crate) fn priorities(&self) -> impl Iterator<Item = i32> {
         self.bands.keys().map(|priority| priority.0)
     }
 
-    /// From now on, priorities are noted whose depths change.
+    /// Starts to track priorities whose depth changes.
     pub(crate) fn note_changes(&mut self) {
         self.changed.get_or_insert_default();
     }
 
-    /// One of the priorities that were noted, which is one no longer.
+    /// Removes and returns a priority whose depth has changed.
     pub(crate) fn pop_changed(&mut self) -> Option<i32> {
         self.changed.as_mut()?.pop()
     }
 
-    /// The depth of a priority has changed.
+    /// Records that the depth of a priority has changed.
     pub(crate) fn note(&mut self, priority: i32) {
         if let Some(changed) = &mut self.changed
             && changed.last() != Some(&priority)
@@ -115,49 +115,49 @@ impl ReadyQueue {
         }
     }
 
-    /// Since when the key has been dirty that has been so for longest, as far as the fronts of the lines tell.
+    /// Returns when the oldest key among the fronts of the bands became dirty.
     pub(crate) fn oldest(&self) -> Option<Time> {
         if self.bands.len() == 1 { self.bands.values().next()?.front() } else { Some(self.fronts.first()?.0) }
     }
 
-    /// Whether the order depends on what time it is.
+    /// Returns whether the order depends on the time.
     pub(crate) fn needs_time(&self) -> bool {
         self.bands.len() > 1 || self.rules.ageing.is_some()
     }
 
     pub(crate) fn push(&mut self, slot: Slot, priority: i32, tenant: u64, since: Time) {
         self.reserve(slot, priority, true);
-        let stamp = self.places.get(slot as usize).map_or(0, |place| place.stamp);
+        let stamp = self.priorities_by_slot.get(slot as usize).map_or(0, |slot_priority| slot_priority.stamp);
         self.len += 1;
         self.update(priority, |band, _| {
             band.len += 1;
-            band.lane.push(Ticket { slot, stamp, since }, tenant);
+            band.queue.push(Ticket { slot, stamp, since }, tenant);
         });
     }
 
-    /// A key of this priority will be here when its worker is done with it.
+    /// Counts a key in flight that will be ready in this priority.
     pub(crate) fn hold(&mut self, priority: i32) {
         self.update(priority, |band, _| band.held += 1);
     }
 
-    /// It will not be, or has another priority, or is here.
+    /// Undoes [`hold`](Self::hold).
     pub(crate) fn release(&mut self, priority: i32) {
         self.update(priority, |band, _| band.held -= 1);
     }
 
-    /// Moves a key that is here to the end of a higher priority. False if that is not higher than the one it has.
+    /// Moves a ready key to the end of a higher priority. Returns false if the priority is not higher.
     pub(crate) fn raise(&mut self, slot: Slot, priority: i32, tenant: u64, since: Time) -> bool {
         let had = self.reserved(slot);
         if had >= priority {
             return false;
         }
-        let place = self.place(slot);
-        place.stamp = place.stamp.wrapping_add(1);
+        let slot_priority = self.slot_priority(slot);
+        slot_priority.stamp = slot_priority.stamp.wrapping_add(1);
         self.push(slot, priority, tenant, since);
         self.len -= 1;
-        self.update(had, |band, places| {
+        self.update(had, |band, priorities_by_slot| {
             band.len -= 1;
-            band.lane.left(tenant, band.len, places);
+            band.queue.left(tenant, band.len, priorities_by_slot);
         });
         true
     }
@@ -167,48 +167,48 @@ impl ReadyQueue {
             return None;
         }
         let priority = if self.bands.len() == 1 { 0 } else { self.choose(now)? };
-        let ticket = self.update(priority, |band, places| {
+        let ticket = self.update(priority, |band, priorities_by_slot| {
             band.len -= 1;
-            band.lane.pop(places)
+            band.queue.pop(priorities_by_slot)
         })?;
         self.len -= 1;
         Some((ticket, priority))
     }
 
-    /// Remembers what priority a key is to have: the highest of those it was given.
+    /// Records the priority of a key: the highest of those given.
     pub(crate) fn reserve(&mut self, slot: Slot, priority: i32, is_first: bool) {
-        // Most keys have the default priority, and nothing is remembered of them.
-        if priority == 0 && self.places.len() <= slot as usize {
+        // Most keys have the default priority, which is not stored.
+        if priority == 0 && self.priorities_by_slot.len() <= slot as usize {
             return;
         }
-        let place = self.place(slot);
-        place.priority = if is_first { priority } else { place.priority.max(priority) };
+        let slot_priority = self.slot_priority(slot);
+        slot_priority.priority = if is_first { priority } else { slot_priority.priority.max(priority) };
     }
 
-    /// The priority that is remembered.
+    /// Returns the recorded priority.
     pub(crate) fn reserved(&self, slot: Slot) -> i32 {
-        self.places.get(slot as usize).map_or(0, |place| place.priority)
+        self.priorities_by_slot.get(slot as usize).map_or(0, |slot_priority| slot_priority.priority)
     }
 
-    /// Gives back what was needed for slots, when there are no keys. Then there are no tickets either, not even void ones.
+    /// Frees memory when there are no keys, and so no tickets, not even void ones.
     pub(crate) fn trim(&mut self) {
-        if self.places.capacity() > FEW_PLACES {
-            self.places = Vec::new();
+        if self.priorities_by_slot.capacity() > FEW_SLOTS {
+            self.priorities_by_slot = Vec::new();
         }
     }
 
-    fn place(&mut self, slot: Slot) -> &mut SlotPriority {
+    fn slot_priority(&mut self, slot: Slot) -> &mut SlotPriority {
         let slot = slot as usize;
-        if self.places.len() <= slot {
-            self.places.resize(slot + 1, SlotPriority::default());
+        if self.priorities_by_slot.len() <= slot {
+            self.priorities_by_slot.resize(slot + 1, SlotPriority::default());
         }
-        &mut self.places[slot]
+        &mut self.priorities_by_slot[slot]
     }
 
-    /// Which priority is next.
+    /// Returns the next priority.
     fn choose(&mut self, now: Time) -> Option<i32> {
         let first = self.best(now)?;
-        // If each hand-out goes to the one that has waited longest, that may also be one of the highest priority.
+        // With a share of 1 the oldest key may also be of the highest priority.
         let all_are_equal = self.rules.share.is_some_and(|share| share.get() == 1);
         let oldest_below = self.fronts.iter().find(|(_, priority)| *priority != first || all_are_equal);
         let (Some((_, below)), Some(share)) = (oldest_below, self.rules.share) else {
@@ -223,7 +223,7 @@ impl ReadyQueue {
         Some(below.0)
     }
 
-    /// The highest priority, with what its first key has gained by waiting.
+    /// Returns the highest priority, with the gain of its first key by ageing.
     fn best(&self, now: Time) -> Option<Reverse<i32>> {
         let mut filled = self.bands.iter().filter(|(_, band)| band.len > 0);
         let Some(ageing) = self.rules.ageing else { return filled.next().map(|(priority, _)| *priority) };
@@ -232,7 +232,7 @@ impl ReadyQueue {
         for (priority, band) in filled {
             let waited = now.since(band.front()?).as_nanos();
             let aged = i128::from(priority.0) + (waited / step) as i128;
-            // The first of equals is the one that has waited less and matters more.
+            // Of equals, the first has the higher priority and less age.
             if best.is_none_or(|(_, highest)| aged > highest) {
                 best = Some((*priority, aged));
             }
@@ -240,7 +240,7 @@ impl ReadyQueue {
         best.map(|(priority, _)| priority)
     }
 
-    /// Does something to the keys of one priority, and notes what has changed by that.
+    /// Updates a band, and its front and depth.
     fn update<T>(&mut self, priority: i32, update: impl FnOnce(&mut Band, &[SlotPriority]) -> T) -> T {
         let key = Reverse(priority);
         if self.bands.len() == 1 && priority != 0 {
@@ -249,7 +249,7 @@ impl ReadyQueue {
         }
         let band = self.bands.entry(key).or_insert_with(|| Band::new(self.rules.fair));
         let before = band.front();
-        let result = update(band, &self.places);
+        let result = update(band, &self.priorities_by_slot);
         let after = band.front();
         let is_empty = band.len == 0 && band.held == 0;
         if self.bands.len() > 1 {
@@ -268,14 +268,14 @@ impl ReadyQueue {
 
 impl Band {
     fn new(fair: bool) -> Self {
-        let lane =
+        let queue =
             if fair { BandQueue::Fair(TenantQueues::default()) } else { BandQueue::Plain(TicketQueue::default()) };
-        Band { lane, len: 0, held: 0 }
+        Band { queue, len: 0, held: 0 }
     }
 
-    /// Since when the first key has been waiting.
+    /// Returns when the first key became dirty.
     fn front(&self) -> Option<Time> {
-        Some(self.lane.front()?.since)
+        Some(self.queue.front()?.since)
     }
 }
 
@@ -289,76 +289,76 @@ impl BandQueue {
     fn push(&mut self, ticket: Ticket, tenant: u64) {
         match self {
             BandQueue::Plain(line) => line.tickets.push_back(ticket),
-            BandQueue::Fair(turns) => turns.push(ticket, tenant),
+            BandQueue::Fair(tenants) => tenants.push(ticket, tenant),
         }
     }
 
     fn front(&self) -> Option<&Ticket> {
         match self {
             BandQueue::Plain(line) => line.tickets.front(),
-            BandQueue::Fair(turns) => turns.lines.get(turns.order.front()?)?.tickets.front(),
+            BandQueue::Fair(tenants) => tenants.lines.get(tenants.order.front()?)?.tickets.front(),
         }
     }
 
-    fn pop(&mut self, places: &[SlotPriority]) -> Option<Ticket> {
+    fn pop(&mut self, priorities_by_slot: &[SlotPriority]) -> Option<Ticket> {
         match self {
-            BandQueue::Plain(line) => line.pop(places),
-            BandQueue::Fair(turns) => turns.pop(places),
+            BandQueue::Plain(line) => line.pop(priorities_by_slot),
+            BandQueue::Fair(tenants) => tenants.pop(priorities_by_slot),
         }
     }
 
-    /// A key has left for another lane, and `live` are still here.
-    fn left(&mut self, tenant: u64, live: usize, places: &[SlotPriority]) {
+    /// Records that a key moved to another band, and `live` keys remain.
+    fn left(&mut self, tenant: u64, live: usize, priorities_by_slot: &[SlotPriority]) {
         match self {
-            BandQueue::Plain(line) => line.left(live, places),
-            BandQueue::Fair(turns) => turns.left(tenant, live, places),
+            BandQueue::Plain(line) => line.left(live, priorities_by_slot),
+            BandQueue::Fair(tenants) => tenants.left(tenant, live, priorities_by_slot),
         }
     }
 }
 
-/// So many void tickets are not worth a search for them.
+/// Void tickets that are tolerated.
 const FEW_VOID: usize = 64;
 
-fn is_live(ticket: &Ticket, places: &[SlotPriority]) -> bool {
-    places.get(ticket.slot as usize).map_or(0, |place| place.stamp) == ticket.stamp
+fn is_live(ticket: &Ticket, priorities_by_slot: &[SlotPriority]) -> bool {
+    priorities_by_slot.get(ticket.slot as usize).map_or(0, |slot_priority| slot_priority.stamp) == ticket.stamp
 }
 
-/// First come, first served. The ticket at the front is always live.
+/// First in, first out. The front ticket is always live.
 #[derive(Default)]
 struct TicketQueue {
     tickets: VecDeque<Ticket>,
 }
 
 impl TicketQueue {
-    fn pop(&mut self, places: &[SlotPriority]) -> Option<Ticket> {
+    fn pop(&mut self, priorities_by_slot: &[SlotPriority]) -> Option<Ticket> {
         let ticket = self.tickets.pop_front();
-        self.clear_front(places);
+        self.clear_front(priorities_by_slot);
         if self.tickets.capacity() > 1024 && self.tickets.len() < self.tickets.capacity() / 8 {
             self.tickets.shrink_to(self.tickets.len() * 2);
         }
         ticket
     }
 
-    /// One of the tickets has become void. It stays, unless it is in front or more of them are void than not.
-    fn left(&mut self, live: usize, places: &[SlotPriority]) {
+    /// Records that a ticket became void. Void tickets are removed at the front, and everywhere if they outnumber live ones.
+    fn left(&mut self, live: usize, priorities_by_slot: &[SlotPriority]) {
         if self.tickets.len() > 2 * live + FEW_VOID {
-            self.tickets.retain(|ticket| is_live(ticket, places));
+            self.tickets.retain(|ticket| is_live(ticket, priorities_by_slot));
         }
-        self.clear_front(places);
+        self.clear_front(priorities_by_slot);
     }
 
-    fn clear_front(&mut self, places: &[SlotPriority]) {
-        while self.tickets.front().is_some_and(|ticket| !is_live(ticket, places)) {
+    fn clear_front(&mut self, priorities_by_slot: &[SlotPriority]) {
+        while self.tickets.front().is_some_and(|ticket| !is_live(ticket, priorities_by_slot)) {
             self.tickets.pop_front();
         }
     }
 }
 
-/// One line for each tenant, none of them empty, and one key of each in turn.
+/// One non-empty line per tenant, served round-robin.
 #[derive(Default)]
 struct TenantQueues {
     lines: HashMap<u64, TicketQueue>,
-    /// The next one first.
+    /// The next tenant first.
     order: VecDeque<u64>,
     tickets: usize,
 }
@@ -373,11 +373,11 @@ impl TenantQueues {
         self.tickets += 1;
     }
 
-    fn pop(&mut self, places: &[SlotPriority]) -> Option<Ticket> {
+    fn pop(&mut self, priorities_by_slot: &[SlotPriority]) -> Option<Ticket> {
         let tenant = self.order.pop_front()?;
         let line = self.lines.get_mut(&tenant)?;
         let before = line.tickets.len();
-        let ticket = line.pop(places);
+        let ticket = line.pop(priorities_by_slot);
         self.tickets -= before - line.tickets.len();
         if line.tickets.is_empty() {
             self.lines.remove(&tenant);
@@ -387,17 +387,17 @@ impl TenantQueues {
         ticket
     }
 
-    fn left(&mut self, tenant: u64, live: usize, places: &[SlotPriority]) {
+    fn left(&mut self, tenant: u64, live: usize, priorities_by_slot: &[SlotPriority]) {
         if self.tickets > 2 * live + FEW_VOID {
             self.lines.retain(|_, line| {
-                line.tickets.retain(|ticket| is_live(ticket, places));
+                line.tickets.retain(|ticket| is_live(ticket, priorities_by_slot));
                 !line.tickets.is_empty()
             });
             self.order.retain(|tenant| self.lines.contains_key(tenant));
             self.tickets = live;
         } else if let Some(line) = self.lines.get_mut(&tenant) {
             let before = line.tickets.len();
-            line.clear_front(places);
+            line.clear_front(priorities_by_slot);
             self.tickets -= before - line.tickets.len();
             if line.tickets.is_empty() {
                 self.lines.remove(&tenant);

@@ -1,4 +1,4 @@
-//! Where a key is left when a worker is done with it.
+//! The state of a key after its run.
 
 use std::time::Duration;
 
@@ -7,17 +7,16 @@ use super::keys::{Flag, Slot};
 use crate::Key;
 use crate::observer::KeyState;
 
-/// That a key comes back by itself when its worker is done.
+/// The return of a key after its run.
 #[derive(Clone, Copy)]
 pub(crate) struct Requeue {
     pub(crate) wait: Duration,
-    /// Whether that is because it failed.
+    /// Whether the wait is a backoff.
     pub(crate) is_backoff: bool,
 }
 
 impl<K: Key> QueueMachine<K> {
-    /// Where a key that a worker has is going to be when the worker is done and has said this of its return, if nothing else
-    /// happens.
+    /// Returns the state that a key in flight will have after a finish with this return, unless it is added meanwhile.
     pub(crate) fn state_after_finish(&self, slot: Slot, requeue: Option<Requeue>) -> KeyState {
         if !self.keys.holds(slot) {
             return KeyState::Absent;

@@ -1,4 +1,4 @@
-//! The machine by itself: what nobody outside could do, or see.
+//! The machine by itself: what its driver cannot do or observe.
 
 mod against_model;
 mod model;
@@ -8,7 +8,7 @@ use std::hash::BuildHasher;
 
 use super::*;
 
-/// A machine, and the hasher that it shares with whoever drives it.
+/// A machine, and the hasher that it shares with its driver.
 struct Driven {
     machine: QueueMachine<u32>,
     hasher: RandomState,

@@ -1,12 +1,11 @@
-//! Time as the machine sees it.
+//! The time of the machine.
 
 use std::time::Duration;
 
 /// Nanoseconds since the queue was made.
 ///
-/// Times that keys wait until are whole ticks, of which an entry keeps the number. They are rounded up, so that nothing is ever
-/// early. A tick is so short that timers do not notice, a whole part of a millisecond, and long enough for all ticks of 44 years
-/// to be told apart in the bits that there are. That is longer than any process lives.
+/// Due times are whole ticks, and an entry stores the number of the tick. They are rounded up, so that no key is early. A tick is
+/// shorter than the resolution of timers and divides a millisecond. 46 bits hold the ticks of 44 years.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Time(u64);
 
@@ -14,9 +13,9 @@ const TICK: u64 = 20_000;
 
 impl Time {
     pub(crate) const ZERO: Time = Time(0);
-    /// As far ahead as a key can wait.
+    /// The latest due time.
     pub(crate) const LAST: Time = Time(((1 << Self::BITS) - 1) * TICK);
-    /// How many bits the number of a tick takes, so that it fits into a word with other things.
+    /// The bits of a tick number, which shares a word with flags and failures.
     pub(crate) const BITS: u32 = 46;
 
     pub(crate) fn from_duration(since_start: Duration) -> Time {
@@ -32,17 +31,17 @@ impl Time {
         Time(ticks.saturating_mul(TICK)).min(Self::LAST)
     }
 
-    /// The number of the last tick that is not after this time.
+    /// Returns the last tick that is not after this time.
     pub(crate) fn ticks(self) -> u64 {
         self.0 / TICK
     }
 
-    /// The number of the first tick that is not before this time.
+    /// Returns the first tick that is not before this time.
     pub(crate) fn ticks_up(self) -> u64 {
         self.0.div_ceil(TICK)
     }
 
-    /// The first tick that is so long after this time, or the last there is; this time if there is nothing to wait for.
+    /// Returns the first tick after a wait, at most [`LAST`](Self::LAST); this time itself if the wait is zero.
     pub(crate) fn after(self, wait: Duration) -> Time {
         if wait.is_zero() {
             return self;
@@ -51,7 +50,7 @@ impl Time {
         Self::from_ticks(Time(self.0.saturating_add(wait)).ticks_up())
     }
 
-    /// How long ago `earlier` was.
+    /// Returns the time since `earlier`.
     pub(crate) fn since(self, earlier: Time) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
@@ -59,7 +58,7 @@ impl Time {
 
 #[cfg(test)]
 impl Time {
-    /// How long so many ticks take.
+    /// Returns the duration of a number of ticks.
     pub(crate) fn span(ticks: u64) -> Duration {
         Duration::from_nanos(ticks * TICK)
     }

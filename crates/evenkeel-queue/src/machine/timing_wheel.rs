@@ -1,9 +1,9 @@
-//! Keys that wait for their time: a hierarchical timing wheel, whose rings run through the entries themselves.
+//! Delayed keys: a hierarchical timing wheel whose rings are linked through the entries.
 //!
-//! A key is put into the ring of the highest digit, to the base of 64, in which its time differs from the time that the wheel
-//! has reached. When the wheel comes to a ring of a higher digit, the keys in it are spread over the rings of the lower
-//! ones; a ring of the lowest digit is one moment. So a key costs no memory beside its entry, is moved a few times at most,
-//! and comes out at its exact time; keys of the same time come out in the order in which they were put in.
+//! A key is in the ring of the highest base-64 digit in which its time differs from the time that the wheel has reached. When
+//! the wheel reaches a ring of a higher digit, it spreads the keys over the rings of lower digits; a ring of the lowest digit is
+//! one tick. A key needs no memory beside its entry, is moved a few times at most, and is returned at its exact time; keys of one
+//! time are returned in insertion order.
 
 use std::hash::Hash;
 
@@ -14,19 +14,19 @@ const DIGIT_BITS: u32 = 6;
 const DIGITS: usize = Time::BITS.div_ceil(DIGIT_BITS) as usize;
 const RINGS: usize = 1 << DIGIT_BITS;
 
-/// A ring with more keys than this is not searched for the first of them.
+/// The largest ring that is searched for its first key.
 const FEW: usize = 64;
 
 pub(crate) struct TimingWheel {
-    /// What has been reached: all times in the wheel are at or after it.
+    /// The tick that the wheel has reached: all times in it are not before.
     reached: u64,
     heads: Box<[[Slot; RINGS]; DIGITS]>,
-    /// Which rings have keys in them.
+    /// Rings that contain keys, as bits.
     occupied: [u64; DIGITS],
-    /// What is left of a ring whose keys are being spread.
+    /// The rest of a ring that is being spread.
     spreading: Slot,
     len: usize,
-    /// No key is due before that.
+    /// A lower bound of the first due time.
     not_before: Option<Time>,
 }
 
@@ -46,12 +46,12 @@ impl TimingWheel {
         self.len
     }
 
-    /// When to look again: the time of the first key or, if there are very many about that time, a little before.
+    /// Returns the due time of the first key, or a little before if there are very many about that time.
     pub(crate) fn next_time(&self) -> Option<Time> {
         self.not_before
     }
 
-    /// Puts in a key until `time`, which is after `now`.
+    /// Inserts a key that is due at `time`, which is after `now`.
     pub(crate) fn insert<K: Hash + Eq>(&mut self, keys: &mut Keys<K>, slot: Slot, time: Time, now: Time) {
         if self.len == 0 {
             self.reached = now.ticks();
@@ -61,7 +61,7 @@ impl TimingWheel {
         if self.spreading == NONE {
             self.put(keys, slot);
         } else {
-            // Behind keys of the same time that have yet to be put where they belong.
+            // Behind keys of the same time that are not spread yet.
             self.spreading = keys.link(self.spreading, slot);
         }
         self.len += 1;
@@ -70,9 +70,9 @@ impl TimingWheel {
         }
     }
 
-    /// Takes out a key before its time.
+    /// Removes a key before its time.
     pub(crate) fn remove<K: Hash + Eq>(&mut self, keys: &mut Keys<K>, slot: Slot) {
-        let (digit, ring) = self.place(keys.entry(slot).time());
+        let (digit, ring) = self.position(keys.entry(slot).time());
         if self.spreading == slot {
             self.spreading = keys.unlink(slot, slot);
         } else if self.heads[digit][ring] == slot {
@@ -86,10 +86,10 @@ impl TimingWheel {
         }
     }
 
-    /// Takes out the next key that is due.
+    /// Removes the next due key.
     ///
-    /// None if there is none, or if `effort`, which counts down, is used up; then [`next_time`](Self::next_time) is not after
-    /// `now`.
+    /// Returns `None` if there is none, or if `effort`, which counts down, is used up; [`next_time`](Self::next_time) is then not
+    /// after `now`.
     pub(crate) fn pop_due<K: Hash + Eq>(&mut self, keys: &mut Keys<K>, now: Time, effort: &mut usize) -> Option<Slot> {
         if self.not_before.is_none_or(|time| time > now) {
             return None;
@@ -124,11 +124,11 @@ impl TimingWheel {
         None
     }
 
-    /// Where a key of that time is, unless its ring is being spread.
+    /// Returns the digit and ring of a time, unless its ring is being spread.
     ///
-    /// This does not change when the wheel moves on: as long as it has not come to a ring, the highest digit in which it
-    /// differs from the times in that ring is the same.
-    fn place(&self, time: Time) -> (usize, usize) {
+    /// The position is stable while the wheel advances: until the wheel reaches the ring, the highest digit in which it differs
+    /// from the times in that ring is the same.
+    fn position(&self, time: Time) -> (usize, usize) {
         let differs = (time.ticks() ^ self.reached) | 1;
         let digit = (u64::BITS - 1 - differs.leading_zeros()) / DIGIT_BITS;
         let ring = time.ticks() >> (digit * DIGIT_BITS) & (RINGS as u64 - 1);
@@ -136,7 +136,7 @@ impl TimingWheel {
     }
 
     fn put<K: Hash + Eq>(&mut self, keys: &mut Keys<K>, slot: Slot) {
-        let (digit, ring) = self.place(keys.entry(slot).time());
+        let (digit, ring) = self.position(keys.entry(slot).time());
         self.heads[digit][ring] = keys.link(self.heads[digit][ring], slot);
         self.occupied[digit] |= 1 << ring;
     }
@@ -150,7 +150,7 @@ impl TimingWheel {
         slot
     }
 
-    /// The ring of the earliest keys, and when its time begins. All of a lower digit is before all of a higher one.
+    /// Returns the first occupied ring and its first tick. All rings of a lower digit precede those of a higher one.
     fn first_ring(&self) -> Option<(usize, usize, u64)> {
         let digit = self.occupied.iter().position(|rings| *rings != 0)?;
         let ring = self.occupied[digit].trailing_zeros() as usize;
@@ -159,7 +159,7 @@ impl TimingWheel {
         Some((digit, ring, above | (ring as u64) << shift))
     }
 
-    /// The time of the first key of a ring, or when its time begins if there are too many to look at each.
+    /// Returns the due time of the first key of a ring, or the first tick of a ring that is too large to search.
     fn first_time<K: Hash + Eq>(&self, keys: &Keys<K>, digit: usize, ring: usize, begin: u64) -> Time {
         let head = self.heads[digit][ring];
         let mut first = keys.entry(head).time();

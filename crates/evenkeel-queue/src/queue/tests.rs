@@ -32,7 +32,7 @@ fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// Lets virtual time pass, and everybody do what they do meanwhile.
+/// Lets virtual time pass.
 async fn step(time: Duration) {
     tokio::time::sleep(time).await;
 }
@@ -103,7 +103,7 @@ impl Wake for Woken {
     }
 }
 
-/// Tokio's clock, and how many timers were asked of it.
+/// Tokio's clock that counts timers.
 #[derive(Clone, Default)]
 struct CountingClock(Arc<AtomicUsize>);
 
@@ -124,7 +124,7 @@ impl Clock for CountingClock {
     }
 }
 
-/// A clock that is set by hand and whose timers never fire.
+/// A manual clock whose timers never fire.
 #[derive(Clone)]
 struct HandClock(Arc<Mutex<Instant>>);
 
@@ -148,11 +148,11 @@ impl Clock for HandClock {
     }
 }
 
-/// First come, first served, with a diary.
+/// First in, first out, with a log.
 #[derive(Clone, Default)]
-struct Diary(Arc<Mutex<Vec<String>>>);
+struct CallLog(Arc<Mutex<Vec<String>>>);
 
-impl Diary {
+impl CallLog {
     fn take(&self) -> Vec<String> {
         std::mem::take(&mut self.0.lock().unwrap())
     }
@@ -162,19 +162,19 @@ impl Diary {
     }
 }
 
-struct Noted {
-    diary: Diary,
+struct LoggedOrder {
+    log: CallLog,
     tickets: VecDeque<Ticket>,
 }
 
-impl ReadyOrder<&'static str> for Noted {
+impl ReadyOrder<&'static str> for LoggedOrder {
     fn push(&mut self, key: &&'static str, ticket: Ticket) {
-        self.diary.write(format!("push {key}"));
+        self.log.write(format!("push {key}"));
         self.tickets.push_back(ticket);
     }
 
     fn touch(&mut self, key: &&'static str) {
-        self.diary.write(format!("touch {key}"));
+        self.log.write(format!("touch {key}"));
     }
 
     fn pop(&mut self) -> Option<Ticket> {
@@ -182,7 +182,7 @@ impl ReadyOrder<&'static str> for Noted {
     }
 }
 
-fn noted() -> (Diary, Noted) {
-    let diary = Diary::default();
-    (diary.clone(), Noted { diary, tickets: VecDeque::new() })
+fn logged_order() -> (CallLog, LoggedOrder) {
+    let log = CallLog::default();
+    (log.clone(), LoggedOrder { log, tickets: VecDeque::new() })
 }

@@ -80,7 +80,7 @@ fn fc_004_the_update_is_when_we_hear_of_an_event_and_the_event_is_when_it_happen
     let mut backoff = KeyedBackoff::new(SECOND, seconds(5));
     let start = Instant::now();
     backoff.next(&KEY, start, start + seconds(20), 0.0);
-    // It has been updated after 20 seconds, so an event after 30 comes in time, whenever we hear of it.
+    // It has been updated after 20 seconds, so an event after 30 is in time, whenever it is reported.
     assert_eq!(backoff.next(&KEY, start + seconds(30), start + seconds(30), 0.0), seconds(2));
     assert_eq!(backoff.next(&KEY, start + seconds(31), start + seconds(90), 0.0), seconds(4));
 }
@@ -116,7 +116,7 @@ fn fc_006_a_key_is_left_alone_after_an_event() {
     backoff.next(&KEY, start, start, 0.0);
     assert!(backoff.is_in_backoff_since(&KEY, start, start + SECOND));
     assert!(!backoff.is_in_backoff_since(&KEY, start, start + seconds(2)));
-    // It depends on the event that is asked about, not on the one that was told.
+    // It depends on the queried event, not on the recorded one.
     assert!(backoff.is_in_backoff_since(&KEY, start + SECOND, start + seconds(2)));
     assert!(backoff.is_in_backoff_since(&KEY, start + seconds(20), start + seconds(21)));
     assert!(!backoff.is_in_backoff_since(&KEY, start + seconds(21), start + seconds(21)));
@@ -138,7 +138,7 @@ fn fc_006_a_key_is_left_alone_after_its_update() {
     let now = start + seconds(35 + 21);
     assert!(!backoff.is_in_backoff_since_update(&KEY, now));
     assert_eq!(backoff.next(&KEY, now, now, 0.0), SECOND);
-    // An event from before the update is in the time after it, as far as anybody can tell.
+    // An event from before the update is in the time after it, by definition.
     assert!(backoff.is_in_backoff_since_update(&KEY, start));
 }
 

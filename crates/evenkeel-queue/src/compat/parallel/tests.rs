@@ -38,7 +38,7 @@ fn pz_001_every_piece_is_done_once() {
 
 #[test]
 fn pz_001_workers_work_at_the_same_time() {
-    // Nobody gets past the barrier before all four are there.
+    // No piece passes the barrier before all four have reached it.
     let barrier = Barrier::new(4);
     let done = Parallel::new(4).run(8, |_| {
         barrier.wait();
@@ -74,7 +74,7 @@ fn pz_002_pieces_are_begun_in_order() {
     Parallel::new(1).chunk(3).run(8, |piece| seen.lock().unwrap().push(piece));
     assert_eq!(seen.into_inner().unwrap(), [0, 1, 2, 3, 4, 5, 6, 7]);
 
-    // Each worker sees ascending numbers, and whoever begins a chunk ends it.
+    // Each worker sees ascending numbers, and completes each chunk it starts.
     let seen = Mutex::new(Vec::new());
     Parallel::new(3).chunk(5).run(100, |piece| seen.lock().unwrap().push((thread::current().id(), piece)));
     let seen = seen.into_inner().unwrap();
@@ -107,7 +107,7 @@ fn pz_003_several_workers_add_up_what_they_did() {
         begun.fetch_add(1, Ordering::Relaxed);
     });
     assert_eq!(done, begun.into_inner());
-    // Those that had asked before it was called off did their piece.
+    // Pieces whose check preceded the cancellation have run.
     assert!((500..504).contains(&done), "{done}");
 }
 
@@ -221,14 +221,14 @@ fn pz_001_a_piece_is_polled_only_when_it_was_woken() {
         waker.wake_by_ref();
         waker.wake();
     };
-    // Who rings twice is answered once.
+    // Two wakes cause one poll.
     let waker = pieces[2].borrow().1.clone().unwrap();
     waker.wake_by_ref();
     waker.wake();
     finish(1);
     assert!(work.as_mut().poll(&mut cx).is_pending());
     assert_eq!(polls(), [1, 2, 2]);
-    // A bell that rings for nobody.
+    // A wake without a piece.
     finish(1);
     assert!(work.as_mut().poll(&mut cx).is_pending());
     finish(2);
@@ -258,7 +258,7 @@ fn pz_001_many_pieces_that_never_wait_let_other_tasks_have_their_turn() {
     let mut work = pin!(Parallel::new(8).run_async(1000, async |_| done.set(done.get() + 1)));
     let mut cx = Context::from_waker(Waker::noop());
     assert!(work.as_mut().poll(&mut cx).is_pending());
-    assert_eq!(done.get(), ROUNDS_IN_A_ROW);
+    assert_eq!(done.get(), POLLS_IN_A_ROW);
     let polls = (0..).find(|_| work.as_mut().poll(&mut cx).is_ready());
     assert_eq!((done.get(), polls), (1000, Some(14)));
 }

@@ -3,7 +3,8 @@
 use std::thread;
 
 use super::*;
-use crate::limiter::{Bucket, Exponential, FastSlow, MaxOf, default_item_limiter};
+use crate::compat::FastSlow;
+use crate::limiter::{Bucket, Exponential, MaxOf, default_item_limiter};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -84,7 +85,7 @@ fn rq_005_a_key_that_was_idle_for_too_long_starts_anew_even_if_it_has_not_been_r
 }
 
 #[test]
-fn rq_005_keys_that_nobody_forgets_do_not_pile_up() {
+fn rq_005_keys_that_are_never_forgotten_do_not_accumulate() {
     let limiter = StandaloneLimiter::new(default_item_limiter());
     let start = Instant::now();
     for key in 0..50_000 {
@@ -95,9 +96,9 @@ fn rq_005_keys_that_nobody_forgets_do_not_pile_up() {
 }
 
 #[test]
-fn rq_005_a_key_outlives_the_wait_that_it_was_told() {
+fn rq_005_a_key_outlives_its_wait() {
     let start = Instant::now();
-    // The bucket asks for three hours, of which the longest wait of the other one knows nothing.
+    // The bucket waits three hours, more than the longest wait of the other limiter.
     let limiter = StandaloneLimiter::new(
         MaxOf::new().and(Exponential::new(MS, SECOND)).and(Bucket::new(1.0 / 3600.0, 1).unwrap()),
     );
@@ -130,7 +131,7 @@ fn rq_005_how_long_keys_are_remembered_can_be_said() {
         limiter.when(&"one", start + idle);
         limiter.num_requeues(&"one")
     };
-    // A new one for each question, because the time of one never goes back.
+    // A new one for each case, because its time never decreases.
     let limiter = || StandaloneLimiter::new(Exponential::new(MS, 10 * MS));
     assert_eq!(after(&limiter(), 60 * SECOND), 2);
     assert_eq!(after(&limiter(), 61 * SECOND), 1);

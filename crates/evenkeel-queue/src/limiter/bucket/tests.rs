@@ -43,13 +43,13 @@ fn rl_006_a_wait_is_never_too_short_and_errors_do_not_add_up() {
     let expected = [0, 333_333_334, 666_666_667, 1_000_000_000, 1_333_333_334, 1_666_666_667, 2_000_000_000];
     assert_eq!(waits, expected.map(Duration::from_nanos));
 
-    // A token lasts a little longer than a second; who asks every two seconds always gets one.
+    // A token lasts a little longer than a second; a call every two seconds always gets one.
     let odd = bucket(1.0 / 1.031_425, 1);
     for step in 0..60 {
         assert_eq!(odd.when("any", 1, start + 2 * SECOND * step), Duration::ZERO);
     }
 
-    // Asked a hundred thousand times between two tokens, it has still made just as many.
+    // A hundred thousand calls between two tokens do not change their number.
     let busy = bucket(1000.0, 1);
     let mut now = start;
     for _ in 0..100_000 {

@@ -3,7 +3,7 @@
 use super::*;
 
 fn tickets(ready: &ReadyQueue) -> usize {
-    let in_lane = |band: &Band| match &band.lane {
+    let in_queue = |band: &Band| match &band.queue {
         BandQueue::Plain(line) => line.tickets.len(),
         BandQueue::Fair(turns) => {
             let tickets = turns.lines.values().map(|line| line.tickets.len()).sum();
@@ -12,7 +12,7 @@ fn tickets(ready: &ReadyQueue) -> usize {
             tickets
         }
     };
-    ready.bands.values().map(in_lane).sum()
+    ready.bands.values().map(in_queue).sum()
 }
 
 fn ready(fair: bool) -> ReadyQueue {
@@ -32,7 +32,7 @@ fn void_tickets_stay_fewer_than_those_that_count() {
             match (&mut inside[slot as usize], rng.u8(..8)) {
                 (_, 0) => {
                     if let Some((ticket, priority)) = ready.pop(Time::ZERO) {
-                        assert_eq!(inside[ticket.slot as usize].take(), Some(priority), "a key comes out once");
+                        assert_eq!(inside[ticket.slot as usize].take(), Some(priority), "a key is returned once");
                     }
                 }
                 (place @ None, _) => {
@@ -50,7 +50,7 @@ fn void_tickets_stay_fewer_than_those_that_count() {
             assert!(tickets(&ready) <= bound, "{} tickets for {live} keys", tickets(&ready));
         }
         while let Some((ticket, priority)) = ready.pop(Time::ZERO) {
-            assert_eq!(inside[ticket.slot as usize].take(), Some(priority), "a key comes out once");
+            assert_eq!(inside[ticket.slot as usize].take(), Some(priority), "a key is returned once");
         }
         assert!(inside.iter().all(Option::is_none), "and none is left");
         assert_eq!(tickets(&ready), 0, "not even void ones");
@@ -82,16 +82,16 @@ fn a_key_that_rises_for_ever_leaves_nothing_behind() {
 #[test]
 fn places_are_given_back_when_there_are_no_keys() {
     let mut ready = ready(false);
-    for slot in 0..2 * FEW_PLACES as Slot {
+    for slot in 0..2 * FEW_SLOTS as Slot {
         ready.push(slot, 1, 0, Time::ZERO);
     }
     while ready.pop(Time::ZERO).is_some() {}
     ready.trim();
-    assert_eq!(ready.places.capacity(), 0);
+    assert_eq!(ready.priorities_by_slot.capacity(), 0);
     assert!(
         ready
             .bands
             .values()
-            .all(|band| matches!(&band.lane, BandQueue::Plain(line) if line.tickets.capacity() <= 1_024))
+            .all(|band| matches!(&band.queue, BandQueue::Plain(line) if line.tickets.capacity() <= 1_024))
     );
 }

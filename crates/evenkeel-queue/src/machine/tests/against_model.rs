@@ -1,4 +1,4 @@
-//! The machine against a naive model of it: whatever is done in whatever order, both answer the same.
+//! The machine against a naive model: random operations have the same results.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -14,7 +14,7 @@ use crate::machine::ready_queue::OrderRules;
 use crate::machine::time::Time;
 use crate::machine::{MachineSettings, OnReadd, QueueMachine, Run, TakeResult};
 
-/// How many steps are made unless `EVENKEEL_MODEL_STEPS` says otherwise.
+/// The default number of steps; `EVENKEEL_MODEL_STEPS` overrides it.
 const STEPS: u64 = 1_000_000;
 const STEPS_OF_A_SEED: u64 = 2_000;
 
@@ -57,7 +57,7 @@ struct Both {
     now: u64,
     keys: u32,
     priorities: i32,
-    /// The machine is told the time only if it asks for it or the call is about time, as its driver does.
+    /// As in the driver, the machine gets the time only if it needs it or the call is timed.
     is_frugal: bool,
     /// Whether the next time may be before the first deadline: keys were taken out, or there were many.
     is_inexact: bool,
@@ -144,7 +144,7 @@ impl Both {
             9_990..9_999 => rng.u64(1..40 * 24 * hour),
             _ => rng.u64(1..2 * 365 * 24 * hour),
         };
-        // Two moments that the machine is not told of are one for it, and it could not tell who came first.
+        // Times that the machine does not get are equal for it, and have no order.
         let passed = if self.is_frugal { passed.max(1) } else { passed };
         let is_late = step > STEPS_OF_A_SEED * 9 / 10;
         let last = Time::LAST.ticks();
@@ -213,7 +213,7 @@ impl Both {
     }
 
     fn fail(&mut self) {
-        // Mostly whoever has the key says so.
+        // Mostly by the worker of the key.
         let held = self.rng.choice(&self.workers).and_then(|worker| worker.as_ref()).map(|held| held.key);
         let key = held.filter(|_| self.rng.u8(..4) > 0).unwrap_or(self.rng.u32(..self.keys));
         let times = if self.rng.u16(..2_000) == 0 { 5_000 } else { 1 };
@@ -273,7 +273,7 @@ impl Both {
         panic!("the machine is busy for ever");
     }
 
-    /// Each change begins with keys that are due, of which the model has to know how many there were.
+    /// Each call first moves due keys; the model must know how many.
     fn advance_all(&mut self) {
         while self.advance() {}
     }

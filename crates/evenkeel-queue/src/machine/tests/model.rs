@@ -64,17 +64,17 @@ pub(super) struct Given {
 pub(super) struct Model {
     pub(super) choices: Choices,
     pub(super) end: End,
-    /// By priority, first come, first served.
+    /// By priority, first in, first out.
     ready: BTreeMap<i32, Vec<Queued>>,
     /// The priority of each key that is ready.
     priorities: BTreeMap<u32, i32>,
     /// By priority, the tenants that have keys, the next one first.
     turns: BTreeMap<i32, Vec<u32>>,
-    /// Hand-outs in a row that passed somebody over.
+    /// Consecutive hand-outs that passed over a lower priority.
     passed: u32,
     /// Keys that were added while they are being processed: since when, with which priority.
     again: BTreeMap<u32, (u64, i32)>,
-    /// Those of them that were added by nobody: their backoff ended.
+    /// Those without an add: their backoff ended.
     retries_due: BTreeSet<u32>,
     runs: BTreeMap<u32, Run>,
     waiting: BTreeMap<u32, Wait>,
@@ -85,7 +85,7 @@ pub(super) struct Model {
     dated: BTreeSet<u32>,
     failures: BTreeMap<u32, u32>,
     backoffs: BTreeMap<u32, Backoff>,
-    /// Keys with nothing but failures, and when these are forgotten. The first to be forgotten comes first.
+    /// Idle keys and when their failures expire, in that order.
     idle: Vec<(u32, u64)>,
     pub(super) adds: u64,
     pub(super) retries: u64,
@@ -321,7 +321,7 @@ impl Model {
         }
     }
 
-    /// A dirty key was added: the higher priority holds, and a key that gets a higher one goes to the end of that.
+    /// A dirty key was added: the higher priority holds, and a raised key is queued last in it.
     fn add_again(&mut self, key: u32, priority: i32, now: u64) {
         if let Some((_, had)) = self.again.get_mut(&key) {
             self.retries_due.remove(&key);
@@ -392,7 +392,7 @@ impl Model {
         };
         let highest = fronts.iter().map(worth).max()?;
         let mut chosen = *fronts.iter().find(|front| worth(front) == highest)?;
-        // With a share of one, nobody is passed over, and each hand-out goes to the one that has waited longest.
+        // With a share of one, no key is passed over, and each hand-out takes the oldest.
         let is_other = |priority: i32| priority != chosen.0 || self.choices.share == Some(1);
         let mut others: Vec<_> = fronts.iter().filter(|(priority, _)| is_other(*priority)).collect();
         others.sort_by_key(|(_, front)| front.since);
@@ -421,7 +421,7 @@ impl Model {
             Some(Backoff::Cut) => true,
             Some(Backoff::Until(time)) => now < *time,
         };
-        // A backoff goes on if it is known when it is over.
+        // A backoff continues if its end is known.
         let goes_on = matches!(self.backoffs.get(&key), Some(Backoff::Until(time)) if now < *time);
         if !self.is_waiting(key) && !goes_on {
             self.backoffs.remove(&key);
@@ -431,7 +431,7 @@ impl Model {
     }
 
     /// A failure of a worker counts unless the backoff of the last one is not over; if that was cut short, unless the run began
-    /// before it was over. A failure that does not count changes nothing: the backoff goes on until it is over.
+    /// before it was over. A failure that does not count changes nothing: the backoff continues.
     pub(super) fn fail(&mut self, key: u32, now: u64) -> (u32, Option<u64>) {
         let is_known = self.is_dirty(key) || self.is_waiting(key) || self.runs.contains_key(&key);
         if !is_known {

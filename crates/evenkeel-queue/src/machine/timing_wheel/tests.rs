@@ -50,7 +50,7 @@ impl Both {
         }
     }
 
-    /// Takes out what is due, as far as that goes with so much effort. True if that was all.
+    /// Removes due keys within the effort. Returns whether those were all.
     fn pop(&mut self, mut effort: usize) -> bool {
         while let Some(slot) = self.wheel.pop_due(&mut self.keys, Time::from_ticks(self.now), &mut effort) {
             let (time, number, first) = self.order.pop_first().expect("something is in the wheel");
@@ -157,7 +157,7 @@ fn the_next_time_is_exact_when_few_wait_and_never_late_when_many_do() {
     assert!(both.pop(usize::MAX));
     assert_eq!(both.wheel.next_time().map(Time::ticks), Some(1_000_001));
     (20..1_000).for_each(|slot| both.insert(slot, 1_000_000 + u64::from(slot)));
-    // However often one looks when told to, it is a few times until the first one comes.
+    // Polling at the returned times reaches the first key in a few polls.
     for _ in 0..DIGITS {
         let next = both.wheel.next_time().expect("there are keys").ticks();
         assert!(both.first().is_some_and(|first| next <= first));

@@ -68,7 +68,7 @@ fn wq_004_an_add_is_counted_once_and_wakes_one_waiter() {
     queue.add("a");
     assert_eq!((first_woken.times(), second_woken.times()), (1, 0));
     queue.add("a");
-    assert_eq!((first_woken.times(), second_woken.times()), (1, 0), "a duplicate wakes nobody");
+    assert_eq!((first_woken.times(), second_woken.times()), (1, 0), "a duplicate wakes no worker");
     assert_eq!(queue.stats().adds, 1);
     let Poll::Ready(Some(item)) = poll(&mut first) else { panic!("the one that was woken gets it") };
     queue.add("a");
@@ -121,7 +121,7 @@ fn wqu_003_what_was_added_meanwhile_goes_to_the_end_once() {
 }
 
 #[test]
-fn wq_008_nobody_else_gets_a_key_that_a_worker_has() {
+fn wq_008_a_key_in_flight_is_not_handed_out_again() {
     let queue = WorkQueue::new();
     queue.add("a");
     let held = queue.try_next().unwrap();
@@ -165,26 +165,26 @@ fn wq_009_first_come_first_served_and_again_at_the_end() {
 
 #[test]
 fn wq_010_a_storage_hears_of_adds_of_queued_keys_and_not_of_others() {
-    let (diary, storage) = noted();
+    let (log, storage) = logged_order();
     let queue = WorkQueue::builder().ready_order(storage).build();
     ["a", "a", "b"].into_iter().for_each(|key| queue.add(key));
-    assert_eq!(diary.take(), ["push a", "touch a", "push b"]);
+    assert_eq!(log.take(), ["push a", "touch a", "push b"]);
     assert_eq!(queue.len(), 2);
     let item = queue.try_next().unwrap();
     ["a", "a"].into_iter().for_each(|key| queue.add(key));
-    assert!(diary.take().is_empty());
+    assert!(log.take().is_empty());
     item.done();
-    assert_eq!(diary.take(), ["push a"]);
+    assert_eq!(log.take(), ["push a"]);
     assert_eq!(take_all(&queue), ["b", "a"]);
     assert_eq!(queue.len(), 0);
 }
 
 #[test]
 fn wqu_007_slots_are_freed_and_a_repeated_add_touches_the_storage() {
-    let (diary, storage) = noted();
+    let (log, storage) = logged_order();
     let queue = WorkQueue::builder().ready_order(storage).build();
     ["a", "a"].into_iter().for_each(|key| queue.add(key));
-    assert_eq!(diary.take(), ["push a", "touch a"]);
+    assert_eq!(log.take(), ["push a", "touch a"]);
     assert_eq!(take_all(&queue), ["a"]);
     assert_eq!(queue.stats(), crate::QueueStats { adds: 1, ..Default::default() });
 }
@@ -259,23 +259,23 @@ async fn wq_012_what_is_queued_is_handed_out_after_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wq_013_the_end_is_told_when_there_is_really_no_more() {
+async fn wq_013_none_is_returned_when_no_key_can_follow() {
     let queue = WorkQueue::new();
     queue.add("a");
     let item = queue.try_next().unwrap();
     queue.add("a");
     queue.shut_down();
     let mut next = queue.next();
-    assert!(poll(&mut next).is_pending(), "a will come again");
+    assert!(poll(&mut next).is_pending(), "a is handed out again");
     item.done();
     let again = next.await.unwrap();
-    assert!(queue.next().await.is_none(), "from now on there is nothing that could come");
+    assert!(queue.next().await.is_none(), "no key can follow");
     again.done();
     assert!(queue.next().await.is_none());
 }
 
 #[tokio::test(start_paused = true)]
-async fn qhc_01_the_end_is_told_once_and_for_all() {
+async fn qhc_01_no_key_follows_none() {
     let queue = WorkQueue::new();
     queue.add("a");
     let item = queue.next().await.unwrap();
@@ -390,7 +390,7 @@ fn wq_027_a_queue_may_have_a_name_a_clock_a_storage_and_a_limiter() {
     assert_eq!(WorkQueue::<u32>::new().name(), None);
     assert_eq!(WorkQueue::<u32>::rate_limited("Foos").name(), Some("Foos"));
     assert_eq!(WorkQueue::<u32>::builder().name("").build().name(), None);
-    let (diary, storage) = noted();
+    let (log, storage) = logged_order();
     let clock = HandClock::new();
     let queue = WorkQueue::builder()
         .name("all")
@@ -399,8 +399,8 @@ fn wq_027_a_queue_may_have_a_name_a_clock_a_storage_and_a_limiter() {
         .limiter(Exponential::new(secs(1), secs(1)))
         .build();
     queue.add_rate_limited("a");
-    assert!(diary.take().is_empty());
+    assert!(log.take().is_empty());
     clock.step(secs(1));
     assert_eq!(take_all(&queue), ["a"]);
-    assert_eq!(diary.take(), ["push a"]);
+    assert_eq!(log.take(), ["push a"]);
 }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::AddOptions;
 
-/// Waits for the next key, finishes it, and says which it was and when.
+/// Waits for the next key, finishes it, and returns it with the time.
 async fn arrival(queue: &WorkQueue<&'static str>, since: &Since) -> (&'static str, u64) {
     (done(queue.next().await.unwrap()), since.ms())
 }
@@ -63,7 +63,7 @@ async fn dq_003_adding_never_waits_however_many_keys_do() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn qhc_08_adding_for_later_never_waits_though_nobody_takes_what_is_due() {
+async fn qhc_08_delayed_adds_never_block_without_workers() {
     let queue = WorkQueue::new();
     queue.add_after(0, ms(1));
     step(secs(1)).await;
@@ -133,7 +133,7 @@ async fn dq_006_an_idle_queue_arms_no_timer_and_a_waiting_one_arms_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dq_006_keys_that_wait_arm_no_timer_if_nobody_would_take_them() {
+async fn dq_006_delayed_keys_arm_no_timer_without_waiting_workers() {
     let clock = CountingClock::default();
     let queue = WorkQueue::builder().clock(clock.clone()).build();
     (0..100).for_each(|key| queue.add_after(key, secs(key)));
@@ -229,7 +229,7 @@ async fn dq_009_an_earlier_time_holds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dq_009_a_worker_that_waits_for_the_later_time_is_told_of_the_earlier_one() {
+async fn dq_009_a_worker_that_waits_for_the_later_time_is_woken_for_the_earlier_one() {
     let queue = WorkQueue::new();
     let since = Since::now();
     queue.add_after("foo", secs(50));
@@ -322,13 +322,13 @@ async fn qhc_06_an_add_during_the_wait_is_one_more_run_or_the_only_one() {
 
 #[tokio::test(start_paused = true)]
 async fn dq_013_a_key_that_becomes_due_while_it_is_dirty_comes_once() {
-    let (diary, storage) = noted();
+    let (log, storage) = logged_order();
     let queue = WorkQueue::builder().ready_order(storage).build();
     queue.add_after("a", ms(10));
     queue.add("a");
     step(ms(20)).await;
     assert_eq!(queue.len(), 1);
-    assert_eq!(diary.take(), ["push a", "touch a"], "it is an add like any other");
+    assert_eq!(log.take(), ["push a", "touch a"], "it is an add like any other");
     let item = queue.try_next().unwrap();
     queue.add_after("a", ms(10));
     step(ms(20)).await;
@@ -336,7 +336,7 @@ async fn dq_013_a_key_that_becomes_due_while_it_is_dirty_comes_once() {
     queue.add("a");
     item.done();
     assert_eq!(take_all(&queue), ["a"]);
-    assert_eq!(diary.take(), ["push a"]);
+    assert_eq!(log.take(), ["push a"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -426,13 +426,13 @@ async fn qhc_10_after_a_drain_nothing_is_left_that_runs_or_comes() {
 #[tokio::test(start_paused = true)]
 async fn dq_016_delays_work_with_any_storage_and_clock() {
     let clock = HandClock::new();
-    let (diary, storage) = noted();
+    let (log, storage) = logged_order();
     let queue = WorkQueue::builder().name("dq-016").clock(clock.clone()).ready_order(storage).build();
     queue.add_after("a", secs(1));
-    assert!(diary.take().is_empty(), "a storage has nothing to do with keys that wait");
+    assert!(log.take().is_empty(), "a storage has nothing to do with keys that wait");
     clock.step(secs(1));
     assert_eq!(queue.len(), 1);
-    assert_eq!(diary.take(), ["push a"]);
+    assert_eq!(log.take(), ["push a"]);
     assert_eq!(queue.stats().retries, 1);
 }
 

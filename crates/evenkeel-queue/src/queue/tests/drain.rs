@@ -95,7 +95,7 @@ async fn wqu_005_shut_down_waits_for_nothing_and_a_drain_for_all_until_shut_down
 }
 
 #[tokio::test(start_paused = true)]
-async fn wq_023_a_drain_waits_for_keys_that_nobody_has_taken() {
+async fn wq_023_a_drain_waits_for_ready_keys() {
     let queue = WorkQueue::new();
     ["a", "b"].into_iter().for_each(|key| queue.add(key));
     let drain = spawn(queue.drain(DrainDelayed::Discard));
@@ -118,7 +118,7 @@ async fn qhc_02_a_drain_without_workers_ends_with_its_deadline() {
     assert_eq!(undrained, Err(DrainError::OutOfTime { ready: 2, in_flight: 0 }));
     assert_eq!(since.ms(), 100);
     let drain = spawn(queue.drain(DrainDelayed::Discard).within(ms(100)));
-    assert_eq!(take_all(&queue), ["a", "b"], "the draining goes on");
+    assert_eq!(take_all(&queue), ["a", "b"], "draining continues");
     assert_eq!(drain.await.unwrap(), Ok(()));
     assert_eq!(since.ms(), 100);
 }
@@ -139,7 +139,7 @@ async fn wq_023_the_deadline_counts_from_when_it_was_set() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wq_024_all_who_drain_are_told() {
+async fn wq_024_all_drains_are_woken() {
     let queue = WorkQueue::new();
     queue.add("a");
     let item = queue.next().await.unwrap();
@@ -155,7 +155,7 @@ async fn wq_024_all_who_drain_are_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn qhc_04_two_who_drain_are_both_told() {
+async fn qhc_04_two_drains_both_return() {
     let queue = WorkQueue::new();
     let since = Since::now();
     queue.add("a");

@@ -58,7 +58,7 @@ async fn qhc_03_two_workers_never_hold_a_key_that_was_finished_and_added_again()
     assert!(poll(&mut second).is_pending());
 }
 
-/// Remembers what it was told to forget.
+/// Records the calls of `forget`.
 #[derive(Clone, Default)]
 struct Forgotten(Arc<Mutex<Vec<&'static str>>>);
 

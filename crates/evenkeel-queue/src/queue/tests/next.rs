@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::*;
 
-/// Takes keys, and drops the future whenever a timer is sooner or a coin says so.
+/// Takes keys, and drops the future at random or when a timer is sooner.
 async fn fickle_worker(queue: WorkQueue<u32>, seed: u64) -> Vec<u32> {
     let mut coin = fastrand::Rng::with_seed(seed);
     let mut keys = Vec::new();
@@ -52,7 +52,7 @@ async fn futures_that_are_dropped_at_random_lose_no_key() {
         }
         step(secs(1)).await;
         let stats = queue.stats();
-        assert_eq!((stats.ready, stats.delayed, stats.in_flight), (0, 0, 0), "nobody forgot to wake");
+        assert_eq!((stats.ready, stats.delayed, stats.in_flight), (0, 0, 0), "no wake is lost");
         queue.shut_down();
         let mut keys = Vec::new();
         for worker in workers {
@@ -118,7 +118,7 @@ fn one_that_was_woken_and_goes_away_wakes_the_next() {
 }
 
 #[test]
-fn one_that_was_woken_for_a_key_that_somebody_else_took_waits_again() {
+fn a_waiter_woken_for_a_key_that_another_took_waits_again() {
     let queue = WorkQueue::new();
     let mut first = queue.next();
     let (woken, waker) = Woken::new();
@@ -163,7 +163,7 @@ fn as_many_are_woken_as_there_are_keys() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_keeps_the_time_hands_over_when_it_goes_away() {
+async fn a_dropped_timekeeper_is_replaced() {
     let queue = WorkQueue::new();
     let since = Since::now();
     queue.add_after("a", ms(500));
@@ -180,7 +180,7 @@ async fn whoever_keeps_the_time_hands_over_when_it_goes_away() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_time_is_kept_however_many_go_away() {
+async fn there_is_a_timekeeper_however_many_waiters_are_dropped() {
     let queue = WorkQueue::new();
     let since = Since::now();
     (0..50).for_each(|key| queue.add_after(key, secs(key + 1)));
@@ -191,7 +191,7 @@ async fn the_time_is_kept_however_many_go_away() {
         })
         .collect();
     settle().await;
-    // Whoever came first keeps the time, and is the first to go.
+    // The first waiter is the timekeeper, and is aborted first.
     for (n, worker) in workers.iter().enumerate().take(25) {
         step(ms(10)).await;
         worker.abort();
@@ -210,7 +210,7 @@ async fn the_time_is_kept_however_many_go_away() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_gets_a_key_leaves_the_time_to_another() {
+async fn a_timekeeper_that_gets_a_key_is_replaced() {
     let queue = WorkQueue::new();
     let since = Since::now();
     let worker = |queue: &WorkQueue<&'static str>| {
@@ -241,11 +241,11 @@ async fn a_ready_key_goes_to_one_who_does_not_keep_the_time() {
     queue.add("now");
     assert_eq!((keeper_woken.times(), other_woken.times()), (0, 1));
     assert!(poll(&mut other).is_ready());
-    assert_eq!(clock.timers(), 2, "that of the one who keeps the time, and that of its deputy");
+    assert_eq!(clock.timers(), 2, "that of the timekeeper and that of its deputy");
 }
 
 #[tokio::test(start_paused = true)]
-async fn somebody_else_takes_a_due_key_if_the_one_who_keeps_the_time_is_not_polled() {
+async fn the_deputy_takes_a_due_key_if_the_timekeeper_is_not_polled() {
     let queue = WorkQueue::new();
     queue.add_after("a", secs(1));
     let mut kept = queue.next();
@@ -255,7 +255,7 @@ async fn somebody_else_takes_a_due_key_if_the_one_who_keeps_the_time_is_not_poll
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_many_who_wait_one_keeps_the_time_and_one_is_its_deputy() {
+async fn of_many_waiters_one_is_timekeeper_and_one_its_deputy() {
     let clock = CountingClock::default();
     let queue = WorkQueue::builder().clock(clock.clone()).build();
     queue.add_after("a", secs(1));
@@ -267,7 +267,7 @@ async fn of_many_who_wait_one_keeps_the_time_and_one_is_its_deputy() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn exactly_as_many_due_keys_as_are_moved_at_once_leave_nobody_spinning() {
+async fn exactly_as_many_due_keys_as_are_moved_at_once_leave_no_worker_spinning() {
     for many in [681, 682, 683, 1024, 3000] {
         let clock = CountingClock::default();
         let queue = WorkQueue::builder().clock(clock.clone()).build();

@@ -1,4 +1,4 @@
-//! What observers are told.
+//! Observers.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use crate::{AddOptions, DrainDelayed, ItemOutcome, KeyEvent, KeyState, Observer,
 
 type Steps = Arc<Mutex<Vec<(&'static str, KeyEvent)>>>;
 
-/// Writes down what it is told.
+/// Records events.
 struct Scribe(Steps);
 
 impl Observer<&'static str> for Scribe {
@@ -39,9 +39,9 @@ fn finished(outcome: ItemOutcome, requeue_after: Option<Duration>, failures: u32
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_is_told_of_from_its_add_to_its_end() {
+async fn a_key_is_reported_from_its_add_to_its_finish() {
     let queue = WorkQueue::new();
-    let (steps, _observation) = observed(&queue);
+    let (steps, _guard) = observed(&queue);
     queue.add("a");
     queue.next().await.unwrap().forget();
     assert_eq!(take(&steps), [("a", ADDED), ("a", out(0)), ("a", finished(ItemOutcome::Succeeded, None, 0))]);
@@ -50,27 +50,27 @@ async fn a_key_is_told_of_from_its_add_to_its_end() {
 #[tokio::test(start_paused = true)]
 async fn each_way_to_add_says_how() {
     let queue = WorkQueue::new();
-    let (steps, _observation) = observed(&queue);
+    let (steps, _guard) = observed(&queue);
     queue.add_after("a", secs(1));
     queue.add_with("b", AddOptions::new().priority(7));
     queue.add_all(["c", "d"], AddOptions::new().after(secs(2)).priority(1));
     queue.add_rate_limited("e");
     let later = |after, priority| KeyEvent::Added { priority, after: Some(after), rate_limited: false };
-    let told = [
+    let events = [
         ("a", later(secs(1), 0)),
         ("b", KeyEvent::Added { priority: 7, after: None, rate_limited: false }),
         ("c", later(secs(2), 1)),
         ("d", later(secs(2), 1)),
         ("e", KeyEvent::Added { priority: 0, after: Some(Duration::from_millis(5)), rate_limited: true }),
     ];
-    assert_eq!(take(&steps), told);
+    assert_eq!(take(&steps), events);
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_end_says_how_it_went_and_when_the_key_comes_back() {
+async fn each_verdict_is_reported_with_its_wait() {
     let queue = WorkQueue::new();
     queue.add("a");
-    let (steps, _observation) = observed(&queue);
+    let (steps, _guard) = observed(&queue);
     let ms = Duration::from_millis;
     queue.next().await.unwrap().retry("no luck");
     queue.next().await.unwrap().requeue();
@@ -79,7 +79,7 @@ async fn each_end_says_how_it_went_and_when_the_key_comes_back() {
     queue.next().await.unwrap().done();
     queue.add("b");
     queue.next().await.unwrap().give_up("no use");
-    let told = [
+    let events = [
         ("a", out(0)),
         ("a", finished(ItemOutcome::Failed, Some(ms(5)), 1)),
         ("a", out(1)),
@@ -94,11 +94,11 @@ async fn each_end_says_how_it_went_and_when_the_key_comes_back() {
         ("b", out(0)),
         ("b", finished(ItemOutcome::GaveUp, None, 0)),
     ];
-    assert_eq!(take(&steps), told);
+    assert_eq!(take(&steps), events);
 }
 
 #[test]
-fn why_a_key_failed_is_told_before_it_is_finished() {
+fn an_error_is_reported_before_the_finish() {
     struct Reasons(Arc<Mutex<Vec<String>>>);
     impl Observer<&'static str> for Reasons {
         fn event(&self, _: &&'static str, step: KeyEvent) {
@@ -110,16 +110,16 @@ fn why_a_key_failed_is_told_before_it_is_finished() {
             self.0.lock().unwrap().push(format!("{key}: {error}"));
         }
     }
-    let (queue, told) = (WorkQueue::new(), Arc::new(Mutex::new(Vec::new())));
-    let _observation = queue.observe(Reasons(Arc::clone(&told)));
+    let (queue, events) = (WorkQueue::new(), Arc::new(Mutex::new(Vec::new())));
+    let _guard = queue.observe(Reasons(Arc::clone(&events)));
     queue.add("a");
     queue.try_next().unwrap().retry("no luck");
     queue.add("b");
     queue.try_next().unwrap().give_up("no use");
-    assert_eq!(*told.lock().unwrap(), ["a: no luck", "Failed", "b: no use", "GaveUp"]);
+    assert_eq!(*events.lock().unwrap(), ["a: no luck", "Failed", "b: no use", "GaveUp"]);
 }
 
-/// Where the last key was left, and when it comes back.
+/// The state of the last finished key, and its wait.
 fn left(steps: &Steps) -> (KeyState, Option<Duration>) {
     match take(steps).last() {
         Some((_, KeyEvent::Finished { state, requeue_after, .. })) => (*state, *requeue_after),
@@ -130,7 +130,7 @@ fn left(steps: &Steps) -> (KeyState, Option<Duration>) {
 #[tokio::test(start_paused = true)]
 async fn the_end_says_whether_the_key_is_in_the_queue_again() {
     let queue = WorkQueue::new();
-    let (steps, _observation) = observed(&queue);
+    let (steps, _guard) = observed(&queue);
     queue.add("a");
     let item = queue.next().await.unwrap();
     queue.add("a");
@@ -145,7 +145,7 @@ async fn the_end_says_whether_the_key_is_in_the_queue_again() {
     item.retry("no luck");
     assert_eq!(left(&steps), (KeyState::Ready, Some(Duration::from_millis(5))), "an add is sooner than a backoff");
     queue.next().await.unwrap().give_up("no use");
-    assert_eq!(left(&steps), (KeyState::Delayed, None), "the backoff goes on");
+    assert_eq!(left(&steps), (KeyState::Delayed, None), "the backoff continues");
     let item = queue.next().await.unwrap();
     queue.add_after("a", secs(1));
     item.retry_after(Duration::ZERO);
@@ -156,9 +156,9 @@ async fn the_end_says_whether_the_key_is_in_the_queue_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_retry_that_a_new_failure_puts_off_is_told_as_one_that_waits() {
+async fn a_retry_that_a_new_failure_postpones_is_reported_as_delayed() {
     let queue = WorkQueue::new();
-    let (steps, _observation) = observed(&queue);
+    let (steps, _guard) = observed(&queue);
     queue.add("a");
     queue.next().await.unwrap().retry("no luck");
     queue.add("a");
@@ -180,7 +180,7 @@ fn a_queue_that_is_shutting_down_tells_of_no_return() {
     ];
     for verdict in verdicts {
         let queue = WorkQueue::new();
-        let (steps, _observation) = observed(&queue);
+        let (steps, _guard) = observed(&queue);
         queue.add("a");
         let item = queue.try_next().unwrap();
         queue.add_after("a", secs(1));
@@ -191,9 +191,9 @@ fn a_queue_that_is_shutting_down_tells_of_no_return() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_worker_that_panics_is_told_of_and_so_is_one_that_is_cancelled() {
+async fn a_panic_and_a_dropped_item_are_reported() {
     let queue = WorkQueue::builder().build();
-    let (steps, _observation) = observed(&queue);
+    let (steps, _guard) = observed(&queue);
     queue.add("a");
     let worker = queue.clone();
     let panicked = tokio::spawn(async move {
@@ -213,9 +213,9 @@ async fn a_worker_that_panics_is_told_of_and_so_is_one_that_is_cancelled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_of_a_run_is_told_before_the_next_one_begins() {
+async fn the_finish_of_a_run_is_reported_before_the_next_run() {
     let queue = WorkQueue::new();
-    let (steps, _observation) = observed(&queue);
+    let (steps, _guard) = observed(&queue);
     let mut workers = tokio::task::JoinSet::new();
     for _ in 0..4 {
         let queue = queue.clone();
@@ -259,7 +259,7 @@ fn an_observer_may_call_the_queue_and_does_not_keep_it_alive() {
     let observation = queue.observe(Caller(weak.clone(), Arc::clone(&seen)));
     queue.add("a");
     queue.try_next().unwrap().forget();
-    assert_eq!(*seen.lock().unwrap(), [0, 0, 0], "an add is told before it is done");
+    assert_eq!(*seen.lock().unwrap(), [0, 0, 0], "the event precedes the add");
     drop(queue);
     assert!(weak.upgrade().is_none());
     drop(observation);
@@ -267,10 +267,10 @@ fn an_observer_may_call_the_queue_and_does_not_keep_it_alive() {
 }
 
 #[test]
-fn an_observer_is_told_nothing_more_when_its_observation_is_dropped_and_others_are() {
+fn dropping_a_guard_unregisters_one_observer() {
     let queue = WorkQueue::new();
     let (first, observation) = observed(&queue);
-    let (second, _observation) = observed(&queue);
+    let (second, _guard) = observed(&queue);
     queue.add("a");
     drop(observation);
     queue.add("b");
@@ -280,7 +280,7 @@ fn an_observer_is_told_nothing_more_when_its_observation_is_dropped_and_others_a
 }
 
 #[test]
-fn an_observer_that_panics_hurts_nobody_and_is_called_once() {
+fn an_observer_that_panics_is_called_once_and_affects_no_other() {
     struct Broken(Arc<Mutex<usize>>);
     impl Observer<&'static str> for Broken {
         fn event(&self, _: &&'static str, _: KeyEvent) {
@@ -291,7 +291,7 @@ fn an_observer_that_panics_hurts_nobody_and_is_called_once() {
     let queue = WorkQueue::new();
     let calls = Arc::new(Mutex::new(0));
     let _broken = queue.observe(Broken(Arc::clone(&calls)));
-    let (steps, _observation) = observed(&queue);
+    let (steps, _guard) = observed(&queue);
     queue.add("a");
     queue.try_next().unwrap().forget();
     assert_eq!(take(&steps).len(), 3);
@@ -300,7 +300,7 @@ fn an_observer_that_panics_hurts_nobody_and_is_called_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_of_the_queue_is_told() {
+async fn the_shutdown_of_the_queue_is_reported() {
     struct Ends(Arc<Mutex<usize>>);
     impl Observer<&'static str> for Ends {
         fn event(&self, _: &&'static str, _: KeyEvent) {}
@@ -310,7 +310,7 @@ async fn the_end_of_the_queue_is_told() {
     }
     let ends = Arc::new(Mutex::new(0));
     let queue = WorkQueue::new();
-    let _observation = queue.observe(Ends(Arc::clone(&ends)));
+    let _guard = queue.observe(Ends(Arc::clone(&ends)));
     queue.drain(DrainDelayed::Discard).await.unwrap();
     queue.shut_down();
     assert_eq!(*ends.lock().unwrap(), 2);

@@ -1,4 +1,4 @@
-//! Code of the user's that panics, or does what it should not: no key is stuck for that, and nobody else has the trouble.
+//! User code that panics or misbehaves: no key is stuck, and other users of the queue are unaffected.
 
 use std::hash::{Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,7 +14,7 @@ fn panics<T>(code: impl FnOnce() -> T) -> bool {
     catch_unwind(AssertUnwindSafe(code)).is_err()
 }
 
-/// A limiter that panics whenever it is asked.
+/// A limiter that always panics.
 struct Bad;
 
 impl<K> RateLimiter<K> for Bad {
@@ -50,7 +50,7 @@ fn a_limiter_that_panics_does_not_end_the_program_when_the_worker_panics() {
 }
 
 #[test]
-fn a_limiter_that_panics_is_not_heard_of_when_an_item_is_dropped() {
+fn a_panic_of_the_limiter_is_contained_when_an_item_is_dropped() {
     let queue = WorkQueue::builder().limiter(Bad).build();
     queue.add("a");
     drop(queue.try_next());
@@ -121,13 +121,13 @@ fn a_tenant_function_that_panics_does_so_where_the_key_is_added() {
     assert_eq!(take_all(&queue), ["good/key"]);
 }
 
-/// First come, first served, with a panic whenever that is asked for.
+/// First in, first out, with a panic on request.
 #[derive(Default)]
 struct Shaky {
     tickets: VecDeque<Ticket>,
     push_panics: Arc<AtomicBool>,
     pop_panics: Arc<AtomicBool>,
-    /// Is told each time that there is nothing.
+    /// Counts the calls that find nothing.
     empty: Option<mpsc::Sender<()>>,
 }
 
@@ -167,7 +167,7 @@ fn a_storage_that_panics_leaves_no_key_stuck() {
 }
 
 #[test]
-fn whoever_drains_is_told_though_a_storage_panics_at_the_end() {
+fn a_drain_returns_though_a_ready_order_panics_at_the_end() {
     let storage = Shaky::default();
     let breaks = storage.push_panics.clone();
     let queue = WorkQueue::builder().ready_order(storage).build();
@@ -214,7 +214,7 @@ impl Wake for Loud {
 }
 
 #[test]
-fn a_waker_that_panics_keeps_nobody_from_being_woken() {
+fn a_waker_that_panics_does_not_keep_others_from_being_woken() {
     let queue = WorkQueue::<&str>::new();
     let (woken, waker) = Woken::new();
     let (mut first, mut second, mut third) = (queue.next(), queue.next(), queue.next());

@@ -152,11 +152,11 @@ async fn pq_003_a_priority_given_while_a_worker_has_the_key_holds_for_the_next_r
     assert_eq!(take_with_priority(&queue), [("b", 3)]);
 }
 
-/// Remembers whom it was asked about.
+/// Records the keys of its calls.
 #[derive(Clone, Default)]
-struct Asked(Arc<Mutex<Vec<&'static str>>>);
+struct CountedCalls(Arc<Mutex<Vec<&'static str>>>);
 
-impl RateLimiter<&'static str> for Asked {
+impl RateLimiter<&'static str> for CountedCalls {
     fn when(&self, key: &&'static str, _: u32, _: Instant) -> Duration {
         self.0.lock().unwrap().push(key);
         ms(10)
@@ -165,15 +165,15 @@ impl RateLimiter<&'static str> for Asked {
 
 #[tokio::test(start_paused = true)]
 async fn pq_004_no_delay_is_now_and_of_delay_and_backoff_the_smaller_wins() {
-    let asked = Asked::default();
-    let queue = WorkQueue::builder().limiter(asked.clone()).build();
+    let calls = CountedCalls::default();
+    let queue = WorkQueue::builder().limiter(calls.clone()).build();
     queue.add_all(["now"], AddOptions::new().after(Duration::ZERO));
     assert_eq!(take_all(&queue), ["now"]);
     queue.add_all(["limited", "too"], AddOptions::new().rate_limited());
     queue.add_all(["sooner"], AddOptions::new().rate_limited().after(ms(4)));
     queue.add_all(["not later"], AddOptions::new().rate_limited().after(ms(40)));
     queue.add_all(["not at once"], AddOptions::new().rate_limited().after(Duration::ZERO));
-    assert_eq!(*asked.0.lock().unwrap(), ["limited", "too", "sooner", "not later", "not at once"]);
+    assert_eq!(*calls.0.lock().unwrap(), ["limited", "too", "sooner", "not later", "not at once"]);
     assert_eq!(queue.len(), 0);
     step(ms(4)).await;
     assert_eq!(take_all(&queue), ["sooner"]);
@@ -335,7 +335,7 @@ fn ask_10_the_share_can_be_chosen_or_refused() {
     let queue = strict().build();
     queue.add_all([0], at(-1));
     queue.add_all([5_000_000], at(1));
-    assert!(!under_load(&queue, 1000, 1).contains(&0), "for ever, if asked for");
+    assert!(!under_load(&queue, 1000, 1).contains(&0), "strict priority starves");
     for n in 2..10 {
         let queue = WorkQueue::builder().share(share(n)).build();
         queue.add_all(0..1000, at(-1));

@@ -1,7 +1,8 @@
 //! Keys that fail, and how long they are kept away.
 
 use super::*;
-use crate::limiter::{Exponential, FastSlow, RateLimiter, default_controller_limiter};
+use crate::compat::FastSlow;
+use crate::limiter::{Exponential, RateLimiter, default_controller_limiter};
 use crate::{AddOptions, Item};
 
 const FIRST: u64 = 1;
@@ -11,7 +12,7 @@ fn doubling() -> crate::QueueBuilder<&'static str> {
     WorkQueue::builder().limiter(Exponential::new(ms(FIRST), secs(1000)))
 }
 
-/// Waits for a key and says after how many virtual milliseconds it came.
+/// Waits for a key and returns it with the wait in virtual milliseconds.
 async fn next(queue: &WorkQueue<&'static str>) -> (Item<&'static str>, u64) {
     let since = Since::now();
     let item = queue.next().await.unwrap();
@@ -73,11 +74,11 @@ async fn rq_003_the_failures_of_each_key_can_be_asked_for() {
     assert_eq!(queue.stats().delayed, 2);
 }
 
-/// Counts what it is asked.
+/// Counts calls.
 #[derive(Clone, Default)]
-struct Asked(Arc<AtomicUsize>);
+struct CountedCalls(Arc<AtomicUsize>);
 
-impl RateLimiter<&'static str> for Asked {
+impl RateLimiter<&'static str> for CountedCalls {
     fn when(&self, _: &&'static str, _: u32, _: Instant) -> Duration {
         self.0.fetch_add(1, Ordering::SeqCst);
         ms(1)
@@ -86,8 +87,8 @@ impl RateLimiter<&'static str> for Asked {
 
 #[tokio::test(start_paused = true)]
 async fn rq_004_after_the_end_no_failure_is_counted_and_no_limiter_asked() {
-    let asked = Asked::default();
-    let queue = WorkQueue::builder().limiter(asked.clone()).build();
+    let calls = CountedCalls::default();
+    let queue = WorkQueue::builder().limiter(calls.clone()).build();
     queue.add("held");
     let item = queue.try_next().unwrap();
     queue.shut_down();
@@ -95,7 +96,7 @@ async fn rq_004_after_the_end_no_failure_is_counted_and_no_limiter_asked() {
     queue.add_all(["a"], AddOptions::new().rate_limited());
     item.retry("too late");
     assert_eq!((queue.failures(&"a"), queue.failures(&"held")), (0, 0));
-    assert_eq!(asked.0.load(Ordering::SeqCst), 0);
+    assert_eq!(calls.0.load(Ordering::SeqCst), 0);
     assert_eq!(queue.stats().retries, 0);
 }
 
@@ -171,7 +172,7 @@ async fn rq_006_a_worker_that_fails_adds_its_key_before_it_finishes_even_with_no
 
 #[tokio::test(start_paused = true)]
 async fn rq_007_a_queue_of_any_make_limits_rates() {
-    let (_, storage) = noted();
+    let (_, storage) = logged_order();
     let queue = doubling().name("rq-007").ready_order(storage).build();
     queue.add_rate_limited("a");
     queue.add_rate_limited("b");
@@ -197,7 +198,7 @@ async fn qhc_11_the_bucket_of_client_go_delays_a_storm() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn qhc_11_without_a_bucket_a_storm_delays_nobody() {
+async fn qhc_11_without_a_bucket_a_storm_delays_no_other_key() {
     let queue = WorkQueue::new();
     let since = Since::now();
     (1..=150).for_each(|key: u32| queue.add_rate_limited(key));
@@ -352,7 +353,7 @@ async fn ask_32_a_key_that_is_ready_too_early_stays_so_whatever_is_added_for_lat
 }
 
 #[tokio::test(start_paused = true)]
-async fn ask_32_a_key_that_nobody_took_until_its_backoff_was_over_counts() {
+async fn ask_32_a_key_taken_after_the_end_of_its_backoff_counts() {
     for pending in [OnReadd::Keep, OnReadd::Merge] {
         let queue = doubling().on_readd(pending).build();
         failing_until(&queue, 64).await;
@@ -370,7 +371,7 @@ async fn ask_32_success_in_between_begins_anew() {
     queue.add("a");
     next(&queue).await.0.forget();
     let (item, waited) = next(&queue).await;
-    assert_eq!((item.failures(), waited), (0, 64), "the wait goes on, the failures are gone");
+    assert_eq!((item.failures(), waited), (0, 64), "the wait continues, the failures are cleared");
     item.retry("first");
     assert_eq!(queue.failures(&"a"), 1);
     assert_eq!(next(&queue).await.1, 1);
@@ -403,23 +404,23 @@ async fn ask_32_a_worker_that_adds_by_hand_is_treated_alike() {
 
 #[tokio::test(start_paused = true)]
 async fn ask_32_a_failure_that_does_not_count_takes_nothing_from_the_limiter() {
-    let asked = Asked::default();
-    let queue = WorkQueue::builder().limiter(asked.clone()).build();
+    let calls = CountedCalls::default();
+    let queue = WorkQueue::builder().limiter(calls.clone()).build();
     queue.add("a");
     next(&queue).await.0.retry("counts");
     for _ in 0..10 {
         queue.add("a");
         queue.try_next().unwrap().retry("does not");
     }
-    assert_eq!(asked.0.load(Ordering::SeqCst), 1);
+    assert_eq!(calls.0.load(Ordering::SeqCst), 1);
     assert_eq!(queue.stats().retries, 11, "it was added for later all the same");
     let (item, waited) = next(&queue).await;
     assert_eq!((item.failures(), waited), (1, 1));
     item.retry("counts");
-    assert_eq!(asked.0.load(Ordering::SeqCst), 2);
+    assert_eq!(calls.0.load(Ordering::SeqCst), 2);
 }
 
-/// Waits for the next key, by hand. Answers how long that took.
+/// Waits for the next key with a manual clock. Returns how long that took.
 fn wait_for(queue: &WorkQueue<&'static str>, clock: &HandClock) -> Duration {
     let mut waited = Duration::ZERO;
     while queue.is_empty() {

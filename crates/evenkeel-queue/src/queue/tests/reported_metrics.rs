@@ -10,7 +10,7 @@ use crate::metrics::{
 };
 use crate::{AddOptions, LOW_PRIORITY};
 
-/// What a recorder was told. A snapshot sets it back to zero, so what was seen before is kept here.
+/// The values of a recorder. A snapshot resets them, so earlier values are kept here.
 struct Seen {
     snapshotter: Snapshotter,
     sums: BTreeMap<String, f64>,
@@ -22,7 +22,7 @@ impl Seen {
         Seen { snapshotter: recorder.snapshotter(), sums: BTreeMap::new(), values: BTreeMap::new() }
     }
 
-    /// Reads what was told since the last time. A metric is named with its labels: `name{label=value}`.
+    /// Reads the values since the last call. A metric is named with its labels: `name{label=value}`.
     fn read(&mut self) {
         for (key, _, _, value) in self.snapshotter.snapshot().into_vec() {
             let labels: Vec<_> = key.key().labels().map(|label| format!("{}={}", label.key(), label.value())).collect();
@@ -251,7 +251,7 @@ async fn wm_008_unfinished_work_is_reported_twice_a_second_while_there_is_any() 
     assert_eq!(seen.set(UNFINISHED_WORK, "name=wm-008"), 0.0);
     let timers = clock.timers();
     step(secs(60)).await;
-    assert_eq!(clock.timers(), timers, "and then nobody looks any more");
+    assert_eq!(clock.timers(), timers, "then sampling ends");
     assert_eq!(tokio::runtime::Handle::current().metrics().num_alive_tasks(), 0);
     queue.add("c");
     let c = queue.next().await.unwrap();
@@ -346,7 +346,7 @@ fn wm_012_the_buckets_go_on_to_a_thousand_seconds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pq_007_the_depth_is_told_for_each_priority() {
+async fn pq_007_the_depth_is_reported_for_each_priority() {
     let recorder = DebuggingRecorder::new();
     let mut seen = Seen::new(&recorder);
     let _local = ::metrics::set_default_local_recorder(&recorder);
@@ -384,7 +384,7 @@ async fn pq_007_more_than_25_priorities_share_a_label() {
         seen.read();
         let depths = || seen.sums.iter().filter(|(name, _)| name.starts_with(DEPTH));
         assert_eq!(depths().map(|(_, depth)| depth).sum::<f64>(), 101.0);
-        assert!(depths().all(|(_, depth)| *depth >= 0.0), "no label says that there are fewer keys than none");
+        assert!(depths().all(|(_, depth)| *depth >= 0.0), "no depth is negative");
         assert_eq!(depths().filter(|(name, _)| name.contains("priority=") && !name.contains("exceeded")).count(), 25);
         assert!(seen.sum(DEPTH, "name=many,priority=exceeded_cardinality_limit") >= 75.0);
         assert_eq!(seen.sum(DEPTH, "name=many"), 1.0, "the default priority always has its place");
@@ -413,15 +413,15 @@ async fn several_queues_of_one_name_are_added_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wm_003_a_recorder_that_comes_later_is_told_what_the_metrics_mean() {
+async fn wm_003_a_recorder_installed_later_gets_the_descriptions() {
     let queue = WorkQueue::rate_limited("described");
     queue.add("a");
     let recorder = DebuggingRecorder::new();
     let _local = ::metrics::set_default_local_recorder(&recorder);
     queue.add("b");
-    let told = recorder.snapshotter().snapshot().into_vec();
-    assert!(!told.is_empty());
-    assert!(told.iter().all(|(_, unit, description, _)| unit.is_some() && description.is_some()));
+    let reported = recorder.snapshotter().snapshot().into_vec();
+    assert!(!reported.is_empty());
+    assert!(reported.iter().all(|(_, unit, description, _)| unit.is_some() && description.is_some()));
 }
 
 #[test]
@@ -451,7 +451,7 @@ fn wm_001_without_a_name_the_time_waited_is_zero() {
     assert_eq!(queue.try_next().unwrap().waited(), Duration::ZERO);
 }
 
-/// A clock without timers, such as that of a runtime which was built without them. It counts how often it was asked for one.
+/// A clock without timers, such as that of a runtime which was built without them. It counts requests for onee.
 #[derive(Clone, Default)]
 struct NoTimers(Arc<AtomicUsize>);
 
@@ -467,7 +467,7 @@ impl Clock for NoTimers {
 }
 
 #[tokio::test]
-async fn wm_008_where_there_are_no_timers_nobody_tries_twice() {
+async fn wm_008_without_timers_sampling_starts_once() {
     let clock = NoTimers::default();
     let queue = WorkQueue::builder().name("no-timers").clock(clock.clone()).build();
     for _ in 0..10 {
@@ -476,4 +476,30 @@ async fn wm_008_where_there_are_no_timers_nobody_tries_twice() {
         settle().await;
     }
     assert_eq!(clock.0.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_queues_of_one_name_report_their_sum_and_their_longest_run() {
+    let recorder = DebuggingRecorder::new();
+    let mut seen = Seen::new(&recorder);
+    let _local = ::metrics::set_default_local_recorder(&recorder);
+    let (first, second) = (WorkQueue::rate_limited("shared"), WorkQueue::rate_limited("shared"));
+    first.add("a");
+    let a = first.next().await.unwrap();
+    step(secs(3)).await;
+    second.add("b");
+    second.add("c");
+    let b = second.next().await.unwrap();
+    step(secs(2)).await;
+    assert_eq!(seen.sum(DEPTH, "name=shared"), 1.0);
+    step(ms(500)).await;
+    let (sum, longest) = (seen.set(UNFINISHED_WORK, "name=shared"), seen.sum(LONGEST_RUNNING, "name=shared"));
+    assert!((7.0..=8.0).contains(&sum), "5.5 s and 2.5 s, up to half a second ago: {sum}");
+    assert!((5.0..=5.5).contains(&longest), "{longest}");
+    a.done();
+    drop(first);
+    step(secs(1)).await;
+    let (sum, longest) = (seen.set(UNFINISHED_WORK, "name=shared"), seen.sum(LONGEST_RUNNING, "name=shared"));
+    assert!((3.0..=3.5).contains(&sum) && sum == longest, "the other queue is still reported: {sum}, {longest}");
+    b.done();
 }

@@ -1,4 +1,4 @@
-//! Many threads at once. Only what comes out is looked at, never when.
+//! Many threads. Only results are asserted, never times.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -223,7 +223,7 @@ fn wq_022_a_drain_on_a_thread_is_released_by_shut_down() {
 }
 
 #[test]
-fn wq_024_all_who_drain_on_threads_are_told() {
+fn wq_024_all_drains_on_threads_are_woken() {
     let queue = WorkQueue::<u32>::new();
     queue.add(1);
     thread::scope(|scope| {
