@@ -34,17 +34,17 @@ func (h *handler) OnDelete(value any) {
 	h.report(notification{Event: "delete", Key: described.Key, Old: described})
 }
 
-// report says that a call has begun, waits while the handler is held, and panics if the scenario asks for it.
+// report reports the start of a call, waits while the handler is held, and panics if the scenario requests it.
 func (h *handler) report(call notification) {
 	call.Informer, call.Handler = h.informer.name, h.name
 	h.informer.out.write(call)
 	h.gate.wait()
 	if call.Key == h.panicOn {
-		panic("the scenario asks for it")
+		panic("requested by the scenario")
 	}
 }
 
-// gate holds up whoever waits at it while it is shut.
+// gate blocks callers while it is closed.
 type gate struct {
 	mutex sync.Mutex
 	moved *sync.Cond

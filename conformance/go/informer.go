@@ -19,10 +19,10 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// transformed counts, in an object's annotations, how often the transform has seen it.
+// transformed counts, in an object's annotations, the calls of the transform.
 const transformed = "conformance/transformed"
 
-// options say what an informer is about.
+// options are the settings of an informer.
 type options struct {
 	Server    string `json:"server"`
 	Kind      string `json:"kind"`
@@ -34,7 +34,7 @@ type options struct {
 	Transform string `json:"transform,omitempty"`
 }
 
-// object is what the suite wants to know of an object.
+// object holds the compared parts of an object.
 type object struct {
 	Key         string `json:"key"`
 	UID         string `json:"uid"`
@@ -56,7 +56,7 @@ type notification struct {
 	Reason   string  `json:"reason,omitempty"`
 }
 
-// informer is one shared informer and what has been attached to it.
+// informer is one shared informer with its handlers.
 type informer struct {
 	name    string
 	out     *output
@@ -157,7 +157,7 @@ func newInformer(name string, options *options, out *output) (*informer, error) 
 	return made, nil
 }
 
-// listsOnly is a client that does not know how to begin a watch with the objects that are there.
+// listsOnly is a client without WatchList support.
 type listsOnly struct{}
 
 func (listsOnly) IsWatchListSemanticsUnSupported() bool { return true }
@@ -291,7 +291,7 @@ func (i *informer) run(cmd command) (any, error) {
 
 func (i *informer) addHandler(cmd command) error {
 	made := &handler{informer: i, name: cmd.Handler, panicOn: cmd.PanicOn, gate: newGate()}
-	// Known before it is added: it may be called before AddEventHandler returns.
+	// Stored before it is added: it may be called before AddEventHandler returns.
 	i.mutex.Lock()
 	i.handlers[cmd.Handler] = made
 	i.mutex.Unlock()
@@ -328,7 +328,7 @@ func (i *informer) handler(name string) *handler {
 	return i.handlers[name]
 }
 
-// releaseAll lets handlers that are held go on, so that the informer can end.
+// releaseAll releases held handlers, so that the informer can stop.
 func (i *informer) releaseAll(all bool) {
 	if !all {
 		return

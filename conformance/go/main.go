@@ -33,7 +33,7 @@ type command struct {
 	Key      string   `json:"key,omitempty"`
 }
 
-// answer is what a command is answered with: the number of the command, and either an error or a result.
+// answer is the result of a command: its number, and either an error or a result.
 type answer struct {
 	Seq    uint64 `json:"seq"`
 	Error  string `json:"error,omitempty"`
@@ -56,7 +56,7 @@ func (o *output) write(line any) {
 	o.to.Write(text)
 	o.to.WriteByte('\n')
 	if err := o.to.Flush(); err != nil {
-		os.Exit(0) // Nobody reads any more.
+		os.Exit(0) // The output is closed.
 	}
 }
 
@@ -66,7 +66,7 @@ func main() {
 	if !*verbose {
 		klog.SetLogger(logr.Discard())
 	}
-	// A scenario lets a handler panic; the others must live on.
+	// A scenario lets a handler panic; the process must survive.
 	utilruntime.ReallyCrash = false
 
 	out := &output{to: bufio.NewWriter(os.Stdout)}
@@ -78,8 +78,8 @@ func main() {
 		if err := json.Unmarshal(in.Bytes(), &cmd); err != nil {
 			log.Fatalf("cannot read %q: %v", in.Text(), err)
 		}
-		// Stopping takes as long as the slowest handler: the other informers' commands do not wait for it. The commands of
-		// one informer come one after the other, because its scenario waits for each answer.
+		// Stopping takes as long as the slowest handler; commands of other informers do not wait for it. The commands of
+		// one informer arrive one at a time, because its scenario waits for each response.
 		go func() {
 			result, err := informers.run(cmd)
 			if err != nil {

@@ -1,12 +1,12 @@
-//! What is asked of an informer, and what it says: the words that the Go program and this one have in common.
+//! The protocol between the suite and an informer: commands, responses and notifications, shared with the Go program.
 
 use serde::{Deserialize, Serialize};
 
-/// What an informer is about.
+/// Settings of an informer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Options {
-    /// Where the server is. Not a scenario's business.
+    /// URL of the server. Set by the suite.
     #[serde(skip_deserializing)]
     pub(crate) server: String,
     /// `ConfigMap` or `Pod`.
@@ -19,9 +19,9 @@ pub(crate) struct Options {
     pub(crate) fields: String,
     /// The informer's resync period; 0 for never.
     pub(crate) resync_ms: u64,
-    /// Whether the watch begins with the objects that are there; else they are listed.
+    /// Whether the initial list is a WatchList; else a list.
     pub(crate) watch_list: bool,
-    /// What is done to objects first: `count` counts, in an annotation, how often that was; `fail:NAME` fails for one.
+    /// Transform: `count` counts its calls in an annotation; `fail:NAME` fails for one object.
     pub(crate) transform: String,
 }
 
@@ -40,7 +40,7 @@ impl Default for Options {
     }
 }
 
-/// What an informer is asked for.
+/// A command to an informer.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "do", rename_all = "kebab-case")]
 pub(crate) enum Command {
@@ -63,20 +63,20 @@ pub(crate) enum Command {
     StoreVersion,
 }
 
-/// A handler, and how it behaves.
+/// A handler and its behaviour.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct HandlerOptions {
     pub(crate) handler: String,
     /// Its own resync period; the informer's if `None`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) resync_ms: Option<u64>,
-    /// It is told only about objects with such labels.
+    /// It receives only objects with such labels.
     pub(crate) filter: String,
-    /// It panics when it is told about this object.
+    /// It panics on a notification about this object.
     pub(crate) panic_on: String,
 }
 
-/// What an informer answers.
+/// The result of a command.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum Answer {
@@ -87,7 +87,7 @@ pub(crate) enum Answer {
     Texts(Vec<String>),
 }
 
-/// What is compared of an object.
+/// The compared parts of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct Seen {
     pub(crate) key: String,
@@ -95,7 +95,7 @@ pub(crate) struct Seen {
     pub(crate) version: String,
     /// An annotation that every write changes.
     pub(crate) value: String,
-    /// One letter for every time that the transform saw it.
+    /// One letter for every call of the transform.
     #[serde(default)]
     pub(crate) transformed: String,
 }
@@ -108,7 +108,7 @@ pub(crate) struct Notification {
     pub(crate) call: Call,
 }
 
-/// What with.
+/// The arguments of a call.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(tag = "event", rename_all = "lowercase")]
 pub(crate) enum Call {
@@ -135,7 +135,7 @@ pub(crate) enum Call {
 }
 
 impl Call {
-    /// The key of the object.
+    /// Returns the key of the object.
     pub(crate) fn key(&self) -> &str {
         match self {
             Call::Add { new, .. } | Call::Update { new, .. } => &new.key,
@@ -144,7 +144,7 @@ impl Call {
         }
     }
 
-    /// An update from a version to the same one.
+    /// Whether this is an update without a change of version.
     pub(crate) fn is_resync(&self) -> bool {
         matches!(self, Call::Update { old, new } if old.version == new.version)
     }

@@ -1,4 +1,4 @@
-//! evenkeel's informer, in this process. It reaches the server as any client does, over HTTP.
+//! evenkeel's informer, in this process. It connects to the server over HTTP like any client.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -17,7 +17,7 @@ use crate::journal::Journal;
 use crate::play::{Client, Informer};
 use crate::stage::VALUE;
 
-/// The annotation in which the transform counts.
+/// The annotation in which the transform counts its calls.
 const TRANSFORMED: &str = "conformance/transformed";
 
 /// evenkeel, in this process.
@@ -34,7 +34,7 @@ impl Client for InProcess {
     }
 }
 
-/// One informer, and what has been attached to it.
+/// One informer with its handlers.
 #[derive(Default)]
 pub(crate) struct OurInformer {
     journal: Arc<Journal>,
@@ -126,7 +126,7 @@ impl OurInformer {
             journal: Arc::clone(&self.journal),
             gate: Arc::clone(&gate),
         };
-        // A handler that is held blocks its thread.
+        // A blocked handler blocks its thread.
         let mut how = HandlerOptions::new().may_block();
         if let Some(milliseconds) = options.resync_ms {
             how = how.resync(Duration::from_millis(milliseconds));
@@ -177,7 +177,7 @@ fn build(options: &Options, journal: &Arc<Journal>) -> Result<SharedInformer<Uns
     Ok(builder.build())
 }
 
-/// Counts, in an annotation, how often it has seen an object.
+/// Counts the calls of the transform in an annotation.
 fn count(object: Obj<Unstructured>) -> Result<Obj<Unstructured>, Failure> {
     let mut value: Value = serde_json::from_slice(&object.json()?)?;
     let seen = object.annotation(TRANSFORMED)?.unwrap_or_default();
@@ -185,7 +185,7 @@ fn count(object: Obj<Unstructured>) -> Result<Obj<Unstructured>, Failure> {
     Ok(Obj::from_json(object.resource(), serde_json::to_vec(&value)?)?)
 }
 
-/// What the server said, if it was the server.
+/// Returns the reason of the server's status, if the error has one.
 fn reason(error: &ReflectorError) -> String {
     let source = match error {
         ReflectorError::List(source) | ReflectorError::Watch(source) | ReflectorError::Stream(source) => {
@@ -197,7 +197,7 @@ fn reason(error: &ReflectorError) -> String {
     if reason.is_empty() { "other".into() } else { reason }
 }
 
-/// A handler that writes everything down.
+/// A handler that records every notification.
 struct Teller {
     name: String,
     panic_on: String,
@@ -220,13 +220,13 @@ impl Handler<Unstructured> for Teller {
         self.journal.push(Notification { handler: self.name.clone(), call });
         self.gate.wait();
         if key == self.panic_on {
-            // A panic like any other, but for the message on the terminal.
-            std::panic::resume_unwind(Box::new("the scenario asks for it"));
+            // A panic without a message on the terminal.
+            std::panic::resume_unwind(Box::new("requested by the scenario"));
         }
     }
 }
 
-/// Holds up whoever waits at it while it is shut.
+/// Blocks callers while it is closed.
 #[derive(Debug, Default)]
 struct Gate {
     shut: Mutex<bool>,

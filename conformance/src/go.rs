@@ -1,4 +1,4 @@
-//! client-go: a program that hosts its informers, and takes orders on its standard input.
+//! client-go: a program that hosts its informers and reads commands from its standard input.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::command::{Answer, Command, Notification};
 use crate::journal::Journal;
 use crate::play::{Client, Informer};
 
-/// The running program. Clones are the same one; it ends when the last is dropped.
+/// The running program, shared by clones. It ends when the last clone is dropped.
 #[derive(Clone)]
 pub(crate) struct Program {
     shared: Arc<Shared>,
@@ -30,7 +30,7 @@ struct Shared {
 #[derive(Default)]
 struct State {
     last: u64,
-    /// Who waits for which answer.
+    /// Pending commands by number.
     waiting: HashMap<u64, oneshot::Sender<Result<Answer, String>>>,
     journals: HashMap<String, Arc<Journal>>,
     ended: bool,
@@ -44,7 +44,7 @@ struct Order<'a> {
     command: &'a Command,
 }
 
-/// A line of what the program says.
+/// A line of the program's output.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Line {
@@ -76,7 +76,7 @@ impl Program {
         let (orders, mut to_write) = mpsc::unbounded_channel::<String>();
         let shared = Arc::new(Shared::default());
         tokio::spawn(async move {
-            // Ends with the last clone, and ends the program with it.
+            // Ends with the last clone, which ends the program.
             while let Some(line) = to_write.recv().await {
                 if stdin.write_all(line.as_bytes()).await.is_err() {
                     return;
@@ -96,7 +96,7 @@ async fn listen(mut child: Child, stdout: ChildStdout, shared: Arc<Shared>) {
                 let waiting = shared.lock().waiting.remove(&seq);
                 if let Some(waiting) = waiting {
                     let answer = error.map_or(Ok(result.unwrap_or(Answer::Nothing(()))), Err);
-                    // Whoever asked may have given up.
+                    // Fails only if the caller was dropped.
                     let _ = waiting.send(answer);
                 }
             }

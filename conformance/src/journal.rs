@@ -1,4 +1,4 @@
-//! [`Journal`]: what an informer's handlers were told, in order, and a way to wait for more.
+//! [`Journal`]: the notifications of an informer's handlers, in order, and a wait for more.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -6,7 +6,7 @@ use tokio::sync::Notify;
 
 use crate::command::Notification;
 
-/// What an informer's handlers were told, in order.
+/// The notifications of an informer's handlers, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Journal {
     entries: Mutex<Vec<Notification>>,
@@ -19,12 +19,12 @@ impl Journal {
         self.grown.notify_waiters();
     }
 
-    /// Returns when this is true of what has been told.
+    /// Waits until `holds` is true of the notifications so far.
     pub(crate) async fn until(&self, mut holds: impl FnMut(&[Notification]) -> bool) {
         loop {
             let grown = self.grown.notified();
             tokio::pin!(grown);
-            // From here on nothing that is pushed goes unnoticed.
+            // From here on every push is noticed.
             grown.as_mut().enable();
             if holds(&self.lock()) {
                 return;

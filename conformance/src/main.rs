@@ -1,12 +1,12 @@
-//! The same scenarios through evenkeel's informer and through client-go's, and what each of them says.
+//! Runs the same scenarios through evenkeel's informer and client-go's, and compares the results.
 //!
-//! A scenario is a script of writes, faults and things that are asked of an informer. It is played twice, each time with a
-//! server of its own: once for client-go, which runs in a Go program that takes its orders on standard input, and once for
-//! evenkeel, in this process. What the handlers were told, what the cache answers and, where a scenario asks for it, which
-//! requests were made is written down in words that are the same for both: a transcript. The two transcripts must be equal,
-//! but for the differences that the scenario lists; and a difference that is listed must occur.
+//! A scenario is a script of writes, faults and commands to an informer. It runs twice, each time with a server of
+//! its own: with client-go, in a Go program that reads commands from standard input, and with evenkeel, in this
+//! process. Notifications, cache contents and, where a scenario compares them, requests are recorded in a transcript
+//! with names that are the same for both. The two transcripts must be equal except for the differences that the
+//! scenario lists; and a listed difference must occur.
 //!
-//! Without the Go program evenkeel is held against what client-go said when the recording was made.
+//! Without the Go program evenkeel is compared with a recording of client-go.
 
 mod command;
 mod evenkeel;
@@ -34,32 +34,32 @@ use tokio::task::JoinSet;
 use crate::scenario::Scenario;
 use crate::transcript::Transcript;
 
-/// Whatever went wrong. Scenarios and their players fail with words for people.
+/// Any error. Scenarios and players fail with a message.
 type Failure = Box<dyn Error + Send + Sync>;
 
-/// How many scenarios play at the same time. Most of their time is spent waiting for client-go's back-off.
+/// Number of scenarios that run concurrently. Most of their time is client-go's backoff.
 const SIDE_BY_SIDE: usize = 64;
 
-/// How often a scenario is played before what is wrong with it counts. client-go knows only the real clock: on a busy machine
-/// a watch may last for less than a second where it was to last longer, and then it lists once more.
+/// Number of attempts before a failure counts. client-go has only the real clock: on a busy machine a watch may last
+/// less than a second where it should last longer, and then client-go relists.
 const ATTEMPTS: usize = 3;
 
 #[derive(Debug, Parser)]
-#[command(about = "Plays scenarios through evenkeel and through client-go, and compares what they say")]
+#[command(about = "Runs scenarios through evenkeel and client-go and compares the results")]
 struct Arguments {
-    /// The Go program; without it, the recording stands in for client-go
+    /// The Go program; without it, evenkeel is compared with the recording
     #[arg(long, value_name = "PROGRAM")]
     client_go: Option<PathBuf>,
-    /// Only scenarios whose name contains this
+    /// Run only scenarios whose name contains this
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
-    /// Write what client-go says into the recording, instead of comparing
+    /// Record client-go's transcripts instead of comparing
     #[arg(long, requires = "client_go")]
     record: bool,
-    /// Make up so many scenarios besides
+    /// Generate so many random scenarios in addition
     #[arg(long, value_name = "N", default_value_t = 0, requires = "client_go", conflicts_with = "record")]
     random: u64,
-    /// What they are made from
+    /// Seed of the random scenarios
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
     /// Print every transcript
@@ -104,7 +104,7 @@ async fn run(arguments: Arguments) -> Result<bool, Failure> {
             break;
         }
         let names: Vec<&str> = doubtful.iter().map(|scenario| scenario.name.as_str()).collect();
-        writeln!(io::stderr(), "played again: {}", names.join(", "))?;
+        writeln!(io::stderr(), "retrying: {}", names.join(", "))?;
     }
 
     let mut out = io::stdout().lock();
@@ -115,8 +115,8 @@ async fn run(arguments: Arguments) -> Result<bool, Failure> {
         }
         let differences = match scenario.differences.len() {
             0 => String::new(),
-            1 => ", but for the difference that is listed".to_owned(),
-            listed => format!(", but for the {listed} differences that are listed"),
+            1 => ", except for the listed difference".to_owned(),
+            listed => format!(", except for {listed} listed differences"),
         };
         let complaints = played.complaints(scenario);
         if complaints.is_empty() {
@@ -136,7 +136,7 @@ async fn run(arguments: Arguments) -> Result<bool, Failure> {
 
 type Transcripts = BTreeMap<String, Result<Transcript, Failure>>;
 
-/// What everybody said.
+/// The transcripts of all clients.
 #[derive(Default)]
 struct Played {
     recorded: BTreeMap<String, Transcript>,
@@ -145,7 +145,7 @@ struct Played {
 }
 
 impl Played {
-    /// What is wrong with a scenario.
+    /// Returns the mismatches of a scenario.
     fn complaints(&self, scenario: &Scenario) -> Vec<String> {
         let mut complaints = Vec::new();
         let mut theirs = self.recorded.get(&scenario.name);
@@ -171,7 +171,7 @@ impl Played {
     }
 }
 
-/// Plays scenarios with client-go, if it is here.
+/// Runs scenarios with client-go, if the program is given.
 async fn live(scenarios: &[Arc<Scenario>], program: Option<&go::Program>) -> Option<Transcripts> {
     match program {
         Some(program) => Some(play_all(scenarios, program.clone()).await),
@@ -179,7 +179,7 @@ async fn live(scenarios: &[Arc<Scenario>], program: Option<&go::Program>) -> Opt
     }
 }
 
-/// Plays all scenarios with a client.
+/// Runs all scenarios with a client.
 async fn play_all<C: play::Client>(scenarios: &[Arc<Scenario>], client: C) -> Transcripts {
     let turns = Arc::new(Semaphore::new(SIDE_BY_SIDE));
     let mut playing = JoinSet::new();
@@ -193,7 +193,7 @@ async fn play_all<C: play::Client>(scenarios: &[Arc<Scenario>], client: C) -> Tr
     }
     let mut transcripts = Transcripts::new();
     while let Some(played) = playing.join_next().await {
-        // A player that panicked leaves no transcript, and its scenario is reported as missing.
+        // A player that panicked has no transcript; its scenario is reported below.
         if let Ok((name, transcript)) = played {
             transcripts.insert(name, transcript);
         }

@@ -1,11 +1,11 @@
-//! Scenarios that nobody thought of.
+//! Random scenarios.
 
 use std::fmt::Write;
 
 use crate::Failure;
 use crate::scenario::Scenario;
 
-/// Makes up so many scenarios. The same seed makes the same ones.
+/// Generates `count` scenarios. The same seed gives the same ones.
 pub(crate) fn scenarios(seed: u64, count: u64) -> Result<Vec<Scenario>, Failure> {
     (0..count)
         .map(|number| {
@@ -13,12 +13,12 @@ pub(crate) fn scenarios(seed: u64, count: u64) -> Result<Vec<Scenario>, Failure>
             let text = Author::new(seed).write();
             let name = format!("random-{seed}");
             Scenario::made_up(&name, number % 2 == 0, &text)
-                .map_err(|error| format!("{name} makes no sense: {error}\n{text}").into())
+                .map_err(|error| format!("{name} is invalid: {error}\n{text}").into())
         })
         .collect()
 }
 
-/// Writes a script, and remembers what is so at each point of it.
+/// Writes a script, and tracks the state at each point of it.
 struct Author {
     dice: fastrand::Rng,
     script: String,
@@ -28,7 +28,7 @@ struct Author {
     outages: usize,
 }
 
-/// Each outage doubles the time that clients wait, twice.
+/// Each outage doubles the backoff of the clients, twice.
 const MOST_OUTAGES: usize = 2;
 
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "other/a", "other/b"];
@@ -62,7 +62,7 @@ impl Author {
                     self.say("cut");
                 }
                 5 => {
-                    // What it is told as initial, and what as change, must not be a matter of speed.
+                    // Which notifications are initial must not depend on timing.
                     self.say("barrier");
                     self.add_handler();
                 }
@@ -70,7 +70,7 @@ impl Author {
                 7 => {
                     let events = self.dice.u8(1..4);
                     self.say(&format!("fault drop-watch:events={events},times=1"));
-                    // After so many events there is a new watch. One more, and it has had an event.
+                    // After so many events a new watch starts. One more, and the new watch has had an event.
                     for _ in 0..=events {
                         self.say("barrier");
                     }
@@ -111,7 +111,7 @@ impl Author {
         }
     }
 
-    /// The server is away, and things change. Whether it remembers them, or not.
+    /// The server is down while objects change, with or without losing its history.
     fn outage(&mut self, forgets: bool) {
         self.outages += 1;
         self.say("barrier");
@@ -136,7 +136,7 @@ impl Author {
     fn remove_handler(&mut self) {
         if self.handlers.len() > 1 {
             let handler = self.handlers.swap_remove(self.dice.usize(..self.handlers.len()));
-            // What has happened before is told before.
+            // Delivers everything before the handler is removed.
             self.say("barrier");
             self.say(&format!("remove {handler}"));
         }

@@ -1,4 +1,4 @@
-//! [`Scenario`]: what is played, and what may differ.
+//! [`Scenario`]: a script and its listed differences.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,51 +9,51 @@ use crate::Failure;
 use crate::command::Options;
 use crate::script::{self, Step};
 
-/// Something to play. `README.md` says how one is written.
+/// A scenario. `README.md` describes the format.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Scenario {
-    /// Its name, of which there is only one.
+    /// Its unique name.
     pub(crate) name: String,
-    /// Whether nobody wrote it, so that it is not recorded.
+    /// Whether it is random, and so not recorded.
     #[serde(skip)]
     pub(crate) is_made_up: bool,
     /// What it shows. For readers.
     #[serde(rename = "about")]
     _about: String,
-    /// The lines of the contract that it is about. For readers.
+    /// The contract lines that it covers. For readers.
     #[serde(default, rename = "lines")]
     _lines: Vec<String>,
-    /// What the informer is about.
+    /// Settings of the informer.
     #[serde(default)]
     pub(crate) informer: Options,
-    /// How the informer learns what is there: the scenario is played once for each.
+    /// Modes of the initial list: the scenario runs once for each.
     #[serde(default = "both")]
     modes: Vec<Mode>,
-    /// How many changes the server remembers.
+    /// Number of changes in the server's history.
     #[serde(default)]
     pub(crate) history: Option<usize>,
-    /// The object that barriers write, which must be one that the informer sees.
+    /// The object that barriers write. The informer must select it.
     #[serde(default)]
     pub(crate) marker: Marker,
-    /// What goes into the transcript besides notifications, the final cache, and answers to queries.
+    /// Additional sections of the transcript besides notifications, the final cache and queries.
     #[serde(default)]
     pub(crate) compare: Compare,
-    /// What happens.
+    /// The steps.
     #[serde(deserialize_with = "steps", rename = "script")]
     pub(crate) steps: Vec<Step>,
-    /// Where client-go and evenkeel are known to differ.
+    /// Known differences between client-go and evenkeel.
     #[serde(default)]
     pub(crate) differences: Vec<Difference>,
 }
 
-/// How an informer learns what is there.
+/// Mode of the initial list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Mode {
-    /// From the beginning of a watch.
+    /// WatchList.
     WatchList,
-    /// From a list.
+    /// List and watch.
     List,
 }
 
@@ -65,9 +65,9 @@ fn both() -> Vec<Mode> {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Marker {
-    /// There is none: the scenario waits in other ways.
+    /// No marker: the scenario waits in other ways.
     pub(crate) none: bool,
-    /// Where it lives; in the default namespace if empty.
+    /// Its namespace; the default one if empty.
     pub(crate) namespace: String,
     /// Its labels.
     pub(crate) labels: BTreeMap<String, String>,
@@ -75,40 +75,40 @@ pub(crate) struct Marker {
     pub(crate) node: String,
 }
 
-/// What goes into the transcript besides notifications, the final cache, and answers to queries.
+/// Additional sections of the transcript besides notifications, the final cache and queries.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Compare {
     /// The order of a handler's notifications across objects; else only the order for each object.
     pub(crate) total_order: bool,
-    /// The lists and watches that the client asked for.
+    /// The lists and watches that the client requested.
     pub(crate) requests: bool,
-    /// What the watch error handler was told.
+    /// The errors that the watch error handler received.
     pub(crate) errors: bool,
 }
 
-/// A part of the transcripts in which the two differ, and how.
+/// A section of the transcripts in which the two differ.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Difference {
-    /// In which mode; in all if `None`.
+    /// The mode; all if `None`.
     #[serde(default)]
     mode: Option<Mode>,
-    /// Which part.
+    /// The section.
     pub(crate) section: String,
-    /// The line of the contract that says so.
+    /// The contract line that explains it.
     pub(crate) line: String,
     /// Why. For readers.
     #[serde(rename = "why")]
     _why: String,
-    /// What client-go says.
+    /// client-go's lines.
     pub(crate) client_go: Vec<String>,
-    /// What evenkeel says.
+    /// evenkeel's lines.
     pub(crate) evenkeel: Vec<String>,
 }
 
 impl Scenario {
-    /// A scenario that was made up, in which nothing may differ.
+    /// Returns a random scenario without listed differences.
     pub(crate) fn made_up(name: &str, watch_list: bool, script: &str) -> Result<Self, String> {
         let scenario = Scenario {
             name: name.into(),
@@ -126,7 +126,7 @@ impl Scenario {
         Ok(scenario.in_mode(if watch_list { Mode::WatchList } else { Mode::List }))
     }
 
-    /// The scenario in one of its modes.
+    /// Returns the scenario in one of its modes.
     fn in_mode(&self, mode: Mode) -> Self {
         let mut scenario = self.clone();
         scenario.informer.watch_list = mode == Mode::WatchList;

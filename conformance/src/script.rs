@@ -1,55 +1,55 @@
-//! The steps of a scenario, as they are written: one per line, words with spaces between them.
+//! The steps of a scenario: one per line, words separated by spaces.
 
 use crate::command::HandlerOptions;
 
-/// Something that happens.
+/// A step.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Step {
-    /// An object is created, changed, or deleted.
+    /// Creates, updates or deletes an object.
     Create(Target),
-    /// So many objects are created; a number is put after the name of each.
+    /// Creates so many objects, numbered.
     CreateMany(Target, usize),
     Update(Target),
     Delete(Target),
-    /// The server misbehaves from now on, or no longer.
+    /// Injects a fault, or clears all faults.
     Fault(String),
     Unfault,
-    /// The server forgets all history; or, besides, ends all watches.
+    /// Discards the server's history; or, in addition, closes all watches.
     Compact,
     ResetHistory,
-    /// The server breaks all connections, and the client, which watches, comes back.
+    /// Closes all connections; the client reconnects its watch.
     Cut,
-    /// The server breaks all connections and accepts none, until `recover`.
+    /// Closes all connections and refuses new ones, until `recover`.
     Outage,
     Recover,
-    /// The server's state is remembered, or goes back to what is remembered.
+    /// Takes a snapshot of the server's state, or restores it.
     Snapshot,
     Restore,
-    /// The informer is started or stopped.
+    /// Starts or stops the informer.
     Start,
     Stop,
     /// Waits until the informer, or a handler, is in sync.
     Synced(String),
-    /// A handler is added or removed; stands still or goes on.
+    /// Adds or removes a handler; blocks or releases it.
     Handler(HandlerOptions, HandlerNotes),
     Remove(String),
     Hold(String),
     Release(String),
-    /// An index by the value of a label is added.
+    /// Adds an index by the value of a label.
     Index {
         name: String,
         label: String,
     },
-    /// Waits until a handler has been told something so many times.
+    /// Waits until a handler has received so many notifications.
     Wait {
         handler: String,
         times: usize,
         what: What,
         name: String,
     },
-    /// Waits until the cache holds what the server holds.
+    /// Waits until the cache equals the server's state.
     Cache,
-    /// Waits until handlers have been told everything that has happened.
+    /// Waits until handlers have received all changes so far.
     Barrier,
     /// Waits until the server has an open watch.
     Watching,
@@ -58,18 +58,18 @@ pub(crate) enum Step {
         times: usize,
         verb: String,
     },
-    /// Some time passes, in which nothing should happen. For what cannot be waited for.
+    /// Pauses, to show that no notification arrives.
     Pause(u64),
     /// A step for one of the clients only.
     Only {
         client: String,
         step: Box<Step>,
     },
-    /// The cache is asked something, and the answer compared.
+    /// Queries the cache and compares the result.
     Query(Query),
 }
 
-/// An object of a write.
+/// The object of a write.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Target {
     pub(crate) namespace: String,
@@ -80,28 +80,28 @@ pub(crate) struct Target {
     pub(crate) labels: Vec<(String, String)>,
 }
 
-/// What the suite should know about a handler.
+/// How the suite treats a handler.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct HandlerNotes {
-    /// What is compared of its resyncs, which come when they come.
+    /// Which of its resyncs are compared; their number depends on time.
     pub(crate) resyncs: Resyncs,
     /// Barriers do not wait for it.
     pub(crate) no_barrier: bool,
 }
 
-/// What is compared of a handler's resyncs.
+/// Which resyncs of a handler are compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Resyncs {
-    /// Every one: there should be none but those that something other than time brings about.
+    /// Every one: only relists cause them.
     #[default]
     Each,
-    /// That there is one, not how many.
+    /// Whether there is one, not how many.
     Any,
-    /// Nothing.
+    /// None.
     Ignored,
 }
 
-/// What to wait for.
+/// The notification to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
     Add,
@@ -111,7 +111,7 @@ pub(crate) enum What {
     Error,
 }
 
-/// A question.
+/// A query of the cache.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Query {
     List,
@@ -124,7 +124,7 @@ pub(crate) enum Query {
     StoreVersion,
 }
 
-/// Reads a script.
+/// Parses a script.
 pub(crate) fn parse(text: &str) -> Result<Vec<Step>, String> {
     let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
     lines
@@ -234,7 +234,7 @@ fn handler<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<(HandlerOptio
     Some((options, notes))
 }
 
-/// The store's key of an object that a script names.
+/// Returns the store key of an object that a script names.
 pub(crate) fn full_key(name: &str) -> String {
     if name.contains('/') { name.into() } else { format!("default/{name}") }
 }

@@ -1,12 +1,12 @@
-//! [`Transcript`]: what a client said, in words that are the same for every client and every run.
+//! [`Transcript`]: the results of a client, with names that are the same for every client and every run.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What a client said, in sections: one for each handler and object (or for each handler), one for each query, one for the
-/// final cache.
+/// The results of a client, in sections: one for each handler and object (or for each handler), one for each query,
+/// one for the final cache.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Transcript(BTreeMap<String, Vec<String>>);

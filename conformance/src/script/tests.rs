@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn steps_are_read_and_comments_are_not() {
+fn steps_are_parsed_and_comments_are_skipped() {
     let steps = parse("create other/a app=web finalizer=x/y # why\n\n wait h 2 resync a\n").unwrap();
     let labels = vec![("app".to_owned(), "web".to_owned())];
     let target = Target {
@@ -16,7 +16,7 @@ fn steps_are_read_and_comments_are_not() {
 }
 
 #[test]
-fn what_makes_no_sense_is_named() {
+fn an_invalid_step_is_named() {
     assert_eq!(parse("start\nbegin").unwrap_err(), "not a step: \"begin\"");
     assert!(parse("start now").is_err());
     assert!(parse("wait h many add").is_err());

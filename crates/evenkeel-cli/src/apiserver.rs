@@ -1,4 +1,4 @@
-//! `evenkeel apiserver`: the embedded API server on its own.
+//! `evenkeel apiserver`: runs the embedded API server.
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -9,23 +9,23 @@ use evenkeel_apiserver::{ApiServer, FaultSpecError, Faults, Rule, StartError};
 
 use crate::{Outcome, signals::Signals};
 
-/// Where kubectl expects a server.
+/// The address that kubectl expects.
 const DEFAULT_ADDRESS: &str = "127.0.0.1:6443";
 
-/// The grammar of `--fault`, for `--help`.
+/// Syntax of `--fault`, for `--help`.
 const FAULTS: &str = "\
-Faults: --fault ACTION[:KEY=VALUE,...], as often as you like
+Faults: --fault ACTION[:KEY=VALUE,...], repeatable
   on any request
     status              code=400..599, retry-after=SECONDS, reason, message
     delay               ms
-    reset               bytes: the connection breaks after so many
+    reset               bytes: closes the connection after N bytes
     drop, hang, refuse, commit-then-drop, drop-before-commit
     compact, reset-history
-                        before the request is handled, history is forgotten
-    lag-replica         revisions: from then on, watches and stale reads lag behind
+                        discards the history before handling the request
+    lag-replica         revisions: watches and stale reads lag behind by N
   on watches; EVENT counts from 0, which is the default
-    drop-watch          events: ends cleanly after so many
-    drop-watch-bytes    bytes: ends after so many, wherever that is
+    drop-watch          events: ends cleanly after N events
+    drop-watch-bytes    bytes: ends after N bytes, even within a frame
     cut-frame, truncate-frame, corrupt-frame
                         event, byte=10
     split-frames        sizes=1/5/100
@@ -35,9 +35,9 @@ Faults: --fault ACTION[:KEY=VALUE,...], as often as you like
     reorder-events      first=0, second=1
     expire              event, as=event|http
     stall               event, ms
-    error-event         event, and what status takes
+    error-event         event, and the keys of status
     bookmarks-only, no-bookmarks
-  which requests, for every action
+  request filters, for every action
     verb, group, resource, namespace, name, user, user-agent, watches=true|false
     skip=N, times=N, probability=0..1, from-ms, until-ms
 
@@ -52,31 +52,31 @@ pub(crate) struct Arguments {
     /// IP address and port; port 0 picks a free one
     #[arg(long, value_name = "ADDRESS", default_value = DEFAULT_ADDRESS, value_parser = address)]
     listen: SocketAddr,
-    /// Speak HTTP instead of HTTPS. Without a token everyone is administrator then
+    /// Serve HTTP instead of HTTPS. Without --token every caller is administrator
     #[arg(long)]
     plain_http: bool,
-    /// Take bearers of this token for the administrator
+    /// Authenticate this bearer token as administrator
     #[arg(long, value_name = "TOKEN", value_parser = NonEmptyStringValueParser::new())]
     token: Option<String>,
-    /// Write a kubeconfig of the administrator to this file, for its owner's eyes only
+    /// Write an administrator kubeconfig to this file, readable by its owner only
     #[arg(long, value_name = "FILE")]
     kubeconfig_out: Option<PathBuf>,
-    /// How many changes of each resource a watch can resume from [default: 4096]
+    /// Number of changes per resource that a watch can resume from [default: 4096]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     history: Option<u32>,
-    /// Install the custom resource definitions of this folder before the first request
+    /// Install the custom resource definitions in this folder before the first request
     #[arg(long, value_name = "FOLDER")]
     crd_dir: Option<PathBuf>,
-    /// Make the server misbehave, e.g. drop-watch:events=3; --help has them all. Repeatable
+    /// Inject a fault, e.g. drop-watch:events=3; see --help for the list. Repeatable
     #[arg(long = "fault", value_name = "SPEC", value_parser = fault)]
     faults: Vec<Rule>,
-    /// Let local programs change faults at /evenkeel/faults with a token of its own, printed at start
+    /// Serve /evenkeel/faults to local programs; a separate token is printed at start
     #[arg(long)]
     control: bool,
-    /// Serve requests without credentials as those of system:anonymous
+    /// Serve requests without credentials as system:anonymous
     #[arg(long)]
     anonymous: bool,
-    /// Listen without authentication on an address that others can reach
+    /// Listen without authentication on an address that other machines can reach
     #[arg(long)]
     i_know_this_is_open: bool,
 }
@@ -91,9 +91,9 @@ fn fault(spec: &str) -> Result<Rule, FaultSpecError> {
 
 pub(crate) async fn run(arguments: Arguments) -> Outcome {
     if arguments.anonymous && arguments.plain_http && arguments.token.is_none() {
-        return Err("--anonymous means nothing here: with --plain-http and no --token everyone is administrator".into());
+        return Err("--anonymous has no effect: with --plain-http and no --token every caller is administrator".into());
     }
-    // Over TLS a token is made up if none is given, and only the kubeconfig tells it.
+    // With TLS and no --token the server generates a token, which only the kubeconfig contains.
     let unreachable = !arguments.plain_http
         && !arguments.anonymous
         && arguments.token.is_none()
@@ -113,7 +113,7 @@ pub(crate) async fn run(arguments: Arguments) -> Outcome {
     if arguments.i_know_this_is_open {
         builder = builder.i_know_this_is_open();
     }
-    // Whoever sends a signal as soon as they read "listening" must not be missed.
+    // Installed before "listening" is printed, so that a signal sent right after is not lost.
     let mut signals = Signals::listen()?;
     let server = builder.start().await.map_err(explain)?;
     for rule in arguments.faults {
@@ -126,9 +126,7 @@ pub(crate) async fn run(arguments: Arguments) -> Outcome {
     }
     announce(&server, arguments.kubeconfig_out.as_deref())?;
     if unreachable {
-        eprintln!(
-            "evenkeel: nobody has credentials for this server; --kubeconfig-out FILE or --token TOKEN gives some"
-        );
+        eprintln!("evenkeel: no client has credentials for this server; pass --kubeconfig-out FILE or --token TOKEN");
     }
     signals.next().await;
     let counts = server.faults().counts();
@@ -141,12 +139,12 @@ pub(crate) async fn run(arguments: Arguments) -> Outcome {
     Ok(())
 }
 
-/// The error in the words of the command line.
+/// Phrases the error in terms of command-line arguments.
 fn explain(error: StartError) -> Box<dyn std::error::Error + Send + Sync> {
     match error {
         StartError::OpenToTheNetwork { address } => format!(
-            "refusing to listen on {address} without authentication: everyone who can reach it would be administrator; \
-             leave out --plain-http, or give a --token, or allow it with --i-know-this-is-open"
+            "refusing to listen on {address} without authentication: every client that can reach it would be administrator; \
+             drop --plain-http, pass --token, or allow it with --i-know-this-is-open"
         )
         .into(),
         other => other.into(),

@@ -1,4 +1,4 @@
-//! Which cluster, and as whom: the arguments that all commands have that talk to one.
+//! Arguments of all commands that connect to a cluster: server and credentials.
 
 mod explain;
 
@@ -13,55 +13,55 @@ use crate::Failure;
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Cluster")]
 pub(crate) struct Connection {
-    /// The kubeconfig, instead of those that KUBECONFIG names, or ~/.kube/config
+    /// Kubeconfig file [default: those that KUBECONFIG names, else ~/.kube/config]
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// The context of the kubeconfig, instead of the current one
+    /// Context of the kubeconfig [default: its current context]
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
-    /// The URL of the API server, instead of the context's
+    /// URL of the API server [default: that of the context]
     #[arg(long, value_name = "URL", value_parser = NonEmptyStringValueParser::new())]
     server: Option<String>,
-    /// The bearer token to show the server
+    /// Bearer token
     #[arg(long, value_name = "TOKEN")]
     token: Option<Secret>,
-    /// Accept any certificate, and with it whoever listens in between
+    /// Accept any server certificate; allows interception
     #[arg(long)]
     insecure_skip_tls_verify: bool,
-    /// In which form objects are sent; auto is protobuf for kinds that have such a form, and JSON for all others
+    /// Wire format of objects; auto is protobuf for kinds that support it, else JSON
     #[arg(long, value_name = "FORM", value_parser = wires(), default_value_t = Wire::default())]
     wire: Wire,
 }
 
-/// A cluster that can be talked to, and how it came to be this one.
+/// A cluster to connect to, and where its settings come from.
 #[derive(Debug)]
 pub(crate) struct Cluster {
     client: Client,
-    /// Whether an argument says where the server is.
+    /// Whether `--server` is set.
     is_server_given: bool,
-    /// Whether an argument says who we are.
+    /// Whether `--token` is set.
     is_token_given: bool,
 }
 
-/// The forms that objects can have on their way, as arguments.
+/// Parses the wire formats.
 fn wires() -> impl TypedValueParser<Value = Wire> {
     PossibleValuesParser::new(Wire::NAMES).try_map(|name| name.parse::<Wire>())
 }
 
 impl Connection {
-    /// Asks for this form of objects, unless somebody has asked for another.
+    /// Sets the wire format, unless an argument sets it.
     pub(crate) fn prefer(&mut self, wire: Wire) {
         if self.wire == Wire::Automatic {
             self.wire = wire;
         }
     }
 
-    /// A client of the cluster, in this namespace if none other is meant.
+    /// Returns a client for the cluster, with this default namespace.
     pub(crate) fn client(self, namespace: Option<String>) -> Result<Client, Failure> {
         Ok(self.cluster(namespace)?.client)
     }
 
-    /// The cluster, with this namespace if none other is meant. Nothing is sent yet.
+    /// Returns the cluster, with this default namespace. Sends no request.
     pub(crate) fn cluster(self, namespace: Option<String>) -> Result<Cluster, Failure> {
         let (is_server_given, is_token_given) = (self.server.is_some(), self.token.is_some());
         let overrides = Overrides {
@@ -88,7 +88,7 @@ impl Cluster {
     }
 }
 
-/// The error in the words of the command line.
+/// Phrases the error in terms of command-line arguments.
 fn in_arguments(error: ConfigError, overrides: &Overrides, kubeconfig: Option<&Path>) -> Failure {
     match (error, kubeconfig) {
         (ConfigError::Missing { kind: EntryKind::Context, name, known, .. }, _) if overrides.context.is_some() => {
@@ -99,7 +99,7 @@ fn in_arguments(error: ConfigError, overrides: &Overrides, kubeconfig: Option<&P
             format!("--context names {name:?}, which the kubeconfig does not have; {there}").into()
         }
         (ConfigError::NotConfigured { contexts, .. }, Some(file)) if contexts.is_empty() => {
-            format!("no cluster to talk to: {} names none; --server URL says which", file.display()).into()
+            format!("no cluster configured: {} names none; pass --server URL", file.display()).into()
         }
         (ConfigError::NotConfigured { looked, contexts }, None) if contexts.is_empty() => {
             let looked: Vec<String> = looked
@@ -110,10 +110,10 @@ fn in_arguments(error: ConfigError, overrides: &Overrides, kubeconfig: Option<&P
                 })
                 .collect();
             let looked = if looked.is_empty() { "there is no home directory".to_owned() } else { looked.join(", ") };
-            format!("no cluster to talk to: {looked}; --kubeconfig FILE or --server URL says which").into()
+            format!("no cluster configured: {looked}; pass --kubeconfig FILE or --server URL").into()
         }
         (ConfigError::NotConfigured { contexts, .. }, _) => format!(
-            "no cluster to talk to: the kubeconfig has no current-context; --context NAME chooses one of {}",
+            "no cluster configured: the kubeconfig has no current-context; pass --context NAME, one of {}",
             contexts.join(", ")
         )
         .into(),

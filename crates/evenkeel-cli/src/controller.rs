@@ -1,4 +1,4 @@
-//! `evenkeel controller sample`: the sample controller in a cluster, one leader among any number of replicas.
+//! `evenkeel controller sample`: runs the sample controller in a cluster, with leader election among replicas.
 
 use std::io::{self, IsTerminal, Write};
 use std::pin::pin;
@@ -16,9 +16,9 @@ use tracing::Level;
 use crate::connect::{Cluster, Connection};
 use crate::{Failure, Outcome};
 
-/// What the controller is called: in events, and as a Lease.
+/// Name of the controller, in events and as its Lease.
 const NAME: &str = "sample-controller";
-/// How long the server may take to answer for the first time.
+/// Time limit of the first request.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[derive(Debug, clap::Args)]
@@ -29,15 +29,15 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Which {
-    /// The sample controller of the Kubernetes project: a Foo asks for a Deployment
+    /// The sample controller of the Kubernetes project: each Foo owns a Deployment
     Sample(Box<Sample>),
 }
 
-/// What to do first, for `--help`.
+/// Setup steps, for `--help`.
 const FIRST_STEPS: &str = "\
-The cluster has to know what a Foo is, and the controller has to be allowed to do its work:
+The cluster needs the Foo definition, and the controller needs its permissions:
   evenkeel controller sample --print-manifests | kubectl apply -f -
-That also runs two replicas of it, of an image that has to be there (see the Dockerfile). To run it here instead, the definition
+This also runs two replicas of an image that you build (see the Dockerfile). To run it locally instead, the definition
 of Foos is enough:
   evenkeel controller sample --print-crd | kubectl apply -f -
   evenkeel controller sample --lease-namespace default";
@@ -48,31 +48,31 @@ struct Sample {
     /// Only Foos in this namespace [default: all namespaces]
     #[arg(short, long, value_name = "NS", value_parser = NonEmptyStringValueParser::new())]
     namespace: Option<String>,
-    /// Where the Lease is kept by which replicas agree on a leader [default: the namespace of the context or pod]
+    /// Namespace of the leader election Lease [default: the namespace of the context or pod]
     #[arg(long, value_name = "NS", value_parser = NonEmptyStringValueParser::new())]
     lease_namespace: Option<String>,
-    /// What this replica is called among the others [default: POD_NAME, else the name of the host and a random suffix]
+    /// Identity of this replica [default: POD_NAME, else host name and a random suffix]
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     identity: Option<String>,
-    /// Work alone, without asking for a Lease
+    /// Run without leader election
     #[arg(long, conflicts_with_all = ["lease_namespace", "identity"])]
     no_election: bool,
-    /// How many Foos are worked on at the same time
+    /// Number of Foos reconciled concurrently
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=1000))]
     workers: u16,
-    /// Where to serve /healthz, /readyz, /metrics and /debug; 0 for nowhere. For the probes of a cluster, :8081
+    /// Address of /healthz, /readyz, /metrics and /debug; 0 disables them. For cluster probes: :8081
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8081")]
     health: String,
-    /// Where a web page shows the controller at work [default: nowhere]
+    /// Address of a live web page [default: off]
     #[arg(long, value_name = "ADDRESS", value_parser = NonEmptyStringValueParser::new())]
     page: Option<String>,
-    /// How much to log: error, warn, info, debug or trace
+    /// Log level: error, warn, info, debug or trace
     #[arg(long, value_name = "LEVEL", default_value_t = Level::INFO)]
     log: Level,
-    /// Print the definition of Foos as YAML, and do nothing else
+    /// Print the Foo definition as YAML and exit
     #[arg(long)]
     print_crd: bool,
-    /// Print all that a cluster needs to run this as YAML, and do nothing else
+    /// Print all manifests as YAML and exit
     #[arg(long, conflicts_with = "print_crd")]
     print_manifests: bool,
     #[command(flatten)]
@@ -86,7 +86,7 @@ pub(crate) async fn run(arguments: Arguments) -> Outcome {
         io::stdout().lock().write_all(text.as_bytes())?;
         return Ok(());
     }
-    // Before anything is logged, and before anything is counted.
+    // Installed before the first log line and the first metric.
     tracing_subscriber::fmt()
         .with_max_level(sample.log)
         .with_ansi(io::stderr().is_terminal())
@@ -101,7 +101,7 @@ impl Sample {
         let mut shutdown = pin!(shutdown_signal()?);
         let cluster = self.connection.cluster(None)?;
         tokio::select! {
-            known = timeout(PATIENCE, ask_for_foos(&cluster, self.namespace.as_deref())) => {
+            known = timeout(PATIENCE, check_foos(&cluster, self.namespace.as_deref())) => {
                 known.unwrap_or_else(|_| Err(cluster.silent(PATIENCE).into()))?;
             }
             () = &mut shutdown => return Ok(()),
@@ -117,7 +117,7 @@ impl Sample {
         let controller = SampleController::new(&client, manager.informers(), recorder.clone())?;
 
         let health = Health::new();
-        // A replica that stands by is ready as well: it has its caches, and can take over at once.
+        // A standby replica is ready too: its caches are synced and it can take over at once.
         health.ready().add(Check::synced(controller.foos()))?;
         health.ready().add(Check::synced(controller.deployments()))?;
         let diagnostics = Diagnostics::new();
@@ -130,7 +130,7 @@ impl Sample {
             tracing::info!(%address, "serving /healthz, /readyz, /metrics and /debug");
         }
 
-        // Dropped, and with it the page, when all is over.
+        // Dropping it stops the page.
         let _page = match self.page {
             Some(address) => {
                 let inspector = Inspector::new();
@@ -138,7 +138,7 @@ impl Sample {
                 inspector.informer(controller.deployments());
                 inspector.queue("foos", controller.queue());
                 let page = inspector.serve(address).await?;
-                tracing::info!(url = page.url(), "a page shows the controller at work");
+                tracing::info!(url = page.url(), "serving the live page");
                 Some(page)
             }
             None => None,
@@ -166,7 +166,7 @@ impl Sample {
             .elected(NAME, move |stop: StopSignal| async move { controller.run(workers, stop.requested()).await })
             .run(shutdown)
             .await;
-        // What was done last is told too.
+        // Flushes the last events.
         if let Err(unfinished) = recorder.shutdown().within(Duration::from_secs(2)).await {
             tracing::warn!(%unfinished, "some events were not written");
         }
@@ -174,8 +174,8 @@ impl Sample {
     }
 }
 
-/// Makes sure that there is a server, that it answers us, and that it knows what a Foo is: an informer would try for ever.
-async fn ask_for_foos(cluster: &Cluster, namespace: Option<&str>) -> Outcome {
+/// Checks that the server responds and serves Foos. An informer would retry for ever.
+async fn check_foos(cluster: &Cluster, namespace: Option<&str>) -> Outcome {
     let (foos, one) = (cluster.client().api::<Foo>(), ListParams::default().limit(1));
     let answer = match namespace {
         Some(namespace) => foos.namespace(namespace).list(&one).await,
@@ -183,7 +183,7 @@ async fn ask_for_foos(cluster: &Cluster, namespace: Option<&str>) -> Outcome {
     };
     match answer {
         Ok(_) => Ok(()),
-        Err(error) if error.is_not_found() => Err("the cluster does not know what a Foo is yet; this tells it: \
+        Err(error) if error.is_not_found() => Err("the cluster has no Foo definition; install it: \
              evenkeel controller sample --print-crd | kubectl apply -f -"
             .into()),
         Err(error) => Err(cluster.explain(&error, "list foos").into()),

@@ -17,8 +17,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Kubernetes without a cluster: an API server that runs anywhere, an informer to look at it or at any other, and a controller at
-/// work.
+/// Kubernetes without a cluster: an embedded API server, an informer for any API server, and a sample controller.
 #[derive(Debug, Parser)]
 #[command(name = "evenkeel", version)]
 struct Arguments {
@@ -28,22 +27,22 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Watch a controller at work in a story of its own, with no cluster and nothing to set up
+    /// Run a sample controller against an embedded API server; no cluster and no setup needed
     Demo(demo::Arguments),
     /// Run the embedded API server for kubectl and other clients
     Apiserver(apiserver::Arguments),
-    /// Show what an informer is told: every object, and everything that happens to it
+    /// Print every notification of an informer: adds, updates and deletes of a resource
     Observe(observe::Arguments),
     /// Run a controller against a cluster
     Controller(controller::Arguments),
-    /// Measure the pieces, and print the figures as JSON
+    /// Run benchmarks and print the results as JSON
     Bench(bench::Arguments),
 }
 
-/// The exit code of a program whose output nobody reads any more: 128 and the number of SIGPIPE.
+/// Exit code of a program whose standard output is closed: 128 plus the number of SIGPIPE.
 const BROKEN_PIPE: u8 = 141;
 
-/// Errors end here and only need to be told.
+/// An error that is only printed.
 type Failure = Box<dyn Error + Send + Sync>;
 
 type Outcome = Result<(), Failure>;
@@ -61,7 +60,7 @@ async fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if is_broken_pipe(error.as_ref()) => ExitCode::from(BROKEN_PIPE),
         Err(error) => {
-            eprintln!("evenkeel: {}", terminal::harmless(&chain(error.as_ref())));
+            eprintln!("evenkeel: {}", terminal::sanitize(&chain(error.as_ref())));
             ExitCode::FAILURE
         }
     }
@@ -71,7 +70,7 @@ fn is_broken_pipe(error: &(dyn Error + 'static)) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// An error with all its causes, in one line. Some errors tell their cause themselves; it is not told twice.
+/// Formats an error and its causes in one line. A cause that its parent already prints is not repeated.
 fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

@@ -1,5 +1,5 @@
-//! Lines on the standard output, and perhaps a block of lines below them, written by a thread of their own: a reader who is
-//! slow, or who has stopped reading, must not keep a program from being interrupted.
+//! Writes lines to the standard output from a thread of its own, optionally above a block of lines. A slow or stopped
+//! reader cannot keep the program from being interrupted.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -9,56 +9,56 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::terminal::{self, Block};
 
-/// How many lines wait for the reader before the program does.
+/// Number of lines that are queued before writers wait.
 const WAITING: usize = 1024;
-/// How long the last lines may take when the program ends.
+/// Time limit of the last lines at shutdown.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Where lines are put. When it is dropped, the thread writes what waits and ends.
+/// Queues lines for the writer thread. On drop, the thread writes the queued lines and ends.
 #[derive(Debug)]
 pub(crate) struct Output(mpsc::Sender<Item>);
 
-/// How the writing goes.
+/// Handle of the writer thread.
 #[derive(Debug)]
 pub(crate) struct Writing(oneshot::Receiver<io::Result<()>>);
 
 #[derive(Debug)]
 enum Item {
     Line(String),
-    /// A line for the standard error, in its turn.
+    /// A line for the standard error, in order with the others.
     Aside(String),
     Footer(Vec<terminal::Line>),
 }
 
-/// Opens the standard output for lines. With a block they scroll above it, and [`Output::footer`] says what is in it.
+/// Opens the standard output. With a block, lines scroll above it; [`Output::footer`] sets its content.
 pub(crate) fn open(block: Option<Block>) -> (Output, Writing) {
     let (sender, items) = mpsc::channel(WAITING);
     let (done, outcome) = oneshot::channel();
     std::thread::spawn(move || {
         let screen = Screen { out: io::stdout().lock(), frame: Vec::new(), block, footer: Vec::new() };
-        // Nobody asks any more if the program has ended.
+        // Fails only if the program has ended.
         let _ = done.send(screen.show(items));
     });
     (Output(sender), Writing(outcome))
 }
 
 impl Output {
-    /// Puts a line. If nobody writes any more this does nothing: [`Writing`] says why.
+    /// Writes a line. Does nothing after a write error, which [`Writing`] reports.
     pub(crate) async fn line(&self, line: String) {
         let _ = self.0.send(Item::Line(line)).await;
     }
 
-    /// Puts a line on the standard error, after all lines that were put before.
+    /// Writes a line to the standard error, after all lines written before.
     pub(crate) async fn aside(&self, line: String) {
         let _ = self.0.send(Item::Aside(line)).await;
     }
 
-    /// Says what the block shows from now on; false if so much waits to be written that this would have to wait too.
+    /// Sets the content of the block. Returns false if the queue is full.
     pub(crate) fn footer(&self, lines: Vec<terminal::Line>) -> bool {
         self.0.try_send(Item::Footer(lines)).is_ok()
     }
 
-    /// Ends with these lines and no block, if that does not take too long.
+    /// Writes the last lines, removes the block and waits for the thread, up to a limit.
     pub(crate) async fn end(self, lines: Vec<String>, writing: Writing) -> io::Result<()> {
         let deadline = Instant::now() + PATIENCE;
         let last = async {
@@ -77,7 +77,7 @@ impl Output {
 }
 
 impl Writing {
-    /// Waits until something fails, which may be never. That nobody reads any more is noticed without writing.
+    /// Waits for a write error, possibly for ever. Detects a closed pipe without writing.
     pub(crate) async fn failed(&mut self) -> io::Error {
         tokio::select! {
             outcome = &mut self.0 => match outcome {
@@ -89,7 +89,8 @@ impl Writing {
     }
 }
 
-/// Waits until the standard output is a pipe that nobody reads. Whoever writes seldom would otherwise stay for long.
+/// Waits until the standard output is a pipe without a reader. A program that writes seldom would not notice
+/// otherwise.
 #[cfg(unix)]
 async fn abandoned() {
     use std::os::fd::AsFd;
@@ -98,8 +99,8 @@ async fn abandoned() {
     use tokio::net::unix::pipe::Sender;
 
     let watched = io::stdout().as_fd().try_clone_to_owned();
-    // A file, for one, cannot be watched, and has no reader who could go.
-    // Unchecked, because the checked way makes the pipe non-blocking for all who share it. It is only looked at.
+    // A file cannot be polled and has no reader. Unchecked, because the checked conversion makes the pipe
+    // non-blocking for all its users; it is only polled here.
     let watched = watched.and_then(Sender::from_owned_fd_unchecked);
     let is_abandoned = match watched {
         Ok(watched) => watched.ready(Interest::ERROR).await.is_ok_and(|ready| ready.is_error()),
@@ -115,10 +116,10 @@ async fn abandoned() {
     std::future::pending().await
 }
 
-/// What the thread knows.
+/// State of the writer thread.
 struct Screen<W> {
     out: W,
-    /// What will be written next, in one go, so that nobody sees half of it.
+    /// The next output, written at once so that no partial frame is visible.
     frame: Vec<u8>,
     block: Option<Block>,
     footer: Vec<terminal::Line>,
@@ -128,7 +129,7 @@ impl<W: Write> Screen<W> {
     fn show(mut self, mut items: mpsc::Receiver<Item>) -> io::Result<()> {
         while let Some(item) = items.blocking_recv() {
             self.put(item)?;
-            // Whatever waits is written together, and the block drawn once.
+            // Writes all queued lines together and draws the block once.
             for _ in 0..WAITING {
                 match items.try_recv() {
                     Ok(item) => self.put(item)?,
@@ -159,7 +160,7 @@ impl<W: Write> Screen<W> {
             Item::Aside(line) => {
                 self.clear()?;
                 self.flush()?;
-                // Who cannot be told need not be.
+                // An error of the standard error cannot be reported.
                 let _ = writeln!(io::stderr().lock(), "{line}");
             }
         }

@@ -1,4 +1,4 @@
-//! Being told to stop.
+//! Shutdown signals.
 
 use std::io;
 
@@ -33,7 +33,7 @@ impl Signals {
 
     #[cfg(not(unix))]
     pub(crate) async fn next(&mut self) {
-        // Without a way to be told, the server runs until it is killed.
+        // Without a signal handler the server runs until it is killed.
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;
         }

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn causes_are_told_once() {
+fn causes_are_printed_once() {
     let cause = io::Error::new(io::ErrorKind::NotFound, "no such file");
     assert_eq!(chain(&cause), "no such file");
     let telling =

@@ -1,4 +1,4 @@
-//! The binary, as a user meets it.
+//! The binary, from the outside.
 
 mod common;
 
@@ -9,7 +9,7 @@ use common::{Process, evenkeel};
 
 #[cfg(unix)]
 #[test]
-fn apiserver_says_where_it_listens_and_stops_when_told() {
+fn apiserver_prints_its_address_and_stops_on_a_signal() {
     use std::os::unix::fs::PermissionsExt;
 
     let directory = std::env::temp_dir().join(format!("evenkeel-cli-{}", std::process::id()));
@@ -49,7 +49,7 @@ fn apiserver_says_where_it_listens_and_stops_when_told() {
 }
 
 #[test]
-fn apiserver_explains_what_it_refuses() {
+fn apiserver_explains_refused_arguments() {
     let open = evenkeel(&[]).args(["apiserver", "--listen", "0.0.0.0:0", "--plain-http"]).output().unwrap();
     assert_eq!(open.status.code(), Some(1));
     let message = String::from_utf8(open.stderr).unwrap();

@@ -1,4 +1,4 @@
-//! `evenkeel controller sample`, as a user meets it: the binary, and a server on the network.
+//! `evenkeel controller sample` from the outside: the binary and a server on the network.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is a finding")]
 
 mod common;
@@ -13,7 +13,7 @@ use evenkeel_sample_controller::{CRD, Foo, FooSpec};
 
 use common::{Process, evenkeel};
 
-/// The command, of the binary.
+/// Returns the command.
 fn sample(arguments: &[&str]) -> Command {
     let mut command = evenkeel(&["controller", "sample"]);
     command.args(arguments);
@@ -25,7 +25,7 @@ fn replica(server: &ApiServer, identity: &str) -> Process {
     Process(sample(&arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
 }
 
-/// Asks a replica to end, as a kubelet does, and waits until it has.
+/// Stops a replica as a kubelet does, and waits for its end.
 #[cfg(unix)]
 async fn terminate(mut replica: Process) -> Option<i32> {
     replica.signal("TERM");
@@ -62,18 +62,18 @@ async fn one_replica_leads_and_another_takes_over_when_it_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_that_does_not_know_foos_is_told_how_to() {
+async fn a_missing_definition_is_reported_with_the_command_that_installs_it() {
     let server = ApiServer::start().await.unwrap();
     let mut command = sample(&["--server", server.url(), "--health", "0"]);
     let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
     assert_eq!(output.status.code(), Some(1));
     let errors = String::from_utf8(output.stderr).unwrap();
-    assert!(errors.starts_with("evenkeel: the cluster does not know what a Foo is yet"), "{errors}");
+    assert!(errors.starts_with("evenkeel: the cluster has no Foo definition"), "{errors}");
     assert_eq!(errors.lines().count(), 1, "{errors}");
 }
 
 #[tokio::test]
-async fn what_it_prints_for_kubectl_can_be_applied() {
+async fn printed_manifests_can_be_applied() {
     let server = ApiServer::builder().in_process_only().start().await.unwrap();
     let printed = |flag| String::from_utf8(sample(&[flag]).output().unwrap().stdout).unwrap();
     let names = server.install_crds([printed("--print-manifests")]).await.unwrap();

@@ -1,4 +1,4 @@
-//! `evenkeel demo`, as a newcomer meets it.
+//! `evenkeel demo` from the outside.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is a finding")]
 
 mod common;
@@ -18,48 +18,51 @@ fn text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap()
 }
 
-/// Where the server is, in what a demo says.
-fn server_in(said: &str) -> &str {
-    let (_, url) =
-        said.lines().find_map(|line| line.split_once("An API server runs inside this process, at ")).unwrap();
+/// Returns the URL of the server from the output.
+fn server_in(output: &str) -> &str {
+    let (_, url) = output.lines().find_map(|line| line.split_once("Embedded API server: ")).unwrap();
     url.trim()
 }
 
-/// What a demo says that must end well.
+/// Runs a demo that must converge, and returns its output.
 fn converged(arguments: &[&str]) -> String {
     let Output { status, stdout, stderr } = demo(arguments).output().unwrap();
-    let (said, complaint) = (text(stdout), text(stderr));
-    assert!(status.success(), "{said}{complaint}");
-    assert_eq!(said.lines().last(), Some("everything converged"), "{said}");
-    said
+    let (output, complaint) = (text(stdout), text(stderr));
+    assert!(status.success(), "{output}{complaint}");
+    assert_eq!(output.lines().last(), Some("everything converged"), "{output}");
+    output
 }
 
 #[test]
-fn a_demo_that_nobody_looks_at_tells_its_story_in_lines() {
-    let said = converged(&["--for", "0", "--objects", "10"]);
-    assert!(!said.chars().any(|c| c.is_control() && c != '\n'), "no control characters in a file: {said:?}");
+fn a_demo_without_a_terminal_prints_lines() {
+    let output = converged(&["--for", "0", "--objects", "10"]);
+    assert!(!output.chars().any(|c| c.is_control() && c != '\n'), "no control characters in a file: {output:?}");
     for phase in ["create", "scale", "break", "repair", "outage", "delete"] {
-        let told = |what: &str| {
-            said.lines().filter(|line| line.contains(&format!(" s  {phase}: ")) && line.contains(what)).count()
+        let message = |what: &str| {
+            output.lines().filter(|line| line.contains(&format!(" s  {phase}: ")) && line.contains(what)).count()
         };
-        assert_eq!((told("writes)"), told("Foos converged")), (1, 1), "{phase} in {said}");
-        assert_eq!(said.lines().filter(|line| line.starts_with(phase)).count(), 1, "{phase} in the table of {said}");
+        assert_eq!((message("writes)"), message("Foos converged")), (1, 1), "{phase} in {output}");
+        assert_eq!(
+            output.lines().filter(|line| line.starts_with(phase)).count(),
+            1,
+            "{phase} in the table of {output}"
+        );
     }
-    assert!(said.contains("ErrResourceExists"), "the conflict is told: {said}");
-    assert!(said.contains("410, the history is lost; listing again"), "so is what the outage did: {said}");
-    let (_, relists) = said.lines().find_map(|line| line.split_once("; relists ")).unwrap();
-    assert!(relists.parse::<u64>().unwrap() >= 2, "both informers have listed again: {said}");
-    assert!(said.contains(&format!("kubectl --server={} get foos -w", server_in(&said))), "{said}");
+    assert!(output.contains("ErrResourceExists"), "the conflict is reported: {output}");
+    assert!(output.contains("watch expired (410); "), "the outage is reported: {output}");
+    let (_, relists) = output.lines().find_map(|line| line.split_once("; relists ")).unwrap();
+    assert!(relists.parse::<u64>().unwrap() >= 2, "both informers have relisted: {output}");
+    assert!(output.contains(&format!("kubectl --server={} get foos -w", server_in(&output))), "{output}");
 }
 
 #[test]
-fn one_foo_is_a_story_too() {
-    let said = converged(&["--for", "0", "--objects", "1"]);
-    assert!(said.lines().any(|line| line.starts_with("create         1       1 ")), "{said}");
+fn a_demo_with_one_foo_converges() {
+    let output = converged(&["--for", "0", "--objects", "1"]);
+    assert!(output.lines().any(|line| line.starts_with("create         1       1 ")), "{output}");
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_with_a_sentence() {
+fn invalid_arguments_are_refused_with_a_sentence() {
     for (arguments, words) in [
         (["--objects", "0"], "not a number from 1 to 20000"),
         (["--objects", "-1"], "not a number from 1 to 20000"),
@@ -76,10 +79,10 @@ fn what_makes_no_sense_is_refused_with_a_sentence() {
 }
 
 #[test]
-fn an_address_that_cannot_be_had_is_named() {
+fn an_unavailable_address_is_named() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    for (address, words) in [(address.as_str(), "is in use"), ("0.0.0.0:0", "everyone who can reach it")] {
+    for (address, words) in [(address.as_str(), "is in use"), ("0.0.0.0:0", "every client that can reach it")] {
         let Output { status, stderr, .. } = demo(&["--for", "0", "--listen", address]).output().unwrap();
         let complaint = text(stderr);
         assert_eq!(status.code(), Some(1), "{complaint}");
@@ -91,19 +94,19 @@ fn an_address_that_cannot_be_had_is_named() {
     assert!(complaint.starts_with(&format!("evenkeel: {address} is in use")), "{complaint}");
 }
 
-/// A demo at work.
+/// A running demo.
 struct Running(Process);
 
 impl Running {
-    /// A demo, and what it says up to a line that contains this.
+    /// Starts a demo, and returns its output up to a line that contains `words`.
     fn up_to(arguments: &[&str], words: &str) -> (Self, impl BufRead, String) {
         let mut child = demo(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap());
-        let (running, mut said) = (Running(Process(child)), String::new());
-        while !said.lines().last().is_some_and(|line| line.contains(words)) {
-            assert_ne!(lines.read_line(&mut said).unwrap(), 0, "it ended: {said}");
+        let (running, mut output) = (Running(Process(child)), String::new());
+        while !output.lines().last().is_some_and(|line| line.contains(words)) {
+            assert_ne!(lines.read_line(&mut output).unwrap(), 0, "it ended: {output}");
         }
-        (running, lines, said)
+        (running, lines, output)
     }
 
     #[cfg(unix)]
@@ -118,7 +121,7 @@ impl Running {
 
 #[cfg(unix)]
 #[test]
-fn who_interrupts_it_is_told_how_far_it_got() {
+fn an_interrupt_reports_the_progress() {
     let (mut running, _lines, _) = Running::up_to(&["--for", "3600", "--objects", "2"], "create: ");
     let (code, complaint) = running.interrupt();
     assert_eq!(code, Some(1), "{complaint}");
@@ -127,13 +130,13 @@ fn who_interrupts_it_is_told_how_far_it_got() {
 
 #[cfg(unix)]
 #[test]
-fn who_wants_to_stay_finds_foos_and_ends_it_when_they_like() {
+fn staying_keeps_foos_until_ctrl_c() {
     let kubeconfig = std::env::temp_dir().join(format!("evenkeel-demo-{}", std::process::id()));
     let path = kubeconfig.to_str().unwrap();
     let arguments = ["--for", "0", "--objects", "2", "--stay", "--kubeconfig-out", path];
-    let (mut running, _lines, said) = Running::up_to(&arguments, "everything goes on until Ctrl-C");
-    assert!(said.contains("\neverything converged\n"), "{said}");
-    let url = server_in(&said);
+    let (mut running, _lines, output) = Running::up_to(&arguments, "running until Ctrl-C");
+    assert!(output.contains("\neverything converged\n"), "{output}");
+    let url = server_in(&output);
     assert!(std::fs::read_to_string(&kubeconfig).unwrap().contains(url));
     let observed = Command::new(env!("CARGO_BIN_EXE_evenkeel"))
         .args(["observe", "foos", "--server", url])
@@ -150,7 +153,7 @@ fn who_wants_to_stay_finds_foos_and_ends_it_when_they_like() {
 }
 
 #[test]
-fn a_reader_who_leaves_ends_it() {
+fn a_closed_pipe_ends_it() {
     let (mut running, lines, _) = Running::up_to(&["--for", "12", "--objects", "2"], "create: ");
     drop(lines);
     assert_eq!(running.0.wait().unwrap().code(), Some(141));

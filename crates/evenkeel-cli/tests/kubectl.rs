@@ -9,14 +9,14 @@ fn is_there(program: &str, argument: &str) -> bool {
 }
 
 #[test]
-fn a_stock_kubectl_finds_its_way() {
+fn a_stock_kubectl_works() {
     if !is_there("bash", "--version") || !is_there("kubectl", "--help") {
-        println!("no bash or no kubectl here: nothing to try");
+        println!("skipped: bash or kubectl is missing");
         return;
     }
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/kubectl.sh");
     let output = Command::new("bash").arg(script).arg(env!("CARGO_BIN_EXE_evenkeel")).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    let failed: Vec<&str> = said.lines().filter(|line| !line.starts_with("ok ")).collect();
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let failed: Vec<&str> = stdout.lines().filter(|line| !line.starts_with("ok ")).collect();
     assert!(output.status.success(), "{}\n{}", failed.join("\n"), String::from_utf8_lossy(&output.stderr));
 }

@@ -1,4 +1,4 @@
-//! `evenkeel observe` and `evenkeel bench informer`, as a user meets them: the binary, and a server on the network.
+//! `evenkeel observe` and `evenkeel bench informer` from the outside: the binary and a server on the network.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is a finding")]
 
 mod common;
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use common::{Process, evenkeel};
 
-/// Runs it to its end, away from the runtime that the server runs on.
+/// Runs the command to its end, on another thread than the server's runtime.
 async fn output(arguments: &[&str]) -> (Option<i32>, String, String) {
     let mut command = evenkeel(arguments);
     let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
@@ -22,7 +22,7 @@ async fn output(arguments: &[&str]) -> (Option<i32>, String, String) {
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
-/// The binary at work.
+/// A running program.
 struct Running {
     child: Process,
     lines: Option<BufReader<ChildStdout>>,
@@ -37,7 +37,7 @@ impl Running {
         Running { child: Process(child), lines, errors }
     }
 
-    /// The next so many lines.
+    /// Returns the next `count` lines.
     async fn lines(&mut self, count: usize) -> Vec<String> {
         let mut reader = self.lines.take().unwrap();
         let (reader, lines) = tokio::task::spawn_blocking(move || {
@@ -54,7 +54,7 @@ impl Running {
         self.lines(count).await.iter().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// The next line on the standard error.
+    /// Returns the next line of the standard error.
     async fn error(&mut self) -> String {
         let mut reader = self.errors.take().unwrap();
         let (reader, line) = tokio::task::spawn_blocking(move || {
@@ -67,7 +67,7 @@ impl Running {
         line
     }
 
-    /// Presses Ctrl-C; answers with the exit code and with what was said since.
+    /// Sends SIGINT. Returns the exit code and the output since.
     #[cfg(unix)]
     async fn interrupt(mut self) -> (Option<i32>, String, String) {
         self.child.signal("INT");
@@ -111,7 +111,7 @@ async fn server() -> (ApiServer, Client) {
 
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
-async fn everything_that_happens_is_a_line_of_json() {
+async fn every_notification_is_a_line_of_json() {
     let (server, client) = server().await;
     let a = create(&client, "default", "a", "web").await;
     create(&client, "default", "b", "db").await;
@@ -139,7 +139,7 @@ async fn everything_that_happens_is_a_line_of_json() {
 
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
-async fn all_namespaces_are_told_to_people_in_columns() {
+async fn all_namespaces_are_printed_in_columns() {
     let (server, client) = server().await;
     let a = create(&client, "default", "a", "web").await;
     let c = create(&client, "other", "c", "web").await;
@@ -161,7 +161,7 @@ async fn all_namespaces_are_told_to_people_in_columns() {
 
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_resync_tells_of_everything_again() {
+async fn a_resync_delivers_every_object_again() {
     let (server, client) = server().await;
     let a = create(&client, "default", "a", "web").await;
     let arguments = ["observe", "cm", "-l", "app", "--resync", "1s", "-o", "json", "--server", server.url()];
@@ -172,7 +172,7 @@ async fn a_resync_tells_of_everything_again() {
 
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_watch_that_fails_is_told_and_goes_on() {
+async fn a_failing_watch_is_reported_and_retried() {
     let (server, client) = server().await;
     let a = create(&client, "default", "a", "web").await;
     let mut observe = Running::start(&["observe", "cm", "-l", "app", "-o", "json", "--server", server.url()]);
@@ -180,8 +180,8 @@ async fn a_watch_that_fails_is_told_and_goes_on() {
     let failure = Action::Status(Box::new(Status::internal("out of order")));
     server.faults().add(Rule::new(failure).resource("configmaps").watches(true).times(1));
     server.faults().cut_connections();
-    let told = observe.error().await;
-    assert!(told.starts_with("evenkeel: configmaps (v1 ConfigMap): "), "{told}");
+    let message = observe.error().await;
+    assert!(message.starts_with("evenkeel: configmaps (v1 ConfigMap): "), "{message}");
     let changed = change(&client, "a").await;
     let update = json!({"event": "update", "key": "default/a", "oldResourceVersion": a, "resourceVersion": changed});
     assert_eq!(observe.json(1).await, [update], "nothing was lost meanwhile");
@@ -191,7 +191,7 @@ async fn a_watch_that_fails_is_told_and_goes_on() {
 
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
-async fn every_form_tells_the_same() {
+async fn every_wire_format_gives_the_same_lines() {
     let (server, client) = server().await;
     let a = create(&client, "default", "a", "web").await;
     for form in ["auto", "json", "protobuf"] {
@@ -210,7 +210,7 @@ async fn every_form_tells_the_same() {
 
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
-async fn what_has_changed_is_told_if_somebody_asks() {
+async fn diff_prints_the_changed_fields() {
     let (server, client) = server().await;
     let a = create(&client, "default", "a", "web").await;
     let arguments = ["observe", "cm", "-l", "app", "--diff", "--server", server.url()];
@@ -235,7 +235,7 @@ async fn what_has_changed_is_told_if_somebody_asks() {
 
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_in_a_secret_is_never_told() {
+async fn values_of_secrets_are_never_printed() {
     let (server, client) = server().await;
     let secrets = client.api::<Secret>().namespace("default");
     let secret = json!({"metadata": {"name": "s"}, "stringData": {"password": "hunter2"}});
@@ -246,11 +246,11 @@ async fn what_is_in_a_secret_is_never_told() {
     programs.lines(2).await;
     let patch = Patch::merge(&json!({"stringData": {"password": "hunter22"}}));
     secrets.patch("s", &patch).await.unwrap();
-    let told = people.lines(2).await;
-    assert_eq!(told[1], "          data.password: [redacted, 7 bytes] -> [redacted, 8 bytes]");
-    let told = programs.json(1).await;
+    let message = people.lines(2).await;
+    assert_eq!(message[1], "          data.password: [redacted, 7 bytes] -> [redacted, 8 bytes]");
+    let message = programs.json(1).await;
     let change = json!([{"path": "data.password", "old": "[redacted, 7 bytes]", "new": "[redacted, 8 bytes]"}]);
-    assert_eq!(told[0]["diff"], change);
+    assert_eq!(message[0]["diff"], change);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -267,7 +267,7 @@ async fn no_server_is_one_line() {
 
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reader_who_goes_away_ends_it_quietly_even_if_nothing_more_happens() {
+async fn a_closed_pipe_ends_it_quietly_without_further_events() {
     let (server, client) = server().await;
     create(&client, "default", "a", "web").await;
     let mut observe = Running::start(&["observe", "cm", "-l", "app", "-o", "json", "--server", server.url()]);
@@ -325,11 +325,11 @@ async fn a_bench_of_an_informer_notes_single_updates_and_reads() {
     let arguments = ["--updates", "1", "--latency", "2", "--reads", "--drop-managed-fields"];
     let mut bench = Running::start(&[&["bench", "informer", "--server", server.url()], &arguments[..]].concat());
     assert_eq!(bench.error().await, "synced 1 objects, waiting for 1 updates");
-    for (number, said) in [(0, Some("updated, waiting for 2 single updates")), (1, None), (2, None)] {
+    for (number, output) in [(0, Some("updated, waiting for 2 single updates")), (1, None), (2, None)] {
         let patch = Patch::merge(&json!({"metadata": {"labels": {"n": number.to_string()}}}));
         pods.patch("a", &patch).await.unwrap();
-        if let Some(said) = said {
-            assert_eq!(bench.error().await, said);
+        if let Some(output) = output {
+            assert_eq!(bench.error().await, output);
         }
     }
     let figures = bench.json(1).await.remove(0);
@@ -344,5 +344,5 @@ async fn a_bench_of_an_informer_notes_single_updates_and_reads() {
 
     let (code, _, errors) =
         output(&["bench", "informer", "--data", "secrets", "--reads", "--server", server.url()]).await;
-    assert_eq!((code, errors.as_str()), (Some(1), "evenkeel: --reads reads pods, and nothing else\n"));
+    assert_eq!((code, errors.as_str()), (Some(1), "evenkeel: --reads supports pods only\n"));
 }

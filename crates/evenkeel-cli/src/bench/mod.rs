@@ -1,4 +1,4 @@
-//! `evenkeel bench`: what the pieces cost.
+//! `evenkeel bench`: benchmarks of single components.
 
 mod informer;
 mod process;
@@ -16,9 +16,9 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Case {
-    /// Sync an informer of all pods, then wait for updates; print what it took as one JSON object
+    /// Sync an informer, then wait for updates; print the results as one JSON object
     Informer(informer::Arguments),
-    /// Put keys into a work queue and take them out; print what it took, one JSON object for each case
+    /// Add keys to a work queue and take them; print one JSON object for each case
     Queue(queue::Arguments),
 }
 

@@ -1,23 +1,23 @@
-//! `evenkeel demo`: what a newcomer types first.
+//! `evenkeel demo`.
 //!
-//! An API server starts inside this process, and with it the sample controller and a stand-in for the rest of a cluster. Then a
-//! story unfolds: Foos come, grow, are meddled with, change unseen while all watches are broken, and go. After each phase the
-//! server, and nobody else, is asked whether the world has become what it should be.
+//! An embedded API server starts in this process, with the sample controller and a simulated cluster. Then the demo
+//! runs in phases: it creates and scales Foos, breaks Deployments, changes objects while all watches are closed, and
+//! deletes everything. After each phase it checks the state of the server, not of any cache.
 #![allow(clippy::disallowed_names, reason = "foo is what a Foo is called")]
 
-mod cluster;
-mod judge;
+mod dashboard;
+mod environment;
 mod numbers;
-mod picture;
 mod pipeline;
 mod plan;
 mod report;
-mod stage;
+mod runner;
+mod server_state;
+mod simulated_cluster;
 mod stopwatch;
-mod story;
 mod summary;
+mod verify;
 mod view;
-mod world;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -28,41 +28,41 @@ use evenkeel::inspect::{InspectServer, Inspector};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use self::picture::Picture;
-use self::stage::Stage;
-use self::story::Story;
+use self::dashboard::Dashboard;
+use self::environment::Environment;
+use self::runner::Runner;
 use self::view::View;
 use crate::signals::Signals;
 use crate::terminal::{BAD, Line, NAME, PLAIN, STRONG};
 use crate::{Failure, Outcome};
 
-/// How often a terminal is drawn anew.
+/// Refresh interval of the terminal.
 const FRAME: Duration = Duration::from_millis(100);
-/// How many reports wait for who looks on before the story does.
+/// Number of reports that are queued before the demo waits.
 const REPORTS: usize = 1024;
-/// How long a replica takes to come or go, at most.
+/// Maximum time for a replica to start or stop.
 const LONGEST_STEP: Duration = Duration::from_millis(150);
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// How long the story takes, if everything converges in time; 0 is as fast as it goes
+    /// Duration of the demo, if every phase converges in time; 0 runs without pauses
     #[arg(long = "for", value_name = "SECONDS", default_value_t = 20, allow_negative_numbers = true)]
     #[arg(value_parser = seconds)]
     seconds: u64,
-    /// How many Foos there are
+    /// Number of Foos
     #[arg(long, value_name = "N", default_value_t = 20, allow_negative_numbers = true)]
     #[arg(value_parser = objects)]
     objects: u32,
-    /// Where the API server listens: IP address and port; port 0 picks a free one
+    /// Address of the API server: IP address and port; port 0 picks a free one
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0", value_parser = crate::apiserver::address)]
     listen: SocketAddr,
-    /// Where a web page shows the controller at work; port 0 picks a free one
+    /// Address of the live web page; port 0 picks a free one
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0", value_parser = crate::apiserver::address)]
     page: SocketAddr,
-    /// Write a kubeconfig for the API server to this file, for its owner's eyes only
+    /// Write a kubeconfig for the API server to this file, readable by its owner only
     #[arg(long, value_name = "FILE")]
     kubeconfig_out: Option<PathBuf>,
-    /// Leave a few Foos and keep everything running after the story, until Ctrl-C
+    /// Keep a few Foos and continue running after the last phase, until Ctrl-C
     #[arg(long)]
     stay: bool,
 }
@@ -78,70 +78,71 @@ fn objects(text: &str) -> Result<u32, &'static str> {
 
 pub(crate) async fn run(arguments: Arguments) -> Outcome {
     let mut signals = Signals::listen()?;
-    let chapters = plan::plan(arguments.objects, arguments.stay);
+    let phases = plan::plan(arguments.objects, arguments.stay);
     let time = Duration::from_secs(arguments.seconds);
-    let slot = time / u32::try_from(chapters.len()).unwrap_or(1).max(1);
-    // A replica comes or goes within a small part of a phase, so that something moves and nobody waits.
+    let slot = time / u32::try_from(phases.len()).unwrap_or(1).max(1);
+    // A replica starts or stops within a small part of a phase.
     let step = LONGEST_STEP.min(slot / 20);
 
-    let (reports, heard) = mpsc::channel(REPORTS);
-    let stage = Stage::raise(arguments.listen, arguments.objects, step, reports.clone()).await?;
+    let (reports, received) = mpsc::channel(REPORTS);
+    let environment = Environment::start(arguments.listen, arguments.objects, step, reports.clone()).await?;
     if let Some(path) = &arguments.kubeconfig_out {
-        stage
+        environment
             .server
             .write_kubeconfig(path)
             .map_err(|error| format!("cannot write the kubeconfig to {}: {error}", path.display()))?;
     }
-    let page = stage.inspector.serve(arguments.page.to_string()).await?;
-    let (view, picture) = (View::open(), Picture::new(&chapters));
-    let mut audience = Audience { view, picture, inspector: stage.inspector.clone(), heard, start: Instant::now() };
-    audience.view.say(&programme(&page, stage.server.url(), arguments.kubeconfig_out.as_deref())).await?;
+    let page = environment.inspector.serve(arguments.page.to_string()).await?;
+    let (view, dashboard) = (View::open(), Dashboard::new(&phases));
+    let mut display =
+        Display { view, dashboard, inspector: environment.inspector.clone(), received, start: Instant::now() };
+    display.view.print(&introduction(&page, environment.server.url(), arguments.kubeconfig_out.as_deref())).await?;
 
-    let story = Story::new(&stage.client, stage.server.faults(), slot, reports);
+    let runner = Runner::new(&environment.client, environment.server.faults(), slot, reports);
     let outcome = tokio::select! {
-        outcome = audience.watch(&stage, story.play(chapters)) => outcome,
-        () = signals.next() => Err(format!("interrupted {}", audience.picture.how_far()).into()),
+        outcome = display.watch(&environment, runner.run(phases)) => outcome,
+        () = signals.next() => Err(format!("interrupted {}", display.dashboard.progress()).into()),
     };
     let outcome = match outcome {
-        Ok(()) => audience.close(&stage).await,
+        Ok(()) => display.close(&environment).await,
         Err(error) => Err(error),
     };
     if outcome.is_ok() && arguments.stay {
-        let text = "everything goes on until Ctrl-C";
-        audience.view.say(&[Line::new(), Line::new().with(STRONG, text), Line::new()]).await?;
+        let text = "running until Ctrl-C";
+        display.view.print(&[Line::new(), Line::new().with(STRONG, text), Line::new()]).await?;
         tokio::select! {
-            ended = audience.watch(&stage, std::future::pending()) => ended?,
+            ended = display.watch(&environment, std::future::pending()) => ended?,
             () = signals.next() => {}
         }
     }
-    audience.view.keep();
+    display.view.keep();
     let end = async {
         page.shutdown().await;
-        (audience.view.close().await, stage.strike().await)
+        (display.view.close().await, environment.stop().await)
     };
-    let (closed, struck) = tokio::select! {
+    let (closed, stopped) = tokio::select! {
         ended = end => ended,
-        // Whoever presses Ctrl-C twice means it.
-        () = signals.next() => return outcome.and_then(|()| Err("interrupted while everything was coming to its end".into())),
+        // A second signal forces the exit.
+        () = signals.next() => return outcome.and_then(|()| Err("interrupted during shutdown".into())),
     };
     outcome?;
     closed?;
-    struck
+    stopped
 }
 
-/// What can be done while the story unfolds.
-fn programme(page: &InspectServer, url: &str, kubeconfig: Option<&Path>) -> Vec<Line> {
+/// Returns the introduction: addresses and commands to try.
+fn introduction(page: &InspectServer, url: &str, kubeconfig: Option<&Path>) -> Vec<Line> {
     let command = |text: &str| Line::new().with(NAME, format!("  kubectl --server={url} {text}"));
     let mut lines = vec![
-        Line::new().with(PLAIN, "See the controller at work in your browser: ").with(STRONG, page.url()),
-        Line::new().with(PLAIN, "An API server runs inside this process, at  ").with(STRONG, url),
+        Line::new().with(PLAIN, "Live page:           ").with(STRONG, page.url()),
+        Line::new().with(PLAIN, "Embedded API server: ").with(STRONG, url),
     ];
     if !page.address().ip().is_loopback() {
-        lines.insert(1, Line::new().with(BAD, "Whoever can reach this machine can see that page."));
+        lines.insert(1, Line::new().with(BAD, "The page is visible to every host that can reach this machine."));
     }
-    lines.extend(kubeconfig.map(|path| Line::new().with(PLAIN, format!("Its kubeconfig is {}", path.display()))));
+    lines.extend(kubeconfig.map(|path| Line::new().with(PLAIN, format!("Kubeconfig:          {}", path.display()))));
     lines.extend([
-        Line::new().with(PLAIN, "Follow along from another terminal, or break things, and see them repaired:"),
+        Line::new().with(PLAIN, "Watch from another terminal, or break something and see it repaired:"),
         command("get foos -w"),
         command("delete deployment --all"),
         Line::new(),
@@ -149,54 +150,54 @@ fn programme(page: &InspectServer, url: &str, kubeconfig: Option<&Path>) -> Vec<
     lines
 }
 
-/// Who looks on.
-struct Audience {
+/// Displays the reports of the demo.
+struct Display {
     view: View,
-    picture: Picture,
+    dashboard: Dashboard,
     inspector: Inspector,
-    heard: mpsc::Receiver<report::Report>,
+    received: mpsc::Receiver<report::Report>,
     start: Instant,
 }
 
-impl Audience {
-    /// Shows what happens until the story is over.
-    async fn watch(&mut self, stage: &Stage, story: impl Future<Output = Outcome>) -> Outcome {
-        let mut story = pin!(story);
+impl Display {
+    /// Displays reports until the demo ends.
+    async fn watch(&mut self, environment: &Environment, runner: impl Future<Output = Outcome>) -> Outcome {
+        let mut runner = pin!(runner);
         let mut frames = interval(FRAME);
         frames.set_missed_tick_behavior(MissedTickBehavior::Skip);
         loop {
             tokio::select! {
-                outcome = &mut story => {
-                    // What it said last is still on its way.
-                    while let Ok(report) = self.heard.try_recv() {
-                        self.hear(report).await;
+                outcome = &mut runner => {
+                    // Reports that are still queued.
+                    while let Ok(report) = self.received.try_recv() {
+                        self.show(report).await;
                     }
                     return outcome;
                 }
-                Some(report) = self.heard.recv() => self.hear(report).await,
-                _ = frames.tick() => self.view.draw(&mut self.picture, &stage.numbers(), self.start.elapsed())?,
+                Some(report) = self.received.recv() => self.show(report).await,
+                _ = frames.tick() => self.view.draw(&mut self.dashboard, &environment.numbers(), self.start.elapsed())?,
                 error = self.view.failed() => return Err(error.into()),
             }
         }
     }
 
-    async fn hear(&mut self, report: report::Report) {
+    async fn show(&mut self, report: report::Report) {
         let now = self.start.elapsed();
         self.view.report(&report, now).await;
         if let Some(line) = report.line() {
             self.inspector.note(line);
         }
-        self.picture.take(report, now);
+        self.dashboard.take(report, now);
     }
 
-    /// Says what came of it.
-    async fn close(&mut self, stage: &Stage) -> Outcome {
-        let numbers = stage.numbers();
-        self.view.draw(&mut self.picture, &numbers, self.start.elapsed())?;
+    /// Prints the summary.
+    async fn close(&mut self, environment: &Environment) -> Outcome {
+        let numbers = environment.numbers();
+        self.view.draw(&mut self.dashboard, &numbers, self.start.elapsed())?;
         self.view.keep();
         let mut lines = vec![Line::new()];
-        lines.extend(summary::lines(&self.picture, &numbers));
-        self.view.say(&lines).await?;
-        summary::verdict(&self.picture).map_err(Failure::from)
+        lines.extend(summary::lines(&self.dashboard, &numbers));
+        self.view.print(&lines).await?;
+        summary::verdict(&self.dashboard).map_err(Failure::from)
     }
 }

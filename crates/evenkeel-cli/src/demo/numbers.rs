@@ -1,60 +1,60 @@
-//! How everything is doing, at one moment.
+//! A snapshot of all metrics of the demo.
 
 use evenkeel::cache::informer::InformerStatus;
 use evenkeel::cache::reflector::ReflectorPhase;
 use evenkeel::queue::QueueStats;
 
-/// How everything is doing, at one moment.
+/// A snapshot of all metrics.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Numbers {
     pub(super) revision: u64,
-    /// Watches that the server has open, whoever looks.
+    /// Watches open on the server, of all clients.
     pub(super) watchers: usize,
-    /// Of the controller, of the stand-in, and of those who write and judge.
+    /// Requests of the controller, of the simulated cluster, and of the demo itself.
     pub(super) requests: [u64; 3],
     pub(super) foos: Informer,
     pub(super) deployments: Informer,
     pub(super) queue: QueueStats,
-    /// Watches of the controller that broke.
+    /// Watches of the controller that were closed by a fault.
     pub(super) breaks: u64,
-    /// Watches that it could not have.
+    /// Watch requests that were refused.
     pub(super) refusals: u64,
-    /// Watches that could not go on from where they were.
+    /// Watches that could not resume (410).
     pub(super) expired: u64,
-    /// Events that it has recorded.
+    /// Events that the controller recorded.
     pub(super) events: u64,
 }
 
-/// How an informer is doing.
+/// State of an informer.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Informer {
-    pub(super) doing: Doing,
+    pub(super) doing: Activity,
     pub(super) objects: usize,
-    /// The version that its store has reached.
+    /// Resource version of its store.
     pub(super) version: String,
-    /// How many times all objects were asked for again.
+    /// Number of relists.
     pub(super) relists: u64,
 }
 
-/// What an informer does.
+/// Activity of an informer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Doing {
+pub(super) enum Activity {
     #[default]
     Nothing,
     Listing,
     Watching,
-    /// It waits before it tries again.
+    /// Waiting for its backoff.
     Waiting,
 }
 
 impl Numbers {
-    /// How many times a worker has finished a Foo.
+    /// Returns the number of finished reconciles.
     pub(super) fn reconciles(&self) -> u64 {
         let open = self.queue.depth + self.queue.in_flight;
         self.queue.adds.saturating_sub(open as u64)
     }
 
-    /// How many times all objects were asked for again.
+    /// Returns the number of relists of both informers.
     pub(super) fn relists(&self) -> u64 {
         self.foos.relists + self.deployments.relists
     }
@@ -63,23 +63,23 @@ impl Numbers {
 impl Informer {
     pub(super) fn of(status: &InformerStatus) -> Self {
         let doing = match status.reflector.phase {
-            ReflectorPhase::Listing => Doing::Listing,
-            ReflectorPhase::Watching => Doing::Watching,
-            ReflectorPhase::Waiting { .. } => Doing::Waiting,
-            _ => Doing::Nothing,
+            ReflectorPhase::Listing => Activity::Listing,
+            ReflectorPhase::Watching => Activity::Watching,
+            ReflectorPhase::Waiting { .. } => Activity::Waiting,
+            _ => Activity::Nothing,
         };
         let version = status.store_resource_version.clone();
         Informer { doing, objects: status.objects, version, relists: status.reflector.syncs.saturating_sub(1) }
     }
 }
 
-impl Doing {
+impl Activity {
     pub(super) fn word(self) -> &'static str {
         match self {
-            Doing::Nothing => "idle",
-            Doing::Listing => "listing",
-            Doing::Watching => "watching",
-            Doing::Waiting => "waiting",
+            Activity::Nothing => "idle",
+            Activity::Listing => "listing",
+            Activity::Watching => "watching",
+            Activity::Waiting => "waiting",
         }
     }
 }

@@ -1,38 +1,38 @@
-//! The pipeline, drawn: from the server through reflectors, stores and queue to the workers, each with its numbers.
+//! Draws the pipeline: server, reflectors, stores, queue and workers with their metrics.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use anstyle::Style;
 
-use super::numbers::{Doing, Informer, Numbers};
-use super::stage::WORKERS;
+use super::environment::WORKERS;
+use super::numbers::{Activity, Informer, Numbers};
 use crate::terminal::{BAD, CHANGED, FAINT, Line, PLAIN, STRONG};
 
-/// What has to fit beside each other for the pipeline to be a picture.
+/// Column widths of the wide layout.
 const COLUMNS: [usize; 5] = [15, 22, 17, 12, 13];
-/// Rates are those of the last so long.
+/// Window of the rates.
 const WINDOW: Duration = Duration::from_secs(1);
 
-/// A part of the pipeline: what it is called, and what is going on in it.
-struct Station {
+/// A environment of the pipeline: title and metrics.
+struct PipelineStage {
     name: &'static str,
     facts: [(Style, String); 4],
 }
 
-/// The pipeline, in no more than this width if it is narrow. The workers finish so many Foos per second.
+/// Returns the pipeline as lines of at most this width. `rate` is the number of reconciles per second.
 pub(super) fn lines(numbers: &Numbers, rate: u64, width: usize) -> Vec<Line> {
-    let stations = stations(numbers, rate);
-    if width > COLUMNS.iter().sum() { beside(&stations) } else { below(&stations) }
+    let stages = stages(numbers, rate);
+    if width > COLUMNS.iter().sum() { beside(&stages) } else { below(&stages) }
 }
 
-/// The pipeline, in the order in which news goes through it.
-fn stations(numbers: &Numbers, rate: u64) -> [Station; 5] {
+/// Returns the stages in the order of the data flow.
+fn stages(numbers: &Numbers, rate: u64) -> [PipelineStage; 5] {
     let Numbers { foos, deployments, queue, .. } = numbers;
     let requests: u64 = numbers.requests.iter().sum();
     let plain = |text: String| (PLAIN, text);
     [
-        Station {
+        PipelineStage {
             name: "API server",
             facts: [
                 plain(format!("revision {}", numbers.revision)),
@@ -41,7 +41,7 @@ fn stations(numbers: &Numbers, rate: u64) -> [Station; 5] {
                 plain(String::new()),
             ],
         },
-        Station {
+        PipelineStage {
             name: "reflectors",
             facts: [
                 (style(foos), format!("Foos {}", foos.doing.word())),
@@ -50,7 +50,7 @@ fn stations(numbers: &Numbers, rate: u64) -> [Station; 5] {
                 (if numbers.relists() > 0 { CHANGED } else { PLAIN }, format!("relists {}", numbers.relists())),
             ],
         },
-        Station {
+        PipelineStage {
             name: "stores",
             facts: [
                 plain(format!("Foos {}", foos.objects)),
@@ -59,7 +59,7 @@ fn stations(numbers: &Numbers, rate: u64) -> [Station; 5] {
                 (FAINT, format!("at {}", deployments.version)),
             ],
         },
-        Station {
+        PipelineStage {
             name: "queue",
             facts: [
                 plain(format!("ready {}", queue.ready)),
@@ -68,7 +68,7 @@ fn stations(numbers: &Numbers, rate: u64) -> [Station; 5] {
                 plain(format!("retries {}", queue.retries)),
             ],
         },
-        Station {
+        PipelineStage {
             name: "workers",
             facts: [
                 plain(format!("busy {} of {WORKERS}", queue.in_flight)),
@@ -82,27 +82,27 @@ fn stations(numbers: &Numbers, rate: u64) -> [Station; 5] {
 
 fn style(informer: &Informer) -> Style {
     match informer.doing {
-        Doing::Watching => PLAIN,
-        Doing::Listing => CHANGED,
-        Doing::Waiting | Doing::Nothing => BAD,
+        Activity::Watching => PLAIN,
+        Activity::Listing => CHANGED,
+        Activity::Waiting | Activity::Nothing => BAD,
     }
 }
 
-/// The stations beside each other, with arrows between.
-fn beside(stations: &[Station; 5]) -> Vec<Line> {
+/// Draws the stages side by side, with arrows.
+fn beside(stages: &[PipelineStage; 5]) -> Vec<Line> {
     let mut head = Line::new();
-    for (index, (station, width)) in stations.iter().zip(COLUMNS).enumerate() {
-        head = head.with(STRONG, station.name);
-        if index + 1 < stations.len() {
-            let dashes = width.saturating_sub(station.name.len() + 3);
+    for (index, (stage, width)) in stages.iter().zip(COLUMNS).enumerate() {
+        head = head.with(STRONG, stage.name);
+        if index + 1 < stages.len() {
+            let dashes = width.saturating_sub(stage.name.len() + 3);
             head = head.with(FAINT, format!(" {}► ", "─".repeat(dashes)));
         }
     }
     let mut lines = vec![head];
     for row in 0..4 {
         let mut line = Line::new();
-        for (station, width) in stations.iter().zip(COLUMNS) {
-            if let Some((style, fact)) = station.facts.get(row) {
+        for (stage, width) in stages.iter().zip(COLUMNS) {
+            if let Some((style, fact)) = stage.facts.get(row) {
                 line = line.with(*style, format!("{fact:<width$}"));
             }
         }
@@ -111,27 +111,27 @@ fn beside(stations: &[Station; 5]) -> Vec<Line> {
     lines
 }
 
-/// The stations below each other, where there is no room.
-fn below(stations: &[Station; 5]) -> Vec<Line> {
-    let line = |station: &Station| {
-        let mut line = Line::new().with(STRONG, format!("{:<11}", station.name));
-        for (style, fact) in station.facts.iter().filter(|(_, fact)| !fact.is_empty()) {
+/// Draws the stages one below the other, on narrow terminals.
+fn below(stages: &[PipelineStage; 5]) -> Vec<Line> {
+    let line = |stage: &PipelineStage| {
+        let mut line = Line::new().with(STRONG, format!("{:<11}", stage.name));
+        for (style, fact) in stage.facts.iter().filter(|(_, fact)| !fact.is_empty()) {
             line = line.with(*style, fact.as_str()).with(PLAIN, "  ");
         }
         line
     };
-    stations.iter().map(line).collect()
+    stages.iter().map(line).collect()
 }
 
-/// How often something happens, from counts at various times.
+/// Rate of a counter.
 #[derive(Debug, Default)]
 pub(super) struct Rate {
-    /// Counts of the last second, and the last one before it.
+    /// Values of the last second, and the last one before it.
     counts: VecDeque<(Duration, u64)>,
 }
 
 impl Rate {
-    /// It has happened so often by now.
+    /// Records the value of the counter.
     pub(super) fn count(&mut self, now: Duration, count: u64) {
         self.counts.push_back((now, count));
         while self.counts.get(1).is_some_and(|(at, _)| now.saturating_sub(*at) >= WINDOW) {
@@ -139,7 +139,7 @@ impl Rate {
         }
     }
 
-    /// How often it happens now.
+    /// Returns the current rate.
     pub(super) fn per_second(&self) -> u64 {
         let (Some((from, first)), Some((to, last))) = (self.counts.front(), self.counts.back()) else { return 0 };
         let seconds = to.saturating_sub(*from).as_secs_f64();

@@ -1,41 +1,41 @@
-//! What is going to be done to the world, and what the world should then be like. Nothing here does anything.
+//! The plan: the writes of each phase and the expected state after them. Pure.
 
 use std::collections::BTreeSet;
 
-/// The namespace in which everything happens.
+/// The namespace of the demo.
 pub(super) const NAMESPACE: &str = "default";
-/// The Deployment that somebody else had before a Foo asked for its name.
+/// A Deployment of another owner that exists before a Foo requests its name.
 const TAKEN: &str = "taken";
-/// The label of what belongs to somebody else.
+/// Label of objects that have another owner.
 pub(super) const FOREIGN: &str = "example.com/somebody-elses";
-/// The Foo that asks for it.
-const LATECOMER: &str = "latecomer";
-/// The Foo that comes while nobody can watch.
+/// The Foo that requests the taken name.
+const CONFLICTING: &str = "latecomer";
+/// The Foo that is created during the outage.
 const NEWCOMER: &str = "newcomer";
-/// How many Foos are left for people to play with.
-const TOYS: u32 = 3;
+/// Number of Foos that are kept with `--stay`.
+const KEPT: u32 = 3;
 
-/// A part of the story.
+/// A phase of the demo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Foos come.
+    /// Creates Foos.
     Create,
-    /// All of them are to have other sizes.
+    /// Scales all of them.
     Scale,
-    /// Others meddle with Deployments.
+    /// Another client changes Deployments.
     Break,
-    /// They stop.
+    /// Resolves the conflicts.
     Repair,
-    /// Nobody hears what happens.
+    /// Changes objects while all watches are closed.
     Outage,
-    /// Foos go.
+    /// Deletes Foos.
     Delete,
-    /// A few Foos come to stay.
+    /// Creates a few Foos to keep.
     Stay,
 }
 
 impl Phase {
-    /// What it is called.
+    /// Returns the name.
     pub(super) fn name(self) -> &'static str {
         match self {
             Phase::Create => "create",
@@ -48,21 +48,21 @@ impl Phase {
         }
     }
 
-    /// What it is about.
+    /// Returns a description.
     pub(super) fn about(self) -> &'static str {
         match self {
-            Phase::Create => "Foos come; each gets a Deployment",
-            Phase::Scale => "every Foo is to have another size",
-            Phase::Break => "others delete and scale Deployments",
-            Phase::Repair => "a taken name is free, Foos ask for others",
-            Phase::Outage => "watches break, things change unseen",
-            Phase::Delete => "Foos go, and their Deployments with them",
-            Phase::Stay => "a few Foos are left for kubectl",
+            Phase::Create => "create Foos; each gets a Deployment",
+            Phase::Scale => "change the replicas of every Foo",
+            Phase::Break => "delete and scale Deployments directly",
+            Phase::Repair => "free a taken name, rename Deployments",
+            Phase::Outage => "close watches, change objects meanwhile",
+            Phase::Delete => "delete Foos and their Deployments",
+            Phase::Stay => "keep a few Foos for kubectl",
         }
     }
 }
 
-/// One thing that somebody does.
+/// A write of the demo.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Write {
     CreateFoo {
@@ -74,7 +74,7 @@ pub(super) enum Write {
         foo: String,
         replicas: i32,
     },
-    /// The Foo asks for a Deployment of another name.
+    /// Changes the Deployment name of a Foo.
     RenameDeployment {
         foo: String,
         deployment: String,
@@ -82,29 +82,29 @@ pub(super) enum Write {
     DeleteFoo {
         foo: String,
     },
-    /// Somebody deletes the Deployment of this Foo.
+    /// Another client deletes the Deployment of this Foo.
     DeleteDeployment {
         foo: String,
         deployment: String,
     },
-    /// Somebody scales the Deployment of this Foo.
+    /// Another client scales the Deployment of this Foo.
     ScaleDeployment {
         foo: String,
         deployment: String,
         replicas: i32,
     },
-    /// Somebody has a Deployment of their own.
-    CreateStranger {
+    /// Another client creates a Deployment of its own.
+    CreateForeign {
         deployment: String,
     },
-    /// They need it no more.
-    DeleteStranger {
+    /// Another client deletes it.
+    DeleteForeign {
         deployment: String,
     },
 }
 
 impl Write {
-    /// The Foo that the controller has to do something about then.
+    /// Returns the Foo that must be reconciled afterwards.
     pub(super) fn subject(&self) -> &str {
         match self {
             Write::CreateFoo { foo, .. }
@@ -113,69 +113,69 @@ impl Write {
             | Write::DeleteFoo { foo }
             | Write::DeleteDeployment { foo, .. }
             | Write::ScaleDeployment { foo, .. } => foo,
-            Write::CreateStranger { .. } | Write::DeleteStranger { .. } => LATECOMER,
+            Write::CreateForeign { .. } | Write::DeleteForeign { .. } => CONFLICTING,
         }
     }
 }
 
-/// A phase with what is done in it, in order.
+/// A phase and its writes, in order.
 #[derive(Clone, Debug)]
-pub(super) struct Chapter {
+pub(super) struct PhasePlan {
     pub(super) phase: Phase,
     pub(super) writes: Vec<Write>,
 }
 
-/// The story of so many Foos; in the end a few are left over, if somebody wants to play with them.
-pub(super) fn plan(objects: u32, is_to_stay: bool) -> Vec<Chapter> {
-    let cast = Cast::new(objects);
-    let mut chapters = vec![
-        Chapter { phase: Phase::Create, writes: cast.each(|one| one.create(1 + one.index % 3)) },
-        Chapter { phase: Phase::Scale, writes: cast.each(|one| one.scale(4 - one.index % 3)) },
-        Chapter { phase: Phase::Break, writes: cast.breaking() },
-        Chapter { phase: Phase::Repair, writes: cast.repairing() },
-        Chapter { phase: Phase::Outage, writes: cast.in_the_dark() },
-        Chapter { phase: Phase::Delete, writes: cast.leaving() },
+/// Returns the plan for this number of Foos, with a final phase that keeps a few if `is_to_stay`.
+pub(super) fn plan(objects: u32, is_to_stay: bool) -> Vec<PhasePlan> {
+    let cast = PlannedFoos::new(objects);
+    let mut phases = vec![
+        PhasePlan { phase: Phase::Create, writes: cast.each(|one| one.create(1 + one.index % 3)) },
+        PhasePlan { phase: Phase::Scale, writes: cast.each(|one| one.scale(4 - one.index % 3)) },
+        PhasePlan { phase: Phase::Break, writes: cast.breaking() },
+        PhasePlan { phase: Phase::Repair, writes: cast.repairing() },
+        PhasePlan { phase: Phase::Outage, writes: cast.during_outage() },
+        PhasePlan { phase: Phase::Delete, writes: cast.leaving() },
     ];
     if is_to_stay {
-        let writes = (0..objects.min(TOYS)).map(|index| cast.one(index).create(2)).collect();
-        chapters.push(Chapter { phase: Phase::Stay, writes });
+        let writes = (0..objects.min(KEPT)).map(|index| cast.one(index).create(2)).collect();
+        phases.push(PhasePlan { phase: Phase::Stay, writes });
     }
-    chapters
+    phases
 }
 
-/// Who plays.
-struct Cast {
+/// The Foos of the plan.
+struct PlannedFoos {
     objects: u32,
-    /// How many digits names have, so that they sort.
+    /// Number of digits in names, so that they sort.
     digits: usize,
 }
 
-/// One Foo of the cast.
-struct Member {
+/// One Foo of the plan.
+struct PlannedFoo {
     index: u32,
     foo: String,
     deployment: String,
 }
 
-impl Cast {
+impl PlannedFoos {
     fn new(objects: u32) -> Self {
-        Cast { objects, digits: objects.saturating_sub(1).to_string().len().max(2) }
+        PlannedFoos { objects, digits: objects.saturating_sub(1).to_string().len().max(2) }
     }
 
-    fn one(&self, index: u32) -> Member {
+    fn one(&self, index: u32) -> PlannedFoo {
         let digits = self.digits;
-        Member { index, foo: format!("foo-{index:0digits$}"), deployment: format!("web-{index:0digits$}") }
+        PlannedFoo { index, foo: format!("foo-{index:0digits$}"), deployment: format!("web-{index:0digits$}") }
     }
 
-    fn each(&self, write: impl Fn(Member) -> Write) -> Vec<Write> {
+    fn each(&self, write: impl Fn(PlannedFoo) -> Write) -> Vec<Write> {
         (0..self.objects).map(|index| write(self.one(index))).collect()
     }
 
-    /// Every other Deployment goes, the others get a size that nobody asked for, and one name is somebody else's.
+    /// Deletes every other Deployment, scales the others, and takes one name.
     fn breaking(&self) -> Vec<Write> {
         let mut writes = vec![
-            Write::CreateStranger { deployment: TAKEN.to_owned() },
-            Write::CreateFoo { foo: LATECOMER.to_owned(), deployment: TAKEN.to_owned(), replicas: 2 },
+            Write::CreateForeign { deployment: TAKEN.to_owned() },
+            Write::CreateFoo { foo: CONFLICTING.to_owned(), deployment: TAKEN.to_owned(), replicas: 2 },
         ];
         writes.extend(self.each(|one| match one.index % 2 {
             0 => one.delete_deployment(),
@@ -185,13 +185,13 @@ impl Cast {
     }
 
     fn repairing(&self) -> Vec<Write> {
-        let mut writes = vec![Write::DeleteStranger { deployment: TAKEN.to_owned() }];
+        let mut writes = vec![Write::DeleteForeign { deployment: TAKEN.to_owned() }];
         writes.extend((0..self.objects).step_by(4).map(|index| self.one(index).rename()));
         writes
     }
 
-    /// Something of everything, and of every kind at once, so that every watch has news to break on.
-    fn in_the_dark(&self) -> Vec<Write> {
+    /// Writes of every sort and to both kinds, so that every watch has an event to fail on.
+    fn during_outage(&self) -> Vec<Write> {
         let mut writes = Vec::new();
         for index in 0..self.objects {
             writes.push(self.one(index).scale(1 + index % 3));
@@ -207,15 +207,15 @@ impl Cast {
     }
 
     fn leaving(&self) -> Vec<Write> {
-        // The last one has gone in the dark, unless it is the only one.
+        // The last one was deleted during the outage, unless it is the only one.
         let left = if self.objects > 1 { self.objects - 1 } else { self.objects };
         let mut writes: Vec<Write> = (0..left).map(|index| Write::DeleteFoo { foo: self.one(index).foo }).collect();
-        writes.extend([LATECOMER, NEWCOMER].map(|foo| Write::DeleteFoo { foo: foo.to_owned() }));
+        writes.extend([CONFLICTING, NEWCOMER].map(|foo| Write::DeleteFoo { foo: foo.to_owned() }));
         writes
     }
 }
 
-impl Member {
+impl PlannedFoo {
     fn create(&self, replicas: u32) -> Write {
         Write::CreateFoo { foo: self.foo.clone(), deployment: self.deployment.clone(), replicas: size(replicas) }
     }
@@ -224,7 +224,7 @@ impl Member {
         Write::ScaleFoo { foo: self.foo.clone(), replicas: size(replicas) }
     }
 
-    /// The same Foo, after [`rename`](Self::rename).
+    /// The same Foo after [`rename`](Self::rename).
     fn renamed(mut self) -> Self {
         self.deployment.push_str("-b");
         self
@@ -244,20 +244,20 @@ fn size(replicas: u32) -> i32 {
     i32::try_from(replicas).unwrap_or(i32::MAX)
 }
 
-/// What the world should be like after everything that was done so far.
+/// The expected state after all writes so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Intent {
-    /// The Foos that there should be.
+    /// Foos that exist.
     pub(super) foos: BTreeSet<String>,
-    /// Foos that there were, and that nobody should find.
+    /// Foos that were deleted.
     pub(super) gone: BTreeSet<String>,
-    /// Foos that ask for what belongs to somebody else, and the Deployment that they ask for.
+    /// Foos that request a Deployment of another owner, with its name.
     pub(super) conflicting: Vec<(String, String)>,
     strangers: BTreeSet<String>,
 }
 
 impl Intent {
-    /// This was done.
+    /// Applies a write.
     pub(super) fn apply(&mut self, write: &Write) {
         match write {
             Write::CreateFoo { foo, deployment, .. } => {
@@ -272,12 +272,12 @@ impl Intent {
                 self.gone.insert(foo.clone());
                 self.conflicting.retain(|(conflicting, _)| conflicting != foo);
             }
-            Write::CreateStranger { deployment } => _ = self.strangers.insert(deployment.clone()),
-            Write::DeleteStranger { deployment } => {
+            Write::CreateForeign { deployment } => _ = self.strangers.insert(deployment.clone()),
+            Write::DeleteForeign { deployment } => {
                 self.strangers.remove(deployment);
                 self.conflicting.retain(|(_, taken)| taken != deployment);
             }
-            // What the Foo asks for is in the Foo.
+            // Expected values are read from the Foo itself.
             Write::ScaleFoo { .. }
             | Write::RenameDeployment { .. }
             | Write::DeleteDeployment { .. }
@@ -285,7 +285,7 @@ impl Intent {
         }
     }
 
-    /// Whether this Foo asks for what belongs to somebody else.
+    /// Whether this Foo requests a Deployment of another owner.
     pub(super) fn is_conflicting(&self, foo: &str) -> bool {
         self.conflicting.iter().any(|(conflicting, _)| conflicting == foo)
     }

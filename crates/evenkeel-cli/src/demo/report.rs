@@ -1,67 +1,67 @@
-//! What the story and the stage tell those who look on.
+//! Reports of the demo to its display.
 
 use std::time::Duration;
 
 use super::plan::Phase;
 use super::stopwatch::Times;
 
-/// Something to tell.
+/// A report.
 #[derive(Debug)]
 pub(super) enum Report {
-    /// A phase begins.
-    Began { phase: Phase, writes: usize },
-    /// Something was written.
+    /// A phase started.
+    Started { phase: Phase, writes: usize },
+    /// A write was sent.
     Wrote,
-    /// The world was looked at: so many Foos have converged, of so many that were written to.
-    Looked { settled: usize, written: usize },
-    /// A phase is over.
+    /// The state was checked: converged Foos, of the written ones.
+    Checked { settled: usize, written: usize },
+    /// A phase ended.
     Ended(Ended),
-    /// Something happened beside.
-    Happened { tone: Tone, text: String },
+    /// A message.
+    Message { importance: Importance, text: String },
 }
 
 impl Report {
-    /// A line of the story, if this is worth one.
+    /// Returns the log line of the report, if it has one.
     pub(super) fn line(&self) -> Option<String> {
         match self {
-            Report::Began { phase, writes } => Some(format!("{}: {} ({writes} writes)", phase.name(), phase.about())),
+            Report::Started { phase, writes } => Some(format!("{}: {} ({writes} writes)", phase.name(), phase.about())),
             Report::Ended(ended) => Some(ended.line()),
-            Report::Happened { tone: Tone::Faint, .. } | Report::Wrote | Report::Looked { .. } => None,
-            Report::Happened { text, .. } => Some(text.clone()),
+            Report::Message { importance: Importance::Faint, .. } | Report::Wrote | Report::Checked { .. } => None,
+            Report::Message { text, .. } => Some(text.clone()),
         }
     }
 }
 
-/// How loudly something is told.
+/// Importance of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Tone {
-    /// It happens all the time, and is not worth a line of a file.
+pub(super) enum Importance {
+    /// Frequent; not logged to a file.
     Faint,
     Good,
     Bad,
 }
 
-/// What a phase came to.
+/// Result of a phase.
 #[derive(Clone, Debug)]
 pub(super) struct Ended {
     pub(super) phase: Phase,
     pub(super) writes: usize,
     pub(super) times: Times,
-    /// How long it took, from its first write.
+    /// Duration from the first write.
     pub(super) took: Duration,
-    /// From its last write, or from the end of the outage, until everything had converged.
+    /// From the last write, or the end of the outage, until everything had converged.
     pub(super) convergence: Duration,
-    /// What did not converge, and why; empty if everything did.
-    pub(super) gaps: super::judge::Gaps,
+    /// Mismatches; empty if everything converged.
+    pub(super) mismatches: super::verify::Mismatches,
 }
 
 impl Ended {
     fn line(&self) -> String {
         let (name, convergence) = (self.phase.name(), self.convergence.as_secs_f64());
         let since = if self.phase == Phase::Outage { "the end of the outage" } else { "the last write" };
-        match self.gaps.len() {
+        match self.mismatches.len() {
             0 => format!("{name}: {} Foos converged, the last {convergence:.2} s after {since}", self.times.settled),
-            gaps => format!("{name}: {gaps} did not converge, and nothing got better for {convergence:.0} s"),
+            mismatches => format!("{name}: {mismatches} did not converge, no progress for {convergence:.0} s"),
         }
     }
 }

@@ -1,43 +1,42 @@
-//! How long things took: from a write to the moment at which the world was seen to be as it asked for. No clock of its own.
+//! Measures convergence: from a write until the state is as requested. It has no clock of its own.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::judge::Gaps;
+use super::verify::Mismatches;
 
-/// The writes of one phase, and how long each Foo that they were about took to converge. Times count from the start of the demo.
+/// The writes of one phase, and the time each Foo took to converge. Times are relative to the start of the demo.
 #[derive(Debug, Default)]
 pub(super) struct Stopwatch {
-    /// When each Foo was last written to that has not been seen to converge since.
+    /// Time of the last write to each Foo that has not converged since.
     pending: BTreeMap<String, Duration>,
-    /// How long each of the others took.
+    /// Convergence time of the others.
     settled: BTreeMap<String, Duration>,
 }
 
-/// What a phase took.
+/// Convergence times of a phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Times {
-    /// How many Foos converged.
+    /// Number of converged Foos.
     pub(super) settled: usize,
-    /// Half of them had converged so long after they were last written to.
+    /// Median, from the last write.
     pub(super) median: Duration,
-    /// The slowest took so long.
+    /// Maximum.
     pub(super) longest: Duration,
 }
 
 impl Stopwatch {
-    /// Something was written that this Foo has to follow.
+    /// Records a write that concerns this Foo.
     pub(super) fn wrote(&mut self, subject: &str, now: Duration) {
         self.settled.remove(subject);
         self.pending.insert(subject.to_owned(), now);
     }
 
-    /// The world was read from `began` to `now`, and this is wrong with it. A reading says nothing of what was written after it
-    /// began.
-    pub(super) fn looked(&mut self, began: Duration, now: Duration, gaps: &Gaps) {
+    /// Records a check from `began` to `now` with its mismatches. It does not cover writes after its start.
+    pub(super) fn checked(&mut self, began: Duration, now: Duration, mismatches: &Mismatches) {
         let Stopwatch { pending, settled, .. } = self;
         pending.retain(|foo, written| {
-            let is_settled = *written <= began && !gaps.contains_key(foo);
+            let is_settled = *written <= began && !mismatches.contains_key(foo);
             if is_settled {
                 settled.insert(foo.clone(), now.saturating_sub(*written));
             }
@@ -45,7 +44,7 @@ impl Stopwatch {
         });
     }
 
-    /// How many Foos have converged, and how many were written to.
+    /// Returns the numbers of converged and of written Foos.
     pub(super) fn progress(&self) -> (usize, usize) {
         (self.settled.len(), self.settled.len() + self.pending.len())
     }

@@ -1,41 +1,41 @@
-//! What came of it: a table of the phases, the totals, and a sentence.
+//! The summary: a table of the phases, totals and the result.
 
 use std::time::Duration;
 
-use super::judge;
+use super::dashboard::Dashboard;
 use super::numbers::Numbers;
-use super::picture::Picture;
 use super::report::Ended;
+use super::verify;
 use crate::terminal::{BAD, FAINT, GOOD, Line, NAME, PLAIN, STRONG};
 
-/// Everything there is to say at the end.
-pub(super) fn lines(picture: &Picture, numbers: &Numbers) -> Vec<Line> {
+/// Returns the summary.
+pub(super) fn lines(dashboard: &Dashboard, numbers: &Numbers) -> Vec<Line> {
     let mut lines =
         vec![Line::new().with(STRONG, row("phase", ["writes", "Foos", "took", "median", "longest", "all"]))];
-    lines.extend(picture.ended().map(phase));
-    lines.extend(picture.open().map(|phase| Line::new().with(FAINT, format!("{:<8}  not played", phase.name()))));
+    lines.extend(dashboard.ended().map(phase));
+    lines.extend(dashboard.open().map(|phase| Line::new().with(FAINT, format!("{:<8}  not run", phase.name()))));
     let notes = [
-        "median, longest: from the last write about a Foo until it was as it should be",
-        "all: from the last write, or the end of the outage, until everything was",
+        "median, longest: from the last write to a Foo until it converged",
+        "all: from the last write, or the end of the outage, until everything converged",
     ];
     lines.extend(notes.map(|note| Line::new().with(FAINT, note)));
     lines.push(Line::new());
     lines.extend(totals(numbers).map(|text| Line::new().with(PLAIN, text)));
     lines.push(Line::new());
-    lines.push(match verdict(picture) {
+    lines.push(match verdict(dashboard) {
         Ok(()) => Line::new().with(GOOD, "everything converged"),
         Err(text) => Line::new().with(BAD, text),
     });
     lines
 }
 
-/// Whether everything converged; if not, what did not.
-pub(super) fn verdict(picture: &Picture) -> Result<(), String> {
-    if let Some(ended) = picture.ended().find(|ended| !ended.gaps.is_empty()) {
-        return Err(format!("{} did not converge: {}", ended.phase.name(), judge::in_words(&ended.gaps)));
+/// Returns an error that names what did not converge.
+pub(super) fn verdict(dashboard: &Dashboard) -> Result<(), String> {
+    if let Some(ended) = dashboard.ended().find(|ended| !ended.mismatches.is_empty()) {
+        return Err(format!("{} did not converge: {}", ended.phase.name(), verify::summarize(&ended.mismatches)));
     }
-    match picture.open().next() {
-        Some(phase) => Err(format!("the story ended before {}", phase.name())),
+    match dashboard.open().next() {
+        Some(phase) => Err(format!("the demo ended before {}", phase.name())),
         None => Ok(()),
     }
 }
@@ -53,7 +53,11 @@ fn phase(ended: &Ended) -> Line {
     let row = row(ended.phase.name(), facts.each_ref().map(String::as_str));
     let (name, rest) = row.split_at(ended.phase.name().len());
     let line = Line::new().with(NAME, name).with(PLAIN, rest);
-    if ended.gaps.is_empty() { line } else { line.with(BAD, format!("  {} did not converge", ended.gaps.len())) }
+    if ended.mismatches.is_empty() {
+        line
+    } else {
+        line.with(BAD, format!("  {} did not converge", ended.mismatches.len()))
+    }
 }
 
 fn row(name: &str, facts: [&str; 6]) -> String {
@@ -66,19 +70,19 @@ fn seconds(time: Duration) -> String {
 }
 
 fn totals(numbers: &Numbers) -> [String; 3] {
-    let [controller, cluster, story] = numbers.requests;
+    let [controller, cluster, runner] = numbers.requests;
     [
         format!("reconciles {}, retries {}, events {}", numbers.reconciles(), numbers.queue.retries, numbers.events),
         format!(
-            "watches: {} broke, {} refused, {} too old to go on (410); relists {}",
+            "watches: {} closed, {} refused, {} expired (410); relists {}",
             numbers.breaks,
             numbers.refusals,
             numbers.expired,
             numbers.relists()
         ),
         format!(
-            "requests {}: controller {controller}, cluster {cluster}, story and judge {story}",
-            controller + cluster + story
+            "requests {}: controller {controller}, cluster {cluster}, demo {runner}",
+            controller + cluster + runner
         ),
     ]
 }

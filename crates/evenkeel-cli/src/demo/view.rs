@@ -1,29 +1,29 @@
-//! Where the demo is seen: a picture that moves on a terminal, lines elsewhere.
+//! Output of the demo: a live dashboard on a terminal, log lines elsewhere.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::time::Duration;
 
+use super::dashboard::Dashboard;
 use super::numbers::Numbers;
-use super::picture::Picture;
-use super::report::{Report, Tone};
+use super::report::{Importance, Report};
 use crate::output::{self, Output, Writing};
 use crate::terminal::{self, Block, Line};
 
-/// A terminal of this height has room for everything.
+/// Terminal height that fits everything.
 const HEIGHT: usize = 24;
 
-/// How many happenings of one phase are told.
-const MOST_SAID: usize = 100;
+/// Maximum number of messages logged per phase.
+const MAX_MESSAGES: usize = 100;
 
-/// Where the demo is seen.
+/// Output of the demo.
 pub(super) enum View {
-    /// A picture, drawn over and over.
+    /// A dashboard, redrawn in place.
     Live { block: Block, is_coloured: bool },
-    /// A line for everything that matters, and is not said in this phase already.
-    Plain { output: Output, writing: Writing, said: BTreeSet<String> },
-    /// Nobody reads any more.
-    Gone,
+    /// A line for each important message, once per phase.
+    Plain { output: Output, writing: Writing, printed: BTreeSet<String> },
+    /// The standard output is closed.
+    Closed,
 }
 
 impl View {
@@ -34,11 +34,11 @@ impl View {
             return View::Live { block: Block::new(is_coloured), is_coloured };
         }
         let (output, writing) = output::open(None);
-        View::Plain { output, writing, said: BTreeSet::new() }
+        View::Plain { output, writing, printed: BTreeSet::new() }
     }
 
-    /// Lines that stay.
-    pub(super) async fn say(&mut self, lines: &[Line]) -> io::Result<()> {
+    /// Prints lines.
+    pub(super) async fn print(&mut self, lines: &[Line]) -> io::Result<()> {
         match self {
             View::Live { block, is_coloured } => {
                 let mut out = io::stdout().lock();
@@ -54,17 +54,17 @@ impl View {
                 }
                 Ok(())
             }
-            View::Gone => Ok(()),
+            View::Closed => Ok(()),
         }
     }
 
-    /// Something was told.
+    /// Prints a report.
     pub(super) async fn report(&mut self, report: &Report, now: Duration) {
-        let View::Plain { output, said, .. } = self else { return };
+        let View::Plain { output, printed, .. } = self else { return };
         match report {
-            Report::Began { .. } => said.clear(),
-            Report::Happened { tone: Tone::Good | Tone::Bad, text }
-                if said.len() >= MOST_SAID || !said.insert(text.clone()) =>
+            Report::Started { .. } => printed.clear(),
+            Report::Message { importance: Importance::Good | Importance::Bad, text }
+                if printed.len() >= MAX_MESSAGES || !printed.insert(text.clone()) =>
             {
                 return;
             }
@@ -75,37 +75,37 @@ impl View {
         }
     }
 
-    /// Draws the picture, if that is how it is seen.
-    pub(super) fn draw(&mut self, picture: &mut Picture, numbers: &Numbers, now: Duration) -> io::Result<()> {
+    /// Draws the dashboard, on a terminal.
+    pub(super) fn draw(&mut self, dashboard: &mut Dashboard, numbers: &Numbers, now: Duration) -> io::Result<()> {
         let View::Live { block, .. } = self else { return Ok(()) };
         let width = terminal::width();
-        let mut lines = picture.lines(numbers, now, width);
-        // What does not fit cannot be drawn over. The last line is the cursor's.
+        let mut lines = dashboard.lines(numbers, now, width);
+        // Lines that do not fit cannot be redrawn. The last line belongs to the cursor.
         lines.truncate(terminal::height().unwrap_or(HEIGHT).saturating_sub(1));
         block.draw(&mut io::stdout().lock(), &lines, width)
     }
 
-    /// Lets the picture stand as it is.
+    /// Keeps the dashboard on the screen.
     pub(super) fn keep(&mut self) {
         if let View::Live { block, .. } = self {
             block.keep();
         }
     }
 
-    /// Waits until nobody reads any more, which may be never. From then on nothing is said.
+    /// Waits for a write error, possibly for ever. Nothing is printed afterwards.
     pub(super) async fn failed(&mut self) -> io::Error {
         let error = match self {
             View::Plain { writing, .. } => writing.failed().await,
-            View::Live { .. } | View::Gone => std::future::pending().await,
+            View::Live { .. } | View::Closed => std::future::pending().await,
         };
-        *self = View::Gone;
+        *self = View::Closed;
         error
     }
 
     /// Waits for the last lines.
     pub(super) async fn close(self) -> io::Result<()> {
         match self {
-            View::Live { .. } | View::Gone => Ok(()),
+            View::Live { .. } | View::Closed => Ok(()),
             View::Plain { output, writing, .. } => output.end(Vec::new(), writing).await,
         }
     }

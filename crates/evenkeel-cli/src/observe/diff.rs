@@ -1,4 +1,4 @@
-//! What is different between two states of an object.
+//! Differences between two states of an object.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -6,69 +6,69 @@ use std::fmt::Write as _;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
-/// What every write changes, or what says who wrote instead of what.
+/// Fields that every write changes, or that describe the writer.
 const BOOKKEEPING: [&str; 3] = ["resourceVersion", "managedFields", "generation"];
-/// Here kubectl keeps the whole object as it was applied, also what must not be seen of it.
+/// The annotation in which kubectl keeps the applied object, secret values included.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-/// The members that tell the elements of a list apart, the first that all have. Kubernetes has no others in so many places.
+/// Keys that identify list elements, in order of preference. Kubernetes uses few others.
 const MERGE_KEYS: [&str; 2] = ["name", "type"];
 
-/// One difference: a value that came, went, or became another.
+/// One difference: a value added, removed or changed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Change<'a> {
-    /// Where: `spec.containers[name=web].args[0]`, `metadata.labels["example.com/team"]`.
+    /// Path: `spec.containers[name=web].args[0]`, `metadata.labels["example.com/team"]`.
     pub(super) path: String,
-    /// What was there. Nothing is not the same as null.
+    /// The old value. Absent differs from null.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) old: Option<Seen<'a>>,
-    /// What is there now.
+    pub(super) old: Option<Printable<'a>>,
+    /// The new value.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) new: Option<Seen<'a>>,
+    pub(super) new: Option<Printable<'a>>,
 }
 
-/// A value as it may be seen.
+/// A value as it may be printed.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Seen<'a> {
+pub(super) enum Printable<'a> {
     Value(&'a Value),
-    /// A secret: only its size is told.
+    /// A secret: only its size is printed.
     Hidden {
         bytes: usize,
     },
 }
 
-impl Serialize for Seen<'_> {
+impl Serialize for Printable<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
-            Seen::Value(value) => value.serialize(serializer),
-            Seen::Hidden { bytes } => serializer.serialize_str(&hidden(*bytes)),
+            Printable::Value(value) => value.serialize(serializer),
+            Printable::Hidden { bytes } => serializer.serialize_str(&hidden(*bytes)),
         }
     }
 }
 
-/// What stands where a secret would.
+/// Returns the placeholder of a secret.
 pub(super) fn hidden(bytes: usize) -> String {
     format!("[redacted, {bytes} {}]", if bytes == 1 { "byte" } else { "bytes" })
 }
 
-/// The differences between two states of an object, in the order of their paths.
+/// Returns the differences between two states of an object, in the order of their paths.
 ///
-/// There are none exactly if the states are equal but for `apiVersion` and `kind`, which lists leave out, and the
-/// bookkeeping of [`BOOKKEEPING`]; metadata with nothing else in it is as good as none. Lists whose elements are all told apart by a [merge key](MERGE_KEYS), and which are in
-/// the same order, are compared by it; all others by index. Of a Secret no value below `data` and `stringData` is told, nor
-/// where kubectl keeps a copy of them.
+/// There are none exactly if the states are equal except for `apiVersion` and `kind`, which lists omit, and the
+/// fields of [`BOOKKEEPING`]; empty metadata equals absent metadata. Lists whose elements all have a [merge
+/// key](MERGE_KEYS) and keep their order are compared by key; all others by index. Values of a Secret below `data`
+/// and `stringData` are never printed, nor kubectl's copy of them.
 pub(super) fn diff<'a>(old: &'a Value, new: &'a Value, is_secret: bool) -> Vec<Change<'a>> {
     let mut walk = Walk { path: String::new(), is_secret, changes: Vec::new() };
     walk.compare(Place::Object, Some(old), Some(new));
     walk.changes
 }
 
-/// Which rules hold somewhere.
+/// Comparison rules at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Object,
     Metadata,
     Annotations,
-    /// A secret, perhaps in base64.
+    /// A secret, possibly base64.
     Hidden {
         is_base64: bool,
     },
@@ -76,7 +76,7 @@ enum Place {
 }
 
 impl Place {
-    /// The rules for a member; none if it is not looked at.
+    /// Returns the rules for a member, or none if it is skipped.
     fn member(self, name: &str, is_secret: bool) -> Option<Place> {
         Some(match (self, name) {
             (Place::Object, "apiVersion" | "kind") => return None,
@@ -91,7 +91,7 @@ impl Place {
         })
     }
 
-    /// The rules for an element of a list. Where one should be an object, nobody knows what is in it.
+    /// Returns the rules for a list element. Where an object is expected, the content is unknown.
     fn element(self, is_secret: bool) -> Place {
         match self {
             Place::Anywhere => Place::Anywhere,
@@ -101,7 +101,7 @@ impl Place {
         }
     }
 
-    /// Whether something that stands on one side only is told member by member. What has none would not be told at all.
+    /// Whether an added or removed object is reported member by member. An empty one would not be reported at all.
     fn is_entered(self, members: &Map<String, Value>) -> bool {
         self == Place::Metadata || (self != Place::Anywhere && !members.is_empty())
     }
@@ -120,7 +120,7 @@ impl<'a> Walk<'a> {
         }
         match (old, new) {
             (Some(Value::Object(old)), Some(Value::Object(new))) => self.members(place, Some(old), Some(new)),
-            // Where some members have rules of their own, they have them also when all come or go together.
+            // Members with rules of their own keep them when their object is added or removed.
             (Some(Value::Object(old)), None) if place.is_entered(old) => self.members(place, Some(old), None),
             (None, Some(Value::Object(new))) if place.is_entered(new) => self.members(place, None, Some(new)),
             (Some(Value::Array(old)), Some(Value::Array(new))) => {
@@ -142,7 +142,7 @@ impl<'a> Walk<'a> {
     fn elements(&mut self, place: Place, old: &'a [Value], new: &'a [Value]) {
         let keyed = MERGE_KEYS.iter().find_map(|key| Some((key, Keyed::new(key, old)?, Keyed::new(key, new)?)));
         match keyed {
-            // Another order is a change, of which names say nothing.
+            // A changed order is a difference that keys do not show.
             Some((key, old, new)) if old.shared(&new).eq(new.shared(&old)) => {
                 let come = new.names.iter().filter(|name| old.get(name).is_none());
                 for name in old.names.iter().chain(come) {
@@ -159,7 +159,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Compares one step further down.
+    /// Compares one level deeper.
     fn within(&mut self, step: impl FnOnce(&mut String), place: Place, old: Option<&'a Value>, new: Option<&'a Value>) {
         let length = self.path.len();
         step(&mut self.path);
@@ -168,25 +168,25 @@ impl<'a> Walk<'a> {
     }
 
     fn push(&mut self, place: Place, old: Option<&'a Value>, new: Option<&'a Value>) {
-        // Metadata that is no object is nonsense, and nobody knows what is in it.
+        // Metadata that is not an object is invalid, and its content unknown.
         let is_hidden = matches!(place, Place::Hidden { .. }) || (self.is_secret && place != Place::Anywhere);
         let is_base64 = place == Place::Hidden { is_base64: true };
         let see = |value: &'a Value| match is_hidden {
-            true => Seen::Hidden { bytes: size(value, is_base64) },
-            false => Seen::Value(value),
+            true => Printable::Hidden { bytes: size(value, is_base64) },
+            false => Printable::Value(value),
         };
         self.changes.push(Change { path: self.path.clone(), old: old.map(see), new: new.map(see) });
     }
 }
 
-/// The elements of a list by what tells them apart.
+/// List elements by key.
 struct Keyed<'a> {
     names: Vec<&'a str>,
     elements: BTreeMap<&'a str, &'a Value>,
 }
 
 impl<'a> Keyed<'a> {
-    /// None if an element has no such member, or not alone.
+    /// Returns none if an element has no key, or one that is not unique.
     fn new(key: &str, list: &'a [Value]) -> Option<Self> {
         let names = list.iter().map(|element| element.get(key)?.as_str()).collect::<Option<Vec<_>>>()?;
         let elements: BTreeMap<_, _> = names.iter().copied().zip(list).collect();
@@ -197,7 +197,7 @@ impl<'a> Keyed<'a> {
         self.elements.get(name).copied()
     }
 
-    /// The names that the other has too.
+    /// Returns the keys that `other` has too.
     fn shared(&self, other: &Keyed<'_>) -> impl Iterator<Item = &'a str> {
         self.names.iter().copied().filter(|name| other.elements.contains_key(name))
     }
@@ -211,7 +211,7 @@ fn write_member(path: &mut String, name: &str) {
     };
 }
 
-/// Whether a name can stand in a path as it is.
+/// Whether a name can be used in a path without quotes.
 fn is_plain(name: &str) -> bool {
     !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '$'))
 }
@@ -224,7 +224,7 @@ fn quoted(name: &str) -> String {
     Value::from(name).to_string()
 }
 
-/// How large a secret is, without its base64.
+/// Returns the size of a secret, base64 decoded.
 fn size(value: &Value, is_base64: bool) -> usize {
     match value {
         Value::String(text) if is_base64 => text.trim_end_matches('=').len() * 3 / 4,

@@ -1,4 +1,4 @@
-//! What stands below the lines on a terminal, while they scroll and when they have ended.
+//! The footer below the lines on a terminal, and the final summary.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use tokio::time::Instant;
 use super::tally::Tally;
 use crate::terminal::{BAD, CHANGED, FAINT, GOOD, Line, NAME, PLAIN, STRONG};
 
-/// How the watch is doing.
+/// State of the watch.
 #[derive(Debug)]
 pub(super) struct Watch {
     pub(super) phase: ReflectorPhase,
-    /// How many objects have come in the first list, as long as it has not ended.
+    /// Objects received so far, during the initial list.
     pub(super) received: Option<usize>,
     pub(super) version: String,
     pub(super) failures: u64,
@@ -34,11 +34,11 @@ impl Watch {
         let (state, style) = match (self.phase, self.received) {
             (ReflectorPhase::Watching, None) => ("watching".to_owned(), GOOD),
             (ReflectorPhase::Waiting { until }, _) => {
-                // Whoever waits for less than a second waits for one.
+                // Rounded up to whole seconds.
                 let seconds = until.saturating_duration_since(now).as_millis().div_ceil(1000).max(1);
-                (format!("waiting {seconds}s to try again"), BAD)
+                (format!("retrying in {seconds}s"), BAD)
             }
-            (ReflectorPhase::Idle, _) => ("beginning".to_owned(), FAINT),
+            (ReflectorPhase::Idle, _) => ("starting".to_owned(), FAINT),
             (_, Some(received)) if received > 0 => (format!("listing, {received} so far"), CHANGED),
             _ => ("listing".to_owned(), CHANGED),
         };
@@ -53,12 +53,12 @@ impl Watch {
     }
 }
 
-/// How the watch is doing, and what has happened so far.
+/// Returns the footer: state of the watch and counts.
 pub(super) fn live(what: &str, watch: &Watch, tally: &mut Tally, now: Instant, passed: Duration) -> Vec<Line> {
     vec![watch.line(what, now), Line::new().with(PLAIN, "   ").and(tally.line(passed))]
 }
 
-/// What is left to say.
+/// Returns the final summary.
 pub(super) fn last(what: &str, tally: &Tally, failures_told: u64, passed: Duration) -> Vec<Line> {
     let whole = Duration::from_secs(passed.as_secs());
     let title = Line::new()

@@ -1,37 +1,37 @@
-//! How notifications look.
+//! Formats notifications.
 
 use std::time::Duration;
 
 use evenkeel_cache::{Deleted, Event};
 use serde::Serialize;
 
-use super::diff::{Change, Seen, hidden};
-use crate::terminal::{self, BAD, CHANGED, FAINT, GOOD, NAME, PLAIN, STRONG, harmless};
+use super::diff::{Change, Printable, hidden};
+use crate::terminal::{self, BAD, CHANGED, FAINT, GOOD, NAME, PLAIN, STRONG, sanitize};
 
-/// How wide the column of keys is to begin with. It grows with the keys.
+/// Initial width of the key column. It grows with the keys.
 const KEYS: usize = 24;
-/// How many differences are told to people.
+/// Maximum number of differences in text output.
 const CHANGES: usize = 20;
-/// How much of a value is told to people.
+/// Maximum length of a value in text output.
 const VALUE: usize = 60;
-/// How much of what two long values have in common stands before where they part.
+/// Length of the common prefix that is kept before the first difference of two long values.
 const COMMON: usize = 12;
 
-/// For whom lines are.
+/// Output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Look {
-    /// For programs.
+pub(super) enum OutputFormat {
+    /// JSON.
     Json,
-    /// For files, and for people behind a pipe.
+    /// Plain text, for files and pipes.
     Plain,
-    /// For people at a terminal.
+    /// Text on a terminal.
     Terminal { is_coloured: bool },
 }
 
-/// Makes lines of notifications.
+/// Formats notifications as lines.
 #[derive(Debug)]
 pub(super) struct Lines {
-    look: Look,
+    format: OutputFormat,
     width: usize,
 }
 
@@ -77,7 +77,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// The word, the key, and what there is to say of versions.
+    /// Returns the event name, the key and the versions.
     fn columns(&self) -> (&'static str, &str, String) {
         match self {
             Line::Add { initial, key, resource_version } => {
@@ -104,41 +104,41 @@ impl<'a> Line<'a> {
 }
 
 impl Lines {
-    pub(super) fn new(look: Look) -> Self {
-        Lines { look, width: KEYS }
+    pub(super) fn new(format: OutputFormat) -> Self {
+        Lines { format, width: KEYS }
     }
 
-    /// The lines that tell of a notification: one, and for people one more for each difference. Time is that of the day.
+    /// Formats a notification: one line, and in text one more per difference. `time` is the time of day.
     pub(super) fn event<K>(&mut self, event: &Event<K>, diff: Option<&[Change<'_>]>, time: Duration) -> Vec<String> {
         self.width = self.width.max(event.key().as_str().chars().count());
         let line = Line::of(event, diff);
         let mut lines = vec![self.line(&line, time)];
-        if let Some(changes) = diff.filter(|_| self.look != Look::Json && !line.is_unchanged()) {
+        if let Some(changes) = diff.filter(|_| self.format != OutputFormat::Json && !line.is_unchanged()) {
             lines.extend(self.changes(changes));
         }
         lines
     }
 
-    /// The handler has been told of everything that there was: so many objects.
+    /// Formats the synced event: the initial list is complete.
     pub(super) fn synced(&self, objects: usize, time: Duration) -> String {
         self.line(&Line::Synced { objects }, time)
     }
 
-    /// Something went wrong, for people at a terminal.
+    /// Formats an error, on a terminal.
     pub(super) fn trouble(&self, text: &str, time: Duration) -> String {
         let line = terminal::Line::new().with(FAINT, clock(time)).with(PLAIN, " ").with(BAD, format!("! {text}"));
-        line.render(self.look == Look::Terminal { is_coloured: true }, usize::MAX)
+        line.render(self.format == OutputFormat::Terminal { is_coloured: true }, usize::MAX)
     }
 
     fn line(&self, line: &Line<'_>, time: Duration) -> String {
         let (word, key, versions) = line.columns();
         let width = self.width;
-        match (self.look, line) {
-            // Texts, numbers and truth values can always be written.
-            (Look::Json, _) => harmless(&serde_json::to_string(line).unwrap_or_default()),
-            (Look::Plain, Line::Synced { objects }) => format!("synced  {}", count(*objects)),
-            (Look::Plain, _) => harmless(&format!("{word:<8}{key:<width$}  {versions}")),
-            (Look::Terminal { is_coloured }, _) => {
+        match (self.format, line) {
+            // Strings, numbers and booleans always serialize.
+            (OutputFormat::Json, _) => sanitize(&serde_json::to_string(line).unwrap_or_default()),
+            (OutputFormat::Plain, Line::Synced { objects }) => format!("synced  {}", count(*objects)),
+            (OutputFormat::Plain, _) => sanitize(&format!("{word:<8}{key:<width$}  {versions}")),
+            (OutputFormat::Terminal { is_coloured }, _) => {
                 let (sign, style) = match line {
                     Line::Add { initial: true, .. } => ('+', FAINT),
                     Line::Add { initial: false, .. } => ('+', GOOD),
@@ -160,17 +160,17 @@ impl Lines {
         }
     }
 
-    /// The differences, one in a line, and not too many.
+    /// Formats the differences, one per line, up to a limit.
     fn changes(&self, changes: &[Change<'_>]) -> Vec<String> {
-        let (indent, is_coloured) = match self.look {
-            // The signs stand below those of the events.
-            Look::Terminal { is_coloured } => (10, is_coloured),
+        let (indent, is_coloured) = match self.format {
+            // Aligned with the signs of the events.
+            OutputFormat::Terminal { is_coloured } => (10, is_coloured),
             _ => (8, false),
         };
         let render = |line: terminal::Line| line.render(is_coloured, usize::MAX);
         let margin = || terminal::Line::new().with(PLAIN, " ".repeat(indent));
         if changes.is_empty() {
-            return vec![render(margin().with(FAINT, "  (only what --diff leaves out)"))];
+            return vec![render(margin().with(FAINT, "  (only fields that --diff ignores)"))];
         }
         let mut lines: Vec<String> =
             changes.iter().take(CHANGES).map(|change| render(shown(margin(), change))).collect();
@@ -181,7 +181,7 @@ impl Lines {
     }
 }
 
-/// A difference after its margin.
+/// Formats a difference after its margin.
 fn shown(line: terminal::Line, change: &Change<'_>) -> terminal::Line {
     let path = format!("{}: ", if change.path.is_empty() { "(all)" } else { &change.path });
     match (&change.old, &change.new) {
@@ -195,16 +195,16 @@ fn shown(line: terminal::Line, change: &Change<'_>) -> terminal::Line {
     }
 }
 
-fn text(seen: &Seen<'_>) -> String {
+fn text(seen: &Printable<'_>) -> String {
     match seen {
-        // JSON leaves some of what a terminal obeys as it is.
-        Seen::Value(value) => harmless(&value.to_string()),
-        Seen::Hidden { bytes } => hidden(*bytes),
+        // JSON keeps some characters that a terminal interprets.
+        Printable::Value(value) => sanitize(&value.to_string()),
+        Printable::Hidden { bytes } => hidden(*bytes),
     }
 }
 
-/// Two values, cut so that it can be seen where they part.
-fn both(old: &Seen<'_>, new: &Seen<'_>) -> (String, String) {
+/// Formats two values, truncated around their first difference.
+fn both(old: &Printable<'_>, new: &Printable<'_>) -> (String, String) {
     let (old, new) = (text(old), text(new));
     if old.chars().count().max(new.chars().count()) <= VALUE {
         return (old, new);
@@ -214,7 +214,7 @@ fn both(old: &Seen<'_>, new: &Seen<'_>) -> (String, String) {
     (cut(&old, from), cut(&new, from))
 }
 
-/// Some of a text, from this character on.
+/// Returns a part of a text, from this character on.
 fn cut(text: &str, from: usize) -> String {
     let before = if from > 0 { "…" } else { "" };
     let mut rest = text.chars().skip(from);
@@ -227,7 +227,7 @@ fn count(objects: usize) -> String {
     format!("{objects} {}", if objects == 1 { "object" } else { "objects" })
 }
 
-/// The time of day, as Kubernetes has it: that of Greenwich.
+/// Formats the time of day, in UTC as Kubernetes does.
 fn clock(time: Duration) -> String {
     let seconds = time.as_secs();
     format!("{:02}:{:02}:{:02}Z", seconds / 3600 % 24, seconds / 60 % 60, seconds % 60)

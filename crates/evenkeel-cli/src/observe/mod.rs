@@ -1,4 +1,4 @@
-//! `evenkeel observe`: an informer on the terminal.
+//! `evenkeel observe`: prints the notifications of an informer.
 
 mod diff;
 mod footer;
@@ -25,7 +25,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use self::diff::Change;
 use self::footer::Watch;
-use self::line::{Lines, Look};
+use self::line::{Lines, OutputFormat};
 use self::progress::Progress;
 use self::tally::Tally;
 use crate::Outcome;
@@ -34,19 +34,19 @@ use crate::output::{self, Output};
 use crate::signals::Signals;
 use crate::terminal::{self, Block};
 
-/// How many failures wait to be told. They come with growing pauses in between.
+/// Number of errors that are queued for printing. Errors are spaced by backoff.
 const TROUBLES: usize = 16;
-/// How often the footer is looked at.
+/// Refresh interval of the footer.
 const FRAME: Duration = Duration::from_millis(200);
 
 const MORE: &str = "\
-On a terminal the lines scroll above a footer with the state of the watch and counts; Ctrl-C ends with a table of them.
-Elsewhere there are only the lines, without colours. NO_COLOR and TERM=dumb are respected. With -o json the standard output
-has nothing but JSON, and the table goes to the standard error if that is a terminal.
+On a terminal the lines scroll above a footer with the state of the watch and counts; Ctrl-C prints a summary table.
+Otherwise only lines are printed, without colours. NO_COLOR and TERM=dumb are respected. With -o json the standard output
+is JSON only, and the table is printed to the standard error if that is a terminal.
 
---diff tells of each update what has become another, one path in a line, + what came and - what went. It leaves out
+--diff prints the changed fields of each update, one path per line, + for added and - for removed. It ignores
 metadata.resourceVersion, metadata.managedFields and metadata.generation, which change with every write. Of the data of
-Secrets only sizes are told. Objects are sent as JSON then, so that no field is missed, unless --wire says otherwise.
+Secrets only sizes are printed. --diff requests JSON, so that no field is missing, unless --wire is given.
 
 Examples:
   evenkeel observe pods                                  those of the context's namespace
@@ -57,10 +57,10 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = MORE)]
 pub(crate) struct Arguments {
-    /// What to observe, as kubectl spells it: pods, po, deployments.apps, deployments.v1.apps, foos.example.com/v1
+    /// Resource as in kubectl: pods, po, deployments.apps, deployments.v1.apps, foos.example.com/v1
     #[arg(value_name = "RESOURCE", value_parser = NonEmptyStringValueParser::new())]
     resource: String,
-    /// Only objects in this namespace, instead of the context's
+    /// Only objects in this namespace [default: that of the context]
     #[arg(short, long, value_name = "NS", value_parser = NonEmptyStringValueParser::new())]
     namespace: Option<String>,
     /// Objects in all namespaces
@@ -72,10 +72,10 @@ pub(crate) struct Arguments {
     /// Only objects whose fields match, such as spec.nodeName=node-1
     #[arg(long, value_name = "SELECTOR", value_parser = FieldSelector::parse)]
     field_selector: Option<FieldSelector>,
-    /// How often to be told of all objects again, such as 30s [default: never]
+    /// Resync period, such as 30s [default: off]
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     resync: Option<Duration>,
-    /// Tell also what has changed, when something has
+    /// Print the changed fields of updates
     #[arg(long)]
     diff: bool,
     /// Print one JSON object per line
@@ -93,17 +93,17 @@ enum Format {
 pub(crate) async fn run(arguments: Arguments) -> Outcome {
     let mut signals = Signals::listen()?;
     let stdout = io::stdout();
-    let look = match arguments.output {
-        Some(Format::Json) => Look::Json,
-        None if terminal::is_live(&stdout) => Look::Terminal { is_coloured: terminal::has_colours(&stdout) },
-        None => Look::Plain,
+    let format = match arguments.output {
+        Some(Format::Json) => OutputFormat::Json,
+        None if terminal::is_live(&stdout) => OutputFormat::Terminal { is_coloured: terminal::has_colours(&stdout) },
+        None => OutputFormat::Plain,
     };
-    let block = match look {
-        Look::Terminal { is_coloured } => Some(Block::new(is_coloured)),
+    let block = match format {
+        OutputFormat::Terminal { is_coloured } => Some(Block::new(is_coloured)),
         _ => None,
     };
     let (output, mut writing) = output::open(block);
-    let mut session = Session::new(look);
+    let mut session = Session::new(format);
     let outcome = tokio::select! {
         outcome = session.observe(arguments, &output) => outcome,
         error = writing.failed() => return Err(error.into()),
@@ -111,11 +111,11 @@ pub(crate) async fn run(arguments: Arguments) -> Outcome {
     };
     let table = if outcome.is_ok() { session.table() } else { Vec::new() };
     let render = |is_coloured| table.iter().map(|line| line.render(is_coloured, usize::MAX)).collect::<Vec<_>>();
-    match look {
-        Look::Terminal { is_coloured } => output.end(render(is_coloured), writing).await?,
-        Look::Plain if stdout.is_terminal() => output.end(render(false), writing).await?,
-        Look::Plain => output.end(Vec::new(), writing).await?,
-        Look::Json => {
+    match format {
+        OutputFormat::Terminal { is_coloured } => output.end(render(is_coloured), writing).await?,
+        OutputFormat::Plain if stdout.is_terminal() => output.end(render(false), writing).await?,
+        OutputFormat::Plain => output.end(Vec::new(), writing).await?,
+        OutputFormat::Json => {
             output.end(Vec::new(), writing).await?;
             let stderr = io::stderr();
             if stderr.is_terminal() {
@@ -126,51 +126,51 @@ pub(crate) async fn run(arguments: Arguments) -> Outcome {
     outcome
 }
 
-/// What is observed, and what was told of it. It outlives the observing, so that the end can be told too.
+/// What is observed, and the counts so far. It outlives the watch, so that the summary can be printed.
 #[derive(Debug)]
 struct Session {
-    look: Look,
+    format: OutputFormat,
     lines: Lines,
     began: Instant,
     tally: Tally,
-    /// What is observed, in words. Nothing before that is known.
+    /// Description of the resource; empty before it is resolved.
     what: String,
-    /// How many failures were told.
+    /// Number of failures printed.
     failures: u64,
 }
 
-/// Where notifications and failures come from.
-struct Feed {
+/// Notifications and errors of the informer.
+struct Notifications {
     informer: SharedInformer<Unstructured>,
     events: Subscription<Unstructured>,
-    troubles: mpsc::Receiver<Told>,
-    /// How many objects have come from the server. Counted only where somebody is shown it.
+    troubles: mpsc::Receiver<ErrorText>,
+    /// Objects received from the server. Counted only if the progress is displayed.
     received: Arc<AtomicUsize>,
-    /// Of Secrets less is told.
+    /// Values of Secrets are redacted.
     is_secret: bool,
     is_diff: bool,
 }
 
 impl Session {
-    fn new(look: Look) -> Self {
-        let (lines, tally) = (Lines::new(look), Tally::default());
-        Session { look, lines, began: Instant::now(), tally, what: String::new(), failures: 0 }
+    fn new(format: OutputFormat) -> Self {
+        let (lines, tally) = (Lines::new(format), Tally::default());
+        Session { format, lines, began: Instant::now(), tally, what: String::new(), failures: 0 }
     }
 
     fn is_live(&self) -> bool {
-        matches!(self.look, Look::Terminal { .. })
+        matches!(self.format, OutputFormat::Terminal { .. })
     }
 
-    /// Finds what is meant, and tells of it until something makes no sense.
+    /// Resolves the resource and prints its notifications until a fatal error.
     async fn observe(&mut self, mut arguments: Arguments, output: &Output) -> Outcome {
         if arguments.diff {
-            // A field that this version does not know would not be there in protobuf, and its changes would not be told.
+            // Protobuf drops fields that this version does not know, so their changes would be missing.
             arguments.connection.prefer(Wire::Json);
         }
         let cluster = arguments.connection.cluster(arguments.namespace)?;
         let client = cluster.client();
         let info = resolve::resolve(&cluster, &arguments.resource).await?;
-        // Without differences nothing is told but what all kinds have, and protobuf will do.
+        // Without differences only metadata is printed, so protobuf is sufficient.
         let mut api = Api::<Unstructured, Any>::of(client, &info);
         let what = match (info.namespaced(), arguments.all_namespaces) {
             (true, false) => {
@@ -188,8 +188,8 @@ impl Session {
         let (failures, troubles) = mpsc::channel(TROUBLES);
         let mut builder = SharedInformer::<Unstructured>::builder(source, &info)
             .resync(arguments.resync.unwrap_or_default())
-            // If nobody reads them, those that are told say enough.
-            .on_error(move |trouble| Told::of(trouble).into_iter().for_each(|told| drop(failures.try_send(told))));
+            // If the queue is full, the errors that are printed are enough.
+            .on_error(move |trouble| ErrorText::of(trouble).into_iter().for_each(|text| drop(failures.try_send(text))));
         let received = Arc::new(AtomicUsize::new(0));
         let progress = Progress::new(info.plural(), !self.is_live());
         if self.is_live() || progress.is_shown() {
@@ -204,13 +204,19 @@ impl Session {
         informer.start();
         self.what = what;
         let is_secret = info.group().is_empty() && info.kind() == "Secret";
-        let feed = Feed { informer, events, troubles, received, is_secret, is_diff: arguments.diff };
+        let feed = Notifications { informer, events, troubles, received, is_secret, is_diff: arguments.diff };
         self.follow(feed, progress, &cluster, output).await
     }
 
-    /// Tells of everything that comes.
-    async fn follow(&mut self, feed: Feed, mut progress: Progress, cluster: &Cluster, output: &Output) -> Outcome {
-        let Feed { informer, mut events, mut troubles, received, is_secret, is_diff } = feed;
+    /// Prints notifications and errors as they arrive.
+    async fn follow(
+        &mut self,
+        feed: Notifications,
+        mut progress: Progress,
+        cluster: &Cluster,
+        output: &Output,
+    ) -> Outcome {
+        let Notifications { informer, mut events, mut troubles, received, is_secret, is_diff } = feed;
         let registration = events.registration();
         let mut frames = interval(FRAME);
         frames.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -219,16 +225,16 @@ impl Session {
         loop {
             tokio::select! {
                 biased;
-                Some(told) = troubles.recv() => {
-                    if let Some(status) = told.refusal.as_deref().filter(|_| !informer.has_synced()) {
+                Some(text) = troubles.recv() => {
+                    if let Some(status) = text.refusal.as_deref().filter(|_| !informer.has_synced()) {
                         return Err(cluster.refusal(status, &format!("list {}", self.what)).into());
                     }
                     progress.clear();
-                    self.trouble(&told, output).await;
+                    self.trouble(&text, output).await;
                 }
                 _ = frames.tick(), if self.is_live() => {
                     let watch = Watch::new(informer.status(), received.load(Ordering::Relaxed));
-                    // Drawing what is there already would only disturb who wants to copy it.
+                    // Redrawing unchanged lines would disturb copying from the terminal.
                     let drawing = (self.footer(&watch, Instant::now()), terminal::width());
                     if drawing != drawn && output.footer(drawing.0.clone()) {
                         drawn = drawing;
@@ -264,7 +270,7 @@ impl Session {
         }
     }
 
-    /// Tells of a notification and, if it is an update, of what it has changed.
+    /// Prints a notification and, for an update, its differences.
     async fn event_with_diff(&mut self, event: &Event<Unstructured>, is_secret: bool, output: &Output) {
         let Event::Update { old, new } = event else { return self.event(event, None, output).await };
         match (old.typed(), new.typed()) {
@@ -272,9 +278,9 @@ impl Session {
                 let changes = diff::diff(&old.0, &new.0, is_secret);
                 self.event(event, Some(&changes), output).await;
             }
-            // One object that cannot be read is one object.
+            // An object that cannot be decoded affects only its own diff.
             (Err(error), _) | (_, Err(error)) => {
-                output.aside(terminal::harmless(&format!("evenkeel: no difference: {error}"))).await;
+                output.aside(terminal::sanitize(&format!("evenkeel: no difference: {error}"))).await;
                 self.event(event, None, output).await;
             }
         }
@@ -284,12 +290,12 @@ impl Session {
         output.line(self.lines.synced(self.tally.objects(), time_of_day())).await;
     }
 
-    /// Tells of a failure, which is not the end.
-    async fn trouble(&mut self, told: &Told, output: &Output) {
+    /// Prints an error that is retried.
+    async fn trouble(&mut self, text: &ErrorText, output: &Output) {
         self.failures += 1;
         match self.is_live() && io::stderr().is_terminal() {
-            true => output.line(self.lines.trouble(&told.brief, time_of_day())).await,
-            false => output.aside(terminal::harmless(&format!("evenkeel: {}", told.text))).await,
+            true => output.line(self.lines.trouble(&text.brief, time_of_day())).await,
+            false => output.aside(terminal::sanitize(&format!("evenkeel: {}", text.text))).await,
         }
     }
 
@@ -297,7 +303,7 @@ impl Session {
         footer::live(&self.what, watch, &mut self.tally, now, now - self.began)
     }
 
-    /// What is left to say, if there is something.
+    /// Returns the final summary, if any.
     fn table(&self) -> Vec<terminal::Line> {
         match self.what.as_str() {
             "" => Vec::new(),
@@ -306,23 +312,23 @@ impl Session {
     }
 }
 
-/// What has passed of the day, and of all days before it.
-#[expect(clippy::disallowed_methods, reason = "people want to know when something happened")]
+/// Returns the time since 1970.
+#[expect(clippy::disallowed_methods, reason = "users want to know when an event happened")]
 fn time_of_day() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
-/// What is told of a failure.
-struct Told {
+/// The text of an error.
+struct ErrorText {
     text: String,
-    /// The same for those who know what is observed.
+    /// Without the name of the resource.
     brief: String,
-    /// What the server says, if trying again helps nobody: it has understood, and says no.
+    /// The server's status, if a retry cannot succeed.
     refusal: Option<Box<Status>>,
 }
 
-impl Told {
-    /// Nothing, if the next attempt is another way to get the same, and follows at once.
+impl ErrorText {
+    /// Returns none if the reflector falls back to another request at once.
     fn of(trouble: &Trouble) -> Option<Self> {
         let is_first = trouble.phase == ReflectorPhase::Listing;
         if is_first && trouble.next == (Recovery::Relist { after: Duration::ZERO }) {
@@ -337,6 +343,6 @@ impl Told {
                 || status.is_bad_request()
         });
         let brief = format!("{}; {}", trouble.error, trouble.next);
-        Some(Told { text: trouble.to_string(), brief, refusal: refusal.cloned().map(Box::new) })
+        Some(ErrorText { text: trouble.to_string(), brief, refusal: refusal.cloned().map(Box::new) })
     }
 }

@@ -1,4 +1,4 @@
-//! How far the first list is, for people who look at a terminal.
+//! Progress of the initial list, on a terminal.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -7,12 +7,12 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
 use crate::terminal;
 
-/// How often it is drawn.
+/// Refresh interval.
 const FRAME: Duration = Duration::from_millis(100);
-/// Something that moves, so that it is seen that something happens.
+/// Spinner.
 const WHEEL: [char; 4] = ['|', '/', '-', '\\'];
 
-/// A line on the standard error that is drawn over and over. Nothing is drawn where that is no terminal.
+/// A progress line on the standard error, redrawn in place. Nothing is drawn if that is not a terminal.
 #[derive(Debug)]
 pub(super) struct Progress {
     what: String,
@@ -24,7 +24,7 @@ pub(super) struct Progress {
 impl Progress {
     pub(super) fn new(what: &str, is_wanted: bool) -> Self {
         let frames = (is_wanted && terminal::is_live(&io::stderr())).then(|| {
-            // What takes no time needs no line.
+            // A fast list shows no progress line.
             let mut frames = interval_at(Instant::now() + FRAME, FRAME);
             frames.set_missed_tick_behavior(MissedTickBehavior::Skip);
             frames
@@ -36,7 +36,7 @@ impl Progress {
         self.frames.is_some()
     }
 
-    /// Waits until it is time to draw.
+    /// Waits for the next refresh.
     pub(super) async fn next(&mut self) {
         match &mut self.frames {
             Some(frames) => _ = frames.tick().await,
@@ -44,17 +44,17 @@ impl Progress {
         }
     }
 
-    /// Draws it, with so many objects that have come.
+    /// Draws the line with the number of objects received.
     pub(super) fn draw(&mut self, objects: usize) {
         self.turn = (self.turn + 1) % WHEEL.len();
         let wheel = WHEEL.get(self.turn).unwrap_or(&' ');
         let what = &self.what;
-        // What cannot be drawn need not be seen.
+        // A drawing error is ignored.
         let _ = write!(io::stderr().lock(), "\r\x1b[K{wheel} {what}: {objects} so far");
         self.is_drawn = true;
     }
 
-    /// Takes it away, so that something else can stand there.
+    /// Removes the line.
     pub(super) fn clear(&mut self) {
         if std::mem::take(&mut self.is_drawn) {
             let _ = write!(io::stderr().lock(), "\r\x1b[K");

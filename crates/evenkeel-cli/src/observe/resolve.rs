@@ -1,4 +1,4 @@
-//! Which resource somebody means, and what they may have meant if there is none of that name.
+//! Resolves the resource argument, and suggests similar names.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,16 +9,16 @@ use tokio::time::timeout;
 
 use crate::Failure;
 use crate::connect::Cluster;
-use crate::terminal::harmless;
+use crate::terminal::sanitize;
 
-/// How long a server may take to say what it serves.
+/// Time limit of discovery.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How many names are suggested.
+/// Number of suggestions.
 const SUGGESTIONS: usize = 3;
 
-/// The resource that somebody means, which can be observed.
+/// Returns the resource, which supports list and watch.
 pub(super) async fn resolve(cluster: &Cluster, resource: &str) -> Result<Arc<ResourceInfo>, Failure> {
-    let warn = |warning: &str| eprintln!("evenkeel: {}", harmless(warning));
+    let warn = |warning: &str| eprintln!("evenkeel: {}", sanitize(warning));
     let mapper = RestMapper::with_warnings(cluster.client().discovery().cached(), warn);
     let query = ask(&mapper, resource);
     let Ok(answer) = timeout(PATIENCE, query).await else {
@@ -29,9 +29,9 @@ pub(super) async fn resolve(cluster: &Cluster, resource: &str) -> Result<Arc<Res
             check(&mapper, &info).await?;
             Ok(info)
         }
-        Err(DiscoveryError::Api(error)) => Err(cluster.explain(&error, "ask what it serves").into()),
+        Err(DiscoveryError::Api(error)) => Err(cluster.explain(&error, "discover its resources").into()),
         Err(error @ DiscoveryError::NoResource { .. }) => {
-            // It has just been asked, so that this takes no time.
+            // Cached by the request before.
             let known = mapper.discovery().groups_and_resources().await?;
             let near = near(&known, resource);
             let hint = match near.as_slice() {
@@ -55,12 +55,12 @@ async fn ask(mapper: &RestMapper, resource: &str) -> Result<Arc<ResourceInfo>, D
     }
 }
 
-/// Some resources can only be created, such as reviews.
+/// Checks that the resource can be listed and watched. Reviews, for example, can only be created.
 async fn check(mapper: &RestMapper, info: &ResourceInfo) -> Result<(), Failure> {
     let known = mapper.discovery().groups_and_resources().await?;
     let list = known.list(&GroupVersion::gv(info.group(), info.version()));
     let Some(served) = list.and_then(|list| list.resource(info.plural())) else { return Ok(()) };
-    // A server that tells of no verbs at all has forgotten them.
+    // A server that lists no verbs at all omits them.
     if served.verbs.is_empty() || (served.has_verb("list") && served.has_verb("watch")) {
         return Ok(());
     }
@@ -68,11 +68,11 @@ async fn check(mapper: &RestMapper, info: &ResourceInfo) -> Result<(), Failure> 
     Err(format!("{} cannot be observed: it has no list and watch, only {verbs}", info.plural()).into())
 }
 
-/// The names of resources that somebody may have meant, the nearest first.
+/// Returns the names of similar resources, the nearest first.
 fn near(known: &Discovered, resource: &str) -> Vec<String> {
     let meant = resource.to_lowercase();
     let name = meant.split(['.', '/']).next().unwrap_or_default();
-    // In a short word every letter counts.
+    // Short names tolerate fewer typos.
     let far = name.chars().count() / 3 + 1;
     let mut found: Vec<(usize, String)> = Vec::new();
     for served in known.resources.iter().flat_map(|list| &list.resources) {
@@ -80,14 +80,14 @@ fn near(known: &Discovered, resource: &str) -> Vec<String> {
         let names = [plural, &served.singular].into_iter().chain(served.short_names.iter().map(String::as_str));
         let names = names.filter(|name| !name.is_empty());
         let Some(distance) = names.map(|known| distance(name, known)).min() else { continue };
-        // Who names a group or a version, and the right resource, has these wrong.
-        let told = match distance {
+        // With the right resource, group or version are wrong.
+        let text = match distance {
             0 if served.info.group().is_empty() => format!("{plural}/{}", served.info.version()),
             0 => format!("{plural}.{}.{}", served.info.version(), served.info.group()),
             _ => plural.to_owned(),
         };
-        if distance < far && !found.iter().any(|(_, known)| *known == told) {
-            found.push((distance, told));
+        if distance < far && !found.iter().any(|(_, known)| *known == text) {
+            found.push((distance, text));
         }
     }
     found.sort();
@@ -95,13 +95,13 @@ fn near(known: &Discovered, resource: &str) -> Vec<String> {
     found.into_iter().filter(|(distance, _)| *distance <= nearest + 1).take(SUGGESTIONS).map(|(_, name)| name).collect()
 }
 
-/// How many letters have to be put in, left out, replaced or swapped with their neighbour to make one word of the other.
+/// Returns the number of insertions, deletions, substitutions and swaps of neighbours between two words.
 fn distance(one: &str, other: &str) -> usize {
     let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
     if one.len().abs_diff(other.len()) > one.len() {
         return usize::MAX;
     }
-    // The last three rows of the table of Damerau and Levenshtein.
+    // The last three rows of the Damerau–Levenshtein table.
     let mut before: Vec<usize> = Vec::new();
     let mut last: Vec<usize> = (0..=other.len()).collect();
     for (i, a) in one.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What has happened so far, in numbers.
+//! Counts of notifications.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,11 +7,11 @@ use evenkeel_cache::Event;
 
 use crate::terminal::{BAD, CHANGED, FAINT, GOOD, Line, NAME, PLAIN, STRONG};
 
-/// How many namespaces are counted each by itself.
+/// Maximum number of namespaces that are counted separately.
 const NAMESPACES: usize = 1000;
-/// How many of them the last table shows.
+/// Number of namespaces in the final table.
 const ROWS: usize = 10;
-/// Over how many seconds the rate is taken.
+/// Window of the rate, in seconds.
 const WINDOW: usize = 10;
 
 /// Counts of notifications.
@@ -44,13 +44,13 @@ impl Counts {
     }
 }
 
-/// What has happened so far. Time is what has passed since the beginning.
+/// Counts so far. Times are relative to the start.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     objects: usize,
     all: Counts,
     namespaces: BTreeMap<String, Counts>,
-    /// Namespaces that came when there were too many.
+    /// Namespaces beyond the maximum.
     others: Counts,
     rate: Rate,
 }
@@ -73,12 +73,12 @@ impl Tally {
         }
     }
 
-    /// How many objects there are.
+    /// Returns the number of objects.
     pub(super) fn objects(&self) -> usize {
         self.objects
     }
 
-    /// The numbers in one line, for those who look at them while they change.
+    /// Formats the counts in one line, for the footer.
     pub(super) fn line(&mut self, now: Duration) -> Line {
         let Counts { initial: _, added, updated, unchanged, deleted } = self.all;
         let objects = if self.objects == 1 { "object" } else { "objects" };
@@ -95,7 +95,7 @@ impl Tally {
         line.with(PLAIN, "  ").with(STRONG, self.rate.per_second(now)).with(FAINT, " events/s")
     }
 
-    /// The numbers in a table, by kind of event, and by namespace if there are several; the busiest first.
+    /// Formats the counts as a table by event, and by namespace if there are several; the busiest first.
     pub(super) fn table(&self) -> Vec<Line> {
         let mut rows: Vec<(&str, Counts)> =
             self.namespaces.iter().map(|(name, counts)| (name.as_str(), *counts)).collect();
@@ -132,11 +132,11 @@ impl Tally {
     }
 }
 
-/// How many notifications came in each of the last seconds.
+/// Notifications in each of the last seconds.
 #[derive(Debug, Default)]
 struct Rate {
     seconds: [u32; WINDOW],
-    /// The second that was counted last.
+    /// The second counted last.
     newest: u64,
 }
 
@@ -148,7 +148,7 @@ impl Rate {
         }
     }
 
-    /// Makes room for the seconds that have begun since.
+    /// Advances the window to `now`.
     fn forget(&mut self, now: Duration) {
         let now = now.as_secs().max(self.newest);
         for second in self.newest.saturating_add(1).max(now.saturating_sub(WINDOW as u64 - 1))..=now {
@@ -162,7 +162,7 @@ impl Rate {
     fn per_second(&mut self, now: Duration) -> String {
         self.forget(now);
         let counted: u64 = self.seconds.iter().map(|count| u64::from(*count)).sum();
-        // The seconds before the beginning had no chance.
+        // Seconds before the start do not count.
         let seconds = self.newest.saturating_add(1).min(WINDOW as u64);
         format!("{:.1}", counted as f64 / seconds as f64)
     }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::terminal::{Line, PLAIN};
 
-/// What is written when all this waits.
+/// Returns the output of these items, written together.
 fn written(block: Option<Block>, items: Vec<Item>) -> String {
     let (sender, waiting) = mpsc::channel(WAITING);
     items.into_iter().for_each(|item| sender.try_send(item).unwrap());
@@ -16,7 +16,7 @@ fn items() -> Vec<Item> {
 }
 
 #[test]
-fn lines_scroll_above_the_block_which_is_gone_in_the_end() {
+fn lines_scroll_above_the_block_which_is_removed_at_the_end() {
     let written = written(Some(Block::new(false)), items());
     assert_eq!(written, "one\ntwo\n\r\x1b[Kbelow\r\n\x1b[J\r\x1b[1A\x1b[J");
 }

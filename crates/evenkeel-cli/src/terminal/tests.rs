@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn a_line_is_cut_where_the_terminal_ends_and_cannot_move_the_cursor() {
+fn a_line_is_truncated_to_the_terminal_and_cannot_move_the_cursor() {
     let line = Line::new().with(GOOD, "add").with(PLAIN, " ns/\x1b[2Ja\nb");
     assert_eq!(line.render(false, 80), "add ns/[2Jab");
     assert_eq!(line.render(false, 5), "add n");
@@ -10,7 +10,7 @@ fn a_line_is_cut_where_the_terminal_ends_and_cannot_move_the_cursor() {
 }
 
 #[test]
-fn a_block_is_drawn_over_itself() {
+fn a_block_is_redrawn_in_place() {
     let mut block = Block::new(false);
     let mut out = Vec::new();
     let lines = [Line::new().with(PLAIN, "one"), Line::new().with(PLAIN, "two")];
@@ -23,7 +23,7 @@ fn a_block_is_drawn_over_itself() {
 }
 
 #[test]
-fn lines_that_a_narrower_terminal_has_broken_are_drawn_over_too() {
+fn lines_that_a_narrower_terminal_has_wrapped_are_redrawn_too() {
     let mut block = Block::new(false);
     let mut out = Vec::new();
     let lines = [Line::new().with(PLAIN, "0123456789"), Line::new()];
@@ -34,7 +34,7 @@ fn lines_that_a_narrower_terminal_has_broken_are_drawn_over_too() {
 }
 
 #[test]
-fn what_others_wrote_stays_in_its_line_and_does_nothing() {
-    assert_eq!(harmless("a\nb\tc"), "a b c");
-    assert_eq!(harmless("\x1b[2J\u{9b}1m\u{202e}é"), "\\u001b[2J\\u009b1m\\u202eé");
+fn external_text_stays_in_one_line_without_escapes() {
+    assert_eq!(sanitize("a\nb\tc"), "a b c");
+    assert_eq!(sanitize("\x1b[2J\u{9b}1m\u{202e}é"), "\\u001b[2J\\u009b1m\\u202eé");
 }

@@ -1,10 +1,10 @@
-//! What all tests of the binary need.
+//! Helpers for tests of the binary.
 #![allow(dead_code, reason = "not every test needs all of it")]
 
 use std::ops::{Deref, DerefMut};
 use std::process::{Child, Command, Stdio};
 
-/// The binary, in a home without a kubeconfig, in no cluster, and with no proxy.
+/// Returns the binary, with a home without a kubeconfig, outside of a cluster, without a proxy.
 pub(crate) fn evenkeel(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_evenkeel"));
     command.args(arguments).env("HOME", "/nonexistent").env_remove("POD_NAME").stdin(Stdio::null());
@@ -14,7 +14,7 @@ pub(crate) fn evenkeel(arguments: &[&str]) -> Command {
     command
 }
 
-/// A program at work. It is killed if a failing test leaves it behind.
+/// A running program. It is killed on drop.
 pub(crate) struct Process(pub(crate) Child);
 
 impl Process {

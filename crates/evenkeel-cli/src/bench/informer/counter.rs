@@ -1,4 +1,4 @@
-//! The handler.
+//! The counting handler.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,10 +10,10 @@ use tokio::sync::oneshot;
 use crate::Failure;
 use crate::bench::process::Moment;
 
-/// Counts, notes when the first and the last update came, and then when each further one did.
+/// Counts updates, and records when the first, the last and each single update afterwards arrived.
 pub(super) struct Counter {
     wanted: u64,
-    heard: Arc<AtomicU64>,
+    notifications: Arc<AtomicU64>,
     updates: u64,
     first: Option<Result<Moment, Failure>>,
     done: Option<oneshot::Sender<Result<(Moment, Moment), Failure>>>,
@@ -22,21 +22,21 @@ pub(super) struct Counter {
     all_handled: Option<oneshot::Sender<Vec<u64>>>,
 }
 
-/// What a counter tells.
-pub(super) struct News {
-    /// When the first and the last of the updates came.
+/// Results of a counter.
+pub(super) struct CounterResults {
+    /// Arrival of the first and the last update.
     pub(super) storm: oneshot::Receiver<Result<(Moment, Moment), Failure>>,
-    /// When each of the single updates behind them did, in nanoseconds since 1970.
+    /// Arrival of each single update afterwards, in nanoseconds since 1970.
     pub(super) handled: oneshot::Receiver<Vec<u64>>,
 }
 
-/// A counter of so many updates and so many single ones behind them.
-pub(super) fn counter(wanted: u64, singles: usize, heard: &Arc<AtomicU64>) -> (Counter, News) {
+/// Returns a counter of `wanted` updates and `singles` single ones afterwards.
+pub(super) fn counter(wanted: u64, singles: usize, notifications: &Arc<AtomicU64>) -> (Counter, CounterResults) {
     let (done, storm) = oneshot::channel();
     let (all_handled, handled) = oneshot::channel();
     let counter = Counter {
         wanted,
-        heard: Arc::clone(heard),
+        notifications: Arc::clone(notifications),
         updates: 0,
         first: None,
         done: Some(done),
@@ -44,14 +44,14 @@ pub(super) fn counter(wanted: u64, singles: usize, heard: &Arc<AtomicU64>) -> (C
         handled: Vec::with_capacity(singles),
         all_handled: Some(all_handled),
     };
-    (counter, News { storm, handled })
+    (counter, CounterResults { storm, handled })
 }
 
 impl<K: 'static> Handler<K> for Counter {
     fn handle(&mut self, event: Event<K>) {
-        self.heard.fetch_add(1, Ordering::Relaxed);
+        self.notifications.fetch_add(1, Ordering::Relaxed);
         let Event::Update { old, new } = event else { return };
-        // Lists and resyncs tell of objects that have not changed.
+        // Relists and resyncs deliver unchanged objects.
         if old.resource_version() == new.resource_version() {
             return;
         }
@@ -66,7 +66,7 @@ impl<K: 'static> Handler<K> for Counter {
         if self.updates == self.wanted
             && let (Some(first), Some(done)) = (self.first.take(), self.done.take())
         {
-            // Nobody waits any more if the program is ending.
+            // Fails only if the program is ending.
             let _ = done.send(first.and_then(|first| Ok((first, Moment::now()?))));
         }
     }

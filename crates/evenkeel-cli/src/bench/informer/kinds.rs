@@ -1,4 +1,4 @@
-//! Of what there are informers.
+//! Resources under test.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -25,7 +25,7 @@ use tokio::sync::mpsc;
 use super::counter::{Counter, counter};
 use crate::Failure;
 
-/// A set of objects.
+/// A data set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Data {
     /// Pods
@@ -40,25 +40,25 @@ pub(super) enum Data {
     Kinds,
 }
 
-/// What all informers are made with.
+/// Settings of all informers.
 pub(super) struct Setup {
     pub(super) client: Client,
     pub(super) failures: mpsc::Sender<String>,
-    pub(super) heard: Arc<AtomicU64>,
-    /// Whether objects are kept without their managedFields.
+    pub(super) notifications: Arc<AtomicU64>,
+    /// Whether managedFields are stripped.
     pub(super) light: bool,
 }
 
-/// An informer of some kind.
+/// An informer of any kind.
 pub(super) struct Informer {
     pub(super) start: Box<dyn Fn()>,
     pub(super) len: Box<dyn Fn() -> usize>,
     pub(super) registration: Registration,
-    /// Itself, if it is one of pods.
+    /// The informer, if it is one of pods.
     pub(super) pods: Option<SharedInformer<Pod>>,
 }
 
-/// The informers of these data; the counter is the handler of the first.
+/// Returns the informers of a data set. The counter is the handler of the first.
 pub(super) fn informers(data: Data, setup: &Setup, counter: Counter) -> Result<Vec<Informer>, Failure> {
     let client = &setup.client;
     let one = match data {
@@ -81,7 +81,7 @@ impl Setup {
     fn all(&self) -> Result<Vec<Informer>, Failure> {
         macro_rules! informers {
             ($($kind:ty),*) => {
-                vec![$(self.informer(self.client.api::<$kind>(), counter(0, 0, &self.heard).0)?),*]
+                vec![$(self.informer(self.client.api::<$kind>(), counter(0, 0, &self.notifications).0)?),*]
             };
         }
         Ok(informers![
@@ -117,7 +117,7 @@ impl Setup {
         let info = Arc::clone(source.resource());
         let failures = self.failures.clone();
         let builder = SharedInformer::builder(source, &info)
-            // Before the storm a failure is the end of it, unless there is another way to get the same.
+            // Before the storm a failure ends the run, unless the reflector falls back to another request.
             .on_error(move |trouble| {
                 if trouble.next != (Recovery::Relist { after: Duration::ZERO }) {
                     drop(failures.try_send(trouble.to_string()));

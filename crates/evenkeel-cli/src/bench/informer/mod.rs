@@ -1,6 +1,6 @@
-//! `evenkeel bench informer`: informers with the index by namespace and a handler that counts.
+//! `evenkeel bench informer`: informers with a namespace index and a counting handler.
 //!
-//! The same is done with client-go and with kube-rs in `bench/`, which compares them.
+//! `bench/` runs the same with client-go and kube-rs and compares them.
 
 mod counter;
 mod kinds;
@@ -22,36 +22,36 @@ use super::process::{Moment, memory};
 use crate::Outcome;
 use crate::connect::Connection;
 
-/// How long nothing must have been heard before memory counts as steady.
+/// Time without notifications before memory counts as steady.
 const QUIET: Duration = Duration::from_secs(2);
-/// How often that is looked at.
+/// Polling interval for that.
 const LOOK: Duration = Duration::from_millis(20);
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Of what: pods, or one of the other sets of objects that the load server of bench/ has
+    /// Data set: pods, or another one of the load server in bench/
     #[arg(long, value_enum, default_value_t = Data::Pods)]
     data: Data,
-    /// How many objects there must be; 0 does not check
+    /// Expected number of objects; 0 disables the check
     #[arg(long, value_name = "N", default_value_t = 0)]
     objects: usize,
-    /// How many updates to wait for
+    /// Number of updates to wait for
     #[arg(long, value_name = "N", default_value_t = 0)]
     updates: u64,
-    /// How many single updates to wait for then, noting when each of them came
+    /// Number of single updates to wait for afterwards, recording when each arrived
     #[arg(long, value_name = "N", default_value_t = 0)]
     latency: usize,
-    /// Read pods at last: all of them once, some over and over, and those of one node after the other
+    /// Finally read pods: all once, some repeatedly, and by node
     #[arg(long)]
     reads: bool,
-    /// Keep objects without their managedFields
+    /// Strip managedFields
     #[arg(long)]
     drop_managed_fields: bool,
     #[command(flatten)]
     connection: Connection,
 }
 
-/// What it took.
+/// Results.
 #[derive(Debug, Default, Serialize)]
 struct Figures {
     program: &'static str,
@@ -73,13 +73,14 @@ struct Figures {
 
 pub(crate) async fn run(arguments: Arguments) -> Outcome {
     if arguments.reads && arguments.data != Data::Pods {
-        return Err("--reads reads pods, and nothing else".into());
+        return Err("--reads supports pods only".into());
     }
     let client = arguments.connection.client(None)?;
     let (failures, mut troubles) = mpsc::channel(1);
-    let heard = Arc::new(AtomicU64::new(0));
-    let (counter, news) = counter(arguments.updates, arguments.latency, &heard);
-    let setup = Setup { client, failures, heard: Arc::clone(&heard), light: arguments.drop_managed_fields };
+    let notifications = Arc::new(AtomicU64::new(0));
+    let (counter, results) = counter(arguments.updates, arguments.latency, &notifications);
+    let setup =
+        Setup { client, failures, notifications: Arc::clone(&notifications), light: arguments.drop_managed_fields };
     let informers = kinds::informers(arguments.data, &setup, counter)?;
 
     let begin = Moment::now()?;
@@ -101,22 +102,22 @@ pub(crate) async fn run(arguments: Arguments) -> Outcome {
     if arguments.objects != 0 && figures.objects != arguments.objects {
         return Err(format!("synced {} objects instead of {}", figures.objects, arguments.objects).into());
     }
-    settle(&heard).await;
+    settle(&notifications).await;
     (figures.rss_peak_kb, figures.rss_steady_kb) = memory()?;
 
     eprintln!("synced {} objects, waiting for {} updates", figures.objects, arguments.updates);
     if arguments.updates > 0 {
-        let (first, last) = news.storm.await??;
+        let (first, last) = results.storm.await??;
         figures.updates = arguments.updates;
         (figures.storm_wall_s, figures.storm_cpu_s) = last.since(&first);
-        // A single update takes no time; there is no rate then.
+        // A single update has no rate.
         if figures.storm_wall_s > 0.0 {
             figures.events_per_s = figures.updates as f64 / figures.storm_wall_s;
         }
     }
     if arguments.latency > 0 {
         eprintln!("updated, waiting for {} single updates", arguments.latency);
-        figures.handled_ns = news.handled.await?;
+        figures.handled_ns = results.handled.await?;
     }
     if arguments.reads
         && let Some(pods) = informers.iter().find_map(|informer| informer.pods.as_ref())
@@ -127,12 +128,12 @@ pub(crate) async fn run(arguments: Arguments) -> Outcome {
     Ok(())
 }
 
-/// Waits until nothing has been heard for a while.
-async fn settle(heard: &AtomicU64) {
-    let (mut before, mut since) = (heard.load(Ordering::Relaxed), Instant::now());
+/// Waits until no notification has arrived for a while.
+async fn settle(notifications: &AtomicU64) {
+    let (mut before, mut since) = (notifications.load(Ordering::Relaxed), Instant::now());
     while since.elapsed() < QUIET {
         sleep(LOOK).await;
-        let now = heard.load(Ordering::Relaxed);
+        let now = notifications.load(Ordering::Relaxed);
         if now != before {
             (before, since) = (now, Instant::now());
         }

@@ -1,4 +1,4 @@
-//! Reads of what an informer holds.
+//! Reads from an informer's store.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -11,33 +11,33 @@ use tokio::time::Instant;
 use crate::Failure;
 use crate::bench::process::{Moment, memory};
 
-/// How many objects are read over and over: as many as a busy controller has in hand, and far more.
+/// Numbers of objects that are read repeatedly: the working set of a busy controller, and a far larger one.
 const HOT: usize = 50;
 const WARM: usize = 500;
-/// How long reads of one sort are made.
+/// Duration of each read benchmark.
 const SPAN: Duration = Duration::from_secs(1);
-/// How many reads are made between two looks at the clock.
+/// Number of reads between two clock readings.
 const BATCH: usize = 1_000;
 const NODE: &str = "node";
 
-/// What reads took.
+/// Results of the reads.
 #[derive(Debug, Serialize)]
 pub(super) struct Reads {
-    /// To decode every object once.
+    /// Time to decode every object once.
     typed_wall_s: f64,
     typed_cpu_s: f64,
-    /// What is resident then.
+    /// Resident memory afterwards.
     typed_rss_kb: u64,
     hot_reads_per_s: f64,
     warm_reads_per_s: f64,
-    /// To make the index by node over all that is there.
+    /// Time to build the index by node over all objects.
     index_wall_s: f64,
     index_reads_per_s: f64,
-    /// How many objects each of them finds.
+    /// Average number of objects per query.
     index_found: f64,
 }
 
-/// Reads pods: all of them once, a few over and over, and those of one node after the other.
+/// Reads pods: all once, a few repeatedly, and by node.
 pub(super) fn read(informer: &SharedInformer<Pod>) -> Result<Reads, Failure> {
     let pods = informer.indexer();
     let begin = Moment::now()?;
@@ -53,7 +53,7 @@ pub(super) fn read(informer: &SharedInformer<Pod>) -> Result<Reads, Failure> {
         let count = count.min(keys.len());
         let some: Vec<&str> = (0..count).map(|number| keys[number * keys.len() / count].as_str()).collect();
         per_second(&some, |key| {
-            let pod = pods.get(key).ok_or("a pod is gone")?;
+            let pod = pods.get(key).ok_or("a pod is missing")?;
             Ok(node_name(pod.typed()?.as_ref()))
         })
     };
@@ -87,7 +87,7 @@ fn found(pods: &Indexer<Pod>, node: &str) -> Result<usize, Failure> {
     Ok(found.first().map_or(0, |pod| pod.key().as_str().len()))
 }
 
-/// Does something to one or the other for a while, and tells how often in a second.
+/// Runs `work` on pseudo-random elements for a while and returns the rate per second.
 fn per_second<T: AsRef<str>>(all: &[T], work: impl Fn(&str) -> Result<usize, Failure>) -> Result<f64, Failure> {
     let (begin, mut done, mut random) = (Instant::now(), 0, 88_172_645_463_325_252_u64);
     if all.is_empty() {
@@ -95,7 +95,7 @@ fn per_second<T: AsRef<str>>(all: &[T], work: impl Fn(&str) -> Result<usize, Fai
     }
     while begin.elapsed() < SPAN {
         for _ in 0..BATCH {
-            // In no order; the other programs take them in the same one.
+            // Pseudo-random order, the same as in the other programs.
             random ^= random << 13;
             random ^= random >> 7;
             random ^= random << 17;

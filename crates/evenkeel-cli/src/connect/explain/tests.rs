@@ -1,6 +1,6 @@
 use super::*;
 
-const SERVER: &str = "https://kube.test:6443 (named by --server)";
+const SERVER: &str = "https://kube.test:6443 (from --server)";
 
 #[test]
 fn every_fault_names_the_server_once() {
@@ -24,11 +24,11 @@ fn every_fault_names_the_server_once() {
 }
 
 #[test]
-fn what_takes_too_long_is_told_with_what_to_look_at() {
+fn a_timeout_names_what_to_check() {
     let timeout = TransportError::bare(TransportFault::ConnectTimeout, "kube.test");
     assert_eq!(
         unreachable(SERVER, true, &timeout),
-        "no connection to https://kube.test:6443 (named by --server) in time; is the address right, and is there a \
+        "no connection to https://kube.test:6443 (from --server) in time; is the address right, and is there a \
          way to it?"
     );
 }

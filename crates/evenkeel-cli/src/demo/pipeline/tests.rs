@@ -1,7 +1,7 @@
 use super::*;
 
 fn numbers() -> Numbers {
-    let watching = |objects| Informer { doing: Doing::Watching, objects, version: "17".into(), relists: 1 };
+    let watching = |objects| Informer { doing: Activity::Watching, objects, version: "17".into(), relists: 1 };
     let mut numbers = Numbers {
         revision: 18,
         watchers: 4,
@@ -19,7 +19,7 @@ fn rendered(lines: &[Line]) -> Vec<String> {
 }
 
 #[test]
-fn a_usual_terminal_shows_a_picture() {
+fn a_wide_terminal_shows_the_stages_side_by_side() {
     let lines = rendered(&lines(&numbers(), 7, 80));
     assert_eq!(
         lines,
@@ -35,7 +35,7 @@ fn a_usual_terminal_shows_a_picture() {
 }
 
 #[test]
-fn a_narrow_one_shows_the_same_below_each_other() {
+fn a_narrow_terminal_shows_the_stages_one_below_the_other() {
     let lines = rendered(&lines(&numbers(), 7, 79));
     assert_eq!(lines.len(), 5);
     assert_eq!(lines[1], "reflectors Foos watching  Deployments watching  breaks 0  relists 2  ");

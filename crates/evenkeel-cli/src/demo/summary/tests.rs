@@ -3,32 +3,33 @@ use super::super::report::Report;
 use super::super::stopwatch::Times;
 use super::*;
 
-/// A picture of a story of which these phases are over, with this many Foos that did not converge in the last.
-fn picture(phases: &[Phase], gaps: usize) -> Picture {
-    let mut picture = Picture::new(&plan(20, false));
+/// Returns a dashboard in which these phases ended, with this many mismatches in the last.
+fn dashboard(phases: &[Phase], mismatches: usize) -> Dashboard {
+    let mut dashboard = Dashboard::new(&plan(20, false));
     for (index, phase) in phases.iter().copied().enumerate() {
         let times = Times { settled: 20, median: Duration::from_millis(20), longest: Duration::from_millis(1200) };
-        let gaps = if index + 1 == phases.len() { gaps } else { 0 };
-        let gaps = (0..gaps).map(|foo| (format!("foo-0{foo}"), "it has no status".to_owned())).collect();
+        let mismatches = if index + 1 == phases.len() { mismatches } else { 0 };
+        let mismatches = (0..mismatches).map(|foo| (format!("foo-0{foo}"), "it has no status".to_owned())).collect();
         let (took, convergence) = (Duration::from_secs(3), Duration::from_millis(300));
-        picture.take(Report::Began { phase, writes: 20 }, Duration::ZERO);
-        picture.take(Report::Ended(Ended { phase, writes: 20, times, took, convergence, gaps }), Duration::ZERO);
+        dashboard.take(Report::Started { phase, writes: 20 }, Duration::ZERO);
+        dashboard
+            .take(Report::Ended(Ended { phase, writes: 20, times, took, convergence, mismatches }), Duration::ZERO);
     }
-    picture
+    dashboard
 }
 
 const ALL: [Phase; 6] = [Phase::Create, Phase::Scale, Phase::Break, Phase::Repair, Phase::Outage, Phase::Delete];
 
-fn rendered(picture: &Picture) -> Vec<String> {
+fn rendered(dashboard: &Dashboard) -> Vec<String> {
     let numbers = Numbers { requests: [123_456, 98_765, 54_321], breaks: 2, refusals: 12, ..Numbers::default() };
-    lines(picture, &numbers).iter().map(|line| line.render(false, usize::MAX)).collect()
+    lines(dashboard, &numbers).iter().map(|line| line.render(false, usize::MAX)).collect()
 }
 
 #[test]
-fn a_story_that_went_well_says_so_last() {
-    let picture = picture(&ALL, 0);
-    assert_eq!(verdict(&picture), Ok(()));
-    let lines = rendered(&picture);
+fn a_converged_demo_ends_with_that_line() {
+    let dashboard = dashboard(&ALL, 0);
+    assert_eq!(verdict(&dashboard), Ok(()));
+    let lines = rendered(&dashboard);
     assert_eq!(lines[0], "phase     writes    Foos      took    median   longest         all");
     assert_eq!(lines[1], "create        20      20    3.00 s    0.02 s    1.20 s      0.30 s");
     assert_eq!(lines.last().unwrap(), "everything converged");
@@ -36,18 +37,18 @@ fn a_story_that_went_well_says_so_last() {
 }
 
 #[test]
-fn what_did_not_converge_is_named() {
-    let picture = picture(&ALL[..2], 4);
+fn mismatches_are_named() {
+    let dashboard = dashboard(&ALL[..2], 4);
     let complaint = "scale did not converge: foo-00: it has no status; foo-01: it has no status; \
                      foo-02: it has no status; and 1 more";
-    assert_eq!(verdict(&picture), Err(complaint.to_owned()));
-    let lines = rendered(&picture);
+    assert_eq!(verdict(&dashboard), Err(complaint.to_owned()));
+    let lines = rendered(&dashboard);
     assert!(lines[2].ends_with("  4 did not converge"), "{lines:?}");
-    assert_eq!(lines[3], "break     not played");
+    assert_eq!(lines[3], "break     not run");
     assert_eq!(lines.last().unwrap(), complaint);
 }
 
 #[test]
-fn a_story_that_was_cut_short_did_not_go_well() {
-    assert_eq!(verdict(&picture(&ALL[..5], 0)), Err("the story ended before delete".to_owned()));
+fn an_interrupted_demo_is_an_error() {
+    assert_eq!(verdict(&dashboard(&ALL[..5], 0)), Err("the demo ended before delete".to_owned()));
 }

@@ -3,7 +3,7 @@ use serde_json::json;
 
 use super::*;
 
-/// The differences as JSON, which is shorter to write down.
+/// Returns the differences as JSON.
 fn changes(old: &Value, new: &Value) -> Value {
     serde_json::to_value(diff(old, new, false)).unwrap()
 }
@@ -13,7 +13,7 @@ fn secret(old: &Value, new: &Value) -> String {
 }
 
 #[test]
-fn a_value_that_changes_comes_or_goes_is_one_difference() {
+fn a_changed_added_or_removed_value_is_one_difference() {
     let old = json!({"spec": {"replicas": 2, "paused": true, "template": {"a": 1}}});
     let new = json!({"spec": {"replicas": 3, "strategy": {"type": "Recreate"}, "template": {"a": 1}}});
     assert_eq!(
@@ -28,20 +28,20 @@ fn a_value_that_changes_comes_or_goes_is_one_difference() {
 }
 
 #[test]
-fn null_is_not_nothing() {
+fn null_differs_from_absent() {
     assert_eq!(changes(&json!({"a": null}), &json!({})), json!([{"path": "a", "old": null}]));
     assert_eq!(changes(&json!({"a": null}), &json!({"a": {}})), json!([{"path": "a", "old": null, "new": {}}]));
 }
 
 #[test]
-fn what_every_write_changes_is_left_out() {
+fn fields_that_every_write_changes_are_ignored() {
     let old = json!({"metadata": {"resourceVersion": "7", "generation": 1, "managedFields": [1], "name": "a"}});
     let new = json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {"resourceVersion": "8", "generation": 2, "managedFields": [2], "name": "a"},
     });
     assert_eq!(changes(&old, &new), json!([]));
-    // Elsewhere they are names like any other.
+    // Elsewhere they are ordinary fields.
     let (old, new) = (json!({"spec": {"generation": 1}}), json!({"spec": {"generation": 2}}));
     assert_eq!(changes(&old, &new), json!([{"path": "spec.generation", "old": 1, "new": 2}]));
 }
@@ -86,7 +86,7 @@ fn other_lists_are_compared_by_index() {
         changes(&json!({"args": ["a", "b"]}), &json!({"args": ["a", "c", "d"]})),
         json!([{"path": "args[1]", "old": "b", "new": "c"}, {"path": "args[2]", "new": "d"}])
     );
-    // A name that comes twice, one that is missing, another order: names do not say it all.
+    // A duplicate key, a missing key, another order: comparison by index.
     let one = json!([{"name": "a", "v": 1}, {"name": "a", "v": 2}]);
     let two = json!([{"name": "a", "v": 1}, {"name": "a", "v": 3}]);
     assert_eq!(changes(&one, &two), json!([{"path": "[1].v", "old": 2, "new": 3}]));
@@ -97,16 +97,16 @@ fn other_lists_are_compared_by_index() {
 }
 
 #[test]
-fn of_a_secret_only_sizes_are_told() {
+fn values_of_secrets_are_redacted() {
     let old = json!({"data": {"password": "aHVudGVyMg==", "gone": "c2VjcmV0"}});
     let new = json!({"data": {"password": "aHVudGVyMjI="}, "stringData": {"more": "hunter3"}, "type": "Opaque"});
-    let told = secret(&old, &new);
+    let text = secret(&old, &new);
     for hint in ["hunter", "aHVu", "c2Vj"] {
-        assert!(!told.contains(hint), "{told}");
+        assert!(!text.contains(hint), "{text}");
     }
-    let told: Value = serde_json::from_str(&told).unwrap();
+    let text: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(
-        told,
+        text,
         json!([
             {"path": "data.gone", "old": "[redacted, 6 bytes]"},
             {"path": "data.password", "old": "[redacted, 7 bytes]", "new": "[redacted, 8 bytes]"},
@@ -114,12 +114,12 @@ fn of_a_secret_only_sizes_are_told() {
             {"path": "type", "new": "Opaque"},
         ])
     );
-    // The same members of something else are no secrets.
+    // The same fields of another kind are not secret.
     assert_eq!(changes(&json!({"data": {"a": "b"}}), &json!({"data": {}})), json!([{"path": "data.a", "old": "b"}]));
 }
 
 #[test]
-fn the_copy_that_kubectl_keeps_of_a_secret_is_one_too() {
+fn the_copy_of_a_secret_by_kubectl_is_redacted() {
     let applied = json!({"metadata": {"annotations": {LAST_APPLIED: "{\"data\":{\"k\":\"hunter2\"}}", "a": "b"}}});
     for (old, new) in [
         (json!({"metadata": {}}), applied.clone()),
@@ -129,12 +129,12 @@ fn the_copy_that_kubectl_keeps_of_a_secret_is_one_too() {
         (json!({"metadata": [1]}), json!({"metadata": [applied["metadata"]]})),
         (applied, json!("nonsense")),
     ] {
-        let told = secret(&old, &new);
-        assert!(told.contains("redacted") && !told.contains("hunter2"), "{told}");
+        let text = secret(&old, &new);
+        assert!(text.contains("redacted") && !text.contains("hunter2"), "{text}");
     }
 }
 
-/// What counts of a state: everything but what is left out.
+/// Removes the ignored fields of a state.
 fn counted(mut state: Value) -> Value {
     if let Some(object) = state.as_object_mut() {
         object.remove("apiVersion");
@@ -165,7 +165,7 @@ fn values() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Two states, the second often much like the first.
+/// Returns two states, the second often similar to the first.
 fn states() -> impl Strategy<Value = (Value, Value)> {
     fn change(value: &mut Value, seed: usize, with: &Value) {
         match value {
@@ -192,13 +192,13 @@ fn states() -> impl Strategy<Value = (Value, Value)> {
 
 proptest! {
     #[test]
-    fn there_is_no_difference_exactly_between_what_is_equal((old, new) in states(), is_secret: bool) {
+    fn there_is_no_difference_exactly_between_equal_states((old, new) in states(), is_secret: bool) {
         let is_equal = counted(old.clone()) == counted(new.clone());
         prop_assert_eq!(diff(&old, &new, is_secret).is_empty(), is_equal);
     }
 
     #[test]
-    fn the_way_back_is_the_same_the_other_way_round((old, new) in states(), is_secret: bool) {
+    fn the_reverse_diff_mirrors_the_diff((old, new) in states(), is_secret: bool) {
         let order = |changes: Vec<Change<'_>>| {
             let text = |change: &Change<'_>| format!("{change:?}");
             let mut texts: Vec<String> = changes.iter().map(text).collect();

@@ -26,24 +26,24 @@ fn events() -> Vec<Event<()>> {
     ]
 }
 
-fn told(look: Look) -> Vec<String> {
-    let mut lines = Lines::new(look);
-    let mut told: Vec<_> = events().iter().flat_map(|event| lines.event(event, None, NOON)).collect();
-    told.push(lines.synced(3, NOON));
-    told
+fn text(format: OutputFormat) -> Vec<String> {
+    let mut lines = Lines::new(format);
+    let mut text: Vec<_> = events().iter().flat_map(|event| lines.event(event, None, NOON)).collect();
+    text.push(lines.synced(3, NOON));
+    text
 }
 
-/// What is told of an update from one state to another.
-fn update(look: Look, old: &serde_json::Value, new: &serde_json::Value) -> Vec<String> {
+/// Formats an update from one state to another.
+fn update(format: OutputFormat, old: &serde_json::Value, new: &serde_json::Value) -> Vec<String> {
     let changes = diff(old, new, false);
     let event = Event::Update { old: object("7"), new: object("9") };
-    Lines::new(look).event(&event, Some(&changes), NOON)
+    Lines::new(format).event(&event, Some(&changes), NOON)
 }
 
 #[test]
-fn programs_are_told_in_json() {
+fn json_output() {
     assert_eq!(
-        told(Look::Json),
+        text(OutputFormat::Json),
         [
             r#"{"event":"add","initial":true,"key":"ns/a","resourceVersion":"7"}"#,
             r#"{"event":"add","initial":false,"key":"ns/a","resourceVersion":"7"}"#,
@@ -58,8 +58,8 @@ fn programs_are_told_in_json() {
 }
 
 #[test]
-fn people_are_told_in_columns() {
-    let lines: Vec<String> = told(Look::Plain).iter().map(|line| line.trim_end().to_owned()).collect();
+fn plain_text_output_has_columns() {
+    let lines: Vec<String> = text(OutputFormat::Plain).iter().map(|line| line.trim_end().to_owned()).collect();
     assert_eq!(
         lines,
         [
@@ -76,9 +76,9 @@ fn people_are_told_in_columns() {
 }
 
 #[test]
-fn on_a_terminal_there_are_signs_beside_the_colours() {
+fn terminal_output_has_signs_beside_colours() {
     assert_eq!(
-        told(Look::Terminal { is_coloured: false })[..5],
+        text(OutputFormat::Terminal { is_coloured: false })[..5],
         [
             "12:01:01Z + initial ns/a                      7",
             "12:01:01Z + add     ns/a                      7",
@@ -87,7 +87,7 @@ fn on_a_terminal_there_are_signs_beside_the_colours() {
             "12:01:01Z - delete  ns/a                      10",
         ]
     );
-    let coloured = told(Look::Terminal { is_coloured: true });
+    let coloured = text(OutputFormat::Terminal { is_coloured: true });
     assert!(coloured[1].contains("\x1b[32m+ add     \x1b[0m"), "{coloured:?}");
     assert!(coloured[7].ends_with("3 objects"), "{coloured:?}");
 }
@@ -97,7 +97,7 @@ fn a_difference_is_a_line() {
     let old = json!({"spec": {"replicas": 2, "paused": true}});
     let new = json!({"spec": {"replicas": 3, "name": "x"}});
     assert_eq!(
-        update(Look::Plain, &old, &new)[1..],
+        update(OutputFormat::Plain, &old, &new)[1..],
         [
             r#"        + spec.name: "x""#, //
             "        - spec.paused: true",
@@ -105,31 +105,31 @@ fn a_difference_is_a_line() {
         ]
     );
     assert_eq!(
-        update(Look::Json, &old, &new),
+        update(OutputFormat::Json, &old, &new),
         [concat!(
             r#"{"event":"update","key":"ns/a","oldResourceVersion":"7","resourceVersion":"9","diff":["#,
             r#"{"path":"spec.name","new":"x"},{"path":"spec.paused","old":true},"#,
             r#"{"path":"spec.replicas","old":2,"new":3}]}"#,
         )]
     );
-    assert_eq!(update(Look::Plain, &old, &old)[1..], ["          (only what --diff leaves out)"]);
+    assert_eq!(update(OutputFormat::Plain, &old, &old)[1..], ["          (only fields that --diff ignores)"]);
 }
 
 #[test]
-fn only_so_many_differences_are_told_and_only_so_much_of_a_value() {
+fn differences_and_values_are_truncated() {
     let many: serde_json::Map<_, _> = (0..32).map(|number| (format!("k{number}"), json!(number))).collect();
-    let lines = update(Look::Plain, &json!({}), &many.into());
+    let lines = update(OutputFormat::Plain, &json!({}), &many.into());
     assert_eq!((lines.len(), lines[21].as_str()), (22, "          … and 12 more"));
 
     let long = "x".repeat(100);
-    let lines = update(Look::Plain, &json!({"a": format!("{long}1")}), &json!({"a": format!("{long}2")}));
+    let lines = update(OutputFormat::Plain, &json!({"a": format!("{long}1")}), &json!({"a": format!("{long}2")}));
     assert_eq!(lines[1], r#"          a: …xxxxxxxxxxxx1" -> …xxxxxxxxxxxx2""#);
-    let lines = update(Look::Plain, &json!({}), &json!({"a": long}));
+    let lines = update(OutputFormat::Plain, &json!({}), &json!({"a": long}));
     assert_eq!(lines[1], format!("        + a: \"{}…", "x".repeat(59)));
 }
 
 #[test]
-fn nothing_that_a_terminal_obeys_gets_through() {
+fn control_characters_are_escaped() {
     let hostile = "\x1b[2J\u{9b}31m\u{7f}\u{202e}\r\n";
     let info = Arc::new(ResourceInfo::new("", "v1", "Pod", "pods", true));
     let json = json!({"metadata": {"namespace": hostile, "name": hostile, "resourceVersion": hostile}}).to_string();
@@ -137,10 +137,10 @@ fn nothing_that_a_terminal_obeys_gets_through() {
     let (old, new) = (json!({hostile: hostile}), json!({hostile: format!("{hostile}{hostile}"), "b": {hostile: 1}}));
     let changes = diff(&old, &new, false);
     let event = Event::Update { old: self::object("1"), new: object };
-    for look in [Look::Json, Look::Plain, Look::Terminal { is_coloured: false }] {
-        for line in Lines::new(look).event(&event, Some(&changes), NOON) {
+    for format in [OutputFormat::Json, OutputFormat::Plain, OutputFormat::Terminal { is_coloured: false }] {
+        for line in Lines::new(format).event(&event, Some(&changes), NOON) {
             assert!(!line.chars().any(|c| c.is_control() || c == '\u{202e}'), "{line:?}");
-            if look == Look::Json {
+            if format == OutputFormat::Json {
                 let value: serde_json::Value = serde_json::from_str(&line).unwrap();
                 assert_eq!(value["resourceVersion"], hostile, "nothing is lost");
             }

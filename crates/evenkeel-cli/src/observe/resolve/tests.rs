@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn distances_count_what_typists_do() {
+fn distances_count_typos() {
     for (one, other, apart) in [
         ("pods", "pods", 0),
         ("pod", "pods", 1),

@@ -42,7 +42,7 @@ fn one_namespace_needs_one_row() {
 }
 
 #[test]
-fn the_busiest_namespaces_come_first_and_not_all_are_shown() {
+fn the_busiest_namespaces_are_listed_first_up_to_a_limit() {
     let mut tally = Tally::default();
     for number in 0..12 {
         for _ in 0..=number {
@@ -57,7 +57,7 @@ fn the_busiest_namespaces_come_first_and_not_all_are_shown() {
 }
 
 #[test]
-fn namespaces_are_not_counted_without_end() {
+fn the_number_of_counted_namespaces_is_bounded() {
     let mut tally = Tally::default();
     for number in 0..NAMESPACES + 5 {
         tally.count(&Event::Add { object: object(&format!("ns-{number}"), "1"), initial: false }, Duration::ZERO);
@@ -82,5 +82,5 @@ fn the_rate_is_that_of_the_last_seconds() {
     assert_eq!(rate.per_second(at(19)), "0.0");
     rate.count(at(1_000_000));
     assert_eq!(rate.per_second(at(1_000_000)), "0.1");
-    assert_eq!(rate.per_second(at(5)), "0.1", "time that goes back does no harm");
+    assert_eq!(rate.per_second(at(5)), "0.1", "time may go backwards");
 }

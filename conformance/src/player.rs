@@ -1,4 +1,4 @@
-//! Plays a scenario with a client, and writes down what the client says.
+//! Runs a scenario with a client and records a transcript.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -12,37 +12,37 @@ use crate::script::{HandlerNotes, Query, Resyncs, Step, Target, What, full_key};
 use crate::stage::{MARKER, Stage};
 use crate::transcript::Transcript;
 
-/// A wait that lasts longer than this will last for ever.
+/// Time limit of every wait.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// How often something is looked at that tells nobody when it changes.
+/// Polling interval for state without a notification.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
-/// More objects than this are only counted.
+/// Larger caches are only counted.
 const MANY: usize = 50;
-/// The name that watch errors are told under.
+/// Section of watch errors.
 const ERRORS: &str = "errors";
 
-/// Somebody who has informers.
+/// A client library under test.
 pub(crate) trait Client: Clone + Send + 'static {
-    /// What an informer is.
+    /// Its informer.
     type Informer: Informer;
 
-    /// What scenarios call it.
+    /// Its name in scenarios.
     const NAME: &str;
 
-    /// An informer for a scenario. The first thing it is asked is [`Command::New`].
+    /// Returns an informer for a scenario. The first command is [`Command::New`].
     fn informer(&self, scenario: &str) -> Self::Informer;
 }
 
-/// An informer that does as it is told.
+/// An informer that executes commands.
 pub(crate) trait Informer: Send + Sync {
-    /// Does this. The inner error is the informer's refusal, the outer one means that something is broken.
+    /// Executes a command. The inner error is the informer's refusal, the outer one a failure of the suite.
     fn ask(&mut self, command: Command) -> impl Future<Output = Result<Result<Answer, String>, Failure>> + Send;
 
-    /// What its handlers were told.
+    /// Returns the notifications of its handlers.
     fn journal(&self) -> &Journal;
 }
 
-/// Plays a scenario from its beginning to its end.
+/// Runs a scenario.
 pub(crate) async fn play<C: Client>(scenario: &Scenario, client: C) -> Result<Transcript, Failure> {
     let stage = Stage::set(scenario).await?;
     let options = Options { server: stage.url().to_owned(), ..scenario.informer.clone() };
@@ -61,14 +61,14 @@ pub(crate) async fn play<C: Client>(scenario: &Scenario, client: C) -> Result<Tr
     play.ask(Command::New { options: play.options.clone() }).await?;
     for step in &scenario.steps {
         let done = tokio::time::timeout(PATIENCE, play.step(step)).await;
-        if let Err(error) = done.unwrap_or_else(|_| Err("it took too long".into())) {
+        if let Err(error) = done.unwrap_or_else(|_| Err("timed out".into())) {
             let said = play.journal_so_far();
             return Err(format!("{step:?}: {error}\n{said}").into());
         }
     }
     if play.running && !scenario.marker.none {
         let done = tokio::time::timeout(PATIENCE, play.barrier()).await;
-        if let Err(error) = done.unwrap_or_else(|_| Err("it took too long".into())) {
+        if let Err(error) = done.unwrap_or_else(|_| Err("timed out".into())) {
             let said = play.journal_so_far();
             return Err(format!("the barrier at the end: {error}\n{said}").into());
         }
@@ -82,7 +82,7 @@ struct Play<'a, I> {
     stage: Stage,
     options: Options,
     informer: I,
-    /// The handlers there have been, and whether they are there now.
+    /// All handlers so far, and whether they are registered now.
     handlers: BTreeMap<String, Registered>,
     running: bool,
     queries: usize,
@@ -102,7 +102,7 @@ impl<I: Informer> Play<'_, I> {
             step => step,
         };
         match step {
-            Step::Only { .. } => return Err("a condition within a condition".into()),
+            Step::Only { .. } => return Err("nested conditions are not supported".into()),
             Step::Pause(milliseconds) => tokio::time::sleep(Duration::from_millis(*milliseconds)).await,
             Step::CreateMany(target, times) => {
                 for number in 0..*times {
@@ -122,14 +122,14 @@ impl<I: Informer> Play<'_, I> {
             Step::Cut => {
                 let accepted = self.stage.accepted();
                 self.stage.faults().cut_connections();
-                // The client is back: from here on nothing comes over a connection that is about to break.
+                // The client has reconnected: no event can arrive over a connection that is about to close.
                 while self.stage.accepted() == accepted || self.stage.watchers() == 0 {
                     tokio::time::sleep(LOOK_AGAIN).await;
                 }
             }
             Step::Outage => {
                 self.stage.faults().refuse_connections(true);
-                // A client must not get hold of a connection that nobody will serve.
+                // A client must not get a connection that will not be served.
                 while self.stage.accepts().await {
                     tokio::time::sleep(LOOK_AGAIN).await;
                 }
@@ -149,7 +149,7 @@ impl<I: Informer> Play<'_, I> {
             }
             Step::Synced(handler) => self.synced(handler).await?,
             Step::Handler(options, notes) => {
-                // Before it is asked for: the handler may be called before the answer is here.
+                // Recorded before the command: the handler may be called before its response arrives.
                 let registered = Registered { notes: notes.clone(), listens: true };
                 self.handlers.insert(options.handler.clone(), registered);
                 if let Err(error) = self.informer.ask(Command::Handler(options.clone())).await? {
@@ -201,7 +201,7 @@ impl<I: Informer> Play<'_, I> {
         Ok(())
     }
 
-    /// Something that must work.
+    /// Executes a command that must succeed.
     async fn ask(&mut self, command: Command) -> Result<Answer, Failure> {
         Ok(self.informer.ask(command).await??)
     }
@@ -232,7 +232,7 @@ impl<I: Informer> Play<'_, I> {
         }
     }
 
-    /// Writes the marker and waits until every handler that listens has been told of it.
+    /// Writes the marker and waits until every registered handler has received it.
     async fn barrier(&mut self) -> Result<(), Failure> {
         let value = self.stage.mark().await?;
         let listening: Vec<String> = self
@@ -248,7 +248,7 @@ impl<I: Informer> Play<'_, I> {
         let journal = self.informer.journal();
         journal.until(|told| listening.iter().all(|handler| told.iter().any(|told| shows(told, handler)))).await;
         if listening.is_empty() {
-            // Nobody is there to be told. The cache is.
+            // Without handlers, wait for the cache.
             while !self.cache().await?.iter().any(|seen| is_marker(&seen.key) && seen.value == value) {
                 tokio::time::sleep(LOOK_AGAIN).await;
             }
@@ -280,7 +280,7 @@ impl<I: Informer> Play<'_, I> {
         Ok(())
     }
 
-    /// Writes an answer down. Refusals are worded differently everywhere; that there is one is what counts.
+    /// Records a response. The texts of refusals differ; only their occurrence counts.
     fn answer(&mut self, section: &str, answer: Result<Answer, String>) {
         let lines: Vec<String> = match answer {
             Err(_) => vec!["refused".into()],
@@ -309,7 +309,7 @@ impl<I: Informer> Play<'_, I> {
         lines
     }
 
-    /// Takes down what is compared at the end, and lets the informer go.
+    /// Records what is compared at the end, and drops the informer.
     async fn finish(mut self) -> Result<Transcript, Failure> {
         let cache = self.cache().await?;
         self.answer("cache", Ok(Answer::Objects(cache)));
@@ -341,10 +341,10 @@ impl<I: Informer> Play<'_, I> {
                 self.transcript.say("requests", request.text);
             }
         }
-        // Refusing connections would keep nobody from ending, but clients would have to wait for it.
+        // With connections refused, clients would end only after their backoff.
         self.stage.faults().clear();
         let closed = tokio::time::timeout(PATIENCE, self.ask(Command::Close)).await;
-        closed.map_err(|_| "the informer does not end")??;
+        closed.map_err(|_| "the informer does not stop")??;
         Ok(self.transcript)
     }
 
@@ -356,7 +356,7 @@ impl<I: Informer> Play<'_, I> {
                 format!("update {} to {}", self.stage.name_of(old), self.stage.name_of(new))
             }
             Call::Delete { unknown, old, .. } => {
-                let state = old.as_ref().map_or("of which nothing is known".into(), |old| self.stage.name_of(old));
+                let state = old.as_ref().map_or("with unknown state".into(), |old| self.stage.name_of(old));
                 format!("{} {state}", if *unknown { "missed" } else { "delete" })
             }
             Call::Error { reason } => reason.clone(),
@@ -390,7 +390,7 @@ fn is_marker(key: &str) -> bool {
     key.rsplit('/').next() == Some(MARKER)
 }
 
-/// A key as scripts write it.
+/// Returns a key as scripts write it.
 fn short(key: &str) -> String {
     key.strip_prefix("default/").unwrap_or(key).to_owned()
 }

@@ -1,4 +1,4 @@
-//! [`Stage`]: the server of one scenario, and a record of everything that was written to it.
+//! [`Stage`]: the server of one scenario, with a record of all writes.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -18,10 +18,10 @@ pub(crate) const VALUE: &str = "conformance/value";
 /// The name of the object that barriers write.
 pub(crate) const MARKER: &str = "marker";
 
-/// The server of one scenario, and a record of everything that was written to it.
+/// The server of one scenario, with a record of all writes.
 ///
-/// Resource versions and uids become words that are the same in every run: `2.1` is the first version of the second object
-/// of its name, `2.gone` is its deletion.
+/// Resource versions and UIDs are replaced by names that are the same in every run: `2.1` is the first version of the
+/// second object of its name, `2.deleted` is its deletion.
 pub(crate) struct Stage {
     server: ApiServer,
     client: Client,
@@ -31,9 +31,9 @@ pub(crate) struct Stage {
     base: u64,
     writes: u64,
     objects: BTreeMap<String, Live>,
-    /// How many objects of each key there have been.
+    /// Number of objects of each key so far.
     generations: HashMap<String, u32>,
-    /// The words and the value of each state, by uid and version.
+    /// Name and value of each state, by UID and version.
     states: HashMap<(String, String), (String, String)>,
     remembered: Option<(Snapshot, BTreeMap<String, Live>)>,
 }
@@ -88,18 +88,18 @@ impl Stage {
         self.server.faults()
     }
 
-    /// Whether somebody listens at the server's address.
+    /// Whether the server accepts connections.
     pub(crate) async fn accepts(&self) -> bool {
         let address = self.url().trim_start_matches("http://");
         tokio::net::TcpStream::connect(address).await.is_ok()
     }
 
-    /// How many connections there have been.
+    /// Returns the number of connections so far.
     pub(crate) fn accepted(&self) -> u64 {
         self.server.connections().accepted
     }
 
-    /// How many watches are open.
+    /// Returns the number of open watches.
     pub(crate) fn watchers(&self) -> usize {
         self.server.stats().watchers
     }
@@ -166,7 +166,7 @@ impl Stage {
         let api = self.client.dynamic(&self.info).namespace(&target.namespace);
         let changed = api.patch(&target.name, &Patch::merge(&change)).await?;
         if live.terminating && lets_go {
-            // What is sent of it is its last state, without this change.
+            // The watch event carries the last state without this change.
             let value = self.value(&live);
             self.gone(&key, &live, value);
             return Ok(());
@@ -182,7 +182,7 @@ impl Stage {
         let before = self.server.stats().revision;
         let api = self.client.dynamic(&self.info).namespace(&target.namespace);
         let deleted = api.delete(&target.name).grace_period(0).await?;
-        // A pod that is deleted without grace is marked first.
+        // Deleting a pod without grace first marks it, which takes a revision.
         if self.server.stats().revision == before + 2 {
             live.changes += 1;
             let marked = Live { version: (before + 1).to_string(), ..live.clone() };
@@ -198,7 +198,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Writes the marker, and answers with the value that shows that it has arrived.
+    /// Writes the marker and returns the value that identifies this write.
     pub(crate) async fn mark(&mut self) -> Result<String, Failure> {
         let namespace = if self.marker.namespace.is_empty() { "default" } else { &self.marker.namespace };
         let target = Target {
@@ -221,13 +221,13 @@ impl Stage {
     }
 
     pub(crate) fn restore(&mut self) -> Result<(), Failure> {
-        let (snapshot, objects) = self.remembered.clone().ok_or("nothing is remembered")?;
+        let (snapshot, objects) = self.remembered.clone().ok_or("there is no snapshot")?;
         self.server.restore(&snapshot);
         self.objects = objects;
         Ok(())
     }
 
-    /// The words for a state.
+    /// Returns the name of a state.
     pub(crate) fn name_of(&self, seen: &Seen) -> String {
         let mut name = match self.states.get(&(seen.uid.clone(), seen.version.clone())) {
             Some((name, value)) if *value == seen.value => name.clone(),
@@ -245,7 +245,7 @@ impl Stage {
         name
     }
 
-    /// A version, counted from the beginning of the scenario.
+    /// Returns a version relative to the start of the scenario.
     pub(crate) fn version(&self, version: &str) -> String {
         match version.parse::<u64>() {
             Err(_) | Ok(0) => format!("{version:?}"),
@@ -253,7 +253,7 @@ impl Stage {
         }
     }
 
-    /// Whether these are the objects that such an informer should have by now.
+    /// Whether these are the objects that such an informer should have now.
     pub(crate) fn is_all_of(&self, options: &Options, cache: &[Seen]) -> Result<bool, Failure> {
         let labels = LabelSelector::parse(&options.labels)?;
         let fields = FieldSelector::parse(&options.fields)?;
@@ -278,7 +278,7 @@ impl Stage {
         Ok(expected == found)
     }
 
-    /// The lists and watches that were asked for.
+    /// Returns the lists and watches that were requested.
     pub(crate) fn requests(&self) -> Vec<Request> {
         let suffix = format!("/{}", self.info.plural());
         let records = self.server.requests();
@@ -297,8 +297,8 @@ impl Stage {
             .collect()
     }
 
-    /// The words for the state of an object in which this value was written. What the server sends when an object ceases to
-    /// be of interest has the version of that change and the content from before it.
+    /// Returns the name of the state of an object in which this value was written. When an object stops matching a
+    /// selector, the server sends the version of that change with the content before it.
     fn content(&self, uid: &str, value: &str) -> Option<&str> {
         let states = self.states.iter().filter(|((of, _), (_, written))| of == uid && written == value);
         states.map(|(_, (name, _))| name.as_str()).min()
@@ -313,7 +313,7 @@ impl Stage {
         state.map(|(_, value)| value.clone()).unwrap_or_default()
     }
 
-    /// A deletion is answered with the object also when it was the end of it.
+    /// A delete returns the object even if it removed it.
     fn object_is_there(&self, object: &Obj<Unstructured>) -> bool {
         object.header().finalizers().next().is_some()
     }
@@ -326,7 +326,7 @@ impl Stage {
     }
 
     fn gone(&mut self, key: &str, live: &Live, value: String) {
-        // Nobody else writes: the newest revision is that of the deletion.
+        // There is no other writer: the newest revision is that of the deletion.
         let version = self.server.stats().revision.to_string();
         let state = Live { version, ..live.clone() };
         self.note(&state, format!("{}.gone", live.generation), value);
@@ -342,11 +342,11 @@ fn key_of(target: &Target) -> String {
     full_key(&format!("{}/{}", target.namespace, target.name))
 }
 
-/// A list or a watch that was asked for.
+/// A list or a watch request.
 pub(crate) struct Request {
-    /// `list`, `watch`, or `watch-list`: a watch that begins with the objects that are there.
+    /// `list`, `watch`, or `watch-list`: a watch with initial events.
     pub(crate) verb: &'static str,
-    /// Everything about it.
+    /// Its parameters and result.
     pub(crate) text: String,
 }
 
@@ -368,7 +368,7 @@ impl Request {
         }
         match status {
             Some(status) => text.push_str(&format!(": {status}")),
-            None => text.push_str(": no answer"),
+            None => text.push_str(": no response"),
         }
         Request { verb, text }
     }

@@ -9,7 +9,7 @@ fn deployment(replicas: i32) -> Deployment {
     deployment
 }
 
-/// How many replicas are available after each step.
+/// Returns the available replicas after each step.
 fn steps(deployment: &mut Deployment) -> Vec<i32> {
     let mut steps = Vec::new();
     while let Some(status) = next_status(deployment) {
@@ -20,7 +20,7 @@ fn steps(deployment: &mut Deployment) -> Vec<i32> {
 }
 
 #[test]
-fn replicas_come_and_go_one_by_one() {
+fn replicas_start_and_stop_one_by_one() {
     let mut deployment = deployment(3);
     assert_eq!(steps(&mut deployment), [1, 2, 3]);
     deployment.spec.replicas = Some(1);
@@ -30,14 +30,14 @@ fn replicas_come_and_go_one_by_one() {
 }
 
 #[test]
-fn many_replicas_do_not_take_for_ever() {
+fn many_replicas_start_in_few_steps() {
     let steps = steps(&mut deployment(1000));
     assert!(steps.len() < 30, "{steps:?}");
     assert_eq!(steps.last(), Some(&1000));
 }
 
 #[test]
-fn a_new_generation_is_seen_though_nothing_else_is_new() {
+fn a_new_generation_is_observed_without_other_changes() {
     let mut deployment = deployment(0);
     assert_eq!(steps(&mut deployment), [0]);
     deployment.metadata.generation = Some(2);

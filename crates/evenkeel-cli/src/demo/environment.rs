@@ -1,4 +1,4 @@
-//! Everything that runs during the demo: the server, the controller, and the [stand-in](super::cluster) for the rest of a cluster.
+//! The environment of the demo: the server, the controller and the [simulated cluster](super::simulated_cluster).
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,27 +22,27 @@ use tokio::task::JoinHandle;
 use tower_layer::Layer;
 use tower_service::Service;
 
-use super::cluster::Cluster;
 use super::numbers::{Informer, Numbers};
-use super::report::{Report, Tone};
+use super::report::{Importance, Report};
+use super::simulated_cluster::Cluster;
 use crate::Failure;
 
-/// How many Foos are worked on at the same time.
+/// Number of workers of the controller.
 pub(super) const WORKERS: usize = 4;
-/// What all clients of the demo call themselves, so that an outage can be theirs alone.
+/// User agent of all clients of the demo, so that faults affect only them.
 pub(super) const USER_AGENT: &str = "evenkeel-demo";
-/// How long the last events may take when the demo ends.
+/// Time limit of the last events at shutdown.
 const LAST_EVENTS: Duration = Duration::from_secs(1);
-/// How many changes of each resource the server remembers for each Foo. Nobody shall fall behind but in the outage.
+/// History of the server per Foo. Watches fall behind only in the outage.
 const HISTORY_PER_OBJECT: usize = 16;
 
-/// Everything that runs. Ends in order with [`strike`](Self::strike); when it is dropped, the controller still finishes what it has
-/// begun.
-pub(super) struct Stage {
+/// Everything that runs. [`stop`](Self::stop) stops it gracefully; on drop, the controller still finishes what is
+/// in flight.
+pub(super) struct Environment {
     pub(super) server: ApiServer,
-    /// The client of those who write.
+    /// The client of the demo's own writes.
     pub(super) client: Client,
-    /// What the page shows: the controller, not those who play the rest of the cluster.
+    /// Source of the live page: the controller, without the simulated cluster.
     pub(super) inspector: Inspector,
     controller: SampleController,
     informers: InformerFactory,
@@ -53,7 +53,7 @@ pub(super) struct Stage {
     counters: Arc<Counters>,
 }
 
-/// What is counted where it happens.
+/// Counters.
 #[derive(Debug, Default)]
 struct Counters {
     breaks: AtomicU64,
@@ -63,9 +63,9 @@ struct Counters {
     requests: [Arc<AtomicU64>; 3],
 }
 
-impl Stage {
-    /// Starts everything. Things that happen are told to `reports`; if nobody hears them they are lost.
-    pub(super) async fn raise(
+impl Environment {
+    /// Starts everything. Messages are sent to `reports`, and dropped if it is full.
+    pub(super) async fn start(
         listen: SocketAddr,
         objects: u32,
         step: Duration,
@@ -75,21 +75,23 @@ impl Stage {
         let server = ApiServer::builder().listen(listen).history(history).start().await.map_err(explain)?;
         server.install_crds([CRD]).await?;
         let counters = Arc::new(Counters::default());
-        let [of_controller, of_cluster, of_story] = counters.requests.clone();
+        let [of_controller, of_cluster, of_demo] = counters.requests.clone();
 
         let client = connect(&server, "controller", of_controller)?;
-        let watching = Watching { counters: Arc::clone(&counters), reports: reports.clone() };
+        let watching = WatchObserver { counters: Arc::clone(&counters), reports: reports.clone() };
         let (foos, deployments) = (watching.clone(), watching);
         let informers = InformerFactory::builder(&client)
-            .configure::<Foo>(move |kind| kind.informer(move |informer| foos.clone().hear(soon_back(informer))))
+            .configure::<Foo>(move |kind| {
+                kind.informer(move |informer| foos.clone().show(with_short_backoff(informer)))
+            })
             .configure::<Deployment>(move |kind| {
-                kind.informer(move |informer| deployments.clone().hear(soon_back(informer)))
+                kind.informer(move |informer| deployments.clone().show(with_short_backoff(informer)))
             })
             .build();
         let recorder = EventRecorder::builder(&client, "sample-controller")
             .options(SinkOptions::new().queue((objects as usize).saturating_mul(8).max(1000)))
             .build();
-        tell_events(&recorder, Arc::clone(&counters), reports);
+        report_events(&recorder, Arc::clone(&counters), reports);
         let controller = SampleController::new(&client, &informers, recorder.clone())?;
         let inspector = Inspector::new();
         inspector.informer(controller.foos());
@@ -100,15 +102,15 @@ impl Stage {
         let (quit, asked) = oneshot::channel::<()>();
         let running = controller.clone();
         let running = tokio::spawn(async move {
-            // If the stage is gone there is nobody who could ask.
+            // The environment was dropped; the error is expected.
             let asked = async move { drop(asked.await) };
             running.run(WORKERS, asked).await.map_err(Failure::from)
         });
-        let client = connect(&server, "story", of_story)?;
-        Ok(Stage { server, client, inspector, controller, informers, recorder, cluster, running, quit, counters })
+        let client = connect(&server, "runner", of_demo)?;
+        Ok(Environment { server, client, inspector, controller, informers, recorder, cluster, running, quit, counters })
     }
 
-    /// How everything is doing.
+    /// Returns a snapshot of all metrics.
     pub(super) fn numbers(&self) -> Numbers {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let stats = self.server.stats();
@@ -126,21 +128,21 @@ impl Stage {
         }
     }
 
-    /// Ends everything, in order: who writes before who answers.
-    pub(super) async fn strike(self) -> Result<(), Failure> {
-        // It may have ended by itself, and says why.
+    /// Stops everything in order: writers before the server.
+    pub(super) async fn stop(self) -> Result<(), Failure> {
+        // It may have ended with an error, which is returned below.
         let _ = self.quit.send(());
         let outcome = self.running.await;
         self.informers.shutdown().await;
         self.cluster.stop().await;
-        // What has not been written by then is of no use to anybody.
+        // Events that are not written by then are dropped.
         let _ = self.recorder.shutdown().within(LAST_EVENTS).await;
         self.server.shutdown().await;
         outcome?
     }
 }
 
-/// The error in the words of the demo.
+/// Phrases the error for the demo.
 fn explain(error: StartError) -> Failure {
     match error {
         StartError::OpenToTheNetwork { address } => format!(
@@ -152,15 +154,15 @@ fn explain(error: StartError) -> Failure {
     }
 }
 
-/// A client that goes over the network like any other, and whose requests are counted.
+/// Returns a client over the network whose requests are counted.
 fn connect(server: &ApiServer, name: &str, requests: Arc<AtomicU64>) -> Result<Client, Failure> {
     let mut config = Config::from_kubeconfig_str(&server.kubeconfig(), &Overrides::default())?;
     config.user_agent = Some(format!("{USER_AGENT}/{name}"));
     Ok(ClientBuilder::new(config)?.layer(Count(requests)).build()?)
 }
 
-/// An informer that is back soon after an outage: nobody wants to look at one that waits for half a minute.
-pub(super) fn soon_back<K: 'static>(informer: InformerBuilder<K>) -> InformerBuilder<K> {
+/// Shortens the backoff of an informer, so that an outage ends soon.
+pub(super) fn with_short_backoff<K: 'static>(informer: InformerBuilder<K>) -> InformerBuilder<K> {
     informer.backoff(Backoff {
         initial: Duration::from_millis(200),
         factor: 1.5,
@@ -170,15 +172,15 @@ pub(super) fn soon_back<K: 'static>(informer: InformerBuilder<K>) -> InformerBui
     })
 }
 
-/// Hears of what happens to the watches of the controller.
+/// Observes the watches of the controller.
 #[derive(Clone)]
-struct Watching {
+struct WatchObserver {
     counters: Arc<Counters>,
     reports: mpsc::Sender<Report>,
 }
 
-impl Watching {
-    fn hear<K: 'static>(self, informer: InformerBuilder<K>) -> InformerBuilder<K> {
+impl WatchObserver {
+    fn show<K: 'static>(self, informer: InformerBuilder<K>) -> InformerBuilder<K> {
         informer.on_error(move |trouble| self.take(trouble))
     }
 
@@ -186,31 +188,29 @@ impl Watching {
         let kind = trouble.resource.kind();
         let (counter, text) = match &trouble.error {
             error if error.is_expired() => {
-                (&self.counters.expired, format!("{kind}: 410, the history is lost; {}", trouble.next))
+                (&self.counters.expired, format!("{kind}: watch expired (410); {}", trouble.next))
             }
-            ReflectorError::Watch(_) => {
-                (&self.counters.refusals, format!("{kind}: the watch is refused; {}", trouble.next))
-            }
-            ReflectorError::Stream(_) => (&self.counters.breaks, format!("{kind}: the watch broke; {}", trouble.next)),
+            ReflectorError::Watch(_) => (&self.counters.refusals, format!("{kind}: watch refused; {}", trouble.next)),
+            ReflectorError::Stream(_) => (&self.counters.breaks, format!("{kind}: watch closed; {}", trouble.next)),
             error => (&self.counters.breaks, format!("{kind}: {error}; {}", trouble.next)),
         };
         counter.fetch_add(1, Ordering::Relaxed);
-        // If nobody reads them, those that are told say enough.
-        let _ = self.reports.try_send(Report::Happened { tone: Tone::Bad, text });
+        // If the queue is full, the message is dropped.
+        let _ = self.reports.try_send(Report::Message { importance: Importance::Bad, text });
     }
 }
 
-/// Counts the events that the controller records, and tells of them.
-fn tell_events(recorder: &EventRecorder, counters: Arc<Counters>, reports: mpsc::Sender<Report>) {
+/// Counts and reports the events that the controller records.
+fn report_events(recorder: &EventRecorder, counters: Arc<Counters>, reports: mpsc::Sender<Report>) {
     recorder.broadcaster().for_each(move |event| {
         counters.events.fetch_add(1, Ordering::Relaxed);
         let object = event.regarding.name.as_deref().unwrap_or_default();
         let text = format!("{object}: {}: {}", event.reason, event.note);
-        let tone = match event.event_type {
-            EventType::Normal => Tone::Faint,
-            EventType::Warning => Tone::Bad,
+        let importance = match event.event_type {
+            EventType::Normal => Importance::Faint,
+            EventType::Warning => Importance::Bad,
         };
-        let _ = reports.try_send(Report::Happened { tone, text });
+        let _ = reports.try_send(Report::Message { importance, text });
     });
 }
 

@@ -1,99 +1,99 @@
-//! What there is to see: the phases, the pipeline with its numbers, and what happened last. Pure: it is told what happened and
-//! when, and can be asked for lines.
+//! The dashboard: phases, the pipeline with its metrics, and the last messages. Pure: it receives reports with their
+//! times and returns lines.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::numbers::Numbers;
 use super::pipeline::{self, Rate};
-use super::plan::{Chapter, Phase};
-use super::report::{Ended, Report, Tone};
+use super::plan::{Phase, PhasePlan};
+use super::report::{Ended, Importance, Report};
 use crate::terminal::{BAD, CHANGED, FAINT, GOOD, Line, NAME, PLAIN};
 
-/// How many happenings are shown.
+/// Number of messages shown.
 const SHOWN: usize = 4;
-/// How wide bars are.
+/// Width of the bars.
 const BAR: usize = 24;
 
-/// What there is to see.
+/// State of the dashboard.
 #[derive(Debug)]
-pub(super) struct Picture {
+pub(super) struct Dashboard {
     rows: Vec<Row>,
-    happened: VecDeque<Happening>,
+    happened: VecDeque<Message>,
     reconciles: Rate,
 }
 
-/// What happened, and how often.
+/// A message and its count.
 #[derive(Debug)]
-struct Happening {
-    /// The last time.
+struct Message {
+    /// Time of the last occurrence.
     at: Duration,
-    tone: Tone,
+    importance: Importance,
     text: String,
     times: u32,
 }
 
-/// How far a phase is.
+/// Progress of a phase.
 #[derive(Debug)]
 struct Row {
     phase: Phase,
     writes: usize,
     wrote: usize,
-    /// How many Foos have converged, of how many that were written to.
+    /// Converged Foos and written Foos.
     settled: (usize, usize),
     began: Option<Duration>,
     ended: Option<Ended>,
 }
 
-impl Picture {
-    pub(super) fn new(chapters: &[Chapter]) -> Self {
-        let row = |chapter: &Chapter| Row {
-            phase: chapter.phase,
-            writes: chapter.writes.len(),
+impl Dashboard {
+    pub(super) fn new(phases: &[PhasePlan]) -> Self {
+        let row = |phase_plan: &PhasePlan| Row {
+            phase: phase_plan.phase,
+            writes: phase_plan.writes.len(),
             wrote: 0,
             settled: (0, 0),
             began: None,
             ended: None,
         };
-        Picture { rows: chapters.iter().map(row).collect(), happened: VecDeque::new(), reconciles: Rate::default() }
+        Dashboard { rows: phases.iter().map(row).collect(), happened: VecDeque::new(), reconciles: Rate::default() }
     }
 
-    /// Something was told.
+    /// Applies a report.
     pub(super) fn take(&mut self, report: Report, now: Duration) {
         match report {
-            Report::Began { phase, .. } => {
+            Report::Started { phase, .. } => {
                 if let Some(row) = self.rows.iter_mut().find(|row| row.phase == phase) {
                     row.began = Some(now);
                 }
             }
             Report::Wrote => _ = self.current().map(|row| row.wrote += 1),
-            Report::Looked { settled, written } => _ = self.current().map(|row| row.settled = (settled, written)),
+            Report::Checked { settled, written } => _ = self.current().map(|row| row.settled = (settled, written)),
             Report::Ended(ended) => _ = self.current().map(|row| row.ended = Some(ended)),
-            Report::Happened { tone, text } => self.happen(tone, text, now),
+            Report::Message { importance, text } => self.add_message(importance, text, now),
         }
     }
 
-    /// What is shown already moves to the end: a list of the same says nothing.
-    fn happen(&mut self, tone: Tone, text: String, now: Duration) {
-        let shown = self.happened.iter().position(|happening| happening.text == text);
-        let before = shown.and_then(|index| self.happened.remove(index)).map_or(0, |happening| happening.times);
-        self.happened.push_back(Happening { at: now, tone, text, times: before.saturating_add(1) });
+    /// Adds a message. A repeated message moves to the end.
+    fn add_message(&mut self, importance: Importance, text: String, now: Duration) {
+        let shown = self.happened.iter().position(|message| message.text == text);
+        let before = shown.and_then(|index| self.happened.remove(index)).map_or(0, |message| message.times);
+        self.happened.push_back(Message { at: now, importance, text, times: before.saturating_add(1) });
         if self.happened.len() > SHOWN {
-            // What happens all the time must not drive out what people should see: of that, the last is enough.
-            let faint = |happening: &Happening| happening.tone == Tone::Faint;
-            let is_crowded = self.happened.iter().filter(|happening| faint(happening)).count() > 1;
+            // Frequent messages must not displace important ones: only the last of them is shown.
+            let faint = |message: &Message| message.importance == Importance::Faint;
+            let is_crowded = self.happened.iter().filter(|message| faint(message)).count() > 1;
             let index = if is_crowded { self.happened.iter().position(faint) } else { None };
             self.happened.remove(index.unwrap_or(0));
         }
     }
 
-    /// The phase that has begun and is not over.
+    /// Returns the running phase.
     fn current(&mut self) -> Option<&mut Row> {
         self.rows.iter_mut().find(|row| row.began.is_some() && row.ended.is_none())
     }
 
-    /// How far the story is, for those who end it.
-    pub(super) fn how_far(&self) -> String {
+    /// Describes the progress, for the interrupt message.
+    pub(super) fn progress(&self) -> String {
         let (wrote, writes) =
             self.rows.iter().fold((0, 0), |(wrote, writes), row| (wrote + row.wrote, writes + row.writes));
         match self.rows.iter().find(|row| row.began.is_some() && row.ended.is_none()) {
@@ -102,34 +102,34 @@ impl Picture {
         }
     }
 
-    /// What the phases came to that are over.
+    /// Returns the results of the finished phases.
     pub(super) fn ended(&self) -> impl Iterator<Item = &Ended> {
         self.rows.iter().filter_map(|row| row.ended.as_ref())
     }
 
-    /// The phases that were never begun or are not over.
+    /// Returns the phases that are not finished.
     pub(super) fn open(&self) -> impl Iterator<Item = Phase> {
         self.rows.iter().filter(|row| row.ended.is_none()).map(|row| row.phase)
     }
 
-    /// All lines, for a terminal of this width.
+    /// Returns all lines, for a terminal of this width.
     pub(super) fn lines(&mut self, numbers: &Numbers, now: Duration, width: usize) -> Vec<Line> {
         self.reconciles.count(now, numbers.reconciles());
         let mut lines: Vec<Line> = self.rows.iter().map(|row| row.line(now)).collect();
         lines.push(Line::new());
         lines.extend(pipeline::lines(numbers, self.reconciles.per_second(), width));
         lines.push(Line::new());
-        lines.extend(self.happened.iter().map(Happening::line));
+        lines.extend(self.happened.iter().map(Message::line));
         lines
     }
 }
 
-impl Happening {
+impl Message {
     fn line(&self) -> Line {
-        let style = match self.tone {
-            Tone::Faint => FAINT,
-            Tone::Good => GOOD,
-            Tone::Bad => CHANGED,
+        let style = match self.importance {
+            Importance::Faint => FAINT,
+            Importance::Good => GOOD,
+            Importance::Bad => CHANGED,
         };
         let line =
             Line::new().with(FAINT, format!("{:>7.2} s  ", self.at.as_secs_f64())).with(style, self.text.as_str());
@@ -161,17 +161,17 @@ impl Row {
             None => {
                 bar.with(PLAIN, format!("  {settled}/{written} converged")).with(FAINT, time(now.saturating_sub(began)))
             }
-            Some(ended) if ended.gaps.is_empty() => {
+            Some(ended) if ended.mismatches.is_empty() => {
                 bar.with(GOOD, format!("  {} converged", ended.times.settled)).with(FAINT, time(ended.took))
             }
             Some(ended) => {
-                bar.with(BAD, format!("  {} did not converge", ended.gaps.len())).with(FAINT, time(ended.took))
+                bar.with(BAD, format!("  {} did not converge", ended.mismatches.len())).with(FAINT, time(ended.took))
             }
         }
     }
 }
 
-/// Of so many columns those that stand for so much of the whole.
+/// Returns the part of `columns` that corresponds to `some` of `whole`.
 fn part(columns: usize, some: usize, whole: usize) -> usize {
     (columns * some).checked_div(whole).unwrap_or(0).min(columns)
 }

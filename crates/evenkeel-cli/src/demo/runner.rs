@@ -1,4 +1,4 @@
-//! The story: does what the [plan](super::plan) says, at its pace, and after each phase waits until the world has followed.
+//! Runs the [plan](super::plan) at its pace, and waits after each phase until the state has converged.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -13,50 +13,51 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
-use super::judge::{Gaps, judge};
-use super::plan::{Chapter, FOREIGN, Intent, NAMESPACE, Phase, Write};
-use super::report::{Ended, Report, Tone};
-use super::stage::USER_AGENT;
+use super::environment::USER_AGENT;
+use super::plan::{FOREIGN, Intent, NAMESPACE, Phase, PhasePlan, Write};
+use super::report::{Ended, Importance, Report};
+use super::server_state;
 use super::stopwatch::Stopwatch;
-use super::world;
+use super::verify::{Mismatches, verify};
 use crate::Failure;
 
-/// How long the world may take to come a step closer to what was asked for.
+/// Time limit without progress.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How often the world is looked at, and what part of the time may be spent on that.
+/// Interval of the checks, and their maximum share of the time.
 const LOOK: Duration = Duration::from_millis(40);
 const LOOK_SHARE: u32 = 4;
-/// How many things are written at the same time, if they are due.
+/// Maximum number of concurrent writes.
 const WRITERS: usize = 8;
-/// How long an outage lasts at most after the last write in it, if not every watch has noticed.
+/// Maximum duration of an outage after its last write, if not every watch was refused.
 const LONGEST_OUTAGE: Duration = Duration::from_secs(5);
 
-/// Who writes, and judges.
-pub(super) struct Story {
+/// Writes and verifies.
+pub(super) struct Runner {
     client: Client,
     faults: Faults,
     reports: mpsc::Sender<Report>,
-    /// How much time each phase has; none if it shall go as fast as it can.
+    /// Duration of a phase; none runs without pauses.
     slot: Duration,
     start: Instant,
     intent: Intent,
 }
 
-impl Story {
+impl Runner {
     pub(super) fn new(client: &Client, faults: &Faults, slot: Duration, reports: mpsc::Sender<Report>) -> Self {
         let (client, faults) = (client.clone(), faults.clone());
-        Story { client, faults, reports, slot, start: Instant::now(), intent: Intent::default() }
+        Runner { client, faults, reports, slot, start: Instant::now(), intent: Intent::default() }
     }
 
-    /// Plays the chapters one after the other, up to the first that does not converge. What they came to is reported.
+    /// Runs the phases up to the first that does not converge, and reports their results.
     ///
     /// # Errors
-    /// If the server refuses what it should not.
-    pub(super) async fn play(mut self, chapters: Vec<Chapter>) -> Result<(), Failure> {
-        for chapter in chapters {
+    ///
+    /// Returns an error if the server refuses a write unexpectedly.
+    pub(super) async fn run(mut self, phases: Vec<PhasePlan>) -> Result<(), Failure> {
+        for phase_plan in phases {
             let slot_end = Instant::now() + self.slot;
-            let ended = self.chapter(chapter).await?;
-            let has_converged = ended.gaps.is_empty();
+            let ended = self.phase_plan(phase_plan).await?;
+            let has_converged = ended.mismatches.is_empty();
             self.report(Report::Ended(ended)).await;
             if !has_converged {
                 break;
@@ -66,13 +67,13 @@ impl Story {
         Ok(())
     }
 
-    async fn chapter(&mut self, Chapter { phase, writes }: Chapter) -> Result<Ended, Failure> {
-        self.report(Report::Began { phase, writes: writes.len() }).await;
+    async fn phase_plan(&mut self, PhasePlan { phase, writes }: PhasePlan) -> Result<Ended, Failure> {
+        self.report(Report::Started { phase, writes: writes.len() }).await;
         let (began, total) = (Instant::now(), writes.len());
         let mut schedule = Schedule::new(writes, began, self.slot);
         let mut outage = (phase == Phase::Outage).then(|| Outage::begin(&self.faults));
         let mut watch = Stopwatch::default();
-        let mut patience = Patience::new(began);
+        let mut patience = ProgressTimer::new(began);
         let mut next_look = began;
         loop {
             tokio::select! {
@@ -89,43 +90,44 @@ impl Story {
                     outage.end();
                 }
                 patience.renew(Instant::now());
-                let text = "watches are taken again, but what happened meanwhile is forgotten".to_owned();
-                self.report(Report::Happened { tone: Tone::Good, text }).await;
+                let text = "watches are accepted again; the history is discarded".to_owned();
+                self.report(Report::Message { importance: Importance::Good, text }).await;
             }
-            let looked = Instant::now();
-            if let Some(gaps) = self.look(&mut watch).await? {
+            let checked = Instant::now();
+            if let Some(mismatches) = self.look(&mut watch).await? {
                 let is_over = schedule.is_over() && outage.is_none();
-                let is_lost = is_over && patience.is_lost(gaps.len(), Instant::now());
-                if is_over && (gaps.is_empty() || is_lost) {
+                let is_exceeded = is_over && patience.is_exceeded(mismatches.len(), Instant::now());
+                if is_over && (mismatches.is_empty() || is_exceeded) {
                     let convergence = patience.since.elapsed();
                     let (times, took) = (watch.times(), began.elapsed());
-                    return Ok(Ended { phase, writes: total, times, took, convergence, gaps });
+                    return Ok(Ended { phase, writes: total, times, took, convergence, mismatches });
                 }
             }
-            next_look = Instant::now() + LOOK.max(looked.elapsed() * LOOK_SHARE);
+            next_look = Instant::now() + LOOK.max(checked.elapsed() * LOOK_SHARE);
         }
     }
 
-    /// What is wrong with the world, if that can be said.
-    async fn look(&self, watch: &mut Stopwatch) -> Result<Option<Gaps>, Failure> {
+    /// Returns the mismatches, if the state can be read consistently.
+    async fn look(&self, watch: &mut Stopwatch) -> Result<Option<Mismatches>, Failure> {
         let began = self.start.elapsed();
-        let Some(world) = world::read(&self.client, &self.intent).await? else { return Ok(None) };
-        let gaps = judge(&self.intent, &world);
-        watch.looked(began, self.start.elapsed(), &gaps);
+        let Some(state) = server_state::read(&self.client, &self.intent).await? else { return Ok(None) };
+        let mismatches = verify(&self.intent, &state);
+        watch.checked(began, self.start.elapsed(), &mismatches);
         let (settled, written) = watch.progress();
-        self.report(Report::Looked { settled, written }).await;
-        Ok(Some(gaps))
+        self.report(Report::Checked { settled, written }).await;
+        Ok(Some(mismatches))
     }
 
-    /// Writes all of this at the same time.
+    /// Sends these writes concurrently.
     async fn write(&mut self, writes: Vec<Write>, watch: &mut Stopwatch) -> Result<(), Failure> {
-        let mut writing: JoinSet<_> = writes.into_iter().map(|write| ask(self.client.clone(), write)).collect();
+        let mut writing: JoinSet<_> = writes.into_iter().map(|write| send(self.client.clone(), write)).collect();
         while let Some(done) = writing.join_next().await {
             let (write, outcome) = done?;
             match outcome {
-                // Somebody was faster, perhaps with kubectl. The judge will see whether that matters.
+                // Another client was faster, possibly kubectl. The check decides whether it matters.
                 Err(error) if error.is_not_found() || error.is_already_exists() => {
-                    self.report(Report::Happened { tone: Tone::Bad, text: format!("not as planned: {error}") }).await;
+                    self.report(Report::Message { importance: Importance::Bad, text: format!("unexpected: {error}") })
+                        .await;
                 }
                 outcome => outcome?,
             }
@@ -137,13 +139,13 @@ impl Story {
     }
 
     async fn report(&self, report: Report) {
-        // If nobody listens any more, the story is about to end.
+        // Fails only if the demo is ending.
         let _ = self.reports.send(report).await;
     }
 }
 
-/// Does this, and says what came of it.
-async fn ask(client: Client, write: Write) -> (Write, Result<(), Error>) {
+/// Sends a write and returns its result.
+async fn send(client: Client, write: Write) -> (Write, Result<(), Error>) {
     let foos = client.api::<Foo>().namespace(NAMESPACE);
     let deployments = client.api::<Deployment>().namespace(NAMESPACE);
     let outcome = match &write {
@@ -158,19 +160,19 @@ async fn ask(client: Client, write: Write) -> (Write, Result<(), Error>) {
             foos.patch(foo, &Patch::merge(&json!({"spec": {"deploymentName": deployment}}))).await.map(drop)
         }
         Write::DeleteFoo { foo } => foos.delete(foo).await.map(drop),
-        Write::DeleteDeployment { deployment, .. } | Write::DeleteStranger { deployment } => {
+        Write::DeleteDeployment { deployment, .. } | Write::DeleteForeign { deployment } => {
             deployments.delete(deployment).await.map(drop)
         }
         Write::ScaleDeployment { deployment, replicas, .. } => {
             deployments.patch(deployment, &Patch::merge(&json!({"spec": {"replicas": replicas}}))).await.map(drop)
         }
-        Write::CreateStranger { deployment } => deployments.create(&stranger(deployment)).await.map(drop),
+        Write::CreateForeign { deployment } => deployments.create(&foreign_deployment(deployment)).await.map(drop),
     };
     (write, outcome)
 }
 
-/// A Deployment that is nobody's business here.
-fn stranger(name: &str) -> Deployment {
+/// Returns a Deployment of another owner.
+fn foreign_deployment(name: &str) -> Deployment {
     let labels = json!({"app": name});
     let deployment = json!({
         "metadata": {"name": name, "labels": {FOREIGN: "true"}},
@@ -180,11 +182,11 @@ fn stranger(name: &str) -> Deployment {
             "template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": name, "image": "nginx"}]}},
         },
     });
-    // It is one: there is a test.
+    // Always valid; there is a test.
     serde_json::from_value(deployment).unwrap_or_default()
 }
 
-/// Writes and when they are due: evenly over the first part of a slot, so that the rest of it is for the world to follow.
+/// Writes with their due times: evenly over the first part of a phase, so that the rest is left for convergence.
 struct Schedule {
     writes: VecDeque<Write>,
     due: Instant,
@@ -205,7 +207,8 @@ impl Schedule {
         self.due
     }
 
-    /// What is to be written by now: as much as there are writers for, and not two things about the same Foo, whose order counts.
+    /// Returns the due writes, at most as many as there are writers, and not two for the same Foo, whose order
+    /// matters.
     fn next(&mut self, now: Instant) -> Vec<Write> {
         let mut batch: Vec<Write> = Vec::new();
         let is_new = |batch: &[Write], write: &Write| batch.iter().all(|other| other.subject() != write.subject());
@@ -218,34 +221,34 @@ impl Schedule {
     }
 }
 
-/// For how long the world has not come closer.
-struct Patience {
-    /// Since when the world may be expected to follow.
+/// Time since the last progress.
+struct ProgressTimer {
+    /// Start of the wait.
     since: Instant,
     closest: usize,
     progress: Instant,
 }
 
-impl Patience {
+impl ProgressTimer {
     fn new(now: Instant) -> Self {
-        Patience { since: now, closest: usize::MAX, progress: now }
+        ProgressTimer { since: now, closest: usize::MAX, progress: now }
     }
 
-    /// Something was done, and takes its time.
+    /// Restarts the wait.
     fn renew(&mut self, now: Instant) {
-        *self = Patience::new(now);
+        *self = ProgressTimer::new(now);
     }
 
-    /// So much is wrong now: whether there is no hope.
-    fn is_lost(&mut self, gaps: usize, now: Instant) -> bool {
-        if gaps < self.closest {
-            (self.closest, self.progress) = (gaps, now);
+    /// Records the number of mismatches. Returns whether the limit is exceeded.
+    fn is_exceeded(&mut self, mismatches: usize, now: Instant) -> bool {
+        if mismatches < self.closest {
+            (self.closest, self.progress) = (mismatches, now);
         }
         now.duration_since(self.progress) >= PATIENCE
     }
 }
 
-/// A time in which nobody of the demo hears what happens. Others, such as kubectl, do not notice.
+/// An outage of the demo's clients. Other clients, such as kubectl, are not affected.
 struct Outage {
     faults: Faults,
     rules: [RuleId; 2],
@@ -254,16 +257,16 @@ struct Outage {
 }
 
 impl Outage {
-    /// Every watch breaks in the middle of its next event, and none can be had again.
+    /// Every watch is closed within its next event, and watch requests are refused.
     fn begin(faults: &Faults) -> Self {
-        let busy = Status::failure(429, Reason::TOO_MANY_REQUESTS, "the demo takes no watches just now");
+        let busy = Status::failure(429, Reason::TOO_MANY_REQUESTS, "watches are disabled during the outage");
         let refuse = Rule::new(Action::Status(Box::new(busy))).watches(true).user_agent(USER_AGENT);
         let cut = Rule::watch(WatchAction::CloseMidFrame { event: 0, byte: 10 }).user_agent(USER_AGENT);
         let rules = [faults.add(refuse), faults.add(cut)];
         Outage { faults: faults.clone(), rules, began: Instant::now(), over: None }
     }
 
-    /// Everything has been written: whether it has lasted long enough for watches to have been refused, as often as there are any.
+    /// Whether the outage may end: every watch was refused as often as there are watches, or the limit is reached.
     fn may_end(&mut self, now: Instant, slot: Duration) -> bool {
         let over = *self.over.get_or_insert(now);
         let [refuse, _] = self.rules;
@@ -272,7 +275,7 @@ impl Outage {
         is_noticed || now.duration_since(over) >= LONGEST_OUTAGE
     }
 
-    /// What has happened is forgotten: who goes on from where it was is told to begin anew.
+    /// Ends the outage and discards the history, so that resumed watches expire.
     fn end(self) {
         self.faults.compact_now();
         for rule in self.rules {
@@ -281,7 +284,7 @@ impl Outage {
     }
 }
 
-/// How many watches the demo has: two of the controller, two of the stand-in.
+/// Number of watches of the demo: two of the controller, two of the simulated cluster.
 const WATCHES: u64 = 4;
 
 #[cfg(test)]

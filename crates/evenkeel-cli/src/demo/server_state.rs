@@ -1,4 +1,4 @@
-//! Reading what the server has, for the [judge](super::judge).
+//! Reads the state of the server, for the [check](super::verify).
 
 use std::collections::BTreeSet;
 
@@ -8,15 +8,15 @@ use evenkeel_sample_controller as sample;
 use k8s_openapi::api::apps::v1 as apps;
 use k8s_openapi::api::core::v1::Event;
 
-use super::judge::{Deployment, Foo, World};
 use super::plan::{FOREIGN, Intent, NAMESPACE};
+use super::verify::{Deployment, Foo, ServerState};
 
-/// The reason of events about names that are taken.
+/// Reason of events about taken names.
 const TAKEN: &str = "ErrResourceExists";
 
-/// The world at one moment: both lists are of the same version, so that nothing happens between them. None if the server has
-/// forgotten that version meanwhile.
-pub(super) async fn read(client: &Client, intent: &Intent) -> Result<Option<World>, Error> {
+/// Reads the state at one version: both lists have the same resource version. Returns none if that version was
+/// compacted meanwhile.
+pub(super) async fn read(client: &Client, intent: &Intent) -> Result<Option<ServerState>, Error> {
     let foos = client.api::<sample::Foo>().namespace(NAMESPACE).list(&ListParams::default()).await?;
     let same = ListParams::default().exactly_at(foos.meta.resource_version.to_string());
     let deployments = match client.api::<apps::Deployment>().namespace(NAMESPACE).list(&same).await {
@@ -25,7 +25,7 @@ pub(super) async fn read(client: &Client, intent: &Intent) -> Result<Option<Worl
         Err(error) => return Err(error),
     };
     let warned = if intent.conflicting.is_empty() { BTreeSet::new() } else { warned(client).await? };
-    Ok(Some(World {
+    Ok(Some(ServerState {
         foos: foos.iter().map(foo).collect(),
         deployments: deployments.iter().map(deployment).collect(),
         warned,
@@ -62,7 +62,7 @@ fn deployment(deployment: &Obj<apps::Deployment>) -> Deployment {
     }
 }
 
-/// A number, read from the bytes: nobody needs all of the object.
+/// Reads a number without decoding the object.
 fn number<K>(object: &Obj<K>, path: &str) -> Option<i64> {
     object.path(path).ok().flatten().and_then(|value| value.as_i64())
 }

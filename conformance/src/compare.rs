@@ -1,18 +1,18 @@
-//! Whether two transcripts agree, as far as they have to.
+//! Compares transcripts.
 
 use std::collections::BTreeSet;
 
 use crate::scenario::Scenario;
 use crate::transcript::Transcript;
 
-/// What is wrong with these transcripts of a scenario: where they differ although no difference is listed, and where a
-/// listed difference is not as listed.
+/// Returns the mismatches of two transcripts of a scenario: unlisted differences, and listed differences that do not
+/// occur as listed.
 pub(crate) fn compare(scenario: &Scenario, client_go: &Transcript, evenkeel: &Transcript) -> Vec<String> {
     let mut complaints = Vec::new();
     for difference in &scenario.differences {
         let (section, line) = (&difference.section, &difference.line);
         if difference.client_go == difference.evenkeel {
-            complaints.push(format!("{section}: the difference {line} is none"));
+            complaints.push(format!("{section}: the listed difference {line} does not occur"));
         }
         for (who, expected, found) in [
             ("client-go", &difference.client_go, client_go.section(section)),
@@ -21,7 +21,7 @@ pub(crate) fn compare(scenario: &Scenario, client_go: &Transcript, evenkeel: &Tr
             if expected != found {
                 let (expected, found) = (say(expected), say(found));
                 complaints
-                    .push(format!("{section}: not as {line} has it of {who}\n  listed: {expected}\n  said:   {found}"));
+                    .push(format!("{section}: {who} differs from {line}\n  listed: {expected}\n  found:  {found}"));
             }
         }
     }
@@ -36,14 +36,14 @@ pub(crate) fn compare(scenario: &Scenario, client_go: &Transcript, evenkeel: &Tr
     complaints
 }
 
-/// In what the recording is not what client-go says now.
+/// Returns where the recording differs from client-go now.
 pub(crate) fn stale(recorded: &Transcript, live: &Transcript) -> Vec<String> {
     let sections: BTreeSet<&str> = recorded.sections().chain(live.sections()).collect();
     let differing = sections.into_iter().filter(|section| recorded.section(section) != live.section(section));
     differing
         .map(|section| {
             let (recorded, live) = (say(recorded.section(section)), say(live.section(section)));
-            format!("{section}: not as recorded\n  recorded:  {recorded}\n  client-go: {live}")
+            format!("{section}: differs from the recording\n  recorded:  {recorded}\n  client-go: {live}")
         })
         .collect()
 }

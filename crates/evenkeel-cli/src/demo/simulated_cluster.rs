@@ -1,5 +1,5 @@
-//! A stand-in for what a cluster has beside its API server: what makes Deployments available, and what deletes those whose owner
-//! is gone. Both look at the world and do the next step, so it does no harm to ask them twice, or late.
+//! Simulates the rest of a cluster: makes Deployments available, and deletes those whose owner was deleted. Both are
+//! level-triggered, so extra or late runs are sanitize.
 
 use std::time::Duration;
 
@@ -12,24 +12,24 @@ use k8s_openapi::api::apps::v1::{Deployment, DeploymentStatus};
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use super::stage::soon_back;
+use super::environment::with_short_backoff;
 use crate::Failure;
 
-/// How many Deployments are tended at the same time.
+/// Number of Deployments processed concurrently.
 const WORKERS: usize = 4;
-/// How soon the server is asked again for an owner that the informer has not heard of.
-const UNHEARD: Duration = Duration::from_millis(200);
-/// The name of the index of Deployments by the uid of their owner.
+/// Delay before the server is queried again for an owner that the informer does not have.
+const NOT_CACHED_RETRY: Duration = Duration::from_millis(200);
+/// Name of the index of Deployments by owner UID.
 const BY_OWNER: &str = "owner";
 
-/// The stand-in. Ends in order with [`stop`](Self::stop); when it is dropped, nothing more is written.
+/// The simulated cluster. [`stop`](Self::stop) ends it gracefully; on drop, it stops writing.
 pub(super) struct Cluster {
     informers: InformerFactory,
     queue: WorkQueue<ObjectKey>,
     team: JoinSet<()>,
 }
 
-/// What every worker has.
+/// Shared state of the workers.
 #[derive(Clone)]
 struct Worker {
     client: Client,
@@ -39,19 +39,19 @@ struct Worker {
 }
 
 impl Cluster {
-    /// Begins to tend Deployments: something happens to each of them every `step`.
+    /// Starts processing Deployments, one step of each per `step`.
     pub(super) fn start(client: &Client, step: Duration) -> Result<Self, Failure> {
         let informers = InformerFactory::builder(client)
             .name("cluster")
             .configure::<Deployment>(|kind| {
-                kind.informer(|informer| soon_back(informer).index(Index::controller(BY_OWNER)))
+                kind.informer(|informer| with_short_backoff(informer).index(Index::controller(BY_OWNER)))
             })
-            .configure_metadata(&client.resource::<Foo>(), |kind| kind.informer(soon_back))
+            .configure_metadata(&client.resource::<Foo>(), |kind| kind.informer(with_short_backoff))
             .build();
         let queue = WorkQueue::rate_limited("cluster");
         let deployments = informers.of::<Deployment>();
         let foos = informers.metadata::<Foo>();
-        // A little later, as it takes pods a while to start.
+        // Delayed, as pods take a while to start.
         let (came, changed) = (queue.clone(), queue.clone());
         deployments.add_handler(
             HandlerFuncs::new()
@@ -70,7 +70,7 @@ impl Cluster {
         Ok(Cluster { informers, queue, team })
     }
 
-    /// Ends.
+    /// Stops the workers and informers.
     pub(super) async fn stop(mut self) {
         self.queue.shut_down();
         self.team.shutdown().await;
@@ -78,10 +78,10 @@ impl Cluster {
     }
 }
 
-/// The Deployments of a Foo that is gone.
+/// Returns the Deployments of a deleted Foo.
 fn children(deployments: &Indexer<Deployment>, foo: &Deleted<PartialObjectMetadata>) -> Vec<ObjectKey> {
     let Some(foo) = foo.object() else { return Vec::new() };
-    // The index is there: the informer was made with it.
+    // The index exists: the informer was built with it.
     deployments.index_keys(BY_OWNER, foo.uid()).unwrap_or_default()
 }
 
@@ -95,9 +95,9 @@ impl Worker {
     async fn finish(&self, item: Item<ObjectKey>) {
         let Some(deployment) = self.deployments.get(item.key()) else { return item.forget() };
         match self.tend(&deployment).await {
-            Ok(Owner::Unheard) => item.requeue_after(UNHEARD),
+            Ok(Owner::NotCached) => item.requeue_after(NOT_CACHED_RETRY),
             Ok(_) => item.forget(),
-            // It is gone, or there is a newer one. Either way the informer will tell.
+            // Deleted, or replaced by a newer version. The informer delivers either.
             Err(error) if error.is_not_found() || error.is_conflict() => item.forget(),
             Err(error) => item.retry(error),
         }
@@ -107,10 +107,10 @@ impl Worker {
         let name = deployment.key().name();
         let deployments = self.client.api::<Deployment>().namespace(deployment.key().namespace().unwrap_or_default());
         let owner = self.owner(deployment).await?;
-        if owner == Owner::Gone {
+        if owner == Owner::Closed {
             deployments.delete(name).only_uid(deployment.uid()).await?;
         } else if let Some(status) = deployment.typed().ok().and_then(|typed| next_status(&typed)) {
-            // Only if this is still what the server has: else there is a newer one to begin with.
+            // Conditional on the version read: a newer one starts over.
             let patch = json!({"metadata": {"resourceVersion": deployment.resource_version()}, "status": status});
             deployments.status().patch(name, &Patch::merge(&patch)).await?;
         }
@@ -123,28 +123,28 @@ impl Worker {
         if self.foos.get(ObjectKey::new(namespace, owner.name)).is_some_and(|foo| foo.uid() == owner.uid) {
             return Ok(Owner::Known);
         }
-        // Only the server knows for sure: what the informer has not seen may be new.
+        // Only the server is authoritative: a Foo that the informer does not have may be new.
         let foos = self.client.api::<Foo>().namespace(namespace.unwrap_or_default());
         match foos.get(owner.name).await {
-            Ok(foo) if foo.uid() == owner.uid => Ok(Owner::Unheard),
-            Ok(_) => Ok(Owner::Gone),
-            Err(error) if error.is_not_found() => Ok(Owner::Gone),
+            Ok(foo) if foo.uid() == owner.uid => Ok(Owner::NotCached),
+            Ok(_) => Ok(Owner::Closed),
+            Err(error) if error.is_not_found() => Ok(Owner::Closed),
             Err(error) => Err(error),
         }
     }
 }
 
-/// What is known of the Foo that owns a Deployment.
+/// State of the Foo that owns a Deployment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
-    /// It is there, and the informer will tell when it goes; or there is none that could go.
+    /// It exists and the informer will deliver its delete; or there is no owner.
     Known,
-    /// It is there, but the informer has not heard of it. If it goes before that, nobody will tell.
-    Unheard,
-    Gone,
+    /// It exists, but the informer does not have it. If it is deleted before that, no notification follows.
+    NotCached,
+    Closed,
 }
 
-/// What the status of a Deployment is next, on its way to what is asked for. None if it is there.
+/// Returns the next status of a Deployment on the way to its spec, or none if it is reached.
 fn next_status(deployment: &Deployment) -> Option<DeploymentStatus> {
     let wanted = deployment.spec.replicas.unwrap_or(1).max(0);
     let status = deployment.status.clone().unwrap_or_default();
@@ -152,7 +152,7 @@ fn next_status(deployment: &Deployment) -> Option<DeploymentStatus> {
     if available == wanted && status.observed_generation == deployment.metadata.generation {
         return None;
     }
-    // One at a time as long as that does not take for ever.
+    // One replica per step, unless that takes too long.
     let missing = wanted - available;
     let next = available + missing.signum() * (missing.abs() / 4).max(missing.abs().min(1));
     Some(DeploymentStatus {
