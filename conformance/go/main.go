@@ -1,7 +1,7 @@
 // Runs client-go's shared informers on behalf of the conformance suite.
 //
-// Commands come in on standard input and answers and notifications go out on standard output, one JSON object per line.
-// One process hosts any number of informers; every line says which one it is about. The program ends when its input does.
+// It reads commands from standard input and writes responses and notifications to standard output, one JSON object per line.
+// One process hosts any number of informers; every line names its informer. The program ends with its input.
 package main
 
 import (

@@ -79,17 +79,17 @@ pub(crate) struct HandlerOptions {
 /// The result of a command.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(untagged)]
-pub(crate) enum Answer {
+pub(crate) enum Response {
     Nothing(()),
     Yes(bool),
     Text(String),
-    Objects(Vec<Seen>),
+    Objects(Vec<ObjectState>),
     Texts(Vec<String>),
 }
 
 /// The compared parts of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub(crate) struct Seen {
+pub(crate) struct ObjectState {
     pub(crate) key: String,
     pub(crate) uid: String,
     pub(crate) version: String,
@@ -115,18 +115,18 @@ pub(crate) enum Call {
     Add {
         #[serde(default)]
         initial: bool,
-        new: Seen,
+        new: ObjectState,
     },
     Update {
-        old: Seen,
-        new: Seen,
+        old: ObjectState,
+        new: ObjectState,
     },
     Delete {
         key: String,
         #[serde(default)]
         unknown: bool,
         #[serde(default)]
-        old: Option<Seen>,
+        old: Option<ObjectState>,
     },
     /// The watch error handler was called.
     Error {

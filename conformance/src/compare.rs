@@ -8,19 +8,19 @@ use crate::transcript::Transcript;
 /// Returns the mismatches of two transcripts of a scenario: unlisted differences, and listed differences that do not
 /// occur as listed.
 pub(crate) fn compare(scenario: &Scenario, client_go: &Transcript, evenkeel: &Transcript) -> Vec<String> {
-    let mut complaints = Vec::new();
+    let mut mismatches = Vec::new();
     for difference in &scenario.differences {
         let (section, line) = (&difference.section, &difference.line);
         if difference.client_go == difference.evenkeel {
-            complaints.push(format!("{section}: the listed difference {line} does not occur"));
+            mismatches.push(format!("{section}: the listed difference {line} does not occur"));
         }
         for (who, expected, found) in [
             ("client-go", &difference.client_go, client_go.section(section)),
             ("evenkeel", &difference.evenkeel, evenkeel.section(section)),
         ] {
             if expected != found {
-                let (expected, found) = (say(expected), say(found));
-                complaints
+                let (expected, found) = (push(expected), push(found));
+                mismatches
                     .push(format!("{section}: {who} differs from {line}\n  listed: {expected}\n  found:  {found}"));
             }
         }
@@ -30,10 +30,10 @@ pub(crate) fn compare(scenario: &Scenario, client_go: &Transcript, evenkeel: &Tr
         let (theirs, ours) = (client_go.section(section), evenkeel.section(section));
         let listed = scenario.differences.iter().any(|difference| difference.section == section);
         if theirs != ours && !listed {
-            complaints.push(format!("{section}\n  client-go: {}\n  evenkeel:  {}", say(theirs), say(ours)));
+            mismatches.push(format!("{section}\n  client-go: {}\n  evenkeel:  {}", push(theirs), push(ours)));
         }
     }
-    complaints
+    mismatches
 }
 
 /// Returns where the recording differs from client-go now.
@@ -42,12 +42,12 @@ pub(crate) fn stale(recorded: &Transcript, live: &Transcript) -> Vec<String> {
     let differing = sections.into_iter().filter(|section| recorded.section(section) != live.section(section));
     differing
         .map(|section| {
-            let (recorded, live) = (say(recorded.section(section)), say(live.section(section)));
+            let (recorded, live) = (push(recorded.section(section)), push(live.section(section)));
             format!("{section}: differs from the recording\n  recorded:  {recorded}\n  client-go: {live}")
         })
         .collect()
 }
 
-fn say(lines: &[String]) -> String {
+fn push(lines: &[String]) -> String {
     if lines.is_empty() { "nothing".into() } else { lines.join("; ") }
 }

@@ -12,10 +12,10 @@ use evenkeel_core::{LabelSelector, ResourceInfo};
 use serde_json::{Value, json};
 
 use crate::Failure;
-use crate::command::{self, Answer, Call, Command, Notification, Options, Seen};
+use crate::command::{self, Call, Command, Notification, ObjectState, Options, Response};
 use crate::journal::Journal;
-use crate::play::{Client, Informer};
-use crate::stage::VALUE;
+use crate::player::{Client, Informer};
+use crate::scenario_server::VALUE;
 
 /// The annotation in which the transform counts its calls.
 const TRANSFORMED: &str = "conformance/transformed";
@@ -25,28 +25,28 @@ const TRANSFORMED: &str = "conformance/transformed";
 pub(crate) struct InProcess;
 
 impl Client for InProcess {
-    type Informer = OurInformer;
+    type Informer = EvenkeelInformer;
 
     const NAME: &str = "evenkeel";
 
-    fn informer(&self, _scenario: &str) -> OurInformer {
-        OurInformer::default()
+    fn informer(&self, _scenario: &str) -> EvenkeelInformer {
+        EvenkeelInformer::default()
     }
 }
 
 /// One informer with its handlers.
 #[derive(Default)]
-pub(crate) struct OurInformer {
+pub(crate) struct EvenkeelInformer {
     journal: Arc<Journal>,
     shared: Option<SharedInformer<Unstructured>>,
     handlers: HashMap<String, (Registration, Arc<Gate>)>,
 }
 
-impl Informer for OurInformer {
-    async fn ask(&mut self, command: Command) -> Result<Result<Answer, String>, Failure> {
+impl Informer for EvenkeelInformer {
+    async fn execute(&mut self, command: Command) -> Result<Result<Response, String>, Failure> {
         if let Command::New { options } = command {
             self.shared = Some(build(&options, &self.journal)?);
-            return Ok(Ok(Answer::Nothing(())));
+            return Ok(Ok(Response::Nothing(())));
         }
         let shared = self.shared.clone().ok_or("there is no informer yet")?;
         Ok(self.obey(&shared, command).await)
@@ -57,8 +57,8 @@ impl Informer for OurInformer {
     }
 }
 
-impl OurInformer {
-    async fn obey(&mut self, shared: &SharedInformer<Unstructured>, command: Command) -> Result<Answer, String> {
+impl EvenkeelInformer {
+    async fn obey(&mut self, shared: &SharedInformer<Unstructured>, command: Command) -> Result<Response, String> {
         match command {
             Command::New { .. } => return Err("there is an informer already".into()),
             Command::Start => shared.start(),
@@ -77,13 +77,13 @@ impl OurInformer {
                     shared.ended().await;
                 }
             }
-            Command::Stopped => return Ok(Answer::Yes(shared.is_stopped())),
+            Command::Stopped => return Ok(Response::Yes(shared.is_stopped())),
             Command::Handler(options) => return self.add_handler(shared, options),
             Command::Remove { handler } => self.handler(&handler)?.0.remove(),
             Command::Hold { handler } => self.handler(&handler)?.1.set(true),
             Command::Release { handler } => self.handler(&handler)?.1.set(false),
-            Command::Synced { handler } if handler.is_empty() => return Ok(Answer::Yes(shared.has_synced())),
-            Command::Synced { handler } => return Ok(Answer::Yes(self.handler(&handler)?.0.has_synced())),
+            Command::Synced { handler } if handler.is_empty() => return Ok(Response::Yes(shared.has_synced())),
+            Command::Synced { handler } => return Ok(Response::Yes(self.handler(&handler)?.0.has_synced())),
             Command::Index { index, label } => {
                 let values = move |object: &Obj<Unstructured>| object.label(&label).map(str::to_owned);
                 shared.add_indexes([Index::by_object(&index, values)]).map_err(|error| error.to_string())?;
@@ -96,18 +96,18 @@ impl OurInformer {
             }
             Command::IndexKeys { index, value } => {
                 let found = shared.indexer().index_keys(&index, &value).map_err(|error| error.to_string())?;
-                return Ok(Answer::Texts(found.iter().map(|key| key.as_str().to_owned()).collect()));
+                return Ok(Response::Texts(found.iter().map(|key| key.as_str().to_owned()).collect()));
             }
             Command::IndexValues { index } => {
                 let mut values = shared.indexer().index_values(&index);
                 values.sort();
-                return Ok(Answer::Texts(values));
+                return Ok(Response::Texts(values));
             }
             Command::StoreVersion => {
-                return Ok(Answer::Text(shared.indexer().resource_version().as_str().to_owned()));
+                return Ok(Response::Text(shared.indexer().resource_version().as_str().to_owned()));
             }
         }
-        Ok(Answer::Nothing(()))
+        Ok(Response::Nothing(()))
     }
 
     fn handler(&self, name: &str) -> Result<&(Registration, Arc<Gate>), String> {
@@ -118,9 +118,9 @@ impl OurInformer {
         &mut self,
         shared: &SharedInformer<Unstructured>,
         options: command::HandlerOptions,
-    ) -> Result<Answer, String> {
+    ) -> Result<Response, String> {
         let gate = Arc::new(Gate::default());
-        let told = Teller {
+        let told = RecordingHandler {
             name: options.handler.clone(),
             panic_on: options.panic_on,
             journal: Arc::clone(&self.journal),
@@ -140,7 +140,7 @@ impl OurInformer {
         };
         let registration = added.map_err(|error| error.to_string())?;
         self.handlers.insert(options.handler, (registration, gate));
-        Ok(Answer::Nothing(()))
+        Ok(Response::Nothing(()))
     }
 }
 
@@ -198,14 +198,14 @@ fn reason(error: &ReflectorError) -> String {
 }
 
 /// A handler that records every notification.
-struct Teller {
+struct RecordingHandler {
     name: String,
     panic_on: String,
     journal: Arc<Journal>,
     gate: Arc<Gate>,
 }
 
-impl Handler<Unstructured> for Teller {
+impl Handler<Unstructured> for RecordingHandler {
     fn handle(&mut self, event: Event<Unstructured>) {
         let key = event.key().as_str().to_owned();
         let call = match &event {
@@ -249,9 +249,9 @@ impl Gate {
     }
 }
 
-fn describe(object: &Obj<Unstructured>) -> Seen {
+fn describe(object: &Obj<Unstructured>) -> ObjectState {
     let annotation = |name: &str| object.annotation(name).ok().flatten().unwrap_or_default().into_owned();
-    Seen {
+    ObjectState {
         key: object.key().as_str().to_owned(),
         uid: object.uid().to_owned(),
         version: object.resource_version().to_owned(),
@@ -260,8 +260,8 @@ fn describe(object: &Obj<Unstructured>) -> Seen {
     }
 }
 
-fn describe_all(objects: &[Obj<Unstructured>]) -> Answer {
-    let mut found: Vec<Seen> = objects.iter().map(describe).collect();
+fn describe_all(objects: &[Obj<Unstructured>]) -> Response {
+    let mut found: Vec<ObjectState> = objects.iter().map(describe).collect();
     found.sort_by(|one, other| one.key.cmp(&other.key));
-    Answer::Objects(found)
+    Response::Objects(found)
 }

@@ -11,9 +11,9 @@ use tokio::process::{Child, ChildStdout, Command as Process};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::Failure;
-use crate::command::{Answer, Command, Notification};
+use crate::command::{Command, Notification, Response};
 use crate::journal::Journal;
-use crate::play::{Client, Informer};
+use crate::player::{Client, Informer};
 
 /// The running program, shared by clones. It ends when the last clone is dropped.
 #[derive(Clone)]
@@ -31,13 +31,13 @@ struct Shared {
 struct State {
     last: u64,
     /// Pending commands by number.
-    waiting: HashMap<u64, oneshot::Sender<Result<Answer, String>>>,
+    waiting: HashMap<u64, oneshot::Sender<Result<Response, String>>>,
     journals: HashMap<String, Arc<Journal>>,
     ended: bool,
 }
 
 #[derive(Serialize)]
-struct Order<'a> {
+struct CommandLine<'a> {
     seq: u64,
     informer: &'a str,
     #[serde(flatten)]
@@ -48,12 +48,12 @@ struct Order<'a> {
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Line {
-    Answer {
+    Response {
         seq: u64,
         #[serde(default)]
         error: Option<String>,
         #[serde(default)]
-        result: Option<Answer>,
+        result: Option<Response>,
     },
     Notification {
         informer: String,
@@ -92,10 +92,10 @@ async fn listen(mut child: Child, stdout: ChildStdout, shared: Arc<Shared>) {
     let mut lines = BufReader::new(stdout).lines();
     while let Ok(Some(text)) = lines.next_line().await {
         match serde_json::from_str(&text) {
-            Ok(Line::Answer { seq, error, result }) => {
+            Ok(Line::Response { seq, error, result }) => {
                 let waiting = shared.lock().waiting.remove(&seq);
                 if let Some(waiting) = waiting {
-                    let answer = error.map_or(Ok(result.unwrap_or(Answer::Nothing(()))), Err);
+                    let answer = error.map_or(Ok(result.unwrap_or(Response::Nothing(()))), Err);
                     // Fails only if the caller was dropped.
                     let _ = waiting.send(answer);
                 }
@@ -142,7 +142,7 @@ impl Client for Program {
 }
 
 impl Informer for GoInformer {
-    async fn ask(&mut self, command: Command) -> Result<Result<Answer, String>, Failure> {
+    async fn execute(&mut self, command: Command) -> Result<Result<Response, String>, Failure> {
         let (answer, answered) = oneshot::channel();
         let seq = {
             let mut state = self.program.shared.lock();
@@ -154,7 +154,7 @@ impl Informer for GoInformer {
             state.waiting.insert(seq, answer);
             seq
         };
-        let mut line = serde_json::to_string(&Order { seq, informer: &self.name, command: &command })?;
+        let mut line = serde_json::to_string(&CommandLine { seq, informer: &self.name, command: &command })?;
         line.push('\n');
         self.program.orders.send(line)?;
         Ok(answered.await.map_err(|_| "the Go program has ended")?)

@@ -9,16 +9,16 @@
 //! Without the Go program evenkeel is compared with a recording of client-go.
 
 mod command;
+mod compare;
 mod evenkeel;
 mod go;
 mod journal;
-mod play;
+mod player;
 mod random;
 mod scenario;
+mod scenario_server;
 mod script;
-mod stage;
 mod transcript;
-mod verdict;
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -38,7 +38,7 @@ use crate::transcript::Transcript;
 type Failure = Box<dyn Error + Send + Sync>;
 
 /// Number of scenarios that run concurrently. Most of their time is client-go's backoff.
-const SIDE_BY_SIDE: usize = 64;
+const CONCURRENCY: usize = 64;
 
 /// Number of attempts before a failure counts. client-go has only the real clock: on a busy machine a watch may last
 /// less than a second where it should last longer, and then client-go relists.
@@ -84,8 +84,8 @@ async fn run(arguments: Arguments) -> Result<bool, Failure> {
     let recording = folder.join("recorded.json");
     let wanted = |scenario: &Scenario| arguments.only.as_ref().is_none_or(|only| scenario.name.contains(only.as_str()));
     let written = scenario::read_all(&folder.join("scenarios"))?;
-    let made_up = random::scenarios(arguments.seed, arguments.random)?;
-    let scenarios: Vec<Arc<Scenario>> = written.into_iter().chain(made_up).filter(wanted).map(Arc::new).collect();
+    let random = random::scenarios(arguments.seed, arguments.random)?;
+    let scenarios: Vec<Arc<Scenario>> = written.into_iter().chain(random).filter(wanted).map(Arc::new).collect();
 
     let program = arguments.client_go.as_deref().map(go::Program::start).transpose()?;
     if arguments.record {
@@ -93,13 +93,13 @@ async fn run(arguments: Arguments) -> Result<bool, Failure> {
         return record(&recording, live, arguments.only.is_some(), arguments.show);
     }
     let recorded: BTreeMap<String, Transcript> = serde_json::from_str(&std::fs::read_to_string(&recording)?)?;
-    let mut played = Played { recorded, ..Played::default() };
+    let mut played = Results { recorded, ..Results::default() };
     let mut doubtful = scenarios.clone();
     for attempt in 1..=ATTEMPTS {
         let (theirs, ours) = tokio::join!(live(&doubtful, program.as_ref()), play_all(&doubtful, evenkeel::InProcess));
         played.live.extend(theirs.unwrap_or_default());
         played.ours.extend(ours);
-        doubtful.retain(|scenario| !played.complaints(scenario).is_empty());
+        doubtful.retain(|scenario| !played.mismatches(scenario).is_empty());
         if doubtful.is_empty() || attempt == ATTEMPTS {
             break;
         }
@@ -118,14 +118,14 @@ async fn run(arguments: Arguments) -> Result<bool, Failure> {
             1 => ", except for the listed difference".to_owned(),
             listed => format!(", except for {listed} listed differences"),
         };
-        let complaints = played.complaints(scenario);
-        if complaints.is_empty() {
+        let mismatches = played.mismatches(scenario);
+        if mismatches.is_empty() {
             writeln!(out, "ok    {}{differences}", scenario.name)?;
             continue;
         }
         failed += 1;
         writeln!(out, "FAIL  {}", scenario.name)?;
-        for complaint in complaints {
+        for complaint in mismatches {
             writeln!(out, "      {}", complaint.replace('\n', "\n      "))?;
         }
     }
@@ -138,36 +138,36 @@ type Transcripts = BTreeMap<String, Result<Transcript, Failure>>;
 
 /// The transcripts of all clients.
 #[derive(Default)]
-struct Played {
+struct Results {
     recorded: BTreeMap<String, Transcript>,
     live: Transcripts,
     ours: Transcripts,
 }
 
-impl Played {
+impl Results {
     /// Returns the mismatches of a scenario.
-    fn complaints(&self, scenario: &Scenario) -> Vec<String> {
-        let mut complaints = Vec::new();
+    fn mismatches(&self, scenario: &Scenario) -> Vec<String> {
+        let mut mismatches = Vec::new();
         let mut theirs = self.recorded.get(&scenario.name);
         if theirs.is_none() && !scenario.is_made_up {
-            complaints.push("client-go has not been recorded; run with --record".to_owned());
+            mismatches.push("client-go has not been recorded; run with --record".to_owned());
         }
         match self.live.get(&scenario.name) {
-            Some(Err(error)) => complaints.push(format!("client-go did not finish: {error}")),
+            Some(Err(error)) => mismatches.push(format!("client-go did not finish: {error}")),
             Some(Ok(live)) => {
                 if let Some(recorded) = theirs {
-                    complaints.extend(verdict::stale(recorded, live));
+                    mismatches.extend(verdict::stale(recorded, live));
                 }
                 theirs = Some(live);
             }
             None => {}
         }
         match (self.ours.get(&scenario.name), theirs) {
-            (Some(Ok(ours)), Some(theirs)) => complaints.extend(verdict::compare(scenario, theirs, ours)),
-            (Some(Err(error)), _) => complaints.push(format!("evenkeel did not finish: {error}")),
+            (Some(Ok(ours)), Some(theirs)) => mismatches.extend(verdict::compare(scenario, theirs, ours)),
+            (Some(Err(error)), _) => mismatches.push(format!("evenkeel did not finish: {error}")),
             _ => {}
         }
-        complaints
+        mismatches
     }
 }
 
@@ -181,7 +181,7 @@ async fn live(scenarios: &[Arc<Scenario>], program: Option<&go::Program>) -> Opt
 
 /// Runs all scenarios with a client.
 async fn play_all<C: play::Client>(scenarios: &[Arc<Scenario>], client: C) -> Transcripts {
-    let turns = Arc::new(Semaphore::new(SIDE_BY_SIDE));
+    let turns = Arc::new(Semaphore::new(CONCURRENCY));
     let mut playing = JoinSet::new();
     for scenario in scenarios {
         let (scenario, client, turns) = (Arc::clone(scenario), client.clone(), Arc::clone(&turns));

@@ -5,19 +5,19 @@ use std::future::Future;
 use std::time::Duration;
 
 use crate::Failure;
-use crate::command::{Answer, Call, Command, Notification, Options, Seen};
+use crate::command::{Call, Command, Notification, ObjectState, Options, Response};
 use crate::journal::Journal;
 use crate::scenario::Scenario;
-use crate::script::{HandlerNotes, Query, Resyncs, Step, Target, What, full_key};
-use crate::stage::{MARKER, Stage};
+use crate::scenario_server::{MARKER, ScenarioServer};
+use crate::script::{HandlerComparison, NotificationKind, Query, Resyncs, Step, Target, full_key};
 use crate::transcript::Transcript;
 
 /// Time limit of every wait.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 /// Polling interval for state without a notification.
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// Larger caches are only counted.
-const MANY: usize = 50;
+const LISTED_AT_MOST: usize = 50;
 /// Section of watch errors.
 const ERRORS: &str = "errors";
 
@@ -36,7 +36,7 @@ pub(crate) trait Client: Clone + Send + 'static {
 /// An informer that executes commands.
 pub(crate) trait Informer: Send + Sync {
     /// Executes a command. The inner error is the informer's refusal, the outer one a failure of the suite.
-    fn ask(&mut self, command: Command) -> impl Future<Output = Result<Result<Answer, String>, Failure>> + Send;
+    fn execute(&mut self, command: Command) -> impl Future<Output = Result<Result<Response, String>, Failure>> + Send;
 
     /// Returns the notifications of its handlers.
     fn journal(&self) -> &Journal;
@@ -44,7 +44,7 @@ pub(crate) trait Informer: Send + Sync {
 
 /// Runs a scenario.
 pub(crate) async fn play<C: Client>(scenario: &Scenario, client: C) -> Result<Transcript, Failure> {
-    let stage = Stage::set(scenario).await?;
+    let stage = ScenarioServer::set(scenario).await?;
     let options = Options { server: stage.url().to_owned(), ..scenario.informer.clone() };
     let informer = client.informer(&scenario.name);
     let mut play = Play {
@@ -58,16 +58,16 @@ pub(crate) async fn play<C: Client>(scenario: &Scenario, client: C) -> Result<Tr
         queries: 0,
         transcript: Transcript::default(),
     };
-    play.ask(Command::New { options: play.options.clone() }).await?;
+    play.execute(Command::New { options: play.options.clone() }).await?;
     for step in &scenario.steps {
-        let done = tokio::time::timeout(PATIENCE, play.step(step)).await;
+        let done = tokio::time::timeout(TIMEOUT, play.step(step)).await;
         if let Err(error) = done.unwrap_or_else(|_| Err("timed out".into())) {
             let said = play.journal_so_far();
             return Err(format!("{step:?}: {error}\n{said}").into());
         }
     }
     if play.running && !scenario.marker.none {
-        let done = tokio::time::timeout(PATIENCE, play.barrier()).await;
+        let done = tokio::time::timeout(TIMEOUT, play.barrier()).await;
         if let Err(error) = done.unwrap_or_else(|_| Err("timed out".into())) {
             let said = play.journal_so_far();
             return Err(format!("the barrier at the end: {error}\n{said}").into());
@@ -79,7 +79,7 @@ pub(crate) async fn play<C: Client>(scenario: &Scenario, client: C) -> Result<Tr
 struct Play<'a, I> {
     scenario: &'a Scenario,
     client: &'static str,
-    stage: Stage,
+    stage: ScenarioServer,
     options: Options,
     informer: I,
     /// All handlers so far, and whether they are registered now.
@@ -90,7 +90,7 @@ struct Play<'a, I> {
 }
 
 struct Registered {
-    notes: HandlerNotes,
+    notes: HandlerComparison,
     listens: bool,
 }
 
@@ -107,44 +107,44 @@ impl<I: Informer> Play<'_, I> {
             Step::CreateMany(target, times) => {
                 for number in 0..*times {
                     let name = format!("{}-{number}", target.name);
-                    self.stage.create(&Target { name, ..target.clone() }).await?;
+                    self.server.create(&Target { name, ..target.clone() }).await?;
                 }
             }
-            Step::Create(target) => self.stage.create(target).await?,
-            Step::Update(target) => self.stage.update(target).await?,
-            Step::Delete(target) => self.stage.delete(target).await?,
+            Step::Create(target) => self.server.create(target).await?,
+            Step::Update(target) => self.server.update(target).await?,
+            Step::Delete(target) => self.server.delete(target).await?,
             Step::Fault(spec) => {
-                self.stage.faults().add(evenkeel_apiserver::Faults::parse(spec)?);
+                self.server.faults().add(evenkeel_apiserver::Faults::parse(spec)?);
             }
-            Step::Unfault => self.stage.faults().clear(),
-            Step::Compact => self.stage.faults().compact_now(),
-            Step::ResetHistory => self.stage.faults().reset_history(),
+            Step::Unfault => self.server.faults().clear(),
+            Step::Compact => self.server.faults().compact_now(),
+            Step::ResetHistory => self.server.faults().reset_history(),
             Step::Cut => {
-                let accepted = self.stage.accepted();
-                self.stage.faults().cut_connections();
+                let accepted = self.server.accepted();
+                self.server.faults().cut_connections();
                 // The client has reconnected: no event can arrive over a connection that is about to close.
-                while self.stage.accepted() == accepted || self.stage.watchers() == 0 {
-                    tokio::time::sleep(LOOK_AGAIN).await;
+                while self.server.accepted() == accepted || self.server.watchers() == 0 {
+                    tokio::time::sleep(POLL_INTERVAL).await;
                 }
             }
             Step::Outage => {
-                self.stage.faults().refuse_connections(true);
+                self.server.faults().refuse_connections(true);
                 // A client must not get a connection that will not be served.
-                while self.stage.accepts().await {
-                    tokio::time::sleep(LOOK_AGAIN).await;
+                while self.server.accepts().await {
+                    tokio::time::sleep(POLL_INTERVAL).await;
                 }
-                self.stage.faults().cut_connections();
+                self.server.faults().cut_connections();
                 self.until_watchers(|watchers| watchers == 0).await;
             }
-            Step::Recover => self.stage.faults().refuse_connections(false),
-            Step::Snapshot => self.stage.snapshot(),
-            Step::Restore => self.stage.restore()?,
+            Step::Recover => self.server.faults().refuse_connections(false),
+            Step::Snapshot => self.server.snapshot(),
+            Step::Restore => self.server.restore()?,
             Step::Start => {
-                self.ask(Command::Start).await?;
+                self.execute(Command::Start).await?;
                 self.running = true;
             }
             Step::Stop => {
-                self.ask(Command::Stop).await?;
+                self.execute(Command::Stop).await?;
                 self.running = false;
             }
             Step::Synced(handler) => self.synced(handler).await?,
@@ -152,26 +152,26 @@ impl<I: Informer> Play<'_, I> {
                 // Recorded before the command: the handler may be called before its response arrives.
                 let registered = Registered { notes: notes.clone(), listens: true };
                 self.handlers.insert(options.handler.clone(), registered);
-                if let Err(error) = self.informer.ask(Command::Handler(options.clone())).await? {
+                if let Err(error) = self.informer.execute(Command::Handler(options.clone())).await? {
                     self.handlers.remove(&options.handler);
                     self.answer(&format!("handler {}", options.handler), Err(error));
                 }
             }
             Step::Remove(handler) => {
-                self.ask(Command::Remove { handler: handler.clone() }).await?;
+                self.execute(Command::Remove { handler: handler.clone() }).await?;
                 self.listens(handler, false);
             }
             Step::Hold(handler) => {
-                self.ask(Command::Hold { handler: handler.clone() }).await?;
+                self.execute(Command::Hold { handler: handler.clone() }).await?;
                 self.listens(handler, false);
             }
             Step::Release(handler) => {
-                self.ask(Command::Release { handler: handler.clone() }).await?;
+                self.execute(Command::Release { handler: handler.clone() }).await?;
                 self.listens(handler, true);
             }
             Step::Index { name, label } => {
                 let command = Command::Index { index: name.clone(), label: label.clone() };
-                if let Err(error) = self.informer.ask(command).await? {
+                if let Err(error) = self.informer.execute(command).await? {
                     self.answer(&format!("index {name}"), Err(error));
                 }
             }
@@ -184,16 +184,16 @@ impl<I: Informer> Play<'_, I> {
             }
             Step::Cache => loop {
                 let cache = self.cache().await?;
-                if self.stage.is_all_of(&self.options, &cache)? {
+                if self.server.is_all_of(&self.options, &cache)? {
                     break;
                 }
-                tokio::time::sleep(LOOK_AGAIN).await;
+                tokio::time::sleep(POLL_INTERVAL).await;
             },
             Step::Barrier => self.barrier().await?,
             Step::Watching => self.until_watchers(|watchers| watchers > 0).await,
             Step::Requests { times, verb } => {
-                while self.stage.requests().iter().filter(|request| request.verb == verb).count() < *times {
-                    tokio::time::sleep(LOOK_AGAIN).await;
+                while self.server.requests().iter().filter(|request| request.verb == verb).count() < *times {
+                    tokio::time::sleep(POLL_INTERVAL).await;
                 }
             }
             Step::Query(query) => self.query(query).await?,
@@ -202,27 +202,27 @@ impl<I: Informer> Play<'_, I> {
     }
 
     /// Executes a command that must succeed.
-    async fn ask(&mut self, command: Command) -> Result<Answer, Failure> {
-        Ok(self.informer.ask(command).await??)
+    async fn execute(&mut self, command: Command) -> Result<Response, Failure> {
+        Ok(self.informer.execute(command).await??)
     }
 
-    async fn cache(&mut self) -> Result<Vec<Seen>, Failure> {
-        match self.ask(Command::List).await? {
-            Answer::Objects(objects) => Ok(objects),
+    async fn cache(&mut self) -> Result<Vec<ObjectState>, Failure> {
+        match self.execute(Command::List).await? {
+            Response::Objects(objects) => Ok(objects),
             other => Err(format!("not a list of objects: {other:?}").into()),
         }
     }
 
     async fn synced(&mut self, handler: &str) -> Result<(), Failure> {
-        while self.ask(Command::Synced { handler: handler.to_owned() }).await? != Answer::Yes(true) {
-            tokio::time::sleep(LOOK_AGAIN).await;
+        while self.execute(Command::Synced { handler: handler.to_owned() }).await? != Response::Yes(true) {
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
         Ok(())
     }
 
     async fn until_watchers(&self, enough: impl Fn(usize) -> bool) {
-        while !enough(self.stage.watchers()) {
-            tokio::time::sleep(LOOK_AGAIN).await;
+        while !enough(self.server.watchers()) {
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 
@@ -234,7 +234,7 @@ impl<I: Informer> Play<'_, I> {
 
     /// Writes the marker and waits until every registered handler has received it.
     async fn barrier(&mut self) -> Result<(), Failure> {
-        let value = self.stage.mark().await?;
+        let value = self.server.mark().await?;
         let listening: Vec<String> = self
             .handlers
             .iter()
@@ -250,7 +250,7 @@ impl<I: Informer> Play<'_, I> {
         if listening.is_empty() {
             // Without handlers, wait for the cache.
             while !self.cache().await?.iter().any(|seen| is_marker(&seen.key) && seen.value == value) {
-                tokio::time::sleep(LOOK_AGAIN).await;
+                tokio::time::sleep(POLL_INTERVAL).await;
             }
         }
         Ok(())
@@ -270,10 +270,10 @@ impl<I: Informer> Play<'_, I> {
             Query::Stopped => ("stopped".to_owned(), Command::Stopped),
             Query::StoreVersion => ("store-version".to_owned(), Command::StoreVersion),
         };
-        let answer = self.informer.ask(command).await?;
+        let answer = self.informer.execute(command).await?;
         let section = format!("query {} {name}", self.queries);
         let answer = match (query, answer) {
-            (Query::StoreVersion, Ok(Answer::Text(version))) => Ok(Answer::Text(self.stage.version(&version))),
+            (Query::StoreVersion, Ok(Response::Text(version))) => Ok(Response::Text(self.server.version(&version))),
             (_, answer) => answer,
         };
         self.answer(&section, answer);
@@ -281,29 +281,31 @@ impl<I: Informer> Play<'_, I> {
     }
 
     /// Records a response. The texts of refusals differ; only their occurrence counts.
-    fn answer(&mut self, section: &str, answer: Result<Answer, String>) {
+    fn answer(&mut self, section: &str, answer: Result<Response, String>) {
         let lines: Vec<String> = match answer {
             Err(_) => vec!["refused".into()],
-            Ok(Answer::Nothing(())) => vec!["nothing".into()],
-            Ok(Answer::Yes(yes)) => vec![if yes { "yes" } else { "no" }.into()],
-            Ok(Answer::Text(text)) => vec![text],
-            Ok(Answer::Texts(texts)) => texts.iter().filter(|text| !is_marker(text)).map(|text| short(text)).collect(),
-            Ok(Answer::Objects(objects)) => self.describe(&objects),
+            Ok(Response::Nothing(())) => vec!["nothing".into()],
+            Ok(Response::Yes(yes)) => vec![if yes { "yes" } else { "no" }.into()],
+            Ok(Response::Text(text)) => vec![text],
+            Ok(Response::Texts(texts)) => {
+                texts.iter().filter(|text| !is_marker(text)).map(|text| short(text)).collect()
+            }
+            Ok(Response::Objects(objects)) => self.describe(&objects),
         };
         if lines.is_empty() {
-            self.transcript.say(section, "none");
+            self.transcript.push(section, "none");
         }
         for line in lines {
-            self.transcript.say(section, line);
+            self.transcript.push(section, line);
         }
     }
 
-    fn describe(&self, objects: &[Seen]) -> Vec<String> {
+    fn describe(&self, objects: &[ObjectState]) -> Vec<String> {
         let objects = objects.iter().filter(|seen| !is_marker(&seen.key));
         let mut lines: Vec<String> =
-            objects.map(|seen| format!("{} {}", short(&seen.key), self.stage.name_of(seen))).collect();
+            objects.map(|seen| format!("{} {}", short(&seen.key), self.server.name_of(seen))).collect();
         lines.sort();
-        if lines.len() > MANY {
+        if lines.len() > LISTED_AT_MOST {
             lines = vec![format!("{} objects", lines.len())];
         }
         lines
@@ -312,14 +314,14 @@ impl<I: Informer> Play<'_, I> {
     /// Records what is compared at the end, and drops the informer.
     async fn finish(mut self) -> Result<Transcript, Failure> {
         let cache = self.cache().await?;
-        self.answer("cache", Ok(Answer::Objects(cache)));
+        self.answer("cache", Ok(Response::Objects(cache)));
         for Notification { handler, call } in self.informer.journal().entries() {
             if is_marker(call.key()) {
                 continue;
             }
             if let Call::Error { reason } = &call {
                 if self.scenario.compare.errors {
-                    self.transcript.say(ERRORS, reason.clone());
+                    self.transcript.push(ERRORS, reason.clone());
                 }
                 continue;
             }
@@ -333,30 +335,30 @@ impl<I: Informer> Play<'_, I> {
             };
             let again = self.transcript.section(&section).last() == Some(&line);
             if !(again && call.is_resync() && resyncs == Resyncs::Any) {
-                self.transcript.say(section, line);
+                self.transcript.push(section, line);
             }
         }
         if self.scenario.compare.requests {
-            for request in self.stage.requests() {
-                self.transcript.say("requests", request.text);
+            for request in self.server.requests() {
+                self.transcript.push("requests", request.text);
             }
         }
         // With connections refused, clients would end only after their backoff.
-        self.stage.faults().clear();
-        let closed = tokio::time::timeout(PATIENCE, self.ask(Command::Close)).await;
+        self.server.faults().clear();
+        let closed = tokio::time::timeout(TIMEOUT, self.execute(Command::Close)).await;
         closed.map_err(|_| "the informer does not stop")??;
         Ok(self.transcript)
     }
 
     fn describe_call(&self, call: &Call) -> String {
         match call {
-            Call::Add { initial: true, new } => format!("add {} initial", self.stage.name_of(new)),
-            Call::Add { initial: false, new } => format!("add {}", self.stage.name_of(new)),
+            Call::Add { initial: true, new } => format!("add {} initial", self.server.name_of(new)),
+            Call::Add { initial: false, new } => format!("add {}", self.server.name_of(new)),
             Call::Update { old, new } => {
-                format!("update {} to {}", self.stage.name_of(old), self.stage.name_of(new))
+                format!("update {} to {}", self.server.name_of(old), self.server.name_of(new))
             }
             Call::Delete { unknown, old, .. } => {
-                let state = old.as_ref().map_or("with unknown state".into(), |old| self.stage.name_of(old));
+                let state = old.as_ref().map_or("with unknown state".into(), |old| self.server.name_of(old));
                 format!("{} {state}", if *unknown { "missed" } else { "delete" })
             }
             Call::Error { reason } => reason.clone(),
@@ -369,19 +371,19 @@ impl<I: Informer> Play<'_, I> {
             .iter()
             .map(|told| format!("{} {}: {}", told.handler, short(told.call.key()), self.describe_call(&told.call)))
             .collect();
-        text.extend(self.stage.requests().into_iter().map(|request| request.text));
+        text.extend(self.server.requests().into_iter().map(|request| request.text));
         text.join("\n")
     }
 }
 
-impl What {
+impl NotificationKind {
     fn is(self, call: &Call) -> bool {
         match self {
-            What::Add => matches!(call, Call::Add { .. }),
-            What::Update => matches!(call, Call::Update { .. }) && !call.is_resync(),
-            What::Resync => call.is_resync(),
-            What::Delete => matches!(call, Call::Delete { .. }),
-            What::Error => matches!(call, Call::Error { .. }),
+            NotificationKind::Add => matches!(call, Call::Add { .. }),
+            NotificationKind::Update => matches!(call, Call::Update { .. }) && !call.is_resync(),
+            NotificationKind::Resync => call.is_resync(),
+            NotificationKind::Delete => matches!(call, Call::Delete { .. }),
+            NotificationKind::Error => matches!(call, Call::Error { .. }),
         }
     }
 }

@@ -10,16 +10,16 @@ pub(crate) fn scenarios(seed: u64, count: u64) -> Result<Vec<Scenario>, Failure>
     (0..count)
         .map(|number| {
             let seed = seed.wrapping_mul(1_000_003).wrapping_add(number);
-            let text = Author::new(seed).write();
+            let text = ScriptWriter::new(seed).write();
             let name = format!("random-{seed}");
-            Scenario::made_up(&name, number % 2 == 0, &text)
+            Scenario::random(&name, number % 2 == 0, &text)
                 .map_err(|error| format!("{name} is invalid: {error}\n{text}").into())
         })
         .collect()
 }
 
 /// Writes a script, and tracks the state at each point of it.
-struct Author {
+struct ScriptWriter {
     dice: fastrand::Rng,
     script: String,
     alive: Vec<&'static str>,
@@ -34,9 +34,9 @@ const MOST_OUTAGES: usize = 2;
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "other/a", "other/b"];
 const LABELS: [&str; 3] = ["app=web", "app=db", "app=-"];
 
-impl Author {
+impl ScriptWriter {
     fn new(seed: u64) -> Self {
-        Author {
+        ScriptWriter {
             dice: fastrand::Rng::with_seed(seed),
             script: String::new(),
             alive: Vec::new(),
@@ -47,49 +47,49 @@ impl Author {
     }
 
     fn write(mut self) -> String {
-        self.say("index app app");
+        self.push("index app app");
         self.changes(6);
         self.add_handler();
-        self.say("start");
-        self.say("synced");
+        self.push("start");
+        self.push("synced");
         for _ in 0..self.dice.usize(3..6) {
             self.changes(6);
             match self.dice.u8(0..9) {
                 0..=2 if self.outages < MOST_OUTAGES => self.outage(true),
                 3 if self.outages < MOST_OUTAGES => self.outage(false),
                 4 => {
-                    self.say("barrier");
-                    self.say("cut");
+                    self.push("barrier");
+                    self.push("cut");
                 }
                 5 => {
                     // Which notifications are initial must not depend on timing.
-                    self.say("barrier");
+                    self.push("barrier");
                     self.add_handler();
                 }
                 6 => self.remove_handler(),
                 7 => {
                     let events = self.dice.u8(1..4);
-                    self.say(&format!("fault drop-watch:events={events},times=1"));
+                    self.push(&format!("fault drop-watch:events={events},times=1"));
                     // After so many events a new watch starts. One more, and the new watch has had an event.
                     for _ in 0..=events {
-                        self.say("barrier");
+                        self.push("barrier");
                     }
                 }
                 _ => {
-                    self.say("barrier");
-                    self.say("query index-keys app web");
-                    self.say("query index-values app");
+                    self.push("barrier");
+                    self.push("query index-keys app web");
+                    self.push("query index-values app");
                 }
             }
             self.changes(3);
-            self.say("barrier");
+            self.push("barrier");
         }
-        self.say("query index-keys app web");
-        self.say("query index-keys app db");
+        self.push("query index-keys app web");
+        self.push("query index-keys app db");
         self.script
     }
 
-    fn say(&mut self, step: &str) {
+    fn push(&mut self, step: &str) {
         // Writing to a string cannot fail.
         let _ = writeln!(self.script, "{step}");
     }
@@ -101,12 +101,12 @@ impl Author {
             if !self.alive.contains(&name) {
                 self.alive.push(name);
                 let label = label.strip_suffix('-').map_or(label, |_| "");
-                self.say(&format!("create {name} {label}"));
+                self.push(&format!("create {name} {label}"));
             } else if self.dice.u8(0..3) > 0 {
-                self.say(&format!("update {name} {label}"));
+                self.push(&format!("update {name} {label}"));
             } else {
                 self.alive.retain(|other| *other != name);
-                self.say(&format!("delete {name}"));
+                self.push(&format!("delete {name}"));
             }
         }
     }
@@ -114,22 +114,22 @@ impl Author {
     /// The server is down while objects change, with or without losing its history.
     fn outage(&mut self, forgets: bool) {
         self.outages += 1;
-        self.say("barrier");
-        self.say("outage");
+        self.push("barrier");
+        self.push("outage");
         self.changes(8);
         if self.dice.bool() {
             self.add_handler();
         }
         if forgets {
-            self.say("compact");
+            self.push("compact");
         }
-        self.say("recover");
+        self.push("recover");
     }
 
     fn add_handler(&mut self) {
         self.handlers_made += 1;
         let name = format!("h{}", self.handlers_made);
-        self.say(&format!("handler {name}"));
+        self.push(&format!("handler {name}"));
         self.handlers.push(name);
     }
 
@@ -137,8 +137,8 @@ impl Author {
         if self.handlers.len() > 1 {
             let handler = self.handlers.swap_remove(self.dice.usize(..self.handlers.len()));
             // Delivers everything before the handler is removed.
-            self.say("barrier");
-            self.say(&format!("remove {handler}"));
+            self.push("barrier");
+            self.push(&format!("remove {handler}"));
         }
     }
 }

@@ -18,7 +18,7 @@ pub(crate) struct Scenario {
     /// Whether it is random, and so not recorded.
     #[serde(skip)]
     pub(crate) is_made_up: bool,
-    /// What it shows. For readers.
+    /// NotificationKind it shows. For readers.
     #[serde(rename = "about")]
     _about: String,
     /// The contract lines that it covers. For readers.
@@ -109,7 +109,7 @@ pub(crate) struct Difference {
 
 impl Scenario {
     /// Returns a random scenario without listed differences.
-    pub(crate) fn made_up(name: &str, watch_list: bool, script: &str) -> Result<Self, String> {
+    pub(crate) fn random(name: &str, watch_list: bool, script: &str) -> Result<Self, String> {
         let scenario = Scenario {
             name: name.into(),
             is_made_up: true,

@@ -1,4 +1,4 @@
-//! [`Stage`]: the server of one scenario, with a record of all writes.
+//! [`ScenarioServer`]: the server of one scenario, with a record of all writes.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use evenkeel_core::{FieldSelector, LabelSelector, Obj, ResourceInfo};
 use serde_json::{Value, json};
 
 use crate::Failure;
-use crate::command::{Options, Seen};
+use crate::command::{ObjectState, Options};
 use crate::scenario::{Marker, Scenario};
 use crate::script::{Target, full_key};
 
@@ -22,7 +22,7 @@ pub(crate) const MARKER: &str = "marker";
 ///
 /// Resource versions and UIDs are replaced by names that are the same in every run: `2.1` is the first version of the
 /// second object of its name, `2.deleted` is its deletion.
-pub(crate) struct Stage {
+pub(crate) struct ScenarioServer {
     server: ApiServer,
     client: Client,
     info: Arc<ResourceInfo>,
@@ -30,17 +30,17 @@ pub(crate) struct Stage {
     /// The revision before the first step.
     base: u64,
     writes: u64,
-    objects: BTreeMap<String, Live>,
+    objects: BTreeMap<String, LiveObject>,
     /// Number of objects of each key so far.
     generations: HashMap<String, u32>,
     /// Name and value of each state, by UID and version.
     states: HashMap<(String, String), (String, String)>,
-    remembered: Option<(Snapshot, BTreeMap<String, Live>)>,
+    remembered: Option<(Snapshot, BTreeMap<String, LiveObject>)>,
 }
 
 /// An object that exists.
 #[derive(Clone, Debug)]
-struct Live {
+struct LiveObject {
     uid: String,
     version: String,
     generation: u32,
@@ -50,7 +50,7 @@ struct Live {
     terminating: bool,
 }
 
-impl Stage {
+impl ScenarioServer {
     pub(crate) async fn set(scenario: &Scenario) -> Result<Self, Failure> {
         let mut builder = ApiServer::builder();
         if let Some(history) = scenario.history {
@@ -66,7 +66,7 @@ impl Stage {
             "Pod" => ResourceInfo::new("", "v1", "Pod", "pods", true),
             other => return Err(format!("unknown kind {other:?}").into()),
         };
-        Ok(Stage {
+        Ok(ScenarioServer {
             base: server.stats().revision,
             server,
             client,
@@ -127,7 +127,7 @@ impl Stage {
         let key = created.key().as_str().to_owned();
         let generation = self.generations.entry(key.clone()).or_default();
         *generation += 1;
-        let live = Live {
+        let live = LiveObject {
             uid: created.uid().to_owned(),
             version: created.resource_version().to_owned(),
             generation: *generation,
@@ -168,7 +168,7 @@ impl Stage {
         if live.terminating && lets_go {
             // The watch event carries the last state without this change.
             let value = self.value(&live);
-            self.gone(&key, &live, value);
+            self.record_deletion(&key, &live, value);
             return Ok(());
         }
         self.changed(key, live, &changed, value);
@@ -185,7 +185,7 @@ impl Stage {
         // Deleting a pod without grace first marks it, which takes a revision.
         if self.server.stats().revision == before + 2 {
             live.changes += 1;
-            let marked = Live { version: (before + 1).to_string(), ..live.clone() };
+            let marked = LiveObject { version: (before + 1).to_string(), ..live.clone() };
             self.note(&marked, format!("{}.{}", live.generation, live.changes), value.clone());
         }
         match deleted {
@@ -193,7 +193,7 @@ impl Stage {
                 live.terminating = true;
                 self.changed(key, live, &object, value);
             }
-            _ => self.gone(&key, &live, value),
+            _ => self.record_deletion(&key, &live, value),
         }
         Ok(())
     }
@@ -228,7 +228,7 @@ impl Stage {
     }
 
     /// Returns the name of a state.
-    pub(crate) fn name_of(&self, seen: &Seen) -> String {
+    pub(crate) fn name_of(&self, seen: &ObjectState) -> String {
         let mut name = match self.states.get(&(seen.uid.clone(), seen.version.clone())) {
             Some((name, value)) if *value == seen.value => name.clone(),
             Some((name, _)) => match self.content(&seen.uid, &seen.value) {
@@ -254,7 +254,7 @@ impl Stage {
     }
 
     /// Whether these are the objects that such an informer should have now.
-    pub(crate) fn is_all_of(&self, options: &Options, cache: &[Seen]) -> Result<bool, Failure> {
+    pub(crate) fn is_all_of(&self, options: &Options, cache: &[ObjectState]) -> Result<bool, Failure> {
         let labels = LabelSelector::parse(&options.labels)?;
         let fields = FieldSelector::parse(&options.fields)?;
         let expected: BTreeMap<&str, (&str, &str)> = self
@@ -304,11 +304,11 @@ impl Stage {
         states.map(|(_, (name, _))| name.as_str()).min()
     }
 
-    fn live(&self, key: &str) -> Result<Live, Failure> {
+    fn live(&self, key: &str) -> Result<LiveObject, Failure> {
         self.objects.get(key).cloned().ok_or_else(|| format!("there is no object {key:?}").into())
     }
 
-    fn value(&self, live: &Live) -> String {
+    fn value(&self, live: &LiveObject) -> String {
         let state = self.states.get(&(live.uid.clone(), live.version.clone()));
         state.map(|(_, value)| value.clone()).unwrap_or_default()
     }
@@ -318,22 +318,22 @@ impl Stage {
         object.header().finalizers().next().is_some()
     }
 
-    fn changed(&mut self, key: String, mut live: Live, object: &Obj<Unstructured>, value: String) {
+    fn changed(&mut self, key: String, mut live: LiveObject, object: &Obj<Unstructured>, value: String) {
         live.version = object.resource_version().to_owned();
         live.changes += 1;
         self.note(&live, format!("{}.{}", live.generation, live.changes), value);
         self.objects.insert(key, live);
     }
 
-    fn gone(&mut self, key: &str, live: &Live, value: String) {
+    fn record_deletion(&mut self, key: &str, live: &LiveObject, value: String) {
         // There is no other writer: the newest revision is that of the deletion.
         let version = self.server.stats().revision.to_string();
-        let state = Live { version, ..live.clone() };
-        self.note(&state, format!("{}.gone", live.generation), value);
+        let state = LiveObject { version, ..live.clone() };
+        self.note(&state, format!("{}.deleted", live.generation), value);
         self.objects.remove(key);
     }
 
-    fn note(&mut self, live: &Live, name: String, value: String) {
+    fn note(&mut self, live: &LiveObject, name: String, value: String) {
         self.states.insert((live.uid.clone(), live.version.clone()), (name, value));
     }
 }

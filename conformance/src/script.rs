@@ -31,7 +31,7 @@ pub(crate) enum Step {
     /// Waits until the informer, or a handler, is in sync.
     Synced(String),
     /// Adds or removes a handler; blocks or releases it.
-    Handler(HandlerOptions, HandlerNotes),
+    Handler(HandlerOptions, HandlerComparison),
     Remove(String),
     Hold(String),
     Release(String),
@@ -44,7 +44,7 @@ pub(crate) enum Step {
     Wait {
         handler: String,
         times: usize,
-        what: What,
+        what: NotificationKind,
         name: String,
     },
     /// Waits until the cache equals the server's state.
@@ -82,7 +82,7 @@ pub(crate) struct Target {
 
 /// How the suite treats a handler.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct HandlerNotes {
+pub(crate) struct HandlerComparison {
     /// Which of its resyncs are compared; their number depends on time.
     pub(crate) resyncs: Resyncs,
     /// Barriers do not wait for it.
@@ -103,7 +103,7 @@ pub(crate) enum Resyncs {
 
 /// The notification to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum NotificationKind {
     Add,
     Update,
     Resync,
@@ -172,11 +172,11 @@ fn step(line: &str) -> Option<Step> {
         "wait" => {
             let (handler, times) = (word()?, word()?.parse().ok()?);
             let what = match word()?.as_str() {
-                "add" => What::Add,
-                "update" => What::Update,
-                "resync" => What::Resync,
-                "delete" => What::Delete,
-                "error" => What::Error,
+                "add" => NotificationKind::Add,
+                "update" => NotificationKind::Update,
+                "resync" => NotificationKind::Resync,
+                "delete" => NotificationKind::Delete,
+                "error" => NotificationKind::Error,
                 _ => return None,
             };
             Step::Wait { handler, times, what, name: word().unwrap_or_default() }
@@ -217,9 +217,9 @@ fn target<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<Target> {
     Some(target)
 }
 
-fn handler<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<(HandlerOptions, HandlerNotes)> {
+fn handler<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<(HandlerOptions, HandlerComparison)> {
     let mut options = HandlerOptions { handler: words.next()?.into(), ..HandlerOptions::default() };
-    let mut notes = HandlerNotes::default();
+    let mut notes = HandlerComparison::default();
     for word in words {
         match word.split_once('=') {
             Some(("resync-ms", value)) => options.resync_ms = Some(value.parse().ok()?),

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct Transcript(BTreeMap<String, Vec<String>>);
 
 impl Transcript {
-    pub(crate) fn say(&mut self, section: impl Into<String>, line: impl Into<String>) {
+    pub(crate) fn push(&mut self, section: impl Into<String>, line: impl Into<String>) {
         self.0.entry(section.into()).or_default().push(line.into());
     }
 

@@ -11,7 +11,7 @@ fn steps_are_parsed_and_comments_are_skipped() {
         labels,
         ..Target::default()
     };
-    let wait = Step::Wait { handler: "h".into(), times: 2, what: What::Resync, name: "a".into() };
+    let wait = Step::Wait { handler: "h".into(), times: 2, what: NotificationKind::Resync, name: "a".into() };
     assert_eq!(steps, [Step::Create(target), wait]);
 }
 
