@@ -44,7 +44,7 @@ def read(side):
 ours, theirs = read("ours"), read("theirs")
 print(f"{'case':<26}{'threads':>8}{'ours':>14}{'client-go':>14}  {'ratio (range)':<22}{'ratio, cpu (range)':<22}")
 for case in ours[0]:
-    # A look-up in a snapshot and one in the store are both held against client-go's one kind.
+    # A look-up in a snapshot and one in the store are both compared with client-go's get.
     other = ("get", case[1]) if case[0] == "snapshot_get" else case
     row = f"{case[0]:<26}{case[1]:>8}"
     for position, unit in enumerate(("ns_per_op", "cpu_ns_per_op", "bytes_per_object")):

@@ -24,7 +24,7 @@ pub(crate) async fn call(
     Ok(service.call(request.body(Full::new(Bytes::from(body)))?).await?)
 }
 
-/// The same, and fails unless the answer's code is this one.
+/// Sends a request and fails unless the response has this code.
 pub(crate) async fn expect(
     service: &mut InProcess,
     method: Method,
@@ -86,7 +86,7 @@ impl Connection {
     }
 }
 
-/// Reads a body to its end and answers how long it was.
+/// Reads a body to its end and returns its length.
 pub(crate) async fn drain<B>(mut body: B) -> Result<usize, Failure>
 where
     B: hyper::body::Body<Data = Bytes> + Unpin,

@@ -1,16 +1,15 @@
-//! Informers side by side: evenkeel's, client-go's and kube-rs', on the same server and the same objects in one run.
+//! Compares informers of evenkeel, client-go and kube-rs, on the same server and the same objects in one run.
 //!
-//! `cargo run --release -p evenkeel-bench -- compare`; `bench/README.md` says what each figure is and what is not fair.
+//! `cargo run --release -p evenkeel-bench -- compare`; `bench/README.md` explains each figure and what is not fair.
 //!
-//! Each program is a command line that is given `--server`, `--wire`, `--data` and what happens to it. It syncs informers
-//! with a handler that counts, lets two quiet seconds pass, and says so; then come updates, single updates and reads, as
-//! far as it was told to wait for them. At last it prints one line of JSON with its figures. Programs know nothing of what
-//! is done to them: before the updates the server ends their watch with 410, and how far memory rises while they list anew
-//! is seen from outside.
+//! Each program is a command line with `--server`, `--wire`, `--data` and the steps of the case. It syncs informers
+//! with a counting handler, waits for two quiet seconds, and prints a message; then follow updates, single updates
+//! and reads, as its arguments require. At the end it prints one line of JSON with its figures. Before the updates
+//! the server ends the watch with 410, and the memory during the relist is measured from the outside.
 //!
-//! The programs take turns for several rounds, with the server in a process of its own. Ratios are taken within a round,
-//! so that whatever else the machine does touches both sides. A program that fails or hangs is said to have done so, and
-//! the others go on.
+//! The programs take turns for several rounds, with the server in a process of its own. Ratios are computed within a
+//! round, so that other load on the machine affects both sides. A program that fails or hangs is reported, and the
+//! others continue.
 
 mod cases;
 mod measures;
@@ -40,34 +39,34 @@ use crate::server::wire::Wire;
 /// Measures evenkeel's informers beside client-go's and kube-rs'.
 #[derive(Debug, clap::Parser)]
 pub(crate) struct Options {
-    /// How often each program runs; cases that are there to show growth or other data run twice at most.
+    /// Rounds per program; cases that show growth or other data run at most twice.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// Which cases: informer, small, large, light, kinds, secrets, endpointslices, documents; all unless said.
+    /// Cases: informer, small, large, light, kinds, secrets, endpointslices, documents [default: all].
     #[arg(long, value_delimiter = ',')]
     cases: Vec<String>,
-    /// How many pods the case informer has; the others have as many more or less.
+    /// Pods of the case informer; the others scale in proportion.
     #[arg(long)]
     objects: Option<usize>,
-    /// How many updates there are in a storm; twice as many as there are pods unless said.
+    /// Updates in a storm [default: twice the number of pods].
     #[arg(long)]
     updates: Option<usize>,
-    /// Small numbers and one round: to see that it works, in a few minutes.
+    /// Small numbers and one round, as a smoke test.
     #[arg(long)]
     quick: bool,
-    /// Only ours, with twenty times the objects, beside itself with the usual number.
+    /// evenkeel only, with twenty times the objects, beside itself with the usual number.
     #[arg(long)]
     million: bool,
-    /// Whose informers: evenkeel, client-go, client-go-list, kube-rs, kube-rs-streaming.
+    /// Programs: evenkeel, client-go, client-go-list, kube-rs, kube-rs-streaming.
     #[arg(long, value_delimiter = ',', default_value = "evenkeel,client-go,client-go-list,kube-rs")]
     programs: Vec<String>,
-    /// In which forms objects are sent; with --million, protobuf alone unless said.
+    /// Wire formats; with --million, protobuf only by default.
     #[arg(long, value_enum, value_delimiter = ',')]
     wires: Vec<Wire>,
-    /// Where to write a plot.
+    /// File for a plot.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Where to write all figures of all rounds.
+    /// File for all figures of all rounds.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
@@ -92,7 +91,7 @@ impl Options {
     }
 }
 
-/// Builds, runs and compares everything, and prints the tables.
+/// Builds, runs and compares all programs, and prints the tables.
 pub(crate) fn run(options: Options) -> Result<(), Failure> {
     let cases = cases::cases(&options.cases, options.million, &options.wires(), options.scale())?;
     let programs = programs::build(&options.programs, |name| eprintln!("building {name}"))?;
@@ -137,7 +136,7 @@ fn measure(case: &Case, programs: &[Program], results: &mut Results, progress: &
     let turns = turns(case, programs);
     for round in 0..case.rounds {
         for turn in 0..turns.len() {
-            // Nobody always runs first, or always after the same other.
+            // Rotates, so that no program always runs first or after the same other.
             let (program, wire) = turns[(round + turn) % turns.len()];
             let (rounds, title) = (case.rounds, &case.title);
             progress.step(format!("round {} of {rounds}: {title}, {}, {}", round + 1, wire.name(), program.name));
@@ -155,16 +154,16 @@ fn measure(case: &Case, programs: &[Program], results: &mut Results, progress: &
     Ok(())
 }
 
-/// A program that has failed at the same so often is not tried again.
+/// Number of failures after which a program is skipped.
 const PATIENCE: usize = 2;
 
-/// Who runs in each round, and in which form.
+/// Returns the programs and formats of a round.
 fn turns<'a>(case: &Case, programs: &'a [Program]) -> Vec<(&'a Program, Wire)> {
     let all = case.wires.iter().flat_map(|wire| programs.iter().map(|program| (program, *wire)));
     all.filter(|(program, wire)| program.can(case, *wire)).collect()
 }
 
-/// All steps, with what they took when they were last measured: on two cores, with nobody else there.
+/// Returns all steps with their last measured duration, on two idle cores.
 fn plan(cases: &[Case], programs: &[Program]) -> Plan {
     let mut plan = Plan::default();
     for case in cases {
@@ -181,7 +180,7 @@ fn plan(cases: &[Case], programs: &[Program]) -> Plan {
 }
 
 fn guess(case: &Case, program: &str, wire: Wire) -> Duration {
-    // For each object that is synced, and for each update, in microseconds.
+    // Per synced object and per update, in microseconds.
     let (sync, update) = match (program, wire) {
         (OURS, Wire::Json) => (25, 20),
         (OURS, Wire::Protobuf) => (12, 12),
@@ -198,7 +197,7 @@ fn guess(case: &Case, program: &str, wire: Wire) -> Duration {
     quiet + reads + work
 }
 
-/// What this was measured on.
+/// Describes the machine.
 fn machine() -> String {
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     let cpus = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();

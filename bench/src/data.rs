@@ -1,7 +1,6 @@
-//! What the load server is full of: objects of the shape, size and variety that clusters have.
+//! Objects of the load server, with the shape, size and variety of real clusters.
 //!
-//! Everything is a function of its number: the same number always gives the same object, to every program and in every
-//! run.
+//! Everything is a function of its number: the same number gives the same object, to every program and in every run.
 
 mod documents;
 mod endpoint_slices;
@@ -12,30 +11,30 @@ mod secrets;
 use fastrand::Rng;
 use jiff::Timestamp;
 
-/// The version of the first object; the nth has this one and n.
+/// Version of the first object; the nth has this one plus n.
 pub(crate) const FIRST_VERSION: usize = 1_000;
-/// When the first object was created, in seconds since 1970.
+/// Creation time of the first object, in seconds since 1970.
 const EPOCH: i64 = 1_779_998_400;
-/// Letters of the names that controllers generate.
+/// Letters of generated names.
 const SAFE: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// A set of objects that informers are measured with.
+/// A data set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum)]
 pub(crate) enum Data {
     /// Pods of many workloads, 5.8 KB of JSON each.
     Pods,
-    /// Secrets whose values are random bytes, which nothing can compress.
+    /// Secrets whose values are random bytes, which do not compress.
     Secrets,
     /// EndpointSlices of services of all sizes.
     Endpointslices,
-    /// A custom resource whose objects have 100 KB; there is no protobuf for it.
+    /// A custom resource with objects of 100 KB; it has no protobuf.
     Documents,
     /// Twenty built-in kinds.
     Kinds,
 }
 
 impl Data {
-    /// The name, as programs are told it.
+    /// Returns its name on the command line.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Data::Pods => "pods",
@@ -46,7 +45,7 @@ impl Data {
         }
     }
 
-    /// The kinds of the set, with so many objects in all.
+    /// Returns the kinds of the set, with this total number of objects.
     pub(crate) fn kinds(self, objects: usize) -> Vec<(Kind, Box<dyn Objects>)> {
         match self {
             Data::Pods => vec![(PODS, Box::new(pods::Pods::new(objects)))],
@@ -58,7 +57,7 @@ impl Data {
     }
 }
 
-/// What a server calls objects, and where it serves them.
+/// Names and path of a kind.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kind {
     pub(crate) path: &'static str,
@@ -89,18 +88,17 @@ const DOCUMENTS: Kind = Kind {
 pub(crate) trait Objects: Send + Sync {
     fn len(&self) -> usize;
 
-    /// Appends the members of an object's JSON but for `kind` and `apiVersion`, which items of lists do not have, and the
-    /// braces.
+    /// Appends the members of an object's JSON without `kind` and `apiVersion`, which list items omit, and without
+    /// the braces.
     fn write(&self, out: &mut String, number: usize);
 
-    /// The same for the object that the nth update changes, in the state that the update leaves it in. False if these
-    /// objects do not change.
+    /// Appends the object changed by the nth update, after the update. Returns false if these objects do not change.
     fn write_update(&self, out: &mut String, update: usize) -> bool {
         let _ = (out, update);
         false
     }
 
-    /// The version of a list of all objects as they were at first.
+    /// Returns the version of the initial list.
     fn list_version(&self) -> usize {
         FIRST_VERSION + self.len()
     }

@@ -1,4 +1,4 @@
-//! Reading a large list: what it costs to have every object at hand.
+//! Decoding a large list.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,11 +19,11 @@ use crate::pods;
 use crate::report::{Samples, line, megabytes};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
-/// The list comes in pieces of this size, which is that of an HTTP/2 frame.
+/// Size of the chunks, that of an HTTP/2 frame.
 const CHUNK: usize = 16 << 10;
 const ROUNDS: usize = 5;
 
-/// Splitting a list into `Obj<Pod>`, beside decoding all of it into structs, in turns on the same bytes.
+/// Splits a list into `Obj<Pod>`, and decodes it into structs, in turns on the same bytes.
 pub(crate) async fn lists(count: usize) -> Result<(), Failure> {
     let list = list(count).await?;
     let chunks: Vec<Bytes> = list.chunks(CHUNK).map(Bytes::copy_from_slice).collect();
@@ -53,7 +53,7 @@ pub(crate) async fn lists(count: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A list as the server sends it: with managed fields, and each of its pods with a uid, a version and a status.
+/// Returns a list as the server sends it: with managedFields, and each pod with a UID, a version and a status.
 async fn list(count: usize) -> Result<Bytes, Failure> {
     let server = ApiServer::builder().in_process_only().start().await?;
     let mut service = server.service();
@@ -63,7 +63,7 @@ async fn list(count: usize) -> Result<Bytes, Failure> {
     Ok(call(&mut service, Method::GET, PODS, None).await?.into_body().collect().await?.to_bytes())
 }
 
-/// How long it takes to make so many values; taking them down again is not counted.
+/// Measures the construction of these values; dropping them is not counted.
 fn time<T>(count: usize, work: impl FnOnce() -> Result<Vec<T>, Failure>) -> Result<Duration, Failure> {
     let begin = Instant::now();
     let values = work()?;

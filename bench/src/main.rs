@@ -1,7 +1,6 @@
-//! What evenkeel costs: `cargo run --release -p evenkeel-bench`.
+//! Benchmarks of evenkeel: `cargo run --release -p evenkeel-bench`.
 //!
-//! Every line is a figure, and the target it is held against if there is one. Nothing here asserts a time; machines
-//! differ, and a figure that must hold everywhere is no measurement.
+//! Every line is a figure with its target, if it has one. No benchmark asserts a time; machines differ.
 
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "a benchmark reads clocks and prints")]
 
@@ -27,17 +26,17 @@ use clap::Parser;
 /// Measures the embedded API server and the decoders.
 #[derive(Debug, Parser)]
 struct Options {
-    /// The case to run: start, memory, crd, creates, large, watch, decode, pack, peer, store, reconcile, or all of these; or
-    /// compare, which builds and runs client-go's and kube-rs' informers beside ours and has options of its own.
+    /// The case to run: start, memory, crd, creates, large, watch, decode, pack, peer, store, reconcile, or all of
+    /// these; or compare, which builds and runs client-go's and kube-rs' informers and has options of its own.
     #[arg(default_value = "all")]
     case: String,
-    /// How many pods the large cases store.
+    /// Pods in the large cases.
     #[arg(long, default_value_t = 100_000)]
     pods: usize,
-    /// How many watchers the watch case opens.
+    /// Watchers in the watch case.
     #[arg(long, default_value_t = 1_000)]
     watchers: usize,
-    /// How many starts are timed.
+    /// Number of timed starts.
     #[arg(long, default_value_t = 200)]
     starts: usize,
     #[command(flatten)]
@@ -48,10 +47,10 @@ struct Options {
     reconcile: reconcile::Options,
 }
 
-/// Whatever ends a case early.
+/// Any error of a case.
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// The cases, in the order in which they run. Each has a process of its own, so that none inherits another's memory.
+/// The cases in order. Each runs in a process of its own, so that none inherits another's memory.
 const CASES: &[&str] =
     &["start", "memory", "crd", "creates", "large", "watch", "decode", "pack", "peer", "store", "reconcile"];
 
@@ -59,7 +58,7 @@ fn main() -> Result<(), Failure> {
     let mut arguments = std::env::args_os().skip(1);
     match arguments.next().as_deref().and_then(OsStr::to_str) {
         Some(name @ "compare") => return compare::run(compare::Options::parse_from(own(name, arguments))),
-        // A process of that case.
+        // A child process of that case.
         Some(name @ "load-server") => return server::serve(&server::Options::parse_from(own(name, arguments))),
         _ => {}
     }
@@ -75,7 +74,7 @@ fn main() -> Result<(), Failure> {
         return Ok(());
     }
     if options.case == "reconcile" {
-        // It measures runtimes of its own.
+        // It builds runtimes of its own.
         return reconcile::reconcile(&options.reconcile);
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -97,7 +96,7 @@ fn main() -> Result<(), Failure> {
     })
 }
 
-/// The command line of a case that has options of its own.
+/// Parses the command line of a case with options of its own.
 fn own(name: &str, arguments: impl Iterator<Item = OsString>) -> impl Iterator<Item = OsString> {
     [OsString::from(format!("evenkeel-bench {name}"))].into_iter().chain(arguments)
 }

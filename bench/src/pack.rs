@@ -1,4 +1,4 @@
-//! Objects that rest packed: what packing costs, what is left of them, and what it adds to decoding one.
+//! Packed objects: the cost of packing, their size, and the additional cost of decoding.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,11 +13,11 @@ use crate::data::Data;
 use crate::report::line;
 use crate::server::wire::Wire;
 
-/// How many of the packed pods are decoded in each round, beside the same ones that are not packed.
+/// Number of packed pods that are decoded in each round, beside unpacked ones.
 const DECODED: usize = 2_000;
 const ROUNDS: usize = 7;
 
-/// Packs varied pods in both forms, and decodes some of them, packed and not, in turns.
+/// Packs varied pods in both formats, and decodes some of them, packed and unpacked, in turns.
 pub(crate) fn pack(count: usize) -> Result<(), Failure> {
     for wire in [Wire::Json, Wire::Protobuf] {
         let plain = pods(wire, count)?;
@@ -76,7 +76,7 @@ fn pods(wire: Wire, count: usize) -> Result<Vec<Obj<Pod>>, Failure> {
     Ok(pods)
 }
 
-/// How long it takes to decode one in so many of these.
+/// Measures decoding every `step`th of these.
 fn typed(pods: &[Obj<Pod>], step: usize) -> Result<Duration, Failure> {
     let begin = Instant::now();
     for pod in pods.iter().step_by(step) {

@@ -1,6 +1,6 @@
-//! The same client and the same requests against this server and against another API server, in one run.
+//! The same client and requests against this server and another API server, in one run.
 //!
-//! Both are reached over TLS and HTTP/2 on one connection. The peer is any API server that takes a bearer token, such as a
+//! Both use TLS and HTTP/2 on one connection. The peer is any API server that accepts a bearer token, such as a
 //! kube-apiserver started by hand with the ServiceAccount admission plugin off.
 
 use std::path::PathBuf;
@@ -27,24 +27,24 @@ use crate::report::{Samples, line};
 const NAMESPACE: &str = "evenkeel-bench";
 const IN_FLIGHT: usize = 16;
 
-/// Where the peer is.
+/// The peer.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Peer {
     /// An API server to compare with, e.g. https://127.0.0.1:6443
     #[arg(long = "peer")]
     url: Option<String>,
-    /// A bearer token that may do everything there.
+    /// An administrator's bearer token.
     #[arg(long = "peer-token", default_value = "")]
     token: String,
     /// The CA of its certificate, as PEM.
     #[arg(long = "peer-ca")]
     ca: Option<PathBuf>,
-    /// How many pods are created and listed on either side.
+    /// Pods to create and list on each server.
     #[arg(long = "peer-pods", default_value_t = 3_000)]
     count: usize,
 }
 
-/// What one server needed.
+/// Figures of one server.
 struct Figures {
     creates: f64,
     get: Duration,
@@ -65,7 +65,7 @@ pub(crate) async fn compare(peer: &Peer) -> Result<(), Failure> {
     let server = ApiServer::builder().tls().start().await?;
     let own_ca = server.ca_pem().unwrap_or_default().as_bytes().to_vec();
     let own_token = server.token().unwrap_or_default().to_owned();
-    // Alternating rounds share whatever else the machine is doing; the better of each counts.
+    // Alternating rounds share the load of the machine; the better of each counts.
     let mut best: [Option<Figures>; 2] = [None, None];
     for _ in 0..3 {
         let ours = Api::connect(server.url(), &own_ca, &own_token).await?.measure(peer.count).await?;
@@ -201,7 +201,7 @@ impl Api {
         Ok(Samples::new(samples).quantile(0.5))
     }
 
-    /// From sending a change to reading it from a watch.
+    /// Measures from sending a change to reading it from a watch.
     async fn updates(&mut self, one: &str, collection: &str) -> Result<Duration, Failure> {
         let watch = format!("{collection}?watch=true&fieldSelector=metadata.name%3D{}", pods::name(0));
         let mut watch = self.clone().send(Method::GET, &watch, None).await?.into_body();

@@ -1,11 +1,11 @@
-//! Pods of the shape and size that clusters are full of.
+//! Pods of realistic shape and size.
 
 use serde_json::{Value, json};
 
-/// How large a stored pod is meant to be, in bytes of JSON.
+/// Target size of a stored pod, in bytes of JSON.
 pub(crate) const STORED: usize = 3000;
 
-/// The nth pod of a deployment-like workload. With what the server adds it is stored in about [`STORED`] bytes.
+/// Returns the nth pod of a workload. With the server's additions it is stored in about [`STORED`] bytes.
 pub(crate) fn pod(number: usize) -> Value {
     let workload = number / 10;
     json!({

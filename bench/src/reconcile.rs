@@ -1,14 +1,14 @@
-//! From an event to the reconcile that it calls for, on a controller that has nothing else to do.
+//! Latency from an event to its reconcile, on an idle controller.
 //!
 //! `cargo run --release -p evenkeel-bench -- reconcile [--samples 2000] [--running 0,100,1000,10000]`
 //!
-//! A time begins right before the bytes of a watch event are handed to the client, and ends with the first line of the
-//! reconcile. In between lies everything but the network: the frame is decoded, stored, told to the handler, queued, and
-//! taken by a worker. There is one event at a time, a millisecond after the last one; then everything sleeps. Meanwhile
-//! other reconciles of the same controller run, and wait for a timer.
+//! A measurement starts right before the bytes of a watch event are passed to the client, and ends with the first
+//! line of the reconcile. It covers everything but the network: decoding, the store, the handler, the queue and the
+//! worker. There is one event at a time, a millisecond after the last one, so that all threads are parked. Meanwhile
+//! other reconciles of the same controller are in flight and wait for a timer.
 //!
-//! The event comes from a task of the runtime, which stands for the connection, or from a thread outside, which has the
-//! system wake the runtime; that takes as long as the machine likes. `bench/peers` does the same to kube-rs' controller:
+//! The event is sent by a task of the runtime, which stands for the connection, or by another thread, which makes the
+//! system wake the runtime; that depends on the machine. `bench/peers` measures kube-rs' controller in the same way:
 //! `cargo run --release --bin reconcile` there.
 
 mod rig;
@@ -23,7 +23,7 @@ use crate::Failure;
 pub(crate) use rig::Options;
 use rig::Rig;
 
-/// Measures our controller.
+/// Measures evenkeel's controller.
 pub(crate) fn reconcile(options: &Options) -> Result<(), Failure> {
     rig::measure("evenkeel", options, begin)
 }

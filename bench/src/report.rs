@@ -1,4 +1,4 @@
-//! Figures and how they are printed.
+//! Formats figures.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ impl Samples {
         Samples(samples)
     }
 
-    /// The value below which this share of the samples lies.
+    /// Returns the quantile of the samples.
     pub(crate) fn quantile(&self, share: f64) -> Duration {
         let last = self.0.len().saturating_sub(1);
         let index = (last as f64 * share).round() as usize;
@@ -28,14 +28,14 @@ impl Samples {
     }
 }
 
-/// Resident memory of this process, in bytes.
+/// Returns the resident memory of this process, in bytes.
 pub(crate) fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok()).unwrap_or(0) * 1024
 }
 
-/// Bytes as megabytes.
+/// Converts bytes to megabytes.
 pub(crate) fn megabytes(bytes: u64) -> f64 {
     bytes as f64 / 1e6
 }

@@ -1,18 +1,17 @@
-//! The load server: lists, watches and streaming lists, all from bytes that are there before anybody asks, so that it is
-//! never what is measured.
+//! The load server: lists, watches and WatchLists, from bytes that exist before any request, so that the server is
+//! not what is measured.
 //!
-//! It tells every client the same story from the beginning: all objects in their first state, then, when a storm is called
-//! for, the same updates to the watches that are open. It speaks HTTP/1.1, JSON and protobuf, as the client accepts them.
-//! A thread per connection writes from where the bytes lie, many events with one call of the system; each event is a chunk
-//! of its own, as API servers send them. Besides the objects:
+//! Every client receives the same objects in their first state and then, on request, the same updates on its open
+//! watches. The server supports HTTP/1.1, JSON and protobuf. A thread per connection writes without copying, many
+//! events per system call; each event is a chunk of its own, as API servers send them. Besides the objects:
 //!
-//! - `POST /prepare?updates=N&wire=W` makes N updates in that form, for what follows;
+//! - `POST /prepare?updates=N&wire=W` generates N updates in that format;
 //! - `POST /storm?updates=N` sends the first N updates to every open watch, as fast as it is read;
-//! - `POST /trickle?after=N&events=M&gap_us=G` sends the M updates behind the first N one at a time, so far apart, and
-//!   `GET /written` tells when each of them was written, in nanoseconds since 1970;
-//! - `POST /relist` ends every open watch with 410, so that its client lists anew. A client that has seen a storm is led
-//!   back to the first state by that;
-//! - `GET /watches` tells how many watches were opened so far and how many of them wait for something to happen.
+//! - `POST /trickle?after=N&events=M&gap_us=G` sends the M updates after the first N one at a time, and `GET
+//!   /written` returns when each was written, in nanoseconds since 1970;
+//! - `POST /relist` ends every open watch with 410, so that its client relists. After a storm this leads back to the
+//!   first state;
+//! - `GET /watches` returns how many watches were opened so far and how many of them are idle.
 
 mod http;
 mod pieces;
@@ -37,47 +36,47 @@ use self::wire::{Wire, status};
 use crate::Failure;
 use crate::data::{Data, Kind, Objects};
 
-/// What the server is full of.
+/// Contents of the server.
 #[derive(Debug, clap::Parser)]
 pub(crate) struct Options {
-    /// Which objects.
+    /// Data set.
     #[arg(long, value_enum, default_value_t = Data::Pods)]
     data: Data,
-    /// How many.
+    /// Number of objects.
     #[arg(long, default_value_t = 50_000)]
     objects: usize,
-    /// In which forms.
+    /// Wire formats.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "json,protobuf")]
     wires: Vec<Wire>,
 }
 
-/// How many watches there are, as `GET /watches` tells.
+/// Numbers of watches, as `GET /watches` returns them.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
 pub(crate) struct Watches {
     pub(crate) opened: usize,
     pub(crate) waiting: usize,
 }
 
-/// Serves until the input ends. The first line of the output is the server's URL.
+/// Serves until its input ends. The first line of the output is the server's URL.
 pub(crate) fn serve(options: &Options) -> Result<(), Failure> {
     let server = Arc::new(Server::new(options)?);
     let listener = TcpListener::bind("127.0.0.1:0")?;
     println!("http://{}", listener.local_addr()?);
     std::io::stdout().flush()?;
     std::thread::spawn(|| {
-        // Whoever started the server holds the other end; however that one ends, the server does not outlive it.
+        // The parent holds the other end; when it ends, the server ends too.
         let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
         std::process::exit(0);
     });
     loop {
         let (stream, _) = listener.accept()?;
         let server = Arc::clone(&server);
-        // A client that goes away in the middle is none of the server's business.
+        // A client that disconnects is not an error.
         std::thread::spawn(move || drop(server.attend(stream)));
     }
 }
 
-/// What watches are told to do.
+/// A command to all watches.
 #[derive(Clone)]
 enum Command {
     Storm(Updates, usize),
@@ -85,15 +84,15 @@ enum Command {
     Relist,
 }
 
-/// Objects of a kind in one form.
+/// Objects of a kind in one format.
 struct Form {
-    /// As lists have them.
+    /// List items.
     items: Pieces,
-    /// What stands before each of them in the events that a streaming list begins with.
+    /// Event heads of the initial events.
     heads: Pieces,
 }
 
-/// Objects of a kind in all forms.
+/// Objects of a kind in all formats.
 struct Served {
     kind: Kind,
     objects: Box<dyn Objects>,
@@ -116,10 +115,10 @@ impl Served {
             Wire::Json => self.json.as_ref(),
             Wire::Protobuf => self.protobuf.as_ref(),
         };
-        form.ok_or_else(|| io::Error::other("the server was not told to have this form"))
+        form.ok_or_else(|| io::Error::other("the server was started without this format"))
     }
 
-    /// All objects, or a page of them. As with API servers, a list of any version is never cut into pages.
+    /// Sends all objects, or a page of them. As with API servers, a list at any version is never paged.
     fn list(&self, stream: &mut TcpStream, wire: Wire, request: &Request) -> io::Result<()> {
         let items = &self.form(wire)?.items;
         let first = request.number("continue").unwrap_or(0).min(items.len());
@@ -224,13 +223,13 @@ impl Server {
                 http::reply(stream, 200, &json!(Watches { opened, waiting }).to_string())
             }
             (method, path, _) => {
-                let message = format!("the benchmark's server does not answer {method} {path}");
+                let message = format!("the load server does not serve {method} {path}");
                 http::reply(stream, 404, &status(&message, "NotFound", 404).to_string())
             }
         }
     }
 
-    /// Makes updates, if there are not enough of them already.
+    /// Generates updates, if there are not enough yet.
     fn prepare(&self, request: &Request) -> Result<(), Failure> {
         let count = request.number("updates").unwrap_or(0);
         let wire = if request.get("wire") == Some("protobuf") { Wire::Protobuf } else { Wire::Json };
@@ -257,7 +256,7 @@ impl Server {
 
     fn command(&self, stream: &mut TcpStream, command: &Command) -> io::Result<()> {
         let mut watches = self.lock_watches();
-        // Of those that have ended nobody listens any more.
+        // Removes watches that have ended.
         watches.retain(|watch| watch.send(command.clone()).is_ok());
         let told = watches.len();
         drop(watches);

@@ -1,4 +1,4 @@
-//! From nothing to the first answer, and what an idle server weighs.
+//! Time to the first response, and memory of an idle server.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -47,7 +47,7 @@ pub(crate) async fn starts(count: usize) -> Result<(), Failure> {
     for _ in 0..count {
         let begin = Instant::now();
         let server = ApiServer::builder().tls().start().await?;
-        check(first_answer_over_tls(&server).await? == 200)?;
+        check(first_response_over_tls(&server).await? == 200)?;
         samples.push(begin.elapsed());
         server.shutdown().await;
     }
@@ -56,10 +56,10 @@ pub(crate) async fn starts(count: usize) -> Result<(), Failure> {
 }
 
 fn check(fine: bool) -> Result<(), Failure> {
-    if fine { Ok(()) } else { Err("the first answer was not 200".into()) }
+    if fine { Ok(()) } else { Err("the first response was not 200".into()) }
 }
 
-async fn first_answer_over_tls(server: &ApiServer) -> Result<u16, Failure> {
+async fn first_response_over_tls(server: &ApiServer) -> Result<u16, Failure> {
     let mut roots = rustls::RootCertStore::empty();
     let pem = server.ca_pem().unwrap_or_default();
     roots.add(rustls::pki_types::CertificateDer::from_pem_slice(pem.as_bytes())?)?;
@@ -83,7 +83,7 @@ async fn first_answer_over_tls(server: &ApiServer) -> Result<u16, Failure> {
     Ok(sender.send_request(request).await?.status().as_u16())
 }
 
-/// HL-4, in a process of its own that does nothing else.
+/// HL-4, in a process of its own.
 pub(crate) fn memory() -> Result<(), Failure> {
     let output = std::process::Command::new(std::env::current_exe()?).arg("idle").output()?;
     let bytes: u64 = String::from_utf8(output.stdout)?.trim().parse()?;
@@ -91,7 +91,7 @@ pub(crate) fn memory() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Starts a server, answers once over HTTP, and prints the resident memory.
+/// Starts a server, sends one request over HTTP, and prints the resident memory.
 pub(crate) async fn idle() -> Result<(), Failure> {
     let server = ApiServer::start().await?;
     let address = server.url().trim_start_matches("http://").to_owned();

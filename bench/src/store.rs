@@ -1,4 +1,5 @@
-//! What the informer's store costs; `bench/go/store` does the same to client-go's, and `bench/store.sh` runs both.
+//! Benchmarks of the informer's store; `bench/go/store` measures client-go's in the same way, and `bench/store.sh`
+//! runs both.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,21 +14,21 @@ use crate::{Failure, pods, report};
 
 const NAMESPACES: usize = 50;
 const NODES: usize = 500;
-/// Each figure is the median of so many.
+/// Each figure is the median of this number.
 const SLICES: usize = 5;
 
-/// The store's case.
+/// Options of the case store.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// How many pods the store's case stores.
+    /// Pods in the case store.
     #[arg(long, default_value_t = 50_000)]
     objects: usize,
-    /// How many threads the store's parallel cases have.
+    /// Threads in the parallel cases.
     #[arg(long, default_value_t = 2)]
     threads: usize,
 }
 
-/// The nth pod in one of its states.
+/// Returns the nth pod at a revision.
 fn pod(info: &Arc<ResourceInfo>, number: usize, revision: usize) -> Result<Obj<Pod>, Failure> {
     let mut pod = pods::pod(number);
     pod["metadata"]["namespace"] = namespace(number % NAMESPACES).into();
@@ -40,7 +41,7 @@ fn namespace(number: usize) -> String {
     format!("team-{number:02}")
 }
 
-/// xorshift64*, as on the other side.
+/// xorshift64*, as in the Go program.
 struct Random(u64);
 
 impl Random {
@@ -52,8 +53,8 @@ impl Random {
     }
 }
 
-/// Runs the work on so many threads, several times over, and prints the medians: of the time that passed, and of the
-/// processor time that the threads took, which says more on a machine that has other things to do.
+/// Runs the work on several threads, several times, and prints the medians of wall and processor time. Processor time
+/// is more meaningful on a busy machine.
 fn measure(name: &str, threads: usize, operations: usize, work: impl Fn(&mut Random, usize) -> usize + Sync) {
     let (mut wall, mut cpu) = (Vec::with_capacity(SLICES), Vec::with_capacity(SLICES));
     for slice in 0..SLICES {
@@ -80,7 +81,7 @@ fn measure(name: &str, threads: usize, operations: usize, work: impl Fn(&mut Ran
     println!("{}", json!({"case": name, "threads": threads, "ns_per_op": wall, "cpu_ns_per_op": cpu}));
 }
 
-/// How long this thread has had a processor, in nanoseconds.
+/// Returns the processor time of this thread, in nanoseconds.
 fn processor_time() -> u64 {
     let statistics = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     statistics.split(' ').next().and_then(|first| first.parse().ok()).unwrap_or(0)

@@ -17,10 +17,10 @@ use crate::report::{Samples, line};
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const EVENTS: usize = 5_000;
 const PER_SECOND: usize = 1_000;
-/// Watchers look at the clock once in so many events.
+/// Watchers read the clock once per this number of events.
 const SAMPLE: usize = 16;
 
-/// STO-33: every watcher sees every event. First at the given rate, then as fast as writes can be made.
+/// STO-33: every watcher receives every event. First at the given rate, then as fast as possible.
 pub(crate) async fn fan_out(watchers: usize) -> Result<(), Failure> {
     for (name, paced) in [("watch, 1,000 events/s", true), ("watch, as fast as it goes", false)] {
         let server = ApiServer::builder().in_process_only().start().await?;
@@ -37,7 +37,7 @@ pub(crate) async fn fan_out(watchers: usize) -> Result<(), Failure> {
                 let mut body = reply.into_body();
                 let mut latencies = Vec::with_capacity(EVENTS / SAMPLE + 1);
                 let mut seen = 0;
-                // The first event is the pod as it was.
+                // The first event is the initial pod.
                 body.frame().await;
                 while seen < EVENTS {
                     let Some(Ok(_)) = body.frame().await else { break };

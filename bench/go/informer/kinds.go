@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// informersOf makes the informers of a set of objects, and what starts them. The generated ones index by namespace of
-// their own accord, and so does the dynamic one.
+// informersOf returns the informers of a data set, and a function that starts them. Both generated and dynamic ones
+// index by namespace.
 func informersOf(config *rest.Config, data string) ([]cache.SharedIndexInformer, func(<-chan struct{})) {
 	if data == "documents" {
 		clients, err := dynamic.NewForConfig(config)

@@ -1,5 +1,5 @@
-// Command informer is client-go's side of the informer benchmark: it syncs shared informers, waits for updates, reads, and
-// prints what that cost as one line of JSON.
+// Command informer is client-go's side of the informer benchmark: it syncs shared informers, waits for updates,
+// reads, and prints its figures as one line of JSON.
 package main
 
 import (
@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// quiet is how long nothing must have happened before memory counts as steady.
+// quiet is the time without notifications before memory counts as steady.
 const quiet = 2 * time.Second
 
 type figures struct {
@@ -38,7 +38,7 @@ type figures struct {
 	*reads
 }
 
-// counter is the handler: it counts, notes when the first and the last update came, and then when each further one did.
+// counter is the handler: it counts updates, and records when the first, the last and each single one arrived.
 type counter struct {
 	wanted        int64
 	notifications atomic.Int64
@@ -49,7 +49,7 @@ type counter struct {
 	allHandled    chan struct{}
 }
 
-// storm is when its first and its last update came.
+// storm holds the arrival of its first and its last update.
 type storm struct{ first, last moment }
 
 func (c *counter) OnAdd(any, bool) { c.notifications.Add(1) }
@@ -137,7 +137,7 @@ func main() {
 	default:
 		log.Fatalf("there is no wire %q", *wire)
 	}
-	// Twenty informers begin at once; the limit of requests per second that a client has by default would be what is measured.
+	// Twenty informers start at once; client-go's default rate limit would dominate the figure.
 	config.QPS, config.Burst = 1000, 1000
 	all, start := informersOf(config, *data)
 	handler := &counter{
@@ -161,7 +161,7 @@ func main() {
 	defer stop()
 	begin := now()
 	start(ctx.Done())
-	// WaitForCacheSync looks ten times a second; this looks more often, so as not to add to the figure.
+	// WaitForCacheSync polls ten times a second; this polls more often, so as not to add to the figure.
 	for _, registration := range registrations {
 		for !registration.HasSynced() {
 			time.Sleep(time.Millisecond)
@@ -194,7 +194,7 @@ func main() {
 	if *withReads {
 		result.reads = read(all[0])
 	}
-	// What is left when the collector has been told to do its utmost. Programs do not do that, so it comes last.
+	// The memory after a forced collection. Programs do not force one, so this is measured last.
 	runtime.GC()
 	debug.FreeOSMemory()
 	result.CollectedKB = memory("VmRSS")

@@ -10,16 +10,16 @@ import (
 )
 
 const (
-	// hot and warm are how many objects are read over and over.
+	// hot and warm are the numbers of objects that are read repeatedly.
 	hot, warm = 50, 500
-	// span is how long reads of one sort are made.
+	// span is the duration of each read benchmark.
 	span = time.Second
-	// batch is how many reads are made between two looks at the clock.
+	// batch is the number of reads between two clock readings.
 	batch = 1000
 )
 
 type reads struct {
-	// Objects are typed as soon as they are there: what other programs take for it belongs to syncing here.
+	// Objects are typed when they are synced: this cost is part of the sync here.
 	TypedWall  float64 `json:"typed_wall_s"`
 	TypedCPU   float64 `json:"typed_cpu_s"`
 	TypedKB    int     `json:"typed_rss_kb"`
@@ -30,10 +30,10 @@ type reads struct {
 	IndexFound float64 `json:"index_found"`
 }
 
-// sink keeps the compiler from leaving out what is read.
+// sink keeps the compiler from removing the reads.
 var sink int
 
-// read reads pods: all of them once, a few over and over, and those of one node after the other.
+// read reads pods: all once, a few repeatedly, and by node.
 func read(informer cache.SharedIndexInformer) *reads {
 	var result reads
 	store := informer.GetIndexer()
@@ -54,7 +54,7 @@ func read(informer cache.SharedIndexInformer) *reads {
 		return perSecond(some, func(key string) int {
 			object, found, err := store.GetByKey(key)
 			if err != nil || !found {
-				log.Fatalf("%s is gone: %v", key, err)
+				log.Fatalf("%s is missing: %v", key, err)
 			}
 			return len(object.(*corev1.Pod).Spec.NodeName)
 		})
@@ -82,12 +82,12 @@ func read(informer cache.SharedIndexInformer) *reads {
 	return &result
 }
 
-// perSecond does something to one or the other for a while and tells how often in a second.
+// perSecond runs work on pseudo-random elements for a while and returns the rate per second.
 func perSecond(all []string, work func(one string) int) float64 {
 	begin, done, random := time.Now(), 0, uint64(88_172_645_463_325_252)
 	for time.Since(begin) < span {
 		for range batch {
-			// In no order; the other programs take them in the same one.
+			// Pseudo-random order, the same as in the other programs.
 			random ^= random << 13
 			random ^= random >> 7
 			random ^= random << 17

@@ -1,6 +1,6 @@
-// What client-go's store costs: the other side of `cargo run --release -p evenkeel-bench -- store`.
+// Benchmarks of client-go's store, the counterpart of `cargo run --release -p evenkeel-bench -- store`.
 //
-// The same objects, the same loops and the same number of threads; each case prints one JSON object.
+// The same objects, loops and number of threads; each case prints one JSON object.
 package main
 
 import (
@@ -57,7 +57,7 @@ func indexers() cache.Indexers {
 	}
 }
 
-// random is xorshift64*, as on the other side.
+// random is xorshift64*, as in the Rust program.
 type random uint64
 
 func (r *random) below(limit int) int {
@@ -69,8 +69,8 @@ func (r *random) below(limit int) int {
 	return int(((x * 0x2545f4914f6cdd1d) >> 33) % uint64(limit))
 }
 
-// measure runs the work on so many threads, several times over, and prints the medians: of the time that passed, and of
-// the processor time that the threads took, the collector's not among it.
+// measure runs the work on several threads, several times, and prints the medians of wall and processor time, without
+// the collector's.
 func measure(name string, threads, operations int, work func(thread int, random *random, operations int) int) {
 	var wall, cpu []float64
 	for slice := 0; slice < slices; slice++ {
@@ -103,7 +103,7 @@ func measure(name string, threads, operations int, work func(thread int, random 
 	fmt.Println(string(line))
 }
 
-// processorTime is how long this thread has had a processor, in nanoseconds.
+// processorTime returns the processor time of this thread, in nanoseconds.
 func processorTime() (nanoseconds uint64) {
 	statistics, _ := os.ReadFile("/proc/thread-self/schedstat")
 	_, _ = fmt.Sscan(string(statistics), &nanoseconds)

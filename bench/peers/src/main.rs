@@ -29,19 +29,19 @@ struct Options {
     /// Requests per round of the small cases.
     #[arg(long, default_value_t = 3000)]
     requests: usize,
-    /// Pods that the list case lists.
+    /// Pods in the list case.
     #[arg(long, default_value_t = 500)]
     pods: usize,
-    /// Only the cases whose name contains this.
+    /// Run only cases whose name contains this.
     #[arg(long, default_value = "")]
     case: String,
-    /// Only over this: tls or http.
+    /// Use only this: tls or http.
     #[arg(long)]
     over: Option<String>,
-    /// Speak HTTP/1.1 over TLS too, as kube-rs does.
+    /// Use HTTP/1.1 over TLS too, as kube-rs does.
     #[arg(long)]
     http1: bool,
-    /// Be the server: started by the benchmark itself.
+    /// Run as the server: started by the benchmark itself.
     #[arg(long, hide = true)]
     serve: Option<String>,
 }
@@ -62,7 +62,7 @@ fn main() -> Result<(), Failure> {
     }
 }
 
-/// The server: prints where its kubeconfig is, then waits until its input ends.
+/// The server: prints the path of its kubeconfig, then waits until its input ends.
 async fn serve(tls: bool, pods: usize) -> Result<(), Failure> {
     let builder = ApiServer::builder();
     let server = if tls { builder.tls() } else { builder }.start().await?;
@@ -101,7 +101,7 @@ fn name(number: usize) -> String {
     format!("web-{number:06}")
 }
 
-/// What a round of a case took.
+/// Figures of a round.
 #[derive(Clone, Copy)]
 struct Round {
     wall: Duration,

@@ -1,4 +1,4 @@
-//! What is measured: which objects, how many of them, and what happens to the programs that hold them.
+//! The cases: objects, their number, and what is done to the programs.
 
 use crate::data::Data;
 use crate::server::wire::Wire;
@@ -12,19 +12,19 @@ pub(crate) struct Case {
     pub(crate) objects: usize,
     pub(crate) wires: Vec<Wire>,
     pub(crate) rounds: usize,
-    /// How many updates storm programs after a relist; with none there is no relist either.
+    /// Updates in the storm after a relist; without updates there is no relist.
     pub(crate) updates: usize,
-    /// How many updates come one at a time then.
+    /// Single updates afterwards.
     pub(crate) latency: usize,
-    /// Whether programs read at last.
+    /// Whether programs read at the end.
     pub(crate) reads: bool,
-    /// Whether they keep objects without managedFields.
+    /// Whether managedFields are stripped.
     pub(crate) light: bool,
-    /// Whether nobody runs but us.
+    /// Whether only evenkeel runs.
     pub(crate) alone: bool,
 }
 
-/// How much is measured.
+/// Size of the benchmark.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scale {
     pub(crate) objects: usize,
@@ -33,14 +33,14 @@ pub(crate) struct Scale {
     pub(crate) rounds: usize,
 }
 
-/// The names of all cases that run unless others are named.
+/// Names of the default cases.
 pub(crate) const NAMES: &[&str] =
     &["informer", "small", "large", "light", "kinds", "secrets", "endpointslices", "documents"];
 
-/// Twice as many objects as this are twenty times the usual.
+/// Factor of the case million.
 const MILLION: usize = 20;
 
-/// The cases of these names, in the order in which they run.
+/// Returns the cases of these names, in order.
 pub(crate) fn cases(names: &[String], million: bool, wires: &[Wire], scale: Scale) -> Result<Vec<Case>, String> {
     if let Some(unknown) = names.iter().find(|name| !NAMES.contains(&name.as_str())) {
         return Err(format!("there is no case {unknown:?}; there are {}", NAMES.join(", ")));
@@ -48,7 +48,7 @@ pub(crate) fn cases(names: &[String], million: bool, wires: &[Wire], scale: Scal
     if million {
         return Ok(vec![
             Case { title: "before".to_owned(), alone: true, ..sync("before", scale.objects, wires, scale) },
-            // Once is enough of what takes minutes.
+            // One round is enough for runs of minutes.
             Case { alone: true, rounds: 1, ..sync("million", scale.objects * MILLION, wires, scale) },
         ]);
     }
@@ -58,7 +58,7 @@ pub(crate) fn cases(names: &[String], million: bool, wires: &[Wire], scale: Scal
 
 fn case(name: &'static str, wires: &[Wire], scale: Scale) -> Case {
     let Scale { objects, updates, latency, .. } = scale;
-    // What is shown for the sake of growth, or of other data, is shown as well by fewer rounds.
+    // Cases for growth or other data need fewer rounds.
     let some = Scale { rounds: scale.rounds.min(2), ..scale };
     match name {
         "informer" => Case { updates, latency, reads: true, ..sync(name, objects, wires, scale) },
@@ -78,7 +78,7 @@ fn case(name: &'static str, wires: &[Wire], scale: Scale) -> Case {
     }
 }
 
-/// Programs sync pods, and that is all.
+/// Returns a case that only syncs pods.
 fn sync(name: &'static str, objects: usize, wires: &[Wire], scale: Scale) -> Case {
     other(name, "pods", Data::Pods, objects, wires, scale)
 }
@@ -99,7 +99,7 @@ fn other(name: &'static str, what: &str, data: Data, objects: usize, wires: &[Wi
     }
 }
 
-/// A number with its thousands apart.
+/// Formats a number with thousands separators.
 pub(crate) fn thousands(number: usize) -> String {
     let digits = number.to_string();
     let mut out = String::new();

@@ -1,4 +1,4 @@
-//! What is read off the figures of programs.
+//! Measures derived from the figures of programs.
 
 use super::programs::OURS;
 
@@ -6,21 +6,21 @@ use super::programs::OURS;
 #[derive(Debug)]
 pub(crate) struct Measure {
     pub(crate) title: &'static str,
-    /// Under which name a program tells it.
+    /// Its name in the output of programs.
     pub(crate) figure: &'static str,
-    /// What we tell instead, if we have no such figure.
+    /// evenkeel's figure, if it has another name.
     ours: Option<&'static str>,
-    /// What others are held against it with, if that is another figure.
+    /// The peers' figure to compare with, if it is another one.
     theirs: Option<&'static str>,
-    /// What a unit of the table is in units of the program.
+    /// The table's unit in units of the program.
     pub(crate) unit: f64,
     pub(crate) more_is_better: bool,
-    /// Whether there is anything to compare.
+    /// Whether a ratio makes sense.
     pub(crate) compared: bool,
 }
 
 impl Measure {
-    /// The name of the figure that a program is measured by.
+    /// Returns the name of the figure of a program.
     pub(crate) fn figure_of(&self, program: &str) -> &'static str {
         if program == OURS { self.ours } else { self.theirs }.unwrap_or(self.figure)
     }
@@ -44,7 +44,7 @@ pub(crate) const MEASURES: &[Measure] = &[
     less("sync, peak memory, MB", "rss_peak_kb", MEGABYTE),
     less("steady memory, MB", "rss_steady_kb", MEGABYTE),
     less("steady memory per object, bytes", "steady_bytes_per_object", 1.0),
-    // Ours has no collector that could be forced; what is resident is what it needs.
+    // evenkeel has no collector to force; its resident memory is what it needs.
     Measure { ours: Some("rss_steady_kb"), ..less("memory after a forced collection, MB", "rss_gc_kb", MEGABYTE) },
     less("relist, CPU, s", "relist_cpu_s", 1.0),
     less("relist, peak memory, MB", "relist_peak_kb", MEGABYTE),

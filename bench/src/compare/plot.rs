@@ -1,4 +1,4 @@
-//! The results as a picture, for a README: SVG with no more than text, lines and boxes, readable on light and dark ground.
+//! Plots the results as SVG, readable on light and dark backgrounds.
 
 use std::fmt::Write as _;
 
@@ -13,13 +13,13 @@ use crate::server::wire::Wire;
 const WIDTH: f64 = 900.0;
 const PANEL: f64 = WIDTH / 3.0;
 const ROW: f64 = 22.0;
-/// Where bars begin in a panel, and how long the longest is.
+/// Start of the bars in a panel, and the length of the longest.
 const BAR_BEGIN: f64 = 92.0;
 const BAR_LENGTH: f64 = 84.0;
-/// The height of the picture of growth.
+/// Height of the growth chart.
 const GROWTH: f64 = 230.0;
 
-/// What there is a panel of, in rows of three.
+/// The panels, in rows of three.
 const PANELS: &[(&str, &str, &str, Wire)] = &[
     ("CPU to sync, protobuf", "sync_cpu_s", "s", Wire::Protobuf),
     ("Steady memory, protobuf", "rss_steady_kb", "MB", Wire::Protobuf),
@@ -36,7 +36,7 @@ const STYLE: &str = "text{font:12px system-ui,sans-serif;fill:#1f2328}.t{font-we
     @media(prefers-color-scheme:dark){text{fill:#f0f6fc}.n{fill:#9198a1}.a{stroke:#3d444d}.w{stroke:#9198a1}\
     .p0{fill:#4493f8;stroke:#4493f8}.p1{fill:#7d8590;stroke:#7d8590}.p2{fill:#545d68;stroke:#545d68}}";
 
-/// Draws everything that there are figures of.
+/// Draws all panels that have figures.
 pub(crate) fn plot(results: &Results, cases: &[Case], programs: &[&'static str]) -> String {
     let mut body = String::new();
     let mut top = 10.0;
@@ -76,7 +76,7 @@ struct Bar {
 }
 
 impl<'a> Panel<'a> {
-    /// None if we have nothing to show in it.
+    /// Returns none without a figure of evenkeel.
     fn new(
         results: &Results,
         case: &Case,
@@ -129,7 +129,7 @@ impl<'a> Panel<'a> {
     }
 }
 
-/// Memory by number of pods, both in powers of ten. Tells how high it is.
+/// Draws memory by number of pods, both logarithmic. Returns the height.
 fn growth(results: &Results, cases: &[Case], programs: &[&'static str], out: &mut String, top: f64) -> f64 {
     let mut sizes: Vec<&Case> = cases.iter().filter(|case| case.data == Data::Pods && !case.light).collect();
     sizes.sort_by_key(|case| case.objects);
@@ -152,7 +152,7 @@ fn growth(results: &Results, cases: &[Case], programs: &[&'static str], out: &mu
     };
     let (fewest, most) = range(&mut all().map(|(objects, _)| objects));
     let (low, high) = range(&mut all().map(|(_, memory)| memory));
-    // Whole powers of ten, so that there are lines to read it off by.
+    // Whole powers of ten, for readable grid lines.
     let (low, high) = (low.log10().floor(), high.log10().ceil().max(low.log10().floor() + 1.0));
     let (left, right, upper, lower) = (60.0, WIDTH - 150.0, top + 34.0, top + GROWTH - 30.0);
     let x =
@@ -195,7 +195,7 @@ fn growth(results: &Results, cases: &[Case], programs: &[&'static str], out: &mu
             labels.push((y(*memory), program));
         }
     }
-    // Names beside the ends of the lines, pushed apart where they would lie on each other.
+    // Labels at the ends of the lines, moved apart where they would overlap.
     labels.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut last = f64::MIN;
     for (at, program) in labels {
@@ -211,7 +211,7 @@ fn measure(figure: &str) -> Option<&'static Measure> {
     MEASURES.iter().find(|measure| measure.figure == figure)
 }
 
-/// The colour of a program: ours is the first, whoever else takes part.
+/// Returns the CSS class of a program; evenkeel is always the first.
 fn class(programs: &[&'static str], program: &str) -> String {
     let others = programs.iter().filter(|name| **name != OURS);
     let number = others.take_while(|name| **name != program).count() + 1;

@@ -1,4 +1,4 @@
-//! The programs that are measured, and how they are built.
+//! The programs under test, and how they are built.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -10,30 +10,30 @@ use super::cases::Case;
 use crate::Failure;
 use crate::server::wire::Wire;
 
-/// A program that syncs informers and tells what that took.
+/// A program that syncs informers and prints its figures.
 pub(crate) struct Program {
     pub(crate) name: &'static str,
     executable: PathBuf,
     arguments: &'static [&'static str],
     environment: &'static [(&'static str, &'static str)],
-    /// Whether it speaks protobuf.
+    /// Whether it supports protobuf.
     has_protobuf: bool,
 }
 
-/// Who we are. Everybody else is compared with this one.
+/// evenkeel, the reference of all comparisons.
 pub(crate) const OURS: &str = "evenkeel";
 
-/// What there is, and what is said of it where figures are shown.
+/// All programs, with a note for the legend.
 pub(crate) const PROGRAMS: &[(&str, &str)] = &[
     (OURS, "its defaults"),
     ("client-go", "its defaults: the list is streamed by the watch (WatchList)"),
     ("client-go-list", "the gate WatchListClient off: lists, then watches"),
-    ("kube-rs", "its defaults: lists in pages, then watches; it speaks JSON alone and has no indexes"),
-    ("kube-rs-streaming", "the list is streamed by the watch; it speaks JSON alone and has no indexes"),
+    ("kube-rs", "its defaults: lists in pages, then watches; it supports only JSON and has no indexes"),
+    ("kube-rs-streaming", "the list is streamed by the watch; it supports only JSON and has no indexes"),
 ];
 
 impl Program {
-    /// Whether it can do what the case asks for, in this form.
+    /// Whether it supports the case in this format.
     pub(crate) fn can(&self, case: &Case, wire: Wire) -> bool {
         (self.has_protobuf || wire == Wire::Json) && (!case.alone || self.name == OURS)
     }
@@ -50,7 +50,7 @@ impl Program {
     }
 }
 
-/// Builds the programs of these names. What cannot be built is told and left out.
+/// Builds the programs of these names. Those that do not build are reported and skipped.
 pub(crate) fn build(names: &[String], mut tell: impl FnMut(&str)) -> Result<Vec<Program>, Failure> {
     let bench = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut programs = Vec::new();
@@ -59,7 +59,7 @@ pub(crate) fn build(names: &[String], mut tell: impl FnMut(&str)) -> Result<Vec<
         match build_one(bench, name) {
             Ok(program) => programs.push(program),
             Err(error) if *name == OURS => return Err(error),
-            Err(error) => eprintln!("{name} is left out: {error}"),
+            Err(error) => eprintln!("{name} is skipped: {error}"),
         }
     }
     match names.iter().find(|name| PROGRAMS.iter().all(|(known, _)| known != name)) {
@@ -90,7 +90,7 @@ fn build_one(bench: &Path, name: &'static str) -> Result<Program, Failure> {
 
 fn client_go(bench: &Path) -> Result<PathBuf, Failure> {
     if Command::new("go").arg("version").stdout(Stdio::null()).status().is_err() {
-        return Err("there is no Go here".into());
+        return Err("Go is not installed".into());
     }
     let executable = std::env::current_exe()?.with_file_name("client-go-informer");
     let mut build = Command::new("go");
@@ -101,7 +101,7 @@ fn client_go(bench: &Path) -> Result<PathBuf, Failure> {
     Ok(executable)
 }
 
-/// Builds something for release and tells where the executable is.
+/// Builds a release executable and returns its path.
 fn cargo_build(directory: &Path, what: &[&str]) -> Result<PathBuf, Failure> {
     let cargo = std::env::var_os("CARGO").unwrap_or(OsString::from("cargo"));
     let mut build = Command::new(cargo);
@@ -115,5 +115,5 @@ fn cargo_build(directory: &Path, what: &[&str]) -> Result<PathBuf, Failure> {
         let message: Value = serde_json::from_str(line).ok()?;
         Some(PathBuf::from(message["executable"].as_str()?))
     });
-    executables.next_back().ok_or_else(|| "cargo has built nothing that runs".into())
+    executables.next_back().ok_or_else(|| "cargo built no executable".into())
 }

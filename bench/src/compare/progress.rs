@@ -1,9 +1,9 @@
-//! Where a run is, on the terminal or in the log.
+//! Progress of a run, on the terminal or in the log.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// What is yet to be done, and how long it is likely to take.
+/// The remaining steps and their estimated durations.
 #[derive(Default)]
 pub(crate) struct Plan {
     steps: Vec<Step>,
@@ -16,11 +16,11 @@ struct Step {
     took: Option<Duration>,
 }
 
-/// How much the guesses are trusted at first.
+/// Weight of the estimates at the start.
 const TRUST: Duration = Duration::from_secs(30);
 
 impl Plan {
-    /// Adds a step that does what this key names, and the time it takes if nothing better is known.
+    /// Adds a step with this key and its estimated duration.
     pub(crate) fn add(&mut self, key: impl Into<String>, guess: Duration) {
         self.steps.push(Step { key: key.into(), guess, took: None });
     }
@@ -29,21 +29,20 @@ impl Plan {
         self.steps.len()
     }
 
-    /// The next step has taken so long.
+    /// Records the duration of the next step.
     fn done(&mut self, took: Duration) {
         if let Some(step) = self.steps.iter_mut().find(|step| step.took.is_none()) {
             step.took = Some(took);
         }
     }
 
-    /// How long all that is left will take: as long as the same took before, else as guessed, and so much faster or slower
-    /// as guesses were wrong so far.
+    /// Returns the remaining time: measured durations of equal steps, else estimates scaled by their error so far.
     pub(crate) fn left(&self) -> Duration {
         let done = || self.steps.iter().filter_map(|step| Some((step, step.took?)));
         let (taken, guessed) = done().fold((Duration::ZERO, Duration::ZERO), |(taken, guessed), (step, took)| {
             (taken + took, guessed + step.guess)
         });
-        // A little that was guessed right to begin with, so that the first short steps do not decide.
+        // Weighted, so that the first short steps do not decide.
         let scale = (taken + TRUST).as_secs_f64() / (guessed + TRUST).as_secs_f64();
         let expected = |step: &Step| match done().rfind(|(known, _)| known.key == step.key) {
             Some((_, took)) => took,
@@ -53,7 +52,7 @@ impl Plan {
     }
 }
 
-/// Shows where a run is, on stderr: a bar on a terminal, a line per step anywhere else.
+/// Shows the progress on stderr: a bar on a terminal, a line per step elsewhere.
 pub(crate) struct Progress {
     plan: Plan,
     begin: Instant,
@@ -63,7 +62,7 @@ pub(crate) struct Progress {
     drawn: Option<Instant>,
 }
 
-/// How often the bar is drawn.
+/// Refresh interval of the bar.
 const DRAW: Duration = Duration::from_millis(200);
 
 impl Progress {
@@ -72,7 +71,7 @@ impl Progress {
         Progress { plan, begin: Instant::now(), step: None, finished: 0, is_terminal, drawn: None }
     }
 
-    /// A step begins.
+    /// Starts a step.
     pub(crate) fn step(&mut self, label: String) {
         if !self.is_terminal {
             let (number, all, left) = (self.finished + 1, self.plan.len(), words(self.plan.left()));
@@ -86,7 +85,7 @@ impl Progress {
         self.tick();
     }
 
-    /// It has come to its end.
+    /// Ends the step.
     pub(crate) fn done(&mut self) {
         if let Some((_, begin)) = self.step.take() {
             self.plan.done(begin.elapsed());
@@ -94,7 +93,7 @@ impl Progress {
         }
     }
 
-    /// Draws the bar anew, if it is time to.
+    /// Redraws the bar, if it is due.
     pub(crate) fn tick(&mut self) {
         let Some((label, begin)) = &self.step else { return };
         if !self.is_terminal || self.drawn.is_some_and(|drawn| drawn.elapsed() < DRAW) {
@@ -106,7 +105,7 @@ impl Progress {
         self.drawn = Some(Instant::now());
     }
 
-    /// Says something that stays.
+    /// Prints a line above the bar.
     pub(crate) fn say(&mut self, text: &str) {
         let clear = if self.is_terminal { "\r\x1b[K" } else { "" };
         self.write(&format!("{clear}{text}\n"));
@@ -114,7 +113,7 @@ impl Progress {
     }
 
     fn write(&self, text: &str) {
-        // Whoever has closed it does not want to know.
+        // A closed stderr is ignored.
         let _ = std::io::stderr().write_all(text.as_bytes());
     }
 }
@@ -138,7 +137,7 @@ fn bar(elapsed: Duration, left: Duration, (number, all): (usize, usize), label: 
     format!("{bar} {percent:3.0} % {elapsed}, about {left} left · {number}/{all} {label}")
 }
 
-/// A time as people say it.
+/// Formats a duration.
 pub(crate) fn words(time: Duration) -> String {
     let seconds = time.as_secs();
     if seconds < 100 { format!("{seconds} s") } else { format!("{} min", (seconds + 30) / 60) }

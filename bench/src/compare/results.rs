@@ -1,4 +1,4 @@
-//! What the rounds have shown, and the ratios between programs.
+//! Results of the rounds, and ratios between programs.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use super::programs::OURS;
 use super::run::Figures;
 use crate::server::wire::Wire;
 
-/// What became of one run.
+/// Result of one run.
 struct Entry {
     case: &'static str,
     wire: Wire,
@@ -17,13 +17,13 @@ struct Entry {
     outcome: Result<Figures, String>,
 }
 
-/// What the rounds have shown so far.
+/// Results so far.
 #[derive(Default)]
 pub(crate) struct Results {
     entries: Vec<Entry>,
 }
 
-/// A median, and how far the single values are from it.
+/// Median and range.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Spread {
     pub(crate) median: f64,
@@ -32,7 +32,7 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// Of these values; none if there are none.
+    /// Returns the spread of these values, if there are any.
     pub(crate) fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut sorted: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
         sorted.sort_by(f64::total_cmp);
@@ -57,13 +57,13 @@ impl Results {
         self.entries.push(Entry { case: case.name, wire, program, round, outcome });
     }
 
-    /// How often a program has failed at something.
+    /// Returns the number of failures of a program.
     pub(crate) fn failures_of(&self, case: &Case, wire: Wire, program: &str) -> usize {
         let entries = self.entries.iter().filter(|entry| entry.is(case.name, wire, program));
         entries.filter(|entry| entry.outcome.is_err()).count()
     }
 
-    /// What failed, and how.
+    /// Returns all failures.
     pub(crate) fn failures(&self) -> Vec<String> {
         let failed = self.entries.iter().filter_map(|entry| {
             let error = entry.outcome.as_ref().err()?;
@@ -73,30 +73,30 @@ impl Results {
         failed.collect()
     }
 
-    /// What a program calls itself.
+    /// Returns the version that a program reports.
     pub(crate) fn version(&self, program: &str) -> Option<&str> {
         let own = self.entries.iter().filter(|entry| entry.program == program);
         own.filter_map(|entry| entry.outcome.as_ref().ok()?.get("program")?.as_str()).next()
     }
 
-    /// A figure of each round in which it was told.
+    /// Returns a figure of each round that has it.
     fn rounds(&self, case: &str, wire: Wire, program: &str, figure: &str) -> Vec<(usize, f64)> {
         let entries = self.entries.iter().filter(|entry| entry.is(case, wire, program));
         entries.filter_map(|entry| Some((entry.round, entry.outcome.as_ref().ok()?.get(figure)?.as_f64()?))).collect()
     }
 
-    /// Whether a program has told a figure in any round.
+    /// Whether a program has reported a figure in any round.
     pub(crate) fn tells(&self, case: &str, wire: Wire, program: &str, figure: &str) -> bool {
         !self.rounds(case, wire, program, figure).is_empty()
     }
 
-    /// What a program has shown of a measure, in its unit.
+    /// Returns a measure of a program, in its unit.
     pub(crate) fn value(&self, case: &str, wire: Wire, program: &str, measure: &Measure) -> Option<Spread> {
         let rounds = self.rounds(case, wire, program, measure.figure_of(program));
         Spread::of(rounds.into_iter().map(|(_, value)| value / measure.unit))
     }
 
-    /// How many times better we are than another program: the spread over rounds, each with itself.
+    /// Returns how many times better evenkeel is: the spread over the ratios within each round.
     pub(crate) fn ratio(
         &self,
         case: &str,
@@ -112,14 +112,13 @@ impl Results {
         }))
     }
 
-    /// In which form a program was measured that is to be held against us in this one: in the same, or, if it does not
-    /// speak that, in JSON.
+    /// Returns the format in which a program is compared: the same, or JSON if it does not support it.
     pub(crate) fn form_of(&self, case: &str, wire: Wire, program: &str) -> Option<Wire> {
         let ran = |wire: Wire| self.entries.iter().any(|entry| entry.is(case, wire, program));
         [wire, Wire::Json].into_iter().find(|wire| ran(*wire))
     }
 
-    /// All of it, as figures.
+    /// Returns everything as JSON.
     pub(crate) fn json(&self, cases: &[Case], programs: &[&'static str]) -> Value {
         let mut groups = Vec::new();
         for case in cases {
@@ -165,7 +164,7 @@ pub(crate) mod tests {
     use super::super::measures::measure;
     use super::*;
 
-    /// Results of two rounds of 50 pods, in both forms.
+    /// Results of two rounds of 50 pods, in both formats.
     pub(crate) fn results() -> (Vec<Case>, Results) {
         let scale = Scale { objects: 50, updates: 100, latency: 0, rounds: 2 };
         let cases = cases(&["informer".into(), "small".into()], false, &[Wire::Json, Wire::Protobuf], scale).unwrap();
@@ -196,7 +195,7 @@ pub(crate) mod tests {
         let (_, results) = results();
         let cpu = measure("sync_cpu_s");
         let ratio = |wire, program| results.ratio("informer", wire, program, cpu);
-        // Ten and eleven times in each round, however slow the machine was in it.
+        // Ten and eleven times in each round, whatever the speed of the machine.
         let expected = Spread { median: 10.5, least: 10.0, most: 11.0 };
         assert_eq!(ratio(Wire::Json, ("client-go", Wire::Json)), Some(expected));
         assert_eq!(ratio(Wire::Protobuf, ("kube-rs", Wire::Json)).map(|ratio| ratio.median), Some(40.0));
@@ -213,7 +212,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn who_does_not_speak_protobuf_is_shown_with_json() {
+    fn a_program_without_protobuf_is_compared_in_json() {
         let (_, results) = results();
         assert_eq!(results.form_of("informer", Wire::Protobuf, "kube-rs"), Some(Wire::Json));
         assert_eq!(results.form_of("informer", Wire::Protobuf, "client-go"), Some(Wire::Protobuf));
@@ -221,7 +220,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn failures_are_counted_and_told() {
+    fn failures_are_counted_and_reported() {
         let (cases, results) = results();
         assert_eq!(results.failures(), ["client-go-list, informer, json, round 1: it hangs"]);
         assert_eq!(results.failures_of(&cases[0], Wire::Json, "client-go-list"), 1);
@@ -229,7 +228,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn all_is_in_the_json() {
+    fn the_json_is_complete() {
         let (cases, results) = results();
         let all = results.json(&cases, &[OURS, "client-go", "kube-rs"]);
         let group = &all["groups"][0];

@@ -1,4 +1,4 @@
-//! One program, from its start to the line it prints.
+//! Runs one program.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -17,24 +17,24 @@ use crate::Failure;
 use crate::server::Watches;
 use crate::server::wire::Wire;
 
-/// A program has settled when it has used next to no processor time for so long: longer than the two quiet seconds after
-/// which programs look at their memory.
+/// Idle time after which a program has settled: longer than the two quiet seconds after which programs measure their
+/// memory.
 const QUIET: Duration = Duration::from_millis(3_500);
 const NEXT_TO_NONE: Duration = Duration::from_millis(100);
-/// How often it is looked at.
+/// Polling interval.
 const LOOK: Duration = Duration::from_millis(50);
-/// How far apart single updates are, so that each finds a program that waits.
+/// Distance of single updates, so that each finds an idle program.
 const GAP: Duration = Duration::from_millis(3);
 
-/// What was measured, by name.
+/// Figures by name.
 pub(crate) type Figures = Map<String, Value>;
 
-/// A process that does not outlive the benchmark.
+/// A process that is killed on drop.
 struct Process(Child);
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Both fail if it has ended by itself, which is as well.
+        // Both fail if it has ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -47,7 +47,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts it, which takes as long as it takes to make the objects in all forms, and the updates.
+    /// Starts it. It first generates all objects and updates in all formats.
     pub(crate) fn start(case: &Case, tick: &mut dyn FnMut()) -> Result<Self, Failure> {
         let wires: Vec<&str> = case.wires.iter().map(|wire| wire.name()).collect();
         let mut command = Command::new(std::env::current_exe()?);
@@ -91,7 +91,7 @@ impl Server {
         let mut body = vec![0; length];
         reader.read_exact(&mut body)?;
         if !first.contains(" 200 ") {
-            return Err(format!("the load server says: {}", String::from_utf8_lossy(&body)).into());
+            return Err(format!("the load server returned: {}", String::from_utf8_lossy(&body)).into());
         }
         Ok(serde_json::from_slice(&body)?)
     }
@@ -110,30 +110,30 @@ fn wait(tick: &mut dyn FnMut()) {
     sleep(LOOK);
 }
 
-/// The lines of a stream, as they come.
+/// Returns the lines of a stream as they arrive.
 fn lines(stream: Option<impl Read + Send + 'static>) -> Receiver<String> {
     let (sender, receiver) = channel();
     spawn(move || {
         let lines = stream.into_iter().flat_map(|stream| BufReader::new(stream).lines());
-        // Whoever does not listen any more needs no more lines.
+        // Ends when the receiver is dropped.
         lines.map_while(Result::ok).try_for_each(|line| sender.send(line))
     });
     receiver
 }
 
-/// A program under way.
+/// A running program.
 struct Run<'a> {
     process: Process,
     server: &'a Server,
     errors: Receiver<String>,
-    /// What it has written so far besides figures.
+    /// Its messages so far.
     messages: Vec<String>,
     until: Instant,
     tick: &'a mut dyn FnMut(),
 }
 
-/// Runs a program: it syncs and, as the case wants it, lists anew, is stormed with updates, gets single ones and reads.
-/// Then it tells what that took.
+/// Runs a program: it syncs and, as the case requires, relists, receives a storm of updates and single ones, and
+/// reads. Returns its figures.
 pub(crate) fn run(
     program: &Program,
     server: &Server,
@@ -145,9 +145,9 @@ pub(crate) fn run(
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let (opened, cpu) = (server.watches()?.opened, server.cpu()?);
     let mut process = Process(command.spawn()?);
-    // Read while it runs: a program that cannot get rid of its messages would wait for ever.
+    // Read while it runs: a full pipe would block the program.
     let (output, errors) = (lines(process.0.stdout.take()), lines(process.0.stderr.take()));
-    // A hundred times what any of them needs for an object, and as long again for everything else.
+    // A hundred times what any of them needs for an object, plus a fixed part.
     let patience = Duration::from_secs(120) + Duration::from_millis(3) * (case.objects + case.updates) as u32;
     let mut run = Run { process, server, errors, messages: Vec::new(), until: Instant::now() + patience, tick };
     let story = run.story(case, opened);
@@ -166,12 +166,12 @@ pub(crate) fn run(
             Ok(figures)
         }
         (Err(error), _) => Err(format!("{error}: {messages}").into()),
-        (Ok(_), None) => Err(format!("it has told no figures: {messages}").into()),
+        (Ok(_), None) => Err(format!("it printed no figures: {messages}").into()),
     }
 }
 
 impl Run<'_> {
-    /// What is done to the program, and what is seen of it from outside.
+    /// Drives the program and measures it from the outside.
     fn story(&mut self, case: &Case, opened: usize) -> Result<Figures, Failure> {
         let mut figures = Figures::new();
         if case.updates > 0 {
@@ -191,13 +191,13 @@ impl Run<'_> {
         }
         if case.latency > 0 {
             self.said("updated, ")?;
-            // What is left of the storm is none of the single updates' business.
+            // Separates the storm from the single updates.
             self.pause(Duration::from_millis(500));
             let (after, events, gap) = (case.updates, case.latency, GAP.as_micros());
             self.server.ask::<Value>("POST", &format!("/trickle?after={after}&events={events}&gap_us={gap}"))?;
         }
         while self.process.0.try_wait()?.is_none() {
-            self.look("it does not come to its end")?;
+            self.look("it does not end")?;
         }
         if case.latency > 0 {
             figures.insert("written_ns".to_owned(), self.server.ask("GET", "/written")?);
@@ -205,8 +205,8 @@ impl Run<'_> {
         Ok(figures)
     }
 
-    /// Waits until a watch was opened after the first so many, has got all it was to get, and the program that opened it
-    /// has done with that. Tells how many watches were opened.
+    /// Waits until a watch beyond the first `opened` has received everything and the program is idle. Returns the
+    /// number of watches opened.
     fn settled(&mut self, opened: usize) -> Result<usize, Failure> {
         let (mut since, mut used) = (Instant::now(), Duration::ZERO);
         loop {
@@ -221,7 +221,7 @@ impl Run<'_> {
         }
     }
 
-    /// Waits until it has written a message that begins like this.
+    /// Waits for a message that starts like this.
     fn said(&mut self, begin: &str) -> Result<(), Failure> {
         while !self.messages.iter().any(|message| message.starts_with(begin)) {
             self.look("it does not get all updates")?;
@@ -241,7 +241,7 @@ impl Run<'_> {
         self.process.0.try_wait()?.map_or(Ok(()), |status| Err(format!("it ended early, {status}").into()))
     }
 
-    /// Lets a moment pass, unless it was enough of them.
+    /// Sleeps briefly, up to the time limit.
     fn look(&mut self, trouble: &str) -> Result<(), Failure> {
         self.listen();
         if Instant::now() > self.until {
@@ -256,11 +256,11 @@ impl Run<'_> {
     }
 }
 
-/// Adds figures that follow from others.
+/// Adds derived figures.
 fn derive(figures: &mut Figures) {
     let get = |figures: &Figures, name: &str| figures.get(name).and_then(Value::as_f64);
     if get(figures, "updates").is_none_or(|updates| updates == 0.0) {
-        // There was no storm, which is not the same as one that took no time.
+        // No storm, which differs from one that took no time.
         figures.retain(|name, _| !name.starts_with("storm_") && name != "events_per_s" && name != "updates");
     }
     let objects = get(figures, "objects").unwrap_or(1.0).max(1.0);
@@ -286,14 +286,14 @@ fn derive(figures: &mut Figures) {
         Some(Value::Array(times)) => times.iter().filter_map(Value::as_u64).collect(),
         _ => Vec::new(),
     };
-    // Thousands of times are of no use to anybody who reads the figures.
+    // Thousands of single times are not part of the figures.
     let (written, handled) = (times(figures.remove("written_ns")), times(figures.remove("handled_ns")));
     let latencies = latencies(&written, &handled);
     add(figures, "latency_p50_us", quantile(&latencies, 0.5));
     add(figures, "latency_p99_us", quantile(&latencies, 0.99));
 }
 
-/// How long each single update took from being written to being handled, in microseconds, sorted.
+/// Returns the latencies of single updates, in microseconds, sorted.
 fn latencies(written: &[u64], handled: &[u64]) -> Vec<f64> {
     let mut latencies: Vec<f64> =
         written.iter().zip(handled).map(|(written, handled)| (*handled as f64 - *written as f64) / 1e3).collect();

@@ -1,4 +1,4 @@
-//! The results as tables that people read.
+//! Prints the results as tables.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use super::programs::{OURS, PROGRAMS};
 use super::results::{Results, Spread};
 use crate::server::wire::Wire;
 
-/// A table for each case and form, in Markdown whose columns are aligned.
+/// Returns a table for each case and format, in aligned Markdown.
 pub(crate) fn tables(results: &Results, cases: &[Case], programs: &[&'static str]) -> String {
     let mut out = String::new();
     for case in cases {
@@ -25,7 +25,7 @@ pub(crate) fn tables(results: &Results, cases: &[Case], programs: &[&'static str
     out
 }
 
-/// The heads of the columns, then the rows of all measures that anybody has shown.
+/// Returns the header and the rows of all measures with a figure.
 fn table(results: &Results, case: &Case, wire: Wire, programs: &[&'static str]) -> Vec<Vec<String>> {
     let ran: Vec<(&str, Wire)> = programs
         .iter()
@@ -63,7 +63,7 @@ fn cell(results: &Results, case: &Case, wire: Wire, (program, form): (&str, Wire
     }
 }
 
-/// A number with as many digits as it is good for.
+/// Formats a number with its significant digits.
 pub(crate) fn show(value: f64) -> String {
     match value.abs() {
         size if size >= 10_000_000.0 => format!("{:.0}M", value / 1e6),
@@ -98,14 +98,14 @@ fn aligned(table: &[Vec<String>]) -> String {
     out
 }
 
-/// How to read the tables, and who took part.
+/// Returns the legend: how to read the tables, and the programs.
 pub(crate) fn legend(results: &Results, programs: &[&'static str]) -> String {
     let mut out = String::from(
-        "Figures are medians of the rounds. Behind the dot: how many times better ours is, the median of the ratios of \
-         single rounds and, in parentheses, the least and the most of them; below 1 ours is worse.\n",
+        "Figures are medians of the rounds. After the dot: how many times better evenkeel is, the median of the ratios of \
+         single rounds and, in parentheses, the minimum and maximum of them; below 1 evenkeel is worse.\n",
     );
     for (name, note) in PROGRAMS.iter().filter(|(name, _)| programs.contains(name)) {
-        let version = results.version(name).unwrap_or("did not tell a version");
+        let version = results.version(name).unwrap_or("version unknown");
         let _ = writeln!(out, "- {name}: {version}; {note}");
     }
     for failure in results.failures() {
@@ -114,7 +114,7 @@ pub(crate) fn legend(results: &Results, programs: &[&'static str]) -> String {
     out
 }
 
-/// How the cost of an object grows with their number.
+/// Returns how the cost of an object grows with their number.
 pub(crate) fn growth(results: &Results, cases: &[Case], measure: &Measure) -> String {
     let mut out = String::new();
     let [before, .., after] = cases else { return out };

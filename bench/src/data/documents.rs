@@ -1,4 +1,4 @@
-//! A custom resource whose objects are large: rules with conditions and prose, 100 KB each.
+//! A custom resource with large objects: rules with conditions and prose, 100 KB each.
 
 use fastrand::Rng;
 

@@ -4,7 +4,7 @@ use fastrand::Rng;
 
 use super::{EPOCH, FIRST_VERSION, NOUNS, Objects, REGIONS, ROLES, STAGES, TEAMS, fill, letters, one, time, uid};
 
-/// How many endpoints there are in a slice.
+/// Endpoints per slice.
 const SIZES: &[usize] = &[1, 2, 3, 3, 5, 8, 12, 40, 100];
 
 pub(super) struct EndpointSlices(pub(super) usize);

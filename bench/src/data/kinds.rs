@@ -1,4 +1,4 @@
-//! Twenty built-in kinds, as a controller of many things watches them.
+//! Twenty built-in kinds.
 
 use fastrand::Rng;
 
@@ -10,7 +10,7 @@ use super::{
     letters, one, time, uid,
 };
 
-/// The kinds, with these objects shared out between them.
+/// Returns the kinds, with the objects divided among them.
 pub(super) fn kinds(objects: usize) -> Vec<(Kind, Box<dyn Objects>)> {
     let count = PLAIN.len() + 3;
     let share = |number: usize| objects / count + usize::from(number < objects % count);
@@ -28,7 +28,7 @@ pub(super) fn kinds(objects: usize) -> Vec<(Kind, Box<dyn Objects>)> {
     kinds
 }
 
-/// Objects that are made of one template.
+/// Objects of one template.
 struct Plain {
     number: usize,
     count: usize,
@@ -107,7 +107,7 @@ const POD_TEMPLATE: &str = r#""template":{"metadata":{"labels":{"app":"<app>","p
         "restartPolicy":"Always","terminationGracePeriodSeconds":30,"dnsPolicy":"ClusterFirst",
         "serviceAccountName":"<app>","securityContext":{},"schedulerName":"default-scheduler"}}"#;
 
-/// What it is, whether it lives in a namespace, and what it has besides metadata.
+/// Kind, whether it is namespaced, and its fields besides metadata.
 const PLAIN: &[(Kind, bool, &str)] = &[
     (
         Kind::new("/api/v1/configmaps", "v1", "ConfigMap"),

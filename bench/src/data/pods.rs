@@ -1,8 +1,8 @@
-//! Pods of the shape, size and variety that clusters are full of.
+//! Pods of realistic shape, size and variety.
 //!
-//! Pods of one workload share their template, as they do in a cluster; workloads differ in names, images, ports,
-//! environment, resources and sidecars; names, uids, addresses, container ids and times are each pod's own. The same
-//! number always gives the same pod.
+//! Pods of one workload share their template, as in a cluster; workloads differ in names, images, ports, environment,
+//! resources and sidecars; names, UIDs, addresses, container ids and times are unique to each pod. The same number
+//! always gives the same pod.
 
 use fastrand::Rng;
 
@@ -16,7 +16,7 @@ const PROBES: &[&str] = &["/healthz", "/livez", "/ready", "/api/v1/health"];
 const SIDECARS: &[(&str, &str)] =
     &[("proxy", "mesh/proxy:2.14"), ("envoy", "mesh/envoy:1.33.2"), ("log-shipper", "observability/shipper:3.8.1")];
 
-/// What the pods of one workload have in common.
+/// The common parts of a workload's pods.
 struct Workload {
     app: String,
     namespace: String,
@@ -89,7 +89,7 @@ impl Pods {
         Pods { workloads, of }
     }
 
-    /// A pod whose first container has restarted so many times since the beginning.
+    /// Writes a pod whose first container has restarted `restarts` times.
     fn write_state(&self, out: &mut String, number: usize, restarts: usize, version: usize) {
         let workload = &self.workloads[self.of[number]];
         let mut dice = Rng::with_seed(number as u64);
@@ -146,7 +146,7 @@ impl Objects for Pods {
     }
 
     fn write_update(&self, out: &mut String, update: usize) -> bool {
-        // A stride that no usual count is a multiple of: updates go all over the cluster and hit every pod in turn.
+        // A prime stride: updates are spread over the cluster and change every pod in turn.
         const STRIDE: usize = 7_919;
         let count = self.len();
         let stride = if count.is_multiple_of(STRIDE) { 1 } else { STRIDE };
@@ -156,7 +156,7 @@ impl Objects for Pods {
     }
 }
 
-/// What the slots of the templates are filled with.
+/// Values of the template slots.
 struct Values<'a> {
     workload: &'a Workload,
     name: String,
@@ -269,7 +269,7 @@ const SPEC_UNTIL_ENVIRONMENT: &str = r#""spec":{
                 {"name":"metrics","containerPort":9090,"protocol":"TCP"}],
             "env":["#;
 
-/// The environment variables that workloads choose from.
+/// Environment variables of the workloads.
 const ENVIRONMENT: &[&str] = &[
     r#"{"name":"POD_NAME","valueFrom":{"fieldRef":{"apiVersion":"v1","fieldPath":"metadata.name"}}}"#,
     r#"{"name":"LOG_LEVEL","value":"info"}"#,

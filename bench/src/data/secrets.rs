@@ -1,4 +1,4 @@
-//! Secrets whose values are random bytes: what no compressor gains on.
+//! Secrets of random bytes, which do not compress.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -6,7 +6,7 @@ use fastrand::Rng;
 
 use super::{EPOCH, FIRST_VERSION, NOUNS, Objects, STAGES, TEAMS, fill, letters, one, time, uid};
 
-/// The nth secret is one of these, with values of so many bytes.
+/// Types and value sizes of the secrets, by number.
 const SHAPES: &[(&str, &[(&str, usize)])] = &[
     ("Opaque", &[("password", 24), ("token", 48)]),
     ("Opaque", &[("config.enc", 2_048), ("key", 32)]),

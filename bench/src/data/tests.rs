@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::*;
 
-/// All objects of a set as values, and how many bytes of JSON they have in the mean.
+/// Returns all objects of a set as values, and their mean size in JSON.
 fn values(objects: &dyn Objects) -> (Vec<Value>, usize) {
     let mut bytes = 0;
     let values = (0..objects.len()).map(|number| {
@@ -19,7 +19,7 @@ fn values(objects: &dyn Objects) -> (Vec<Value>, usize) {
 }
 
 #[test]
-fn objects_are_different_ones_of_the_versions_that_lists_say() {
+fn objects_are_distinct_and_have_the_versions_of_lists() {
     for data in [Data::Secrets, Data::Endpointslices, Data::Documents, Data::Kinds] {
         for (kind, objects) in data.kinds(if data == Data::Documents { 20 } else { 200 }) {
             let (values, _) = values(objects.as_ref());
@@ -35,7 +35,7 @@ fn objects_are_different_ones_of_the_versions_that_lists_say() {
 }
 
 #[test]
-fn sets_have_the_sizes_that_are_said() {
+fn sets_have_their_documented_sizes() {
     let mean = |data: Data| values(data.kinds(60)[0].1.as_ref()).1;
     let documents = mean(Data::Documents);
     assert!((95_000..110_000).contains(&documents), "{documents}");
@@ -55,7 +55,7 @@ fn twenty_kinds_share_the_objects() {
 }
 
 #[test]
-fn templates_lose_their_breaks_and_get_their_values() {
+fn templates_are_joined_and_filled() {
     let mut out = String::new();
     fill(&mut out, "{\"a\":\"<x>\",\n    \"b\":<y>}", |slot| if slot == "x" { "1 2" } else { "3" });
     assert_eq!(out, r#"{"a":"1 2","b":3}"#);

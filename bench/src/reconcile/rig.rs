@@ -1,4 +1,4 @@
-//! What is the same for every controller that is measured: the server, the events, the clock, the figures.
+//! The common part of all measured controllers: server, events, clock, figures.
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};
@@ -17,10 +17,10 @@ use tower_service::Service;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// The object that events are about. All others are there to be reconciled for as long as the measurement lasts.
+/// The object of the events. All others are in flight for as long as the measurement lasts.
 const PROBE: &str = "probe";
 
-/// How long nothing happens before each event. The threads of a runtime sleep after a fraction of it.
+/// Idle time before each event. The threads of a runtime park after a fraction of it.
 const QUIET: Duration = Duration::from_millis(1);
 
 /// Events before those that count.
@@ -29,16 +29,16 @@ const WARM_UP: usize = 200;
 /// What is measured, and how often.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Options {
-    /// How many events are timed, for each line of the case reconcile.
+    /// Timed events per line of the case reconcile.
     #[arg(long, default_value_t = 2_000)]
     samples: usize,
-    /// How many other reconciles are running meanwhile; each number is measured by itself.
+    /// Numbers of other reconciles in flight; each is measured separately.
     #[arg(long, value_delimiter = ',', default_value = "0,100,1000,10000")]
     running: Vec<usize>,
 }
 
-/// Measures a controller in all ways, and prints the figures. `begin` has it run in the runtime that this is called in, with
-/// room for so many reconciles, which do what [`Rig::reconcile`] does and nothing before it.
+/// Measures a controller in all configurations and prints the figures. `begin` starts it in the current runtime, with
+/// this concurrency; its reconcile calls [`Rig::reconcile`] and nothing before it.
 pub(crate) fn measure(program: &str, options: &Options, begin: fn(&Arc<Rig>, usize)) -> Result<(), Failure> {
     let mut runs = Vec::new();
     for threads in [1, std::thread::available_parallelism()?.get()] {
@@ -58,12 +58,12 @@ pub(crate) fn measure(program: &str, options: &Options, begin: fn(&Arc<Rig>, usi
     Ok(())
 }
 
-/// Who hands the event over.
+/// The sender of the event.
 #[derive(Clone, Copy, Debug)]
 enum From {
-    /// A task of the runtime, as the task of a connection does: a thread of the runtime is awake already.
+    /// A task of the runtime, like a connection's: a thread of the runtime is awake.
     Task,
-    /// Another thread, while all threads of the runtime sleep: the system has to wake one.
+    /// Another thread, while all threads of the runtime are parked: the system has to wake one.
     Thread,
 }
 
@@ -85,10 +85,10 @@ fn run(
 ) -> Result<Figures, Failure> {
     let (seen, mut sightings) = mpsc::unbounded_channel();
     let rig = Arc::new(Rig { running: AtomicUsize::new(0), seen, server: Server::new(running) });
-    // A runtime whose tasks are all spawned, as those of a program are.
+    // All tasks are spawned, as in a program.
     let measured = runtime.spawn(async move {
         begin(&rig, running + 1);
-        // The probe is in the first list, too.
+        // The probe is in the initial list too.
         sightings.recv().await.ok_or("the controller has ended")?;
         while rig.running.load(Ordering::Acquire) < running {
             tokio::time::sleep(QUIET).await;
@@ -97,7 +97,7 @@ fn run(
             From::Task => from_task(&rig, &mut sightings, samples).await,
             From::Thread => {
                 let measured = std::thread::spawn(move || from_thread(&rig, &mut sightings, samples));
-                // The thread waits for this runtime, so the runtime must not wait for the thread with one of its own.
+                // The thread waits for this runtime, so the runtime must not block a thread of its own on it.
                 while !measured.is_finished() {
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
@@ -106,7 +106,7 @@ fn run(
         }
     });
     let figures = runtime.block_on(measured)?;
-    // What still runs is meant to run for ever.
+    // The remaining reconciles never end.
     runtime.shutdown_background();
     figures
 }
@@ -135,7 +135,7 @@ fn from_thread(rig: &Rig, seen: &mut mpsc::UnboundedReceiver<Instant>, samples: 
     Ok(clock.figures())
 }
 
-/// What reconciles and the measurement share.
+/// State shared by reconciles and the measurement.
 pub(crate) struct Rig {
     running: AtomicUsize,
     seen: mpsc::UnboundedSender<Instant>,
@@ -143,16 +143,16 @@ pub(crate) struct Rig {
 }
 
 impl Rig {
-    /// The server, for the client of the controller.
+    /// Returns the server, for the controller's client.
     pub(crate) fn server(&self) -> Server {
         self.server.clone()
     }
 
-    /// A reconcile: tells when it began if it is the one that is waited for, else does not come to an end.
+    /// A reconcile: reports its start if it is the probe's, else never ends.
     pub(crate) async fn reconcile(&self, name: &str) {
         let now = Instant::now();
         if name == PROBE {
-            // Nobody listens any more when the measurement is over.
+            // Fails only after the measurement.
             let _ = self.seen.send(now);
         } else {
             self.running.fetch_add(1, Ordering::Release);
@@ -161,7 +161,7 @@ impl Rig {
     }
 }
 
-/// Takes the times of events, one after the other.
+/// Measures events, one at a time.
 struct Clock {
     sent: Instant,
     samples: Vec<Duration>,
@@ -200,7 +200,7 @@ impl Clock {
     }
 }
 
-/// How long all threads of this process have had a processor, in nanoseconds.
+/// Returns the processor time of all threads of this process, in nanoseconds.
 fn processor_time() -> u64 {
     let of_task = |task: std::io::Result<std::fs::DirEntry>| {
         let statistics = std::fs::read_to_string(task.ok()?.path().join("schedstat")).ok()?;
@@ -215,7 +215,7 @@ struct Figures {
     p90: f64,
     p99: f64,
     max: f64,
-    /// Processor time of the whole process for each event, that of waiting for the next one included.
+    /// Processor time of the whole process per event, including the wait for the next one.
     processor: f64,
 }
 
@@ -239,15 +239,15 @@ impl Figures {
     }
 }
 
-/// A server of config maps in this process, which answers lists and one watch at a time. Its objects are small, so that how
-/// early somebody decodes them plays no part.
+/// A server of config maps in this process, which serves lists and one watch at a time. Its objects are small, so
+/// that decoding plays no part.
 #[derive(Clone)]
 pub(crate) struct Server {
     shared: Arc<Shared>,
 }
 
 struct Shared {
-    /// How many objects there are beside the probe.
+    /// Number of objects beside the probe.
     others: usize,
     version: AtomicU64,
     watch: Mutex<Option<mpsc::UnboundedSender<Bytes>>>,
@@ -263,7 +263,7 @@ impl Server {
         self.shared.watch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The probe, changed once more.
+    /// Returns the probe, changed once more.
     fn next_event(&self) -> Bytes {
         let version = self.shared.version.fetch_add(1, Ordering::Relaxed) + 1;
         event("MODIFIED", &object(PROBE, version))
@@ -271,7 +271,7 @@ impl Server {
 
     fn send(&self, frame: Bytes) -> Result<(), Failure> {
         let watch = self.watch();
-        let watch = watch.as_ref().ok_or("nobody watches")?;
+        let watch = watch.as_ref().ok_or("there is no watch")?;
         watch.send(frame).map_err(|_| "the watch has ended".into())
     }
 
@@ -283,7 +283,7 @@ impl Server {
     fn answer(&self, query: &str) -> Frames {
         let (frames, answer) = mpsc::unbounded_channel();
         let send = |value: Bytes| {
-            // The other end is right here.
+            // The receiver is in this process.
             let _ = frames.send(value);
         };
         let version = self.shared.version.load(Ordering::Relaxed).to_string();
@@ -337,7 +337,7 @@ impl<B> Service<http::Request<B>> for Server {
     }
 }
 
-/// A body that is sent piece by piece.
+/// A body that is sent in pieces.
 pub(crate) struct Frames(mpsc::UnboundedReceiver<Bytes>);
 
 impl http_body::Body for Frames {

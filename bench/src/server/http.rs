@@ -1,6 +1,6 @@
-//! As much of HTTP/1.1 as it takes to be read by informers: requests without bodies, answers in chunks.
+//! The part of HTTP/1.1 that informers need: requests without bodies, chunked responses.
 //!
-//! Nothing is copied on the way: what is sent is gathered from where it lies, many pieces in one call of the system.
+//! Writes are vectored: pieces are sent without copying, many per system call.
 
 use std::io::{self, BufRead, IoSlice, Read, Write};
 use std::net::TcpStream;
@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use super::wire::{CHUNK_TAIL, chunk_head};
 
-/// How many pieces go into one call of the system; more than 1,024 it does not take.
+/// Pieces per system call; the limit is 1,024.
 const GATHERED: usize = 960;
-/// Lists are cut into chunks of this size.
+/// Chunk size of lists.
 const CHUNK: usize = 64 << 10;
-/// The longest head of a request.
+/// Maximum size of a request head.
 const LONGEST: usize = 64 << 10;
 
-/// What a client has asked.
+/// A request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Request {
     pub(super) method: String,
@@ -25,7 +25,7 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// Reads the next one; none if the client has gone away.
+    /// Reads the next request; none if the client has disconnected.
     pub(super) fn read(stream: &mut impl BufRead) -> io::Result<Option<Self>> {
         let mut head = Vec::with_capacity(1_024);
         while !head.ends_with(b"\r\n\r\n") {
@@ -67,7 +67,7 @@ impl Request {
     }
 }
 
-/// Answers with a few bytes.
+/// Sends a short response.
 pub(super) fn reply(stream: &mut impl Write, code: u16, body: &str) -> io::Result<()> {
     let head = format!(
         "HTTP/1.1 {code} {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
@@ -77,7 +77,7 @@ pub(super) fn reply(stream: &mut impl Write, code: u16, body: &str) -> io::Resul
     stream.write_all(&[head.as_bytes(), body.as_bytes()].concat())
 }
 
-/// Begins an answer whose body comes in chunks.
+/// Starts a chunked response.
 pub(super) fn begin(stream: &mut impl Write, content_type: &str) -> io::Result<()> {
     let head = format!("HTTP/1.1 200 OK\r\ncontent-type: {content_type}\r\ntransfer-encoding: chunked\r\n\r\n");
     stream.write_all(head.as_bytes())
@@ -88,7 +88,7 @@ pub(super) fn end(stream: &mut impl Write) -> io::Result<()> {
     stream.write_all(b"0\r\n\r\n")
 }
 
-/// Sends these pieces as one body, cut into chunks wherever it is convenient.
+/// Sends these pieces as one body, in chunks of any size.
 pub(super) fn send_body<'a>(stream: &mut impl Write, pieces: impl Iterator<Item = &'a [u8]>) -> io::Result<()> {
     let chunks: Vec<&[u8]> = pieces.flat_map(|piece| piece.chunks(CHUNK)).collect();
     for some in chunks.chunks(GATHERED / 3) {
@@ -108,7 +108,7 @@ pub(super) fn send_body<'a>(stream: &mut impl Write, pieces: impl Iterator<Item 
     Ok(())
 }
 
-/// Sends these pieces, which have their chunks already.
+/// Sends these pieces, which include their chunk headers.
 pub(super) fn send_pieces<'a>(stream: &mut impl Write, mut pieces: impl Iterator<Item = &'a [u8]>) -> io::Result<()> {
     let mut slices = Vec::with_capacity(GATHERED);
     loop {
@@ -134,7 +134,7 @@ fn send_all(stream: &mut impl Write, mut slices: &mut [IoSlice<'_>]) -> io::Resu
     Ok(())
 }
 
-/// Whether the client has closed its side, or sent something it should not have.
+/// Whether the client has closed its side, or sent unexpected data.
 pub(super) fn is_gone(stream: &TcpStream) -> bool {
     const MOMENT: Duration = Duration::from_millis(1);
     let look = || -> io::Result<bool> {

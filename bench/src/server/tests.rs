@@ -1,4 +1,4 @@
-//! What the server writes, read the way clients read it.
+//! The server's output, read as clients read it.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ fn info() -> Arc<ResourceInfo> {
     Arc::new(ResourceInfo::new("", "v1", "Pod", "pods", true))
 }
 
-/// The bodies of chunks.
+/// Returns the bodies of chunks.
 fn chunks(mut bytes: &[u8]) -> Vec<&[u8]> {
     let mut out = Vec::new();
     while !bytes.is_empty() {
@@ -31,7 +31,7 @@ fn chunks(mut bytes: &[u8]) -> Vec<&[u8]> {
     out
 }
 
-/// The fields of a message: numbers with the bytes they have, or with what their varints are.
+/// Returns the fields of a message: numbers with their bytes, or with their varints.
 fn fields(mut bytes: &[u8]) -> Vec<(u8, Vec<u8>)> {
     let varint = |bytes: &mut &[u8]| {
         let mut number = 0;
@@ -56,7 +56,7 @@ fn fields(mut bytes: &[u8]) -> Vec<(u8, Vec<u8>)> {
     out
 }
 
-/// The kind and the message in an envelope.
+/// Returns the kind and the message of an envelope.
 fn opened(bytes: &[u8]) -> (String, Vec<u8>) {
     let parts = fields(bytes.strip_prefix(b"k8s\0").unwrap());
     let [(1, meta), (2, raw), (3, encoding), (4, content)] = parts.as_slice() else { panic!("{parts:?}") };
@@ -65,7 +65,7 @@ fn opened(bytes: &[u8]) -> (String, Vec<u8>) {
     (names.join(" "), raw.clone())
 }
 
-/// The type and the object of the event in a frame.
+/// Returns the type and the object of the event in a frame.
 fn event(frame: &[u8]) -> (String, Vec<u8>) {
     let (length, message) = frame.split_at(4);
     assert_eq!(u32::from_be_bytes(length.try_into().unwrap()) as usize, message.len());
@@ -154,7 +154,7 @@ fn events_in_protobuf_are_frames_of_events_of_envelopes() {
 }
 
 #[test]
-fn objects_in_protobuf_are_what_they_are_in_json() {
+fn objects_are_equal_in_protobuf_and_json() {
     for data in [Data::Pods, Data::Secrets, Data::Endpointslices, Data::Kinds] {
         for (kind, objects) in data.kinds(40) {
             let message = Message::of_kind(kind.api_version, kind.kind).unwrap();
@@ -178,7 +178,7 @@ fn objects_in_protobuf_are_what_they_are_in_json() {
     }
 }
 
-/// A value without what is there and says nothing, which one form writes and the other does not.
+/// Removes empty values, which one format writes and the other does not.
 fn without_empty(value: Value) -> Value {
     match value {
         Value::Object(members) => {
@@ -220,7 +220,7 @@ fn lists_in_protobuf_are_an_envelope_with_metadata_and_items() {
 }
 
 #[test]
-fn protobuf_is_for_those_who_ask_for_it_first_and_for_what_has_it() {
+fn protobuf_is_used_if_preferred_and_supported() {
     let go = "application/vnd.kubernetes.protobuf,application/json";
     assert_eq!(Wire::accepted(go, &KIND), Wire::Protobuf);
     assert_eq!(Wire::accepted(go, &Kind { has_protobuf: false, ..KIND }), Wire::Json);

@@ -1,4 +1,4 @@
-//! An open watch, from its first event to its end.
+//! An open watch.
 
 use std::io;
 use std::net::TcpStream;
@@ -11,9 +11,9 @@ use super::http::{self, Request};
 use super::wire::Wire;
 use super::{Command, Served, Server};
 
-/// Servers tell the current version about this often.
+/// Interval of bookmarks.
 const BOOKMARKS: Duration = Duration::from_secs(60);
-/// How often a watch that waits looks whether its client is still there.
+/// Interval at which an idle watch checks its connection.
 const LOOK: Duration = Duration::from_millis(100);
 
 pub(super) struct Watch<'a> {
@@ -25,7 +25,7 @@ pub(super) struct Watch<'a> {
     end: Option<Instant>,
 }
 
-/// What comes next for a watch that waits.
+/// The next step of an idle watch.
 enum Next {
     Do(Command),
     Bookmark,
@@ -107,7 +107,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Notes when an event is about to be written, by the clock that all programs of the machine share.
+    /// Records when an event is about to be written, by the clock that all programs share.
     fn written_now(&self) {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let mut written = self.server.written.lock().unwrap_or_else(PoisonError::into_inner);
@@ -115,7 +115,7 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// The updates of a storm, in the forms that were asked for.
+/// The updates of a storm, in the requested formats.
 #[derive(Clone, Default)]
 pub(super) struct Updates {
     pub(super) json: Option<Arc<super::Pieces>>,

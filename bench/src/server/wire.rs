@@ -1,7 +1,7 @@
-//! How API servers write lists and events: in JSON and in protobuf, as bytes.
+//! Encodes lists and events as API servers do, in JSON and protobuf.
 //!
-//! Objects are encoded once. A list is a head, items one after the other, and a tail; an event is a head, the object, and
-//! a tail; so the same bytes serve for both.
+//! Objects are encoded once. A list is a head, items and a tail; an event is a head, the object and a tail; so the
+//! same bytes serve both.
 
 use std::fmt::Write as _;
 
@@ -11,18 +11,18 @@ use serde_json::{Value, json};
 use crate::Failure;
 use crate::data::Kind;
 
-/// In which form objects are sent.
+/// Wire format of objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum)]
 pub(crate) enum Wire {
     Json,
     Protobuf,
 }
 
-/// What stands before everything that is protobuf of Kubernetes.
+/// Prefix of Kubernetes protobuf.
 const MAGIC: &[u8] = b"k8s\0";
-/// The end of what MAGIC begins: no encoding and no type of the contents, which servers write even so.
+/// Empty encoding and content type at the end of the envelope, which servers write.
 const NO_CONTENT_TYPE: &[u8] = &[0x1a, 0, 0x22, 0];
-/// The field of a list's items.
+/// Tag of a list's items.
 const ITEM: u8 = 0x12;
 
 impl Wire {
@@ -33,7 +33,7 @@ impl Wire {
         }
     }
 
-    /// What a client gets that says it accepts this, for objects that there may be no protobuf of.
+    /// Returns the format for an Accept header, considering whether the kind has protobuf.
     pub(crate) fn accepted(accept: &str, kind: &Kind) -> Self {
         match kind.has_protobuf && accept.trim_start().starts_with("application/vnd.kubernetes.protobuf") {
             true => Wire::Protobuf,
@@ -49,7 +49,7 @@ impl Wire {
         }
     }
 
-    /// Appends an item of a list, made of the members of its JSON.
+    /// Appends a list item made of the members of its JSON.
     pub(crate) fn item(self, out: &mut Vec<u8>, kind: &Kind, members: &str) -> Result<(), Failure> {
         match self {
             Wire::Json => {
@@ -62,7 +62,7 @@ impl Wire {
         Ok(())
     }
 
-    /// The part of an item that is also part of an event.
+    /// Returns the part of an item that is also part of an event.
     pub(crate) fn of_item(self, item: &[u8]) -> &[u8] {
         match self {
             Wire::Json => item.get(1..item.len().saturating_sub(2)).unwrap_or_default(),
@@ -73,7 +73,7 @@ impl Wire {
         }
     }
 
-    /// What stands before the items of a list that have so many bytes together.
+    /// Returns the head of a list whose items have so many bytes.
     pub(crate) fn list_head(self, kind: &Kind, version: usize, rest: Option<(usize, usize)>, bytes: usize) -> Vec<u8> {
         match self {
             Wire::Json => {
@@ -105,7 +105,7 @@ impl Wire {
         }
     }
 
-    /// How many bytes of the last item are left out.
+    /// Number of bytes of the last item that are omitted.
     pub(crate) fn surplus(self) -> usize {
         match self {
             Wire::Json => 1,
@@ -120,7 +120,7 @@ impl Wire {
         }
     }
 
-    /// Appends what stands before the object of an event that has so many bytes, the head of the HTTP chunk included.
+    /// Appends the head of an event whose object has so many bytes, including the chunk header.
     pub(crate) fn event_head(self, out: &mut Vec<u8>, event: &str, kind: &Kind, bytes: usize) {
         let head = match self {
             Wire::Json => {
@@ -133,7 +133,7 @@ impl Wire {
         out.extend_from_slice(&head);
     }
 
-    /// What stands behind the object of an event, the tail of the HTTP chunk included.
+    /// Returns the tail of an event, including that of the chunk.
     pub(crate) fn event_tail(self) -> &'static [u8] {
         match self {
             Wire::Json => b"}}\n\r\n",
@@ -141,7 +141,7 @@ impl Wire {
         }
     }
 
-    /// Appends a whole event with the object that these members make.
+    /// Appends a whole event with the object of these members.
     pub(crate) fn event(self, out: &mut Vec<u8>, event: &str, kind: &Kind, members: &str) -> Result<(), Failure> {
         let encoded;
         let object = match self {
@@ -157,7 +157,7 @@ impl Wire {
         Ok(())
     }
 
-    /// A bookmark, with its chunk.
+    /// Returns a bookmark as a chunk.
     pub(crate) fn bookmark(self, kind: &Kind, version: usize, end_of_initial: bool) -> Vec<u8> {
         const END: &str = "k8s.io/initial-events-end";
         let mut out = Vec::new();
@@ -187,7 +187,7 @@ impl Wire {
         out
     }
 
-    /// The event that ends a watch whose version is too old, with its chunk.
+    /// Returns the 410 event as a chunk.
     pub(crate) fn expired(self) -> Vec<u8> {
         let kind = Kind { path: "", api_version: "v1", kind: "Status", has_protobuf: true };
         let (message, reason, code) = ("too old resource version", "Expired", 410_usize);
@@ -215,7 +215,7 @@ impl Wire {
     }
 }
 
-/// What a refusal says, in JSON.
+/// Returns a Status in JSON.
 pub(crate) fn status(message: &str, reason: &str, code: u16) -> Value {
     json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message,
@@ -225,7 +225,7 @@ pub(crate) fn status(message: &str, reason: &str, code: u16) -> Value {
 
 pub(crate) const CHUNK_TAIL: &[u8] = b"\r\n";
 
-/// Appends what stands before so many bytes of a chunked body.
+/// Appends a chunk header.
 pub(crate) fn chunk_head(out: &mut Vec<u8>, bytes: usize) {
     let mut text = String::new();
     // Writing to a string does not fail.
@@ -233,7 +233,7 @@ pub(crate) fn chunk_head(out: &mut Vec<u8>, bytes: usize) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// The object that these members make, as a message without its envelope.
+/// Encodes the object of these members, without its envelope.
 fn message(kind: &Kind, members: &str) -> Result<Vec<u8>, Failure> {
     let value: Value = serde_json::from_str(&format!("{{{members}}}"))?;
     let message = Message::of_kind(kind.api_version, kind.kind);
@@ -241,7 +241,7 @@ fn message(kind: &Kind, members: &str) -> Result<Vec<u8>, Failure> {
     Ok(to_vec(message, &value)?)
 }
 
-/// MAGIC, what kind of object follows, and how many bytes it has.
+/// Returns the envelope: prefix, kind and length.
 fn envelope(api_version: &str, kind: &str, bytes: usize) -> Vec<u8> {
     let (mut meta, mut out) = (Vec::new(), MAGIC.to_vec());
     field(&mut meta, 0x0a, api_version.as_bytes());
@@ -252,7 +252,7 @@ fn envelope(api_version: &str, kind: &str, bytes: usize) -> Vec<u8> {
     out
 }
 
-/// A frame's length, the message of an event, and the envelope of its object.
+/// Returns the frame length, the message of an event, and the envelope of its object.
 fn event_head(event: &str, envelope: &[u8], bytes: usize) -> Vec<u8> {
     let object = envelope.len() + bytes + NO_CONTENT_TYPE.len();
     let mut raw = vec![0x0a];

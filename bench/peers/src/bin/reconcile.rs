@@ -1,5 +1,5 @@
-//! kube-rs' side of the benchmark of reconciles: the same server, events and clock around kube-rs' controller, with its
-//! defaults, and as many reconciles at a time as there are keys.
+//! kube-rs' side of the reconcile benchmark: the same server, events and clock around kube-rs' controller, with its
+//! defaults, and a concurrency of the number of keys.
 
 #![allow(clippy::print_stdout, reason = "a benchmark prints")]
 

@@ -3,7 +3,7 @@ use super::*;
 
 const ALL: &[&str] = &[OURS, "client-go", "client-go-list", "kube-rs"];
 
-/// The names of all elements, after it was seen that each that is opened is closed.
+/// Returns the names of all elements, and checks that each is closed.
 fn elements(svg: &str) -> Vec<&str> {
     let (mut open, mut all) = (Vec::new(), Vec::new());
     for piece in svg.split('<').skip(1) {
@@ -29,11 +29,11 @@ fn attribute<'a>(tag: &'a str, name: &str) -> &'a str {
 }
 
 #[test]
-fn the_picture_is_well_formed_and_has_what_was_measured() {
+fn the_plot_is_well_formed_and_complete() {
     let (cases, results) = results();
     let svg = plot(&results, &cases, ALL);
     let elements = elements(&svg);
-    // Three panels in protobuf and two in JSON, with three programs each; nobody has shown a relist.
+    // Three panels in protobuf and two in JSON, with three programs each; there is no figure of a relist.
     assert_eq!(elements.iter().filter(|name| **name == "rect").count(), 15);
     assert_eq!(elements.iter().filter(|name| **name == "circle").count(), 6);
     for text in ["50 pods", "Updates per second, protobuf", "kube-rs, JSON", "prefers-color-scheme:dark", "10.5×"] {
@@ -43,7 +43,7 @@ fn the_picture_is_well_formed_and_has_what_was_measured() {
 }
 
 #[test]
-fn bars_are_as_long_as_what_they_show() {
+fn bars_are_proportional_to_their_figures() {
     let (cases, results) = results();
     let svg = plot(&results, &cases, &[OURS, "kube-rs"]);
     let widths: Vec<f64> = svg.split("<rect").skip(1).map(|tag| attribute(tag, "width").parse().unwrap()).collect();
@@ -52,7 +52,7 @@ fn bars_are_as_long_as_what_they_show() {
 }
 
 #[test]
-fn nothing_is_drawn_of_nothing() {
+fn without_figures_nothing_is_drawn() {
     let svg = plot(&Results::default(), &[], ALL);
     assert_eq!(elements(&svg), ["svg", "title", "style"]);
 }

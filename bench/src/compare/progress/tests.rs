@@ -5,14 +5,14 @@ const fn seconds(seconds: u64) -> Duration {
 }
 
 #[test]
-fn what_is_left_is_learnt_from_what_was() {
+fn the_remaining_time_is_estimated_from_past_steps() {
     let mut plan = Plan::default();
     for key in ["a", "b", "a", "b"] {
         plan.add(key, seconds(10));
     }
     assert_eq!((plan.len(), plan.left()), (4, seconds(40)));
     plan.done(seconds(50));
-    // That was five times what was guessed: guesses are taken twice as long.
+    // Five times the estimate: other estimates are doubled.
     assert_eq!(plan.left(), seconds(20) + seconds(50) + seconds(20));
     plan.done(seconds(5));
     assert_eq!(plan.left(), seconds(50) + seconds(5));
@@ -24,7 +24,7 @@ fn what_is_left_is_learnt_from_what_was() {
 }
 
 #[test]
-fn the_bar_says_where_it_is() {
+fn the_bar_shows_the_progress() {
     let line = bar(seconds(30), seconds(90), (2, 8), "round 1 of 3: client-go");
     assert_eq!(line, "███████░░░░░░░░░░░░░░░░░░░░░  25 % 30 s, about 90 s left · 2/8 round 1 of 3: client-go");
     assert!(bar(Duration::ZERO, Duration::ZERO, (1, 1), "x").contains("  0 %"));

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn figures_follow_from_others() {
+fn figures_are_derived() {
     let Value::Object(mut figures) = json!({
         "objects": 1_000, "sync_cpu_s": 0.5, "typed_cpu_s": 0.25, "rss_steady_kb": 2_000, "updates": 100,
         "storm_cpu_s": 0.01, "written_ns": [1_000, 2_000, 3_000], "handled_ns": [11_000, 32_000, 23_000],
@@ -18,7 +18,7 @@ fn figures_follow_from_others() {
 }
 
 #[test]
-fn nothing_follows_from_nothing() {
+fn without_figures_nothing_is_derived() {
     let mut figures = Figures::new();
     derive(&mut figures);
     assert!(figures.is_empty());

@@ -23,7 +23,7 @@ fn tables_have_values_ratios_and_what_failed() {
     assert_eq!(row[1..6], ["sync, CPU, s", "2.00", "21.5 · 10.5× (10.0–11.0)", "failed", "40.0 · 20.0×"]);
     let protobuf = text.lines().skip_while(|line| !line.contains("protobuf")).nth(2).unwrap();
     assert!(protobuf.contains("kube-rs (json)"), "{protobuf}");
-    assert!(!text.contains("relist"), "nobody has shown any");
+    assert!(!text.contains("relist"), "there is no figure of it");
     let lengths: Vec<usize> = text.lines().skip(3).take(4).map(|line| line.chars().count()).collect();
     assert!(lengths.iter().all(|length| *length == lengths[0]), "{text}");
 }
@@ -46,7 +46,7 @@ fn growth_is_a_ratio_of_costs() {
 }
 
 #[test]
-fn numbers_have_the_digits_they_are_good_for() {
+fn numbers_have_their_significant_digits() {
     let shown = [0.0, 0.01234, 0.5, 12.34, 123.4, 1_234.0, 43_900.4, 1_250_000.0, 98_700_000.0].map(show);
     assert_eq!(shown, ["0.00", "0.012", "0.50", "12.3", "123", "1234", "43,900", "1.2M", "99M"]);
 }

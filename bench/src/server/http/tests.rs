@@ -14,7 +14,7 @@ fn requests_are_read_one_after_the_other() {
     assert_eq!(Request::read(&mut stream).unwrap(), None);
 }
 
-/// Takes a few bytes at a time, as sockets do that are full.
+/// Accepts a few bytes at a time, like a full socket.
 struct Slow(Vec<u8>);
 
 impl Write for Slow {
@@ -29,7 +29,7 @@ impl Write for Slow {
     }
 }
 
-/// The body that these chunks make, without the last one.
+/// Returns the body of these chunks, without the last one.
 fn body(mut chunks: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     while !chunks.is_empty() {
@@ -44,7 +44,7 @@ fn body(mut chunks: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn bodies_arrive_whole_however_they_are_cut() {
+fn bodies_arrive_complete_whatever_the_chunks() {
     let long = vec![b'x'; 3 * CHUNK + 17];
     let pieces: Vec<&[u8]> = [&long[..], b"", b"end"].into_iter().chain(vec![&b"ab"[..]; 2_000]).collect();
     let mut slow = Slow(Vec::new());

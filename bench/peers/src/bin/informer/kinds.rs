@@ -1,4 +1,4 @@
-//! Of what there are reflectors.
+//! Resources under test.
 
 use clap::ValueEnum;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
@@ -14,7 +14,7 @@ use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
 
 use crate::reflection::{Reflection, Setup, Wanted, wanted as what};
 
-/// A set of objects.
+/// A data set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Data {
     Pods,
@@ -24,7 +24,7 @@ pub(crate) enum Data {
     Kinds,
 }
 
-/// Starts the reflectors of these data; the first is the one whose updates are waited for.
+/// Starts the reflectors of a data set. The updates of the first are counted.
 pub(crate) fn start(data: Data, setup: &Setup, wanted: Wanted) -> Vec<Reflection> {
     let client = &setup.client;
     let one = match data {

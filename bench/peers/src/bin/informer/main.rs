@@ -1,8 +1,7 @@
-//! kube-rs' side of the informer benchmark: syncs reflectors, waits for updates, reads, and prints what that cost as one
+//! kube-rs' side of the informer benchmark: syncs reflectors, waits for updates, reads, and prints its figures as one
 //! line of JSON.
 //!
-//! kube-rs keeps no indexes, so this one does without the index by namespace that the other programs keep, and it speaks
-//! JSON alone.
+//! kube-rs has no indexes, so this program lacks the namespace index of the others, and it supports only JSON.
 
 mod kinds;
 mod process;
@@ -24,9 +23,9 @@ use self::reflection::{Setup, wanted};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// How long nothing must have happened before memory counts as steady.
+/// Time without notifications before memory counts as steady.
 const QUIET: Duration = Duration::from_secs(2);
-/// How often that is looked at.
+/// Polling interval for that.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Measures kube-rs' reflector.
@@ -35,28 +34,28 @@ struct Options {
     /// URL of the API server.
     #[arg(long)]
     server: String,
-    /// Of which objects.
+    /// Data set.
     #[arg(long, value_enum, default_value_t = Data::Pods)]
     data: Data,
-    /// How many objects there must be; 0 does not check.
+    /// Expected number of objects; 0 disables the check.
     #[arg(long, default_value_t = 0)]
     objects: usize,
-    /// How many updates to wait for.
+    /// Number of updates to wait for.
     #[arg(long, default_value_t = 0)]
     updates: u64,
-    /// How many single updates to wait for then.
+    /// Number of single updates to wait for afterwards.
     #[arg(long, default_value_t = 0)]
     latency: usize,
-    /// Read at last, by key.
+    /// Finally read pods by key.
     #[arg(long)]
     reads: bool,
-    /// Keep objects without their managedFields.
+    /// Strip managedFields.
     #[arg(long)]
     drop_managed_fields: bool,
-    /// In which form objects are sent; there is only one.
+    /// Wire format; there is only one.
     #[arg(long, value_parser = ["json"], default_value = "json")]
     wire: String,
-    /// Ask for the first objects as a watch, not as pages of a list.
+    /// Use a streaming list for the initial list instead of pages.
     #[arg(long)]
     streaming_lists: bool,
 }
@@ -120,7 +119,7 @@ fn add(line: &mut Value, more: Value) {
     }
 }
 
-/// Waits until nothing has been heard for a while.
+/// Waits until no notification has arrived for a while.
 async fn settle(heard: &AtomicU64) {
     let (mut before, mut since) = (heard.load(Ordering::Relaxed), Instant::now());
     while since.elapsed() < QUIET {

@@ -1,4 +1,4 @@
-//! What this process has used.
+//! Resource usage of this process.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -23,10 +23,10 @@ impl Moment {
     }
 }
 
-/// A figure of this process, such as VmRSS, in KiB.
+/// Returns a figure of this process, such as VmRSS, in KiB.
 pub(crate) fn memory(name: &str) -> Result<u64, Failure> {
     let status = fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-    let value = line.and_then(|line| line.split_whitespace().next()).ok_or("memory is not told")?;
+    let value = line.and_then(|line| line.split_whitespace().next()).ok_or("no such memory figure")?;
     Ok(value.parse()?)
 }

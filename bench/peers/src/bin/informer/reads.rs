@@ -1,4 +1,4 @@
-//! Reads of what a reflector holds.
+//! Reads from a reflector's store.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -10,15 +10,15 @@ use serde_json::{Value, json};
 use crate::Failure;
 use crate::process::{Moment, memory};
 
-/// How many objects are read over and over.
+/// Number of objects that are read repeatedly.
 const HOT: usize = 50;
 const WARM: usize = 500;
-/// How long reads of one sort are made.
+/// Duration of each read benchmark.
 const SPAN: Duration = Duration::from_secs(1);
-/// How many reads are made between two looks at the clock.
+/// Number of reads between two clock readings.
 const BATCH: usize = 1_000;
 
-/// Reads pods: all of them once, and a few over and over. There is no index to read by.
+/// Reads pods: all once, and a few repeatedly. There is no index.
 pub(crate) fn read(pods: &Store<Pod>) -> Result<Value, Failure> {
     let begin = Moment::now();
     for pod in pods.state() {
@@ -36,18 +36,18 @@ pub(crate) fn read(pods: &Store<Pod>) -> Result<Value, Failure> {
     }))
 }
 
-/// Reads one or the other of so many pods for a while, and tells how often in a second.
+/// Reads pseudo-random pods for a while and returns the rate per second.
 fn read_some(pods: &Store<Pod>, keys: &[ObjectRef<Pod>], count: usize) -> Result<f64, Failure> {
     let count = count.min(keys.len());
     let some: Vec<&ObjectRef<Pod>> = (0..count).map(|number| &keys[number * keys.len() / count]).collect();
     let (begin, mut done, mut random) = (Instant::now(), 0, 88_172_645_463_325_252_u64);
     while begin.elapsed() < SPAN && count > 0 {
         for _ in 0..BATCH {
-            // In no order; the other programs take them in the same one.
+            // Pseudo-random order, the same as in the other programs.
             random ^= random << 13;
             random ^= random >> 7;
             random ^= random << 17;
-            let pod = pods.get(some[(random >> 33) as usize % count]).ok_or("a pod is gone")?;
+            let pod = pods.get(some[(random >> 33) as usize % count]).ok_or("a pod is missing")?;
             black_box(node_name(&pod));
             done += 1;
         }

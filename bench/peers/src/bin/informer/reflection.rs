@@ -1,4 +1,4 @@
-//! A reflector, and who hears of what it is told.
+//! A reflector and its counter.
 
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -20,24 +20,24 @@ use tokio::sync::oneshot;
 
 use crate::process::Moment;
 
-/// What all reflectors are made with.
+/// Settings of all reflectors.
 pub(crate) struct Setup {
     pub(crate) client: Client,
     pub(crate) config: watcher::Config,
     pub(crate) heard: Arc<AtomicU64>,
-    /// Whether objects are kept without their managedFields.
+    /// Whether managedFields are stripped.
     pub(crate) light: bool,
 }
 
-/// A reflector of some kind.
+/// A reflector of any kind.
 pub(crate) struct Reflection {
     pub(crate) ready: oneshot::Receiver<()>,
     pub(crate) len: Box<dyn Fn() -> usize>,
-    /// What it holds, if that is pods.
+    /// Its store, if it is one of pods.
     pub(crate) pods: Option<Store<Pod>>,
 }
 
-/// How many updates are waited for, and who is told.
+/// The number of updates to wait for, and the receivers of the results.
 pub(crate) struct Wanted {
     updates: u64,
     singles: usize,
@@ -45,11 +45,11 @@ pub(crate) struct Wanted {
     handled: Option<oneshot::Sender<Vec<u64>>>,
 }
 
-/// What is told.
+/// The results.
 pub(crate) struct News {
-    /// When the first and the last update came.
+    /// Arrival of the first and the last update.
     pub(crate) storm: oneshot::Receiver<(Moment, Moment)>,
-    /// When each of the single updates behind them did, in nanoseconds since 1970.
+    /// Arrival of each single update afterwards, in nanoseconds since 1970.
     pub(crate) handled: oneshot::Receiver<Vec<u64>>,
 }
 
@@ -82,8 +82,8 @@ impl Setup {
     }
 }
 
-/// Hears of every change, counts updates and notes when they came. Failures are told and outlived, as the stream goes on
-/// after them. What a relist repeats is no update.
+/// Receives every change, counts updates and records their arrival. Failures are printed; the stream continues after
+/// them. Objects repeated by a relist are not updates.
 async fn hear<K>(
     events: impl futures_util::Stream<Item = watcher::Result<Event<K>>>,
     heard: Arc<AtomicU64>,
@@ -97,7 +97,7 @@ async fn hear<K>(
         match event {
             Ok(Event::InitDone) => {
                 if let Some(ready) = ready.take() {
-                    // Nobody waits any more if the program is ending; so below.
+                    // Fails only if the program is ending; so below.
                     let _ = ready.send(());
                 }
             }
