@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Our store beside client-go's: both programs in turns, several rounds, and a table of ratios.
+# Compares evenkeel's store with client-go's: both programs in turns, several rounds, and a table of ratios.
 #
 #   bench/store.sh [ROUNDS] [arguments of both programs, such as --objects 50000 --threads 2]
 #
 # Needs Go for client-go's side and python3 for the table.
 #
-# A ratio is client-go's time over ours: above 1 we are faster. Times are medians of the rounds; the range is that of the
-# ratios of single rounds. "cpu" compares the processor time of the threads that ask, which other programs on the machine
-# disturb less; it leaves out what client-go's garbage collector does meanwhile.
+# A ratio is client-go's time over evenkeel's: above 1 evenkeel is faster. Times are medians of the rounds; the range is that of the
+# ratios of single rounds. "cpu" compares the processor time of the measuring threads, which other programs on the machine
+# disturb less; it excludes client-go's garbage collector.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 rounds=${1:-5}
@@ -17,7 +17,7 @@ trap 'rm -rf "$out"' EXIT
 
 cargo build --quiet --release -p evenkeel-bench
 if ! command -v go >/dev/null; then
-    echo "go is not installed: our figures only"
+    echo "go is not installed: evenkeel's figures only"
     exec target/release/evenkeel-bench store "$@"
 fi
 (cd bench/go && go build -o "$out/client-go" ./store)

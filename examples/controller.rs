@@ -1,12 +1,11 @@
-//! The sample controller once more, with the builder: what has to be watched is said in a line, and only the reconcile is left to
-//! write.
+//! The sample controller with the builder: each watched kind is one line, and only the reconcile is left to write.
 //!
 //! ```text
 //! cargo run -p evenkeel-examples --example controller
 //! ```
 //!
-//! Informers, handlers, the queue, workers, retries and an orderly end come with it; and a reconcile never sees a cache that is
-//! behind what the last one of the same object wrote.
+//! Informers, handlers, the queue, workers, retries and graceful shutdown are included; and a reconcile never reads a cache
+//! that is behind the writes of the last reconcile of the same object.
 //!
 //! In Go: controller-runtime's `builder.ControllerManagedBy(mgr).For(&Foo{}).Owns(&Deployment{})`. In kube-rs:
 //! `Controller::new(foos, …).owns(deployments, …).run(reconcile, error_policy, ctx)`.
@@ -25,7 +24,7 @@ use evenkeel_sample_controller::{CRD, Foo, FooSpec, FooStatus};
 use serde_json::json;
 use tokio::sync::oneshot;
 
-/// Makes the world as the Foo says. It does not matter why it is called, or how often.
+/// Makes the cluster match the Foo. Level-triggered: the cause and the number of calls do not matter.
 async fn reconcile(foo: Obj<Foo>, ctx: Context) -> Result<Next, ReconcileError> {
     let spec = &foo.typed()?.spec;
     let namespace = foo.key().namespace().unwrap_or_default();
@@ -34,20 +33,20 @@ async fn reconcile(foo: Obj<Foo>, ctx: Context) -> Result<Next, ReconcileError> 
 
     let deployment = match ctx.lister::<Deployment>()?.get(&wanted) {
         Some(deployment) if !is_controlled_by(&deployment, &foo) => {
-            ctx.recorder().event(&foo, EventType::Warning, "NameTaken", format!("{wanted} is somebody else's"));
-            // It comes back after its back-off; by then the name may be free.
-            return Err(ReconcileError::new(format!("{wanted} is somebody else's")));
+            ctx.recorder().event(&foo, EventType::Warning, "NameTaken", format!("{wanted} has another owner"));
+            // Retried with backoff; by then the name may be free.
+            return Err(ReconcileError::new(format!("{wanted} has another owner")));
         }
         Some(deployment) if deployment.typed()?.spec.replicas == Some(spec.replicas) => deployment,
         Some(_) => {
-            println!("  reconcile: {wanted} gets {} replicas", spec.replicas);
+            println!("  reconcile: scaling {wanted} to {} replicas", spec.replicas);
             let patch = Patch::merge(&json!({"spec": {"replicas": spec.replicas}}));
             deployments.patch(wanted.name(), &patch).await?
         }
         None => {
-            println!("  reconcile: {wanted} is made");
+            println!("  reconcile: created {wanted}");
             let deployment = deployments.create(&deployment_of(&foo, &wanted, spec)?).await?;
-            ctx.recorder().event(&foo, EventType::Normal, "Created", format!("made {wanted}"));
+            ctx.recorder().event(&foo, EventType::Normal, "Created", format!("created {wanted}"));
             deployment
         }
     };
@@ -68,7 +67,7 @@ async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     server.install_crds([CRD]).await?;
     let client = server.client();
 
-    // Elsewhere the sign to end is `shutdown_signal()?`, and nothing has to be spawned.
+    // In a program, use `shutdown_signal()?`; nothing has to be spawned.
     let (stop, stopped) = oneshot::channel::<()>();
     let controller = Controller::<Foo>::new(&client).owns::<Deployment>().concurrency(4);
     let running = tokio::spawn(controller.run(stopped, reconcile));
@@ -78,19 +77,19 @@ async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     println!("a user creates a Foo with two replicas");
     let foo = Foo::new("example-foo", FooSpec { deployment_name: "example".to_owned(), replicas: 2 });
     foos.create(&foo).await?;
-    let first = eventually("there is a deployment", async || deployments.get("example").await.ok()).await?;
+    let first = eventually("the deployment exists", async || deployments.get("example").await.ok()).await?;
 
-    // There is no controller of Deployments in this process, and there are no nodes: we play their part.
-    println!("both come up");
+    // This process has no Deployment controller and no nodes, so this program simulates them.
+    println!("both replicas become available");
     let available = Patch::merge(&json!({"status": {"replicas": 2, "availableReplicas": 2}}));
     deployments.status().patch("example", &available).await?;
-    eventually("the Foo says so", async || {
+    eventually("the Foo's status reports it", async || {
         let foo = foos.get("example-foo").await.ok()?.typed().ok()?;
         foo.status.as_ref().filter(|status| status.available_replicas == 2).map(drop)
     })
     .await?;
 
-    println!("the user wants three");
+    println!("the user scales to three");
     foos.patch("example-foo", &Patch::merge(&json!({"spec": {"replicas": 3}}))).await?;
     eventually("the deployment has three replicas", async || {
         let deployment = deployments.get("example").await.ok()?.typed().ok()?;
@@ -98,19 +97,19 @@ async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     })
     .await?;
 
-    println!("somebody deletes the deployment");
+    println!("another client deletes the deployment");
     deployments.delete("example").await?;
     let another = async || deployments.get("example").await.ok().filter(|new| new.uid() != first.uid());
-    eventually("there is another", another).await?;
+    eventually("the deployment is created again", another).await?;
 
-    // Reconciles that run are finished; then nothing of the controller is left. If it has ended already, its result says why.
+    // Reconciles in flight finish first. If the controller has ended already, its result is the error.
     let _ = stop.send(());
     running.await??;
     println!("the controller has ended");
     Ok(())
 }
 
-/// The Deployment that a Foo asks for, owned by it: so it goes with the Foo, and the Foo is reconciled when something happens to it.
+/// Returns the Deployment of a Foo, owned by it: it is deleted with the Foo, and its changes cause a reconcile.
 fn deployment_of(foo: &Obj<Foo>, key: &ObjectKey, spec: &FooSpec) -> Result<Deployment, ReconcileError> {
     let labels = json!({"foo": foo.uid()});
     let mut deployment: Deployment = serde_json::from_value(json!({

@@ -1,12 +1,12 @@
-//! A controller and its tests: an API server in the process, a network that misbehaves, and waiting instead of sleeping.
+//! A controller and its tests: an embedded API server, injected faults, and waiting instead of sleeping.
 //!
 //! ```text
 //! cargo test -p evenkeel-examples --example controller_in_a_test     # the tests, which are what to copy
-//! cargo run -p evenkeel-examples --example controller_in_a_test      # the same as a story
+//! cargo run -p evenkeel-examples --example controller_in_a_test      # the same as a program
 //! ```
 //!
 //! In Go: controller-runtime's `envtest`, which starts the binaries of a server, with `Eventually` of gomega; or client-go's
-//! `fake.NewClientset`, which is no server. In kube-rs: a mocked service, or a cluster.
+//! `fake.NewClientset`, which is not a server. In kube-rs: a mocked service, or a cluster.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
@@ -26,7 +26,7 @@ use tokio::task::JoinHandle;
 
 type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
 
-/// What is tested: gives every config map a secret of the same name, and says goodbye when the map goes.
+/// The controller under test: creates a secret for every config map, and records an event when the map is deleted.
 struct SecretKeeper {
     finalizers: Finalizers<ConfigMap>,
     recorder: EventRecorder,
@@ -38,7 +38,7 @@ impl SecretKeeper {
         finalizers.register("example.com/goodbye", {
             let recorder = recorder.clone();
             move |map, _| {
-                recorder.event(&map, EventType::Normal, "Goodbye", "nothing is left of it");
+                recorder.event(&map, EventType::Normal, "Goodbye", "cleaned up");
                 async { Ok(()) }
             }
         })?;
@@ -63,14 +63,9 @@ impl SecretKeeper {
         match ctx.lister::<Secret>()?.get(map.key()) {
             Some(secret) if is_controlled_by(&secret, &map) => {}
             Some(_) => {
-                self.recorder.event(
-                    &map,
-                    EventType::Warning,
-                    "Taken",
-                    "a secret of that name belongs to somebody else",
-                );
-                // It comes back after its back-off: nobody tells us when a secret goes that is not ours.
-                return Err(ReconcileError::new(format!("{} belongs to somebody else", map.key())));
+                self.recorder.event(&map, EventType::Warning, "Taken", "a secret of that name has another owner");
+                // Retried with backoff: there is no notification when a secret of another owner is deleted.
+                return Err(ReconcileError::new(format!("{} has another owner", map.key())));
             }
             None => {
                 let mut secret = Secret::default();
@@ -79,14 +74,14 @@ impl SecretKeeper {
                 set_controller_reference(&mut secret, &map)?;
                 let secrets = ctx.api::<Secret>().namespace(map.key().namespace().unwrap_or_default());
                 secrets.create(&secret).await?;
-                self.recorder.event(&map, EventType::Normal, "Created", "made a secret");
+                self.recorder.event(&map, EventType::Normal, "Created", "created a secret");
             }
         }
         Ok(Next::done())
     }
 }
 
-/// What each test begins with: a server of its own, and the controller at work. Nothing is shared, so tests run side by side.
+/// The environment of a test: a server of its own and the running controller. Nothing is shared, so tests run concurrently.
 struct World {
     server: ApiServer,
     maps: Api<ConfigMap>,
@@ -98,7 +93,7 @@ struct World {
 
 impl World {
     async fn start() -> Outcome<Self> {
-        // No socket: that is quicker, and all there is to wait for is in this process.
+        // No socket: faster, and everything to wait for is in this process.
         let server = ApiServer::builder().in_process_only().start().await?;
         let client = server.client();
         let (recorder, events) = fake::recorder(10);
@@ -120,9 +115,9 @@ impl World {
         Ok(eventually(format!("{name} has a secret"), async || self.secrets.get(name).await.ok()).await?)
     }
 
-    /// Ends the controller as a program would, and says what it told people.
+    /// Stops the controller as a program would, and returns its events.
     async fn end(mut self) -> Outcome<Vec<String>> {
-        // If it has ended already, what it ended with says why.
+        // If it has ended already, its result is the error.
         let _ = self.stop.send(());
         self.controller.await??;
         Ok(self.events.lines())
@@ -132,7 +127,7 @@ impl World {
 #[tokio::main]
 async fn main() -> Outcome {
     let world = World::start().await?;
-    // Every watch breaks after two events, and the first secrets cannot be written: a controller has to live with that.
+    // Every watch closes after two events, and the first writes of secrets fail: a controller must tolerate both.
     world.server.faults().drop_watch_after(2);
     world.server.faults().add(Faults::parse("status:code=503,times=3,verb=create,resource=secrets")?);
 
@@ -143,60 +138,60 @@ async fn main() -> Outcome {
 
     world.secrets.delete("blue").await?;
     let replaced = async || world.secrets.get("blue").await.ok().filter(|new| new.uid() != secret.uid());
-    eventually("the secret comes back", replaced).await?;
-    println!("its secret was deleted, and came back");
+    eventually("the secret is created again", replaced).await?;
+    println!("its secret was deleted and created again");
 
     world.maps.delete("blue").await?;
     let gone = async || world.maps.get("blue").await.err().filter(evenkeel::Error::is_not_found);
-    eventually("the map goes", gone).await?;
+    eventually("the map is deleted", gone).await?;
     println!("it was deleted, and its finalizer has run");
 
     let events = world.end().await?;
-    println!("what people were told: {}", events.join("; "));
-    assert_eq!(events.last().map(String::as_str), Some("Normal Goodbye nothing is left of it"));
+    println!("events: {}", events.join("; "));
+    assert_eq!(events.last().map(String::as_str), Some("Normal Goodbye cleaned up"));
     Ok(())
 }
 
-/// Time is paused in all of them: it jumps to what is waited for next, so back-offs take no time at all.
+/// Time is paused in all of them: it advances to the next timer, so backoff takes no time.
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_map_gets_a_secret_that_belongs_to_it() -> Outcome {
+    async fn a_map_gets_a_secret_that_it_owns() -> Outcome {
         let world = World::start().await?;
         let map = world.create_map("blue").await?;
         assert!(is_controlled_by(&world.secret_of(&map).await?, &map));
-        assert_eq!(world.end().await?, ["Normal Created made a secret"]);
+        assert_eq!(world.end().await?, ["Normal Created created a secret"]);
         Ok(())
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_secret_that_is_deleted_comes_back_though_watches_break() -> Outcome {
+    async fn a_deleted_secret_is_created_again_though_watches_close() -> Outcome {
         let world = World::start().await?;
         world.server.faults().drop_watch_after(1);
         let map = world.create_map("blue").await?;
         let first = world.secret_of(&map).await?;
         world.secrets.delete("blue").await?;
         let another = async || world.secrets.get("blue").await.ok().filter(|secret| secret.uid() != first.uid());
-        eventually("there is another secret", another).await?;
+        eventually("another secret exists", another).await?;
         Ok(())
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_secret_of_somebody_else_is_left_alone() -> Outcome {
+    async fn a_secret_of_another_owner_is_left_unchanged() -> Outcome {
         let mut world = World::start().await?;
         let theirs: Secret = serde_json::from_value(json!({"metadata": {"name": "blue"}}))?;
         let theirs = world.secrets.create(&theirs).await?;
         world.create_map("blue").await?;
-        let told = eventually("somebody is told", async || world.events.lines().pop()).await?;
-        assert_eq!(told, "Warning Taken a secret of that name belongs to somebody else");
+        let event = eventually("a warning event is recorded", async || world.events.lines().pop()).await?;
+        assert_eq!(event, "Warning Taken a secret of that name has another owner");
         assert_eq!(world.secrets.get("blue").await?.resource_version(), theirs.resource_version());
         Ok(())
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nothing_is_forgotten_while_secrets_cannot_be_written() -> Outcome {
+    async fn no_map_is_lost_while_secrets_cannot_be_written() -> Outcome {
         let world = World::start().await?;
         let faults = world.server.faults();
         let outage = faults.add(Faults::parse("status:code=500,verb=create,resource=secrets")?);
@@ -207,7 +202,7 @@ mod tests {
 
         faults.remove(outage);
         assert!(is_controlled_by(&world.secret_of(&map).await?, &map));
-        assert_eq!(world.end().await?, ["Normal Created made a secret"]);
+        assert_eq!(world.end().await?, ["Normal Created created a secret"]);
         Ok(())
     }
 }

@@ -1,12 +1,12 @@
-//! An informer over a kind that is not known before the program runs: any custom resource, by the name that people type.
+//! An informer of a kind that is not known at compile time: any custom resource, by the name that kubectl accepts.
 //!
 //! ```text
 //! cargo run -p evenkeel-examples --example dynamic_informer
 //! KUBECONFIG=~/.kube/config cargo run -p evenkeel-examples --example dynamic_informer -- deployments.apps spec.replicas
 //! ```
 //!
-//! Without arguments it brings an API server, a CustomResourceDefinition and a few objects of its own. With the name of a resource
-//! and a path it asks the cluster that `KUBECONFIG` names, and only reads.
+//! Without arguments it starts an API server with a CustomResourceDefinition and a few objects. With the name of a resource and
+//! a path it reads from the cluster of `KUBECONFIG`, and never writes.
 //!
 //! In client-go: `dynamicinformer.NewDynamicSharedInformerFactory`, `restmapper` and `unstructured.Unstructured`. In kube-rs:
 //! `watcher` over an `Api::<DynamicObject>`, with an `ApiResource` from `discovery`.
@@ -31,14 +31,14 @@ async fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Errors are sentences: which cluster cannot be reached and why, which name no resource has.
+            // Errors are sentences: which cluster cannot be reached and why, which resource is unknown.
             eprintln!("{error}");
             ExitCode::FAILURE
         }
     }
 }
 
-/// Shows how the objects of a resource are spread over the values of a field.
+/// Prints the number of objects for each value of a field.
 async fn show(resource: &str, path: &str) -> Result<(), Box<dyn Error>> {
     let (informers, cache) = informer(&Client::infer().await?, resource, path).await?;
     let mut values = cache.indexer().index_values("value");
@@ -51,13 +51,13 @@ async fn show(resource: &str, path: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Does the same with a resource that nobody knew of a moment ago, and changes something.
+/// Does the same with a resource that was just defined, and changes an object.
 async fn play() -> Result<(), Box<dyn Error>> {
     let server = ApiServer::start().await?;
     server.install_crds([definition()]).await?;
     let client = server.client();
 
-    // `tab` is a short name of the definition; `crontabs`, `crontab.stable.example.com` or `CronTab` would do as well.
+    // `tab` is a short name of the definition; `crontabs`, `crontab.stable.example.com` or `CronTab` work too.
     let (informers, cache) = informer(&client, "tab", "spec.image").await?;
     let tabs = client.dynamic(cache.resource()).namespace("default");
     tabs.create(&cron_tab("hourly", "backup:1")).await?;
@@ -76,37 +76,37 @@ async fn play() -> Result<(), Box<dyn Error>> {
     println!("after an upgrade of one of them, backup:1 is used by {old}, and backup:2 by {new}");
     assert_eq!((old.as_str(), new.as_str()), ("hourly", "nightly"));
 
-    // The whole object is there too, as the JSON that it is.
+    // The whole object is available too, as JSON.
     let nightly = cache.lister().require("default/nightly")?.typed()?;
     let suspended = nightly.get("spec.suspend").and_then(Value::as_bool).ok_or("the schema has a default for it")?;
-    println!("nobody said whether nightly is suspended, so the schema did: {suspended}");
+    println!("nightly does not set suspend, so the schema's default applies: {suspended}");
     assert!(!suspended);
 
     informers.shutdown().await;
     Ok(())
 }
 
-/// An informer of a resource that is known by name only, indexed by a field. It has synced.
+/// Returns a synced informer of a resource, indexed by a field.
 async fn informer(
     client: &Client,
     resource: &str,
     path: &str,
 ) -> Result<(InformerFactory, SharedInformer<Unstructured>), Box<dyn Error>> {
-    // What the server serves is asked once, and again when a name is not known. The error for an unknown one names it.
+    // Discovery is cached, and refreshed when a name is unknown. The error for an unknown name contains it.
     let mapper = RestMapper::new(client.discovery().cached());
     let info = mapper.resolve(resource).await?;
     println!("{resource} is {}, {} of {}", info.plural(), info.kind(), info.api_version());
 
     let informers = InformerFactory::builder(client).build();
     let cache = informers.dynamic(&info);
-    // Read from the bytes of each object: no tree of values is made for it.
+    // Read from the bytes of each object, without decoding it.
     cache.add_indexes([Index::by_path("value", path)])?;
     informers.start();
     informers.wait_for_sync().await?;
     Ok((informers, cache))
 }
 
-/// The names of those that use an image, in order.
+/// Returns the sorted names of objects that use an image.
 fn users_of(tabs: &SharedInformer<Unstructured>, image: &str) -> Result<String, Box<dyn Error>> {
     let keys = tabs.indexer().index_keys("value", image)?;
     Ok(keys.iter().map(ObjectKey::name).collect::<Vec<_>>().join(", "))
@@ -121,7 +121,7 @@ fn cron_tab(name: &str, image: &str) -> Unstructured {
     }))
 }
 
-/// Anything that is a CustomResourceDefinition would do: a file, YAML, a value.
+/// Returns the definition. A file, YAML or a typed value work too.
 fn definition() -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1",

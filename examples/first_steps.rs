@@ -1,8 +1,8 @@
 //! A cluster, a client, an object.
 //!
 //! ```text
-//! cargo run -p evenkeel-examples --example first_steps                                # a cluster inside the process
-//! KUBECONFIG=~/.kube/config cargo run -p evenkeel-examples --example first_steps      # yours; it only reads
+//! cargo run -p evenkeel-examples --example first_steps                                # an embedded API server
+//! KUBECONFIG=~/.kube/config cargo run -p evenkeel-examples --example first_steps      # your cluster; it only reads
 //! ```
 //!
 //! In client-go: `clientcmd`, `kubernetes.NewForConfig`, and `clientset.CoreV1().Pods("default").List(…)`; its example is
@@ -32,22 +32,22 @@ async fn main() -> ExitCode {
 
 async fn run() -> Result<(), Box<dyn Error>> {
     if std::env::var_os("KUBECONFIG").is_some() {
-        // As kubectl finds it: the kubeconfig, else the cluster that the program runs in.
+        // Like kubectl: the kubeconfig, else in-cluster.
         let client = Client::infer().await?;
         look_around(&client).await?;
     } else {
         let server = a_small_cluster().await?;
         let seen = look_around(&server.client()).await?;
-        assert_eq!(seen, 3, "two pods and a deployment are there to be seen");
+        assert_eq!(seen, 3, "two pods and a deployment are listed");
     }
     Ok(())
 }
 
-/// What can be read, and in which words.
+/// Reads objects and prints them.
 async fn look_around(client: &Client) -> Result<usize, Box<dyn Error>> {
     let mut seen = 0;
 
-    // An `Obj<Pod>` has its key, labels and versions at hand. Anything else is read from its bytes when it is asked for.
+    // An `Obj<Pod>` knows its key, labels and versions. Other fields are read from its bytes on access.
     let pods = client.api::<Pod>().namespace("default");
     for pod in pods.list(&ListParams::default().limit(10)).await? {
         let phase = pod.path("status.phase")?;
@@ -55,10 +55,10 @@ async fn look_around(client: &Client) -> Result<usize, Box<dyn Error>> {
         seen += 1;
     }
 
-    // An error says what happened and can be asked what kind it is. Nobody has to look into its text.
+    // Errors have predicates; there is no need to match on their text.
     match pods.get("web-0").await {
         Ok(pod) => {
-            // `typed` decodes the whole object, into the struct that everybody knows.
+            // `typed` decodes the whole object into its k8s-openapi struct.
             let containers = pod.typed()?.spec.as_ref().map_or(0, |spec| spec.containers.len());
             println!("web-0 has {containers} container and is at version {}", pod.resource_version());
         }
@@ -66,7 +66,7 @@ async fn look_around(client: &Client) -> Result<usize, Box<dyn Error>> {
         Err(error) => return Err(error.into()),
     }
 
-    // Every group has an accessor, with the names that client-go gives them.
+    // Every group has an accessor, with client-go's names.
     for deployment in client.apps_v1().deployments("default").list(&ListParams::default().limit(10)).await? {
         let replicas = deployment.typed()?.spec.replicas.unwrap_or(1);
         println!("deployment {} wants {replicas} replicas", deployment.key());
@@ -75,7 +75,7 @@ async fn look_around(client: &Client) -> Result<usize, Box<dyn Error>> {
     Ok(seen)
 }
 
-/// Something to look at, for those who have no cluster at hand: an API server in this process.
+/// Starts an embedded API server with a few objects.
 async fn a_small_cluster() -> Result<ApiServer, Box<dyn Error>> {
     let server = ApiServer::start().await?;
     let client = server.client();

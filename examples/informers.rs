@@ -1,12 +1,12 @@
-//! A shared informer: a copy of what there is, an index over it, handlers that are told what happens, and a read that is as new as
-//! one's own write. The watch breaks on the way, and nobody notices.
+//! A shared informer: a cache, an index, handlers, and a read that includes one's own write. The watch closes repeatedly,
+//! without effect on the program.
 //!
 //! ```text
 //! cargo run -p evenkeel-examples --example informers
 //! ```
 //!
 //! In client-go: `informers.NewSharedInformerFactory`, `AddIndexers`, `AddEventHandler`, `Lister()`. In kube-rs: `watcher`,
-//! `reflector` and `Store`. There, a read after a write may show what was before it, and the program has to see to that.
+//! `reflector` and `Store`. There, a read after a write may return the older state.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
@@ -25,13 +25,13 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let pods = client.api::<Pod>().namespace("default");
     pods.create(&pod("web-0", "node-1")?).await?;
 
-    // One informer for each kind, however often it is asked for. Nothing is sent before the start.
+    // One informer for each kind, shared by all callers. No request is sent before the start.
     let informers = InformerFactory::builder(&client).namespace("default").build();
     let cache = informers.of::<Pod>();
     cache.add_indexes([Index::by_path("node", "spec.nodeName")])?;
     cache.add_handler(
         HandlerFuncs::new()
-            .on_add(|pod: Obj<Pod>, initial| println!("  + {}{}", pod.key(), if initial { ", was there" } else { "" }))
+            .on_add(|pod: Obj<Pod>, initial| println!("  + {}{}", pod.key(), if initial { ", initial" } else { "" }))
             .on_update(|old: Obj<Pod>, new| {
                 println!("  ~ {}, from version {} to {}", new.key(), old.resource_version(), new.resource_version());
             })
@@ -39,34 +39,34 @@ async fn main() -> Result<(), Box<dyn Error>> {
     )?;
     informers.start();
     informers.wait_for_sync().await?;
-    println!("synced: {} pod in the copy", cache.indexer().len());
+    println!("synced: {} pod in the cache", cache.indexer().len());
 
-    println!("from now on, every watch breaks after one event; meanwhile:");
+    println!("from now on every watch closes after one event; meanwhile:");
     server.faults().drop_watch_after(1);
     pods.create(&pod("web-1", "node-1")?).await?;
     pods.delete("web-0").grace_period(0).await?;
     let last = pods.create(&pod("web-2", "node-2")?).await?;
 
-    // The copy is behind the server, as every copy is. This waits until it has come as far as our last write. Handlers hear of it
-    // in their own time, so their lines may come later.
+    // The cache lags behind the server. This waits until it includes the last write. Handlers run in their own tasks, so their
+    // lines may be printed later.
     let lister = cache.lister();
     let seen = lister.at_least(&last.version()).await?;
     let mut names: Vec<String> = seen.list_all().iter().map(|pod| pod.key().to_string()).collect();
     names.sort();
-    println!("in the copy now: {}", names.join(", "));
+    println!("in the cache now: {}", names.join(", "));
     assert_eq!(names, ["default/web-1", "default/web-2"]);
 
-    // By index: no pod is looked at that is not on the node.
+    // By index: only the pods of the node are visited.
     let on_node_1 = cache.indexer().by_index("node", "node-1")?;
     println!("on node-1: {} pod", on_node_1.len());
     assert_eq!(on_node_1.len(), 1);
 
-    // By labels, in memory: no server is asked.
+    // By labels, in memory, without a request.
     let web: LabelSelector = "app=web".parse()?;
     println!("with the label app=web: {} pods", lister.list(&web).len());
     assert_eq!(lister.list(&web).len(), 2);
 
-    // Handlers are told what waits for them, and then no task is left.
+    // Handlers receive the queued notifications first; then no task is left.
     informers.shutdown().await;
     Ok(())
 }

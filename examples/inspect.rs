@@ -1,8 +1,8 @@
-//! The informer picture, live: a controller at work, and a web page that shows what happens inside of it.
+//! The live page: a running controller, and a web page that shows its informers, queue and workers.
 //!
-//! `cargo run -p evenkeel-examples --example inspect -- --for 600` prints the address of the page and works for ten minutes.
-//! Without `--for` it ends as soon as the page has answered. It needs no cluster: the server is in its own process, and its
-//! watches break every now and then.
+//! `cargo run -p evenkeel-examples --example inspect -- --for 600` prints the address of the page and runs for ten minutes.
+//! Without `--for` it ends after the first response of the page. It needs no cluster: the API server is embedded, and its
+//! watches close every now and then.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
@@ -22,7 +22,7 @@ use tokio::time::timeout;
 const NAMES: [&str; 12] =
     ["api", "auth", "billing", "cart", "catalog", "images", "mail", "orders", "reports", "search", "shop", "web"];
 
-/// How long it may take until the page has everything.
+/// Time limit for the page to show everything.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[tokio::main]
@@ -41,13 +41,13 @@ async fn main() -> Outcome {
     owners.add_handler(enqueue_key(&queue))?;
     sets.add_handler(enqueue_owner::<Deployment>(&queue))?;
 
-    // This is all that it takes. What is shown is not kept alive by it.
+    // This is all the code that the page needs. It does not keep anything alive.
     let inspector = Inspector::new();
     inspector.informer(&owners);
     inspector.informer(&sets);
     inspector.queue("deployments", &queue);
     let page = inspector.serve(listen).await?;
-    println!("look at {}", page.url());
+    println!("open {}", page.url());
 
     informers.start();
     informers.wait_for_sync().await?;
@@ -55,7 +55,7 @@ async fn main() -> Outcome {
         tokio::spawn(work(client.clone(), queue.clone(), owners.lister()));
     }
     match duration {
-        // It goes on until its time is over, unless something goes wrong.
+        // Runs until its time is over, or until an error.
         Some(duration) => timeout(duration, live(&server, &client, &inspector)).await.unwrap_or(Ok(()))?,
         None => timeout(PATIENCE, check(&inspector, page.address())).await??,
     }
@@ -65,7 +65,7 @@ async fn main() -> Outcome {
     Ok(())
 }
 
-/// Gives every deployment a set of replicas. Now and then that fails, as things do.
+/// Creates a replica set for every deployment. Now and then that fails.
 async fn work(client: Client, queue: WorkQueue<ObjectKey>, owners: Lister<Deployment>) {
     while let Some(item) = queue.next().await {
         match reconcile(&client, item.key(), &owners).await {
@@ -97,7 +97,7 @@ async fn reconcile(client: &Client, key: &ObjectKey, owners: &Lister<Deployment>
     Ok(())
 }
 
-/// A steady trickle of changes, and a watch that is cut every now and then.
+/// A steady rate of changes; connections are closed every now and then.
 async fn live(server: &ApiServer, client: &Client, inspector: &Inspector) -> Outcome {
     let deployments = client.apps_v1().deployments("default");
     let mut is_there = [true; NAMES.len()];
@@ -106,7 +106,7 @@ async fn live(server: &ApiServer, client: &Client, inspector: &Inspector) -> Out
         let place = fastrand::usize(..NAMES.len());
         let (name, is_there) = (NAMES[place], &mut is_there[place]);
         if turn % 40 == 0 {
-            inspector.note("all connections to the API server are cut");
+            inspector.note("all connections to the API server are closed");
             server.faults().cut_connections();
         } else if !*is_there {
             inspector.note(format_args!("{name} is created"));
@@ -124,7 +124,7 @@ async fn live(server: &ApiServer, client: &Client, inspector: &Inspector) -> Out
     Ok(())
 }
 
-/// Waits until every deployment has been seen to, then asks for the page and for what it shows.
+/// Waits until every deployment has been reconciled, then requests the page and its data.
 async fn check(inspector: &Inspector, address: SocketAddr) -> Outcome {
     let is_done = || {
         let state = inspector.report(None);
@@ -138,7 +138,7 @@ async fn check(inspector: &Inspector, address: SocketAddr) -> Outcome {
         let code = answer.lines().next().unwrap_or_default().to_owned();
         println!("{path}: {code}, {} bytes", answer.len());
         if !code.contains("200") {
-            return Err(format!("the page does not answer: {code}").into());
+            return Err(format!("the page returned {code}").into());
         }
     }
     Ok(())
@@ -166,7 +166,7 @@ fn template(name: &str) -> serde_json::Value {
     })
 }
 
-/// For how long, and where the page is served.
+/// Parses the duration and the address of the page.
 fn arguments() -> Outcome<(Option<Duration>, String)> {
     let (mut duration, mut listen) = (None, "127.0.0.1:0".to_owned());
     let mut arguments = std::env::args().skip(1);

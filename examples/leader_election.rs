@@ -1,14 +1,15 @@
-//! One leader among many replicas: two of them run, one of them works, it goes away, and the other takes over.
+//! One leader among two replicas: one leads and stops, and the other takes over.
 //!
 //! ```text
 //! cargo run -p evenkeel-examples --example leader_election
 //! ```
 //!
-//! The two are tasks of one process here, and pods of a Deployment elsewhere: all they share is a Lease on the API server.
+//! The replicas are tasks of one process here, and pods of a Deployment in a cluster: they share only a Lease on the API
+//! server.
 //!
 //! In client-go: `examples/leader-election`, with `leaderelection.RunOrDie` and its callbacks. Here the work is a future that
-//! runs while the lease is held: it is told when the lease is lost, and dropped before anybody else can lead if it does not end.
-//! kube-rs has none; there are other crates for it.
+//! runs while the lease is held: it is notified when the lease is lost, and dropped before another replica can lead if it does
+//! not end. kube-rs has no election; there are other crates for it.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
@@ -27,7 +28,7 @@ use tokio::sync::mpsc::{self, UnboundedReceiver};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-/// What has not happened by then will not happen.
+/// Time limit of every wait.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
@@ -42,29 +43,30 @@ async fn main() -> Outcome {
     let mut first = Replica::start(&client, "replica-1");
     let first_term = first.worked().await?;
 
-    // The second stands by: it campaigns, and works on nothing while the first one leads.
+    // The second is on standby: it campaigns, and does no work while the first one leads.
     let mut second = Replica::start(&client, "replica-2");
-    let leader = eventually("replica-2 sees who leads", async || second.handle.leader()).await?;
-    println!("replica-2 stands by, and sees that {leader} leads");
+    let leader = eventually("replica-2 observes the leader", async || second.handle.leader()).await?;
+    println!("replica-2 is on standby; the leader is {leader}");
     assert!(first.handle.is_leader() && !second.handle.is_leader());
 
-    // As when a pod gets SIGTERM: the work ends first, then the lease is given back, so that nobody has to wait for it to expire.
-    println!("replica-1 is told to stop");
+    // As when a pod gets SIGTERM: the work ends first, then the lease is released, so that the next leader does not wait for
+    // its expiry.
+    println!("stopping replica-1");
     first.stop().await?;
     let second_term = second.worked().await?;
-    // Send this number along with what you write elsewhere, and a leader of the past can be told from that of today.
-    println!("the term of replica-2 has a higher number: {second_term} after {first_term}");
+    // Send the fencing token with external writes, so that those of a former leader can be rejected.
+    println!("replica-2 has a higher fencing token: {second_term} after {first_term}");
     assert!(second.handle.is_leader() && second_term > first_term);
 
     second.stop().await?;
     let lease = client.api::<v1::Lease>().namespace("default").get("my-controller").await?.typed()?;
     let holder = lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref()).unwrap_or_default();
-    println!("both are gone, and the lease belongs to {}", if holder.is_empty() { "nobody" } else { holder });
+    println!("both have stopped; the holder of the lease is {}", if holder.is_empty() { "none" } else { holder });
     assert_eq!(holder, "");
     Ok(())
 }
 
-/// One of the processes that could lead.
+/// A candidate.
 struct Replica {
     handle: ElectorHandle,
     running: JoinHandle<Outcome>,
@@ -72,9 +74,9 @@ struct Replica {
 }
 
 impl Replica {
-    /// Takes part in the election, and runs a controller while it leads.
+    /// Campaigns, and runs a controller while it leads.
     fn start(client: &Client, name: &'static str) -> Self {
-        // Who stands by looks this often whether the lease is free: two seconds, unless told otherwise.
+        // A standby polls the lease at this interval; the default is two seconds.
         let elector =
             LeaderElector::new(client, "my-controller").identity(name).retry_period(Duration::from_millis(200));
         let handle = elector.handle();
@@ -87,13 +89,13 @@ impl Replica {
                 let controller = Controller::<ConfigMap>::new(&client);
                 let reconcile = move |map: Obj<ConfigMap>, _| {
                     println!("{name} reconciles {}", map.key());
-                    // Whoever waited for this may have heard enough.
+                    // Fails only if the receiver was dropped.
                     let _ = report.send(term);
                     async { Ok(Next::done()) }
                 };
                 controller.run(lease.lost(), reconcile).await
             };
-            // An error if the lease was lost or the controller failed: the process exits then, and is restarted.
+            // Returns an error if the lease was lost or the controller failed: the process should exit and be restarted.
             elector.run(work).await?;
             println!("{name} has ended");
             Ok(())
@@ -101,12 +103,12 @@ impl Replica {
         Replica { handle, running, terms }
     }
 
-    /// Waits until it has reconciled something, and says in which term.
+    /// Waits for a reconcile and returns its fencing token.
     async fn worked(&mut self) -> Outcome<u64> {
         Ok(timeout(PATIENCE, self.terms.recv()).await?.ok_or("it ended without having led")?)
     }
 
-    /// Ends it in an orderly way.
+    /// Stops it gracefully.
     async fn stop(self) -> Outcome {
         self.handle.stop();
         self.running.await?

@@ -1,11 +1,10 @@
-//! Programs to read and run; none needs a cluster. `cargo run -p evenkeel-examples --example first_steps` is the first of them,
-//! and `README.md` beside this file lists all.
+//! Example programs; none needs a cluster. `cargo run -p evenkeel-examples --example first_steps` is the first of them, and
+//! `README.md` beside this file lists all.
 
-/// What a program ends with that has nothing to say about its errors but what they say themselves.
+/// Result of an example. Its errors are only printed.
 pub type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-/// The Rust code of the documents that people learn from: `cargo test -p evenkeel-examples --doc` compiles all of it, and runs what
-/// is a whole program.
+/// The Rust code of the documents: `cargo test -p evenkeel-examples --doc` compiles all of it, and runs whole programs.
 #[cfg(doctest)]
 mod documents {
     #[doc = include_str!("../docs/guide.md")]

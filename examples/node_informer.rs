@@ -1,14 +1,13 @@
-//! The kubelet's node informer: of all nodes in the cluster it watches one, its own, and then reads it as often as it likes
-//! without asking anybody.
+//! The kubelet's node informer: it watches a single node, its own, and reads it from the cache without further requests.
 //!
 //! ```text
 //! cargo run -p evenkeel-examples --example node_informer
 //! ```
 //!
-//! A kubelet has to know its own Node all the time: whether a pod that is bound to it may run here depends on the labels, the
-//! taints and the capacity of the node. Asking the API server each time would be a request per pod, and watching all nodes would
-//! be a copy of the cluster on every machine. So it lists and watches with the field selector `metadata.name=NODE`, waits until
-//! the first list is there, and asks a lister from then on.
+//! A kubelet needs its own Node all the time: whether a pod may run here depends on the labels, the taints and the capacity of
+//! the node. A request per pod would be too many, and watching all nodes would be a copy of the cluster on every machine. So it
+//! lists and watches with the field selector `metadata.name=NODE`, waits for the initial list, and reads from a lister from
+//! then on.
 //!
 //! In client-go: `informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTweakListOptions(…))`, and
 //! `cache.WaitForCacheSync`. In kube-rs: `reflector` over `watcher(nodes, Config::default().fields(…))`.
@@ -25,7 +24,7 @@ use evenkeel::prelude::*;
 use serde_json::json;
 use tokio::sync::mpsc;
 
-/// The node that this kubelet looks after.
+/// The node of this kubelet.
 const NODE: &str = "node-2";
 
 #[tokio::main]
@@ -37,23 +36,22 @@ async fn main() -> Result<(), Box<dyn Error>> {
         nodes.create(&serde_json::from_value(json!({"metadata": {"name": name}}))?).await?;
     }
 
-    // The selector goes to the server with each list and each watch: nothing of other nodes is ever sent. No resync: the kubelet
-    // acts on changes and looks at its node when it has to, so being told again of what has not changed is of no use to it.
+    // The selector is part of each list and watch request: other nodes are never sent. No resync: the kubelet acts on changes
+    // and reads its node when needed.
     let informers = InformerFactory::builder(&client)
         .configure::<Node>(|nodes| nodes.fields(format!("metadata.name={NODE}")).resync(Duration::ZERO))
         .build();
-    let (told, mut changes) = mpsc::unbounded_channel();
+    let (changed, mut changes) = mpsc::unbounded_channel();
     informers.of::<Node>().add_handler(move |event: Event<Node>| {
-        // Whoever listened is gone when the program ends, and then nobody misses it.
-        let _ = told.send(event.key().name().to_owned());
+        // Fails only when the program is ending.
+        let _ = changed.send(event.key().name().to_owned());
     })?;
     let lister = informers.lister::<Node>();
     informers.start();
 
-    // Before this returns, "there is no such node" could also mean "it has not been looked for yet". The kubelet admits no pod
-    // until then.
+    // Before this returns, a missing node may only be not listed yet. The kubelet admits no pod until then.
     informers.wait_for_sync().await?;
-    println!("synced: of 3 nodes the copy has {}, {}", lister.list_all().len(), lister.require(NODE)?.key());
+    println!("synced: the cache has {} of 3 nodes, {}", lister.list_all().len(), lister.require(NODE)?.key());
     assert_eq!(lister.list_all().len(), 1);
 
     let pod: Pod = serde_json::from_value(json!({
@@ -64,7 +62,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("database: {}", refused.as_deref().unwrap_or("admitted"));
     assert!(refused.is_some());
 
-    // Something happens to every node. Only one of them is any business of ours.
+    // Every node changes. Only one of them is watched.
     println!("all nodes get a fast disk");
     let label = Patch::merge(&json!({"metadata": {"labels": {"disk": "ssd"}}}));
     for name in ["node-1", "node-3", NODE] {
@@ -76,21 +74,21 @@ async fn main() -> Result<(), Box<dyn Error>> {
     assert_eq!(refused, None);
 
     informers.shutdown().await;
-    let mut heard = Vec::new();
+    let mut notified = Vec::new();
     while let Some(name) = changes.recv().await {
-        heard.push(name);
+        notified.push(name);
     }
-    println!("the handler was told of: {}", heard.join(", "));
-    assert_eq!(heard, [NODE, NODE], "it came, and it changed");
+    println!("the handler was notified of: {}", notified.join(", "));
+    assert_eq!(notified, [NODE, NODE], "it was added, then updated");
     Ok(())
 }
 
-/// Why a pod cannot run on this node, if it cannot: a small part of what the kubelet asks.
+/// Returns why a pod cannot run on this node, if so: a small part of the kubelet's admission.
 fn admit(pod: &Pod, nodes: &Lister<Node>) -> Result<Option<String>, Box<dyn Error>> {
     let node = nodes.require(NODE)?;
     let none = BTreeMap::new();
     let wanted = pod.spec.as_ref().and_then(|spec| spec.node_selector.as_ref()).unwrap_or(&none);
-    // Labels are part of what is known of every object without decoding it.
+    // Labels are available without decoding the object.
     let missing = wanted.iter().find(|(label, value)| node.label(label) != Some(value.as_str()));
     Ok(missing.map(|(label, value)| format!("refused, because {} has no label {label}={value}", node.key())))
 }

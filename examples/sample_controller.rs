@@ -1,12 +1,12 @@
-//! The sample controller of the Kubernetes project at work: shared informers, listers and a rate-limited queue. Its code is in
-//! `sample-controller/src`, and meant to be read; this program gives it a cluster and watches it.
+//! Runs the sample controller of the Kubernetes project: shared informers, listers and a rate-limited queue. Its code is in
+//! `sample-controller/src`; this program gives it a cluster and observes it.
 //!
 //! ```text
 //! cargo run -p evenkeel-examples --example sample_controller
 //! ```
 //!
-//! A `Foo` asks for a Deployment of a certain name and size. In a cluster, Kubernetes would make pods of it; here this program
-//! plays that part.
+//! A `Foo` owns a Deployment with a name and a number of replicas. In a cluster, Kubernetes would run its pods; this program
+//! simulates that.
 //!
 //! In client-go: `kubernetes/sample-controller`. In kube-rs: its `controller` examples, and `controller.rs` beside this file.
 
@@ -30,7 +30,7 @@ async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     server.install_crds([CRD]).await?;
     let client = server.client();
 
-    // All that a program has to write to run it. Elsewhere the sign to end is `shutdown_signal()?`.
+    // All the code that a program needs to run it. In a program, use `shutdown_signal()?`.
     let informers = InformerFactory::builder(&client).resync(Duration::from_secs(30)).build();
     let recorder = EventRecorder::new(&client, "sample-controller");
     let controller = SampleController::new(&client, &informers, recorder.clone())?;
@@ -45,26 +45,26 @@ async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     let wanted = Foo::new("example-foo", FooSpec { deployment_name: "example".to_owned(), replicas: 2 });
     foos.create(&wanted).await?;
     let deployment = eventually("the Foo has a Deployment", async || deployments.get("example").await.ok()).await?;
-    println!("a Foo was created, and the controller made deployment {}", deployment.key());
+    println!("a Foo was created, and the controller created deployment {}", deployment.key());
     assert!(deployment.controller().is_some_and(|owner| owner.kind == "Foo"));
 
-    // The part of the deployment controller and the kubelets.
+    // Simulates the Deployment controller and the kubelets.
     let available = Patch::merge(&json!({"status": {"replicas": 2, "availableReplicas": 2}}));
     deployments.status().patch("example", &available).await?;
     let says_so = async || {
         let foo = foos.get("example-foo").await.ok()?;
         foo.path("status.availableReplicas").ok()??.as_i64().filter(|replicas| *replicas == 2)
     };
-    let replicas = eventually("the Foo says that both replicas are available", says_so).await?;
-    println!("its pods run, and the Foo says so: availableReplicas is {replicas}");
+    let replicas = eventually("the Foo reports both replicas as available", says_so).await?;
+    println!("its pods run, and the Foo reports availableReplicas: {replicas}");
 
     deployments.delete("example").await?;
     let another = async || deployments.get("example").await.ok().filter(|new| new.uid() != deployment.uid());
-    eventually("the Deployment comes back", another).await?;
-    println!("somebody deleted the deployment, and the controller made another");
+    eventually("the Deployment is created again", another).await?;
+    println!("another client deleted the deployment, and the controller created it again");
 
-    // Keys in hand are finished, informers end, and what people should know is written. If the controller has ended already, its
-    // result says why.
+    // Keys in flight are finished, informers stop, and events are written. If the controller has ended already, its result is
+    // the error.
     let _ = stop.send(());
     running.await??;
     informers.shutdown().await;

@@ -258,9 +258,9 @@ impl Server {
         let mut watches = self.lock_watches();
         // Removes watches that have ended.
         watches.retain(|watch| watch.send(command.clone()).is_ok());
-        let told = watches.len();
+        let notified = watches.len();
         drop(watches);
-        http::reply(stream, 200, &json!({"watches": told}).to_string())
+        http::reply(stream, 200, &json!({"watches": notified}).to_string())
     }
 
     fn lock_watches(&self) -> std::sync::MutexGuard<'_, Vec<Sender<Command>>> {

@@ -14,14 +14,14 @@ pub(crate) fn compare(scenario: &Scenario, client_go: &Transcript, evenkeel: &Tr
         if difference.client_go == difference.evenkeel {
             mismatches.push(format!("{section}: the listed difference {line} does not occur"));
         }
-        for (who, expected, found) in [
+        for (client, expected, found) in [
             ("client-go", &difference.client_go, client_go.section(section)),
             ("evenkeel", &difference.evenkeel, evenkeel.section(section)),
         ] {
             if expected != found {
                 let (expected, found) = (push(expected), push(found));
                 mismatches
-                    .push(format!("{section}: {who} differs from {line}\n  listed: {expected}\n  found:  {found}"));
+                    .push(format!("{section}: {client} differs from {line}\n  listed: {expected}\n  found:  {found}"));
             }
         }
     }

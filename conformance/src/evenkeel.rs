@@ -120,7 +120,7 @@ impl EvenkeelInformer {
         options: command::HandlerOptions,
     ) -> Result<Response, String> {
         let gate = Arc::new(Gate::default());
-        let told = RecordingHandler {
+        let recorder = RecordingHandler {
             name: options.handler.clone(),
             panic_on: options.panic_on,
             journal: Arc::clone(&self.journal),
@@ -132,11 +132,11 @@ impl EvenkeelInformer {
             how = how.resync(Duration::from_millis(milliseconds));
         }
         let added = if options.filter.is_empty() {
-            shared.add_handler(told.with(how))
+            shared.add_handler(recorder.with(how))
         } else {
             let selector = LabelSelector::parse(&options.filter).map_err(|error| error.to_string())?;
             let accepts = move |object: &Obj<Unstructured>| selector.matches(|label| object.label(label));
-            shared.add_handler(Filter::new(accepts, told).with(how))
+            shared.add_handler(Filter::new(accepts, recorder).with(how))
         };
         let registration = added.map_err(|error| error.to_string())?;
         self.handlers.insert(options.handler, (registration, gate));

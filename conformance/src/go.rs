@@ -95,9 +95,9 @@ async fn listen(mut child: Child, stdout: ChildStdout, shared: Arc<Shared>) {
             Ok(Line::Response { seq, error, result }) => {
                 let waiting = shared.lock().waiting.remove(&seq);
                 if let Some(waiting) = waiting {
-                    let answer = error.map_or(Ok(result.unwrap_or(Response::Nothing(()))), Err);
+                    let response = error.map_or(Ok(result.unwrap_or(Response::Nothing(()))), Err);
                     // Fails only if the caller was dropped.
-                    let _ = waiting.send(answer);
+                    let _ = waiting.send(response);
                 }
             }
             Ok(Line::Notification { informer, notification }) => {
@@ -143,7 +143,7 @@ impl Client for Program {
 
 impl Informer for GoInformer {
     async fn execute(&mut self, command: Command) -> Result<Result<Response, String>, Failure> {
-        let (answer, answered) = oneshot::channel();
+        let (sender, receiver) = oneshot::channel();
         let seq = {
             let mut state = self.program.shared.lock();
             if state.ended {
@@ -151,13 +151,13 @@ impl Informer for GoInformer {
             }
             state.last += 1;
             let seq = state.last;
-            state.waiting.insert(seq, answer);
+            state.waiting.insert(seq, sender);
             seq
         };
         let mut line = serde_json::to_string(&CommandLine { seq, informer: &self.name, command: &command })?;
         line.push('\n');
         self.program.orders.send(line)?;
-        Ok(answered.await.map_err(|_| "the Go program has ended")?)
+        Ok(receiver.await.map_err(|_| "the Go program has ended")?)
     }
 
     fn journal(&self) -> &Journal {

@@ -96,7 +96,7 @@ async fn run(arguments: Arguments) -> Result<bool, Failure> {
     let mut played = Results { recorded, ..Results::default() };
     let mut doubtful = scenarios.clone();
     for attempt in 1..=ATTEMPTS {
-        let (theirs, ours) = tokio::join!(live(&doubtful, program.as_ref()), play_all(&doubtful, evenkeel::InProcess));
+        let (theirs, ours) = tokio::join!(live(&doubtful, program.as_ref()), run_all(&doubtful, evenkeel::InProcess));
         played.live.extend(theirs.unwrap_or_default());
         played.ours.extend(ours);
         doubtful.retain(|scenario| !played.mismatches(scenario).is_empty());
@@ -156,14 +156,14 @@ impl Results {
             Some(Err(error)) => mismatches.push(format!("client-go did not finish: {error}")),
             Some(Ok(live)) => {
                 if let Some(recorded) = theirs {
-                    mismatches.extend(verdict::stale(recorded, live));
+                    mismatches.extend(compare::stale(recorded, live));
                 }
                 theirs = Some(live);
             }
             None => {}
         }
         match (self.ours.get(&scenario.name), theirs) {
-            (Some(Ok(ours)), Some(theirs)) => mismatches.extend(verdict::compare(scenario, theirs, ours)),
+            (Some(Ok(ours)), Some(theirs)) => mismatches.extend(compare::compare(scenario, theirs, ours)),
             (Some(Err(error)), _) => mismatches.push(format!("evenkeel did not finish: {error}")),
             _ => {}
         }
@@ -174,20 +174,20 @@ impl Results {
 /// Runs scenarios with client-go, if the program is given.
 async fn live(scenarios: &[Arc<Scenario>], program: Option<&go::Program>) -> Option<Transcripts> {
     match program {
-        Some(program) => Some(play_all(scenarios, program.clone()).await),
+        Some(program) => Some(run_all(scenarios, program.clone()).await),
         None => None,
     }
 }
 
 /// Runs all scenarios with a client.
-async fn play_all<C: play::Client>(scenarios: &[Arc<Scenario>], client: C) -> Transcripts {
+async fn run_all<C: player::Client>(scenarios: &[Arc<Scenario>], client: C) -> Transcripts {
     let turns = Arc::new(Semaphore::new(CONCURRENCY));
     let mut playing = JoinSet::new();
     for scenario in scenarios {
         let (scenario, client, turns) = (Arc::clone(scenario), client.clone(), Arc::clone(&turns));
         playing.spawn(async move {
             let _turn = turns.acquire_owned().await;
-            let transcript = play::play(&scenario, client).await;
+            let transcript = player::run(&scenario, client).await;
             (scenario.name.clone(), transcript)
         });
     }

@@ -43,14 +43,14 @@ pub(crate) trait Informer: Send + Sync {
 }
 
 /// Runs a scenario.
-pub(crate) async fn play<C: Client>(scenario: &Scenario, client: C) -> Result<Transcript, Failure> {
-    let stage = ScenarioServer::set(scenario).await?;
-    let options = Options { server: stage.url().to_owned(), ..scenario.informer.clone() };
+pub(crate) async fn run<C: Client>(scenario: &Scenario, client: C) -> Result<Transcript, Failure> {
+    let server = ScenarioServer::start(scenario).await?;
+    let options = Options { server: server.url().to_owned(), ..scenario.informer.clone() };
     let informer = client.informer(&scenario.name);
-    let mut play = Play {
+    let mut player = Player {
         scenario,
         client: C::NAME,
-        stage,
+        server,
         options,
         informer,
         handlers: BTreeMap::new(),
@@ -58,28 +58,28 @@ pub(crate) async fn play<C: Client>(scenario: &Scenario, client: C) -> Result<Tr
         queries: 0,
         transcript: Transcript::default(),
     };
-    play.execute(Command::New { options: play.options.clone() }).await?;
+    player.execute(Command::New { options: player.options.clone() }).await?;
     for step in &scenario.steps {
-        let done = tokio::time::timeout(TIMEOUT, play.step(step)).await;
+        let done = tokio::time::timeout(TIMEOUT, player.step(step)).await;
         if let Err(error) = done.unwrap_or_else(|_| Err("timed out".into())) {
-            let said = play.journal_so_far();
-            return Err(format!("{step:?}: {error}\n{said}").into());
+            let journal = player.journal_so_far();
+            return Err(format!("{step:?}: {error}\n{journal}").into());
         }
     }
-    if play.running && !scenario.marker.none {
-        let done = tokio::time::timeout(TIMEOUT, play.barrier()).await;
+    if player.running && !scenario.marker.none {
+        let done = tokio::time::timeout(TIMEOUT, player.barrier()).await;
         if let Err(error) = done.unwrap_or_else(|_| Err("timed out".into())) {
-            let said = play.journal_so_far();
-            return Err(format!("the barrier at the end: {error}\n{said}").into());
+            let journal = player.journal_so_far();
+            return Err(format!("the barrier at the end: {error}\n{journal}").into());
         }
     }
-    play.finish().await
+    player.finish().await
 }
 
-struct Play<'a, I> {
+struct Player<'a, I> {
     scenario: &'a Scenario,
     client: &'static str,
-    stage: ScenarioServer,
+    server: ScenarioServer,
     options: Options,
     informer: I,
     /// All handlers so far, and whether they are registered now.
@@ -94,7 +94,7 @@ struct Registered {
     listens: bool,
 }
 
-impl<I: Informer> Play<'_, I> {
+impl<I: Informer> Player<'_, I> {
     async fn step(&mut self, step: &Step) -> Result<(), Failure> {
         let step = match step {
             Step::Only { client, step } if client == self.client => step,
@@ -177,10 +177,12 @@ impl<I: Informer> Play<'_, I> {
             }
             Step::Wait { handler, times, what, name } => {
                 let key = if name.is_empty() { String::new() } else { full_key(name) };
-                let counts = |told: &Notification| {
-                    told.handler == *handler && (key.is_empty() || told.call.key() == key) && what.is(&told.call)
+                let counts = |notification: &Notification| {
+                    notification.handler == *handler
+                        && (key.is_empty() || notification.call.key() == key)
+                        && what.is(&notification.call)
                 };
-                self.informer.journal().until(|told| told.iter().filter(|told| counts(told)).count() >= *times).await;
+                self.informer.journal().until(|all| all.iter().filter(|one| counts(one)).count() >= *times).await;
             }
             Step::Cache => loop {
                 let cache = self.cache().await?;
@@ -241,12 +243,12 @@ impl<I: Informer> Play<'_, I> {
             .filter(|(_, registered)| registered.listens && !registered.notes.no_barrier)
             .map(|(name, _)| name.clone())
             .collect();
-        let shows = |told: &Notification, handler: &String| {
-            let (Call::Add { new, .. } | Call::Update { new, .. }) = &told.call else { return false };
-            told.handler == *handler && is_marker(&new.key) && new.value == value
+        let shows = |notification: &Notification, handler: &String| {
+            let (Call::Add { new, .. } | Call::Update { new, .. }) = &notification.call else { return false };
+            notification.handler == *handler && is_marker(&new.key) && new.value == value
         };
         let journal = self.informer.journal();
-        journal.until(|told| listening.iter().all(|handler| told.iter().any(|told| shows(told, handler)))).await;
+        journal.until(|all| listening.iter().all(|handler| all.iter().any(|one| shows(one, handler)))).await;
         if listening.is_empty() {
             // Without handlers, wait for the cache.
             while !self.cache().await?.iter().any(|seen| is_marker(&seen.key) && seen.value == value) {
@@ -369,7 +371,14 @@ impl<I: Informer> Play<'_, I> {
         let entries = self.informer.journal().entries();
         let mut text: Vec<String> = entries
             .iter()
-            .map(|told| format!("{} {}: {}", told.handler, short(told.call.key()), self.describe_call(&told.call)))
+            .map(|notification| {
+                format!(
+                    "{} {}: {}",
+                    notification.handler,
+                    short(notification.call.key()),
+                    self.describe_call(&notification.call)
+                )
+            })
             .collect();
         text.extend(self.server.requests().into_iter().map(|request| request.text));
         text.join("\n")

@@ -51,7 +51,7 @@ struct LiveObject {
 }
 
 impl ScenarioServer {
-    pub(crate) async fn set(scenario: &Scenario) -> Result<Self, Failure> {
+    pub(crate) async fn start(scenario: &Scenario) -> Result<Self, Failure> {
         let mut builder = ApiServer::builder();
         if let Some(history) = scenario.history {
             builder = builder.history(history);

@@ -1,4 +1,4 @@
-//! evenkeel's client beside kube-rs, on the same server, in the same run:
+//! Compares evenkeel's client with kube-rs, on the same server, in the same run:
 //! `cargo run --release --manifest-path bench/peers/Cargo.toml`.
 //!
 //! The server is a process of its own. Each case is measured in rounds, the two clients taking turns, on a runtime with

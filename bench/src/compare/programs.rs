@@ -51,11 +51,11 @@ impl Program {
 }
 
 /// Builds the programs of these names. Those that do not build are reported and skipped.
-pub(crate) fn build(names: &[String], mut tell: impl FnMut(&str)) -> Result<Vec<Program>, Failure> {
+pub(crate) fn build(names: &[String], mut report: impl FnMut(&str)) -> Result<Vec<Program>, Failure> {
     let bench = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut programs = Vec::new();
     for (name, _) in PROGRAMS.iter().filter(|(name, _)| names.iter().any(|wanted| wanted == name)) {
-        tell(name);
+        report(name);
         match build_one(bench, name) {
             Ok(program) => programs.push(program),
             Err(error) if *name == OURS => return Err(error),

@@ -86,7 +86,7 @@ impl Results {
     }
 
     /// Whether a program has reported a figure in any round.
-    pub(crate) fn tells(&self, case: &str, wire: Wire, program: &str, figure: &str) -> bool {
+    pub(crate) fn has_figure(&self, case: &str, wire: Wire, program: &str, figure: &str) -> bool {
         !self.rounds(case, wire, program, figure).is_empty()
     }
 

@@ -150,17 +150,17 @@ pub(crate) fn run(
     // A hundred times what any of them needs for an object, plus a fixed part.
     let patience = Duration::from_secs(120) + Duration::from_millis(3) * (case.objects + case.updates) as u32;
     let mut run = Run { process, server, errors, messages: Vec::new(), until: Instant::now() + patience, tick };
-    let story = run.story(case, opened);
+    let driven = run.drive(case, opened);
     let used = server.cpu()?.saturating_sub(cpu);
     run.listen();
     let Run { process, messages, errors, .. } = run;
     drop(process);
     let messages: Vec<String> = messages.into_iter().chain(errors.iter()).collect();
-    let told = output.iter().filter_map(|line| serde_json::from_str::<Figures>(&line).ok()).last();
+    let printed = output.iter().filter_map(|line| serde_json::from_str::<Figures>(&line).ok()).last();
     let messages = messages[messages.len().saturating_sub(5)..].join("; ");
-    match (story, told) {
-        (Ok(mut figures), Some(told)) => {
-            figures.extend(told);
+    match (driven, printed) {
+        (Ok(mut figures), Some(printed)) => {
+            figures.extend(printed);
             figures.insert("server_cpu_s".to_owned(), json!(used.as_secs_f64()));
             derive(&mut figures);
             Ok(figures)
@@ -172,7 +172,7 @@ pub(crate) fn run(
 
 impl Run<'_> {
     /// Drives the program and measures it from the outside.
-    fn story(&mut self, case: &Case, opened: usize) -> Result<Figures, Failure> {
+    fn drive(&mut self, case: &Case, opened: usize) -> Result<Figures, Failure> {
         let mut figures = Figures::new();
         if case.updates > 0 {
             let opened = self.settled(opened)?;
@@ -190,7 +190,7 @@ impl Run<'_> {
             self.server.ask::<Value>("POST", &format!("/storm?updates={}", case.updates))?;
         }
         if case.latency > 0 {
-            self.said("updated, ")?;
+            self.wait_for_message("updated, ")?;
             // Separates the storm from the single updates.
             self.pause(Duration::from_millis(500));
             let (after, events, gap) = (case.updates, case.latency, GAP.as_micros());
@@ -222,7 +222,7 @@ impl Run<'_> {
     }
 
     /// Waits for a message that starts like this.
-    fn said(&mut self, begin: &str) -> Result<(), Failure> {
+    fn wait_for_message(&mut self, begin: &str) -> Result<(), Failure> {
         while !self.messages.iter().any(|message| message.starts_with(begin)) {
             self.look("it does not get all updates")?;
             self.alive()?;

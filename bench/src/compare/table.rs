@@ -40,7 +40,7 @@ fn table(results: &Results, case: &Case, wire: Wire, programs: &[&'static str]) 
     for measure in MEASURES {
         let cells: Vec<String> =
             ran.iter().map(|(program, form)| cell(results, case, wire, (program, *form), measure)).collect();
-        if ran.iter().any(|(program, form)| results.tells(case.name, *form, program, measure.figure)) {
+        if ran.iter().any(|(program, form)| results.has_figure(case.name, *form, program, measure.figure)) {
             table.push([measure.title.to_owned()].into_iter().chain(cells).collect());
         }
     }

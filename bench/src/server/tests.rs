@@ -183,7 +183,7 @@ fn without_empty(value: Value) -> Value {
     match value {
         Value::Object(members) => {
             let members = members.into_iter().map(|(name, value)| (name, without_empty(value)));
-            let says = |value: &Value| {
+            let is_set = |value: &Value| {
                 !(value.is_null()
                     || value == &json!({})
                     || value == &json!("")
@@ -191,7 +191,7 @@ fn without_empty(value: Value) -> Value {
                     || value == &json!(0)
                     || value == &json!(false))
             };
-            Value::Object(members.filter(|(_, value)| says(value)).collect())
+            Value::Object(members.filter(|(_, value)| is_set(value)).collect())
         }
         Value::Array(items) => Value::Array(items.into_iter().map(without_empty).collect()),
         value => value,

@@ -1,4 +1,4 @@
-//! What makes a Foo be looked at: informers, handlers, the queue, the workers.
+//! When a Foo is reconciled: informers, handlers, the queue, the workers.
 
 use std::future::Future;
 use std::pin::pin;
@@ -13,22 +13,22 @@ use tokio::task::JoinSet;
 
 use crate::Foo;
 
-/// The name of the index of Foos by the Deployment that they ask for.
+/// Name of the index of Foos by their Deployment.
 const BY_DEPLOYMENT: &str = "deployment";
-/// The name of the index of Deployments by the uid of the Foo that owns them.
+/// Name of the index of Deployments by the UID of their Foo.
 pub(crate) const BY_OWNER: &str = "owner";
-/// How long keys that are ready may take when the controller ends.
+/// Time limit for ready keys at shutdown.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Makes a Deployment for each [`Foo`]. Cheap to clone, as everything in it is; all clones are the same controller.
+/// Creates a Deployment for each [`Foo`]. Cheap to clone; all clones are the same controller.
 ///
-/// # What may be assumed
+/// # Guarantees
 ///
-/// - A Foo is worked on by one worker at a time, soon after it, its Deployment, or a Deployment of the name that it asks for has
-///   come, changed or gone.
-/// - What belongs to somebody else is never changed: see [`SyncError::NameTaken`](crate::SyncError::NameTaken).
-/// - What it does next is done in view of what it did before: a key is not let go before the caches show what was written.
-/// - No Deployment is deleted on the word of a cache alone. But two of these controllers that see different Foos undo each other's
+/// - A Foo is reconciled by one worker at a time, soon after it, its Deployment, or a Deployment of the requested name was
+///   added, updated or deleted.
+/// - Objects of other owners are never changed: see [`SyncError::NameTaken`](crate::SyncError::NameTaken).
+/// - A reconcile includes the effects of the one before: a key is in flight until the caches show its writes.
+/// - No Deployment is deleted based on a cache alone. But two of these controllers that see different Foos undo each other's
 ///   work until both see the same: leader election lets one of them run.
 #[derive(Clone)]
 pub struct SampleController {
@@ -41,10 +41,12 @@ pub struct SampleController {
 }
 
 impl SampleController {
-    /// A controller that writes with this client, sees through informers of this factory, and tells people through this recorder.
+    /// Returns a controller that writes with this client, reads from informers of this factory, and records events with this
+    /// recorder.
     ///
     /// # Errors
-    /// If the informers have ended already, or if there is such a controller on top of them already.
+    ///
+    /// Returns an error if the informers have ended, or if such a controller uses them already.
     pub fn new(
         client: &Client,
         informers: &InformerFactory,
@@ -56,14 +58,14 @@ impl SampleController {
         deployments.add_indexes([Index::controller(BY_OWNER)])?;
 
         let queue = WorkQueue::rate_limited("foos");
-        // A Foo that comes, changes or goes is looked at,
+        // A Foo that is added, updated or deleted is reconciled,
         foos.add_handler(enqueue_key(&queue))?;
-        // and so is the Foo that owns a Deployment to which that happens,
+        // and so is the Foo that owns a changed Deployment,
         deployments.add_handler(enqueue_owner::<Foo>(&queue))?;
-        // and every Foo that would like to have a Deployment of that name: if somebody else's is gone, it is their turn.
+        // and every Foo that requests a Deployment of that name: it may be free now.
         let by_deployment = foos.indexer();
         let namesakes = enqueue_with(&queue, move |deployment: &Obj<Deployment>| {
-            // The index is there: it was added above.
+            // The index exists: it was added above.
             by_deployment.index_keys(BY_DEPLOYMENT, deployment.key().as_str()).unwrap_or_default()
         });
         deployments.add_handler(namesakes.with(HandlerOptions::new().name("enqueue_namesakes in foos")))?;
@@ -72,72 +74,74 @@ impl SampleController {
         Ok(SampleController { client, recorder, informers, foos, deployments, queue })
     }
 
-    /// The informer of Foos.
+    /// Returns the informer of Foos.
     pub fn foos(&self) -> &SharedInformer<Foo> {
         &self.foos
     }
 
-    /// The informer of Deployments.
+    /// Returns the informer of Deployments.
     pub fn deployments(&self) -> &SharedInformer<Deployment> {
         &self.deployments
     }
 
-    /// The keys of Foos that are to be looked at.
+    /// Returns the queue of Foos to reconcile.
     pub fn queue(&self) -> &WorkQueue<ObjectKey> {
         &self.queue
     }
 
-    /// Works with so many workers until `shutdown` is done; then keys that are ready are worked off, for ten seconds at most, and
-    /// none is taken in. It cannot be run again: the queue has ended.
+    /// Runs this number of workers until `shutdown` completes; then processes ready keys for at most ten seconds, and accepts
+    /// no others. It cannot be run again: the queue has ended.
     ///
-    /// Dropping this ends the workers where they are, which is as harmless as a crash: the next controller looks at the world anew.
+    /// Dropping the future stops the workers immediately, which is as harmless as a crash: the next controller starts from the
+    /// current state.
     ///
     /// # Errors
-    /// If an informer ends before it has seen everything that there is.
+    ///
+    /// Returns an error if an informer ends before its initial list.
     pub async fn run(&self, workers: usize, shutdown: impl Future<Output = ()>) -> Result<(), InformersError> {
         let mut shutdown = pin!(shutdown);
         self.informers.start();
-        // A worker that begins before the stores are full would take for missing what has not been listed yet.
+        // Before the caches are synced, objects that are not listed yet would count as missing.
         tokio::select! {
             synced = self.informers.wait_for_sync() => synced?,
             () = &mut shutdown => return Ok(()),
         }
-        tracing::info!(workers, foos = self.foos.indexer().len(), "the caches are full, the workers begin");
+        tracing::info!(workers, foos = self.foos.indexer().len(), "caches synced; starting workers");
         let mut team: JoinSet<()> = (0..workers).map(|_| self.clone().work()).collect();
         loop {
             tokio::select! {
                 biased;
                 () = &mut shutdown => break,
-                // The key that it had comes back by itself, after its back-off. So does the worker.
+                // Its key is retried after its backoff, and the worker is replaced.
                 Some(Err(panic)) = team.join_next() => {
-                    tracing::error!(%panic, "a worker has panicked; another one takes its place");
+                    tracing::error!(%panic, "worker panicked; replaced");
                     team.spawn(self.clone().work());
                 }
             }
         }
         if let Err(unfinished) = self.queue.drain(DrainDelayed::Discard).within(GRACE).await {
-            tracing::warn!(%unfinished, "the workers are ended where they are");
+            tracing::warn!(%unfinished, "stopping the workers");
             team.shutdown().await;
         }
         while team.join_next().await.is_some() {}
         Ok(())
     }
 
-    /// What every worker does.
+    /// The loop of a worker.
     async fn work(self) {
         while let Some(item) = self.queue.next().await {
             match self.sync_foo(item.key()).await {
-                // It has no failures any more.
+                // Resets its failures.
                 Ok(()) => item.forget(),
-                // It comes back after its back-off.
+                // Retries it after its backoff.
                 Err(error) => item.retry(error),
             }
-            // Either way the key is free again: whatever has happened to the Foo meanwhile is looked at next.
+            // The key is no longer in flight: if the Foo has changed meanwhile, it is next.
         }
     }
 }
 
-/// The Deployment that a Foo asks for, read from its bytes: an index is no reason to decode every Foo that changes.
+/// Returns the Deployment of a Foo, read from its bytes: the index does not decode every Foo.
 fn deployment_key(foo: &Obj<Foo>) -> Option<ObjectKey> {
     let name = foo.path("spec.deploymentName").ok()??;
     Some(ObjectKey::new(foo.key().namespace(), &name.text()))

@@ -1,7 +1,7 @@
 //! The sample controller of the Kubernetes project, written with evenkeel. Read this first.
 //!
-//! A [`Foo`] asks for a Deployment of a certain name and size. The controller makes it, keeps it at that size, and says in the
-//! Foo's status how many replicas are available:
+//! A [`Foo`] owns a Deployment with a name and a number of replicas. The controller creates it, keeps it that way, and reports
+//! the available replicas in the Foo's status:
 //!
 //! ```text
 //!            ┌────────── informer of Foos ────────── enqueue_key ──────────┐
@@ -12,13 +12,13 @@
 //!    └──────────────────────────────── create, patch, delete, events ───────────────────────────────┘
 //! ```
 //!
-//! - `foo.rs`: what a Foo is.
-//! - `controller.rs`: what makes a Foo be looked at: informers, handlers, the queue, the workers.
-//! - `sync.rs`: what is done when a Foo is looked at. This is the only part that knows what a Foo means.
+//! - `foo.rs`: the Foo type.
+//! - `controller.rs`: when a Foo is reconciled: informers, handlers, the queue, the workers.
+//! - `sync.rs`: the reconcile. Only this file knows what a Foo means.
 //!
-//! Three ideas carry it, and every controller. Handlers only put *keys* into the queue, never what has happened: whoever works on
-//! a key looks at the world as it is then, so ten changes are one piece of work, and a change that nobody saw does no harm. A key
-//! is never in two workers' hands at once. And what fails comes back by itself, later each time.
+//! Three ideas apply to every controller. Handlers only add *keys* to the queue, never changes: a reconcile reads the current
+//! state, so ten changes are one reconcile, and a missed change is harmless. A key is never in flight twice. A failed key is
+//! retried with growing backoff.
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_names, reason = "foo is what a Foo is called")]

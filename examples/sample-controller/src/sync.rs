@@ -1,4 +1,4 @@
-//! What is done when a Foo is looked at. This is the only part that knows what a Foo means.
+//! The reconcile. Only this file knows what a Foo means.
 
 use evenkeel::cache::store::{IndexError, StoreStopped};
 use evenkeel::core::DecodeError;
@@ -12,44 +12,44 @@ use serde_json::json;
 use crate::controller::BY_OWNER;
 use crate::{Foo, FooStatus, SampleController};
 
-/// What the Deployments run.
+/// Image of the Deployments.
 const IMAGE: &str = "nginx:latest";
-/// The label by which a Deployment finds its pods.
+/// Label by which a Deployment selects its pods.
 const LABEL: &str = "samplecontroller.example.com/foo";
 
-/// A Foo was looked at, and is not as it should be. It is looked at again after a back-off, or as soon as something changes.
+/// A reconcile failed. It is retried after a backoff, or as soon as something changes.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SyncError {
-    /// There is a Deployment of that name that is not the Foo's. It is left alone, and the Foo waits for it to go.
+    /// A Deployment of that name has another owner. It stays unchanged, and the Foo waits for its deletion.
     #[error("deployment {deployment} exists already and is not managed by Foo")]
     NameTaken {
         /// The Deployment.
         deployment: ObjectKey,
     },
-    /// The server has refused a call, or did not answer.
+    /// The server returned an error, or no response.
     #[error(transparent)]
     Call(#[from] evenkeel::Error),
-    /// An object is not what its type says.
+    /// An object does not match its type.
     #[error(transparent)]
     Decode(#[from] DecodeError),
     /// The Foo cannot own a Deployment.
     #[error(transparent)]
     Owner(#[from] OwnerError),
-    /// The informers have ended, so that nobody can say what the world is like.
+    /// The informers have ended, so that the current state is unknown.
     #[error(transparent)]
     Stopped(#[from] StoreStopped),
-    /// The index of Deployments is not there.
+    /// The index of Deployments is missing.
     #[error(transparent)]
     Index(#[from] IndexError),
 }
 
 impl SampleController {
-    /// Looks at a Foo and does what is needed to make the world as it says. It does not matter why it is looked at, or how often.
+    /// Reconciles a Foo. Level-triggered: the cause and the number of calls do not matter.
     pub(crate) async fn sync_foo(&self, key: &ObjectKey) -> Result<(), SyncError> {
         let Some(foo) = self.foos.lister().get(key) else {
-            // It is gone. So will be its Deployment: the garbage collector of the cluster deletes what lost its owner.
-            tracing::debug!(%key, "the Foo is gone");
+            // Deleted. The cluster's garbage collector deletes its Deployment, which lost its owner.
+            tracing::debug!(%key, "Foo deleted");
             return Ok(());
         };
         if foo.deletion_timestamp().is_some() {
@@ -68,10 +68,10 @@ impl SampleController {
         Ok(())
     }
 
-    /// Sees to it that the Foo has the Deployment that it asks for, and no other. Answers with it, and whether it was changed.
+    /// Makes sure that the Foo has its Deployment, and no other. Returns it, and whether it was changed.
     ///
-    /// When this returns, the cache shows what was written. The key is ours until then, so nobody looks at the Foo meanwhile and
-    /// takes for undone what is done. If the watch is down this waits for it: who cannot see should not act.
+    /// When this returns, the cache shows the write. The key is in flight until then, so no other worker acts on the older
+    /// state. While the watch is down this waits for it.
     async fn sync_deployment(&self, foo: &Obj<Foo>) -> Result<(Obj<Deployment>, bool), SyncError> {
         let spec = &foo.typed()?.spec;
         let namespace = foo.key().namespace().unwrap_or_default();
@@ -79,13 +79,13 @@ impl SampleController {
         let wanted = ObjectKey::namespaced(namespace, &spec.deployment_name);
 
         let (deployment, is_changed) = match self.deployments.lister().get(&wanted) {
-            // If there is one after all, the server says so, and the Foo is looked at again.
+            // If it exists after all, the server returns a conflict, and the Foo is retried.
             None => (deployments.create(&new_deployment(foo)?).await?, true),
             Some(deployment) if !is_controlled_by(&deployment, foo) => {
                 return Err(SyncError::NameTaken { deployment: wanted });
             }
             Some(deployment) if replicas_of(&deployment)? != spec.replicas => {
-                // Only what is ours to say, and only if nobody has changed it since: a conflict is a reason to look again.
+                // Changes only this field, and only if the object is unchanged since: a conflict is retried.
                 let patch = json!({
                     "metadata": {"resourceVersion": deployment.resource_version()},
                     "spec": {"replicas": spec.replicas},
@@ -96,7 +96,7 @@ impl SampleController {
         };
         self.deployments.lister().at_least(&deployment.version()).await?;
 
-        // If the Foo used to ask for another name, that Deployment has served its time.
+        // A Deployment with a former name is deleted.
         let mut outdated = self.deployments.indexer().by_index(BY_OWNER, foo.uid())?;
         outdated.retain(|old| *old.key() != wanted && old.deletion_timestamp().is_none());
         if !outdated.is_empty() && self.is_up_to_date(foo).await? {
@@ -111,8 +111,8 @@ impl SampleController {
         Ok((deployment, is_changed))
     }
 
-    /// Whether the Foo asks for the same as the one that the server has. What cannot be undone is not done on the word of a cache,
-    /// which may be behind: if it is, its news brings us here again.
+    /// Whether the Foo is as new as the server's. A delete must not rely on a cache that may lag behind; if it does, its update
+    /// causes another reconcile.
     async fn is_up_to_date(&self, foo: &Obj<Foo>) -> Result<bool, SyncError> {
         let foos = self.client.api::<Foo>().namespace(foo.key().namespace().unwrap_or_default());
         match foos.get(foo.key().name()).await {
@@ -122,7 +122,7 @@ impl SampleController {
         }
     }
 
-    /// Says in the Foo's status what its Deployment has come to. Answers whether that is news.
+    /// Writes the state of the Deployment to the Foo's status. Returns whether it changed.
     async fn sync_status(&self, foo: &Obj<Foo>, deployment: &Obj<Deployment>) -> Result<bool, SyncError> {
         let available = deployment.typed()?.status.as_ref().and_then(|status| status.available_replicas);
         let status =
@@ -131,14 +131,14 @@ impl SampleController {
             return Ok(false);
         }
         let foos = self.client.api::<Foo>().namespace(foo.key().namespace().unwrap_or_default());
-        // Bound to what was seen, as above: a status of an older Foo must not stand in a newer one.
+        // Conditional, as above: the status of an older Foo must not be written to a newer one.
         let patch = json!({"metadata": {"resourceVersion": foo.resource_version()}, "status": status});
         match foos.status().patch(foo.key().name(), &Patch::merge(&patch)).await {
             Ok(written) => {
                 self.foos.lister().at_least(&written.version()).await?;
                 Ok(true)
             }
-            // It has gone meanwhile, and nobody needs to know any more.
+            // Deleted meanwhile.
             Err(error) if error.is_not_found() => Ok(false),
             Err(error) => Err(error.into()),
         }
@@ -146,11 +146,11 @@ impl SampleController {
 }
 
 fn replicas_of(deployment: &Obj<Deployment>) -> Result<i32, DecodeError> {
-    // A server fills it in; 1 is what it fills in.
+    // The server's default is 1.
     Ok(deployment.typed()?.spec.replicas.unwrap_or(1))
 }
 
-/// The Deployment that a Foo asks for, owned by it.
+/// Returns the Deployment of a Foo, owned by it.
 fn new_deployment(foo: &Obj<Foo>) -> Result<Deployment, SyncError> {
     let spec = &foo.typed()?.spec;
     let labels = std::collections::BTreeMap::from([
@@ -181,7 +181,7 @@ fn new_deployment(foo: &Obj<Foo>) -> Result<Deployment, SyncError> {
         },
         status: None,
     };
-    // So the garbage collector deletes it with the Foo, and `enqueue_owner` finds the Foo when something happens to it.
+    // The garbage collector deletes it with the Foo, and `enqueue_owner` finds the Foo when it changes.
     set_controller_reference(&mut deployment, foo)?;
     Ok(deployment)
 }

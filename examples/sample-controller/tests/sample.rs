@@ -1,5 +1,5 @@
-//! The sample controller against an API server in this process, in virtual time. The tests play the part of everybody else in a
-//! cluster: users, strangers, and the controller that makes Deployments available.
+//! The sample controller against an embedded API server, in virtual time. The tests simulate users, other clients and the
+//! Deployment controller.
 #![allow(missing_docs, clippy::unwrap_used, clippy::disallowed_names, reason = "in a test a panic is a finding")]
 
 use evenkeel::apiserver::{ApiServer, Faults};
@@ -46,7 +46,7 @@ fn foo(name: &str, deployment: &str, replicas: i32) -> Foo {
 }
 
 impl World {
-    /// Waits for a Deployment of this size that belongs to the Foo.
+    /// Waits for a Deployment with this number of replicas that the Foo owns.
     async fn owned(&self, name: &str, replicas: i32, foo: &Obj<Foo>) -> Obj<Deployment> {
         let look = async || {
             let deployment = self.deployments.get(name).await.ok()?;
@@ -54,15 +54,15 @@ impl World {
                 && deployment.controller().is_some_and(|owner| owner.uid == foo.uid());
             is_right.then_some(deployment)
         };
-        eventually(format!("deployment {name} of size {replicas}"), look).await.unwrap()
+        eventually(format!("deployment {name} with {replicas} replicas"), look).await.unwrap()
     }
 
-    async fn gone(&self, name: &str) {
+    async fn deleted(&self, name: &str) {
         let look = async || self.deployments.get(name).await.err().filter(evenkeel::Error::is_not_found);
-        eventually(format!("deployment {name} goes"), look).await.unwrap();
+        eventually(format!("deployment {name} is deleted"), look).await.unwrap();
     }
 
-    /// The part of the deployment controller.
+    /// Simulates the Deployment controller.
     async fn make_available(&self, name: &str, replicas: i32) {
         let status = json!({"status": {"replicas": replicas, "availableReplicas": replicas}});
         self.deployments.status().patch(name, &Patch::merge(&status)).await.unwrap();
@@ -73,14 +73,14 @@ impl World {
             let foo = self.foos.get(name).await.ok()?.typed().unwrap();
             (foo.status.as_ref() == Some(wanted)).then_some(())
         };
-        eventually(format!("foo {name} says {wanted:?}"), look).await.unwrap();
+        eventually(format!("foo {name} reports {wanted:?}"), look).await.unwrap();
     }
 
     async fn scale(&self, name: &str, replicas: i32) {
         self.foos.patch(name, &Patch::merge(&json!({"spec": {"replicas": replicas}}))).await.unwrap();
     }
 
-    /// Waits until nothing is left to be done, now or later.
+    /// Waits until no work is left, now or delayed.
     async fn quiet(&self) {
         let look = async || {
             let stats = self.controller.queue().stats();
@@ -100,7 +100,7 @@ fn available(replicas: i32, generation: i64) -> FooStatus {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_foo_has_a_deployment_of_its_size_and_knows_how_much_of_it_is_available() {
+async fn a_foo_has_a_deployment_and_reports_its_available_replicas() {
     let mut world = world().await;
     let foo = world.foos.create(&foo("example", "web", 3)).await.unwrap();
     world.owned("web", 3, &foo).await;
@@ -118,7 +118,7 @@ async fn a_foo_has_a_deployment_of_its_size_and_knows_how_much_of_it_is_availabl
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_others_do_to_the_deployment_is_undone() {
+async fn changes_of_other_clients_to_the_deployment_are_undone() {
     let world = world().await;
     let foo = world.foos.create(&foo("example", "web", 2)).await.unwrap();
     let first = world.owned("web", 2, &foo).await;
@@ -131,18 +131,18 @@ async fn what_others_do_to_the_deployment_is_undone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deployment_of_somebody_else_is_left_alone_and_its_name_taken_over_when_it_goes() {
+async fn a_deployment_of_another_owner_stays_unchanged_and_its_name_is_used_once_it_is_deleted() {
     let mut world = world().await;
-    let stranger: Deployment = serde_json::from_value(strangers("web")).unwrap();
-    let stranger = world.deployments.create(&stranger).await.unwrap();
+    let foreign: Deployment = serde_json::from_value(foreign("web")).unwrap();
+    let foreign = world.deployments.create(&foreign).await.unwrap();
     let foo = world.foos.create(&foo("example", "web", 2)).await.unwrap();
     let warned = async || world.events.lines().into_iter().find(|line| line.starts_with("Warning"));
     let warning = eventually("a warning", warned).await.unwrap();
     assert_eq!(warning, "Warning ErrResourceExists Deployment \"web\" already exists and is not managed by Foo");
     let seen = world.deployments.get("web").await.unwrap();
-    assert_eq!(seen.resource_version(), stranger.resource_version(), "it is as it was");
+    assert_eq!(seen.resource_version(), foreign.resource_version(), "it is unchanged");
 
-    // By now the back-off is long. Nobody waits for it: the Deployment's end is what the Foo is waiting for.
+    // By now the backoff is long. The deletion of the Deployment causes the next reconcile.
     let failing = async || (world.controller.queue().failures(foo.key()) >= 11).then_some(());
     eventually("the Foo has failed often", failing).await.unwrap();
     let before = tokio::time::Instant::now();
@@ -155,9 +155,9 @@ async fn a_deployment_of_somebody_else_is_left_alone_and_its_name_taken_over_whe
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_foo_that_asks_for_another_name_gets_it_before_the_old_deployment_goes() {
+async fn a_renamed_deployment_is_created_before_the_old_one_is_deleted() {
     let world = world().await;
-    world.deployments.create(&serde_json::from_value(strangers("taken")).unwrap()).await.unwrap();
+    world.deployments.create(&serde_json::from_value(foreign("taken")).unwrap()).await.unwrap();
     let foo = world.foos.create(&foo("example", "old", 2)).await.unwrap();
     world.owned("old", 2, &foo).await;
 
@@ -169,47 +169,47 @@ async fn a_foo_that_asks_for_another_name_gets_it_before_the_old_deployment_goes
 
     world.foos.patch("example", &rename("new")).await.unwrap();
     world.owned("new", 2, &foo).await;
-    world.gone("old").await;
+    world.deleted("old").await;
     assert!(world.deployments.get("taken").await.unwrap().controller().is_none());
     world.end().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_deleted_on_the_word_of_a_cache_that_is_behind() {
+async fn nothing_is_deleted_based_on_a_stale_cache() {
     let world = world().await;
     world.server.faults().drop_watch_after(1);
     let foo = world.foos.create(&foo("example", "old", 1)).await.unwrap();
     world.owned("old", 1, &foo).await;
     world.quiet().await;
 
-    // From here on the controller hears nothing of Foos, only of Deployments.
+    // From here on the controller receives no events of Foos, only of Deployments.
     world.server.faults().add(Faults::parse("status:code=503,watches=true,resource=foos").unwrap());
     let rename = Patch::merge(&json!({"spec": {"deploymentName": "new"}}));
-    world.foos.patch("example", &Patch::merge(&json!({"metadata": {"labels": {"last": "heard"}}}))).await.unwrap();
+    world.foos.patch("example", &Patch::merge(&json!({"metadata": {"labels": {"last": "seen"}}}))).await.unwrap();
     let is_deaf = async || {
         matches!(world.controller.foos().status().reflector.phase, ReflectorPhase::Waiting { .. }).then_some(())
     };
     eventually("the watch of Foos is down", is_deaf).await.unwrap();
     world.foos.patch("example", &rename).await.unwrap();
-    // Another controller, which sees more, has done its work: here is what it made.
-    let mut new = strangers("new");
+    // Another controller, which has newer Foos, has created this.
+    let mut new = foreign("new");
     new["metadata"]["namespace"] = "default".into();
     let mut new: Deployment = serde_json::from_value(new).unwrap();
     set_controller_reference(&mut new, &foo).unwrap();
     let new = world.deployments.create(&new).await.unwrap();
     let looked = async || world.controller.deployments().indexer().get("default/new");
-    eventually("the controller has heard of it", looked).await.unwrap();
+    eventually("the controller has received it", looked).await.unwrap();
     world.quiet().await;
     assert_eq!(world.deployments.get("new").await.unwrap().uid(), new.uid(), "it was not this controller's to delete");
 
     world.server.faults().clear();
-    world.gone("old").await;
+    world.deleted("old").await;
     assert_eq!(world.deployments.get("new").await.unwrap().uid(), new.uid());
     world.end().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_foo_that_is_made_anew_takes_over_once_the_old_deployment_is_gone() {
+async fn a_recreated_foo_takes_over_once_the_old_deployment_is_deleted() {
     let world = world().await;
     let first = world.foos.create(&foo("example", "web", 1)).await.unwrap();
     world.owned("web", 1, &first).await;
@@ -217,14 +217,14 @@ async fn a_foo_that_is_made_anew_takes_over_once_the_old_deployment_is_gone() {
     let second = world.foos.create(&foo("example", "web", 2)).await.unwrap();
     let failing = async || (world.controller.queue().failures(second.key()) >= 1).then_some(());
     eventually("the name is still taken", failing).await.unwrap();
-    // The part of the garbage collector.
+    // Simulates the garbage collector.
     world.deployments.delete("web").await.unwrap();
     world.owned("web", 2, &second).await;
     world.end().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_made_for_a_foo_that_is_gone_or_going() {
+async fn nothing_is_created_for_a_deleted_or_deleting_foo() {
     let world = world().await;
     let mut going = foo("going", "going", 1);
     going.metadata.finalizers = Some(vec!["example.com/wait".to_owned()]);
@@ -232,29 +232,29 @@ async fn nothing_is_made_for_a_foo_that_is_gone_or_going() {
     world.owned("going", 1, &going).await;
     world.foos.delete("going").await.unwrap();
     world.quiet().await;
-    // The part of the garbage collector.
+    // Simulates the garbage collector.
     world.deployments.delete("going").await.unwrap();
-    let heard = async || world.controller.deployments().indexer().get("default/going").is_none().then_some(());
-    eventually("the controller has heard that the deployment is gone", heard).await.unwrap();
+    let received = async || world.controller.deployments().indexer().get("default/going").is_none().then_some(());
+    eventually("the controller has received the delete of the deployment", received).await.unwrap();
     world.quiet().await;
     assert!(world.deployments.get("going").await.unwrap_err().is_not_found());
     world.foos.patch("going", &Patch::merge(&json!({"metadata": {"finalizers": null}}))).await.unwrap();
-    let heard = async || world.controller.foos().indexer().get("default/going").is_none().then_some(());
-    eventually("the controller has heard that the Foo is gone", heard).await.unwrap();
+    let received = async || world.controller.foos().indexer().get("default/going").is_none().then_some(());
+    eventually("the controller has received the delete of the Foo", received).await.unwrap();
     world.quiet().await;
     assert!(world.deployments.get("going").await.unwrap_err().is_not_found());
     world.end().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_happens_while_the_watches_are_down_is_made_up_for() {
+async fn changes_while_the_watches_are_down_are_reconciled_afterwards() {
     let world = world().await;
     world.server.faults().drop_watch_after(1);
     let kept = world.foos.create(&foo("kept", "kept", 1)).await.unwrap();
     world.owned("kept", 1, &kept).await;
     world.quiet().await;
 
-    // The next event is the last one for every watch that is there, and none can be begun.
+    // Every open watch ends with its next event, and new ones are refused.
     world.server.faults().add(Faults::parse("status:code=503,watches=true").unwrap());
     world.scale("kept", 4).await;
     world.deployments.delete("kept").await.unwrap();
@@ -266,7 +266,7 @@ async fn what_happens_while_the_watches_are_down_is_made_up_for() {
     eventually("both watches are down", ended).await.unwrap();
     let new = world.foos.create(&foo("new", "new", 2)).await.unwrap();
     world.scale("kept", 5).await;
-    // The network is well again. But where they were the watches cannot go on: they have to list anew.
+    // Watches are accepted again, but cannot resume: the informers relist.
     world.server.faults().compact_now();
     world.server.faults().clear();
     world.owned("kept", 5, &kept).await;
@@ -302,7 +302,7 @@ async fn the_definition_has_limits_and_defaults() {
     world.end().await;
 }
 
-fn strangers(name: &str) -> Value {
+fn foreign(name: &str) -> Value {
     json!({
         "metadata": {"name": name},
         "spec": {

@@ -147,13 +147,13 @@ impl Row {
                 .with(FAINT, "·".repeat(BAR))
                 .with(FAINT, format!("  {}", self.phase.about()));
         };
-        let asked = part(BAR, self.wrote, self.writes);
-        let followed = part(asked, settled, written);
+        let sent = part(BAR, self.wrote, self.writes);
+        let followed = part(sent, settled, written);
         let bar = Line::new()
             .with(NAME, name)
             .with(GOOD, "█".repeat(followed))
-            .with(CHANGED, "▒".repeat(asked - followed))
-            .with(FAINT, "░".repeat(BAR - asked));
+            .with(CHANGED, "▒".repeat(sent - followed))
+            .with(FAINT, "░".repeat(BAR - sent));
         match &self.ended {
             None if self.wrote < self.writes => bar
                 .with(PLAIN, format!("  {}/{} written", self.wrote, self.writes))

@@ -99,12 +99,12 @@ impl Environment {
         inspector.queue("foos", controller.queue());
         let cluster = Cluster::start(&connect(&server, "cluster", of_cluster)?, step)?;
 
-        let (quit, asked) = oneshot::channel::<()>();
+        let (quit, stop) = oneshot::channel::<()>();
         let running = controller.clone();
         let running = tokio::spawn(async move {
             // The environment was dropped; the error is expected.
-            let asked = async move { drop(asked.await) };
-            running.run(WORKERS, asked).await.map_err(Failure::from)
+            let stop = async move { drop(stop.await) };
+            running.run(WORKERS, stop).await.map_err(Failure::from)
         });
         let client = connect(&server, "runner", of_demo)?;
         Ok(Environment { server, client, inspector, controller, informers, recorder, cluster, running, quit, counters })
@@ -146,7 +146,7 @@ impl Environment {
 fn explain(error: StartError) -> Failure {
     match error {
         StartError::OpenToTheNetwork { address } => format!(
-            "refusing to listen on {address}: everyone who can reach it would be administrator; \
+            "refusing to listen on {address}: every client that can reach it would be administrator; \
              the demo listens on addresses of this machine only, such as 127.0.0.1:8080"
         )
         .into(),

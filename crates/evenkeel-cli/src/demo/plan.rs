@@ -7,7 +7,7 @@ pub(super) const NAMESPACE: &str = "default";
 /// A Deployment of another owner that exists before a Foo requests its name.
 const TAKEN: &str = "taken";
 /// Label of objects that have another owner.
-pub(super) const FOREIGN: &str = "example.com/somebody-elses";
+pub(super) const FOREIGN: &str = "example.com/foreign";
 /// The Foo that requests the taken name.
 const CONFLICTING: &str = "latecomer";
 /// The Foo that is created during the outage.

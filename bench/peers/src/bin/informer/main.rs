@@ -66,9 +66,9 @@ async fn main() -> Result<(), Failure> {
     let client = kube::Client::try_from(kube::Config::new(options.server.parse()?))?;
     let config = watcher::Config::default();
     let config = if options.streaming_lists { config.streaming_lists() } else { config };
-    let heard = Arc::new(AtomicU64::new(0));
-    let setup = Setup { client, config, heard: Arc::clone(&heard), light: options.drop_managed_fields };
-    let (wanted, news) = wanted(options.updates, options.latency);
+    let notifications = Arc::new(AtomicU64::new(0));
+    let setup = Setup { client, config, notifications: Arc::clone(&notifications), light: options.drop_managed_fields };
+    let (wanted, counted) = wanted(options.updates, options.latency);
 
     let begin = Moment::now();
     let mut reflections = kinds::start(options.data, &setup, wanted);
@@ -80,7 +80,7 @@ async fn main() -> Result<(), Failure> {
     if options.objects != 0 && objects != options.objects {
         return Err(format!("synced {objects} objects instead of {}", options.objects).into());
     }
-    settle(&heard).await;
+    settle(&notifications).await;
     let (peak, steady) = (memory("VmHWM")?, memory("VmRSS")?);
     let mut line = json!({
         "program": if options.streaming_lists { "kube-rs 5.0, streaming lists" } else { "kube-rs 5.0" },
@@ -90,7 +90,7 @@ async fn main() -> Result<(), Failure> {
 
     writeln!(std::io::stderr(), "synced {objects} objects, waiting for {} updates", options.updates)?;
     if options.updates > 0 {
-        let (first, last) = news.storm.await?;
+        let (first, last) = counted.storm.await?;
         let (wall, cpu) = last.since(&first);
         add(
             &mut line,
@@ -102,7 +102,7 @@ async fn main() -> Result<(), Failure> {
     }
     if options.latency > 0 {
         writeln!(std::io::stderr(), "updated, waiting for {} single updates", options.latency)?;
-        add(&mut line, json!({"handled_ns": news.handled.await?}));
+        add(&mut line, json!({"handled_ns": counted.handled.await?}));
     }
     if options.reads
         && let Some(pods) = reflections.iter().find_map(|reflection| reflection.pods.as_ref())
@@ -120,11 +120,11 @@ fn add(line: &mut Value, more: Value) {
 }
 
 /// Waits until no notification has arrived for a while.
-async fn settle(heard: &AtomicU64) {
-    let (mut before, mut since) = (heard.load(Ordering::Relaxed), Instant::now());
+async fn settle(notifications: &AtomicU64) {
+    let (mut before, mut since) = (notifications.load(Ordering::Relaxed), Instant::now());
     while since.elapsed() < QUIET {
         tokio::time::sleep(LOOK).await;
-        let now = heard.load(Ordering::Relaxed);
+        let now = notifications.load(Ordering::Relaxed);
         if now != before {
             (before, since) = (now, Instant::now());
         }

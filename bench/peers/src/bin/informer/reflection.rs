@@ -24,7 +24,7 @@ use crate::process::Moment;
 pub(crate) struct Setup {
     pub(crate) client: Client,
     pub(crate) config: watcher::Config,
-    pub(crate) heard: Arc<AtomicU64>,
+    pub(crate) notifications: Arc<AtomicU64>,
     /// Whether managedFields are stripped.
     pub(crate) light: bool,
 }
@@ -46,18 +46,18 @@ pub(crate) struct Wanted {
 }
 
 /// The results.
-pub(crate) struct News {
+pub(crate) struct CounterResults {
     /// Arrival of the first and the last update.
     pub(crate) storm: oneshot::Receiver<(Moment, Moment)>,
     /// Arrival of each single update afterwards, in nanoseconds since 1970.
     pub(crate) handled: oneshot::Receiver<Vec<u64>>,
 }
 
-pub(crate) fn wanted(updates: u64, singles: usize) -> (Wanted, News) {
+pub(crate) fn wanted(updates: u64, singles: usize) -> (Wanted, CounterResults) {
     let (storm, storm_told) = oneshot::channel();
     let (handled, handled_told) = oneshot::channel();
     let wanted = Wanted { updates, singles, storm: Some(storm), handled: Some(handled) };
-    (wanted, News { storm: storm_told, handled: handled_told })
+    (wanted, CounterResults { storm: storm_told, handled: handled_told })
 }
 
 impl Setup {
@@ -69,14 +69,14 @@ impl Setup {
     {
         let writer = Writer::<K>::new(kind);
         let (store, own) = (writer.as_reader(), writer.as_reader());
-        let (told, ready) = oneshot::channel();
-        let (heard, config) = (Arc::clone(&self.heard), self.config.clone());
+        let (results, ready) = oneshot::channel();
+        let (notifications, config) = (Arc::clone(&self.notifications), self.config.clone());
         let watch = watcher::watcher(api, config);
         if self.light {
             let lighter = watch.modify(|object| object.managed_fields_mut().clear());
-            tokio::spawn(hear(reflector(writer, lighter).default_backoff(), heard, told, wanted));
+            tokio::spawn(count(reflector(writer, lighter).default_backoff(), notifications, results, wanted));
         } else {
-            tokio::spawn(hear(reflector(writer, watch).default_backoff(), heard, told, wanted));
+            tokio::spawn(count(reflector(writer, watch).default_backoff(), notifications, results, wanted));
         }
         (Reflection { ready, len: Box::new(move || own.len()), pods: None }, store)
     }
@@ -84,16 +84,16 @@ impl Setup {
 
 /// Receives every change, counts updates and records their arrival. Failures are printed; the stream continues after
 /// them. Objects repeated by a relist are not updates.
-async fn hear<K>(
+async fn count<K>(
     events: impl futures_util::Stream<Item = watcher::Result<Event<K>>>,
-    heard: Arc<AtomicU64>,
+    notifications: Arc<AtomicU64>,
     ready: oneshot::Sender<()>,
     mut wanted: Wanted,
 ) {
     let mut events = pin!(events);
     let (mut ready, mut updates, mut first, mut handled) = (Some(ready), 0, None, Vec::with_capacity(wanted.singles));
     while let Some(event) = events.next().await {
-        heard.fetch_add(1, Ordering::Relaxed);
+        notifications.fetch_add(1, Ordering::Relaxed);
         match event {
             Ok(Event::InitDone) => {
                 if let Some(ready) = ready.take() {
@@ -108,9 +108,9 @@ async fn hear<K>(
                         handled.push(now());
                     }
                     if handled.len() == wanted.singles
-                        && let Some(told) = wanted.handled.take()
+                        && let Some(results) = wanted.handled.take()
                     {
-                        let _ = told.send(std::mem::take(&mut handled));
+                        let _ = results.send(std::mem::take(&mut handled));
                     }
                     continue;
                 }
@@ -118,9 +118,9 @@ async fn hear<K>(
                     first = Some(Moment::now());
                 }
                 if updates == wanted.updates
-                    && let (Some(first), Some(told)) = (first.take(), wanted.storm.take())
+                    && let (Some(first), Some(results)) = (first.take(), wanted.storm.take())
                 {
-                    let _ = told.send((first, Moment::now()));
+                    let _ = results.send((first, Moment::now()));
                 }
             }
             Ok(_) => {}
