@@ -2,6 +2,8 @@
 //! [`ProtobufError`].
 
 mod encode;
+#[cfg(feature = "internals")]
+mod internals;
 mod protobuf;
 mod stream;
 
@@ -100,11 +102,6 @@ impl DecodeError {
             DecodeError::Typed { path, .. } => path,
             DecodeError::Path(source) => source.path(),
         }
-    }
-
-    /// Returns whether the protobuf format is the cause, so that the object may be readable as JSON.
-    pub fn is_about_protobuf(&self) -> bool {
-        matches!(self, DecodeError::Protobuf { .. } | DecodeError::UnknownKind { .. })
     }
 
     /// Sets the kind of the object, unless the object stated it.

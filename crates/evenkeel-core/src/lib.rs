@@ -1,4 +1,4 @@
-//! The vocabulary that every other room of evenkeel speaks.
+//! The types that all crates of evenkeel share: objects, keys, selectors, API errors and codecs.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -8,58 +8,69 @@
 //! let pods = Arc::new(ResourceInfo::of::<Pod>());
 //! let json = r#"{"metadata": {"namespace": "default", "name": "web-0"}, "spec": {"nodeName": "node-1", "containers": []}}"#;
 //! let pod = Obj::<Pod>::from_json(&pods, json)?;
-//! assert_eq!(pod.key().as_str(), "default/web-0"); // the header is read
-//! assert_eq!(pod.path("spec.nodeName")?.unwrap().text(), "node-1"); // looked up in the bytes
-//! assert!(pod.typed()?.spec.as_ref().unwrap().containers.is_empty()); // decoded, now that somebody asks
+//! assert_eq!(pod.key().as_str(), "default/web-0"); // the header is decoded
+//! assert_eq!(pod.path("spec.nodeName")?.unwrap().text(), "node-1"); // read from the encoded payload
+//! assert!(pod.typed()?.spec.as_ref().unwrap().containers.is_empty()); // decoded on first use, then cached
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # What it is for
+//! | type | purpose |
+//! |---|---|
+//! | [`Obj`], [`Header`] | an object with a decoded header and a payload that is decoded on demand |
+//! | [`ObjectKey`], [`ResourceInfo`], [`ResourceVersion`] | identity of objects, resources and versions |
+//! | [`LabelSelector`], [`FieldSelector`] | selectors, with the grammar and the error texts of the API server |
+//! | [`WatchEvent`] | one event of a watch |
+//! | [`Status`], [`Reason`] | the API's error, with the predicates of client-go's `apierrors` |
+//! | [`json`] | paths and values read from encoded JSON |
 //!
-//! - Naming things: [`ObjectKey`] for objects, [`ResourceInfo`] for kinds, [`ResourceVersion`] for states of the store.
-//! - Writing times the way the API does: [`duration`].
-//! - Choosing things: [`LabelSelector`] and [`FieldSelector`].
-//! - Holding things: [`Obj`], an object whose [`Header`] is read and whose payload is decoded on demand.
-//! - Receiving things: [`ListDecoder`] and [`WatchDecoder`], which turn bytes, cut anywhere, into objects and events, in
-//!   the form that a [`Codec`] knows: [`Json`] or [`Protobuf`].
-//! - Keeping many of them: [`pack`].
-//! - Reading and writing Kubernetes' protobuf with the types that there are for JSON: [`protobuf`].
-//! - Refusing things: [`Status`], the API's own error, and [`DecodeError`], [`StreamError`], [`SelectorError`] for what
-//!   cannot be read.
+//! # Guarantees
 //!
-//! # What it promises
+//! - No I/O, clocks, tasks or randomness: every result is a function of the input.
+//! - No input causes a panic, unbounded recursion, or memory use beyond the documented limits.
+//! - Errors name the byte offset, the path in the object, and the object.
+//! - `Debug` prints no payload, and decode errors contain no contents of strings.
+//! - Types of [`kube_core`] and [`k8s_openapi`] work unchanged. The encoding of payloads in memory is private and may change.
 //!
-//! - No I/O, no clocks, no tasks, no randomness: everything here is a function of its input.
-//! - No input makes it panic, recurse without bound or hold more than its documented limits.
-//! - Errors say where: the byte, the path in the object, and the object.
-//! - Nothing of an object's payload is printed by `Debug`, and no contents of strings appear in decode errors.
-//! - Types of [`kube_core`] and [`k8s_openapi`] work as they are; how payloads rest in memory is nobody's business but
-//!   this crate's and may change.
+//! # Not guaranteed, not included
 //!
-//! # What it deliberately does not do
-//!
-//! - It builds no tree of JSON. Who wants one decodes [`Obj`] into `DynamicObject` or a type of their own.
-//! - It does not check objects against schemas, nor names against the rules of the server that will see them.
-//! - It does not talk: requests are for the client, answers for the API server.
+//! - There is no JSON tree. Decode [`Obj`] into `DynamicObject` or a type of your own.
+//! - Objects are not validated against schemas, nor names against the rules of the server.
+//! - Requests are part of `evenkeel-client`, responses of `evenkeel-apiserver`.
+//! - The feature `internals` exposes codecs, protobuf and packing to the other crates of evenkeel. Semantic versioning does not
+//!   cover it.
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "internals")]
 pub mod codec;
+#[cfg(not(feature = "internals"))]
+mod codec;
 mod decoded_cache;
+#[cfg(feature = "internals")]
 pub mod duration;
+#[cfg(not(feature = "internals"))]
+#[allow(dead_code)]
+mod duration;
 mod error;
 mod header;
 pub mod json;
 mod key;
 mod obj;
+#[cfg(feature = "internals")]
 pub mod pack;
+#[cfg(not(feature = "internals"))]
+#[allow(dead_code)]
+mod pack;
+#[cfg(feature = "internals")]
 pub mod protobuf;
+#[cfg(not(feature = "internals"))]
+mod protobuf;
 mod resource;
 mod selector;
 pub mod status;
+mod stream;
 mod version;
 
-pub use codec::{ListMeta, WatchEvent};
 pub use error::{DecodeError, EncodeError, ProtobufError, StreamError, TypeMismatch, WireError};
 pub use header::{Header, OwnerRef};
 pub use key::{KeyError, ObjectKey};
@@ -69,4 +80,5 @@ pub use selector::{
     FieldOperator, FieldSelector, FieldTerm, LabelOperator, LabelSelector, Requirement, RequirementError, SelectorError,
 };
 pub use status::{Reason, Status, StatusCause, StatusDetails, StatusMeta};
+pub use stream::{ListMeta, WatchEvent};
 pub use version::ResourceVersion;

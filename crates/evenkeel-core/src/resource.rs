@@ -6,6 +6,9 @@ use kube_core::{ClusterResourceScope, NamespaceResourceScope, Resource};
 
 use crate::decoded_cache::DecodedCache;
 
+#[cfg(feature = "internals")]
+mod internals;
+
 /// A resource as the API server serves it: names, version and scope.
 ///
 /// Create one per kind and share it in an `Arc`: code that uses it need not be generic over kube-core's `DynamicType`, and the
@@ -17,8 +20,7 @@ use crate::decoded_cache::DecodedCache;
 ///
 /// let info = ResourceInfo::of::<Deployment>();
 /// assert_eq!(info.api_version(), "apps/v1");
-/// assert_eq!(info.url_path(Some("default")), "/apis/apps/v1/namespaces/default/deployments");
-/// assert_eq!(info.url_path(None), "/apis/apps/v1/deployments");
+/// assert_eq!((info.kind(), info.plural(), info.namespaced()), ("Deployment", "deployments", true));
 /// ```
 pub struct ResourceInfo {
     group: Box<str>,
@@ -103,27 +105,6 @@ impl ResourceInfo {
     /// Returns whether objects of this kind are namespaced.
     pub fn namespaced(&self) -> bool {
         self.namespaced
-    }
-
-    /// Returns the URL path of the collection in one namespace, or across all namespaces.
-    ///
-    /// A cluster-scoped kind has one collection, whatever the namespace is. The namespace is inserted unchecked: callers check names
-    /// from user input first.
-    pub fn url_path(&self, namespace: Option<&str>) -> String {
-        let root = if self.group.is_empty() { "/api/" } else { "/apis/" };
-        let namespace = namespace.filter(|namespace| self.namespaced && !namespace.is_empty());
-        let mut path = String::with_capacity(
-            root.len() + self.api_version.len() + self.plural.len() + namespace.map_or(0, str::len) + 13,
-        );
-        path.push_str(root);
-        path.push_str(&self.api_version);
-        if let Some(namespace) = namespace {
-            path.push_str("/namespaces/");
-            path.push_str(namespace);
-        }
-        path.push('/');
-        path.push_str(&self.plural);
-        path
     }
 
     fn names(&self) -> (&str, &str, &str, &str, bool) {

@@ -9,6 +9,12 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+#[cfg(feature = "internals")]
+mod internals;
+
+#[cfg(feature = "internals")]
+pub use internals::qualified;
+
 /// The machine-readable part of a [`Status`].
 ///
 /// Servers may send reasons that are not listed here. They are kept verbatim and compare by their text.
@@ -75,7 +81,7 @@ impl Reason {
     }
 
     /// Returns whether the server sent no reason.
-    pub fn is_unknown(&self) -> bool {
+    pub(crate) fn is_unknown(&self) -> bool {
         self.0.is_empty()
     }
 }
@@ -222,85 +228,16 @@ impl Status {
         Status { status: "Failure".into(), message: message.into(), reason, code, ..Status::default() }
     }
 
-    /// Returns the success of an operation without a result.
-    pub fn success() -> Self {
-        Status { status: "Success".into(), ..Status::default() }
-    }
-
-    /// Sets the details.
-    pub fn with_details(mut self, details: StatusDetails) -> Self {
-        self.details = Some(details);
-        self
-    }
-
     /// Returns the error for an object that does not exist. `resource` is the plural, such as `pods`.
     pub fn not_found(group: &str, resource: &str, name: &str) -> Self {
-        let message = format!("{} \"{name}\" not found", qualified(group, resource));
-        Status::failure(404, Reason::NOT_FOUND, message).with_details(details(group, resource, name))
-    }
-
-    /// Returns the error for an object that already exists.
-    pub fn already_exists(group: &str, resource: &str, name: &str) -> Self {
-        let message = format!("{} \"{name}\" already exists", qualified(group, resource));
-        Status::failure(409, Reason::ALREADY_EXISTS, message).with_details(details(group, resource, name))
+        let message = format!("{} \"{name}\" not found", group_resource(group, resource));
+        Status::failure(404, Reason::NOT_FOUND, message).of_object(group, resource, name)
     }
 
     /// Returns the error for a write to an outdated version; `why` completes the message.
     pub fn conflict(group: &str, resource: &str, name: &str, why: impl fmt::Display) -> Self {
-        let message = format!("Operation cannot be fulfilled on {} \"{name}\": {why}", qualified(group, resource));
-        Status::failure(409, Reason::CONFLICT, message).with_details(details(group, resource, name))
-    }
-
-    /// Returns the error for an unauthorized request; `why` completes the message.
-    pub fn forbidden(group: &str, resource: &str, name: &str, why: impl fmt::Display) -> Self {
-        let message = if name.is_empty() {
-            format!("{} is forbidden: {why}", qualified(group, resource))
-        } else {
-            format!("{} \"{name}\" is forbidden: {why}", qualified(group, resource))
-        };
-        Status::failure(403, Reason::FORBIDDEN, message).with_details(details(group, resource, name))
-    }
-
-    /// Returns the error for a malformed request.
-    pub fn bad_request(message: impl Into<String>) -> Self {
-        Status::failure(400, Reason::BAD_REQUEST, message)
-    }
-
-    /// Returns the error for missing or wrong credentials.
-    pub fn unauthorized() -> Self {
-        Status::failure(401, Reason::UNAUTHORIZED, "Unauthorized")
-    }
-
-    /// Returns an internal error of the server.
-    pub fn internal(message: impl fmt::Display) -> Self {
-        let cause = StatusCause { message: message.to_string(), ..StatusCause::default() };
-        Status::failure(500, Reason::INTERNAL_ERROR, format!("Internal error occurred: {message}"))
-            .with_details(StatusDetails { causes: vec![cause], ..StatusDetails::default() })
-    }
-
-    /// Returns the error for a resource version or continue token that is older than the history.
-    pub fn expired(message: impl Into<String>) -> Self {
-        Status::failure(410, Reason::EXPIRED, message)
-    }
-
-    /// Returns the error for a resource version that the server has not reached yet.
-    pub fn too_large_resource_version(wanted: u64, current: u64) -> Self {
-        let cause = StatusCause {
-            reason: "ResourceVersionTooLarge".into(),
-            message: "Too large resource version".into(),
-            field: String::new(),
-        };
-        let message = format!("Timeout: Too large resource version: {wanted}, current: {current}");
-        Status::failure(504, Reason::TIMEOUT, message).with_details(StatusDetails {
-            causes: vec![cause],
-            retry_after_seconds: 1,
-            ..StatusDetails::default()
-        })
-    }
-
-    /// Returns whether this is a success.
-    pub fn is_success(&self) -> bool {
-        self.status == "Success"
+        let message = format!("Operation cannot be fulfilled on {} \"{name}\": {why}", group_resource(group, resource));
+        Status::failure(409, Reason::CONFLICT, message).of_object(group, resource, name)
     }
 
     /// Returns the delay before a retry, if the server sent one.
@@ -314,6 +251,10 @@ impl Status {
     /// Returns whether the details contain a cause of this reason.
     pub fn has_cause(&self, reason: &str) -> bool {
         self.details.iter().flat_map(|details| &details.causes).any(|cause| cause.reason == reason)
+    }
+
+    fn of_object(self, group: &str, resource: &str, name: &str) -> Self {
+        Status { details: Some(details(group, resource, name)), ..self }
     }
 
     /// Implements client-go's rule: a known reason decides alone; otherwise the code does.
@@ -353,21 +294,6 @@ impl Status {
         self.reason == Reason::EXPIRED || self.is_gone()
     }
 
-    /// Returns whether the server supports none of the requested media types.
-    pub fn is_not_acceptable(&self) -> bool {
-        self.is(Reason::NOT_ACCEPTABLE, 406)
-    }
-
-    /// Returns whether the server does not support the media type of the body.
-    pub fn is_unsupported_media_type(&self) -> bool {
-        self.is(Reason::UNSUPPORTED_MEDIA_TYPE, 415)
-    }
-
-    /// Returns whether the resource does not support the verb.
-    pub fn is_method_not_supported(&self) -> bool {
-        self.is(Reason::METHOD_NOT_ALLOWED, 405)
-    }
-
     /// Returns whether the server cannot serve the request now.
     pub fn is_service_unavailable(&self) -> bool {
         self.is(Reason::SERVICE_UNAVAILABLE, 503)
@@ -393,11 +319,6 @@ impl Status {
         self.is(Reason::TIMEOUT, 504)
     }
 
-    /// Returns whether the server could not finish in time and requests a retry.
-    pub fn is_server_timeout(&self) -> bool {
-        self.reason == Reason::SERVER_TIMEOUT
-    }
-
     /// Returns whether an internal error of the server occurred.
     pub fn is_internal_error(&self) -> bool {
         self.is(Reason::INTERNAL_ERROR, 500)
@@ -406,11 +327,6 @@ impl Status {
     /// Returns whether the server throttles requests. The code suffices, whatever the reason: proxies send it too.
     pub fn is_too_many_requests(&self) -> bool {
         self.reason == Reason::TOO_MANY_REQUESTS || self.code == 429
-    }
-
-    /// Returns whether the body exceeds the limit of the server. The code suffices, whatever the reason.
-    pub fn is_request_entity_too_large(&self) -> bool {
-        self.reason == Reason::REQUEST_ENTITY_TOO_LARGE || self.code == 413
     }
 
     /// Returns whether a list or get requested a resource version that the server has not reached yet.
@@ -452,7 +368,7 @@ fn write_escaped(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
 impl std::error::Error for Status {}
 
 /// Returns `pods`, or `deployments.apps`.
-pub fn qualified(group: &str, resource: &str) -> String {
+fn group_resource(group: &str, resource: &str) -> String {
     if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") }
 }
 

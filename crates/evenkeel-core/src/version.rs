@@ -31,7 +31,7 @@ impl ResourceVersion {
     }
 
     /// Returns whether the version is decimal digits, of any number, without a leading zero.
-    pub fn is_well_formed(&self) -> bool {
+    fn is_well_formed(&self) -> bool {
         !self.0.is_empty() && !self.0.starts_with('0') && self.0.bytes().all(|byte| byte.is_ascii_digit())
     }
 

@@ -11,7 +11,7 @@ use super::{Codec, ParsedObject};
 use crate::error::StreamError;
 use crate::obj::Obj;
 use crate::resource::ResourceInfo;
-use crate::version::ResourceVersion;
+use crate::stream::ListMeta;
 
 /// The default limit on one item of a list and one event of a watch: 32 MiB. Servers accept objects of at most 3 MiB.
 pub const DEFAULT_MAX_ITEM_BYTES: usize = 32 << 20;
@@ -54,34 +54,6 @@ pub struct ListDecoder<K> {
 enum ListFormat {
     Json(Box<JsonListDecoder>),
     Protobuf(Box<ProtobufListDecoder>),
-}
-
-/// The metadata of a list.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ListMeta {
-    /// The kind of the list, such as `PodList`; empty if the list does not state it.
-    pub kind: String,
-    /// The API version of the list; empty if the list does not state it.
-    pub api_version: String,
-    /// The resource version of the list.
-    pub resource_version: ResourceVersion,
-    /// The token of the next page; empty on the last page.
-    pub continue_token: String,
-    /// An estimate of the number of items on the following pages, if the server sent one.
-    pub remaining_item_count: Option<i64>,
-}
-
-impl ListMeta {
-    pub(super) fn empty() -> Self {
-        ListMeta {
-            kind: String::new(),
-            api_version: String::new(),
-            resource_version: ResourceVersion::new(""),
-            continue_token: String::new(),
-            remaining_item_count: None,
-        }
-    }
 }
 
 impl<K> ListDecoder<K> {

@@ -20,9 +20,11 @@ use crate::header::Header;
 use crate::obj::Payload;
 use crate::resource::ResourceInfo;
 use crate::status::Status;
+#[cfg(test)]
+use crate::stream::WatchEvent;
 
-pub use list::{DEFAULT_MAX_ITEM_BYTES, ListDecoder, ListMeta};
-pub use watch::{WatchDecoder, WatchEvent};
+pub use list::{DEFAULT_MAX_ITEM_BYTES, ListDecoder};
+pub use watch::WatchDecoder;
 
 /// A wire format of the API.
 ///

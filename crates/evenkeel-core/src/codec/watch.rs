@@ -11,43 +11,7 @@ use super::{Codec, ParsedObject, WatchEventType};
 use crate::error::StreamError;
 use crate::obj::{Obj, Untyped};
 use crate::resource::ResourceInfo;
-use crate::status::Status;
-use crate::version::ResourceVersion;
-
-/// One event of a watch.
-#[derive(Clone, Debug)]
-pub enum WatchEvent<K> {
-    /// An object was created, or started to match the selectors of the watch.
-    Added(Obj<K>),
-    /// An object was updated.
-    Modified(Obj<K>),
-    /// An object was deleted, or stopped matching the selectors; this is its last state.
-    Deleted(Obj<K>),
-    /// All changes up to this resource version have been sent.
-    Bookmark {
-        /// The resource version.
-        resource_version: ResourceVersion,
-        /// Whether the initial events of a WatchList are complete.
-        initial_events_end: bool,
-    },
-    /// The server ends the watch with this error.
-    Error(Box<Status>),
-}
-
-impl<K> WatchEvent<K> {
-    /// Returns the same event with its object seen as kind `L`. [`Obj::typed`] checks whether the payload fits `L`.
-    pub fn cast<L>(self) -> WatchEvent<L> {
-        match self {
-            WatchEvent::Added(object) => WatchEvent::Added(object.cast()),
-            WatchEvent::Modified(object) => WatchEvent::Modified(object.cast()),
-            WatchEvent::Deleted(object) => WatchEvent::Deleted(object.cast()),
-            WatchEvent::Bookmark { resource_version, initial_events_end } => {
-                WatchEvent::Bookmark { resource_version, initial_events_end }
-            }
-            WatchEvent::Error(status) => WatchEvent::Error(status),
-        }
-    }
-}
+use crate::stream::WatchEvent;
 
 impl WatchEvent<Untyped> {
     pub(super) fn of(event: WatchEventType, info: &Arc<ResourceInfo>, object: ParsedObject) -> Self {

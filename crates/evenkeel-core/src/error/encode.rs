@@ -34,7 +34,8 @@ impl EncodeError {
     }
 
     /// Returns whether the value may be encodable as JSON: protobuf has no schema for its kind, or no field for a value.
-    pub fn needs_json(&self) -> bool {
+    #[cfg(test)]
+    pub(crate) fn needs_json(&self) -> bool {
         matches!(
             &self.problem,
             EncodeProblem::UnknownKind(_) | EncodeProblem::Protobuf(ProtobufError::NotRepresentable { .. })

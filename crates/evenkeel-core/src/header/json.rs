@@ -11,7 +11,7 @@ impl Header {
     /// Reads the header of an object from its JSON, and checks that the whole text is well-formed.
     ///
     /// An object with metadata but no name has a header with an empty name: before its creation it may have none.
-    pub fn from_json(json: &[u8]) -> Result<Self, DecodeError> {
+    pub(crate) fn from_json(json: &[u8]) -> Result<Self, DecodeError> {
         let mut scanner = Scanner::new(json)?;
         let header = Self::scan(&mut scanner)?;
         scanner.end()?;

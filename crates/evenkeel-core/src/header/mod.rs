@@ -23,13 +23,14 @@ pub(crate) use protobuf::{MetadataField, annotation_in, metadata_of};
 /// of the pods of one workload, is stored once.
 ///
 /// ```
-/// use evenkeel_core::Header;
+/// use std::sync::Arc;
+/// use evenkeel_core::{Obj, ResourceInfo};
+/// use k8s_openapi::api::core::v1::Pod;
 ///
-/// let header = Header::from_json(
-///     br#"{"kind": "Pod", "metadata": {"namespace": "ns", "name": "web-0", "labels": {"app": "web"}}, "spec": {}}"#,
-/// )?;
-/// assert_eq!(header.key().as_str(), "ns/web-0");
-/// assert_eq!(header.label("app"), Some("web"));
+/// let json = r#"{"metadata": {"namespace": "ns", "name": "web-0", "labels": {"app": "web"}}, "spec": {"containers": []}}"#;
+/// let pod = Obj::<Pod>::from_json(&Arc::new(ResourceInfo::of::<Pod>()), json)?;
+/// assert_eq!(pod.header().key().as_str(), "ns/web-0");
+/// assert_eq!(pod.label("app"), Some("web"));
 /// # Ok::<(), evenkeel_core::DecodeError>(())
 /// ```
 // The order of the fields is that in memory: a lookup touches the reference count and the key.

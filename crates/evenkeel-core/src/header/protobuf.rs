@@ -24,15 +24,10 @@ mod meta {
 }
 
 impl Header {
-    /// Reads the header of an object from its message without the envelope, so that the kind is unknown. It checks the metadata
-    /// only.
+    /// Reads the header of an object from its message without the envelope, with the kind and API version of the envelope, if any. It
+    /// checks the metadata only.
     ///
     /// The header equals that of the same object in JSON. An object with metadata but no name has a header with an empty name.
-    pub fn from_protobuf(message: &'static Message, bytes: &[u8]) -> Result<Self, DecodeError> {
-        Self::of_protobuf(message, bytes, None, None)
-    }
-
-    /// Reads the header of an object whose envelope states kind and API version.
     pub(crate) fn of_protobuf(
         message: &'static Message,
         bytes: &[u8],

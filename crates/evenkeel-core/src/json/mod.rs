@@ -5,6 +5,8 @@
 //! hot path keeps no record of its position in the tree.
 
 mod error;
+#[cfg(feature = "internals")]
+mod internals;
 mod path;
 mod plain;
 mod prune;

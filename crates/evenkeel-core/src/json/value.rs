@@ -3,32 +3,27 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use super::{JsonError, JsonPath, JsonType, PathError, PathSegment, Scanner};
+use super::{JsonError, JsonType, PathSegment, Scanner};
 
 /// A value inside a JSON text, parsed on access.
 ///
 /// ```
-/// use evenkeel_core::json::JsonValue;
+/// use std::sync::Arc;
+/// use evenkeel_core::{Obj, ResourceInfo};
+/// use k8s_openapi::api::apps::v1::Deployment;
 ///
-/// let text = r#"{"spec": {"replicas": 3, "containers": [{"image": "web:1"}]}}"#;
-/// assert_eq!(JsonValue::at_path(text, "spec.replicas")?.and_then(|value| value.as_i64()), Some(3));
-/// assert_eq!(JsonValue::at_path(text, "spec.containers[0].image")?.unwrap().text(), "web:1");
-/// assert_eq!(JsonValue::at_path(text, "spec.containers[1]")?, None);
-/// assert!(JsonValue::at_path(text, "spec.containers[").is_err());
-/// # Ok::<(), evenkeel_core::json::PathError>(())
+/// let info = Arc::new(ResourceInfo::of::<Deployment>());
+/// let web = Obj::<Deployment>::from_json(&info, r#"{"metadata": {"name": "web"}, "spec": {"replicas": 3, "paused": true}}"#)?;
+/// assert_eq!(web.path("spec.replicas")?.and_then(|value| value.as_i64()), Some(3));
+/// assert_eq!(web.path("spec.paused")?.unwrap().text(), "true");
+/// assert_eq!(web.path("spec.strategy")?, None);
+/// assert!(web.path("spec.template[").is_err());
+/// # Ok::<(), evenkeel_core::DecodeError>(())
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct JsonValue<'a>(Cow<'a, str>);
 
 impl<'a> JsonValue<'a> {
-    /// Returns the value at a path such as `spec.containers[0].image`, `metadata.labels[app.kubernetes.io/name]` or
-    /// `metadata.annotations['example.com/a b']`.
-    ///
-    /// Returns `None` if there is no such value, if it is null, which means the same in Kubernetes, and if the text is no JSON.
-    pub fn at_path(text: &'a str, path: &str) -> Result<Option<Self>, PathError> {
-        Ok(Self::look_up(text, JsonPath::parse(path)?.segments()).ok().flatten())
-    }
-
     pub(crate) fn look_up<'p>(
         text: &'a str,
         path: impl Iterator<Item = PathSegment<'p>>,

@@ -1,5 +1,7 @@
 //! [`Obj`]: an object with a decoded header and a payload that is decoded on demand.
 
+#[cfg(feature = "internals")]
+mod internals;
 mod payload;
 mod payload_view;
 mod protobuf;
@@ -12,7 +14,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use ref_cast::{RefCastCustom, ref_cast_custom};
+use ref_cast::RefCastCustom;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -78,22 +80,14 @@ struct ObjInner {
 impl<K> Obj<K> {
     /// Reads an object from JSON. Returns an error for a list and anything else without a name.
     pub fn from_json(info: &Arc<ResourceInfo>, json: impl Into<Bytes>) -> Result<Self, DecodeError> {
-        Self::decode(Codec::Json, info, json.into())
-    }
-
-    /// Reads an object from bytes. Returns an error for a list and anything else without a name.
-    pub fn decode(codec: Codec, info: &Arc<ResourceInfo>, bytes: Bytes) -> Result<Self, DecodeError> {
-        codec.decode(bytes).map(|parsed| Self::new(info, parsed)).map_err(|error| error.of_kind(info.kind()))
+        let parsed = Codec::Json.decode(json.into());
+        parsed.map(|parsed| Self::new(info, parsed)).map_err(|error| error.of_kind(info.kind()))
     }
 
     pub(crate) fn new(info: &Arc<ResourceInfo>, parsed: ParsedObject) -> Self {
         let ParsedObject { header, payload } = parsed;
         Self::of(ObjInner { header, payload, info: Arc::clone(info), id: info.decoded_cache.next_id() })
     }
-
-    /// Borrows a shared object as one of this kind, at no cost.
-    #[ref_cast_custom]
-    fn borrowed(inner: &Arc<ObjInner>) -> &Self;
 
     fn of(inner: ObjInner) -> Self {
         Obj { inner: Arc::new(inner), kind: PhantomData }
@@ -102,22 +96,6 @@ impl<K> Obj<K> {
     /// Returns the same object as kind `L`. [`typed`](Self::typed) checks whether it fits.
     pub fn cast<L>(self) -> Obj<L> {
         Obj { inner: self.inner, kind: PhantomData }
-    }
-
-    /// Borrows the same object as kind `L`. [`typed`](Self::typed) checks whether it fits.
-    pub fn as_kind<L>(&self) -> &Obj<L> {
-        Obj::borrowed(&self.inner)
-    }
-
-    /// Returns whether both are the same object in the same state: equal uid and resource version, both assigned by the server.
-    /// Their contents are then equal.
-    pub fn is_same_state_as<L>(&self, other: &Obj<L>) -> bool {
-        Arc::ptr_eq(&self.inner, &other.inner)
-            || (!self.resource_version().is_empty()
-                && !self.uid().is_empty()
-                && self.resource_version() == other.resource_version()
-                && self.uid() == other.uid()
-                && self.key() == other.key())
     }
 
     /// Returns the resource that the object was decoded with.
@@ -155,11 +133,6 @@ impl<K> Obj<K> {
             PayloadFormat::Json => Codec::Json.media_type(),
             PayloadFormat::Protobuf(_) => Codec::Protobuf.media_type(),
         }
-    }
-
-    /// Returns the size of the payload in memory, without what it shares with other objects.
-    pub fn payload_bytes(&self) -> usize {
-        self.inner.payload.encoded_len()
     }
 
     /// Returns the object as JSON with `kind` and `apiVersion`, added if the server left them out. Protobuf is converted.
@@ -232,14 +205,6 @@ impl<K> Obj<K> {
     fn prune(&self, paths: &JsonPaths, mode: PruneMode) -> Result<Self, DecodeError> {
         let parsed = self.inner.view()?.prune(paths, mode).map_err(|error| error.of_kind(self.kind()))?;
         Ok(parsed.map_or_else(|| self.clone(), |parsed| Self::new(&self.inner.info, parsed)))
-    }
-
-    /// Moves the object into memory of its own, like [`detached`](Self::detached). If there is no other reference to the object,
-    /// only the payload is copied.
-    pub fn into_detached(mut self) -> Self {
-        let Some(inner) = Arc::get_mut(&mut self.inner) else { return self.detached() };
-        inner.payload = inner.payload.detached();
-        self
     }
 
     /// Replaces the payload by another encoding of the same bytes. If there is no other reference to the object, nothing else is

@@ -4,6 +4,9 @@ use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
+#[cfg(feature = "internals")]
+mod internals;
+
 use super::error::SelectorError;
 
 /// Selects objects by the values of fields. All terms must hold; an empty selector selects everything.
@@ -16,7 +19,6 @@ use super::error::SelectorError;
 ///
 /// let selector = FieldSelector::parse("status.phase!=Failed,spec.nodeName==node-1").unwrap();
 /// assert_eq!(selector.to_string(), "spec.nodeName=node-1,status.phase!=Failed");
-/// assert_eq!(selector.exact("spec.nodeName"), Some("node-1"));
 /// assert!(selector.matches(|field| (field == "spec.nodeName").then_some("node-1")));
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -81,19 +83,6 @@ impl FieldSelector {
     /// Returns whether the selector selects everything.
     pub fn is_empty(&self) -> bool {
         self.terms.is_empty()
-    }
-
-    /// Returns the terms, sorted by their text.
-    pub fn terms(&self) -> &[FieldTerm] {
-        &self.terms
-    }
-
-    /// Returns the value that the selector requires of a field, if any.
-    pub fn exact(&self, field: &str) -> Option<&str> {
-        self.terms
-            .iter()
-            .find(|term| term.operator == FieldOperator::Equals && term.field == field)
-            .map(|term| term.value.as_str())
     }
 
     /// Returns whether the selector selects an object; `get` looks up its fields. An absent field equals the empty value.

@@ -9,6 +9,9 @@ use super::error::{RequirementError, SelectorError};
 use super::lexer::{Lexer, Token};
 use super::names;
 
+#[cfg(feature = "internals")]
+mod internals;
+
 /// Selects objects by their labels. All requirements must hold; an empty selector selects everything.
 ///
 /// Requirements are sorted by key, and the values of each are sorted and unique, so that selectors with the same meaning compare
@@ -90,7 +93,7 @@ impl LabelSelector {
     }
 
     /// Returns the selector of these requirements.
-    pub fn from_requirements(requirements: impl IntoIterator<Item = Requirement>) -> Self {
+    fn from_requirements(requirements: impl IntoIterator<Item = Requirement>) -> Self {
         let mut requirements: Vec<Requirement> = requirements.into_iter().collect();
         requirements.sort_by(|a, b| a.key.cmp(&b.key));
         LabelSelector { requirements }
@@ -99,7 +102,7 @@ impl LabelSelector {
     /// Returns the selector of the `matchLabels` and `matchExpressions` of an API object.
     ///
     /// The operators of expressions are `In`, `NotIn`, `Exists` and `DoesNotExist`.
-    pub fn from_match<'a, V>(
+    fn from_match<'a, V>(
         labels: impl IntoIterator<Item = (&'a str, &'a str)>,
         expressions: impl IntoIterator<Item = (&'a str, &'a str, V)>,
     ) -> Result<Self, SelectorError>
@@ -125,51 +128,6 @@ impl LabelSelector {
         Ok(Self::from_requirements(requirements))
     }
 
-    /// Parses the `selector` field of an API object, such as a Deployment's.
-    ///
-    /// An empty object selects everything. In Kubernetes an absent or null selector selects nothing; as no `LabelSelector` does,
-    /// null is an error and the caller decides.
-    pub fn from_json(value: &serde_json::Value) -> Result<Self, SelectorError> {
-        use serde_json::Value;
-        const NO_VALUES: &[Value] = &[];
-        let malformed = |path: &str, expected| SelectorError::Malformed { path: path.into(), expected };
-        let selector = value.as_object().ok_or_else(|| malformed("selector", "an object"))?;
-        let mut labels = Vec::new();
-        match selector.get("matchLabels") {
-            None | Some(Value::Null) => {}
-            Some(Value::Object(map)) => {
-                for (key, value) in map {
-                    let value = value.as_str().ok_or_else(|| malformed(&format!("matchLabels[{key}]"), "a string"))?;
-                    labels.push((key.as_str(), value));
-                }
-            }
-            Some(_) => return Err(malformed("matchLabels", "an object")),
-        }
-        let expressions = match selector.get("matchExpressions") {
-            None | Some(Value::Null) => NO_VALUES,
-            Some(Value::Array(expressions)) => expressions,
-            Some(_) => return Err(malformed("matchExpressions", "an array")),
-        };
-        let mut matches = Vec::with_capacity(expressions.len());
-        for (index, expression) in expressions.iter().enumerate() {
-            let at = |field: &str| format!("matchExpressions[{index}].{field}");
-            let text = |field: &str| {
-                expression.get(field).and_then(Value::as_str).ok_or_else(|| malformed(&at(field), "a string"))
-            };
-            let values = match expression.get("values") {
-                None | Some(Value::Null) => NO_VALUES,
-                Some(Value::Array(values)) => values,
-                Some(_) => return Err(malformed(&at("values"), "an array")),
-            };
-            let values: Vec<&str> = values
-                .iter()
-                .map(|value| value.as_str().ok_or_else(|| malformed(&at("values"), "strings only")))
-                .collect::<Result<_, _>>()?;
-            matches.push((text("key")?, text("operator")?, values));
-        }
-        Self::from_match(labels, matches)
-    }
-
     /// Adds a requirement.
     pub fn and(mut self, requirement: Requirement) -> Self {
         let at = self.requirements.partition_point(|other| other.key <= requirement.key);
@@ -180,11 +138,6 @@ impl LabelSelector {
     /// Returns whether the selector selects everything.
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()
-    }
-
-    /// Returns the requirements, sorted by key.
-    pub fn requirements(&self) -> &[Requirement] {
-        &self.requirements
     }
 
     /// Returns whether the selector selects an object; `get` looks up its labels.
@@ -234,23 +187,8 @@ impl Requirement {
         Ok(Requirement { key, operator, values })
     }
 
-    /// Returns the key of the label.
-    pub fn key(&self) -> &str {
-        &self.key
-    }
-
-    /// Returns the operator.
-    pub fn operator(&self) -> LabelOperator {
-        self.operator
-    }
-
-    /// Returns the values, sorted and unique.
-    pub fn values(&self) -> &[String] {
-        &self.values
-    }
-
     /// Returns whether a label with this value (`None` for an absent label) meets the requirement.
-    pub fn matches(&self, value: Option<&str>) -> bool {
+    fn matches(&self, value: Option<&str>) -> bool {
         let listed = |value: &str| self.values.iter().any(|listed| listed == value);
         match (self.operator, value) {
             (LabelOperator::Exists, value) => value.is_some(),

@@ -4,11 +4,12 @@ use bytes::Bytes;
 
 use super::buffer::JsonBuffer;
 use crate::codec::chunks::StreamSlice;
-use crate::codec::{DEFAULT_MAX_ITEM_BYTES, ListMeta, ParsedObject};
+use crate::codec::{DEFAULT_MAX_ITEM_BYTES, ParsedObject};
 use crate::error::{DecodeError, StreamError};
 use crate::header::Header;
 use crate::json::{JsonError, JsonErrorKind, Scanner};
 use crate::obj::Payload;
+use crate::stream::ListMeta;
 use crate::version::ResourceVersion;
 
 /// The position of the decoder in the list.

@@ -8,12 +8,13 @@ use bytes::Bytes;
 
 use super::buffer::JsonBuffer;
 use crate::codec::chunks::StreamSlice;
-use crate::codec::{DEFAULT_MAX_ITEM_BYTES, ParsedObject, WatchEvent, WatchEventType};
+use crate::codec::{DEFAULT_MAX_ITEM_BYTES, ParsedObject, WatchEventType};
 use crate::error::{DecodeError, StreamError, TypeMismatch};
 use crate::header::Header;
 use crate::json::{JsonError, JsonErrorKind, Scanner};
 use crate::obj::{Payload, Untyped};
 use crate::resource::ResourceInfo;
+use crate::stream::WatchEvent;
 use crate::version::ResourceVersion;
 
 /// Decodes a JSON watch.

@@ -5,11 +5,12 @@ use bytes::Bytes;
 use super::buffer::ProtobufBuffer;
 use super::{item_of, key_in, malformed};
 use crate::codec::chunks::StreamSlice;
-use crate::codec::{ApiKind, DEFAULT_MAX_ITEM_BYTES, ListMeta, ParsedObject};
+use crate::codec::{ApiKind, DEFAULT_MAX_ITEM_BYTES, ParsedObject};
 use crate::error::{ProtobufError, StreamError, WireError};
 use crate::header::Header;
 use crate::obj::Payload;
 use crate::protobuf::{BoxedError, Message, PREFIX, Reader};
+use crate::stream::ListMeta;
 use crate::version::ResourceVersion;
 
 /// The nesting limit of groups, which Kubernetes does not write and the decoder skips.

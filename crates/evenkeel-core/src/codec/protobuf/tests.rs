@@ -7,9 +7,10 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::codec::{ListDecoder, WatchDecoder, WatchEvent};
+use crate::codec::{ListDecoder, WatchDecoder};
 use crate::obj::Obj;
 use crate::resource::ResourceInfo;
+use crate::stream::WatchEvent;
 
 const POD: ApiKind<'_> = ApiKind { api_version: "v1", kind: "Pod" };
 

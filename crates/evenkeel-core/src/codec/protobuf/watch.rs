@@ -7,12 +7,13 @@ use bytes::Bytes;
 use super::buffer::ProtobufBuffer;
 use super::{key_in, open_envelope, read_status};
 use crate::codec::chunks::StreamSlice;
-use crate::codec::{DEFAULT_MAX_ITEM_BYTES, ParsedObject, WatchEvent, WatchEventType, json};
+use crate::codec::{DEFAULT_MAX_ITEM_BYTES, ParsedObject, WatchEventType, json};
 use crate::error::{DecodeError, ProtobufError, StreamError, TypeMismatch};
 use crate::header::{MetadataField, annotation_in, metadata_of};
 use crate::obj::Untyped;
 use crate::protobuf::{BoxedError, PREFIX, Reader, bytes_of};
 use crate::resource::ResourceInfo;
+use crate::stream::WatchEvent;
 use crate::version::ResourceVersion;
 
 /// The number of bytes of the length that precedes a frame.

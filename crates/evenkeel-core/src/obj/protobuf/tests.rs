@@ -229,7 +229,7 @@ fn an_object_can_be_had_as_json() {
     let item = Obj::<Pod>::new(
         &info("Pod"),
         ParsedObject {
-            header: Header::from_protobuf(message, &raw).unwrap(),
+            header: Header::of_protobuf(message, &raw, None, None).unwrap(),
             payload: Payload::protobuf(raw, message),
         },
     );
