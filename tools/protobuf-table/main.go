@@ -1,8 +1,8 @@
-// Command protobuf-table writes the table of protobuf messages that evenkeel-core reads and writes objects by.
+// Command protobuf-table generates the schema table of protobuf messages for evenkeel-core.
 //
-// What a message looks like on the wire stands in the generated.proto files of the Kubernetes modules, what it looks like
-// as JSON stands in the tags of the Go types beside them. Neither says enough alone, so this program reads both, of every
-// supported minor version, and writes their union. It fails where two versions mean different things by one number.
+// The generated.proto files of the Kubernetes modules define the wire format of a message, the tags of the Go types its JSON.
+// This program reads both, of every supported minor version, and writes their union. It fails if a field number has different
+// meanings in two versions.
 //
 //	go run . -o ../../crates/evenkeel-core/data/protobuf-messages.txt
 //
@@ -69,12 +69,12 @@ func main() {
 func download(module, version string) (string, error) {
 	command := exec.Command("go", "mod", "download", "-json", module+"@"+version)
 	command.Stderr = os.Stderr
-	answer, err := command.Output()
+	output, err := command.Output()
 	if err != nil {
 		return "", fmt.Errorf("cannot fetch %s %s: %w", module, version, err)
 	}
 	var found struct{ Dir string }
-	if err := json.Unmarshal(answer, &found); err != nil {
+	if err := json.Unmarshal(output, &found); err != nil {
 		return "", fmt.Errorf("cannot fetch %s %s: %w", module, version, err)
 	}
 	return filepath.Clean(found.Dir), nil

@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// A tree is what one minor version says: its proto files and the Go packages they were made from.
+// A tree is the source of one minor version: its proto files and the Go packages they were generated from.
 type tree struct {
 	protos map[string]*protoFile // by proto package
 	source map[string]*goPackage // by import path
@@ -78,7 +78,7 @@ var (
 	mapLine     = regexp.MustCompile(`^  map<string, \.?([\w.]+)> (\w+) = (\d+);`)
 )
 
-// readProto reads the one form that the Kubernetes generator writes: a field per line, no nesting.
+// readProto reads the format of the Kubernetes generator: a field per line, no nesting.
 func readProto(text string) (*protoFile, error) {
 	file := &protoFile{messages: map[string][]protoField{}}
 	message := ""
@@ -178,7 +178,7 @@ func (p *goPackage) addFile(file *ast.File) {
 	}
 }
 
-// resolve follows aliases and types defined as others until there is a type with a form of its own.
+// resolve follows aliases and types defined as others to the underlying type.
 func (t *tree) resolve(path, name string) (ast.Expr, string, error) {
 	for range 8 {
 		source, err := t.load(path)
@@ -204,7 +204,7 @@ func (t *tree) resolve(path, name string) (ast.Expr, string, error) {
 	return nil, "", fmt.Errorf("%s.%s is defined as itself", path, name)
 }
 
-// A goField is what the Go side says of a field.
+// A goField is the Go declaration of a field.
 type goField struct {
 	json                string
 	omitEmpty, omitZero bool

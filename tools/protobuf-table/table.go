@@ -11,7 +11,7 @@ import (
 
 const meta = "k8s.io.apimachinery.pkg.apis.meta.v1"
 
-// Messages that stand for something else in JSON than an object of their fields, and the letter of the table for it.
+// Well-known messages, whose JSON is not an object of their fields, and their letter in the table.
 var leaves = map[string]string{
 	"k8s.io.apimachinery.pkg.api.resource.Quantity":      "q",
 	"k8s.io.apimachinery.pkg.api.resource.QuantityValue": "q",
@@ -30,7 +30,7 @@ var schemaLeaves = map[string]string{
 
 var scalars = map[string]string{"string": "s", "bytes": "y", "bool": "b", "int32": "i", "int64": "l", "double": "d"}
 
-// Packages whose messages no request and no answer is made of.
+// Packages whose messages are not part of requests and responses.
 var skipped = []string{"k8s.io.apimachinery.pkg.runtime", "k8s.io.apimachinery.pkg.runtime.schema",
 	"k8s.io.apimachinery.pkg.api.resource", "k8s.io.apimachinery.pkg.util.intstr",
 	"k8s.io.apimachinery.pkg.apis.testapigroup.v1"}
@@ -53,7 +53,7 @@ type field struct {
 	inline, elide    bool
 }
 
-// join makes one thing of what proto files and Go types say.
+// join merges the proto files and the Go types.
 func (t *tree) join() (map[string]*pkg, error) {
 	result := map[string]*pkg{}
 	for name, file := range t.protos {
@@ -146,7 +146,7 @@ func (t *tree) message(goPath, name string, fields []protoField) (*message, erro
 	return result, nil
 }
 
-// leaf returns the letter of a message that is no object in JSON, or nothing.
+// leaf returns the letter of a well-known message, or nothing.
 func (t *tree) leaf(full string) (string, error) {
 	if letter := leaves[full]; letter != "" {
 		return letter, nil
@@ -230,7 +230,7 @@ func (t *table) text() (string, error) {
 	for name := range t.packages {
 		names = append(names, name)
 	}
-	// What others refer to most has the shortest place.
+	// The most referenced packages have the shortest numbers.
 	first := []string{meta, "k8s.io.api.core.v1"}
 	sort.Slice(names, func(i, j int) bool {
 		a, b := slices.Index(first, names[i]), slices.Index(first, names[j])

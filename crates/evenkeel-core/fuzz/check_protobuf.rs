@@ -1,4 +1,4 @@
-//! What holds for any bytes. The fuzz target and the property tests both call it.
+//! Properties of any input. The fuzz target and the property tests both call them.
 #![allow(unreachable_pub, clippy::expect_used, reason = "it is a part of two programs")]
 
 use evenkeel_core::protobuf::{Message, from_slice, to_vec, unwrap_envelope, wrap_envelope, write_json};

@@ -40,6 +40,8 @@
 //!   cover it.
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
+// The decoders, protobuf and packing have no callers in this crate alone.
+#![cfg_attr(not(feature = "internals"), allow(dead_code, unused_imports, unreachable_pub))]
 
 #[cfg(feature = "internals")]
 pub mod codec;
@@ -49,7 +51,6 @@ mod decoded_cache;
 #[cfg(feature = "internals")]
 pub mod duration;
 #[cfg(not(feature = "internals"))]
-#[allow(dead_code)]
 mod duration;
 mod error;
 mod header;
@@ -59,7 +60,6 @@ mod obj;
 #[cfg(feature = "internals")]
 pub mod pack;
 #[cfg(not(feature = "internals"))]
-#[allow(dead_code)]
 mod pack;
 #[cfg(feature = "internals")]
 pub mod protobuf;

@@ -1,7 +1,7 @@
 //! Headers and lists against one object of every kind of the Kubernetes API.
 //!
-//! The objects are not part of the project. Name the folder that holds them, one `<group>.<version>.<Kind>.json` each, in
-//! `EVENKEEL_FIXTURES`; without it there is nothing to compare with and the test says so.
+//! The objects are not part of the project. Set the folder of the fixtures, one `<group>.<version>.<Kind>.json` each, in
+//! `EVENKEEL_FIXTURES`; without it the test is skipped with a message.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may panic and talk")]
 
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ fn fixtures() -> Vec<(PathBuf, Vec<u8>)> {
     let mut paths: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
     paths.sort();
-    assert!(!paths.is_empty(), "the folder holds no fixtures");
+    assert!(!paths.is_empty(), "the folder contains no fixtures");
     paths
         .into_iter()
         .map(|path| {
@@ -72,7 +72,7 @@ fn headers_agree_with_a_full_parse() {
 }
 
 #[test]
-fn a_list_of_everything_survives_any_size_of_chunk() {
+fn a_list_of_all_kinds_decodes_from_chunks_of_any_size() {
     let info = Arc::new(ResourceInfo::new("", "v1", "Any", "anys", true));
     let objects: Vec<Vec<u8>> = fixtures()
         .into_iter()

@@ -22,12 +22,12 @@ fn varint(mut value: u64) -> Vec<u8> {
     out
 }
 
-/// A field that holds a number.
+/// Encodes a field of a varint.
 fn int(number: u64, value: i64) -> Vec<u8> {
     [varint(number << 3), varint(value as u64)].concat()
 }
 
-/// A field that holds bytes.
+/// Encodes a field of bytes.
 fn field(number: u64, bytes: impl AsRef<[u8]>) -> Vec<u8> {
     let bytes = bytes.as_ref();
     [varint(number << 3 | 2), varint(bytes.len() as u64), bytes.to_vec()].concat()
@@ -58,13 +58,13 @@ fn pod_spec(spec: &[u8]) -> Value {
 }
 
 #[test]
-fn pb_021_what_an_object_is_stands_in_the_envelope_alone() {
+fn pb_021_only_the_envelope_states_kind_and_version() {
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}});
     let bytes = to_vec(of("v1", "Pod"), &pod).unwrap();
     assert_eq!(bytes, field(1, field(1, "a")));
     assert_eq!(show(of("v1", "Pod"), &bytes), json!({"metadata": {"name": "a"}}));
     let typed: Pod = from_slice(of("v1", "Pod"), &bytes).unwrap();
-    assert_eq!(to_vec(of("v1", "Pod"), &typed).unwrap(), bytes, "the type says what it is, too");
+    assert_eq!(to_vec(of("v1", "Pod"), &typed).unwrap(), bytes, "the type states its kind too");
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn pb_022_a_quantity_without_text_is_zero() {
 #[test]
 fn pb_023_a_number_or_a_string() {
     let port = |port: &[u8]| show(of("v1", "Service"), &field(2, field(1, field(4, port))))["spec"]["ports"][0].clone();
-    assert_eq!(port(&[])["targetPort"], 0, "what says nothing is a number");
+    assert_eq!(port(&[])["targetPort"], 0, "an empty message is an integer");
     assert_eq!(port(&int(2, -5))["targetPort"], -5);
     assert_eq!(port(&[int(1, 1), int(2, 0), field(3, "http")].concat())["targetPort"], "http");
     assert_eq!(port(&int(1, 1))["targetPort"], "", "a string that is empty");
@@ -352,7 +352,7 @@ fn pb_036_unknown_fields_and_wrong_types() {
 }
 
 #[test]
-fn pb_037_text_that_is_none_is_shown_as_go_shows_it() {
+fn pb_037_invalid_utf_8_is_replaced_as_in_go() {
     let bytes = [field(1, field(1, b"a\xffb")), field(2, [field(1, b"\xfe"), field(2, b"\xc3\x28")].concat())].concat();
     let shown = json!({"metadata": {"name": "a\u{fffd}b"}, "data": {"\u{fffd}": "\u{fffd}("}});
     assert_eq!(show(of("v1", "ConfigMap"), &bytes), shown);
@@ -435,7 +435,7 @@ fn pb_053_what_is_absent_is_absent() {
 }
 
 #[test]
-fn pb_061_no_time_for_those_who_insist_on_one() {
+fn pb_061_an_unset_time_is_go_s_zero_time_for_required_fields() {
     let zero = "0001-01-01T00:00:00Z".parse().unwrap();
     let message = of("apps/v1", "Deployment");
     #[derive(Deserialize)]
@@ -506,7 +506,7 @@ fn pb_066_lists_may_be_scattered() {
 }
 
 #[test]
-fn pb_062_json_as_it_is_for_those_who_ask() {
+fn pb_062_raw_values_receive_json() {
     #[derive(Deserialize)]
     struct Raw {
         data: Box<RawValue>,
@@ -520,7 +520,7 @@ fn pb_062_json_as_it_is_for_those_who_ask() {
 }
 
 #[test]
-fn pb_063_types_of_ones_own_see_what_json_shows() {
+fn pb_063_custom_types_decode_as_from_json() {
     #[derive(Debug, Deserialize, Serialize, PartialEq)]
     enum Policy {
         Always,
@@ -579,7 +579,7 @@ fn pb_081_a_field_that_would_be_lost_is_an_error() {
 }
 
 #[test]
-fn pb_082_references_keep_what_they_refer_to() {
+fn pb_082_references_keep_kind_and_version() {
     let binding = json!({"roleRef": {"kind": "Role", "name": "r"}, "subjects": [{"kind": "User", "name": "u"}]});
     let message = of("rbac.authorization.k8s.io/v1", "RoleBinding");
     assert_eq!(show(message, &to_vec(message, &binding).unwrap()), binding);
@@ -588,7 +588,7 @@ fn pb_082_references_keep_what_they_refer_to() {
 }
 
 #[test]
-fn pb_084_other_things_in_a_field_are_refused() {
+fn pb_084_a_value_of_another_type_is_an_error() {
     let pod = of("v1", "Pod");
     for (object, path, expected) in [
         (json!("pod"), "", "an object"),
@@ -619,7 +619,7 @@ fn pb_086_fields_are_in_order_and_lengths_of_any_size() {
 }
 
 #[test]
-fn pb_092_what_is_cut_is_refused_everywhere() {
+fn pb_092_truncated_messages_are_errors() {
     let object = json!({
         "metadata": {"name": "a", "labels": {"b": "c"}}, "spec": {"containers": [{"name": "d", "args": ["e"]}], "volumes": [{"name": "v", "emptyDir": {}}]},
     });

@@ -28,7 +28,7 @@ impl Fixture {
         (message.unwrap_or_else(|| panic!("{} is not in the table", self.name)), envelope.raw)
     }
 
-    /// The JSON form without what stands in the envelope.
+    /// The JSON without kind and version, which the envelope states.
     fn json_of_message(&self) -> Value {
         let mut json = self.json.clone();
         let object = json.as_object_mut().unwrap();
@@ -92,7 +92,7 @@ fn assert_same(name: &str, left: &Value, right: &Value) {
 }
 
 #[test]
-fn pb_090_a_message_shows_what_its_json_shows() {
+fn pb_090_a_message_decodes_like_its_json() {
     for fixture in fixtures() {
         let (message, raw) = fixture.message();
         let shown: Value = from_slice(message, raw).unwrap_or_else(|error| panic!("{}: {error}", fixture.name));
@@ -115,7 +115,7 @@ fn pb_093_text_and_tree_are_the_same() {
 }
 
 #[test]
-fn pb_090_a_value_becomes_the_message_that_go_writes() {
+fn pb_090_a_value_encodes_to_the_message_of_go() {
     let mut equal = 0;
     let all = fixtures();
     for fixture in &all {
@@ -165,7 +165,7 @@ macro_rules! check_types {
 }
 
 #[test]
-fn pb_090_a_type_is_the_same_from_both_forms_and_back() {
+fn pb_090_types_round_trip_in_both_formats() {
     let fixtures = fixtures();
     if fixtures.is_empty() {
         return;

@@ -1,4 +1,4 @@
-//! Objects that came as protobuf against the same objects that came as JSON, one of every kind of the Kubernetes API.
+//! Compares objects decoded from protobuf with the same objects decoded from JSON, one of every kind of the Kubernetes API.
 //!
 //! The objects are not part of the project. They are looked for in the folder that `EVENKEEL_FIXTURES` names, or beside the
 //! project; without them there is nothing to compare with and the tests say so.
@@ -32,7 +32,7 @@ fn fixtures() -> Vec<Fixture> {
     let mut paths: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "pb"));
     paths.sort();
-    assert!(!paths.is_empty(), "the folder holds no fixtures");
+    assert!(!paths.is_empty(), "the folder contains no fixtures");
     let read = |path: PathBuf| Fixture {
         name: path.file_stem().unwrap().to_string_lossy().into_owned(),
         json: std::fs::read(path.with_extension("json")).unwrap(),
@@ -57,7 +57,7 @@ fn pairs() -> Vec<Pair> {
             (Ok(protobuf), Ok(json)) => pairs.push((fixture.name, protobuf, json)),
             (Err(protobuf), Err(json)) => {
                 assert!(matches!(json, DecodeError::NoMetadata { .. } | DecodeError::NoName { .. }), "{json}");
-                // A watch event says nothing of itself in its envelope.
+                // The envelope of a watch event states no kind.
                 let is_event = fixture.name.ends_with(".WatchEvent");
                 assert!(is_event || protobuf.to_string() == json.to_string(), "{}: {protobuf}; {json}", fixture.name);
             }
@@ -71,7 +71,7 @@ fn value_of(obj: &Obj<DynamicObject>) -> Value {
     serde_json::from_slice(&obj.json().unwrap()).unwrap()
 }
 
-/// All paths that lead somewhere, those to the leaves and those on the way.
+/// Returns all paths of a value, to leaves and to inner values.
 fn paths_of(value: &Value, path: String, out: &mut Vec<String>) {
     match value {
         Value::Object(members) => {
@@ -113,7 +113,7 @@ fn pb_090_headers_and_json_are_the_same() {
 }
 
 #[test]
-fn pb_090_every_path_leads_to_the_same() {
+fn pb_090_every_path_finds_the_same_value_in_both_formats() {
     let mut count = 0;
     for (name, protobuf, json) in pairs() {
         let mut paths = Vec::new();
@@ -133,7 +133,7 @@ fn pb_090_every_path_leads_to_the_same() {
 }
 
 #[test]
-fn pb_072_whatever_is_cut_out_is_cut_out_of_either() {
+fn pb_072_pruning_is_equal_in_both_formats() {
     for (name, protobuf, json) in pairs() {
         let mut paths = Vec::new();
         paths_of(&value_of(&json), String::new(), &mut paths);

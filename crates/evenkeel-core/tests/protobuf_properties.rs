@@ -1,4 +1,4 @@
-//! No bytes are too much: random ones, and sound messages that were changed, cut and put together wrongly.
+//! Decoding random bytes, and valid messages that were mutated, truncated and reordered.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may panic")]
 
 use evenkeel_core::protobuf::{Message, from_slice, to_vec};
@@ -21,7 +21,7 @@ fn metadata() -> Value {
     })
 }
 
-/// A sound object of each of the kinds.
+/// Returns a valid object of each kind.
 fn object(kind: &str) -> Value {
     let pod = json!({
         "metadata": metadata(),
@@ -115,7 +115,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn random_bytes_give_an_answer(kind in 0..KINDS.len(), bytes in prop::collection::vec(any::<u8>(), 0..120)) {
+    fn random_bytes_cause_no_panic(kind in 0..KINDS.len(), bytes in prop::collection::vec(any::<u8>(), 0..120)) {
         check(kind, &bytes);
     }
 
@@ -140,9 +140,9 @@ proptest! {
         check(kind, &bytes);
     }
 
-    /// Fields of one message in any order, and some of them twice: what comes out is the same but for the order of lists.
+    /// Fields of one message in any order, and some of them twice: the result is the same except for the order of lists.
     #[test]
-    fn pb_066_any_order_of_fields_gives_an_answer(kind in 0..KINDS.len(), seed in any::<u64>(), twice in any::<Index>()) {
+    fn pb_066_fields_decode_in_any_order(kind in 0..KINDS.len(), seed in any::<u64>(), twice in any::<Index>()) {
         let (message, bytes) = message(kind);
         let mut fields = split(&bytes);
         let again = fields[twice.index(fields.len())].clone();

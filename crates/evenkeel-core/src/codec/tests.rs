@@ -1,4 +1,4 @@
-//! Both decoders, fed whole, byte by byte, cut at random, mutilated and overfed.
+//! Both decoders with whole input, single bytes, random cuts, mutations and oversized input.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ fn pods() -> Arc<ResourceInfo> {
     Arc::new(ResourceInfo::of::<Pod>())
 }
 
-/// What came out of a list, in words, so that two runs can be compared.
+/// Prints the results of decoding a list, to compare two runs.
 fn read_list<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> Vec<String> {
     let mut decoder = ListDecoder::<Pod>::new(Codec::Json, pods());
     let mut out = Vec::new();
@@ -96,7 +96,7 @@ fn the_offset_of_a_bad_item_is_that_of_the_stream() {
 }
 
 #[test]
-fn metadata_may_stand_before_or_after_the_items() {
+fn metadata_may_precede_or_follow_the_items() {
     for list in [
         r#"{"metadata":{"resourceVersion":"3"},"items":[{"metadata":{"name":"a"}}]}"#,
         r#"{"items":[{"metadata":{"name":"a"}}],"metadata":{"resourceVersion":"3"}}"#,
@@ -115,7 +115,7 @@ fn empty_lists_come_in_two_forms() {
 }
 
 #[test]
-fn what_is_no_list_is_never_an_empty_list() {
+fn a_body_that_is_no_list_is_an_error() {
     for (text, error) in [
         (r#"{"kind":"Status","status":"Failure"}"#, "expected a list, found Status"),
         ("{}", "expected a list, found an object without items"),
@@ -148,7 +148,7 @@ fn what_is_no_list_is_never_an_empty_list() {
 }
 
 #[test]
-fn nothing_is_copied_when_an_item_came_in_one_piece() {
+fn an_item_in_one_chunk_is_not_copied() {
     let chunk = Bytes::from_static(LIST.as_bytes());
     let mut decoder = ListDecoder::<Pod>::new(Codec::Json, pods());
     decoder.push(chunk.clone());
@@ -207,7 +207,7 @@ fn wch_011_errors_of_the_server_are_events() {
 }
 
 #[test]
-fn a_fault_in_an_event_is_placed_the_same_whichever_member_comes_first() {
+fn the_path_of_an_event_error_does_not_depend_on_member_order() {
     let at = |text: &str| {
         let mut decoder = WatchDecoder::<Pod>::new(Codec::Json, pods());
         decoder.push(Bytes::copy_from_slice(text.as_bytes()));
@@ -248,7 +248,7 @@ fn wls_002_only_the_text_true_ends_the_initial_events() {
 }
 
 #[test]
-fn sec_41_an_event_beyond_the_limit_is_refused_before_it_is_held() {
+fn sec_41_an_event_over_the_limit_is_an_error_before_it_is_buffered() {
     let mut decoder = WatchDecoder::<Pod>::new(Codec::Json, pods()).max_event_bytes(1000);
     decoder.push(br#"{"type":"ADDED","object":{"metadata":{"name":"a"#.as_slice().into());
     let chunk = Bytes::from(vec![b'a'; 400]);
@@ -264,12 +264,12 @@ fn sec_41_an_event_beyond_the_limit_is_refused_before_it_is_held() {
     assert!(matches!(error, StreamError::TooLarge { offset: 0, limit: 1000, .. }), "{error}");
     assert_eq!(pushed, 3);
     decoder.push(chunk);
-    assert!(decoder.next_event().unwrap().is_none(), "nothing comes after a fatal error");
+    assert!(decoder.next_event().unwrap().is_none(), "a fatal error ends the stream");
     assert!(decoder.finish().is_err());
 }
 
 #[test]
-fn an_item_beyond_the_limit_is_refused_even_if_it_came_whole() {
+fn an_item_over_the_limit_is_an_error_even_in_one_chunk() {
     let list = format!(r#"{{"items":[{{"metadata":{{"name":"{}"}}}}]}}"#, "a".repeat(100));
     let mut decoder = ListDecoder::<Pod>::new(Codec::Json, pods()).max_item_bytes(64);
     decoder.push(list.into());
@@ -278,7 +278,7 @@ fn an_item_beyond_the_limit_is_refused_even_if_it_came_whole() {
 }
 
 #[test]
-fn sec_43_depth_is_limited_while_the_value_comes_in() {
+fn sec_43_depth_is_limited_while_the_value_arrives() {
     let mut decoder = WatchDecoder::<Pod>::new(Codec::Json, pods());
     let mut text = String::from(r#"{"type":"ADDED","object":"#);
     let _ = write!(text, "{}", "[".repeat(200));
@@ -302,7 +302,7 @@ fn sec_5_debug_of_a_decoder_shows_no_bytes() {
 }
 
 #[test]
-fn an_item_that_was_cut_takes_no_more_room_than_it_needs() {
+fn an_item_that_spans_chunks_has_its_exact_size() {
     let mut decoder = ListDecoder::<Pod>::new(Codec::Json, pods());
     let item = format!(r#"{{"metadata":{{"name":"{}"}}}}"#, "a".repeat(1000));
     let list = format!(r#"{{"items":[{item}]}}"#);
@@ -404,7 +404,7 @@ proptest! {
     }
 
     #[test]
-    fn every_item_of_a_list_comes_out_as_it_went_in(names in prop::collection::vec("[a-z\"\\\\{}\\[\\]é]{1,8}", 0..8), places in places()) {
+    fn every_item_of_a_list_is_decoded(names in prop::collection::vec("[a-z\"\\\\{}\\[\\]é]{1,8}", 0..8), places in places()) {
         let items: Vec<serde_json::Value> = names.iter().map(|name| serde_json::json!({"metadata": {"name": name}})).collect();
         let list = serde_json::to_vec(&serde_json::json!({"kind": "PodList", "items": items})).unwrap();
         let mut decoder = ListDecoder::<Pod>::new(Codec::Json, pods());
@@ -421,7 +421,7 @@ proptest! {
 }
 
 #[test]
-fn a_broken_item_is_named_by_its_place_and_its_key() {
+fn the_error_of_an_item_names_its_index_and_key() {
     let list = r#"{"items":[{"metadata":{"name":"a"}},{"metadata":{"namespace":"ns","name":"b","labels":{"x":1}}},{"metadata":{}}]}"#;
     let out = read_list([list.as_bytes()]);
     assert!(

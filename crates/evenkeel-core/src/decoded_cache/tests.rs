@@ -7,7 +7,7 @@ fn remember(decoded_cache: &DecodedCache, id: u64) -> Arc<u64> {
 }
 
 #[test]
-fn it_remembers_the_last_values_and_no_more() {
+fn the_cache_keeps_the_last_values_only() {
     let decoded_cache = DecodedCache::default();
     let values: Vec<Arc<u64>> = (0..16 * VALUES).map(|_| remember(&decoded_cache, decoded_cache.next_id())).collect();
     let held = values.iter().filter(|value| Arc::strong_count(value) > 1).count();
@@ -15,13 +15,13 @@ fn it_remembers_the_last_values_and_no_more() {
     let newest = 16 * VALUES as u64 - 1;
     assert_eq!(decoded_cache.get::<u64>(newest).as_deref(), Some(&newest));
     assert_eq!(decoded_cache.get::<u64>(0), None, "its place was taken");
-    assert_eq!(decoded_cache.get::<String>(newest), None, "another type is not an answer");
+    assert_eq!(decoded_cache.get::<String>(newest), None, "a value of another type is not returned");
     decoded_cache.remove(newest);
     assert_eq!(decoded_cache.get::<u64>(newest), None);
 }
 
 #[test]
-fn a_hundred_objects_fit_next_to_each_other_whatever_their_numbers() {
+fn a_hundred_objects_fit_whatever_their_ids() {
     for step in [1, 2, 7, 64, 100, 256, 1000, 4096, 10_007] {
         let decoded_cache = DecodedCache::default();
         let ids = (0..100).map(|index| 12_345 + index * step);
@@ -32,7 +32,7 @@ fn a_hundred_objects_fit_next_to_each_other_whatever_their_numbers() {
 }
 
 #[test]
-fn what_is_asked_for_stays_and_what_is_not_goes() {
+fn recently_used_values_stay_cached() {
     let decoded_cache = DecodedCache::default();
     let _kept = remember(&decoded_cache, 0);
     for id in 1..100 * VALUES as u64 {
@@ -42,7 +42,7 @@ fn what_is_asked_for_stays_and_what_is_not_goes() {
 }
 
 #[test]
-fn what_is_free_is_taken_before_anybody_has_to_go() {
+fn free_entries_are_used_before_evicting() {
     let decoded_cache = DecodedCache::default();
     let ids: Vec<u64> = (0..100).collect();
     let _values: Vec<_> = ids.iter().map(|id| remember(&decoded_cache, *id)).collect();
@@ -56,7 +56,7 @@ fn what_is_free_is_taken_before_anybody_has_to_go() {
 }
 
 #[test]
-fn a_value_that_was_decoded_twice_has_one_place() {
+fn a_value_decoded_twice_has_one_entry() {
     let decoded_cache = DecodedCache::default();
     let first = remember(&decoded_cache, 7);
     let second = remember(&decoded_cache, 7);

@@ -35,13 +35,13 @@ fn what_go_reads_is_read() {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_again(nanos in 0..=i64::MAX as u64) {
+    fn formatted_durations_parse_back(nanos in 0..=i64::MAX as u64) {
         let duration = Duration::from_nanos(nanos);
         prop_assert_eq!(parse(&to_text(duration)), Ok(duration));
     }
 
     #[test]
-    fn no_text_is_too_much(text in "\\PC*") {
+    fn no_text_causes_a_panic(text in "\\PC*") {
         let _ = parse(&text);
     }
 }

@@ -19,7 +19,7 @@ const POD: &str = r#"{
 }"#;
 
 #[test]
-fn everything_of_the_header_is_there() {
+fn the_header_contains_all_its_members() {
     let header = Header::from_json(POD.as_bytes()).unwrap();
     assert_eq!((header.kind(), header.api_version()), (Some("Pod"), Some("v1")));
     assert_eq!(header.key().as_str(), "ns/web-0");
@@ -45,7 +45,7 @@ fn key_003_what_has_no_metadata_is_not_an_object() {
 }
 
 #[test]
-fn nothing_and_null_are_the_same() {
+fn null_equals_absent() {
     let header = Header::from_json(
         br#"{"metadata":{"name":"a","namespace":null,"labels":null,"finalizers":null,"ownerReferences":null,"generation":null}}"#,
     )
@@ -55,7 +55,7 @@ fn nothing_and_null_are_the_same() {
 }
 
 #[test]
-fn faults_name_the_place() {
+fn errors_name_the_path() {
     for (json, path) in [
         (r#"{"metadata":{"name":1}}"#, "metadata.name"),
         (r#"{"metadata":{"labels":{"a.b":1}}}"#, "metadata.labels[a.b]"),
@@ -95,7 +95,7 @@ fn a_header_is_small() {
 }
 
 #[test]
-fn selectors_ask_headers_directly() {
+fn selectors_match_headers_directly() {
     let header = Header::from_json(POD.as_bytes()).unwrap();
     let selected = |text| crate::LabelSelector::parse(text).unwrap().matches(|key| header.label(key));
     assert!(selected("z=1,!b") && !selected("z=2"));

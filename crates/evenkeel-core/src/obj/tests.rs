@@ -23,7 +23,7 @@ fn typed_is_decoded_once_and_shared() {
 }
 
 #[test]
-fn what_typed_remembers_is_bounded_and_goes_with_the_object() {
+fn decoded_values_are_bounded_and_dropped_with_their_object() {
     let info = info::<ConfigMap>();
     let objects: Vec<Obj<ConfigMap>> = (0..16 * VALUES)
         .map(|i| Obj::from_json(&info, format!(r#"{{"metadata":{{"name":"a{i}"}}}}"#)).unwrap())
@@ -36,7 +36,7 @@ fn what_typed_remembers_is_bounded_and_goes_with_the_object() {
 }
 
 #[test]
-fn a_misfit_names_kind_key_and_path() {
+fn a_type_mismatch_names_kind_key_and_path() {
     let json = r#"{"metadata":{"namespace":"ns","name":"web"},
         "spec":{"replicas":"three","selector":{},"template":{}}}"#;
     let obj = Obj::<Deployment>::from_json(&info::<Deployment>(), json).unwrap();
@@ -51,7 +51,7 @@ fn a_misfit_names_kind_key_and_path() {
 }
 
 #[test]
-fn a_misfit_deep_in_arrays_is_found() {
+fn a_type_mismatch_in_nested_arrays_has_its_path() {
     let json =
         r#"{"metadata":{"name":"p"},"spec":{"containers":[{"name":"a"},{"name":"b","ports":[{"containerPort":[]}]}]}}"#;
     let error = Obj::<Pod>::from_json(&info::<Pod>(), json).unwrap().typed().unwrap_err();
@@ -59,7 +59,7 @@ fn a_misfit_deep_in_arrays_is_found() {
 }
 
 #[test]
-fn a_missing_field_is_reported_at_the_object_that_lacks_it() {
+fn a_missing_field_is_reported_at_its_object() {
     #[derive(Debug, serde::Deserialize)]
     struct Strict {
         #[expect(dead_code)]
@@ -148,10 +148,10 @@ fn detached_objects_have_a_payload_of_their_own() {
     assert_eq!((own.raw().unwrap(), own.key()), (obj.raw().unwrap(), obj.key()));
     let header: *const Header = obj.header();
     let shared = obj.clone().into_detached();
-    assert!(!std::ptr::eq(shared.header(), header), "somebody else holds the original, which never changes");
+    assert!(!std::ptr::eq(shared.header(), header), "the original has another reference and never changes");
     assert_eq!(obj.raw().unwrap().as_ptr(), chunk.as_ptr());
     let moved = obj.into_detached();
-    assert!(std::ptr::eq(moved.header(), header), "nobody does, so only the payload is copied");
+    assert!(std::ptr::eq(moved.header(), header), "the only reference: only the payload is copied");
     assert_ne!(moved.raw().unwrap().as_ptr(), chunk.as_ptr());
     assert_eq!(moved.raw().unwrap(), own.raw().unwrap());
 }
@@ -181,13 +181,13 @@ fn the_same_state_is_the_same_uid_and_version() {
     assert!(object("u", "1").is_same_state_as(&object("u", "1")));
     assert!(!object("u", "1").is_same_state_as(&object("u", "2")));
     assert!(!object("u", "1").is_same_state_as(&object("v", "1")));
-    assert!(!object("u", "").is_same_state_as(&object("u", "")), "nobody knows");
+    assert!(!object("u", "").is_same_state_as(&object("u", "")), "no resource version, so the state is unknown");
     let unknown = object("", "");
     assert!(unknown.is_same_state_as(&unknown.clone()), "but it is itself");
 }
 
 #[test]
-fn a_value_becomes_an_object_if_it_has_a_name() {
+fn a_value_with_a_name_converts_to_an_object() {
     let mut value = ConfigMap::default();
     assert!(matches!(Obj::from_value(&info::<ConfigMap>(), &value), Err(ValueError::Decode(_))));
     value.metadata.name = Some("a".into());
@@ -196,7 +196,7 @@ fn a_value_becomes_an_object_if_it_has_a_name() {
 }
 
 #[test]
-fn what_is_cut_out_is_gone_from_payload_and_header() {
+fn pruned_values_are_absent_from_payload_and_header() {
     let json = r#"{"kind":"Pod","metadata":{"namespace":"ns","name":"a","labels":{"app":"web","tier":"1"},
         "finalizers":["x"],"managedFields":[{"manager":"m"}]},"spec":{"nodeName":"n1"}}"#;
     let pod = Obj::<Pod>::from_json(&info::<Pod>(), json).unwrap();
@@ -224,14 +224,14 @@ fn what_is_cut_out_is_gone_from_payload_and_header() {
 }
 
 #[test]
-fn without_anything_to_cut_an_object_is_itself() {
+fn pruning_nothing_returns_the_object_itself() {
     let pod = Obj::<Pod>::from_json(&info::<Pod>(), r#"{"metadata":{"name":"a"}}"#).unwrap();
     let same = pod.without(&JsonPaths::new(["metadata.managedFields", "status"]).unwrap()).unwrap();
     assert!(Arc::ptr_eq(&pod.inner, &same.inner));
 }
 
 #[test]
-fn only_what_is_asked_for_is_left() {
+fn only_keeps_the_matched_values() {
     let json = r#"{"metadata":{"name":"a","labels":{"app":"web"},"uid":"u"},"spec":{"nodeName":"n1","x":1}}"#;
     let pod = Obj::<Pod>::from_json(&info::<Pod>(), json).unwrap();
     let only = pod.only(&JsonPaths::new(["metadata.name", "metadata.uid", "spec.nodeName"]).unwrap()).unwrap();

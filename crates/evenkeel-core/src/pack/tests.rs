@@ -73,13 +73,13 @@ fn siblings_cost_a_tenth_and_share_their_labels() {
 }
 
 #[test]
-fn an_object_keeps_what_it_needs_and_the_packer_keeps_no_object() {
+fn objects_keep_their_dictionary_and_the_packer_keeps_no_object() {
     let info = pods();
     let mut packer = Packer::default();
     let mut packed: Vec<Obj<Pod>> = (0..50).map(|number| packer.pack(pod(&info, 1, number))).collect();
     let last = packed.pop().unwrap();
     drop(packed);
-    assert_eq!(last.raw().unwrap(), json(1, 49), "its leader is gone, and so are all others");
+    assert_eq!(last.raw().unwrap(), json(1, 49), "its leader and all others were dropped");
     let next = packer.pack(pod(&info, 1, 50));
     drop(packer);
     drop(last);
@@ -87,7 +87,7 @@ fn an_object_keeps_what_it_needs_and_the_packer_keeps_no_object() {
 }
 
 #[test]
-fn notes_of_who_is_gone_are_tidied_up() {
+fn dropped_leaders_are_removed_from_the_interner() {
     let info = pods();
     let mut packer = Packer::default();
     for workload in 0..5_000 {
@@ -97,7 +97,7 @@ fn notes_of_who_is_gone_are_tidied_up() {
 }
 
 #[test]
-fn a_leader_that_has_become_unlike_the_others_gives_way() {
+fn a_dissimilar_leader_is_replaced() {
     let info = pods();
     let mut packer = Packer::default();
     let warm: Vec<Obj<Pod>> = (0..20).map(|number| packer.pack(pod(&info, 7, number))).collect();
@@ -117,7 +117,7 @@ fn a_leader_that_has_become_unlike_the_others_gives_way() {
 }
 
 #[test]
-fn what_does_not_get_smaller_rests_as_it_came() {
+fn an_incompressible_object_stays_plain() {
     let info = pods();
     let mut packer = Packer::default();
     let mut dice = 7_u64;
@@ -137,7 +137,7 @@ fn what_does_not_get_smaller_rests_as_it_came() {
 }
 
 #[test]
-fn what_objects_hold_of_dictionaries_is_no_more_than_they_are_worth() {
+fn dictionaries_are_bounded_by_the_objects_that_use_them() {
     let info = pods();
     let mut packer = Packer::default();
     let mut dice = 3_u64;
@@ -161,7 +161,7 @@ fn what_objects_hold_of_dictionaries_is_no_more_than_they_are_worth() {
 }
 
 #[test]
-fn a_packed_object_that_does_not_unpack_is_an_error_with_its_key() {
+fn a_damaged_packed_object_is_an_error_with_its_key() {
     let info = pods();
     let mut packer = Packer::default();
     let packed: Vec<Obj<Pod>> = (0..20).map(|number| packer.pack(pod(&info, 1, number))).collect();
@@ -182,7 +182,7 @@ fn a_packed_object_that_does_not_unpack_is_an_error_with_its_key() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
     #[test]
-    fn whatever_comes_in_whatever_order_comes_back(order in prop::collection::vec((0_u32..12, 0_u32..30, any::<bool>()), 1..120)) {
+    fn objects_packed_in_any_order_unpack(order in prop::collection::vec((0_u32..12, 0_u32..30, any::<bool>()), 1..120)) {
         let info = pods();
         let mut packer = Packer::default();
         let mut held: Vec<(String, Obj<Pod>)> = Vec::new();

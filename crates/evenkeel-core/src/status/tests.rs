@@ -1,11 +1,11 @@
 use super::*;
 
 #[test]
-fn sec_6_no_message_commands_a_terminal() {
-    let said =
+fn sec_6_messages_have_no_terminal_control_sequences() {
+    let status =
         Status::failure(400, Reason::BAD_REQUEST, "a\n\tb\u{1b}]0;pwned\u{7}\u{1b}[2Jé\u{9b}1m\r\u{202e}c".to_owned());
-    assert_eq!(said.to_string(), "a\n\tb\\u{1b}]0;pwned\\u{7}\\u{1b}[2Jé\\u{9b}1m\\r\\u{202e}c");
-    assert!(said.message.contains('\u{1b}'), "what was said is still there to be read");
+    assert_eq!(status.to_string(), "a\n\tb\\u{1b}]0;pwned\\u{7}\\u{1b}[2Jé\\u{9b}1m\\r\\u{202e}c");
+    assert!(status.message.contains('\u{1b}'), "the message itself is unchanged");
     assert_eq!(Status::failure(400, Reason::BAD_REQUEST, "é\n".to_owned()).to_string(), "é\n");
 }
 
@@ -23,7 +23,7 @@ fn wire_form_of_a_failure() {
 }
 
 #[test]
-fn res_008_a_reason_wins_over_the_code() {
+fn res_008_a_known_reason_overrides_the_code() {
     let odd = Status { reason: Reason::CONFLICT, code: 404, ..Status::default() };
     assert!(odd.is_conflict() && !odd.is_not_found());
     let bare = Status { code: 404, ..Status::default() };
@@ -33,7 +33,7 @@ fn res_008_a_reason_wins_over_the_code() {
 }
 
 #[test]
-fn res_008_codes_429_and_413_win_over_any_reason() {
+fn res_008_codes_429_and_413_override_any_reason() {
     let odd = |code| Status { reason: Reason::INTERNAL_ERROR, code, ..Status::default() };
     assert!(odd(429).is_too_many_requests() && odd(429).is_internal_error());
     assert!(odd(413).is_request_entity_too_large());
@@ -41,7 +41,7 @@ fn res_008_codes_429_and_413_win_over_any_reason() {
 }
 
 #[test]
-fn res_008_what_exists_already_is_no_conflict() {
+fn res_008_already_exists_is_no_conflict() {
     let status = Status::already_exists("", "pods", "a");
     assert!(status.is_already_exists() && !status.is_conflict());
     let bare = Status { code: 409, ..Status::default() };
@@ -49,7 +49,7 @@ fn res_008_what_exists_already_is_no_conflict() {
 }
 
 #[test]
-fn res_008_expired_is_not_gone_but_both_ask_for_a_new_list() {
+fn res_008_expired_is_not_gone_but_both_require_a_relist() {
     let expired = Status::expired("too old");
     assert!(expired.is_expired() && !expired.is_gone());
     let gone = Status { code: 410, ..Status::default() };

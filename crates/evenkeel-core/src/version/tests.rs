@@ -14,7 +14,7 @@ fn numbers_of_any_length_compare() {
 }
 
 #[test]
-fn what_is_not_a_number_does_not_compare() {
+fn malformed_versions_do_not_compare() {
     for odd in ["", "0", "01", "1a", "-1", "١"] {
         assert_eq!(compare(odd, "1"), None, "{odd}");
         assert_eq!(compare("1", odd), None, "{odd}");

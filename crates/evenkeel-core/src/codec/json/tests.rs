@@ -10,7 +10,7 @@ fn ctn_010_bodies_are_compact_and_end_with_a_newline() {
 }
 
 #[test]
-fn ctn_008_an_object_is_written_with_its_kind_and_version_and_stays_as_it_was() {
+fn ctn_008_an_object_is_encoded_with_kind_and_version() {
     let pod = k8s_openapi::api::core::v1::Pod::default();
     let bytes = Codec::Json.encode(&pod, POD).unwrap();
     let text = std::str::from_utf8(&bytes).unwrap();
@@ -20,7 +20,7 @@ fn ctn_008_an_object_is_written_with_its_kind_and_version_and_stays_as_it_was() 
 }
 
 #[test]
-fn what_cannot_be_encoded_is_told_without_its_contents() {
+fn encode_errors_contain_no_contents() {
     struct Odd;
     impl serde::Serialize for Odd {
         fn serialize<S: serde::Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
@@ -32,7 +32,7 @@ fn what_cannot_be_encoded_is_told_without_its_contents() {
 }
 
 #[test]
-fn res_005_a_status_says_that_it_is_one() {
+fn res_005_a_status_states_its_kind() {
     let read = |text: &str| Codec::Json.decode_status(text.as_bytes());
     let status = read(r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Gone","x":1}"#).unwrap();
     assert_eq!(status.reason, crate::Reason::GONE);
@@ -52,7 +52,7 @@ fn res_005_a_status_says_that_it_is_one() {
 }
 
 #[test]
-fn sec_43_a_status_that_says_something_twice_is_none() {
+fn sec_43_a_status_with_duplicate_members_is_none() {
     for twice in [r#""reason":"NotFound","reason":"Gone""#, r#""code":1,"code":2"#, r#""kind":"Status""#] {
         let text = format!(r#"{{"kind":"Status","status":"Failure",{twice}}}"#);
         assert!(Codec::Json.decode_status(text.as_bytes()).is_none(), "{text}");

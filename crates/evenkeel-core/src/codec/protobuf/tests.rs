@@ -100,7 +100,7 @@ fn watch() -> Vec<u8> {
     .concat()
 }
 
-/// What came out of a list, in words, so that two runs can be compared.
+/// Prints the results of decoding a list, to compare two runs.
 fn read_list<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> Vec<String> {
     let mut decoder = ListDecoder::<Pod>::new(Codec::Protobuf, pods());
     let mut out = Vec::new();
@@ -136,7 +136,7 @@ fn read_watch<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> Vec<String> {
 }
 
 #[test]
-fn ctn_020_an_object_comes_in_an_envelope_that_says_what_it_is() {
+fn ctn_020_the_envelope_states_the_kind() {
     let obj = Obj::<Pod>::decode(Codec::Protobuf, &pods(), object("7").into()).unwrap();
     assert_eq!((obj.header().kind(), obj.header().api_version()), (Some("Pod"), Some("v1")));
     assert_eq!(
@@ -161,7 +161,7 @@ fn ctn_020_an_object_comes_in_an_envelope_that_says_what_it_is() {
 }
 
 #[test]
-fn ctn_020_fields_that_everybody_leaves_empty_may_be_left_out() {
+fn ctn_020_empty_fields_of_the_envelope_may_be_absent() {
     let whole = object("7");
     let bare = whole.strip_suffix(&[0x1a, 0, 0x22, 0]).unwrap().to_vec();
     let obj = Obj::<Pod>::decode(Codec::Protobuf, &pods(), bare.into()).unwrap();
@@ -176,7 +176,7 @@ fn an_object_is_not_copied_out_of_its_envelope() {
 }
 
 #[test]
-fn ctn_022_what_has_no_protobuf_is_an_error_that_says_so() {
+fn ctn_022_a_kind_without_protobuf_is_an_error() {
     let value = json!({"kind": "Foo", "metadata": {"name": "a"}});
     let error = Codec::Protobuf.encode(&value, ApiKind { api_version: "example.com/v1", kind: "Foo" }).unwrap_err();
     assert!(
@@ -201,7 +201,7 @@ fn pb_080_what_is_written_is_read_again() {
 }
 
 #[test]
-fn res_005_a_status_says_that_it_is_one() {
+fn res_005_a_status_states_its_kind() {
     let read = Codec::Protobuf.decode_status(&status()).unwrap();
     assert!(read.is_expired() && read.code == 410 && read.details.unwrap().retry_after_seconds == 3);
     for other in [object("1"), wrap_envelope("v2", "Status", &[]), b"k8s\0".to_vec(), Vec::new(), b"{}".to_vec()] {
@@ -210,7 +210,7 @@ fn res_005_a_status_says_that_it_is_one() {
 }
 
 #[test]
-fn pb_039_a_list_is_taken_apart() {
+fn pb_039_a_list_is_decoded_item_by_item() {
     let out = read_list([list().as_slice()]);
     assert_eq!(out.len(), 6, "{out:#?}");
     assert!(out[0].starts_with("Obj<Pod>(Pod ns/a @) "), "{}", out[0]);
@@ -254,7 +254,7 @@ fn pb_014_metadata_alone_comes_the_same_way() {
 }
 
 #[test]
-fn metadata_may_stand_before_or_after_the_items() {
+fn metadata_may_precede_or_follow_the_items() {
     for parts in [[list_meta(), item("a")], [item("a"), list_meta()]] {
         let out = read_list([list_of(&parts).as_slice()]);
         assert!(out.len() == 2 && out[1].contains("\"9\""), "{out:?}");
@@ -278,12 +278,12 @@ fn pb_036_unknown_fields_are_passed_over_anywhere() {
 }
 
 #[test]
-fn what_is_no_list_is_never_an_empty_list() {
-    let told = |bytes: &[u8]| read_list([bytes]).concat();
-    assert!(told(&status()).starts_with("expected a list, found Status fatal=true"));
-    assert!(told(&object("1")).starts_with("expected a list, found Pod fatal=true"));
-    assert!(told(&wrap_envelope("v1", "FooList", &[])).contains("no protobuf schema for v1 FooList"));
-    assert_eq!(told(b""), "stream ended at byte 0 in the middle of the list");
+fn a_body_that_is_no_list_is_an_error() {
+    let read = |bytes: &[u8]| read_list([bytes]).concat();
+    assert!(read(&status()).starts_with("expected a list, found Status fatal=true"));
+    assert!(read(&object("1")).starts_with("expected a list, found Pod fatal=true"));
+    assert!(read(&wrap_envelope("v1", "FooList", &[])).contains("no protobuf schema for v1 FooList"));
+    assert_eq!(read(b""), "stream ended at byte 0 in the middle of the list");
     for bad in [
         b"{\"items\":[]}".to_vec(),
         wrap_envelope("v1", "", &[]),
@@ -326,7 +326,7 @@ fn wch_013_a_cut_list_is_not_a_clean_end() {
 }
 
 #[test]
-fn pb_070_a_watch_is_taken_apart() {
+fn pb_070_a_watch_is_decoded_event_by_event() {
     let out = read_watch([watch().as_slice()]);
     assert_eq!(
         out[..5],
@@ -427,7 +427,7 @@ fn nothing_is_copied_when_it_came_in_one_piece() {
 }
 
 #[test]
-fn an_item_that_was_cut_takes_no_more_room_than_it_needs() {
+fn an_item_that_spans_chunks_has_its_exact_size() {
     let object = named(&"a".repeat(1000));
     let bytes = list_of(&[field(2, &object)]);
     let mut decoder = ListDecoder::<Pod>::new(Codec::Protobuf, pods());
@@ -448,7 +448,7 @@ fn sec_41_what_is_beyond_the_limit_is_refused_before_any_of_it_is_there() {
     let error = decoder.next_event().unwrap_err();
     assert!(matches!(error, StreamError::TooLarge { offset: 0, limit: 1000, .. }), "{error}");
     decoder.push(frame("ADDED", &object("1")).into());
-    assert!(decoder.next_event().unwrap().is_none(), "nothing comes after a fatal error");
+    assert!(decoder.next_event().unwrap().is_none(), "a fatal error ends the stream");
     assert!(matches!(decoder.finish(), Err(StreamError::Closed)));
 
     let bytes = list_of(&[item("a"), field(2, &[0; 200])]);
@@ -464,7 +464,7 @@ fn sec_41_what_is_beyond_the_limit_is_refused_before_any_of_it_is_there() {
 fn a_length_that_only_somebody_says_costs_no_memory() {
     let mut buffer = buffer::ProtobufBuffer::new(usize::MAX);
     buffer.push(Bytes::from_static(b"x"));
-    assert!(buffer.next_slice(1 << 40).is_none(), "and there is not that much");
+    assert!(buffer.next_slice(1 << 40).is_none(), "the bytes have not arrived");
 }
 
 #[test]
@@ -541,7 +541,7 @@ proptest! {
     }
 
     #[test]
-    fn every_item_of_a_list_comes_out_as_it_went_in(names in prop::collection::vec("[a-zé]{1,300}", 0..8), places in places()) {
+    fn every_item_of_a_list_is_decoded(names in prop::collection::vec("[a-zé]{1,300}", 0..8), places in places()) {
         let items: Vec<Vec<u8>> = names.iter().map(|name| item(name)).collect();
         let bytes = list_of(&items);
         let mut decoder = ListDecoder::<Pod>::new(Codec::Protobuf, pods());

@@ -128,7 +128,7 @@ fn path() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn cutting_text_is_cutting_a_tree(
+    fn pruning_text_equals_pruning_a_tree(
         value in json(),
         paths in prop::collection::vec(path(), 0..5),
         pretty in any::<bool>(),

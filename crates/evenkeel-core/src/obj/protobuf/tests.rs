@@ -89,7 +89,7 @@ fn value_at<K>(obj: &Obj<K>, path: &str) -> Option<Value> {
 }
 
 #[test]
-fn every_path_leads_to_what_json_has_there() {
+fn every_path_finds_the_value_of_the_json() {
     let (protobuf, json) = both::<Pod>("Pod", &pod());
     let mut paths = Vec::new();
     paths_of(&pod(), String::new(), &mut paths);
@@ -168,7 +168,7 @@ fn absent_values_are_none_and_malformed_paths_are_errors() {
 }
 
 #[test]
-fn pb_023_and_the_other_leaves_are_what_json_shows() {
+fn pb_023_well_known_messages_decode_like_json() {
     let (pod, _) = both::<Pod>("Pod", &pod());
     for (path, expected) in [
         ("spec.containers[0].resources.limits.cpu", json!("100m")),
@@ -290,7 +290,7 @@ fn what_does_not_fit_is_named_with_kind_key_and_path() {
 }
 
 #[test]
-fn what_is_broken_is_found_when_it_is_read_and_named() {
+fn malformed_messages_are_reported_on_access() {
     let message = Message::of_kind("v1", "Pod").unwrap();
     // A sound name, and a spec whose fifth field ends too early.
     let raw = [&[0x0a, 3, 0x0a, 1, b'a'][..], &[0x12, 2, 0x52, 9]].concat();
@@ -303,7 +303,7 @@ fn what_is_broken_is_found_when_it_is_read_and_named() {
     ] {
         assert!(error.to_string().starts_with("cannot decode Pod a: malformed protobuf"), "{error}");
     }
-    assert!(obj.path("metadata.name").unwrap().is_some(), "the rest can be had");
+    assert!(obj.path("metadata.name").unwrap().is_some(), "other fields stay readable");
     assert!(obj.annotation("x").unwrap().is_none());
 }
 
@@ -334,7 +334,7 @@ fn without_empty_lists(value: &mut Value) {
 }
 
 #[test]
-fn what_is_cut_out_is_what_would_be_cut_out_of_the_json() {
+fn pruning_protobuf_equals_pruning_json() {
     for (paths, is_protobuf) in [
         (&["metadata.managedFields"][..], true),
         (&["metadata.managedFields", "status", "spec.volumes"], true),
@@ -389,7 +389,7 @@ fn what_is_cut_out_of_protobuf_takes_no_more_room_than_it_needs() {
 }
 
 #[test]
-fn without_anything_to_cut_an_object_is_itself() {
+fn pruning_nothing_returns_the_object_itself() {
     let (obj, _) = both::<Pod>("Pod", &json!({"metadata": {"name": "a"}}));
     let same = obj.without(&JsonPaths::new(["metadata.managedFields", "status.phase"]).unwrap()).unwrap();
     assert!(std::ptr::eq(obj.header(), same.header()));

@@ -16,11 +16,11 @@ proptest! {
     }
 
     #[test]
-    fn what_is_written_is_read_again(seconds in FIRST..=LAST, micros in 0..1_000_000) {
+    fn formatted_durations_parse_back(seconds in FIRST..=LAST, micros in 0..1_000_000) {
         let mut buffer = [0; 27];
-        let told = text(seconds, micros * 1000, true, &mut buffer).unwrap();
+        let formatted = text(seconds, micros * 1000, true, &mut buffer).unwrap();
         let mut message = Vec::new();
-        put(&mut message, told, true).unwrap();
+        put(&mut message, formatted, true).unwrap();
         prop_assert_eq!(read(&message).unwrap(), Some((seconds, micros * 1000)).filter(|time| *time != (ZERO, 0)));
     }
 }
