@@ -40,7 +40,7 @@ async fn co_029_metrics_have_the_names_and_buckets_that_dashboards_know() {
         "informer_processing_latency_seconds_bucket{name=\"pods\",le=\"0.005\"} 1",
         "something_else_seconds_bucket{le=\"+Inf\"} 1",
     ] {
-        assert!(text.lines().any(|told| report == line), "{line}\nis not in\n{text}");
+        assert!(text.lines().any(|report| report == line), "{line}\nis not in\n{text}");
     }
 }
 
