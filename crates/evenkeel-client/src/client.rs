@@ -1,4 +1,4 @@
-//! [`Client`]: the handle that everything starts from.
+//! [`Client`]: the entry point of the crate.
 
 use std::any::TypeId;
 use std::collections::HashMap;
@@ -17,14 +17,14 @@ use crate::auth::Credentials;
 use crate::config::{Auth, Config, ConfigError, ServerUrl, Tls};
 use crate::error::Error;
 use crate::rest::metrics::Recorder;
-use crate::rest::{Path, RateLimiter, Refusals, Request, ThrottleLog};
+use crate::rest::{Path, ProtobufFallback, RateLimiter, Request, ThrottleLog};
 use crate::transport::{Body, BoxError, Transport};
 use crate::write_observer::{WriteObserver, WriteObservers};
 
 /// A client of one API server. Cheap to clone; clones share connections, limits and caches.
 ///
-/// It may be made outside of a runtime and used in several: nothing of it runs but the calls that are made with it, and
-/// the connections that those calls opened.
+/// It can be created outside of a runtime and used in several. It runs nothing in the background except for the
+/// connections that its requests opened.
 #[derive(Clone)]
 pub struct Client {
     inner: Arc<Inner>,
@@ -38,35 +38,35 @@ struct Inner {
     limiter: Option<RateLimiter>,
     throttle_log: ThrottleLog,
     metrics: Recorder,
-    refusals: Arc<Refusals>,
-    /// The kinds that have been used, so that everybody shares one description and its memo of decoded objects. Grows with
-    /// the number of Rust types that are used as kinds.
+    protobuf_fallback: Arc<ProtobufFallback>,
+    /// The descriptions of the kinds in use, shared with their cache of decoded objects. Grows with the number of Rust
+    /// types that are used as kinds.
     kinds: RwLock<HashMap<TypeId, Arc<ResourceInfo>>>,
 }
 
-/// Makes a [`Client`].
+/// Builds a [`Client`].
 #[derive(Debug)]
-#[must_use = "nothing is made until `build` is called"]
+#[must_use = "a builder does nothing until `build` is called"]
 pub struct ClientBuilder {
     config: Config,
     transport: Transport,
     limiter: Option<RateLimiter>,
-    /// The connections are not of our making.
+    /// Whether requests are sent to a service of the caller.
     foreign: bool,
 }
 
 impl ClientBuilder {
-    /// A client of the server that the configuration names. Nothing is sent yet; but everything that can be checked
-    /// without the server is, and certificates and tokens are read from their files.
+    /// Creates a builder for the server of the configuration. Sends nothing, but checks everything that can be checked
+    /// without the server and reads certificates and tokens from their files.
     pub fn new(config: Config) -> Result<Self, Error> {
         config.validate()?;
         let transport = Transport::network(&config)?;
         Ok(ClientBuilder { config, transport, limiter: None, foreign: false })
     }
 
-    /// Answers requests with this service instead of connections to the server: an API server in this process, or a
-    /// stand-in. What the configuration says of connections has no effect; that it says anything of TLS is refused by
-    /// [`build`](Self::build), because somebody would believe in it.
+    /// Creates a builder for a client that sends requests to this service instead of the server: an API server in this
+    /// process, or a fake. The configuration of connections has no effect; TLS settings are an error in
+    /// [`build`](Self::build), because they would be silently ignored.
     pub fn service<S, B>(config: Config, service: S) -> Self
     where
         S: Service<http::Request<Body>, Response = http::Response<B>> + Clone + Send + Sync + 'static,
@@ -78,8 +78,7 @@ impl ClientBuilder {
         ClientBuilder { config, transport: Transport::new(service), limiter: None, foreign: true }
     }
 
-    /// Puts a layer around what has been built so far: the last one is the outermost. Layers see every attempt, with its
-    /// credentials.
+    /// Adds a layer: the last one is the outermost. Layers see every attempt, with its credentials.
     pub fn layer<L, B>(mut self, layer: L) -> Self
     where
         L: Layer<Transport>,
@@ -93,18 +92,17 @@ impl ClientBuilder {
         self
     }
 
-    /// Limits the rate of requests with this limiter, which other clients may share, whatever
-    /// [`Config::throttle`](crate::Config::throttle) says.
+    /// Sets the rate limiter, which other clients may share, instead of [`Config::throttle`](crate::Config::throttle).
     pub fn rate_limiter(mut self, limiter: RateLimiter) -> Self {
         self.limiter = Some(limiter);
         self
     }
 
-    /// The client.
+    /// Builds the client.
     pub fn build(self) -> Result<Client, Error> {
         let Tls { ca, identity, server_name, insecure_skip_verify } = &self.config.tls;
         if self.foreign && (ca.is_some() || identity.is_some() || server_name.is_some() || *insecure_skip_verify) {
-            let problem = "settings of TLS have no effect on a service that brings its own connections".to_owned();
+            let problem = "TLS settings have no effect on a client with its own service".to_owned();
             return Err(ConfigError::Invalid { problem }.into());
         }
         let limiter = match self.limiter {
@@ -124,15 +122,15 @@ impl ClientBuilder {
 }
 
 impl Client {
-    /// A client of the server that the configuration names.
+    /// Creates a client for the server of the configuration.
     pub fn new(config: Config) -> Result<Self, Error> {
         ClientBuilder::new(config)?.build()
     }
 
-    /// A client of the cluster that this program is meant for: the one that `KUBECONFIG` or `~/.kube/config` names, else
-    /// the one it runs in.
+    /// Creates a client for the cluster of `KUBECONFIG` or `~/.kube/config`, else for the cluster that the program runs
+    /// in.
     ///
-    /// [`Config::infer`] does the same in two steps, for those who want to change something in between.
+    /// [`Config::infer`] is the first half of it, for programs that change the configuration.
     pub async fn infer() -> Result<Self, Error> {
         let made = tokio::task::spawn_blocking(|| Client::new(Config::infer()?)).await;
         made.unwrap_or_else(|error| match error.try_into_panic() {
@@ -141,8 +139,8 @@ impl Client {
         })
     }
 
-    /// A client of whatever answers requests in this process, such as an embedded API server, with the default
-    /// configuration. [`ClientBuilder::service`] takes another one.
+    /// Creates a client that sends requests to a service in this process, such as an embedded API server, with the
+    /// default configuration. [`ClientBuilder::service`] takes a configuration.
     pub fn from_service<S, B>(service: S) -> Self
     where
         S: Service<http::Request<Body>, Response = http::Response<B>> + Clone + Send + Sync + 'static,
@@ -151,7 +149,7 @@ impl Client {
         B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        // All that could be missing then is the name that we call ourselves.
+        // The only possible error is an invalid user agent.
         let credentials = Credentials::new(&Auth::None, None, &Config::default_user_agent(), Instant::now()).ok();
         Client::assemble(Config::new(ServerUrl::in_process()), Transport::new(service), credentials, None)
     }
@@ -172,14 +170,14 @@ impl Client {
                 limiter,
                 throttle_log,
                 metrics,
-                refusals: Arc::default(),
+                protobuf_fallback: Arc::default(),
                 kinds: RwLock::default(),
             }),
             write_observers: WriteObservers::default(),
         }
     }
 
-    /// A request to anywhere. The typed APIs are made of these.
+    /// Builds a request. The typed APIs are built on it.
     pub fn request(&self, method: Method, path: Path<'_>) -> Request {
         Request::new(self, method, path)
     }
@@ -204,14 +202,14 @@ impl Client {
         &self.write_observers
     }
 
-    /// What the client was made from.
+    /// Returns the configuration.
     pub fn config(&self) -> &Config {
         &self.inner.config
     }
 
-    /// What is known of servers that do not speak protobuf.
-    pub(crate) fn refusals(&self) -> &Arc<Refusals> {
-        &self.inner.refusals
+    /// What is requested in JSON although protobuf is preferred.
+    pub(crate) fn protobuf_fallback(&self) -> &Arc<ProtobufFallback> {
+        &self.inner.protobuf_fallback
     }
 
     pub(crate) fn transport(&self) -> &Transport {
@@ -222,7 +220,7 @@ impl Client {
         self.inner.credentials.as_ref()
     }
 
-    /// The one limit that all requests of this client share, if there is any.
+    /// The rate limiter, if there is one.
     pub(crate) fn limiter(&self) -> Option<&RateLimiter> {
         self.inner.limiter.as_ref()
     }
@@ -235,7 +233,7 @@ impl Client {
         &self.inner.metrics
     }
 
-    /// The description of a kind, the same one every time.
+    /// Returns the description of a kind. Every call returns the same one.
     pub fn resource<K>(&self) -> Arc<ResourceInfo>
     where
         K: Resource + 'static,

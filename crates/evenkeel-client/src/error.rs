@@ -1,4 +1,4 @@
-//! [`Error`]: what can go wrong with a call.
+//! [`Error`]: the errors of requests.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,118 +14,118 @@ use crate::rest::RequestError;
 use crate::retry::RetryError;
 use crate::transport::TransportError;
 
-/// The cause that marks an error that was made from an answer which is no [`Status`].
+/// The cause that marks an error whose response was no [`Status`].
 pub(crate) const UNEXPECTED_SERVER_RESPONSE: &str = "UnexpectedServerResponse";
 
-/// What can go wrong with a call.
+/// The error of a request.
 ///
-/// Every variant that is about one call names it. The text is complete by itself: it includes the cause's, and [`source`] goes on behind
-/// that, so that printing the whole chain repeats nothing. Ask the predicates (`is_not_found`, `is_conflict`, …) rather
-/// than matching codes; they follow client-go's.
+/// Every variant about one request names it. The message is complete: it includes the message of the cause, and
+/// [`source`] returns what is behind that, so that printing the whole chain repeats nothing. Use the predicates
+/// (`is_not_found`, `is_conflict`, …) instead of matching codes; they follow client-go's.
 ///
 /// [`source`]: std::error::Error::source
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// The client could not be made.
+    /// The configuration is invalid.
     Config(ConfigError),
-    /// The request makes no sense; nothing was sent.
+    /// The request is invalid; nothing was sent.
     Request(RequestError),
-    /// The server refused, or failed, and says why.
+    /// The server rejected the request, or failed.
     Api {
-        /// Which call.
-        call: CallName,
-        /// What the server says. If its answer was no `Status`, one was made from what it did say.
+        /// The request.
+        request: RequestName,
+        /// The server's `Status`. If the response was none, it is derived from the response.
         status: Box<Status>,
     },
-    /// There is no answer, or only half of one. Whether the server acted on the request is not known unless the
-    /// [fault](TransportError::fault) says that there was no connection.
+    /// There is no response, or a part of one. The server may have acted on the request, unless the
+    /// [fault](TransportError::fault) means that there was no connection.
     Transport {
-        /// Which call.
-        call: CallName,
+        /// The request.
+        request: RequestName,
         /// What happened to the connection.
         source: TransportError,
-        /// The error of the attempt before, if there was one and it was another.
+        /// The error of the previous attempt, if it was a different one.
         previous: Option<Box<Error>>,
     },
-    /// The call took longer than it was given. The server may still act on it.
+    /// The request timed out. The server may still act on it.
     Timeout {
-        /// Which call.
-        call: CallName,
-        /// How long it was given.
+        /// The request.
+        request: RequestName,
+        /// The timeout.
         limit: Duration,
-        /// The error of the last attempt, if one had failed before time ran out.
+        /// The error of the last attempt before the timeout.
         previous: Option<Box<Error>>,
     },
-    /// The client's own limit on the rate of requests would have made the call wait for longer than it has.
+    /// The client's own rate limit would have delayed the request beyond its timeout.
     RateLimited {
-        /// Which call.
-        call: CallName,
-        /// How long it would have waited.
+        /// The request.
+        request: RequestName,
+        /// The delay.
         wait: Duration,
-        /// The error of the last attempt, if this was to be another one.
+        /// The error of the previous attempt.
         previous: Option<Box<Error>>,
     },
-    /// The answer is larger than the client accepts.
+    /// The response is larger than the client's limit.
     TooLarge {
-        /// Which call.
-        call: CallName,
+        /// The request.
+        request: RequestName,
         /// The limit, in bytes.
         limit: usize,
     },
-    /// The server points elsewhere, and the client does not go there.
+    /// The response is a redirect that the client does not follow.
     Redirected {
-        /// Which call.
-        call: CallName,
-        /// The server's code.
+        /// The request.
+        request: RequestName,
+        /// The status code.
         code: StatusCode,
-        /// Where it points, as far as it can be shown.
+        /// The location, with secrets masked.
         location: String,
     },
-    /// The answer is in a form that the client does not read.
+    /// The response cannot be decoded.
     Unreadable {
-        /// Which call.
-        call: CallName,
-        /// What is wrong with it.
+        /// The request.
+        request: RequestName,
+        /// Why.
         problem: String,
     },
-    /// The answer is no object of the kind that was asked for.
+    /// The response is not an object of the requested kind.
     Decode {
-        /// Which call.
-        call: CallName,
-        /// Where it is wrong.
+        /// The request.
+        request: RequestName,
+        /// Where decoding failed.
         source: DecodeError,
     },
-    /// The answer is no list, or no watch.
+    /// The response is not a list, or not a watch.
     Stream {
-        /// Which call.
-        call: CallName,
-        /// Where it is wrong.
+        /// The request.
+        request: RequestName,
+        /// Where decoding failed.
         source: StreamError,
     },
-    /// An object that was read does not fit its Rust type. What [`Obj::typed`](evenkeel_core::Obj::typed) says of it, made
-    /// this by `?`. The call that read it was a success.
+    /// An object that was read does not fit its Rust type: the error of [`Obj::typed`](evenkeel_core::Obj::typed),
+    /// converted by `?`. The request itself succeeded.
     Typed(DecodeError),
-    /// Whoever was to change an object would not: see [`Mutation`](crate::api::Mutation). Nothing was written.
+    /// A [`Mutation`](crate::api::Mutation) returned an error. Nothing was written.
     Declined {
         /// The object's name.
         name: String,
-        /// Why.
+        /// The mutation's error.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// It is not known what the server serves, or a name means nothing to it.
+    /// Discovery failed, or the server does not serve the resource.
     Discovery(DiscoveryError),
-    /// A call was tried again, and there is more to tell of that than the error of the last attempt.
+    /// A retried operation failed, with more than the error of its last attempt.
     Retry(Box<RetryError<Error>>),
-    /// A collection that was read page by page does not come to an end.
+    /// The pages of a collection do not end.
     Paging(PagingError),
 }
 
-/// A call as people name it: `GET /api/v1/namespaces/default/pods/web-0`. The query is left out.
+/// Method and path of a request: `GET /api/v1/namespaces/default/pods/web-0`. The query is left out.
 ///
-/// Cheap to clone: errors and answers carry it along.
+/// Cheap to clone: errors and responses contain it.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub struct CallName(Arc<Name>);
+pub struct RequestName(Arc<Name>);
 
 #[derive(PartialEq, Eq, Hash)]
 struct Name {
@@ -133,36 +133,36 @@ struct Name {
     path: String,
 }
 
-impl CallName {
+impl RequestName {
     pub(crate) fn new(method: &Method, path: impl Into<String>) -> Self {
-        CallName(Arc::new(Name { method: method.clone(), path: path.into() }))
+        RequestName(Arc::new(Name { method: method.clone(), path: path.into() }))
     }
 
-    /// The method.
+    /// Returns the method.
     pub fn method(&self) -> &Method {
         &self.0.method
     }
 
-    /// The path, without the query.
+    /// Returns the path, without the query.
     pub fn path(&self) -> &str {
         &self.0.path
     }
 }
 
-impl fmt::Display for CallName {
+impl fmt::Display for RequestName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.method(), self.path())
     }
 }
 
-impl fmt::Debug for CallName {
+impl fmt::Debug for RequestName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
 }
 
 impl Error {
-    /// What the server said, if it was the server that refused.
+    /// Returns the server's `Status`, if the server responded with one.
     pub fn status(&self) -> Option<&Status> {
         match self {
             Error::Api { status, .. } => Some(status),
@@ -172,12 +172,12 @@ impl Error {
         }
     }
 
-    /// The object or the resource is not there.
+    /// The object or the resource does not exist.
     pub fn is_not_found(&self) -> bool {
         self.status().is_some_and(Status::is_not_found)
     }
 
-    /// The object to create is there already.
+    /// The object to create exists.
     pub fn is_already_exists(&self) -> bool {
         self.status().is_some_and(Status::is_already_exists)
     }
@@ -187,58 +187,58 @@ impl Error {
         self.status().is_some_and(Status::is_conflict)
     }
 
-    /// The object does not pass validation; the causes among the details say why.
+    /// The object is invalid; the causes in the details state why.
     pub fn is_invalid(&self) -> bool {
         self.status().is_some_and(Status::is_invalid)
     }
 
-    /// The request makes no sense to the server.
+    /// The server does not understand the request.
     pub fn is_bad_request(&self) -> bool {
         self.status().is_some_and(Status::is_bad_request)
     }
 
-    /// The credentials are missing or wrong.
+    /// The credentials are missing or invalid.
     pub fn is_unauthorized(&self) -> bool {
         self.status().is_some_and(Status::is_unauthorized)
     }
 
-    /// The user may not do this.
+    /// The user is not authorized.
     pub fn is_forbidden(&self) -> bool {
         self.status().is_some_and(Status::is_forbidden)
     }
 
-    /// The object is gone for good.
+    /// The object does not exist any more and will not exist again.
     pub fn is_gone(&self) -> bool {
         self.status().is_some_and(Status::is_gone)
     }
 
-    /// The resource version or continue token is too old: list again. Covers servers that say `Gone` for it.
+    /// The resource version or continue token is too old: relist. Includes servers that respond with `Gone` for it.
     pub fn is_expired(&self) -> bool {
         self.status().is_some_and(Status::is_expired)
     }
 
-    /// The server could not finish in the time that the request gave it. When it is the client that gave up waiting, the
-    /// error is an [`Error::Timeout`] instead.
+    /// The server did not finish within the request's timeout. A timeout of the client is an [`Error::Timeout`]
+    /// instead.
     pub fn is_timeout(&self) -> bool {
         self.status().is_some_and(Status::is_timeout)
     }
 
-    /// The server could not finish in time and asks to try again.
+    /// The server did not finish in time; retry later.
     pub fn is_server_timeout(&self) -> bool {
         self.status().is_some_and(Status::is_server_timeout)
     }
 
-    /// The server wants fewer requests.
+    /// The server throttles requests.
     pub fn is_too_many_requests(&self) -> bool {
         self.status().is_some_and(Status::is_too_many_requests)
     }
 
-    /// The server is not ready for the request.
+    /// The server is not ready.
     pub fn is_service_unavailable(&self) -> bool {
         self.status().is_some_and(Status::is_service_unavailable)
     }
 
-    /// Something broke inside the server.
+    /// The server failed internally.
     pub fn is_internal_error(&self) -> bool {
         self.status().is_some_and(Status::is_internal_error)
     }
@@ -248,22 +248,22 @@ impl Error {
         self.status().is_some_and(Status::is_method_not_supported)
     }
 
-    /// The server cannot answer in any media type that was asked for.
+    /// The server supports none of the accepted media types.
     pub fn is_not_acceptable(&self) -> bool {
         self.status().is_some_and(Status::is_not_acceptable)
     }
 
-    /// The server does not read the media type that was sent.
+    /// The server does not support the media type of the body.
     pub fn is_unsupported_media_type(&self) -> bool {
         self.status().is_some_and(Status::is_unsupported_media_type)
     }
 
-    /// The body was larger than the server takes.
+    /// The body was larger than the server's limit.
     pub fn is_request_entity_too_large(&self) -> bool {
         self.status().is_some_and(Status::is_request_entity_too_large)
     }
 
-    /// The request asked for a resource version that the server has not reached yet.
+    /// The requested resource version is newer than the server's.
     pub fn is_too_large_resource_version(&self) -> bool {
         self.status().is_some_and(Status::is_too_large_resource_version)
     }
@@ -273,24 +273,23 @@ impl Error {
         self.status().is_some_and(Status::is_namespace_terminating)
     }
 
-    /// Only one item of a list, or one event of a watch, cannot be read: the others still come.
+    /// Only one item of a list, or one event of a watch, cannot be decoded: the others follow.
     pub fn is_about_one_item(&self) -> bool {
         matches!(self, Error::Stream { source, .. } if !source.is_fatal())
     }
 
-    /// The answer was not an API server's own: a proxy or a load balancer spoke, and its code is all there is to go by.
+    /// The response is not from an API server but from a proxy or a load balancer; only its status code is known.
     pub fn is_unexpected_server_error(&self) -> bool {
         self.status().is_some_and(|status| status.has_cause(UNEXPECTED_SERVER_RESPONSE))
     }
 
-    /// How long the server asks to wait before the next try, if it asks for that; it may leave the time open, which is zero
-    /// here.
+    /// Returns how long the server suggests to wait before a retry; zero if it suggests one without a time.
     pub fn suggests_delay(&self) -> Option<Duration> {
         let status = self.status()?;
         status.retry_after().or_else(|| status.is_server_timeout().then_some(Duration::ZERO))
     }
 
-    fn call_name(&self) -> Option<&CallName> {
+    fn call_name(&self) -> Option<&RequestName> {
         match self {
             Error::Config(_)
             | Error::Request(_)
@@ -299,15 +298,15 @@ impl Error {
             | Error::Discovery(_)
             | Error::Retry(_)
             | Error::Paging(_) => None,
-            Error::Api { call, .. }
-            | Error::Transport { call, .. }
-            | Error::Timeout { call, .. }
-            | Error::RateLimited { call, .. }
-            | Error::TooLarge { call, .. }
-            | Error::Redirected { call, .. }
-            | Error::Unreadable { call, .. }
-            | Error::Decode { call, .. }
-            | Error::Stream { call, .. } => Some(call),
+            Error::Api { request, .. }
+            | Error::Transport { request, .. }
+            | Error::Timeout { request, .. }
+            | Error::RateLimited { request, .. }
+            | Error::TooLarge { request, .. }
+            | Error::Redirected { request, .. }
+            | Error::Unreadable { request, .. }
+            | Error::Decode { request, .. }
+            | Error::Stream { request, .. } => Some(request),
         }
     }
 
@@ -323,33 +322,33 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(call) = self.call_name() {
-            write!(f, "{call}: ")?;
+        if let Some(request) = self.call_name() {
+            write!(f, "{request}: ")?;
         }
         match self {
             Error::Config(source) => write!(f, "{source}"),
             Error::Request(source) => write!(f, "{source}"),
             Error::Api { status, .. } => write!(f, "{status}"),
             Error::Transport { source, .. } => write!(f, "{source}"),
-            Error::Timeout { limit, .. } => write!(f, "no answer within {limit:?}"),
+            Error::Timeout { limit, .. } => write!(f, "no response within {limit:?}"),
             Error::RateLimited { wait, .. } => {
-                write!(f, "the client's rate limit would delay it by {wait:?}, which is longer than it may take")
+                write!(f, "the client's rate limit would delay it by {wait:?}, which exceeds its timeout")
             }
-            Error::TooLarge { limit, .. } => write!(f, "the answer is larger than {limit} bytes and was not read"),
+            Error::TooLarge { limit, .. } => write!(f, "the response is larger than the limit of {limit} bytes"),
             Error::Redirected { code, location, .. } => {
-                write!(f, "the server answered {code} and points to {location:?}, which is not followed")
+                write!(f, "the server responded with {code} and a redirect to {location:?}, which is not followed")
             }
-            Error::Unreadable { problem, .. } => write!(f, "the answer cannot be read: {problem}"),
+            Error::Unreadable { problem, .. } => write!(f, "the response cannot be decoded: {problem}"),
             Error::Decode { source, .. } => write!(f, "{source}"),
             Error::Stream { source, .. } => write!(f, "{source}"),
             Error::Typed(source) => write!(f, "{source}"),
-            Error::Declined { name, source } => write!(f, "{name:?} was left as it is: {source}"),
+            Error::Declined { name, source } => write!(f, "{name:?} was not written: {source}"),
             Error::Discovery(source) => write!(f, "{source}"),
             Error::Retry(source) => write!(f, "{source}"),
             Error::Paging(source) => write!(f, "{source}"),
         }?;
         match self.previous() {
-            Some(previous) => write!(f, " (the attempt before: {previous})"),
+            Some(previous) => write!(f, " (previous attempt: {previous})"),
             None => Ok(()),
         }
     }

@@ -1,4 +1,4 @@
-//! [`ToReference`]: naming an object in another one, such as an Event.
+//! [`ToReference`]: references to objects, as in Events.
 
 use evenkeel_core::Obj;
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -6,8 +6,8 @@ use kube_core::Resource;
 
 use crate::rest::List;
 
-/// What can be referred to: objects and lists as they came from the server, and references themselves. For a value of a
-/// Rust type there is [`typed_reference`].
+/// A value that can be referenced: objects and lists from the server, and references themselves. Use
+/// [`typed_reference`] for a value of a Rust type.
 ///
 /// ```
 /// # fn example(pod: &evenkeel_core::Obj<k8s_openapi::api::core::v1::Pod>) {
@@ -18,13 +18,13 @@ use crate::rest::List;
 /// # }
 /// ```
 pub trait ToReference {
-    /// The reference: kind, API version, resource version; for an object also namespace, name and uid. What is not known
-    /// is left out.
+    /// Returns the reference: kind, API version, resource version; for an object also namespace, name and uid. Unknown
+    /// fields are empty.
     fn to_reference(&self) -> ObjectReference;
 }
 
 impl<K> ToReference for Obj<K> {
-    /// Kind and API version are what the object says, or else those it was asked for as.
+    /// Kind and API version are those of the object, or else those of its resource.
     fn to_reference(&self) -> ObjectReference {
         ObjectReference {
             kind: known(self.kind()),
@@ -55,7 +55,7 @@ impl ToReference for ObjectReference {
     }
 }
 
-/// A reference to a value of a Rust type, whose kind the type knows.
+/// Returns a reference to a value of a Rust type, whose kind the type knows.
 pub fn typed_reference<K>(object: &K) -> ObjectReference
 where
     K: Resource,
@@ -73,7 +73,7 @@ where
     }
 }
 
-/// A reference to a part of what another one refers to, such as `spec.containers{web}`.
+/// Returns a reference to a part of a referenced object, such as `spec.containers{web}`.
 pub fn part_reference(whole: &ObjectReference, field_path: &str) -> ObjectReference {
     ObjectReference { field_path: known(field_path), ..whole.clone() }
 }

@@ -1,4 +1,4 @@
-//! [`Wire`]: the form that objects have on their way.
+//! [`Wire`]: the encoding of objects in requests and responses.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,21 +7,21 @@ use evenkeel_core::ResourceInfo;
 
 use crate::rest::has_protobuf_form;
 
-/// The form that objects have on their way: [`Config::wire`](crate::Config::wire) says it for a client,
-/// [`Api::wire`](crate::Api::wire) for one kind, and sources of informers for themselves.
+/// The encoding of objects in requests and responses. [`Config::wire`](crate::Config::wire) sets it for a client,
+/// [`Api::wire`](crate::Api::wire) for one kind, and the source of an informer for itself.
 ///
-/// Protobuf takes less time and less room, at both ends. There are three things to know of it:
-/// - Only built-in kinds have a protobuf form. Custom resources travel as JSON, whatever is said here; of their metadata
-///   alone there is a protobuf form.
-/// - A field that a server knows and this version of the library does not is lost on the way. So kinds that are only known
-///   at run time ([`Client::dynamic`](crate::Client::dynamic)), whose point is that nothing is lost, travel as JSON unless
-///   their own `Api` says otherwise.
-/// - A server need not speak it. What an answer says of itself decides how it is read, and one that refuses protobuf is
-///   asked for JSON: the same call once more, unless it may have been carried out or retries are off, and from then on all
-///   calls to that API group by the same client.
+/// Protobuf takes less time and less memory at both ends. It has three limits:
+/// - Only built-in kinds have a protobuf encoding. Custom resources are sent as JSON, whatever is set here; their metadata
+///   alone has a protobuf encoding.
+/// - A field that the server knows and this version of the library does not is lost. Kinds that are only known at run time
+///   ([`Client::dynamic`](crate::Client::dynamic)) must not lose fields: they are JSON unless their own `Api` sets protobuf.
+/// - A server need not support it. The `Content-Type` of a response decides how it is decoded. A request that is rejected with
+///   406 or 415 is repeated once in JSON, unless it may have been carried out or retries are off. The client then uses JSON for
+///   that API group for an hour. After a protobuf response that cannot be decoded it uses JSON for that resource for ten
+///   minutes.
 ///
-/// Patches and what is applied are always sent as JSON, and so is what client-go has written by hand: bindings and
-/// evictions of pods, the finalizing of namespaces, and scales of any kind.
+/// Patches and applied objects are always sent as JSON. So is what client-go sends as JSON: bindings and evictions of pods,
+/// the finalizing of namespaces, and scales of any kind.
 ///
 /// ```
 /// use evenkeel_client::Wire;
@@ -31,17 +31,17 @@ use crate::rest::has_protobuf_form;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Wire {
-    /// Informers ask for protobuf, which is where it pays, and everything else for JSON.
+    /// Protobuf for informers, which gain most from it, and JSON for everything else.
     #[default]
     Automatic,
-    /// JSON, always.
+    /// Always JSON.
     Json,
-    /// Protobuf wherever there is a form for it, both ways.
+    /// Protobuf in both directions, for every kind that has a protobuf encoding.
     Protobuf,
 }
 
 impl Wire {
-    /// What there is to choose from, as people write it.
+    /// The names that [`FromStr`] accepts.
     pub const NAMES: [&'static str; 3] = ["auto", "json", "protobuf"];
 
     fn name(self) -> &'static str {
@@ -69,57 +69,59 @@ impl FromStr for Wire {
     }
 }
 
-/// There is no [`Wire`] of this name.
+/// The name of a [`Wire`] is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is \"auto\", \"json\" and \"protobuf\"")]
+#[error("expected \"auto\", \"json\" or \"protobuf\"")]
 pub struct UnknownWire;
 
-/// The form of one body.
+/// The encoding of one body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum Encoding {
     #[default]
     Json,
     Protobuf,
 }
 
-/// What is asked for.
+/// How much of an object the response contains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Part {
-    /// Whatever there is.
+pub(crate) enum ResponseShape {
     #[default]
-    All,
-    /// The metadata of an object, or of those that a watch tells of.
+    Full,
+    /// The metadata of an object, or of the objects of a watch.
     Metadata,
     /// The metadata of the objects of a list.
     MetadataList,
 }
 
-/// How a request is sent, and what it asks for.
+/// The content negotiation of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Terms {
-    pub(crate) part: Part,
-    /// The form to ask for.
-    pub(crate) accept: Form,
-    /// The form to send in.
-    pub(crate) send: Form,
+pub(crate) struct Negotiation {
+    pub(crate) shape: ResponseShape,
+    /// The preferred encoding of the response.
+    pub(crate) accept: Encoding,
+    /// The encoding of the request's body.
+    pub(crate) send: Encoding,
 }
 
-impl Terms {
-    /// The terms for objects of this kind, of which so much is wanted.
-    pub(crate) fn new(wire: Wire, info: &ResourceInfo, part: Part) -> Self {
-        let form = |is_possible| if wire == Wire::Protobuf && is_possible { Form::Protobuf } else { Form::Json };
-        match part {
-            Part::All => {
-                let form = form(has_protobuf_form(info));
-                Terms { part, accept: form, send: form }
+impl Negotiation {
+    /// The negotiation for objects of this kind.
+    pub(crate) fn new(wire: Wire, info: &ResourceInfo, shape: ResponseShape) -> Self {
+        let encoding =
+            |is_possible| if wire == Wire::Protobuf && is_possible { Encoding::Protobuf } else { Encoding::Json };
+        match shape {
+            ResponseShape::Full => {
+                let encoding = encoding(has_protobuf_form(info));
+                Negotiation { shape, accept: encoding, send: encoding }
             }
-            // Metadata looks the same whatever the kind; what is sent along need not.
-            Part::Metadata | Part::MetadataList => Terms { part, accept: form(true), send: Form::Json },
+            // Metadata has the same encoding for every kind. The body of the request need not have one.
+            ResponseShape::Metadata | ResponseShape::MetadataList => {
+                Negotiation { shape, accept: encoding(true), send: Encoding::Json }
+            }
         }
     }
 
-    /// The same without any protobuf.
+    /// The same negotiation with JSON in both directions.
     pub(crate) fn in_json(self) -> Self {
-        Terms { part: self.part, accept: Form::Json, send: Form::Json }
+        Negotiation { shape: self.shape, accept: Encoding::Json, send: Encoding::Json }
     }
 }

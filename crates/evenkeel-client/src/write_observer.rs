@@ -9,7 +9,7 @@ use http::Method;
 use http::header::{CONTENT_TYPE, HeaderMap};
 
 use crate::error::Error;
-use crate::rest::{Answer, Path};
+use crate::rest::{Path, Response};
 use crate::transport::TransportFault;
 
 /// Receives every write of a client. Registered with [`Client::with_write_observer`](crate::Client::with_write_observer).
@@ -187,7 +187,7 @@ impl PendingWrite {
     }
 
     /// Reports the outcome of the request, which was sent with these headers.
-    pub(crate) fn report(&self, headers: &HeaderMap, outcome: Result<&Answer, &Error>) {
+    pub(crate) fn report(&self, headers: &HeaderMap, outcome: Result<&Response, &Error>) {
         let verb = self.verb(headers);
         match outcome {
             Ok(response) => self.report_response(verb, response),
@@ -196,7 +196,7 @@ impl PendingWrite {
         }
     }
 
-    fn report_response(&self, verb: WriteVerb, response: &Answer) {
+    fn report_response(&self, verb: WriteVerb, response: &Response) {
         let Some(codec) = response.known_codec() else {
             return self.notify(verb, self.key.as_ref(), WriteResult::Unknown);
         };

@@ -32,7 +32,7 @@ fn every_future_can_be_spawned() {
         send(pods.get("a").into_future());
         send(pods.delete("a").into_future());
         send(maps.create(&map).into_future());
-        send(maps.patch("a", &patch).answer());
+        send(maps.patch("a", &patch).send());
         send(pods.list(&ListParams::default()));
         send(pods.watch(&WatchParams::default()));
         send(async { pods.watch(&WatchParams::default()).await?.next().await.transpose() });

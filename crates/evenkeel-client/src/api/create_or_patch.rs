@@ -1,26 +1,29 @@
-//! [`create_or_patch`]: having an object and its status as they should be, and sending only what differs.
+//! [`create_or_patch`]: brings an object and its status into a desired state, sending only the difference.
 
 use evenkeel_core::Obj;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use super::create_or_update::{CreateOrUpdate, Failure, Mutation, Races, change, name_of, same_name, value};
+use super::create_or_update::{
+    AttemptError, ConflictBackoff, CreateOrUpdate, Mutation, change, name_of, same_name, value,
+};
 use super::scope::Addressable;
 use super::{Api, Object, Patch};
 use crate::error::Error;
 
-/// Has an object as `mutate` wants it, status included. `initial` names it, and is what it begins as if it is not there yet.
+/// Brings an object into the state that `mutate` sets, status included. `initial` names it, and is its initial state if
+/// it does not exist.
 ///
-/// Unlike [`create_or_update`](crate::create_or_update) it sends only what `mutate` has changed. So fields of which `K`
-/// knows nothing stay as they are, except within lists, which are replaced as a whole. What is sent is bound to the version
-/// that was read: if somebody else was faster, all of this happens again, up to five times, with `mutate` on a fresh copy.
+/// Unlike [`create_or_update`](crate::create_or_update) it sends only what `mutate` changed. Fields that `K` does not
+/// know are kept, except within lists, which are replaced as a whole. The patch is bound to the version that was read:
+/// on a conflict everything is repeated, up to five times, with `mutate` on a fresh copy.
 ///
-/// A status that has changed is written in a second call, to the status subresource, because servers ignore it anywhere else. A
-/// kind without that subresource keeps its status like any other field: use `create_or_update` for it.
+/// A changed status is written in a second request, to the status subresource, because servers ignore it elsewhere. A
+/// kind without that subresource stores its status like any other field: use `create_or_update` for it.
 ///
 /// # Errors
-/// If `initial` has no name, if `mutate` [declines](Mutation) or changes the name, and those of the calls. The object may then be written while its
-/// status is not; the next call writes the rest.
+/// `initial` has no name, `mutate` [fails](Mutation) or changes the name, or a request fails. The object may then be
+/// written without its status; the next call writes the rest.
 pub async fn create_or_patch<K, S, M>(
     api: &Api<K, S>,
     initial: &K,
@@ -32,19 +35,19 @@ where
     M: Mutation,
 {
     let name = name_of(initial)?;
-    let mut races = Races::new();
+    let mut conflicts = ConflictBackoff::new();
     loop {
         match attempt(api, &name, initial, &mut mutate).await {
             Ok(done) => return Ok(done),
-            Err(failure) => races.lost(failure).await?,
+            Err(failure) => conflicts.wait_after(failure).await?,
         }
     }
 }
 
-/// The object was made or changed by somebody else since it was read.
-fn raced(error: Error) -> Failure {
+/// Another client created or changed the object since it was read.
+fn raced(error: Error) -> AttemptError {
     let raced = error.is_conflict() || error.is_already_exists();
-    Failure { error, raced }
+    AttemptError { error, raced }
 }
 
 async fn attempt<K, S, M>(
@@ -52,7 +55,7 @@ async fn attempt<K, S, M>(
     name: &str,
     initial: &K,
     mutate: impl FnOnce(&mut K) -> M,
-) -> Result<CreateOrUpdate<K>, Failure>
+) -> Result<CreateOrUpdate<K>, AttemptError>
 where
     K: Object + Clone + DeserializeOwned + Send + Sync + 'static,
     S: Addressable,
@@ -68,7 +71,7 @@ where
     same_name(&before, &wanted)?;
     let Some(found) = found else {
         let created = api.create(&wanted).await.map_err(raced)?;
-        // What the server has put into the status by itself stays.
+        // Keeps what the server itself set in the status.
         let status =
             Some(parts(&wanted)?.1).filter(|status| status.as_object().is_some_and(|status| !status.is_empty()));
         return Ok(CreateOrUpdate::Created(patch_status(api, name, created, status).await.map_err(raced)?));
@@ -81,15 +84,15 @@ where
     let written = match patch {
         None => found,
         Some(patch) => api.patch(name, &Patch::merge(&bound(patch, &found))).await.map_err(|error| {
-            // It has gone since it was read.
+            // The object may have been deleted since it was read.
             let raced = error.is_conflict() || error.is_not_found();
-            Failure { error, raced }
+            AttemptError { error, raced }
         })?,
     };
     Ok(CreateOrUpdate::Updated(patch_status(api, name, written, status).await.map_err(raced)?))
 }
 
-/// An object as JSON, and its status apart, as servers take it.
+/// Splits an object into its JSON without the status, and its status.
 fn parts<K: Object>(object: &K) -> Result<(Value, Value), Error> {
     let mut rest = value(object)?;
     let status = rest.as_object_mut().and_then(|members| members.remove("status")).unwrap_or_default();
@@ -107,7 +110,7 @@ async fn patch_status<K: 'static, S: Addressable>(
     api.status().patch(name, &Patch::merge(&patch)).await
 }
 
-/// A patch that only this version of the object takes.
+/// Binds a patch to the version of the object.
 fn bound<K>(mut patch: Value, object: &Obj<K>) -> Value {
     if let Some(members) = patch.as_object_mut() {
         let metadata = members.entry("metadata").or_insert_with(|| Map::new().into());
@@ -118,7 +121,7 @@ fn bound<K>(mut patch: Value, object: &Obj<K>) -> Value {
     patch
 }
 
-/// The merge patch (RFC 7386) that makes one value the other; `None` if they are equal.
+/// Computes the merge patch (RFC 7386) from one value to the other; `None` if they are equal.
 fn difference(before: &Value, after: &Value) -> Option<Value> {
     let (Value::Object(old), Value::Object(new)) = (before, after) else {
         return (before != after).then(|| after.clone());

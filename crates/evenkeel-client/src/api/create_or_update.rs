@@ -1,4 +1,4 @@
-//! [`create_or_update`]: having an object as it should be, whether it is there or not.
+//! [`create_or_update`]: brings an object into a desired state, whether it exists or not.
 
 use std::fmt;
 
@@ -12,19 +12,19 @@ use crate::error::Error;
 use crate::rest::RequestError;
 use crate::retry::{Backoff, DEFAULT_RETRY, RetryError};
 
-/// What [`create_or_update`] has done, and the object as the server has it now.
+/// The result of [`create_or_update`], with the object as the server stores it.
 #[derive(Clone)]
 pub enum CreateOrUpdate<K> {
-    /// There was none; now there is.
+    /// The object did not exist and was created.
     Created(Obj<K>),
-    /// It was another.
+    /// The object was updated.
     Updated(Obj<K>),
-    /// It was as it should be; nothing was written.
+    /// The object was in the desired state; nothing was written.
     Unchanged(Obj<K>),
 }
 
 impl<K> CreateOrUpdate<K> {
-    /// The object.
+    /// Returns the object.
     pub fn object(&self) -> &Obj<K> {
         match self {
             CreateOrUpdate::Created(object) | CreateOrUpdate::Updated(object) | CreateOrUpdate::Unchanged(object) => {
@@ -33,7 +33,7 @@ impl<K> CreateOrUpdate<K> {
         }
     }
 
-    /// Whether something was written.
+    /// Returns whether something was written.
     pub fn is_changed(&self) -> bool {
         !matches!(self, CreateOrUpdate::Unchanged(_))
     }
@@ -50,11 +50,11 @@ impl<K> fmt::Debug for CreateOrUpdate<K> {
     }
 }
 
-/// What a function that changes an object answers with: nothing, or a `Result`. An error means that the object is to be left as
-/// it is, such as one that belongs to somebody else; it comes back as [`Error::Declined`].
+/// The result of a function that mutates an object: nothing, or a `Result`. With an error the object is not written,
+/// for example because another controller owns it; [`create_or_update`] returns [`Error::Declined`].
 pub trait Mutation {
     /// # Errors
-    /// Why the object is to be left as it is.
+    /// Why the object is not written.
     fn outcome(self) -> Result<(), Box<dyn std::error::Error + Send + Sync>>;
 }
 
@@ -70,7 +70,7 @@ impl<E: Into<Box<dyn std::error::Error + Send + Sync>>> Mutation for Result<(), 
     }
 }
 
-/// Changes an object, if whoever does so agrees.
+/// Mutates an object.
 pub(super) fn change<K: Object, M: Mutation>(object: &mut K, mutate: impl FnOnce(&mut K) -> M) -> Result<(), Error> {
     mutate(object).outcome().map_err(|source| {
         let name = object.name().map(|name| name.into_owned()).unwrap_or_default();
@@ -78,17 +78,18 @@ pub(super) fn change<K: Object, M: Mutation>(object: &mut K, mutate: impl FnOnce
     })
 }
 
-/// Has an object as `mutate` wants it. `initial` names it, and is what it begins as if it is not there yet.
+/// Brings an object into the state that `mutate` sets. `initial` names it, and is its initial state if it does not
+/// exist.
 ///
-/// The object is read. If it is not there, a copy of `initial` is mutated and created. If it is, a copy of it is mutated,
-/// and written if that has changed it. Whenever somebody else was faster (the object has changed, or come, or gone since it
-/// was read) all of this happens again, up to five times: so `mutate` may run more than once, each time on a fresh copy.
+/// Reads the object. If it does not exist, mutates a copy of `initial` and creates it. If it exists, mutates a copy of
+/// it and updates it if that changed it. If another client has created, changed or deleted the object since it was
+/// read, everything is repeated, up to five times: `mutate` may run more than once, each time on a fresh copy.
 ///
-/// What is written is the whole object as `K` knows it. Fields of which `K` knows nothing are lost when an object is
-/// updated, as with every update: for objects that newer programs write as well, use server-side apply
-/// ([`Api::apply`]) or a type that keeps all fields, such as [`Unstructured`](crate::Unstructured).
+/// An update writes the whole object as `K` knows it. Fields that `K` does not know are lost: for objects that newer
+/// programs write as well, use server-side apply ([`Api::apply`]) or a type that keeps all fields, such as
+/// [`Unstructured`](crate::Unstructured).
 ///
-/// `mutate` may answer with a `Result`; if that is an error, nothing is written: see [`Mutation`].
+/// `mutate` may return a `Result`; on an error nothing is written: see [`Mutation`].
 ///
 /// ```
 /// # async fn example(client: evenkeel_client::Client) -> Result<(), evenkeel_client::Error> {
@@ -105,9 +106,9 @@ pub(super) fn change<K: Object, M: Mutation>(object: &mut K, mutate: impl FnOnce
 ///     map.data.get_or_insert_default().insert("colour".into(), "blue".into());
 /// });
 /// match done.await? {
-///     CreateOrUpdate::Created(map) => println!("{} is new", map.key()),
-///     CreateOrUpdate::Updated(map) => println!("{} was changed", map.key()),
-///     CreateOrUpdate::Unchanged(map) => println!("{} was fine", map.key()),
+///     CreateOrUpdate::Created(map) => println!("{} created", map.key()),
+///     CreateOrUpdate::Updated(map) => println!("{} updated", map.key()),
+///     CreateOrUpdate::Unchanged(map) => println!("{} unchanged", map.key()),
 /// }
 /// # Ok(())
 /// # }
@@ -123,41 +124,41 @@ where
     M: Mutation,
 {
     let name = name_of(initial)?;
-    let mut races = Races::new();
+    let mut conflicts = ConflictBackoff::new();
     loop {
         match attempt(api, &name, initial, &mut mutate).await {
             Ok(done) => return Ok(done),
-            Err(failure) => races.lost(failure).await?,
+            Err(failure) => conflicts.wait_after(failure).await?,
         }
     }
 }
 
-/// Why an attempt failed, and whether it was because somebody else was faster.
-pub(super) struct Failure {
+/// The error of an attempt, and whether a concurrent write caused it.
+pub(super) struct AttemptError {
     pub(super) error: Error,
     pub(super) raced: bool,
 }
 
-impl From<Error> for Failure {
+impl From<Error> for AttemptError {
     fn from(error: Error) -> Self {
-        Failure { error, raced: false }
+        AttemptError { error, raced: false }
     }
 }
 
-/// How often somebody else was faster, and how long to wait before the next attempt.
-pub(super) struct Races {
+/// The backoff after concurrent writes.
+pub(super) struct ConflictBackoff {
     backoff: Backoff,
     previous: Option<Error>,
 }
 
-impl Races {
+impl ConflictBackoff {
     pub(super) fn new() -> Self {
-        Races { backoff: DEFAULT_RETRY, previous: None }
+        ConflictBackoff { backoff: DEFAULT_RETRY, previous: None }
     }
 
-    /// Waits, if another attempt may do better; else the error is the end of it.
-    pub(super) async fn lost(&mut self, failure: Failure) -> Result<(), Error> {
-        let Failure { error, raced } = failure;
+    /// Waits before the next attempt, or returns the error if there is none.
+    pub(super) async fn wait_after(&mut self, failure: AttemptError) -> Result<(), Error> {
+        let AttemptError { error, raced } = failure;
         if !raced {
             return Err(RetryError::Failed { error, previous: self.previous.take() }.into());
         }
@@ -168,10 +169,10 @@ impl Races {
     }
 }
 
-/// The name of an object that may be there already.
+/// Returns the name of an object that may exist.
 pub(super) fn name_of<K: Object>(initial: &K) -> Result<String, Error> {
     initial.name().map(|name| name.into_owned()).ok_or_else(|| {
-        let problem = "an object that may be there already needs a name, and it has none".to_owned();
+        let problem = "the object has no name, which create-or-update needs to look it up".to_owned();
         RequestError::Invalid { problem }.into()
     })
 }
@@ -181,7 +182,7 @@ async fn attempt<K, S, M>(
     name: &str,
     initial: &K,
     mutate: impl FnOnce(&mut K) -> M,
-) -> Result<CreateOrUpdate<K>, Failure>
+) -> Result<CreateOrUpdate<K>, AttemptError>
 where
     K: Object + Clone + DeserializeOwned + Send + Sync + 'static,
     S: Addressable,
@@ -193,26 +194,30 @@ where
         Err(error) => return Err(error.into()),
     };
     match plan(found, initial, mutate)? {
-        Plan::Create(object) => api.create(&object).await.map(CreateOrUpdate::Created).map_err(|error| {
+        PlannedWrite::Create(object) => api.create(&object).await.map(CreateOrUpdate::Created).map_err(|error| {
             let raced = error.is_already_exists() || error.is_conflict();
-            Failure { error, raced }
+            AttemptError { error, raced }
         }),
-        Plan::Update(object) => api.update(&object).await.map(CreateOrUpdate::Updated).map_err(|error| {
+        PlannedWrite::Update(object) => api.update(&object).await.map(CreateOrUpdate::Updated).map_err(|error| {
             let raced = error.is_conflict() || error.is_not_found();
-            Failure { error, raced }
+            AttemptError { error, raced }
         }),
-        Plan::Keep(object) => Ok(CreateOrUpdate::Unchanged(object)),
+        PlannedWrite::Keep(object) => Ok(CreateOrUpdate::Unchanged(object)),
     }
 }
 
-/// What is to be done.
-enum Plan<K> {
+/// The write to make.
+enum PlannedWrite<K> {
     Create(K),
     Update(K),
     Keep(Obj<K>),
 }
 
-fn plan<K, M: Mutation>(found: Option<Obj<K>>, initial: &K, mutate: impl FnOnce(&mut K) -> M) -> Result<Plan<K>, Error>
+fn plan<K, M: Mutation>(
+    found: Option<Obj<K>>,
+    initial: &K,
+    mutate: impl FnOnce(&mut K) -> M,
+) -> Result<PlannedWrite<K>, Error>
 where
     K: Object + Clone + DeserializeOwned + Send + Sync + 'static,
 {
@@ -220,14 +225,14 @@ where
         let mut object = initial.clone();
         change(&mut object, mutate)?;
         same_name(initial, &object)?;
-        return Ok(Plan::Create(object));
+        return Ok(PlannedWrite::Create(object));
     };
     let current = found.typed()?;
     let mut object = K::clone(&current);
     change(&mut object, mutate)?;
     same_name(&*current, &object)?;
-    // Types of objects need not be comparable, and maps in them need not be ordered; their JSON is the one and both.
-    Ok(if value(&*current)? == value(&object)? { Plan::Keep(found) } else { Plan::Update(object) })
+    // Types of objects need not be comparable, and their maps need not be ordered. Their JSON values are both.
+    Ok(if value(&*current)? == value(&object)? { PlannedWrite::Keep(found) } else { PlannedWrite::Update(object) })
 }
 
 pub(super) fn value<K: Object>(object: &K) -> Result<Value, Error> {
@@ -241,9 +246,7 @@ pub(super) fn same_name<K: Object>(before: &K, after: &K) -> Result<(), Error> {
     if before.name() == after.name() && before.namespace() == after.namespace() {
         return Ok(());
     }
-    let problem = format!(
-        "the object {:?} was renamed while it was mutated; nothing was written",
-        before.name().unwrap_or_default()
-    );
+    let problem =
+        format!("the mutation renamed the object {:?}; nothing was written", before.name().unwrap_or_default());
     Err(RequestError::Invalid { problem }.into())
 }

@@ -1,7 +1,7 @@
-//! Accessors as client-go's ClientSet has them: `client.core_v1().pods("default")`.
+//! Accessors as in client-go's ClientSet: `client.core_v1().pods("default")`.
 //!
-//! A table: one row per built-in group and version, with its kinds. Where Kubernetes has added or removed one, the row
-//! says since or until when, so that the accessors are those of the version that k8s-openapi was chosen for.
+//! A table with one row per built-in group and version, with its kinds. A row states since or until which version of
+//! Kubernetes a kind is served, so that the accessors match the version that k8s-openapi was built for.
 
 use evenkeel_core::StaticScope;
 use http::Method;
@@ -11,12 +11,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::Api;
-use super::call::{Call, read_json, verb};
+use super::request::{ApiRequest, read_json, verb};
 use super::scope::{Addressable, Cluster, Namespaced, Scope};
 use crate::client::Client;
-use crate::wire::Part;
+use crate::wire::ResponseShape;
 
-/// A kind that can only be created: a question to the server, whose answer is the same object with its status filled in.
+/// A kind that can only be created: the server returns the same object with its status filled in.
 pub struct CreateOnly<K, S>(Api<K, S>);
 
 impl<K, S> CreateOnly<K, S>
@@ -24,10 +24,10 @@ where
     K: Serialize + DeserializeOwned + 'static,
     S: Addressable,
 {
-    /// Asks.
-    pub fn create(&self, object: &K) -> Call<K, verb::Write> {
-        let request = self.0.request(Method::POST, None, None, Part::All).value(object);
-        Call::new(request, self.0.resource(), read_json)
+    /// Creates the object.
+    pub fn create(&self, object: &K) -> ApiRequest<K, verb::Write> {
+        let request = self.0.request(Method::POST, None, None, ResponseShape::Full).value(object);
+        ApiRequest::new(request, self.0.resource(), read_json)
     }
 }
 
@@ -37,7 +37,7 @@ impl<K, S: Scope> std::fmt::Debug for CreateOnly<K, S> {
     }
 }
 
-/// The API of a kind in a scope that the table has matched to it.
+/// The API of a kind in its scope.
 fn api<K, S>(client: &Client, scope: S) -> Api<K, S>
 where
     K: Resource + 'static,
@@ -63,10 +63,10 @@ macro_rules! group_version {
     };
 }
 
-/// One kind: how its objects are found, and the accessor for it.
+/// One kind and its accessor.
 macro_rules! kind {
     (namespaces $method:ident $kind:ident [$($module:ident)::+]) => {
-        #[doc = concat!("The `", stringify!($kind), "`s of a namespace; for all namespaces there is [`Client::api`].")]
+        #[doc = concat!("The `", stringify!($kind), "`s of a namespace. Use [`Client::api`] for all namespaces.")]
         pub fn $method(&self, namespace: &str) -> Api<$($module)::+::$kind, Namespaced> {
             api(&self.0, Namespaced(namespace.into()))
         }
@@ -78,13 +78,13 @@ macro_rules! kind {
         }
     };
     (create_in_namespaces $method:ident $kind:ident [$($module:ident)::+]) => {
-        #[doc = concat!("`", stringify!($kind), "`, a question about a namespace.")]
+        #[doc = concat!("`", stringify!($kind), "`, which is created in a namespace.")]
         pub fn $method(&self, namespace: &str) -> CreateOnly<$($module)::+::$kind, Namespaced> {
             CreateOnly(api(&self.0, Namespaced(namespace.into())))
         }
     };
     (create_in_cluster $method:ident $kind:ident [$($module:ident)::+]) => {
-        #[doc = concat!("`", stringify!($kind), "`, a question about the cluster.")]
+        #[doc = concat!("`", stringify!($kind), "`, which is created in the cluster.")]
         pub fn $method(&self) -> CreateOnly<$($module)::+::$kind, Cluster> {
             CreateOnly(api(&self.0, Cluster))
         }
@@ -102,13 +102,13 @@ macro_rules! kinds {
     };
 }
 
-/// The table. For tests it is read a second time, as a list of what the accessors lead to; `$d` is a dollar, for the macros
-/// of that reading.
+/// The table. Tests read it a second time, as a list of the accessors' targets; `$d` is a dollar for the macros of that
+/// pass.
 macro_rules! table {
     ($d:tt $($rows:tt)*) => {
         $($rows)*
 
-        /// What every accessor leads to.
+        /// The target of every accessor.
         #[cfg(test)]
         fn rows(client: &Client) -> Vec<tests::Row> {
             let mut rows = Vec::new();

@@ -1,4 +1,4 @@
-//! The verbs of the API on the objects of one kind: [`Api`].
+//! [`Api`]: the verbs on the objects of one kind.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -11,9 +11,8 @@ use kube_core::Resource;
 use crate::client::Client;
 use crate::error::Error;
 use crate::rest::{List, ListStream, Path, Request, RequestError, WatchStream};
-use crate::wire::{Part, Terms, Wire};
+use crate::wire::{Negotiation, ResponseShape, Wire};
 
-mod call;
 mod create_or_patch;
 mod create_or_update;
 pub mod groups;
@@ -21,30 +20,30 @@ mod object;
 mod params;
 mod patch;
 mod pods;
+mod request;
 mod scale;
 pub mod scope;
 mod special;
 mod subresource;
 mod unstructured;
 
-pub use call::{Call, Deleted, FieldValidation, Propagation, verb};
-use call::{read_collection, read_deleted, read_object};
 pub use create_or_patch::create_or_patch;
 pub use create_or_update::{CreateOrUpdate, Mutation, create_or_update};
 pub use object::Object;
 pub use params::{ListParams, VersionMatch, WatchParams};
 pub use patch::Patch;
 pub use pods::{LogStream, Logs, ProxyTarget};
+pub use request::{ApiRequest, Deleted, FieldValidation, Propagation, verb};
+use request::{read_collection, read_deleted, read_object};
 pub use scale::{ScaleApi, Scales};
 use scope::{Addressable, All, Any, Namespaced, Scope, Start};
 pub use subresource::Subresource;
 pub use unstructured::{PartialObjectMetadata, Unstructured};
 
-/// The objects of one kind, in one [`scope`]: one namespace, all of them, or the cluster.
+/// The API of one kind in one [`scope`]: one namespace, all namespaces, or the cluster.
 ///
-/// Cheap to make and to clone. Reading an object gives an [`Obj`], whose payload is decoded when
-/// [`typed`](Obj::typed) asks for it. A verb that changes something, or reads one object, is a [`Call`]: say what else it
-/// needs, then await it.
+/// Cheap to create and to clone. Reads return an [`Obj`], whose payload is decoded by [`typed`](Obj::typed). A verb
+/// that writes, or reads one object, returns an [`ApiRequest`]: set its options, then await it.
 ///
 /// ```
 /// # async fn example(client: evenkeel_client::Client) -> Result<(), evenkeel_client::Error> {
@@ -63,43 +62,43 @@ pub use unstructured::{PartialObjectMetadata, Unstructured};
 /// # }
 /// ```
 ///
-/// Naming an object of a namespaced kind takes a namespace, and that is checked when the program is compiled:
+/// An object of a namespaced kind can only be named within a namespace; the compiler checks that:
 ///
 /// ```compile_fail
 /// # async fn example(client: evenkeel_client::Client) {
 /// use k8s_openapi::api::core::v1::Pod;
-/// client.api::<Pod>().get("web-0").await; // in which namespace?
+/// client.api::<Pod>().get("web-0").await; // no namespace
 /// # }
 /// ```
 /// ```compile_fail
 /// # async fn example(client: evenkeel_client::Client) {
 /// use k8s_openapi::api::core::v1::Node;
-/// client.api::<Node>().namespace("default"); // nodes live in none
+/// client.api::<Node>().namespace("default"); // nodes are not namespaced
 /// # }
 /// ```
 pub struct Api<K, S = Namespaced> {
     client: Client,
     info: Arc<ResourceInfo>,
     scope: S,
-    extent: Extent,
-    /// If it is another one than the client's.
+    representation: Representation,
+    /// Overrides the client's encoding.
     wire: Option<Wire>,
     kind: PhantomData<fn() -> K>,
 }
 
-/// How much of an object is wanted.
+/// How objects are represented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Extent {
-    /// What is known of its kind.
-    Known,
-    /// All of it, also what nobody here knows anything about.
-    Everything,
+enum Representation {
+    /// By the Rust type of the kind.
+    Typed,
+    /// As JSON, with fields that no Rust type knows.
+    Unstructured,
     Metadata,
 }
 
 impl Client {
-    /// The objects of kind `K`: those of the cluster if that is where they live, else those of all namespaces, from which
-    /// [`Api::namespace`] chooses one.
+    /// Returns the API of kind `K`: of the cluster for a cluster-scoped kind, else of all namespaces.
+    /// [`Api::namespace`] narrows it to one namespace.
     pub fn api<K>(&self) -> Api<K, <K::Scope as Start>::Scope>
     where
         K: Resource + 'static,
@@ -109,7 +108,7 @@ impl Client {
         Api::new(self, self.resource::<K>(), K::Scope::scope())
     }
 
-    /// The objects of a kind that is only known now: from discovery, from a configuration, from a user.
+    /// Returns the API of a kind that is only known at run time: from discovery, from a configuration, from a user.
     ///
     /// ```
     /// # async fn example(client: evenkeel_client::Client) -> Result<(), evenkeel_client::Error> {
@@ -123,17 +122,18 @@ impl Client {
     /// # }
     /// ```
     pub fn dynamic(&self, info: &Arc<ResourceInfo>) -> Api<Unstructured, Any> {
-        Api { extent: Extent::Everything, ..Api::of(self, info) }
+        Api { representation: Representation::Unstructured, ..Api::of(self, info) }
     }
 }
 
 impl<K> Api<K, Any> {
-    /// The objects of a kind that is only known now, to be decoded as `K`, such as kube-core's `DynamicObject`.
+    /// Returns the API of a kind that is only known at run time and is decoded as `K`, such as kube-core's
+    /// `DynamicObject`.
     pub fn of(client: &Client, info: &Arc<ResourceInfo>) -> Self {
         Api::new(client, Arc::clone(info), Any { namespace: None, namespaced: info.namespaced() })
     }
 
-    /// Only those in this namespace. For a kind that lives in no namespace this changes nothing.
+    /// Narrows the API to this namespace. Has no effect on a cluster-scoped kind.
     pub fn namespace(&self, namespace: &str) -> Self {
         let namespaced = self.scope.namespaced;
         self.scoped(Any { namespace: namespaced.then(|| namespace.into()), namespaced })
@@ -141,12 +141,13 @@ impl<K> Api<K, Any> {
 }
 
 impl<K> Api<K, All> {
-    /// Only those in this namespace. An empty name lists and watches all namespaces, and names no object.
+    /// Narrows the API to this namespace. With an empty name, all namespaces can be listed and watched, and no object
+    /// can be named.
     pub fn namespace(&self, namespace: &str) -> Api<K> {
         self.scoped(Namespaced(namespace.into()))
     }
 
-    /// Only those in the namespace that the client's configuration names for those who name none.
+    /// Narrows the API to the default namespace of the client's configuration.
     pub fn default_namespace(&self) -> Api<K> {
         self.namespace(&self.client.config().namespace)
     }
@@ -154,30 +155,37 @@ impl<K> Api<K, All> {
 
 impl<K, S: Scope> Api<K, S> {
     pub(crate) fn new(client: &Client, info: Arc<ResourceInfo>, scope: S) -> Self {
-        Api { client: client.clone(), info, scope, extent: Extent::Known, wire: None, kind: PhantomData }
+        Api {
+            client: client.clone(),
+            info,
+            scope,
+            representation: Representation::Typed,
+            wire: None,
+            kind: PhantomData,
+        }
     }
 
-    /// The same objects in another scope, or as another type.
-    fn seen_as<L, T>(&self, scope: T, extent: Extent) -> Api<L, T> {
+    /// The same API in another scope, or of another type.
+    fn converted<L, T>(&self, scope: T, representation: Representation) -> Api<L, T> {
         let (client, info) = (self.client.clone(), Arc::clone(&self.info));
-        Api { client, info, scope, extent, wire: self.wire, kind: PhantomData }
+        Api { client, info, scope, representation, wire: self.wire, kind: PhantomData }
     }
 
     fn scoped<T>(&self, scope: T) -> Api<K, T> {
-        self.seen_as(scope, self.extent)
+        self.converted(scope, self.representation)
     }
 
-    /// The same objects, of which only the metadata is sent.
+    /// Returns an API that reads only the metadata of the objects.
     pub fn metadata(&self) -> Api<PartialObjectMetadata, S> {
-        self.seen_as(self.scope.clone(), Extent::Metadata)
+        self.converted(self.scope.clone(), Representation::Metadata)
     }
 
-    /// Whether only the metadata of the objects is asked for.
+    /// Returns whether only the metadata of the objects is read.
     pub fn is_metadata_only(&self) -> bool {
-        self.extent == Extent::Metadata
+        self.representation == Representation::Metadata
     }
 
-    /// The same objects, which have this form on their way, whatever the client's configuration says.
+    /// Returns an API with this encoding, whatever the client's configuration.
     ///
     /// ```
     /// # async fn example(client: evenkeel_client::Client) -> Result<(), evenkeel_client::Error> {
@@ -192,38 +200,40 @@ impl<K, S: Scope> Api<K, S> {
         Api { wire: Some(wire), ..self.clone() }
     }
 
-    /// The form that is chosen for the objects' way: here, or by the client's configuration. Kinds that are only known at
-    /// run time are JSON unless it is chosen here.
+    /// Returns the encoding of this API, or else of the client's configuration. Kinds that are only known at run time
+    /// are JSON unless this API sets another encoding.
     pub fn chosen_wire(&self) -> Wire {
-        match (self.wire, self.extent) {
+        match (self.wire, self.representation) {
             (Some(wire), _) => wire,
-            (None, Extent::Everything) => Wire::Json,
-            (None, Extent::Known | Extent::Metadata) => self.client.config().wire,
+            (None, Representation::Unstructured) => Wire::Json,
+            (None, Representation::Typed | Representation::Metadata) => self.client.config().wire,
         }
     }
 
-    /// What is known of the kind.
+    /// Returns the description of the kind.
     pub fn resource(&self) -> &Arc<ResourceInfo> {
         &self.info
     }
 
-    /// The client that makes the requests.
+    /// Returns the client.
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    /// Reads the objects that are there: all of them, or a page.
+    /// Lists the objects: all of them, or a page.
     ///
-    /// The list is decoded while it comes in. For more objects than should be in memory at once, or in one answer, go
-    /// through it page by page with [`pages`](Self::pages).
+    /// The list is decoded while it arrives. Use [`pages`](Self::pages) for a list that is too large for one response,
+    /// or for memory.
     pub async fn list(&self, params: &ListParams) -> Result<List<K>, Error> {
-        params.add_to(self.ask(Method::GET, self.collection(), Part::MetadataList)).list(&self.info).await
+        params
+            .add_to(self.build_request(Method::GET, self.collection(), ResponseShape::MetadataList))
+            .list(&self.info)
+            .await
     }
 
-    /// Reads the objects that are there, all of them or a page, and hands them out one by one as they come in.
+    /// Lists the objects, all of them or a page, and returns them one by one as they arrive.
     ///
-    /// This is for lists that should not be in memory as a whole, and for readers that would rather miss an object which
-    /// cannot be read than all the others.
+    /// The list is never in memory as a whole, and an object that cannot be decoded does not fail the others.
     ///
     /// ```
     /// # async fn example(client: evenkeel_client::Client) -> Result<(), evenkeel_client::Error> {
@@ -234,7 +244,7 @@ impl<K, S: Scope> Api<K, S> {
     /// while let Some(pod) = pods.next().await {
     ///     match pod {
     ///         Ok(pod) => println!("{}", pod.key()),
-    ///         Err(error) if error.is_about_one_item() => eprintln!("passed over: {error}"),
+    ///         Err(error) if error.is_about_one_item() => eprintln!("skipped: {error}"),
     ///         Err(error) => return Err(error),
     ///     }
     /// }
@@ -243,19 +253,25 @@ impl<K, S: Scope> Api<K, S> {
     /// # }
     /// ```
     pub async fn list_stream(&self, params: &ListParams) -> Result<ListStream<K>, Error> {
-        params.add_to(self.ask(Method::GET, self.collection(), Part::MetadataList)).list_stream(&self.info).await
+        params
+            .add_to(self.build_request(Method::GET, self.collection(), ResponseShape::MetadataList))
+            .list_stream(&self.info)
+            .await
     }
 
-    /// Watches what happens to the objects.
+    /// Watches the objects.
     pub async fn watch(&self, params: &WatchParams) -> Result<WatchStream<K>, Error> {
-        params.add_to(self.ask(Method::GET, self.collection(), Part::Metadata)).watch(&self.info).await
+        params
+            .add_to(self.build_request(Method::GET, self.collection(), ResponseShape::Metadata))
+            .watch(&self.info)
+            .await
     }
 
-    /// Deletes all objects that match, one after the other. Answers with those that the server shows as deleted, or on
-    /// their way. Servers refuse to do this across namespaces.
-    pub fn delete_collection(&self, params: &ListParams) -> Call<Vec<Obj<K>>, verb::Delete> {
-        let request = params.add_to(self.ask(Method::DELETE, self.collection(), Part::All));
-        Call::delete(request, &self.info, read_collection)
+    /// Deletes all objects that match, one after the other. Returns the objects that the server returns as deleted or
+    /// terminating. Servers reject it across all namespaces.
+    pub fn delete_collection(&self, params: &ListParams) -> ApiRequest<Vec<Obj<K>>, verb::Delete> {
+        let request = params.add_to(self.build_request(Method::DELETE, self.collection(), ResponseShape::Full));
+        ApiRequest::delete(request, &self.info, read_collection)
     }
 
     fn collection(&self) -> Path<'_> {
@@ -266,47 +282,59 @@ impl<K, S: Scope> Api<K, S> {
         }
     }
 
-    /// A request about objects of this kind. If metadata is all that is wanted, it asks for this part.
-    fn ask(&self, method: Method, path: Path<'_>, metadata: Part) -> Request {
+    /// Builds a request for objects of this kind. `metadata` is the shape of the response if only metadata is read.
+    fn build_request(&self, method: Method, path: Path<'_>, metadata: ResponseShape) -> Request {
         let wire = self.chosen_wire();
-        let terms = match (self.extent, metadata) {
-            // Such as a delete, which custom resources do not take in protobuf.
-            (Extent::Metadata, Part::All) => Terms::default(),
-            (Extent::Metadata, part) => Terms::new(wire, &self.info, part),
-            (Extent::Known | Extent::Everything, _) => Terms::new(wire, &self.info, Part::All),
+        let negotiation = match (self.representation, metadata) {
+            // Custom resources do not accept a delete in protobuf.
+            (Representation::Metadata, ResponseShape::Full) => Negotiation::default(),
+            (Representation::Metadata, part) => Negotiation::new(wire, &self.info, part),
+            (Representation::Typed | Representation::Unstructured, _) => {
+                Negotiation::new(wire, &self.info, ResponseShape::Full)
+            }
         };
-        self.client.request(method, path).terms(terms)
+        self.client.request(method, path).negotiation(negotiation)
     }
 }
 
 impl<K, S: Addressable> Api<K, S> {
-    /// The namespace in which a name is looked up, or why a name is not enough.
+    /// Returns the namespace of a named object, or an error if there is none where one is needed.
     pub(crate) fn address(&self) -> Result<Option<&str>, RequestError> {
         self.scope.address()
     }
 
     /// Reads an object.
-    pub fn get(&self, name: &str) -> Call<Obj<K>, verb::Get> {
-        self.one(Method::GET, name, None)
+    pub fn get(&self, name: &str) -> ApiRequest<Obj<K>, verb::Get> {
+        self.named(Method::GET, name, None)
     }
 
-    /// Changes a part of an object.
-    pub fn patch(&self, name: &str, patch: &Patch) -> Call<Obj<K>, verb::Patch> {
-        self.one(Method::PATCH, name, None).with(|request| add_patch(request, patch))
+    /// Patches an object.
+    pub fn patch(&self, name: &str, patch: &Patch) -> ApiRequest<Obj<K>, verb::Patch> {
+        self.named(Method::PATCH, name, None).with(|request| add_patch(request, patch))
     }
 
     /// Deletes an object.
-    pub fn delete(&self, name: &str) -> Call<Deleted<K>, verb::Delete> {
-        Call::delete(self.request(Method::DELETE, Some(name), None, Part::All), &self.info, read_deleted)
+    pub fn delete(&self, name: &str) -> ApiRequest<Deleted<K>, verb::Delete> {
+        ApiRequest::delete(
+            self.request(Method::DELETE, Some(name), None, ResponseShape::Full),
+            &self.info,
+            read_deleted,
+        )
     }
 
-    /// A call about the object of this name, or about a subresource of it.
-    fn one<V>(&self, method: Method, name: &str, subresource: Option<&str>) -> Call<Obj<K>, V> {
-        let request = self.request(method, Some(name), subresource, Part::Metadata);
-        Call::new(request, &self.info, read_object)
+    /// Builds a request for the named object, or for a subresource of it.
+    fn named<V>(&self, method: Method, name: &str, subresource: Option<&str>) -> ApiRequest<Obj<K>, V> {
+        let request = self.request(method, Some(name), subresource, ResponseShape::Metadata);
+        ApiRequest::new(request, &self.info, read_object)
     }
 
-    fn request(&self, method: Method, name: Option<&str>, subresource: Option<&str>, metadata: Part) -> Request {
+    fn request(
+        &self,
+        method: Method,
+        name: Option<&str>,
+        subresource: Option<&str>,
+        metadata: ResponseShape,
+    ) -> Request {
         let (namespace, fault) = match self.scope.address() {
             Ok(namespace) => (namespace, None),
             Err(fault) => (None, Some(fault)),
@@ -322,32 +350,32 @@ impl<K, S: Addressable> Api<K, S> {
             path = path.subresource(subresource);
         }
         match fault {
-            None => self.ask(method, path, metadata),
-            Some(fault) => self.ask(method, path, metadata).fault(fault),
+            None => self.build_request(method, path, metadata),
+            Some(fault) => self.build_request(method, path, metadata).invalid(fault),
         }
     }
 }
 
 impl<K: Object, S: Addressable> Api<K, S> {
-    /// Creates an object. Without a name it needs a `generateName`, from which the server makes one.
-    pub fn create(&self, object: &K) -> Call<Obj<K>, verb::Write> {
-        let request = self.request(Method::POST, None, None, Part::All);
-        Call::new(self.body(request, object), &self.info, read_object)
+    /// Creates an object. Without a name it needs a `generateName`, from which the server generates one.
+    pub fn create(&self, object: &K) -> ApiRequest<Obj<K>, verb::Write> {
+        let request = self.request(Method::POST, None, None, ResponseShape::Full);
+        ApiRequest::new(self.body(request, object), &self.info, read_object)
     }
 
-    /// Replaces an object, which the object itself names. If it carries a resource version, only that version of it is
-    /// replaced; else the last writer wins.
-    pub fn update(&self, object: &K) -> Call<Obj<K>, verb::Write> {
+    /// Replaces the object that `object` names. With a resource version, the server replaces that version only;
+    /// without, the last writer wins.
+    pub fn update(&self, object: &K) -> ApiRequest<Obj<K>, verb::Write> {
         self.update_of(object, None)
     }
 
-    fn update_of(&self, object: &K, subresource: Option<&str>) -> Call<Obj<K>, verb::Write> {
+    fn update_of(&self, object: &K, subresource: Option<&str>) -> ApiRequest<Obj<K>, verb::Write> {
         let name = object.name().unwrap_or_default();
-        let request = self.request(Method::PUT, Some(&name), subresource, Part::All);
-        Call::new(self.body(request, object), &self.info, read_object)
+        let request = self.request(Method::PUT, Some(&name), subresource, ResponseShape::Full);
+        ApiRequest::new(self.body(request, object), &self.info, read_object)
     }
 
-    /// Puts an object into a request, if it belongs where the request goes.
+    /// Sets the body of a request, if the object's namespace matches.
     fn body(&self, request: Request, object: &K) -> Request {
         self.check_namespace(request, object).value(object)
     }
@@ -355,9 +383,8 @@ impl<K: Object, S: Addressable> Api<K, S> {
     fn check_namespace(&self, request: Request, object: &K) -> Request {
         match (object.namespace(), self.scope.namespace()) {
             (Some(own), Some(ours)) if own != ours && !ours.is_empty() => {
-                let problem =
-                    format!("the object says it is in namespace {own:?}, the request is for namespace {ours:?}");
-                request.fault(RequestError::Invalid { problem })
+                let problem = format!("the object is in namespace {own:?}, the request is for namespace {ours:?}");
+                request.invalid(RequestError::Invalid { problem })
             }
             _ => request,
         }
@@ -365,11 +392,16 @@ impl<K: Object, S: Addressable> Api<K, S> {
 }
 
 impl<K, S: Addressable> Api<K, S> {
-    /// Says what fields of an object shall be, and takes ownership of them (server-side apply). Creates the object if it
-    /// is not there. `fields` is an object with just the fields that `field_manager` cares for, and no `managedFields`.
+    /// Applies fields of an object and takes ownership of them (server-side apply). Creates the object if it does not
+    /// exist. `fields` is an object with the fields that `field_manager` owns, and without `managedFields`.
     ///
-    /// A field that another manager owns with another value is a conflict, unless [`Call::force`] is said.
-    pub fn apply<T: Object + ?Sized>(&self, name: &str, field_manager: &str, fields: &T) -> Call<Obj<K>, verb::Apply> {
+    /// A field that another manager owns with another value is a conflict, unless [`ApiRequest::force`] is called.
+    pub fn apply<T: Object + ?Sized>(
+        &self,
+        name: &str,
+        field_manager: &str,
+        fields: &T,
+    ) -> ApiRequest<Obj<K>, verb::Apply> {
         self.apply_to(name, None, field_manager, fields)
     }
 
@@ -379,11 +411,11 @@ impl<K, S: Addressable> Api<K, S> {
         subresource: Option<&str>,
         field_manager: &str,
         fields: &T,
-    ) -> Call<Obj<K>, verb::Apply> {
-        self.one(Method::PATCH, name, subresource).with(|request| {
+    ) -> ApiRequest<Obj<K>, verb::Apply> {
+        self.named(Method::PATCH, name, subresource).with(|request| {
             if fields.has_managed_fields() {
-                let problem = "an object with managedFields cannot be applied: they say what others did".to_owned();
-                return request.fault(RequestError::Invalid { problem });
+                let problem = "an object with managedFields cannot be applied: remove them first".to_owned();
+                return request.invalid(RequestError::Invalid { problem });
             }
             add_patch(request, &Patch::apply(fields)).query("fieldManager", field_manager)
         })
@@ -393,15 +425,15 @@ impl<K, S: Addressable> Api<K, S> {
 fn add_patch(request: Request, patch: &Patch) -> Request {
     match &patch.body {
         Ok(body) => request.body(body.clone(), patch.media_type),
-        Err(fault) => request.fault(fault.clone()),
+        Err(fault) => request.invalid(fault.clone()),
     }
 }
 
 impl<K, S: Clone> Clone for Api<K, S> {
     fn clone(&self) -> Self {
-        let Api { client, info, scope, extent, wire, kind } = self;
+        let Api { client, info, scope, representation, wire, kind } = self;
         let (client, info, scope) = (client.clone(), Arc::clone(info), scope.clone());
-        Api { client, info, scope, extent: *extent, wire: *wire, kind: *kind }
+        Api { client, info, scope, representation: *representation, wire: *wire, kind: *kind }
     }
 }
 

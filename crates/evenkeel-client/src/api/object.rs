@@ -1,20 +1,20 @@
-//! What can be written to an API server: [`Object`].
+//! [`Object`]: a type that can be written to an API server.
 
 use std::borrow::Cow;
 
 use kube_core::Resource;
 use serde::Serialize;
 
-/// An object that can be sent: every type of k8s-openapi, every derived custom resource, and
+/// A type that can be sent: every type of k8s-openapi, every derived custom resource, and
 /// [`Unstructured`](super::Unstructured).
 pub trait Object: Serialize {
-    /// The object's name; `None` if it has none yet.
+    /// Returns the object's name; `None` if it has none yet.
     fn name(&self) -> Option<Cow<'_, str>>;
 
-    /// The namespace it says it is in; `None` if it says nothing.
+    /// Returns the object's namespace; `None` if it has none.
     fn namespace(&self) -> Option<Cow<'_, str>>;
 
-    /// Whether it carries `managedFields`, which a server refuses to apply.
+    /// Returns whether it has `managedFields`, which a server refuses to apply.
     fn has_managed_fields(&self) -> bool;
 }
 

@@ -1,10 +1,10 @@
-//! What lists and watches may be asked for.
+//! Options of lists and watches.
 
 use std::time::Duration;
 
 use crate::rest::Request;
 
-/// Which objects a list shows, and how.
+/// Options of a list.
 ///
 /// ```
 /// use evenkeel_client::ListParams;
@@ -14,28 +14,28 @@ use crate::rest::Request;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ListParams {
-    /// Only objects whose labels match, such as `app=web,tier!=cache`; empty for all.
+    /// Label selector, such as `app=web,tier!=cache`; empty for all objects.
     pub label_selector: String,
-    /// Only objects whose fields match, such as `spec.nodeName=n1`; empty for all.
+    /// Field selector, such as `spec.nodeName=n1`; empty for all objects.
     pub field_selector: String,
-    /// At most this many; the list then says where the next page begins. 0 for all.
+    /// The maximal number of objects; the list then has a continue token. 0 for no limit.
     pub limit: u32,
-    /// Where the page begins: what the page before it said.
+    /// The continue token of the previous page.
     pub continue_token: String,
-    /// The version to show; empty for the newest.
+    /// The resource version to list; empty for the newest.
     pub resource_version: String,
-    /// How [`resource_version`](Self::resource_version) is meant.
+    /// How [`resource_version`](Self::resource_version) is matched.
     pub version_match: Option<VersionMatch>,
-    /// How long the server may take.
+    /// The timeout on the server.
     pub timeout: Option<Duration>,
 }
 
-/// How the resource version of a list is meant.
+/// How the resource version of a list is matched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VersionMatch {
-    /// This version, or any newer one.
+    /// That version, or a newer one.
     NotOlderThan,
-    /// This version and no other.
+    /// Exactly that version.
     Exact,
 }
 
@@ -49,47 +49,47 @@ impl VersionMatch {
 }
 
 impl ListParams {
-    /// Only objects whose labels match: a text such as `app=web`, or a [`LabelSelector`](evenkeel_core::LabelSelector),
-    /// which is the way to go for values that come from elsewhere.
+    /// Sets the label selector: a text such as `app=web`, or a [`LabelSelector`](evenkeel_core::LabelSelector), which
+    /// escapes values from untrusted input.
     pub fn labels(mut self, selector: impl ToString) -> Self {
         self.label_selector = selector.to_string();
         self
     }
 
-    /// Only objects whose fields match: a text such as `spec.nodeName=n1`, or a
+    /// Sets the field selector: a text such as `spec.nodeName=n1`, or a
     /// [`FieldSelector`](evenkeel_core::FieldSelector).
     pub fn fields(mut self, selector: impl ToString) -> Self {
         self.field_selector = selector.to_string();
         self
     }
 
-    /// At most this many.
+    /// Sets the maximal number of objects.
     pub fn limit(mut self, limit: u32) -> Self {
         self.limit = limit;
         self
     }
 
-    /// The page that begins where the one before said.
+    /// Continues after the page with this token.
     pub fn continue_from(mut self, token: impl Into<String>) -> Self {
         self.continue_token = token.into();
         self
     }
 
-    /// This version, or any newer one. `0` takes whatever the server has at hand.
+    /// Lists this version, or a newer one. `0` lists any version from the server's cache.
     pub fn not_older_than(mut self, version: impl Into<String>) -> Self {
         self.resource_version = version.into();
         self.version_match = Some(VersionMatch::NotOlderThan);
         self
     }
 
-    /// This version and no other.
+    /// Lists exactly this version.
     pub fn exactly_at(mut self, version: impl Into<String>) -> Self {
         self.resource_version = version.into();
         self.version_match = Some(VersionMatch::Exact);
         self
     }
 
-    /// The server gives up after this time.
+    /// Sets the timeout on the server.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
@@ -105,7 +105,7 @@ impl ListParams {
     }
 }
 
-/// Which events a watch shows, and from where.
+/// Options of a watch.
 ///
 /// ```
 /// use evenkeel_client::WatchParams;
@@ -115,18 +115,19 @@ impl ListParams {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WatchParams {
-    /// Only objects whose labels match; empty for all.
+    /// Label selector; empty for all objects.
     pub label_selector: String,
-    /// Only objects whose fields match; empty for all.
+    /// Field selector; empty for all objects.
     pub field_selector: String,
-    /// Events after this version. Empty begins with the present objects as if they had just come; `0` likewise, from
-    /// whatever the server has at hand.
+    /// The resource version after which events start. Empty starts with an added event for every existing object; `0`
+    /// does so from the server's cache.
     pub resource_version: String,
-    /// When the server ends the watch by itself; it chooses if this is `None`.
+    /// When the server ends the watch; `None` for the server's default.
     pub timeout: Option<Duration>,
-    /// Whether the server tells every now and then how far it has come, so that a new watch can begin there.
+    /// Whether the server sends bookmarks, which advance the resource version from which a new watch can start.
     pub bookmarks: bool,
-    /// Begin with all present objects, then a bookmark that says so, then go on (WatchList).
+    /// Whether the watch starts with all existing objects, followed by a bookmark that marks the end of the initial
+    /// list (WatchList).
     pub initial_events: bool,
 }
 
@@ -144,36 +145,36 @@ impl Default for WatchParams {
 }
 
 impl WatchParams {
-    /// Events after this version.
+    /// Watches events after this version.
     pub fn from_version(version: impl Into<String>) -> Self {
         WatchParams { resource_version: version.into(), ..WatchParams::default() }
     }
 
-    /// Only objects whose labels match; see [`ListParams::labels`].
+    /// Sets the label selector; see [`ListParams::labels`].
     pub fn labels(mut self, selector: impl ToString) -> Self {
         self.label_selector = selector.to_string();
         self
     }
 
-    /// Only objects whose fields match; see [`ListParams::fields`].
+    /// Sets the field selector; see [`ListParams::fields`].
     pub fn fields(mut self, selector: impl ToString) -> Self {
         self.field_selector = selector.to_string();
         self
     }
 
-    /// The server ends the watch after this time.
+    /// Sets when the server ends the watch.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
-    /// No bookmarks.
+    /// Disables bookmarks.
     pub fn without_bookmarks(mut self) -> Self {
         self.bookmarks = false;
         self
     }
 
-    /// All present objects first, then a bookmark that says so, then what happens.
+    /// Starts with all existing objects, followed by a bookmark, then sends events (WatchList).
     pub fn initial_events(mut self) -> Self {
         self.initial_events = true;
         self
@@ -207,8 +208,8 @@ fn seconds(request: Request, timeout: Option<Duration>) -> Request {
     request.query("timeoutSeconds", timeout.map(whole_seconds))
 }
 
-/// The API counts in whole seconds; a part of one is one. What is beyond a lifetime would be too much for servers, whose
-/// clocks count nanoseconds in 64 bits, and is a lifetime.
+/// Rounds up to the whole seconds of the API. The maximum is `i32::MAX` seconds: servers count nanoseconds in 64 bits
+/// and would overflow.
 pub(super) fn whole_seconds(time: Duration) -> u64 {
     const LIFETIME: u64 = i32::MAX as u64;
     time.as_secs().saturating_add(u64::from(time.subsec_nanos() > 0)).min(LIFETIME)

@@ -1,4 +1,4 @@
-//! [`Patch`]: a change to an object, in one of the four forms that servers take.
+//! [`Patch`]: a patch of an object, in one of the four types that servers accept.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::rest::RequestError;
 
-/// A change to an object.
+/// A patch of an object.
 ///
 /// ```
 /// use evenkeel_client::Patch;
@@ -17,7 +17,7 @@ use crate::rest::RequestError;
 /// let scale = Patch::json(&json!([{"op": "replace", "path": "/spec/replicas", "value": 3}]));
 /// ```
 ///
-/// `Debug` shows the size of the change, never the change: it may be one to a Secret.
+/// `Debug` shows the size of the patch, never its content: it may contain a Secret.
 #[derive(Clone)]
 pub struct Patch {
     pub(super) media_type: &'static str,
@@ -25,23 +25,24 @@ pub struct Patch {
 }
 
 impl Patch {
-    /// A list of operations (RFC 6902).
+    /// A JSON patch: a list of operations (RFC 6902).
     pub fn json<T: Serialize + ?Sized>(operations: &T) -> Self {
         Self::new("application/json-patch+json", operations)
     }
 
-    /// Members that replace those of the object; null removes them (RFC 7386).
+    /// A merge patch: members replace those of the object, null removes them (RFC 7386).
     pub fn merge<T: Serialize + ?Sized>(members: &T) -> Self {
         Self::new("application/merge-patch+json", members)
     }
 
-    /// Like [`merge`](Self::merge), but lists with keys are merged item by item. Built-in kinds only.
+    /// A strategic merge patch: like [`merge`](Self::merge), but lists with keys are merged item by item. Built-in
+    /// kinds only.
     pub fn strategic<T: Serialize + ?Sized>(members: &T) -> Self {
         Self::new("application/strategic-merge-patch+json", members)
     }
 
-    /// The fields that the writer wants to own, with the values they shall have (server-side apply). Such a patch needs a
-    /// field manager; [`Api::apply`](super::Api::apply) asks for one.
+    /// A server-side apply patch: the fields that the field manager owns, with their values. It needs a field manager;
+    /// [`Api::apply`](super::Api::apply) takes one.
     pub fn apply<T: Serialize + ?Sized>(fields: &T) -> Self {
         Self::new("application/apply-patch+yaml", fields)
     }

@@ -1,4 +1,4 @@
-//! What only Pods can do: show their logs, be evicted, be bound to a node, be talked to.
+//! The verbs of pods only: logs, eviction, binding, proxy.
 
 use std::fmt;
 use std::future::{Future, IntoFuture};
@@ -11,17 +11,16 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Binding, Pod, Service};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::call::{Call, read_json, verb};
 use super::params::whole_seconds;
+use super::request::{ApiRequest, read_json, verb};
 use super::scope::{Addressable, Namespaced};
 use super::{Api, Subresource};
 use crate::error::Error;
 use crate::rest::{ByteStream, Path, Request};
-use crate::wire::{Part, Wire};
+use crate::wire::{ResponseShape, Wire};
 
 impl Api<Pod, Namespaced> {
-    /// The log of a pod's container. Say which part of it, then await it for a text, or
-    /// [`stream`](Logs::stream) it.
+    /// Reads the log of a container. Set the options, then await it for the whole text, or [`stream`](Logs::stream) it.
     ///
     /// ```
     /// # async fn example(client: evenkeel_client::Client) -> Result<(), evenkeel_client::Error> {
@@ -35,53 +34,55 @@ impl Api<Pod, Namespaced> {
     /// # }
     /// ```
     pub fn logs(&self, name: &str) -> Logs {
-        Logs { request: self.request(Method::GET, Some(name), Some("log"), Part::All).accept("text/plain, */*") }
+        Logs {
+            request: self.request(Method::GET, Some(name), Some("log"), ResponseShape::Full).accept("text/plain, */*"),
+        }
     }
 
-    /// Asks for a pod to be deleted, if the disruption budgets allow it; if they do not, the answer is a 429.
-    pub fn evict(&self, name: &str) -> Call<Status, verb::Delete> {
-        let request = self.wire(Wire::Json).request(Method::POST, Some(name), Some("eviction"), Part::All);
+    /// Evicts a pod. The server responds with 429 while a disruption budget does not allow it.
+    pub fn evict(&self, name: &str) -> ApiRequest<Status, verb::Delete> {
+        let request = self.wire(Wire::Json).request(Method::POST, Some(name), Some("eviction"), ResponseShape::Full);
         let namespace = self.scope.0.to_string();
         let metadata = ObjectMeta { name: Some(name.into()), namespace: Some(namespace), ..ObjectMeta::default() };
-        Call::evict(request, &self.info, read_json, metadata)
+        ApiRequest::evict(request, &self.info, read_json, metadata)
     }
 
-    /// Puts a pod onto a node. The binding names both; its namespace is not looked at.
-    pub fn bind(&self, binding: &Binding) -> Call<Status, verb::Write> {
+    /// Binds a pod to a node. The binding names both; its namespace is ignored.
+    pub fn bind(&self, binding: &Binding) -> ApiRequest<Status, verb::Write> {
         self.wire(Wire::Json).subresource::<Binding>("binding").post_named(binding)
     }
 
-    /// The containers that are put into running pods to look at them.
+    /// Returns the subresource of ephemeral containers.
     pub fn ephemeral_containers(&self) -> Subresource<Pod, Namespaced> {
         self.subresource("ephemeralcontainers")
     }
 
-    /// The resources of running pods.
+    /// Returns the subresource that resizes running pods.
     pub fn resize(&self) -> Subresource<Pod, Namespaced> {
         self.subresource("resize")
     }
 
-    /// A request to a program in a pod, through the API server.
+    /// Builds a request that the API server proxies to a pod.
     pub fn proxy(&self, method: Method, target: ProxyTarget<'_>, path: &str) -> Request {
         proxy(self, method, target, path)
     }
 }
 
 impl Api<Service, Namespaced> {
-    /// A request to a program behind a service, through the API server.
+    /// Builds a request that the API server proxies to a service.
     pub fn proxy(&self, method: Method, target: ProxyTarget<'_>, path: &str) -> Request {
         proxy(self, method, target, path)
     }
 }
 
-/// A program that the API server is to forward a request to: the name of its pod or service, and perhaps more.
+/// The target of a proxied request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProxyTarget<'a> {
     /// The name of the pod or service.
     pub name: &'a str,
     /// `http` or `https`; empty for `http`.
     pub scheme: &'a str,
-    /// The number or the name of the port; empty for the first.
+    /// The number or the name of the port; empty for the first port.
     pub port: &'a str,
 }
 
@@ -98,7 +99,7 @@ impl fmt::Display for ProxyTarget<'_> {
 fn proxy<K>(api: &Api<K, Namespaced>, method: Method, target: ProxyTarget<'_>, path: &str) -> Request {
     let name = target.to_string();
     match api.scope.address() {
-        Err(fault) => api.client.request(method, Path::resource(&api.info)).fault(fault),
+        Err(fault) => api.client.request(method, Path::resource(&api.info)).invalid(fault),
         Ok(namespace) => {
             let proxy = Path::resource(&api.info).namespace(namespace.unwrap_or_default()).name(&name);
             api.client.request(method, proxy.subresource("proxy").suffix(path)).accept("*/*")
@@ -106,16 +107,16 @@ fn proxy<K>(api: &Api<K, Namespaced>, method: Method, target: ProxyTarget<'_>, p
     }
 }
 
-/// What a container writes to.
+/// The stream of a container's log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogStream {
-    /// Its standard output.
+    /// Standard output.
     Stdout,
-    /// Its standard error.
+    /// Standard error.
     Stderr,
 }
 
-/// A part of a log. Does nothing until it is awaited or streamed.
+/// A request for a log. Does nothing until it is awaited or streamed.
 #[derive(Debug)]
 #[must_use = "a log is not read until it is awaited or streamed"]
 pub struct Logs {
@@ -123,47 +124,47 @@ pub struct Logs {
 }
 
 impl Logs {
-    /// Of this container; needed if the pod has more than one.
+    /// Selects the container; required if the pod has more than one.
     pub fn container(self, name: impl Into<String>) -> Self {
         self.query("container", name)
     }
 
-    /// Go on as the log grows. Only makes sense with [`stream`](Self::stream).
+    /// Continues with new lines. For [`stream`](Self::stream): the stream ends when the container ends.
     pub fn follow(self) -> Self {
         self.query("follow", "true")
     }
 
-    /// Of the container's last run, not of the present one.
+    /// Reads the log of the container's previous run.
     pub fn previous(self) -> Self {
         self.query("previous", "true")
     }
 
-    /// Only what is younger than this, in whole seconds: a part of one is one.
+    /// Skips older lines. Rounded up to whole seconds.
     pub fn since(self, age: Duration) -> Self {
         self.query("sinceSeconds", whole_seconds(age).to_string())
     }
 
-    /// Only what came after this.
+    /// Skips lines before this time.
     pub fn since_time(self, time: Timestamp) -> Self {
         self.query("sinceTime", format!("{time:.0}"))
     }
 
-    /// Every line begins with its time.
+    /// Prefixes every line with its timestamp.
     pub fn timestamps(self) -> Self {
         self.query("timestamps", "true")
     }
 
-    /// Only the last lines.
+    /// Reads the last lines only.
     pub fn tail_lines(self, lines: u64) -> Self {
         self.query("tailLines", lines.to_string())
     }
 
-    /// No more than this.
+    /// Limits the size of the log.
     pub fn limit_bytes(self, bytes: u64) -> Self {
         self.query("limitBytes", bytes.to_string())
     }
 
-    /// Only one of the streams; servers that cannot tell them apart refuse.
+    /// Reads one of the streams only. Servers that do not separate them reject the request.
     pub fn only(self, stream: LogStream) -> Self {
         let stream = match stream {
             LogStream::Stdout => "Stdout",
@@ -172,12 +173,12 @@ impl Logs {
         self.query("stream", stream)
     }
 
-    /// Do not check the certificate of the node that has the log.
+    /// Does not verify the certificate of the node.
     pub fn insecure_skip_tls_verify_backend(self) -> Self {
         self.query("insecureSkipTLSVerifyBackend", "true")
     }
 
-    /// Reads the log as it comes.
+    /// Reads the log as it is written.
     pub async fn stream(self) -> Result<ByteStream, Error> {
         self.request.stream().await
     }
@@ -193,7 +194,7 @@ impl IntoFuture for Logs {
     type Output = Result<String, Error>;
     type IntoFuture = Pin<Box<dyn Future<Output = Result<String, Error>> + Send>>;
 
-    /// Reads the log to its end. Bytes that are no UTF-8 are replaced.
+    /// Reads the whole log. Invalid UTF-8 is replaced.
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let answer = self.request.send().await?;

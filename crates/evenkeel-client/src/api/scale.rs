@@ -1,4 +1,4 @@
-//! [`Scales`]: how many copies of something an object asks for, whatever its kind.
+//! [`Scales`]: the scale subresource of resources that are only known at run time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,26 +10,25 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_core::GroupVersionKind;
 use serde::{Deserialize, Serialize};
 
-use super::call::{Call, verb};
+use super::request::{ApiRequest, verb};
 use super::scope::Any;
 use super::{Api, Object, Patch, add_patch};
 use crate::client::Client;
 use crate::discovery::RestMapper;
 use crate::error::Error;
-use crate::rest::{Answer, RequestError};
-use crate::wire::{Part, Wire};
+use crate::rest::{RequestError, Response};
+use crate::wire::{ResponseShape, Wire};
 
-/// The form that everybody gets to see.
+/// The version that callers see.
 const CURRENT: &str = "autoscaling/v1";
-/// Forms of older servers, in which the selector is a map.
+/// Versions of older servers, in which the selector is a map.
 const OLDER: [&str; 3] = ["extensions/v1beta1", "apps/v1beta1", "apps/v1beta2"];
 
-/// The scales of resources that are only known at run time, such as the target of an autoscaler or what somebody types.
-/// Made by [`Client::scales`].
+/// The scales of resources that are only known at run time, such as the target of an autoscaler. Created by
+/// [`Client::scales`].
 ///
-/// What is read is an `autoscaling/v1` [`Scale`], whichever form of it the server has for the resource; what is written is
-/// sent in the form that the server announces. For a kind that is known when the program is compiled there is
-/// [`Api::scale`].
+/// Reads return an `autoscaling/v1` [`Scale`], whatever version the server has for the resource; writes are sent in the
+/// version that discovery states. For a kind that is known at compile time use [`Api::scale`].
 ///
 /// ```
 /// # async fn example(client: evenkeel_client::Client) -> Result<(), evenkeel_client::Error> {
@@ -50,82 +49,82 @@ pub struct Scales {
 }
 
 impl Client {
-    /// The scales of resources that are only known at run time. What they are called and in which form their scales come
-    /// is the mapper's knowledge, which it keeps: make one and use it for long.
+    /// Returns the scales of resources that are only known at run time. The mapper caches names and versions: create
+    /// one and keep it.
     pub fn scales(&self, mapper: &RestMapper) -> Scales {
         Scales { client: self.clone(), mapper: mapper.clone() }
     }
 }
 
 impl Scales {
-    /// The scales of the resource that this name stands for: `deploy`, `deployments.apps`, `Deployment.v1.apps` (see
+    /// Returns the scales of the resource with this name: `deploy`, `deployments.apps`, `Deployment.v1.apps` (see
     /// [`RestMapper::resolve`]).
     ///
     /// # Errors
-    /// When the server has no such resource, or the resource has no scale.
+    /// The server has no such resource, or the resource has no scale.
     pub async fn of(&self, resource: &str) -> Result<ScaleApi, Error> {
         let info = self.mapper.resolve(resource).await?;
         self.of_resource(&info).await
     }
 
-    /// The scales of this resource, which [`RestMapper::mapping`] may have found for the kind that an object refers to.
+    /// Returns the scales of this resource, such as the result of [`RestMapper::mapping`].
     ///
     /// # Errors
-    /// When the resource has no scale.
+    /// The resource has no scale.
     pub async fn of_resource(&self, info: &Arc<ResourceInfo>) -> Result<ScaleApi, Error> {
         let kind = self.mapper.subresource(info, "scale").await?.kind;
         Ok(ScaleApi { api: Api::of(&self.client, info).wire(Wire::Json), kind })
     }
 }
 
-/// The scales of the objects of one resource. Made by [`Scales::of`].
+/// The scales of the objects of one resource. Created by [`Scales::of`].
 #[derive(Clone, Debug)]
 pub struct ScaleApi {
     api: Api<Scale, Any>,
-    /// The form that the server announces.
+    /// The version that discovery states.
     kind: GroupVersionKind,
 }
 
 impl ScaleApi {
-    /// Those in this namespace. For a kind that lives in no namespace this changes nothing.
+    /// Narrows the API to this namespace. Has no effect on a cluster-scoped kind.
     pub fn namespace(&self, namespace: &str) -> Self {
         ScaleApi { api: self.api.namespace(namespace), kind: self.kind.clone() }
     }
 
-    /// The resource.
+    /// Returns the resource.
     pub fn resource(&self) -> &Arc<ResourceInfo> {
         self.api.resource()
     }
 
-    /// Reads the scale of the object of this name.
-    pub fn get(&self, name: &str) -> Call<Scale, verb::Get> {
-        self.call(Method::GET, name)
+    /// Reads the scale of an object.
+    pub fn get(&self, name: &str) -> ApiRequest<Scale, verb::Get> {
+        self.request(Method::GET, name)
     }
 
-    /// Replaces the scale of the object that `scale` names. If it carries a resource version, only that version of it is
-    /// replaced; else the last writer wins.
-    pub fn update(&self, scale: &Scale) -> Call<Scale, verb::Write> {
+    /// Replaces the scale of the object that `scale` names. With a resource version, the server replaces that version
+    /// only; without, the last writer wins.
+    pub fn update(&self, scale: &Scale) -> ApiRequest<Scale, verb::Write> {
         let name = scale.name().unwrap_or_default();
         let encoded = encode(scale, &self.kind);
-        self.call(Method::PUT, &name).with(|request| match encoded {
+        self.request(Method::PUT, &name).with(|request| match encoded {
             Ok(form) => self.api.check_namespace(request, scale).json(&form),
-            Err(fault) => request.fault(fault),
+            Err(fault) => request.invalid(fault),
         })
     }
 
-    /// Changes something of the scale of the object of this name. The patch is sent as it is, so it is about the form that
-    /// the server has; `spec.replicas` is the same in all of them.
-    pub fn patch(&self, name: &str, patch: &Patch) -> Call<Scale, verb::Patch> {
-        self.call(Method::PATCH, name).with(|request| add_patch(request, patch))
+    /// Patches the scale of an object. The patch is sent unchanged, so it must match the server's version of the scale;
+    /// `spec.replicas` is the same in all versions.
+    pub fn patch(&self, name: &str, patch: &Patch) -> ApiRequest<Scale, verb::Patch> {
+        self.request(Method::PATCH, name).with(|request| add_patch(request, patch))
     }
 
-    fn call<V>(&self, method: Method, name: &str) -> Call<Scale, V> {
-        let request = self.api.request(method, Some(name), Some("scale"), Part::All);
-        Call::new(request, self.api.resource(), |answer, _| decode(&answer))
+    fn request<V>(&self, method: Method, name: &str) -> ApiRequest<Scale, V> {
+        let request = self.api.request(method, Some(name), Some("scale"), ResponseShape::Full);
+        ApiRequest::new(request, self.api.resource(), |response, _| decode(&response))
     }
 }
 
-/// A scale in any form.
+/// A scale in any version.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct AnyScale {
@@ -146,7 +145,7 @@ struct AnyStatus {
     replicas: i32,
     #[serde(skip_serializing_if = "Option::is_none")]
     selector: Option<AnySelector>,
-    /// Of older forms only, where the map cannot say everything.
+    /// In older versions only: what the map cannot express.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     target_selector: String,
 }
@@ -158,12 +157,14 @@ enum AnySelector {
     Labels(BTreeMap<String, String>),
 }
 
-/// What the server answered, in the form that everybody gets to see.
-fn decode(answer: &Answer) -> Result<Scale, Error> {
-    answer.outcome()?;
-    let AnyScale { api_version, kind, metadata, spec, status } = answer.json()?;
+/// Decodes any version into the current one.
+fn decode(response: &Response) -> Result<Scale, Error> {
+    response.decode_status()?;
+    let AnyScale { api_version, kind, metadata, spec, status } = response.json()?;
     if kind != "Scale" || (api_version != CURRENT && !OLDER.contains(&&*api_version)) {
-        return Err(answer.unreadable(format!("it is a {kind:?} of {api_version:?}, and no scale in a form we know")));
+        return Err(
+            response.unreadable(format!("it is a {kind:?} of {api_version:?}, which is no known version of a scale"))
+        );
     }
     let status = status.map(|status| {
         let selector = match status.selector {
@@ -177,13 +178,13 @@ fn decode(answer: &Answer) -> Result<Scale, Error> {
     Ok(Scale { metadata, spec, status })
 }
 
-/// The scale in the form that the server wants.
+/// Encodes the scale in the server's version.
 fn encode(scale: &Scale, wanted: &GroupVersionKind) -> Result<AnyScale, RequestError> {
     let api_version = wanted.api_version();
     let is_older = OLDER.contains(&&*api_version);
     if wanted.kind != "Scale" || (api_version != CURRENT && !is_older) {
         let problem = format!(
-            "the server wants the scale as a {:?} of {api_version:?}, which is no form of it that we know",
+            "the server's scale is a {:?} of {api_version:?}, which is no known version of a scale",
             wanted.kind
         );
         return Err(RequestError::Invalid { problem });
@@ -202,12 +203,12 @@ fn encode(scale: &Scale, wanted: &GroupVersionKind) -> Result<AnyScale, RequestE
     Ok(AnyScale { api_version, kind: wanted.kind.clone(), metadata, spec, status })
 }
 
-/// The labels as the text of a selector: `app=web,tier=db`.
+/// Formats labels as a selector: `app=web,tier=db`.
 fn selector_of(labels: &BTreeMap<String, String>) -> String {
     labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",")
 }
 
-/// The labels that a selector asks for, if that is all that it asks for.
+/// Returns the labels of a selector that consists of equalities only.
 fn labels_of(selector: &str) -> Option<BTreeMap<String, String>> {
     let selector = LabelSelector::parse(selector).ok().filter(|selector| !selector.is_empty())?;
     let label = |requirement: &evenkeel_core::Requirement| match (requirement.operator(), requirement.values()) {

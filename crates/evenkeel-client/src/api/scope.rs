@@ -1,5 +1,5 @@
-//! Where an [`Api`](super::Api) looks: in one namespace, in all of them, or where there are none. A part of its type, so
-//! that creating a Pod in no namespace does not compile.
+//! The scope of an [`Api`](super::Api): one namespace, all namespaces, or the cluster. It is part of the type, so that
+//! creating a Pod without a namespace does not compile.
 
 use std::sync::Arc;
 
@@ -12,41 +12,41 @@ use crate::rest::RequestError;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Namespaced(pub(super) Arc<str>);
 
-/// All namespaces at once. Objects can be listed and watched, but not named.
+/// All namespaces. Objects can be listed and watched, but not named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct All;
 
-/// A kind that lives in no namespace.
+/// The scope of a cluster-scoped kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cluster;
 
-/// A kind of which only the program's input says where it lives. What the other scopes have checked when the program is
-/// compiled is checked when a request is made: naming an object of a namespaced kind without a namespace is an error.
+/// The scope of a kind that is only known at run time. What the compiler checks for the other scopes is checked when a
+/// request is sent: naming an object of a namespaced kind without a namespace is an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Any {
     pub(super) namespace: Option<Arc<str>>,
     pub(super) namespaced: bool,
 }
 
-/// Where an API looks. Implemented by [`Namespaced`], [`All`], [`Cluster`] and [`Any`], and by nothing else.
+/// The scope of an API. Implemented by [`Namespaced`], [`All`], [`Cluster`] and [`Any`] only.
 pub trait Scope: sealed::Sealed + Clone + Send + Sync + 'static {
-    /// The namespace, if it is one.
+    /// Returns the namespace, if the scope is one.
     fn namespace(&self) -> Option<&str>;
 }
 
-/// A scope in which a name is enough to find an object.
+/// A scope in which a name identifies an object.
 pub trait Addressable: Scope {
-    /// The namespace, or why there is none where one is needed.
+    /// Returns the namespace, or an error if there is none where one is needed.
     #[doc(hidden)]
     fn address(&self) -> Result<Option<&str>, RequestError>;
 }
 
-/// Where the API of a kind starts to look: all namespaces for a kind that lives in them.
+/// The initial scope of a kind: all namespaces for a namespaced kind.
 pub trait Start: StaticScope {
     /// The scope.
     type Scope: Scope;
 
-    /// Its one value.
+    /// Returns the scope.
     #[doc(hidden)]
     fn scope() -> Self::Scope;
 }
@@ -116,9 +116,7 @@ impl Addressable for Any {
 }
 
 fn no_namespace() -> RequestError {
-    RequestError::Invalid {
-        problem: "an object of this kind is found by its namespace and name, and no namespace is given".into(),
-    }
+    RequestError::Invalid { problem: "the kind is namespaced, and no namespace is given".into() }
 }
 
 mod sealed {

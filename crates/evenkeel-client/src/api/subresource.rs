@@ -1,4 +1,4 @@
-//! [`Subresource`]: a part of an object that has an address, and often a type, of its own.
+//! [`Subresource`]: a subresource of the objects of a kind.
 
 use evenkeel_core::Obj;
 use http::Method;
@@ -6,14 +6,13 @@ use k8s_openapi::api::autoscaling::v1::Scale;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::call::{Call, read_json, verb};
+use super::request::{ApiRequest, read_json, verb};
 use super::scope::{Addressable, Scope};
-use super::{Api, Extent, Object, Patch, add_patch};
+use super::{Api, Object, Patch, Representation, add_patch};
 use crate::rest::RequestError;
-use crate::wire::Part;
+use crate::wire::ResponseShape;
 
-/// A part of every object of a kind: its status, its scale, or another that the kind has. `T` is what is read and written
-/// there.
+/// A subresource of the objects of a kind, such as status or scale. `T` is the type of its content.
 ///
 /// ```
 /// # async fn example(client: evenkeel_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -29,67 +28,77 @@ use crate::wire::Part;
 /// ```
 pub struct Subresource<T, S> {
     api: Api<T, S>,
-    part: Box<str>,
+    subresource: Box<str>,
 }
 
 impl<K, S: Scope> Api<K, S> {
-    /// What controllers report of the objects.
+    /// Returns the status subresource.
     pub fn status(&self) -> Subresource<K, S> {
         self.subresource("status")
     }
 
-    /// How many copies of something the objects ask for, whatever their kind.
+    /// Returns the scale subresource.
     pub fn scale(&self) -> Subresource<Scale, S> {
         self.subresource("scale")
     }
 
-    /// Another part, which is read and written as a `T`.
-    pub fn subresource<T>(&self, part: &str) -> Subresource<T, S> {
-        // Of a part there is no metadata to be had alone.
-        let extent = if self.is_metadata_only() { Extent::Known } else { self.extent };
-        Subresource { api: self.seen_as(self.scope.clone(), extent), part: part.into() }
+    /// Returns another subresource, whose content is a `T`.
+    pub fn subresource<T>(&self, name: &str) -> Subresource<T, S> {
+        // A subresource cannot be read as metadata only.
+        let representation = if self.is_metadata_only() { Representation::Typed } else { self.representation };
+        Subresource { api: self.converted(self.scope.clone(), representation), subresource: name.into() }
     }
 }
 
 impl<T, S: Addressable> Subresource<T, S> {
-    /// Reads the part.
-    pub fn get(&self, name: &str) -> Call<Obj<T>, verb::Get> {
-        self.api.one(Method::GET, name, Some(&self.part))
+    /// Reads the subresource.
+    pub fn get(&self, name: &str) -> ApiRequest<Obj<T>, verb::Get> {
+        self.api.named(Method::GET, name, Some(&self.subresource))
     }
 
-    /// Changes something of the part.
-    pub fn patch(&self, name: &str, patch: &Patch) -> Call<Obj<T>, verb::Patch> {
-        self.api.one(Method::PATCH, name, Some(&self.part)).with(|request| add_patch(request, patch))
+    /// Patches the subresource.
+    pub fn patch(&self, name: &str, patch: &Patch) -> ApiRequest<Obj<T>, verb::Patch> {
+        self.api.named(Method::PATCH, name, Some(&self.subresource)).with(|request| add_patch(request, patch))
     }
 
-    /// Says what fields of the part shall be, and takes ownership of them; see [`Api::apply`].
-    pub fn apply<F: Object + ?Sized>(&self, name: &str, field_manager: &str, fields: &F) -> Call<Obj<T>, verb::Apply> {
-        self.api.apply_to(name, Some(&self.part), field_manager, fields)
+    /// Applies fields of the subresource and takes ownership of them; see [`Api::apply`].
+    pub fn apply<F: Object + ?Sized>(
+        &self,
+        name: &str,
+        field_manager: &str,
+        fields: &F,
+    ) -> ApiRequest<Obj<T>, verb::Apply> {
+        self.api.apply_to(name, Some(&self.subresource), field_manager, fields)
     }
 
-    /// Posts something to the part, for parts that are really verbs: a token to be made, a binding. `R` is what comes
-    /// back.
-    pub fn post<B: Serialize, R: DeserializeOwned + 'static>(&self, name: &str, body: &B) -> Call<R, verb::Write> {
-        let request = self.api.request(Method::POST, Some(name), Some(&self.part), Part::All).value(body);
-        Call::new(request, &self.api.info, read_json)
+    /// Posts to the subresource, for subresources that are verbs: a token request, a binding. `R` is the type of the
+    /// response.
+    pub fn post<B: Serialize, R: DeserializeOwned + 'static>(
+        &self,
+        name: &str,
+        body: &B,
+    ) -> ApiRequest<R, verb::Write> {
+        let request =
+            self.api.request(Method::POST, Some(name), Some(&self.subresource), ResponseShape::Full).value(body);
+        ApiRequest::new(request, &self.api.info, read_json)
     }
 }
 
 impl<T: Object, S: Addressable> Subresource<T, S> {
-    /// Replaces the part of the object that `object` names. Whatever else `object` says is ignored by the server.
-    pub fn update(&self, object: &T) -> Call<Obj<T>, verb::Write> {
-        self.api.update_of(object, Some(&self.part))
+    /// Replaces the subresource of the object that `object` names. The server ignores the other fields of `object`.
+    pub fn update(&self, object: &T) -> ApiRequest<Obj<T>, verb::Write> {
+        self.api.update_of(object, Some(&self.subresource))
     }
 }
 
 impl<T, S: Addressable> Subresource<T, S> {
-    /// Posts an object that names itself, as a [`Binding`](k8s_openapi::api::core::v1::Binding) does.
-    pub(super) fn post_named<B: Object, R: DeserializeOwned + 'static>(&self, body: &B) -> Call<R, verb::Write> {
+    /// Posts an object that names itself, such as a [`Binding`](k8s_openapi::api::core::v1::Binding).
+    pub(super) fn post_named<B: Object, R: DeserializeOwned + 'static>(&self, body: &B) -> ApiRequest<R, verb::Write> {
         match body.name() {
             Some(name) => self.post(&name, body),
             None => {
-                let problem = format!("what is posted to {:?} must carry the name of its object", self.part);
-                self.post("", body).with(|request| request.fault(RequestError::Invalid { problem }))
+                let problem = format!("a body posted to {:?} must contain the name of its object", self.subresource);
+                self.post("", body).with(|request| request.invalid(RequestError::Invalid { problem }))
             }
         }
     }
@@ -97,6 +106,6 @@ impl<T, S: Addressable> Subresource<T, S> {
 
 impl<T, S: Scope> std::fmt::Debug for Subresource<T, S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Subresource").field("api", &self.api).field("part", &self.part).finish()
+        f.debug_struct("Subresource").field("api", &self.api).field("subresource", &self.subresource).finish()
     }
 }

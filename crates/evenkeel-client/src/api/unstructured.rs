@@ -1,5 +1,4 @@
-//! Objects of which no Rust type is known: [`Unstructured`]; and objects of which only the metadata is wanted:
-//! [`PartialObjectMetadata`].
+//! [`Unstructured`]: objects without a Rust type; and [`PartialObjectMetadata`]: the metadata of objects.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,7 +9,7 @@ use serde_json::Value;
 
 use super::object::Object;
 
-/// An object as the JSON it is, for kinds that are only known when the program runs.
+/// An object as a JSON value, for kinds that are only known at run time.
 ///
 /// ```
 /// use evenkeel_client::Unstructured;
@@ -26,14 +25,14 @@ use super::object::Object;
 pub struct Unstructured(pub Value);
 
 impl Unstructured {
-    /// The value at a path of member names, such as `spec.template.metadata`. Members whose names have dots in them are
-    /// reached through [`Value`]'s own methods.
+    /// Returns the value at a path of member names, such as `spec.template.metadata`. Members with dots in their names
+    /// are reached through the methods of [`Value`].
     pub fn get(&self, path: &str) -> Option<&Value> {
         path.split('.').try_fold(&self.0, |value, member| value.get(member))
     }
 
-    /// Puts a value at a path of member names, making the objects on the way. Gives the value back if something on the
-    /// way is no object.
+    /// Sets the value at a path of member names, creating objects on the path. Returns the value as an error if
+    /// something on the path is no object.
     pub fn set(&mut self, path: &str, value: Value) -> Result<(), Value> {
         let mut place = &mut self.0;
         for member in path.split('.') {
@@ -47,12 +46,12 @@ impl Unstructured {
         Ok(())
     }
 
-    /// The kind, if the object states one.
+    /// Returns the kind, if the object has one.
     pub fn kind(&self) -> Option<&str> {
         self.0.get("kind")?.as_str()
     }
 
-    /// The API version, if the object states one.
+    /// Returns the API version, if the object has one.
     pub fn api_version(&self) -> Option<&str> {
         self.0.get("apiVersion")?.as_str()
     }
@@ -84,7 +83,7 @@ impl From<Value> for Unstructured {
 }
 
 impl fmt::Debug for Unstructured {
-    /// Names the object and shows nothing of what is in it.
+    /// Shows the name of the object and none of its content.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Unstructured")
             .field("api_version", &self.api_version())
@@ -95,12 +94,12 @@ impl fmt::Debug for Unstructured {
     }
 }
 
-/// The metadata of an object of any kind, and nothing else of it. Servers send only this when it is asked for, which costs
-/// them and the network less.
+/// The metadata of an object of any kind. Servers that support it send nothing else, which costs them and the network
+/// less.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PartialObjectMetadata {
-    /// The API version; `meta.k8s.io/v1` from a server that knows how to leave the rest away.
+    /// The API version; `meta.k8s.io/v1` from a server that supports it.
     pub api_version: String,
     /// The kind; `PartialObjectMetadata` from such a server.
     pub kind: String,

@@ -248,10 +248,13 @@ pub struct Throttle {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Retry {
-    /// How often a request is repeated at most; 0 never.
+    /// The maximal number of retries of a request; 0 for none. 10 by default.
     pub max_retries: u32,
-    /// The most that a server's `Retry-After` is obeyed.
+    /// The longest wait for a server's `Retry-After`; a longer one is cut to it. One minute by default.
     pub max_retry_after: Duration,
+    /// No retry starts later than this after the first attempt: the error of the last attempt is returned instead. It bounds
+    /// the retries of a request without a timeout. Two minutes by default.
+    pub max_elapsed: Duration,
 }
 
 /// The most that is accepted from a server. Whatever is larger is an error, and the connection is closed.
@@ -346,7 +349,7 @@ impl Default for Throttle {
 
 impl Default for Retry {
     fn default() -> Self {
-        Retry { max_retries: 10, max_retry_after: Duration::from_secs(300) }
+        Retry { max_retries: 10, max_retry_after: Duration::from_secs(60), max_elapsed: Duration::from_secs(120) }
     }
 }
 

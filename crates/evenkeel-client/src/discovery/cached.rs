@@ -1,4 +1,4 @@
-//! [`CachedDiscovery`]: discovery that asks once and remembers.
+//! [`CachedDiscovery`]: discovery with a cache.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,18 +9,17 @@ use super::error::DiscoveryError;
 use super::live::Discovery;
 use super::openapi::OpenApi;
 use super::served::{ApiGroup, Discovered, GroupVersionFailure, ResourceList};
-use super::shared::Shared;
+use super::single_flight::SingleFlight;
 
-/// Discovery that asks once and remembers. Made by [`Discovery::cached`]. Clones are the same cache.
+/// Discovery with a cache. Created by [`Discovery::cached`]. Clones share the cache.
 ///
-/// The first to ask fetches everything while the others wait. What is known stays until
-/// [`invalidate`](Self::invalidate); asking for it again costs few bytes if nothing has changed, because the server is
-/// told which state is known. A failure to list the groups is not remembered. A version of a group that failed for a
-/// reason that passes (no connection, no time, a server in trouble) is asked for again when it is wanted; one that failed
-/// for another reason stays failed until [`invalidate`](Self::invalidate).
+/// Concurrent callers share one fetch. The result is kept until [`invalidate`](Self::invalidate); fetching it again
+/// costs few bytes if nothing has changed, because requests carry the ETag. An error of the group list is not cached. A
+/// group version that failed for a transient reason (no connection, a timeout, an overloaded server) is fetched again
+/// when it is needed; one that failed for another reason stays failed until [`invalidate`](Self::invalidate).
 ///
-/// A version of a group that is not known is not asked for either. Whoever waits for a new one to appear uses a
-/// [`RestMapper`](super::RestMapper), or invalidates.
+/// A group version that is not in the cache is not requested. Use a [`RestMapper`](super::RestMapper), or invalidate,
+/// to find new ones.
 #[derive(Clone)]
 pub struct CachedDiscovery {
     inner: Arc<Inner>,
@@ -29,31 +28,31 @@ pub struct CachedDiscovery {
 struct Inner {
     discovery: Discovery,
     openapi: OpenApi,
-    known: Shared<Discovered>,
+    known: SingleFlight<Discovered>,
 }
 
 impl CachedDiscovery {
     pub(super) fn new(discovery: Discovery) -> Self {
         let openapi = OpenApi::new(discovery.documents.clone());
-        CachedDiscovery { inner: Arc::new(Inner { discovery, openapi, known: Shared::default() }) }
+        CachedDiscovery { inner: Arc::new(Inner { discovery, openapi, known: SingleFlight::default() }) }
     }
 
-    /// The groups and all their resources.
+    /// Returns the groups and all their resources.
     pub async fn groups_and_resources(&self) -> Result<Arc<Discovered>, DiscoveryError> {
         self.inner.known.get(self.inner.discovery.groups_and_resources()).await
     }
 
-    /// The groups.
+    /// Returns the groups.
     pub async fn groups(&self) -> Result<Vec<ApiGroup>, DiscoveryError> {
         Ok(self.groups_and_resources().await?.groups.clone())
     }
 
-    /// Every resource in the one version to use it in; see [`Discovered::preferred`].
+    /// Returns every resource in its preferred version; see [`Discovered::preferred`].
     pub async fn preferred_resources(&self) -> Result<Discovered, DiscoveryError> {
         Ok(Discovered::clone(&*self.groups_and_resources().await?).preferred())
     }
 
-    /// The resources of one version of a group. One that has none is an error, as is one that is not known.
+    /// Returns the resources of a group version. An empty or unknown one is an error.
     pub async fn resources_for_group_version(
         &self,
         group_version: &GroupVersion,
@@ -61,7 +60,7 @@ impl CachedDiscovery {
         let known = self.groups_and_resources().await?;
         let known = match find_failure(&known, group_version) {
             Some(failure) if failure.error.is_transient() => {
-                self.inner.known.renew(&known, self.mend(&known, group_version)).await?
+                self.inner.known.renew(&known, self.refetch(&known, group_version)).await?
             }
             _ => known,
         };
@@ -75,51 +74,51 @@ impl CachedDiscovery {
         }
     }
 
-    /// The OpenAPI documents. They are forgotten with the rest.
+    /// Returns the OpenAPI documents, which are invalidated with the cache.
     pub fn openapi(&self) -> &OpenApi {
         &self.inner.openapi
     }
 
-    /// Whether everything is known, and known from the server itself since the last invalidation, not from what another
-    /// process left on disk.
+    /// Returns whether the cache is filled from the server since the last invalidation, not from files of another
+    /// process.
     pub fn is_fresh(&self) -> bool {
         self.inner.known.peek().is_some() && self.inner.discovery.documents.disk().is_none_or(|disk| disk.is_fresh())
     }
 
-    /// Forgets everything, so that the next call asks the server.
+    /// Clears the cache, so that the next call fetches from the server.
     pub fn invalidate(&self) {
-        self.inner.discovery.documents.distrust_disk();
+        self.inner.discovery.documents.revalidate_disk();
         self.inner.openapi.invalidate();
         self.inner.known.clear();
     }
 
-    /// What the server says now, if this is what is known. Until it has answered, the old answer stays.
+    /// Fetches again, if `old` is the cached value. The old value stays until the new one has arrived.
     pub(super) async fn renew(&self, old: &Arc<Discovered>) -> Result<Arc<Discovered>, DiscoveryError> {
         let fetch = async {
-            self.inner.discovery.documents.distrust_disk();
+            self.inner.discovery.documents.revalidate_disk();
             self.inner.discovery.groups_and_resources().await
         };
         self.inner.known.renew(old, fetch).await
     }
 
-    /// What is known, with this version of a group asked for anew.
-    async fn mend(&self, known: &Discovered, group_version: &GroupVersion) -> Result<Discovered, DiscoveryError> {
-        let answer = self.inner.discovery.resources_for_group_version(group_version).await;
-        let mut mended = known.clone();
-        mended.failures.retain(|failure| failure.group_version != *group_version);
-        match answer {
+    /// Fetches a group version again and merges it into the cached value.
+    async fn refetch(&self, known: &Discovered, group_version: &GroupVersion) -> Result<Discovered, DiscoveryError> {
+        let fetched = self.inner.discovery.resources_for_group_version(group_version).await;
+        let mut merged = known.clone();
+        merged.failures.retain(|failure| failure.group_version != *group_version);
+        match fetched {
             Ok(list) => {
-                mended.resources.push(list);
-                // Back to the server's order.
-                let order: Vec<_> = mended.groups.iter().flat_map(ApiGroup::group_versions).collect();
-                mended.resources.sort_by_key(|list| order.iter().position(|known| *known == list.group_version));
+                merged.resources.push(list);
+                // Restores the server's order.
+                let order: Vec<_> = merged.groups.iter().flat_map(ApiGroup::group_versions).collect();
+                merged.resources.sort_by_key(|list| order.iter().position(|known| *known == list.group_version));
             }
             Err(error) => {
-                mended.failures.push(GroupVersionFailure::new(group_version.clone(), error));
-                mended.sort_failures();
+                merged.failures.push(GroupVersionFailure::new(group_version.clone(), error));
+                merged.sort_failures();
             }
         }
-        Ok(mended)
+        Ok(merged)
     }
 }
 

@@ -1,4 +1,4 @@
-//! [`DiskCache`]: documents of discovery and OpenAPI that outlive the process.
+//! [`DiskCache`]: discovery and OpenAPI documents on disk.
 
 use std::collections::HashSet;
 use std::fmt::{self, Write as _};
@@ -14,28 +14,27 @@ use sha2::{Digest, Sha256};
 
 use super::documents::Document;
 
-/// The largest file that is written or read.
+/// The maximal size of a file.
 const MAX_FILE: u64 = 64 << 20;
-/// How many files the directory may hold; beyond that the oldest go.
+/// The maximal number of files; the oldest are removed first.
 const MAX_FILES: usize = 4096;
-/// The bytes of a SHA-256.
+/// The length of a SHA-256 digest.
 const DIGEST: usize = 32;
 
-/// A directory with documents that servers sent, so that the next process need not ask for them again.
+/// A directory of documents, so that the next process need not fetch them.
 ///
-/// A document is taken from it without asking the server while it is younger than the time to live. An older one is
-/// still good for asking: the server is sent the document's tag and answers in a few bytes if nothing has changed. After
-/// [`CachedDiscovery::invalidate`](super::CachedDiscovery::invalidate) no file is taken on trust that was not written by
-/// this process since.
+/// A document younger than the time to live is used without a request. An older one is revalidated: the request carries
+/// its ETag, and the response is short if nothing has changed. After
+/// [`CachedDiscovery::invalidate`](super::CachedDiscovery::invalidate) only files that this process has written since
+/// are used without a request.
 ///
-/// The directory is the cache's own: it is made if need be, and nobody but its owner may look into it (0700, files
-/// 0600). File names are hashes of the server's URL and the path, so one directory serves any number of servers, and no
-/// name that a server makes up becomes a name of a file. Every file begins with a digest of the rest. Links are not
-/// followed. Whatever is damaged, foreign, or cannot be read counts as absent, and what cannot be written is not
-/// written: a cache that fails costs time and nothing else. Files appear whole or not at all, so any number of processes
-/// may share the directory. It holds a few thousand files at most; the oldest go first.
+/// The cache owns the directory: it creates it, readable by its owner only (0700, files 0600). File names are hashes of
+/// the server's URL and the path, so that one directory serves any number of servers and no server can choose a file
+/// name. Every file starts with a digest of the rest. Links are not followed. Files that are damaged, foreign or
+/// unreadable are ignored, and write errors are ignored: a failing cache costs time only. Files are written atomically,
+/// so that processes can share the directory. It holds a few thousand files at most; the oldest are removed first.
 ///
-/// Clones are the same cache.
+/// Clones share the cache.
 #[derive(Clone)]
 pub struct DiskCache {
     inner: Arc<Inner>,
@@ -48,29 +47,29 @@ struct Inner {
     trust: Mutex<Trust>,
 }
 
-/// Which files may be believed.
+/// Which files are used without revalidation.
 #[derive(Default)]
 struct Trust {
     /// Only those in `own`.
     only_own: bool,
-    /// What this process wrote, or had confirmed by the server, since the last invalidation.
+    /// The files that this process has written or revalidated since the last invalidation.
     own: HashSet<String>,
-    /// A file of another process was taken on trust.
+    /// Whether a file of another process was used.
     foreign_used: bool,
 }
 
-/// What the cache has.
+/// The result of a lookup.
 #[derive(Debug)]
-pub(super) enum Found {
-    /// A document that is taken as it is.
+pub(super) enum CacheLookup {
+    /// A document to use.
     Valid(Document),
-    /// A document that the server should be asked about.
+    /// A document to revalidate.
     Old(Document),
-    /// Nothing.
+    /// No document.
     Nothing,
 }
 
-/// What stands before the document.
+/// The header of a file.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct FileHead {
@@ -80,14 +79,14 @@ struct FileHead {
 }
 
 impl DiskCache {
-    /// A cache in this directory. Nothing is touched before it is used.
+    /// Creates a cache in this directory. The directory is not touched before the first use.
     pub fn new(directory: impl Into<PathBuf>, ttl: Duration) -> Self {
         #[expect(clippy::disallowed_methods, reason = "the age of files is counted on the wall clock")]
         let now = SystemTime::now;
         Self::with_clock(directory, ttl, now)
     }
 
-    /// A cache that takes the time from somewhere else.
+    /// Creates a cache with another clock.
     pub fn with_clock(
         directory: impl Into<PathBuf>,
         ttl: Duration,
@@ -97,25 +96,25 @@ impl DiskCache {
         DiskCache { inner: Arc::new(inner) }
     }
 
-    /// Where it is.
+    /// Returns the directory.
     pub fn directory(&self) -> &Path {
         &self.inner.directory
     }
 
-    /// Whether everything that was taken from here since the last invalidation had been put here by this process.
+    /// Returns whether every file that was used since the last invalidation was written by this process.
     pub(super) fn is_fresh(&self) -> bool {
         !self.inner.trust().foreign_used
     }
 
-    /// From now on trusts only what this process writes.
+    /// Requires revalidation of all files that this process does not write from now on.
     pub(super) fn invalidate(&self) {
         *self.inner.trust() = Trust { only_own: true, ..Trust::default() };
     }
 
-    pub(super) async fn load(&self, key: &str) -> Found {
+    pub(super) async fn load(&self, key: &str) -> CacheLookup {
         let (inner, key) = (Arc::clone(&self.inner), key.to_owned());
-        // Fails if the runtime is shutting down: then nobody waits for the answer.
-        tokio::task::spawn_blocking(move || inner.load(&key)).await.unwrap_or(Found::Nothing)
+        // Fails while the runtime shuts down.
+        tokio::task::spawn_blocking(move || inner.load(&key)).await.unwrap_or(CacheLookup::Nothing)
     }
 
     pub(super) async fn store(&self, key: &str, document: &Document) {
@@ -123,7 +122,7 @@ impl DiskCache {
         let stored = tokio::task::spawn_blocking(move || inner.store(&key, &document)).await;
         if let Ok(Err(error)) = stored {
             let directory = self.inner.directory.display();
-            tracing::debug!(%directory, %error, "a document could not be cached; it will be fetched again");
+            tracing::debug!(%directory, %error, "caching a document failed; it will be fetched again");
         }
     }
 }
@@ -139,7 +138,7 @@ impl Inner {
         self.trust.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn load(&self, key: &str) -> Found {
+    fn load(&self, key: &str) -> CacheLookup {
         let name = file_name(key);
         let read = private_directory(&self.directory).and_then(|()| read_file(&self.directory.join(&name)));
         let (contents, modified) = match read {
@@ -147,21 +146,21 @@ impl Inner {
             Err(error) => {
                 if error.kind() != io::ErrorKind::NotFound {
                     let directory = self.directory.display();
-                    tracing::debug!(%directory, name, %error, "a cached document is not used");
+                    tracing::debug!(%directory, name, %error, "cached document ignored");
                 }
-                return Found::Nothing;
+                return CacheLookup::Nothing;
             }
         };
-        let Some(document) = decode(key, contents) else { return Found::Nothing };
-        // What comes from the future has an age that nobody knows.
+        let Some(document) = decode(key, contents) else { return CacheLookup::Nothing };
+        // A time in the future is not trusted.
         let young = (self.now)().duration_since(modified).is_ok_and(|age| age <= self.ttl);
         let mut trust = self.trust();
         let own = trust.own.contains(&name);
         if !young || (trust.only_own && !own) {
-            return Found::Old(document);
+            return CacheLookup::Old(document);
         }
         trust.foreign_used |= !own;
-        Found::Valid(document)
+        CacheLookup::Valid(document)
     }
 
     fn store(&self, key: &str, document: &Document) -> io::Result<()> {
@@ -173,7 +172,7 @@ impl Inner {
         let written = write_file(&temporary, &contents, (self.now)())
             .and_then(|()| fs::rename(&temporary, self.directory.join(&name)));
         if written.is_err() {
-            // The first error is the one to tell.
+            // The first error is returned.
             let _ = fs::remove_file(&temporary);
         }
         written?;
@@ -182,7 +181,7 @@ impl Inner {
     }
 }
 
-/// A name that tells nothing and that no server can choose.
+/// A file name that no server can choose.
 fn file_name(key: &str) -> String {
     let mut name = String::with_capacity(2 * DIGEST);
     for byte in Sha256::digest(key) {
@@ -224,17 +223,17 @@ fn decode(key: &str, contents: Vec<u8>) -> Option<Document> {
     Some(Document { media_type: head.media_type.into(), etag: head.etag.map(Into::into), body })
 }
 
-/// Reads a regular file of ours with its time of change; refuses links and what others may write.
+/// Reads a regular file of this user, with its modification time; rejects links and files that others may write.
 fn read_file(path: &Path) -> io::Result<(Vec<u8>, SystemTime)> {
     let before = fs::symlink_metadata(path)?;
     let file = File::open(path)?;
     let metadata = file.metadata()?;
-    // A link that was put there between the two looks would lead to another file.
+    // A link that was created between the two checks would open another file.
     if !before.is_file() || !metadata.is_file() || !is_same(&before, &metadata) {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "it is no regular file"));
     }
     if is_open_to_others(&metadata) {
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "others than its owner may change it"));
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is writable by others than its owner"));
     }
     if metadata.len() > MAX_FILE {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is too large"));
@@ -246,7 +245,7 @@ fn read_file(path: &Path) -> io::Result<(Vec<u8>, SystemTime)> {
 
 fn write_file(path: &Path, contents: &[u8], now: SystemTime) -> io::Result<()> {
     let mut options = OpenOptions::new();
-    // Fails on whatever is there already, links included.
+    // Fails on existing files, links included.
     options.write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
@@ -263,15 +262,15 @@ fn make_directory(path: &Path) -> io::Result<()> {
     builder.create(path)
 }
 
-/// Makes sure that the directory is one, not a link to one, and its owner's alone.
+/// Checks that the directory is a directory, not a link, and accessible to its owner only.
 fn private_directory(path: &Path) -> io::Result<()> {
     let metadata = fs::symlink_metadata(path)?;
     if !metadata.is_dir() {
-        return Err(io::Error::new(io::ErrorKind::NotADirectory, "the cache's directory is none, or a link"));
+        return Err(io::Error::new(io::ErrorKind::NotADirectory, "the cache directory is a link or no directory"));
     }
     #[cfg(unix)]
     if std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o077 != 0 {
-        // Only the owner can do this, so it fails for a directory that somebody else put there.
+        // Fails for a directory of another user.
         fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o700))?;
     }
     Ok(())
@@ -312,7 +311,7 @@ fn prune(directory: &Path) -> io::Result<()> {
     if excess > 0 {
         files.sort_unstable();
         for (_, path) in files.iter().take(excess) {
-            // One that cannot be removed, or is gone, is met again at the next pruning.
+            // A file that cannot be removed is tried again at the next pruning.
             let _ = fs::remove_file(path);
         }
     }

@@ -1,4 +1,4 @@
-//! [`DiscoveryError`]: why it is not known what a server serves.
+//! [`DiscoveryError`]: the errors of discovery.
 
 use std::sync::Arc;
 
@@ -10,102 +10,102 @@ use super::served::GroupVersionFailure;
 use crate::error::Error;
 use crate::transport::TransportFault;
 
-/// Why it is not known what a server serves, or why a name means nothing, or too much, to it.
+/// Why discovery failed, or why a name has no match or an ambiguous one.
 ///
-/// Cheap to clone: callers who waited for the same request share its failure.
+/// Cheap to clone: concurrent callers share the error of one request.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DiscoveryError {
     /// The request failed.
     #[error(transparent)]
     Api(Arc<Error>),
-    /// Some versions of groups could not be looked at.
-    #[error("not everything that the server serves could be found out: {}", each(failures))]
+    /// Some group versions failed.
+    #[error("discovery is incomplete: {}", each(failures))]
     Partial {
-        /// Which, and why.
+        /// The failures.
         failures: Vec<GroupVersionFailure>,
     },
-    /// The server only has an outdated idea of this version of a group, because whoever serves it does not answer.
-    #[error("the server does not know at the moment what {} has", group_version.api_version())]
+    /// The server's information about this group version is stale, because its extension server does not respond.
+    #[error("the server's discovery information about {} is stale", group_version.api_version())]
     Stale {
-        /// Which group and version.
+        /// The group version.
         group_version: GroupVersion,
     },
-    /// The version of the group has no resources.
+    /// The group version has no resources.
     #[error("{} has no resources", group_version.api_version())]
     Empty {
-        /// Which group and version.
+        /// The group version.
         group_version: GroupVersion,
     },
-    /// The server does not serve this version of this group.
+    /// The server does not serve this group version.
     #[error("the server does not serve {}", group_version.api_version())]
     NotServed {
-        /// Which group and version.
+        /// The group version.
         group_version: GroupVersion,
     },
-    /// The server said something that cannot be used: a name that cannot stand in a path, a URL that leads elsewhere,
-    /// more than is accepted.
-    #[error("{what} cannot be used: {problem}")]
+    /// The server's response is invalid: a name that is invalid in a path, a URL outside of the server, or too many
+    /// entries.
+    #[error("{what} is invalid: {problem}")]
     Unusable {
-        /// What.
+        /// The invalid part.
         what: String,
-        /// What is wrong with it.
+        /// Why.
         problem: String,
     },
-    /// No resource has this name, as far as is known since the last look.
+    /// No resource has this name.
     #[error("the server has no resource {:?}", query.to_string())]
     NoResource {
-        /// What was looked for.
+        /// The query.
         query: ResourceQuery,
     },
-    /// No resource has this kind, as far as is known since the last look.
+    /// No resource has this kind.
     #[error("the server has no kind {kind:?} in the group {group:?}{}", in_versions(versions))]
     NoKind {
         /// The group.
         group: String,
         /// The kind.
         kind: String,
-        /// The versions that would do; empty for any.
+        /// The accepted versions; empty for any.
         versions: Vec<String>,
     },
-    /// The resource has no such subresource, as far as is known since the last look.
+    /// The resource has no such subresource.
     #[error("the resource {resource} of {} has no subresource {name:?}", group_version.api_version())]
     NoSubresource {
         /// The group and version of the resource.
         group_version: GroupVersion,
         /// The plural of the resource.
         resource: String,
-        /// What was looked for.
+        /// The name.
         name: String,
     },
-    /// Several resources have this name, and none comes before the others.
-    #[error("{query} may mean several resources: {}", all(matches))]
+    /// Several resources have this name and the same priority.
+    #[error("{query} is ambiguous: {}", all(matches))]
     AmbiguousResource {
-        /// What was looked for.
+        /// The query.
         query: ResourceQuery,
-        /// What was found.
+        /// The matches.
         matches: Vec<Arc<ResourceInfo>>,
     },
-    /// Several resources have this kind, and none comes before the others.
-    #[error("the kind {kind:?} of the group {group:?} may mean several resources: {}", all(matches))]
+    /// Several resources have this kind and the same priority.
+    #[error("the kind {kind:?} of the group {group:?} is ambiguous: {}", all(matches))]
     AmbiguousKind {
         /// The group.
         group: String,
         /// The kind.
         kind: String,
-        /// What was found.
+        /// The matches.
         matches: Vec<Arc<ResourceInfo>>,
     },
-    /// The server has no OpenAPI document for this version of this group.
+    /// The server has no OpenAPI document for this group version.
     #[error("the server has no OpenAPI document for {}", group_version.api_version())]
     NoSchema {
-        /// Which group and version.
+        /// The group version.
         group_version: GroupVersion,
     },
 }
 
 impl DiscoveryError {
-    /// Whether there is no such thing, as far as is known: no such group version, resource, subresource, kind or document.
+    /// Returns whether the group version, resource, subresource, kind or document does not exist.
     pub fn is_not_found(&self) -> bool {
         match self {
             DiscoveryError::Api(error) => error.is_not_found(),
@@ -118,14 +118,13 @@ impl DiscoveryError {
         }
     }
 
-    /// Whether a name or kind has no match.
+    /// Returns whether a name or kind has no match.
     pub(crate) fn is_no_match(&self) -> bool {
         use DiscoveryError::{NoKind, NoResource, NoSubresource};
         matches!(self, NoResource { .. } | NoKind { .. } | NoSubresource { .. })
     }
 
-    /// Whether the same question may well be answered a moment later: no connection, no time, a server that is too busy
-    /// or broken.
+    /// Returns whether a retry may succeed: no connection, a timeout, an overloaded or failing server.
     pub fn is_transient(&self) -> bool {
         let DiscoveryError::Api(error) = self else { return false };
         match &**error {

@@ -1,4 +1,4 @@
-//! [`Discovery`]: asking a server what it serves.
+//! [`Discovery`]: requests what a server serves.
 
 use std::time::Duration;
 
@@ -8,34 +8,33 @@ use tokio::task::JoinSet;
 
 use super::cached::CachedDiscovery;
 use super::disk::DiskCache;
-use super::documents::{Document, Documents, Wanted};
+use super::documents::{Document, DocumentRequest, Documents};
 use super::error::DiscoveryError;
 use super::served::{ApiGroup, Discovered, GroupVersionFailure, ResourceList, VersionInfo};
 use super::wire::{self, Listing, Root};
 use crate::client::Client;
 
-/// How many group versions are asked about at the same time, where the server wants to be asked one by one.
+/// How many group versions are requested concurrently from a server without aggregated discovery.
 const PARALLEL: usize = 16;
-/// How often an answer with failures in it is asked for.
+/// How often a response with failures is requested.
 const TRIES: usize = 2;
 const OPENAPI_V2: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
 
-/// Asks a server what it serves. Made by [`Client::discovery`].
+/// Requests what a server serves. Created by [`Client::discovery`].
 ///
-/// Servers since 1.27 answer with everything in two documents; older ones are asked about one group version after the
-/// other, a few at a time. Which it was makes no difference to the result. Nothing is remembered from call to call;
-/// [`cached`](Self::cached) gives a handle that does.
+/// Servers since 1.27 return everything in two documents; older ones are pending for each group version, a few at a time.
+/// The result is the same. Nothing is cached; [`cached`](Self::cached) returns a handle with a cache.
 ///
-/// Every request has 32 seconds, or what the client's configuration allows.
+/// Every request has a timeout of 32 seconds, or the client's.
 #[derive(Clone, Debug)]
 pub struct Discovery {
     pub(super) documents: Documents,
-    form: Form,
+    format: DiscoveryFormat,
 }
 
-/// What to ask for.
+/// The requested format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Form {
+enum DiscoveryFormat {
     #[default]
     Aggregated,
     NoPeers,
@@ -44,33 +43,33 @@ enum Form {
 
 impl Discovery {
     pub(super) fn new(client: &Client) -> Self {
-        Discovery { documents: Documents::live(client), form: Form::default() }
+        Discovery { documents: Documents::live(client), format: DiscoveryFormat::default() }
     }
 
-    /// The time that one request may take; zero stands for 32 seconds.
+    /// Sets the timeout of a request; zero for 32 seconds.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.documents = self.documents.within(timeout);
         self
     }
 
-    /// Never asks for the aggregated form.
+    /// Disables aggregated discovery.
     pub fn legacy(mut self) -> Self {
-        self.form = Form::Legacy;
+        self.format = DiscoveryFormat::Legacy;
         self
     }
 
-    /// Asks for what this server serves itself, without what its peers of another version add.
+    /// Requests what this server itself serves, without its peers of another version.
     pub fn no_peers(mut self) -> Self {
-        self.form = Form::NoPeers;
+        self.format = DiscoveryFormat::NoPeers;
         self
     }
 
-    /// A handle that asks once and remembers.
+    /// Returns a handle with a cache in memory.
     pub fn cached(self) -> CachedDiscovery {
         CachedDiscovery::new(self.keeping(None))
     }
 
-    /// A handle that remembers on disk too, beyond the end of the process.
+    /// Returns a handle with a cache on disk, which outlives the process.
     pub fn cached_on_disk(self, cache: DiskCache) -> CachedDiscovery {
         CachedDiscovery::new(self.keeping(Some(cache)))
     }
@@ -80,14 +79,15 @@ impl Discovery {
         self
     }
 
-    /// The groups, the core group first. A server without a core group is fine; one without `/apis` is not.
+    /// Returns the groups, the core group first. A server without a core group is accepted; one without `/apis` is an
+    /// error.
     pub async fn groups(&self) -> Result<Vec<ApiGroup>, DiscoveryError> {
         Ok(self.listing().await?.found.groups)
     }
 
-    /// The groups and all their resources. If some could not be found out, asks once more before saying so.
+    /// Returns the groups and all their resources. Retries once if some failed.
     ///
-    /// Half an answer is an answer: see [`Discovered::failures`].
+    /// A partial result is no error: see [`Discovered::failures`].
     pub async fn groups_and_resources(&self) -> Result<Discovered, DiscoveryError> {
         let mut discovered = self.discover().await?;
         for _ in 1..TRIES {
@@ -99,18 +99,17 @@ impl Discovery {
         Ok(discovered)
     }
 
-    /// Every resource in the one version to use it in; see [`Discovered::preferred`]. If some could not be found out, asks
-    /// once more before saying so.
+    /// Returns every resource in its preferred version; see [`Discovered::preferred`]. Retries once if some failed.
     pub async fn preferred_resources(&self) -> Result<Discovered, DiscoveryError> {
         Ok(self.groups_and_resources().await?.preferred())
     }
 
-    /// Every resource that lives in namespaces, in the one version to use it in. Asks once only.
+    /// Returns every namespaced resource in its preferred version. Does not retry.
     pub async fn preferred_namespaced_resources(&self) -> Result<Discovered, DiscoveryError> {
         Ok(self.discover().await?.preferred().namespaced())
     }
 
-    /// The resources of one version of a group. A server without the core group has an empty one.
+    /// Returns the resources of a group version. The core group of a server without one is empty.
     pub async fn resources_for_group_version(
         &self,
         group_version: &GroupVersion,
@@ -118,7 +117,7 @@ impl Discovery {
         wire::check_group_version(group_version)?;
         let root = if group_version.group.is_empty() { "/api/" } else { "/apis/" };
         let path = format!("{root}{}", group_version.api_version());
-        let wanted = Wanted::new(&path, wire::LEGACY);
+        let wanted = DocumentRequest::new(&path, wire::LEGACY);
         let read = self
             .documents
             .get(wanted, |document| wire::read_resources(group_version, &document.body), |list| !list.is_empty())
@@ -131,22 +130,22 @@ impl Discovery {
         }
     }
 
-    /// What the server says of itself.
+    /// Returns the server's version.
     pub async fn server_version(&self) -> Result<VersionInfo, DiscoveryError> {
         let live = self.documents.clone().without_cache();
         let read = |document: &Document| wire::read_object("version", &document.body);
-        Ok(live.get(Wanted::new("/version", "application/json"), read, |_| false).await?)
+        Ok(live.get(DocumentRequest::new("/version", "application/json"), read, |_| false).await?)
     }
 
-    /// Whether the server serves this version of this group. A server that lists no group at all is given the benefit of
-    /// the doubt: it may not want to tell us.
+    /// Returns whether the server serves this group version. A server that lists no groups at all counts as serving it:
+    /// the user may not be allowed to list them.
     pub async fn supports_version(&self, group_version: &GroupVersion) -> Result<bool, DiscoveryError> {
         let groups = self.groups().await?;
         let mut versions = groups.iter().flat_map(ApiGroup::group_versions).peekable();
         Ok(versions.peek().is_none() || versions.any(|version| version == *group_version))
     }
 
-    /// Whether the server serves this resource in this version of a group.
+    /// Returns whether the server serves this resource in this group version.
     pub async fn is_resource_enabled(
         &self,
         group_version: &GroupVersion,
@@ -159,19 +158,21 @@ impl Discovery {
         }
     }
 
-    /// The OpenAPI v2 document in protobuf, as it is.
+    /// Returns the OpenAPI v2 document in protobuf, unchanged.
     pub async fn openapi_v2(&self) -> Result<Bytes, DiscoveryError> {
         let live = self.documents.clone().without_cache();
-        Ok(live.get(Wanted::new("/openapi/v2", OPENAPI_V2), |document| Ok(document.body.clone()), |_| false).await?)
+        Ok(live
+            .get(DocumentRequest::new("/openapi/v2", OPENAPI_V2), |document| Ok(document.body.clone()), |_| false)
+            .await?)
     }
 
-    /// Everything, asked for once.
+    /// Requests everything once.
     pub(super) async fn discover(&self) -> Result<Discovered, DiscoveryError> {
         let listing = self.listing().await?;
         Ok(if listing.legacy { self.one_by_one(listing.found).await } else { listing.found })
     }
 
-    /// The two roots as one answer. It is aggregated only if both are.
+    /// Merges the two roots. The result is aggregated only if both are.
     async fn listing(&self) -> Result<Listing, DiscoveryError> {
         let (core, groups) = tokio::join!(self.root(Root::Core), self.root(Root::Groups));
         let core = match core {
@@ -182,45 +183,45 @@ impl Discovery {
     }
 
     async fn root(&self, root: Root) -> Result<Listing, DiscoveryError> {
-        let accept = match self.form {
-            Form::Aggregated => format!("{},{}", wire::AGGREGATED, wire::LEGACY),
-            Form::NoPeers => format!("{},{},{}", wire::AGGREGATED_NO_PEERS, wire::AGGREGATED, wire::LEGACY),
-            Form::Legacy => wire::LEGACY.to_owned(),
+        let accept = match self.format {
+            DiscoveryFormat::Aggregated => format!("{},{}", wire::AGGREGATED, wire::LEGACY),
+            DiscoveryFormat::NoPeers => format!("{},{},{}", wire::AGGREGATED_NO_PEERS, wire::AGGREGATED, wire::LEGACY),
+            DiscoveryFormat::Legacy => wire::LEGACY.to_owned(),
         };
         let read = |document: &Document| wire::read_listing(root, &document.media_type, &document.body);
-        // What is stale or empty today should be asked for again tomorrow.
+        // A stale or empty document is not cached.
         let is_whole = |listing: &Listing| listing.found.failures.is_empty() && !listing.found.groups.is_empty();
-        Ok(self.documents.get(Wanted::new(root.path(), &accept), read, is_whole).await?)
+        Ok(self.documents.get(DocumentRequest::new(root.path(), &accept), read, is_whole).await?)
     }
 
-    /// Asks about every version of every group, a few at a time.
+    /// Requests every group version, a few at a time.
     async fn one_by_one(&self, mut discovered: Discovered) -> Discovered {
         let wanted: Vec<GroupVersion> = discovered.groups.iter().flat_map(ApiGroup::group_versions).collect();
-        let mut answers = Vec::new();
-        answers.resize_with(wanted.len(), || None);
+        let mut results = Vec::new();
+        results.resize_with(wanted.len(), || None);
         let mut waiting = wanted.iter().cloned().enumerate();
-        // Dropping the set ends what is still under way.
-        let mut asked = JoinSet::new();
+        // Dropping the set cancels the pending requests.
+        let mut pending = JoinSet::new();
         loop {
-            while asked.len() < PARALLEL {
-                let Some((place, group_version)) = waiting.next() else { break };
+            while pending.len() < PARALLEL {
+                let Some((position, group_version)) = waiting.next() else { break };
                 let discovery = self.clone();
-                asked.spawn(async move { (place, discovery.resources_for_group_version(&group_version).await) });
+                pending.spawn(async move { (position, discovery.resources_for_group_version(&group_version).await) });
             }
-            match asked.join_next().await {
+            match pending.join_next().await {
                 None => break,
-                Some(Ok((place, answer))) => {
-                    if let Some(slot) = answers.get_mut(place) {
-                        *slot = Some(answer);
+                Some(Ok((position, result))) => {
+                    if let Some(slot) = results.get_mut(position) {
+                        *slot = Some(result);
                     }
                 }
                 Some(Err(error)) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-                // The runtime is shutting down, and nobody waits for the answer.
+                // The runtime is shutting down.
                 Some(Err(_)) => {}
             }
         }
-        for (group_version, answer) in wanted.into_iter().zip(answers) {
-            match answer {
+        for (group_version, result) in wanted.into_iter().zip(results) {
+            match result {
                 Some(Ok(list)) => discovered.resources.push(list),
                 Some(Err(error)) => discovered.failures.push(GroupVersionFailure::new(group_version, error)),
                 None => {}

@@ -1,8 +1,8 @@
-//! What a server serves: groups, versions, resources, names and schemas.
+//! Discovery: the groups, versions, resources, names and schemas of a server.
 //!
-//! [`Discovery`] asks, [`CachedDiscovery`] remembers (with a [`DiskCache`] even beyond the end of the process),
-//! [`RestMapper`] turns what people say (`deploy`, `deployments.apps`, `Deployment`) into the
-//! [`ResourceInfo`](evenkeel_core::ResourceInfo) that requests are made with, and [`OpenApi`] has the schemas.
+//! [`Discovery`] requests them, [`CachedDiscovery`] caches them (with a [`DiskCache`] across processes), [`RestMapper`]
+//! maps names (`deploy`, `deployments.apps`, `Deployment`) to the [`ResourceInfo`](evenkeel_core::ResourceInfo) of
+//! requests, and [`OpenApi`] returns schemas.
 //!
 //! ```
 //! # async fn example(client: evenkeel_client::Client) -> Result<(), evenkeel_client::discovery::DiscoveryError> {
@@ -15,8 +15,8 @@
 //! # }
 //! ```
 //!
-//! Everything keeps the server's order, so that the same server always gives the same answer. Names and URLs that the
-//! server chooses are checked before they become part of a request, and nothing is read without a bound.
+//! Everything keeps the server's order, so that the same server always gives the same result. Names and URLs of the
+//! server are validated before they become part of a request, and every read is bounded.
 
 mod cached;
 mod disk;
@@ -26,7 +26,7 @@ mod live;
 mod mapper;
 mod openapi;
 mod served;
-mod shared;
+mod single_flight;
 mod wire;
 
 pub use cached::CachedDiscovery;
@@ -44,17 +44,17 @@ use crate::client::Client;
 use documents::Documents;
 
 impl Client {
-    /// Asks the server what it serves.
+    /// Returns the discovery client.
     pub fn discovery(&self) -> Discovery {
         Discovery::new(self)
     }
 
-    /// The OpenAPI documents of the server. Keep the handle: it remembers what it has fetched.
+    /// Returns the OpenAPI documents of the server. Keep the handle: it caches what it fetched.
     pub fn openapi(&self) -> OpenApi {
         OpenApi::new(Documents::live(self).keeping(None))
     }
 
-    /// What the server says of itself.
+    /// Returns the server's version.
     pub async fn server_version(&self) -> Result<VersionInfo, DiscoveryError> {
         self.discovery().server_version().await
     }

@@ -1,4 +1,4 @@
-//! [`OpenApi`]: the schemas of what a server serves.
+//! [`OpenApi`]: the schemas of a server.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
@@ -8,22 +8,22 @@ use bytes::Bytes;
 use kube_core::GroupVersion;
 use serde::Deserialize;
 
-use super::documents::{Document, Documents, Wanted};
+use super::documents::{Document, DocumentRequest, Documents};
 use super::error::DiscoveryError;
-use super::shared::Shared;
-use super::wire::{MAX_GROUP_VERSIONS, can_stand_in_path, read_object};
+use super::single_flight::SingleFlight;
+use super::wire::{MAX_GROUP_VERSIONS, is_path_segment, read_object};
 use crate::error::Error;
 
 const ROOT: &str = "/openapi/v3";
 const JSON: &str = "application/json";
-/// The most bytes of schemas that are remembered; the oldest go first.
+/// The maximal size of cached schemas; the oldest are removed first.
 const MAX_REMEMBERED: usize = 64 << 20;
 
-/// The OpenAPI v3 documents of a server: an index, and one document per version of a group. Made by
-/// [`Client::openapi`](crate::Client::openapi). Clones share what they remember.
+/// The OpenAPI v3 documents of a server: an index, and one document per group version. Created by
+/// [`Client::openapi`](crate::Client::openapi). Clones share the cache.
 ///
-/// What was fetched is remembered until [`invalidate`](Self::invalidate), as far as it fits into 64 MiB. Failures are not
-/// remembered. If a document has changed since the index was read, the index is read again.
+/// Documents are cached until [`invalidate`](Self::invalidate), up to 64 MiB. Errors are not cached. If a document has
+/// changed since the index was read, the index is read again.
 #[derive(Clone)]
 pub struct OpenApi {
     inner: Arc<Inner>,
@@ -31,50 +31,49 @@ pub struct OpenApi {
 
 struct Inner {
     documents: Documents,
-    index: Shared<OpenApiIndex>,
+    index: SingleFlight<OpenApiIndex>,
     schemas: Mutex<Schemas>,
 }
 
-/// The documents that there are.
+/// The index of documents.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OpenApiIndex {
-    /// Where the document of each path is. The paths are like `api/v1` and `apis/apps/v1`; there are others, such as
-    /// `version`.
+    /// The location of each document by its path, such as `api/v1`, `apis/apps/v1` and `version`.
     pub paths: BTreeMap<String, SchemaUrl>,
-    /// Paths whose document is not fetched, because its URL leads away from the server, and what is wrong with it.
+    /// Documents that are not fetched, because their URL is outside of the server, and why.
     pub refused: BTreeMap<String, String>,
 }
 
-/// Where a document is, on the server that named it.
+/// The location of a document on its server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SchemaUrl {
-    /// Behind the server's base path.
+    /// Below the server's base path.
     path: String,
     query: Vec<(String, String)>,
 }
 
 impl SchemaUrl {
-    /// The path, behind the server's base path.
+    /// Returns the path below the server's base path.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// The hash of the document, if the server names it.
+    /// Returns the hash of the document, if the server states it.
     pub fn hash(&self) -> Option<&str> {
         self.query.iter().find(|(name, _)| name == "hash").map(|(_, hash)| hash.as_str())
     }
 }
 
 impl OpenApiIndex {
-    /// The group versions that have a document, sorted.
+    /// Returns the group versions that have a document, sorted.
     pub fn group_versions(&self) -> Vec<GroupVersion> {
         let mut all: Vec<_> = self.paths.keys().filter_map(|path| group_version_of(path)).collect();
         all.sort_by(|one, other| (&one.group, &one.version).cmp(&(&other.group, &other.version)));
         all
     }
 
-    /// Where the document of a group version is.
+    /// Returns the location of the document of a group version.
     pub fn url(&self, group_version: &GroupVersion) -> Result<&SchemaUrl, DiscoveryError> {
         let root = if group_version.group.is_empty() { "api" } else { "apis" };
         let path = format!("{root}/{}", group_version.api_version());
@@ -86,7 +85,7 @@ impl OpenApiIndex {
     }
 }
 
-/// What was fetched. Bounded by its bytes.
+/// The cached documents, bounded by their size.
 #[derive(Default)]
 struct Schemas {
     known: HashMap<SchemaKey, Bytes>,
@@ -119,21 +118,21 @@ impl Schemas {
 
 impl OpenApi {
     pub(super) fn new(documents: Documents) -> Self {
-        let inner = Inner { documents, index: Shared::default(), schemas: Mutex::default() };
+        let inner = Inner { documents, index: SingleFlight::default(), schemas: Mutex::default() };
         OpenApi { inner: Arc::new(inner) }
     }
 
-    /// Which documents there are.
+    /// Returns the index.
     pub async fn index(&self) -> Result<Arc<OpenApiIndex>, DiscoveryError> {
         self.inner.index.get(self.fetch_index()).await
     }
 
-    /// The document of a group version, in JSON.
+    /// Returns the document of a group version, in JSON.
     pub async fn schema(&self, group_version: &GroupVersion) -> Result<Bytes, DiscoveryError> {
         self.schema_as(group_version, JSON).await
     }
 
-    /// The document of a group version, in JSON, as a tree.
+    /// Returns the document of a group version as a JSON value.
     pub async fn schema_value(&self, group_version: &GroupVersion) -> Result<serde_json::Value, DiscoveryError> {
         let schema = self.schema(group_version).await?;
         serde_json::from_slice(&schema).map_err(|error| DiscoveryError::Unusable {
@@ -142,13 +141,13 @@ impl OpenApi {
         })
     }
 
-    /// The document of a group version in a media type of your choice, such as
-    /// `application/com.github.proto-openapi.spec.v3@v1.0+protobuf`, as the server sends it.
+    /// Returns the document of a group version in another media type, such as
+    /// `application/com.github.proto-openapi.spec.v3@v1.0+protobuf`, unchanged.
     pub async fn schema_as(&self, group_version: &GroupVersion, media_type: &str) -> Result<Bytes, DiscoveryError> {
         let index = self.index().await?;
         match self.fetch(index.url(group_version)?, media_type).await {
             Err(error) if is_moved(&error) => {
-                self.inner.documents.distrust_disk();
+                self.inner.documents.revalidate_disk();
                 let index = self.inner.index.renew(&index, self.fetch_index()).await?;
                 self.fetch(index.url(group_version)?, media_type).await
             }
@@ -156,9 +155,9 @@ impl OpenApi {
         }
     }
 
-    /// Forgets everything, so that the next call asks the server.
+    /// Clears the cache, so that the next call fetches from the server.
     pub fn invalidate(&self) {
-        self.inner.documents.distrust_disk();
+        self.inner.documents.revalidate_disk();
         *self.schemas() = Schemas::default();
         self.inner.index.clear();
     }
@@ -170,7 +169,7 @@ impl OpenApi {
     async fn fetch_index(&self) -> Result<OpenApiIndex, DiscoveryError> {
         let base = self.inner.documents.client().config().server.base_path();
         let read = |document: &Document| read_index(&document.body, base);
-        Ok(self.inner.documents.get(Wanted::new(ROOT, JSON), read, |index| !index.paths.is_empty()).await?)
+        Ok(self.inner.documents.get(DocumentRequest::new(ROOT, JSON), read, |index| !index.paths.is_empty()).await?)
     }
 
     async fn fetch(&self, url: &SchemaUrl, media_type: &str) -> Result<Bytes, DiscoveryError> {
@@ -182,9 +181,9 @@ impl OpenApi {
         if let Some(schema) = self.schemas().known.get(&key) {
             return Ok(schema.clone());
         }
-        let wanted = Wanted { path: &url.path, query: &url.query, accept: media_type, hash: url.hash() };
+        let wanted = DocumentRequest { path: &url.path, query: &url.query, accept: media_type, hash: url.hash() };
         let read = |document: &Document| Ok(document.body.clone());
-        // In memory there is a place for schemas already.
+        // Schemas have their own cache in memory.
         let on_disk = self.inner.documents.disk().is_some();
         let is_whole = |schema: &Bytes| on_disk && !schema.is_empty();
         let schema = self.inner.documents.get(wanted, read, is_whole).await?;
@@ -200,7 +199,7 @@ impl fmt::Debug for OpenApi {
     }
 }
 
-/// The server points to the document's new state: our index is of yesterday.
+/// Returns whether the server redirects to a newer document: the index is outdated.
 fn is_moved(error: &DiscoveryError) -> bool {
     let DiscoveryError::Api(error) = error else { return false };
     match &**error {
@@ -222,7 +221,7 @@ fn read_index(body: &[u8], base: &str) -> Result<OpenApiIndex, String> {
     }
     let index: WireIndex = read_object("index of OpenAPI documents", body)?;
     if index.paths.len() > MAX_GROUP_VERSIONS {
-        return Err(format!("it names {} documents, more than are accepted", index.paths.len()));
+        return Err(format!("it has {} documents, more than the limit", index.paths.len()));
     }
     let mut read = OpenApiIndex::default();
     for (path, item) in index.paths {
@@ -234,27 +233,27 @@ fn read_index(body: &[u8], base: &str) -> Result<OpenApiIndex, String> {
     Ok(read)
 }
 
-/// A URL that the server chose, if it leads to where the server is and to nowhere else.
+/// Validates a URL of the server.
 ///
-/// It may begin with the server's base path, or with `/openapi/v3` behind it. Anything else would have us send our
-/// credentials to whatever else there is at that address.
+/// It may start with the server's base path, or with `/openapi/v3` below it. Anything else would send credentials to
+/// another program at that address.
 fn server_relative(url: &str, base: &str) -> Result<SchemaUrl, &'static str> {
     let (path, query) = url.split_once('?').unwrap_or((url, ""));
     let path = match path.strip_prefix(base).filter(|rest| rest.starts_with('/')) {
         Some(rest) => rest,
         None if path.starts_with("/openapi/v3/") => path,
-        None => return Err("it leads away from the server"),
+        None => return Err("it is outside of the server"),
     };
-    // An empty segment at the beginning would name another host.
-    if !path.split('/').skip(1).all(can_stand_in_path) {
-        return Err("it has parts that cannot stand in a path");
+    // An empty first segment would be another host.
+    if !path.split('/').skip(1).all(is_path_segment) {
+        return Err("it has segments that are invalid in a path");
     }
     let query = form_urlencoded::parse(query.as_bytes());
     let query = query.map(|(name, value)| (name.into_owned(), value.into_owned())).collect();
     Ok(SchemaUrl { path: path.to_owned(), query })
 }
 
-/// The group version that a path of the index belongs to, if it belongs to one.
+/// Returns the group version of a path of the index, if it has one.
 fn group_version_of(path: &str) -> Option<GroupVersion> {
     let mut segments = path.split('/');
     let group = match segments.next()? {

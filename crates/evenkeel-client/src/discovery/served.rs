@@ -1,4 +1,4 @@
-//! What a server serves, in words of our own: [`ApiGroup`], [`ResourceList`], [`ServedResource`], [`Discovered`].
+//! The result of discovery: [`ApiGroup`], [`ResourceList`], [`ServedResource`], [`Discovered`].
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,15 +9,15 @@ use serde::{Deserialize, Serialize};
 
 use super::error::DiscoveryError;
 
-/// A group of the API and its versions.
+/// An API group and its versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ApiGroup {
     /// The name; empty for the core group.
     pub name: String,
-    /// The versions that can be used, in the server's order.
+    /// The usable versions, in the server's order.
     pub versions: Vec<String>,
-    /// The version to use if one is free to choose. None if no version can be used at the moment.
+    /// The preferred version; `None` if no version is usable.
     pub preferred: Option<String>,
 }
 
@@ -26,21 +26,21 @@ impl ApiGroup {
         ApiGroup { name, versions, preferred }
     }
 
-    /// The group's versions with its name.
+    /// Returns the group versions.
     pub fn group_versions(&self) -> impl Iterator<Item = GroupVersion> + '_ {
         self.versions.iter().map(|version| GroupVersion::gv(&self.name, version))
     }
 }
 
-/// The resources of one version of a group, in the server's order.
+/// The resources of a group version, in the server's order.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ResourceList {
-    /// Which group and version.
+    /// The group version.
     pub group_version: GroupVersion,
     /// The resources.
     pub resources: Vec<ServedResource>,
-    /// Subresources of resources that have no kind and therefore stand nowhere else.
+    /// Subresources of resources without a kind.
     pub orphans: Vec<ServedSubresource>,
 }
 
@@ -49,42 +49,42 @@ impl ResourceList {
         ResourceList { group_version, resources: Vec::new(), orphans: Vec::new() }
     }
 
-    /// The resource with this plural.
+    /// Returns the resource with this plural.
     pub fn resource(&self, plural: &str) -> Option<&ServedResource> {
         self.resources.iter().find(|resource| resource.info.plural() == plural)
     }
 
-    /// Whether nothing is served.
+    /// Returns whether there are no resources.
     pub fn is_empty(&self) -> bool {
         self.resources.is_empty() && self.orphans.is_empty()
     }
 }
 
-/// A resource as a server serves it.
+/// A resource of a server.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ServedResource {
-    /// Group, version, kind, plural and scope: what requests are made with.
+    /// Group, version, kind, plural and scope.
     pub info: Arc<ResourceInfo>,
-    /// The singular, such as `pod`; empty if the server names none.
+    /// The singular, such as `pod`; empty if the server states none.
     pub singular: String,
-    /// What can be done with it, such as `get` and `watch`.
+    /// The verbs, such as `get` and `watch`.
     pub verbs: Vec<String>,
-    /// Shorter names, such as `po`.
+    /// The short names, such as `po`.
     pub short_names: Vec<String>,
-    /// The sets it belongs to, such as `all`.
+    /// The categories, such as `all`.
     pub categories: Vec<String>,
-    /// Its subresources, in the server's order.
+    /// The subresources, in the server's order.
     pub subresources: Vec<ServedSubresource>,
 }
 
 impl ServedResource {
-    /// Whether the server can do this with it.
+    /// Returns whether the resource supports this verb.
     pub fn has_verb(&self, verb: &str) -> bool {
         self.verbs.iter().any(|served| served == verb)
     }
 
-    /// The subresource of this name, such as `status`.
+    /// Returns the subresource of this name, such as `status`.
     pub fn subresource(&self, name: &str) -> Option<&ServedSubresource> {
         self.subresources.iter().find(|subresource| subresource.name == name)
     }
@@ -94,52 +94,52 @@ impl ServedResource {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServedSubresource {
-    /// The plural of the resource it belongs to.
+    /// The plural of the resource.
     pub resource: String,
-    /// Its own name, such as `log` or `status`.
+    /// The name, such as `log` or `status`.
     pub name: String,
-    /// Whether it belongs to objects in namespaces.
+    /// Whether the resource is namespaced.
     pub namespaced: bool,
-    /// The kind that is sent and received; may be of another group than the resource's, as that of `scale` is.
+    /// The kind of its content; may be of another group than the resource, as for `scale`.
     pub kind: GroupVersionKind,
-    /// What can be done with it.
+    /// The verbs.
     pub verbs: Vec<String>,
 }
 
-/// What a server serves, as far as it could be found out.
+/// What a server serves, as far as discovery succeeded.
 ///
-/// Everything is in the server's order, the core group first. A version of a group that could not be looked at is among
-/// the failures and nowhere else: one extension server that is down hides its own resources and nobody else's. Whoever
-/// cannot live with half an answer asks for [`complete`](Self::complete).
+/// Everything is in the server's order, the core group first. A group version that failed is in the failures only: an
+/// unavailable extension server hides its own resources and no others. [`complete`](Self::complete) turns failures into
+/// an error.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Discovered {
     /// The groups.
     pub groups: Vec<ApiGroup>,
-    /// The resources, one list per version of a group.
+    /// The resources, one list per group version.
     pub resources: Vec<ResourceList>,
-    /// The versions that could not be looked at, sorted by name.
+    /// The group versions that failed, sorted by name.
     pub failures: Vec<GroupVersionFailure>,
 }
 
 impl Discovered {
-    /// The whole answer, or the failures as an error.
+    /// Returns the result if it is complete, else the failures as an error.
     pub fn complete(self) -> Result<Self, DiscoveryError> {
         if self.failures.is_empty() { Ok(self) } else { Err(DiscoveryError::Partial { failures: self.failures }) }
     }
 
-    /// The group of this name; empty for the core group.
+    /// Returns the group of this name; empty for the core group.
     pub fn group(&self, name: &str) -> Option<&ApiGroup> {
         self.groups.iter().find(|group| group.name == name)
     }
 
-    /// The resources of a version of a group.
+    /// Returns the resources of a group version.
     pub fn list(&self, group_version: &GroupVersion) -> Option<&ResourceList> {
         self.resources.iter().find(|list| list.group_version == *group_version)
     }
 
-    /// For every resource the one version to use: the group's preferred one if it has the resource, else the first that
-    /// does. There is a list for every version, even if nothing is left in it. Subresources are left out.
+    /// Returns every resource in one version: the group's preferred one if it has the resource, else the first that
+    /// has. Every version keeps a list, even if it is empty. Subresources are left out.
     pub fn preferred(mut self) -> Self {
         let mut chosen = std::collections::HashMap::<(String, String), String>::new();
         for list in &self.resources {
@@ -170,7 +170,7 @@ impl Discovered {
         self
     }
 
-    /// Only what lives in namespaces.
+    /// Returns the namespaced resources only.
     pub fn namespaced(mut self) -> Self {
         for list in &mut self.resources {
             list.resources.retain(|resource| resource.info.namespaced());
@@ -184,13 +184,13 @@ impl Discovered {
     }
 }
 
-/// A version of a group that could not be looked at, and why.
+/// A group version that failed.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct GroupVersionFailure {
-    /// Which group and version.
+    /// The group version.
     pub group_version: GroupVersion,
-    /// What happened.
+    /// The error.
     pub error: DiscoveryError,
 }
 
@@ -201,7 +201,7 @@ impl GroupVersionFailure {
 }
 
 impl PartialEq for GroupVersionFailure {
-    /// Two failures are equal if they read the same.
+    /// Two failures are equal if their messages are.
     fn eq(&self, other: &Self) -> bool {
         self.group_version == other.group_version && self.error.to_string() == other.error.to_string()
     }
@@ -209,13 +209,13 @@ impl PartialEq for GroupVersionFailure {
 
 impl fmt::Display for GroupVersionFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The name is the server's, and may be why it failed.
+        // The name is the server's and may be the reason of the failure.
         let name: String = self.group_version.api_version().escape_debug().take(256).collect();
         write!(f, "{name}: {}", self.error)
     }
 }
 
-/// What the server says of itself at `/version`. Fields that it leaves out are empty.
+/// The server's version, from `/version`. Missing fields are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[non_exhaustive]
@@ -224,27 +224,27 @@ pub struct VersionInfo {
     pub major: String,
     /// The minor version, such as `37`; some vendors append a `+`.
     pub minor: String,
-    /// The major version whose behaviour is shown.
+    /// The emulated major version.
     pub emulation_major: String,
-    /// The minor version whose behaviour is shown.
+    /// The emulated minor version.
     pub emulation_minor: String,
-    /// The oldest major version that it can go back to.
+    /// The oldest major version that it is compatible with.
     pub min_compatibility_major: String,
-    /// The oldest minor version that it can go back to.
+    /// The oldest minor version that it is compatible with.
     pub min_compatibility_minor: String,
-    /// The whole version, such as `v1.37.0`.
+    /// The full version, such as `v1.37.0`.
     pub git_version: String,
-    /// The commit it was built from.
+    /// The commit.
     pub git_commit: String,
-    /// Whether the sources were changed after that commit.
+    /// Whether the sources had uncommitted changes.
     pub git_tree_state: String,
-    /// When it was built.
+    /// The build date.
     pub build_date: String,
-    /// The Go it was built with.
+    /// The Go version.
     pub go_version: String,
-    /// The compiler it was built with.
+    /// The Go compiler.
     pub compiler: String,
-    /// What it runs on, such as `linux/amd64`.
+    /// The platform, such as `linux/amd64`.
     pub platform: String,
 }
 

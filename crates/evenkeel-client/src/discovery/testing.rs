@@ -23,12 +23,12 @@ pub(crate) struct Fake {
 
 #[derive(Default)]
 struct State {
-    answers: HashMap<String, Answer>,
+    answers: HashMap<String, Response>,
     asked: Vec<Asked>,
 }
 
 #[derive(Clone)]
-struct Answer {
+struct Response {
     code: u16,
     media_type: String,
     etag: Option<String>,
@@ -63,7 +63,7 @@ impl Fake {
     }
 
     pub(crate) fn raw(&self, path: &str, code: u16, media_type: &str, body: Vec<u8>) -> &Self {
-        let answer = Answer { code, media_type: media_type.to_owned(), etag: None, body };
+        let answer = Response { code, media_type: media_type.to_owned(), etag: None, body };
         self.state.lock().unwrap().answers.insert(path.to_owned(), answer);
         self
     }
@@ -108,7 +108,7 @@ impl Service<http::Request<Body>> for Fake {
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
         let header = |name| request.headers().get(name).map(|value: &http::HeaderValue| value.to_str().unwrap());
         let mut state = self.state.lock().unwrap();
-        let missing = Answer { code: 404, media_type: "text/plain".into(), etag: None, body: b"404".to_vec() };
+        let missing = Response { code: 404, media_type: "text/plain".into(), etag: None, body: b"404".to_vec() };
         let answer = state.answers.get(request.uri().path()).cloned().unwrap_or(missing);
         let if_none_match = header(IF_NONE_MATCH).map(str::to_owned);
         let unchanged = answer.etag.is_some() && answer.etag == if_none_match;

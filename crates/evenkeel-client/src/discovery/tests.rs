@@ -54,7 +54,7 @@ async fn dsc_001_a_request_has_32_seconds_unless_the_configuration_says_otherwis
     assert_eq!(started.elapsed(), Duration::from_secs(32));
     let DiscoveryError::Api(inner) = &error else { panic!("{error}") };
     assert!(matches!(**inner, Error::Timeout { limit, .. } if limit == Duration::from_secs(32)));
-    assert_eq!(error.to_string(), "GET /api: no answer within 32s");
+    assert_eq!(error.to_string(), "GET /api: no response within 32s");
     assert!(error.is_transient());
 
     let mut config = crate::config::Config::new(crate::config::ServerUrl::in_process());
@@ -328,7 +328,7 @@ async fn dsc_012_the_version_is_json_and_openapi_v2_is_protobuf() {
     assert_eq!(fake.asked()[1].accept, "application/com.github.proto-openapi.spec.v2@v1.0+protobuf");
     fake.json("/version", &json!([]));
     let error = client.server_version().await.unwrap_err().to_string();
-    assert_eq!(error, "GET /version: the answer cannot be read: it is no version");
+    assert_eq!(error, "GET /version: the response cannot be decoded: it is no version");
 }
 
 #[tokio::test]
@@ -359,6 +359,6 @@ async fn chc_23_a_stale_version_is_a_failure_beside_the_results_and_is_asked_for
     assert_eq!(discovered.group("g").unwrap().preferred.as_deref(), Some("v1"));
     assert_eq!(plurals(&discovered), ["v1 pods", "g/v1 foos"]);
     let [failure] = discovered.failures.as_slice() else { panic!("one failure") };
-    assert_eq!(failure.to_string(), "g/v2: the server does not know at the moment what g/v2 has");
+    assert_eq!(failure.to_string(), "g/v2: the server's discovery information about g/v2 is stale");
     assert_eq!(fake.asked_paths(), ["/api", "/api", "/apis", "/apis"]);
 }

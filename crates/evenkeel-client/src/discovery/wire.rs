@@ -1,8 +1,8 @@
-//! The documents of discovery as servers send them, and how they become words of our own.
+//! The wire formats of discovery, and their conversion.
 //!
-//! There are two forms: the aggregated one, two documents with everything in them, and the older one, a list of groups
-//! and then one document per version of a group. Both are read leniently (what is absent or null is empty, what is not
-//! known is skipped) but within bounds, and with names that can stand in a path only: they become parts of requests.
+//! There are two formats: the aggregated one, two documents with everything, and the legacy one, a list of groups and
+//! one document per group version. Both are decoded leniently (absent and null fields are empty, unknown ones are
+//! skipped) but bounded, and with names that are valid in a path only: they become parts of requests.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,30 +14,30 @@ use serde::{Deserialize, Deserializer};
 use super::error::DiscoveryError;
 use super::served::{ApiGroup, Discovered, GroupVersionFailure, ResourceList, ServedResource, ServedSubresource};
 
-/// The aggregated form. The order of its parameters matters to servers.
+/// The aggregated format. The order of its parameters matters to servers.
 pub(super) const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-/// The aggregated form of what the server itself serves, without what its peers of other versions do.
+/// The aggregated format without the resources of peers of other versions.
 pub(super) const AGGREGATED_NO_PEERS: &str =
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList;profile=nopeer";
-/// The older form.
+/// The legacy format.
 pub(super) const LEGACY: &str = "application/json";
 
-/// The most versions of groups that are accepted. Large clusters have some hundreds.
+/// The maximal number of group versions. Large clusters have some hundreds.
 pub(super) const MAX_GROUP_VERSIONS: usize = 5_000;
-/// The most resources of one version of a group that are accepted.
+/// The maximal number of resources of a group version.
 pub(super) const MAX_RESOURCES: usize = 20_000;
 
-/// The answer of `/api` or `/apis`, or of both.
+/// The response of `/api` or `/apis`, or of both.
 #[derive(Debug, Default)]
 pub(super) struct Listing {
-    /// The groups, and if it is aggregated their resources.
+    /// The groups, and their resources if it is aggregated.
     pub(super) found: Discovered,
-    /// Whether it was in the older form, so that the resources have to be asked for one by one.
+    /// Whether it is in the legacy format, so that the resources are requested per group version.
     pub(super) legacy: bool,
 }
 
 impl Listing {
-    /// Both halves in one, the core group first. The older form of one makes it the older form.
+    /// Merges both, the core group first. The result is legacy if one of them is.
     pub(super) fn join(mut self, groups: Listing) -> Listing {
         self.legacy |= groups.legacy;
         self.found.groups.extend(groups.found.groups);
@@ -51,12 +51,12 @@ impl Listing {
     }
 }
 
-/// Which of the two documents.
+/// The roots of discovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Root {
-    /// `/api`, where the core group is.
+    /// `/api`, the core group.
     Core,
-    /// `/apis`, where all others are.
+    /// `/apis`, all other groups.
     Groups,
 }
 
@@ -69,7 +69,7 @@ impl Root {
     }
 }
 
-/// Whether an answer of this media type is aggregated: the parameters count, in any order, and may have company.
+/// Returns whether a media type is aggregated: its parameters count, in any order and with others.
 pub(super) fn is_aggregated(media_type: &str) -> bool {
     let mut parts = media_type.split(';').map(str::trim);
     if !parts.next().is_some_and(|essence| essence.eq_ignore_ascii_case("application/json")) {
@@ -86,7 +86,7 @@ pub(super) fn is_aggregated(media_type: &str) -> bool {
     wanted.iter().all(|(_, _, found)| *found)
 }
 
-/// Reads the answer of `/api` or `/apis`. The error is what is wrong with it.
+/// Decodes the response of `/api` or `/apis`.
 pub(super) fn read_listing(root: Root, media_type: &str, body: &[u8]) -> Result<Listing, String> {
     if is_aggregated(media_type) {
         let list: GroupDiscoveryList = read(body)?;
@@ -111,7 +111,7 @@ pub(super) fn read_listing(root: Root, media_type: &str, body: &[u8]) -> Result<
     Ok(Listing { found: Discovered { groups, ..Discovered::default() }, legacy: true })
 }
 
-/// Reads the resources of one version of a group in the older form.
+/// Decodes the resources of a group version in the legacy format.
 pub(super) fn read_resources(group_version: &GroupVersion, body: &[u8]) -> Result<ResourceList, String> {
     let list: ApiResourceList = read(body)?;
     expect_kind(&list.kind, "APIResourceList")?;
@@ -119,21 +119,21 @@ pub(super) fn read_resources(group_version: &GroupVersion, body: &[u8]) -> Resul
     Ok(nest(group_version, list.resources))
 }
 
-/// Says no to a version of a group whose name cannot stand in a path.
+/// Rejects a group version whose name is invalid in a path.
 pub(super) fn check_group_version(group_version: &GroupVersion) -> Result<(), DiscoveryError> {
     let GroupVersion { group, version } = group_version;
-    let bad = [(group, group.is_empty() || can_stand_in_path(group)), (version, can_stand_in_path(version))];
+    let bad = [(group, group.is_empty() || is_path_segment(group)), (version, is_path_segment(version))];
     match bad.into_iter().find(|(_, usable)| !usable) {
         None => Ok(()),
         Some((name, _)) => Err(DiscoveryError::Unusable {
             what: format!("the version {:?} of the group {:?}", shorten(version), shorten(group)),
-            problem: format!("{:?} cannot be part of a path", shorten(name)),
+            problem: format!("{:?} is invalid in a path", shorten(name)),
         }),
     }
 }
 
-/// Groups, versions and resources have names of DNS; anything else would lead a request astray.
-pub(super) fn can_stand_in_path(name: &str) -> bool {
+/// Returns whether a name is valid in a path. Groups, versions and resources have DNS names.
+pub(super) fn is_path_segment(name: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
     !name.is_empty() && name.len() <= 253 && name.bytes().all(allowed) && name.bytes().any(|byte| byte != b'.')
 }
@@ -142,9 +142,9 @@ fn shorten(name: &str) -> String {
     name.chars().take(64).collect()
 }
 
-/// Reads a JSON object; `what` it should be is for the error.
+/// Decodes a JSON object; `what` is its name in errors.
 pub(super) fn read_object<'de, T: Deserialize<'de>>(what: &str, body: &'de [u8]) -> Result<T, String> {
-    // An array would do for a struct, element by element; no server means that.
+    // serde would accept an array for a struct.
     if body.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
         return Err(format!("it is no {what}"));
     }
@@ -164,10 +164,10 @@ fn expect_kind(kind: &str, expected: &str) -> Result<(), String> {
 }
 
 fn within(what: &str, count: usize, limit: usize) -> Result<(), String> {
-    if count <= limit { Ok(()) } else { Err(format!("it has {count} {what}, more than the {limit} that are accepted")) }
+    if count <= limit { Ok(()) } else { Err(format!("it has {count} {what}, more than the limit of {limit}")) }
 }
 
-/// Splits an aggregated document into groups, resources and what the server itself is not sure of.
+/// Splits an aggregated document into groups, resources and failures.
 fn split(list: GroupDiscoveryList) -> Result<Discovered, String> {
     within("versions of groups", list.items.iter().map(|group| group.versions.len()).sum(), MAX_GROUP_VERSIONS)?;
     let mut discovered = Discovered::default();
@@ -209,13 +209,13 @@ fn read_version(
     }
 }
 
-/// Whether requests can name it. What they cannot is left out rather than held against its neighbours: adapters of
-/// metrics make up resources from whatever a metric is called.
+/// Returns whether requests can name the resource. Invalid ones are skipped: metrics adapters derive resources from the
+/// names of metrics.
 fn is_usable(group_version: &GroupVersion, name: &str) -> bool {
-    let usable = can_stand_in_path(name);
+    let usable = is_path_segment(name);
     if !usable {
         let (group_version, name) = (group_version.api_version(), shorten(name));
-        tracing::debug!(group_version, name, "left out a resource whose name cannot be part of a path");
+        tracing::debug!(group_version, name, "skipping a resource whose name is invalid in a path");
     }
     usable
 }
@@ -255,7 +255,7 @@ fn nest_aggregated(group_version: &GroupVersion, resources: Vec<ResourceDiscover
     list
 }
 
-/// Puts the subresources of a flat list where they belong. They may stand before their resource.
+/// Assigns the subresources of a flat list to their resources, which may follow them.
 fn nest(group_version: &GroupVersion, resources: Vec<ApiResource>) -> ResourceList {
     let mut list = ResourceList::new(group_version.clone());
     let mut places = HashMap::new();
@@ -275,7 +275,7 @@ fn nest(group_version: &GroupVersion, resources: Vec<ApiResource>) -> ResourceLi
             }
             continue;
         }
-        if !can_stand_in_path(&resource.kind) || !is_usable(group_version, &resource.name) {
+        if !is_path_segment(&resource.kind) || !is_usable(group_version, &resource.name) {
             continue;
         }
         places.insert(resource.name.clone(), list.resources.len());
@@ -302,7 +302,7 @@ fn info(group_version: &GroupVersion, kind: &str, plural: &str, namespaced: bool
     Arc::new(ResourceInfo::new(&group_version.group, &group_version.version, kind, plural, namespaced))
 }
 
-// The documents, as far as we read them.
+// The documents.
 
 fn lenient<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
@@ -346,7 +346,7 @@ struct VersionDiscovery {
 #[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 enum Freshness {
     Stale,
-    /// `Current`, and whatever else there may be one day: only what is said to be stale is.
+    /// `Current` or `Stale`. Unknown values count as current.
     #[default]
     #[serde(other)]
     Current,
@@ -391,11 +391,10 @@ struct ResponseKind {
 }
 
 impl ResponseKind {
-    /// The kind, whose group and version are those of the list if it names neither. None if it names no kind, or
-    /// something that can be none.
+    /// Returns the kind, whose group and version default to those of the list; `None` if there is no valid kind.
     fn within(self, list: &GroupVersion) -> Option<GroupVersionKind> {
         let ResponseKind { group, version, kind } = self;
-        if !can_stand_in_path(&kind) {
+        if !is_path_segment(&kind) {
             return None;
         }
         if group.is_empty() && version.is_empty() {

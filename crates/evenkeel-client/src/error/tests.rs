@@ -29,8 +29,9 @@ fn what_discovery_says_is_an_error_like_any_other() {
     assert_eq!(error.to_string(), "the server has no resource \"foos\"");
     assert!(error.source().is_none());
 
-    let call = CallName::new(&Method::GET, "/apis");
-    let refused = Error::Api { call, status: Box::new(Status::failure(403, evenkeel_core::Reason::FORBIDDEN, "no")) };
+    let request = RequestName::new(&Method::GET, "/apis");
+    let refused =
+        Error::Api { request, status: Box::new(Status::failure(403, evenkeel_core::Reason::FORBIDDEN, "no")) };
     let text = refused.to_string();
     let error = Error::from(DiscoveryError::from(refused));
     assert!(error.is_forbidden(), "what the server said can still be asked for");

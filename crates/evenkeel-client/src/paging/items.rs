@@ -1,4 +1,4 @@
-//! [`Items`]: the objects of a collection, one by one, while its pages are still coming.
+//! [`Items`]: a stream of the objects of a collection.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -11,63 +11,63 @@ use evenkeel_core::Obj;
 use futures_core::{FusedStream, Stream};
 
 use super::PageSource;
-use super::walk::Walk;
+use super::cursor::PageCursor;
 use crate::error::Error;
 
-/// The objects of a collection, one by one; made by [`Pager::stream`](super::Pager::stream).
+/// A stream of the objects of a collection. Created by [`Pager::stream`](super::Pager::stream).
 pub struct Items<K, P: PageSource<K>> {
     source: P,
-    walk: Walk,
-    /// The page that is on its way.
+    cursor: PageCursor,
+    /// The page that is being read.
     reading: Option<Pin<Box<P::Reading>>>,
-    /// The pages that are here. Objects are taken from the first one.
+    /// The pages that were read. Objects are taken from the first one.
     pages: VecDeque<vec::IntoIter<Obj<K>>>,
-    /// So many pages may wait behind the first one.
+    /// How many pages are kept after the first one.
     prefetch: usize,
     detached: bool,
-    /// Why there is no page after those that are here.
-    end: Option<End>,
+    /// Why no page follows.
+    end: Option<ItemsEnd>,
 }
 
-enum End {
+enum ItemsEnd {
     Complete,
-    /// Not told yet: the objects that are here come first.
+    /// Returned after the objects that were read.
     Failed(Error),
 }
 
-// What is pinned is in a box of its own.
+// Pinned fields are boxed.
 impl<K, P: PageSource<K>> Unpin for Items<K, P> {}
 
 impl<K, P: PageSource<K>> Items<K, P> {
-    pub(super) fn new(source: P, walk: Walk, prefetch: usize, detached: bool) -> Self {
-        Items { source, walk, reading: None, pages: VecDeque::new(), prefetch, detached, end: None }
+    pub(super) fn new(source: P, cursor: PageCursor, prefetch: usize, detached: bool) -> Self {
+        Items { source, cursor, reading: None, pages: VecDeque::new(), prefetch, detached, end: None }
     }
 
-    /// The next object; `None` at the end. May be dropped and called again: no object is lost.
+    /// Returns the next object; `None` at the end. Cancel safe: no object is lost when the future is dropped.
     pub async fn next(&mut self) -> Option<Result<Obj<K>, Error>> {
         poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
     }
 
-    /// Reads pages for as long as there is room for them and they come at once.
+    /// Reads pages while there is room and they are ready.
     fn read_ahead(&mut self, context: &mut Context<'_>) {
         while self.end.is_none() && self.pages.len() < self.prefetch.saturating_add(2) {
-            let reading = self.reading.get_or_insert_with(|| Box::pin(self.source.page(self.walk.params())));
+            let reading = self.reading.get_or_insert_with(|| Box::pin(self.source.page(self.cursor.params())));
             let Poll::Ready(page) = reading.as_mut().poll(context) else { return };
             self.reading = None;
             let turned = page.and_then(|page| {
-                let more = self.walk.turn(&page.meta.continue_token).map_err(Error::Paging);
+                let more = self.cursor.advance(&page.meta.continue_token).map_err(Error::Paging);
                 self.pages.push_back(page.items.into_iter());
                 more
             });
             match turned {
                 Ok(true) => {}
-                Ok(false) => self.end = Some(End::Complete),
-                Err(error) => self.end = Some(End::Failed(error)),
+                Ok(false) => self.end = Some(ItemsEnd::Complete),
+                Err(error) => self.end = Some(ItemsEnd::Failed(error)),
             }
         }
     }
 
-    /// The next object that is here.
+    /// Takes the next object that was read.
     fn take(&mut self) -> Option<Obj<K>> {
         while let Some(page) = self.pages.front_mut() {
             if let Some(object) = page.next() {
@@ -91,13 +91,13 @@ impl<K, P: PageSource<K>> Stream for Items<K, P> {
             }
             match &mut this.end {
                 Some(end) => {
-                    return Poll::Ready(match std::mem::replace(end, End::Complete) {
-                        End::Complete => None,
-                        End::Failed(error) => Some(Err(error)),
+                    return Poll::Ready(match std::mem::replace(end, ItemsEnd::Complete) {
+                        ItemsEnd::Complete => None,
+                        ItemsEnd::Failed(error) => Some(Err(error)),
                     });
                 }
                 None if this.reading.is_some() => return Poll::Pending,
-                // The room was full of pages without objects; now there is room again.
+                // Pages without objects filled the room, which is free again.
                 None => {}
             }
         }
@@ -106,14 +106,14 @@ impl<K, P: PageSource<K>> Stream for Items<K, P> {
 
 impl<K, P: PageSource<K>> FusedStream for Items<K, P> {
     fn is_terminated(&self) -> bool {
-        matches!(self.end, Some(End::Complete)) && self.pages.iter().all(|page| page.len() == 0)
+        matches!(self.end, Some(ItemsEnd::Complete)) && self.pages.iter().all(|page| page.len() == 0)
     }
 }
 
 impl<K, P: PageSource<K>> fmt::Debug for Items<K, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Items")
-            .field("walk", &self.walk)
+            .field("cursor", &self.cursor)
             .field("pages_ready", &self.pages.len())
             .field("complete", &self.end.is_some())
             .finish_non_exhaustive()

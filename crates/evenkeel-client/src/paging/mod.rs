@@ -1,21 +1,21 @@
-//! Reading a large collection in pages: [`Pager`].
+//! [`Pager`]: reads a large collection in pages.
 
+mod cursor;
 mod items;
-mod walk;
 
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
 
+use self::cursor::PageCursor;
 pub use self::items::Items;
-use self::walk::Walk;
 use crate::api::scope::Scope;
 use crate::api::{Api, ListParams};
 use crate::error::Error;
 use crate::rest::List;
 
-/// Where pages come from: an [`Api`], or any closure from [`ListParams`] to a future list.
+/// A source of pages: an [`Api`], or any closure from [`ListParams`] to a future list.
 pub trait PageSource<K> {
     /// A page that is being read.
     type Reading: Future<Output = Result<List<K>, Error>>;
@@ -46,7 +46,7 @@ impl<K: 'static, S: Scope> PageSource<K> for Api<K, S> {
 }
 
 impl<K: 'static, S: Scope> Api<K, S> {
-    /// Reads the objects page by page, as one list or one after the other.
+    /// Reads the objects page by page, as one list or as a stream.
     ///
     /// ```
     /// # async fn example(client: evenkeel_client::Client) -> Result<(), evenkeel_client::Error> {
@@ -65,17 +65,15 @@ impl<K: 'static, S: Scope> Api<K, S> {
     }
 }
 
-/// Reads a large collection in pages, which spares the server's memory, and with [`stream`](Self::stream) the client's too.
-/// [`Api::pages`] makes one; [`new`](Self::new) is for other sources of pages.
+/// Reads a large collection in pages, which saves memory on the server, and with [`stream`](Self::stream) in the client
+/// too. [`Api::pages`] creates one; [`new`](Self::new) takes other sources.
 ///
-/// A server that leads in circles, or says that there are more than a million pages, is not followed: that is an
-/// [`Error::Paging`].
+/// Continue tokens that repeat, and more than a million pages, are an [`Error::Paging`].
 ///
-/// # What stays in memory
+/// # Memory
 ///
-/// Objects that came together may share memory, so that one object that is kept keeps many: see
-/// [`Obj::detached`](evenkeel_core::Obj::detached). Whoever keeps a few of many objects says
-/// [`detached`](Self::detached).
+/// Objects of one response may share memory, so that keeping one keeps many: see
+/// [`Obj::detached`](evenkeel_core::Obj::detached). Use [`detached`](Self::detached) to keep a few of many objects.
 #[must_use = "nothing is read until it is listed or streamed"]
 pub struct Pager<K, P> {
     source: P,
@@ -91,15 +89,15 @@ pub struct Pager<K, P> {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Listing<K> {
-    /// The list: all items, under the metadata of the first page. There is no next page to it.
+    /// The list: all items, with the metadata of the first page and without a continue token.
     pub list: List<K>,
-    /// Whether the server made pages of it. A list that comes in pages is never an old one from the server's cache.
+    /// Whether the server paginated it. A paginated list never comes from the server's cache.
     pub paginated: bool,
 }
 
 impl<K, P: PageSource<K>> Pager<K, P> {
-    /// Reads what `params` ask for: pages of 500 unless they have a limit, up to 10 pages ahead, and all at once if the
-    /// place where a page begins has become too old.
+    /// Creates a pager: pages of 500 unless `params` has a limit, up to 10 pages ahead, and a full list if a continue
+    /// token has expired.
     pub fn new(source: P, params: ListParams) -> Self {
         Pager {
             source,
@@ -112,26 +110,26 @@ impl<K, P: PageSource<K>> Pager<K, P> {
         }
     }
 
-    /// How many objects to a page, if the params do not say; 0 for all in one.
+    /// Sets the number of objects per page, if the params have no limit; 0 for one page.
     pub fn page_size(mut self, objects: u32) -> Self {
         self.page_size = objects;
         self
     }
 
-    /// How many pages a [`stream`](Self::stream) may hold ready behind the one that is being read.
+    /// Sets how many pages a [`stream`](Self::stream) reads ahead.
     pub fn prefetch(mut self, pages: usize) -> Self {
         self.prefetch = pages;
         self
     }
 
-    /// Whether [`list`](Self::list) asks for everything at once if the place where a page begins has become too old, or
-    /// hands out that error.
+    /// Sets whether [`list`](Self::list) falls back to a full list when a continue token has expired, or returns that
+    /// error.
     pub fn full_list_if_expired(mut self, fall_back: bool) -> Self {
         self.full_list_if_expired = fall_back;
         self
     }
 
-    /// Copies each object into memory of its own, for those who keep a few of many.
+    /// Copies each object into its own memory.
     pub fn detached(mut self) -> Self {
         self.detached = true;
         self
@@ -139,18 +137,18 @@ impl<K, P: PageSource<K>> Pager<K, P> {
 
     /// Reads all pages into one list.
     pub async fn list(&self) -> Result<Listing<K>, Error> {
-        let mut walk = Walk::new(self.params.clone(), self.page_size);
+        let mut cursor = PageCursor::new(self.params.clone(), self.page_size);
         let mut whole: Option<List<K>> = None;
         loop {
-            let page = match self.source.page(walk.params()).await {
+            let page = match self.source.page(cursor.params()).await {
                 Ok(page) => page,
                 Err(error) => {
-                    let full = walk.instead(&error).filter(|_| self.full_list_if_expired).ok_or(error)?;
+                    let full = cursor.full_list(&error).filter(|_| self.full_list_if_expired).ok_or(error)?;
                     let list = self.keep(self.source.page(full).await?);
                     return Ok(Listing { list, paginated: true });
                 }
             };
-            let more = walk.turn(&page.meta.continue_token).map_err(Error::Paging)?;
+            let more = cursor.advance(&page.meta.continue_token).map_err(Error::Paging)?;
             let page = self.keep(page);
             let Some(list) = &mut whole else {
                 if !more {
@@ -168,15 +166,14 @@ impl<K, P: PageSource<K>> Pager<K, P> {
         }
     }
 
-    /// Reads page after page, and hands out the objects one by one.
+    /// Reads page after page and returns the objects one by one.
     ///
-    /// Pages are asked for when the stream is polled: while the objects of one page are taken from it, those of the next
-    /// ones are on their way, up to [`prefetch`](Self::prefetch) and no further. If the place where a page begins has
-    /// become too old, that error comes after the objects that were there until then, as objects that have been handed out
-    /// cannot be taken back. After an error nothing comes any more.
+    /// Pages are requested while the stream is polled: while the objects of one page are consumed, the next pages are
+    /// read, up to [`prefetch`](Self::prefetch). An expired continue token is returned as an error after the objects
+    /// before it, because returned objects cannot be taken back. The stream ends after an error.
     pub fn stream(self) -> Items<K, P> {
-        let walk = Walk::new(self.params, self.page_size);
-        Items::new(self.source, walk, self.prefetch, self.detached)
+        let cursor = PageCursor::new(self.params, self.page_size);
+        Items::new(self.source, cursor, self.prefetch, self.detached)
     }
 
     fn keep(&self, mut list: List<K>) -> List<K> {
@@ -208,18 +205,18 @@ impl<K> IntoIterator for Listing<K> {
     }
 }
 
-/// Why reading page by page was given up: the server's pages do not come to an end.
+/// Why paging was aborted: the pages do not end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PagingError {
-    /// A page says that the next one begins where an earlier one began.
-    #[error("page {page} of the list leads back to an earlier page; given up, as it would never end")]
+    /// A continue token repeats.
+    #[error("page {page} of the list repeats an earlier continue token; aborted")]
     Loop {
-        /// Which page, counted from 1.
+        /// The page, counted from 1.
         page: u32,
     },
     /// There are more pages than any collection has.
-    #[error("the list has more than {limit} pages; given up")]
+    #[error("the list has more than {limit} pages; aborted")]
     TooManyPages {
         /// The limit.
         limit: u32,

@@ -1,39 +1,39 @@
-//! [`RequestError`]: why a request cannot be built.
+//! [`RequestError`]: why a request is invalid.
 
-/// Why a request cannot be built. Nothing was sent.
+/// Why a request is invalid. Nothing was sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RequestError {
-    /// A part of the path cannot stand there.
+    /// A part of the path is invalid.
     #[error("{value:?} is no {part}: {problem}")]
     Segment {
-        /// Which part: namespace, name, subresource.
+        /// The part: namespace, name, subresource.
         part: &'static str,
-        /// What was given.
+        /// The value.
         value: String,
-        /// What is wrong with it.
+        /// Why.
         problem: String,
     },
-    /// A header cannot be sent.
+    /// A header is invalid.
     #[error("the header {name:?} cannot be sent: {problem}")]
     Header {
-        /// Its name.
+        /// The name.
         name: String,
-        /// What is wrong with its name or value. The value is not shown.
+        /// Why. The value is not shown.
         problem: String,
     },
-    /// The object cannot be written as the body of a request.
+    /// The body cannot be encoded.
     #[error("{what} cannot be encoded: {problem}")]
     Body {
-        /// What was to be encoded.
+        /// The type of the value.
         what: String,
-        /// What is wrong with it.
+        /// Why.
         problem: String,
     },
-    /// Something else that was asked for makes no sense.
+    /// Something else is invalid.
     #[error("{problem}")]
     Invalid {
-        /// What is wrong.
+        /// Why.
         problem: String,
     },
 }

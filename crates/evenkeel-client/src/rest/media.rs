@@ -1,4 +1,7 @@
-//! Media types, and which codec reads an answer.
+//! Media types, and the codec of a response.
+//!
+//! The parser is handwritten: servers put `@` into the media types of their schemas, which is no RFC 9110 token
+//! character and which the crates `mime` and `mediatype` reject.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,17 +13,17 @@ use evenkeel_core::{DecodeError, ResourceInfo};
 use http::HeaderMap;
 use http::header::{CONTENT_TYPE, HeaderValue};
 
-use super::text::escaped;
-use crate::wire::{Form, Part};
+use super::sanitize::escaped;
+use crate::wire::{Encoding, ResponseShape};
 
-/// How much of a media type is shown that makes no sense.
+/// The maximal length of a malformed media type in an error.
 const SHOWN: usize = 128;
 
-/// What is asked for in JSON by those who ask for nothing in particular.
+/// The default `Accept`.
 const JSON: HeaderValue = HeaderValue::from_static("application/json, */*");
 const PROTOBUF: HeaderValue = HeaderValue::from_static("application/vnd.kubernetes.protobuf,application/json");
 
-/// What is asked for by those who want metadata alone. Servers that know of no such thing send everything.
+/// `Accept` for metadata only. Servers that do not support it send the whole object.
 macro_rules! metadata {
     ($kind:literal) => {
         [
@@ -36,43 +39,43 @@ macro_rules! metadata {
     };
 }
 
-/// The media types to ask for.
-pub(super) fn accept(part: Part, form: Form) -> HeaderValue {
-    let [json, protobuf] = match part {
-        Part::All => [JSON, PROTOBUF],
-        Part::Metadata => metadata!("PartialObjectMetadata"),
-        Part::MetadataList => metadata!("PartialObjectMetadataList"),
+/// The value of `Accept`.
+pub(super) fn accept(shape: ResponseShape, encoding: Encoding) -> HeaderValue {
+    let [json, protobuf] = match shape {
+        ResponseShape::Full => [JSON, PROTOBUF],
+        ResponseShape::Metadata => metadata!("PartialObjectMetadata"),
+        ResponseShape::MetadataList => metadata!("PartialObjectMetadataList"),
     };
-    match form {
-        Form::Json => json,
-        Form::Protobuf => protobuf,
+    match encoding {
+        Encoding::Json => json,
+        Encoding::Protobuf => protobuf,
     }
 }
 
-/// Chooses the codec of a response by its media type.
+/// The supported codecs, and the one for responses without a `Content-Type`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Codecs {
     /// The codec of responses without a media type.
     preferred: Codec,
 }
 
-/// Why there is no codec for an answer.
+/// Why there is no codec for a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum MediaError {
-    /// The header makes no sense.
+    /// The header is malformed.
     Malformed(String),
     /// There is no codec for this media type.
     Unknown(String),
 }
 
 impl Codecs {
-    /// The codecs for answers to a request that asked for this form.
-    pub(crate) fn preferring(form: Form) -> Self {
-        Codecs { preferred: codec(form) }
+    /// The codecs for the responses to a request that prefers this encoding.
+    pub(crate) fn preferring(encoding: Encoding) -> Self {
+        Codecs { preferred: codec(encoding) }
     }
 
-    /// The codec for an answer with these headers.
-    pub(crate) fn of_answer(&self, headers: &HeaderMap) -> Result<Codec, MediaError> {
+    /// Returns the codec for a response with these headers.
+    pub(crate) fn of_response(&self, headers: &HeaderMap) -> Result<Codec, MediaError> {
         let media_type = media_type(headers)?;
         if media_type.is_empty() {
             return Ok(self.preferred);
@@ -80,7 +83,7 @@ impl Codecs {
         find(&media_type)
     }
 
-    /// The codec for a watch with these headers. One that does not say is JSON, whatever was asked for.
+    /// Returns the codec for a watch with these headers. Without a `Content-Type` it is JSON, whatever was preferred.
     pub(crate) fn of_watch(&self, headers: &HeaderMap) -> Result<Codec, MediaError> {
         let media_type = media_type(headers)?;
         if media_type.is_empty() {
@@ -94,20 +97,20 @@ fn find(media_type: &str) -> Result<Codec, MediaError> {
     Codec::of_media_type(media_type).ok_or_else(|| MediaError::Unknown(escaped(media_type.as_bytes(), SHOWN)))
 }
 
-/// The codec for bodies of this form.
-pub(super) fn codec(form: Form) -> Codec {
-    match form {
-        Form::Json => Codec::Json,
-        Form::Protobuf => Codec::Protobuf,
+/// Returns the codec of an encoding.
+pub(super) fn codec(encoding: Encoding) -> Codec {
+    match encoding {
+        Encoding::Json => Codec::Json,
+        Encoding::Protobuf => Codec::Protobuf,
     }
 }
 
-/// Whether objects of this kind have a protobuf form.
+/// Returns whether objects of this kind have a protobuf encoding.
 pub(crate) fn has_protobuf_form(info: &ResourceInfo) -> bool {
     Codec::Protobuf.supports(info.into())
 }
 
-/// The same as JSON, whatever it is, or why that cannot be.
+/// Converts a body to JSON.
 pub(super) fn to_json(codec: Codec, bytes: &Bytes) -> Result<Bytes, DecodeError> {
     if codec != Codec::Protobuf {
         return Ok(bytes.clone());
@@ -124,25 +127,25 @@ pub(super) fn to_json(codec: Codec, bytes: &Bytes) -> Result<Bytes, DecodeError>
 impl fmt::Display for MediaError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            MediaError::Malformed(header) => write!(f, "its Content-Type makes no sense: \"{header}\""),
-            MediaError::Unknown(media_type) => write!(f, "its media type is {media_type}, for which there is no codec"),
+            MediaError::Malformed(header) => write!(f, "its Content-Type is malformed: \"{header}\""),
+            MediaError::Unknown(media_type) => write!(f, "its media type is {media_type}, which is not supported"),
         }
     }
 }
 
-/// The media type of an answer, in lower case and without its parameters; empty if it has none.
+/// Returns the media type of a response, in lower case and without parameters; empty if it has none.
 pub(super) fn media_type(headers: &HeaderMap) -> Result<Cow<'_, str>, MediaError> {
     let Some(value) = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes) else {
         return Ok(Cow::Borrowed(""));
     };
-    // What nearly every answer says.
+    // The common case.
     if value == Codec::Json.media_type().as_bytes() {
         return Ok(Cow::Borrowed(Codec::Json.media_type()));
     }
     std::str::from_utf8(value).ok().and_then(parse).ok_or_else(|| MediaError::Malformed(escaped(value, SHOWN)))
 }
 
-/// The media type that a header states, if all of the header is as it should be.
+/// Parses the media type of a header; `None` if the header is malformed.
 fn parse(header: &str) -> Option<Cow<'_, str>> {
     let (media_type, parameters) = header.split_once(';').map_or((header, None), |(first, rest)| (first, Some(rest)));
     let media_type = media_type.trim_ascii();
@@ -157,12 +160,12 @@ fn parse(header: &str) -> Option<Cow<'_, str>> {
     Some(if is_lower { Cow::Borrowed(media_type) } else { Cow::Owned(media_type.to_ascii_lowercase()) })
 }
 
-/// Whether these are `name=value; …`, with no name twice.
+/// Returns whether these are well-formed parameters, `name=value; …`, without duplicates.
 fn are_parameters(mut rest: &str) -> bool {
     let mut names: Vec<&str> = Vec::new();
     loop {
         rest = rest.trim_ascii_start();
-        // A semicolon with nothing behind it does no harm.
+        // A trailing semicolon is accepted.
         if rest.is_empty() {
             return true;
         }
@@ -180,7 +183,7 @@ fn are_parameters(mut rest: &str) -> bool {
     }
 }
 
-/// How long a parameter's value is: a token, or a text in quotes.
+/// Returns the length of a parameter's value: a token, or a quoted string.
 fn value_length(value: &str) -> Option<usize> {
     let Some(quoted) = value.strip_prefix('"') else {
         let length = value.find([';', ' ', '\t']).unwrap_or(value.len());
@@ -198,7 +201,7 @@ fn value_length(value: &str) -> Option<usize> {
     None
 }
 
-/// A token as HTTP has it. Servers also put `@` into the media types of their schemas.
+/// Returns whether a text is a token of HTTP, or a media type of a schema, which contains `@`.
 fn is_token(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~@".contains(&byte))
 }

@@ -1,55 +1,54 @@
-//! Requests: how they are built, sent, repeated and read.
+//! Requests: how they are built, sent, retried and decoded.
 //!
-//! [`Request`] is client-go's `rest.Request`: the typed APIs are written with it, and whoever needs a path or a
-//! parameter that they do not have uses it directly.
+//! [`Request`] is client-go's `rest.Request`. The typed APIs are built on it; use it directly for a path or a parameter that
+//! they do not offer.
 //!
-//! A call travels like this. A [`Path`] and a [`Query`] are checked and escaped, and with headers and a body they make a
-//! `Request`. Sending it begins an exchange: wait for the client's [`RateLimiter`], send, look at what came back, and
-//! perhaps wait and send again. What is repeated and when, what is followed and what is held back are decisions of state
-//! machines that read no clock and open no connection; the exchange only carries them out. The head of the last answer
-//! goes to a reader, which knows its media type and its limits and makes an [`Answer`], a [`List`], a [`ListStream`], a
-//! [`WatchStream`] or a [`ByteStream`] of it, or an error. All of it is [measured](metrics) and traced, with a span `evenkeel.request` per
-//! call at the level of debugging.
+//! The flow of a request, by file:
+//!
+//! 1. `path` and `query` check and escape the URL; `request` adds headers and a body.
+//! 2. `execute` waits for the client's [`RateLimiter`] (`throttle`), sends an attempt to the transport, and decides whether to
+//!    retry (`retry`), to follow a redirect (`redirect`) or to fall back to JSON (`protobuf_fallback`). The decisions are
+//!    state machines without I/O.
+//! 3. `response` picks the codec (`media`) and decodes the last response into a [`Response`], a [`List`] or [`ListStream`]
+//!    (`list`), a [`WatchStream`] or a [`ByteStream`] (`stream`), or into an error (`status_error`).
+//!
+//! Every request is [measured](metrics) and traced, with a span `evenkeel.request` at debug level.
 
-mod answer;
-mod content;
+mod body;
 mod error;
-mod exchange;
-mod failure;
-mod lines;
-mod list_stream;
+mod execute;
+mod list;
 mod media;
 pub mod metrics;
 mod path;
+mod protobuf_fallback;
 mod query;
-mod reader;
-mod reading;
 mod redirect;
-mod refusals;
-mod reply;
 mod request;
+mod response;
 mod retry;
-mod stated_kind;
+mod sanitize;
+mod status_error;
 mod stream;
-mod template;
 #[cfg(test)]
 mod testing;
-#[cfg(test)]
-mod tests;
-mod text;
 mod throttle;
+mod type_meta;
+mod url_template;
 mod warnings;
 
-pub use answer::Answer;
 pub use error::RequestError;
-pub use lines::Lines;
-pub use list_stream::ListStream;
+pub use list::{List, ListStream};
 pub(crate) use media::has_protobuf_form;
 pub use path::Path;
+pub(crate) use protobuf_fallback::ProtobufFallback;
 pub use query::{Query, QueryValue};
-pub(crate) use refusals::Refusals;
 pub use request::Request;
-pub use stream::{ByteStream, List, WatchEnd, WatchStream};
+pub use response::Response;
+pub use stream::{ByteStream, Lines, WatchEnd, WatchStream};
 pub(crate) use throttle::ThrottleLog;
 pub use throttle::{RateLimiter, WouldExceedDeadline};
 pub use warnings::{IgnoreWarnings, LogWarnings, Warning, WarningHandler, WriteWarnings, set_default_warning_handler};
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,4 @@
-//! [`Path`]: where a request goes.
+//! [`Path`]: the path of a request.
 
 use std::fmt::Write;
 
@@ -7,15 +7,15 @@ use http::Method;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
 use super::error::RequestError;
-use super::failure::Target;
+use super::status_error::RequestTarget;
 
-/// Where a request goes: a resource in its group and version, or a path as it is, and what follows behind it.
+/// The path of a request: a resource in its group and version, or a raw path, and what follows it.
 ///
-/// The parts end up in one order, whatever the order of the calls: root, namespace, resource, name, subresource, suffix.
-/// Each may be set once; setting one again is a mistake that the request reports when it is sent. So is a part that
-/// could lead elsewhere: namespace, resource, name and subresource are each exactly one segment of the path. They may not
-/// be empty, `.` or `..`, nor contain `/`, `%`, `\`, `?`, `#` or control characters; anything else (spaces, colons,
-/// letters of any script) is escaped. Whether a name is a good name is for the server to say.
+/// The parts have a fixed order, whatever the order of the method calls: root, namespace, resource, name, subresource,
+/// suffix. Each can be set once; setting it twice is an error when the request is sent. So is a part that would change
+/// the path: namespace, resource, name and subresource are exactly one segment each. They may not be empty, `.` or
+/// `..`, nor contain `/`, `%`, `\`, `?`, `#` or control characters; everything else (spaces, colons, letters of any
+/// script) is escaped. The server validates names.
 #[derive(Clone, Debug)]
 pub struct Path<'a> {
     root: Root<'a>,
@@ -23,7 +23,7 @@ pub struct Path<'a> {
     name: Option<&'a str>,
     subresource: Option<&'a str>,
     suffix: Option<&'a str>,
-    /// The first part that was set a second time.
+    /// The first part that was set twice.
     twice: Option<&'static str>,
 }
 
@@ -33,7 +33,7 @@ enum Root<'a> {
     Resource(&'a ResourceInfo),
 }
 
-/// What stands in a path as it is. Everything else is escaped; `%` and `/` never get here.
+/// The characters that are escaped in a segment. `%` and `/` are rejected before.
 const SEGMENT: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')
@@ -53,15 +53,15 @@ const SEGMENT: &AsciiSet = &CONTROLS
     .add(b'}');
 
 impl<'a> Path<'a> {
-    /// The collection of a resource.
+    /// The path of a resource's collection.
     pub fn resource(info: &'a ResourceInfo) -> Self {
         Path::new(Root::Resource(info))
     }
 
-    /// This path, such as `/version`, with or without a query of its own, such as `/logs?limit=5`.
+    /// A raw path, such as `/version`, with or without a query, such as `/logs?limit=5`.
     ///
-    /// It is escaped already. It may not contain `.` or `..` as a segment, in any spelling, nor empty segments, so that it
-    /// stays behind the server's base path. A slash at its end is kept unless something follows behind it.
+    /// It must be escaped. It may not contain `.` or `..` as a segment, in any spelling, nor empty segments, so that it
+    /// stays below the server's base path. A trailing slash is kept unless a part follows.
     pub fn raw(path: &'a str) -> Self {
         Path::new(Root::Raw(path))
     }
@@ -70,34 +70,34 @@ impl<'a> Path<'a> {
         Path { root, namespace: None, name: None, subresource: None, suffix: None, twice: None }
     }
 
-    /// In this namespace; empty for all of them.
+    /// Sets the namespace; empty for all namespaces.
     pub fn namespace(mut self, namespace: &'a str) -> Self {
         set(&mut self.namespace, namespace, "namespace", &mut self.twice);
         self
     }
 
-    /// The object of this name.
+    /// Sets the name of the object.
     pub fn name(mut self, name: &'a str) -> Self {
         set(&mut self.name, name, "name", &mut self.twice);
         self
     }
 
-    /// A subresource, such as `status`.
+    /// Sets the subresource, such as `status`.
     pub fn subresource(mut self, subresource: &'a str) -> Self {
         set(&mut self.subresource, subresource, "subresource", &mut self.twice);
         self
     }
 
-    /// What follows behind the subresource: a path of the program that `proxy` leads to, or a deeper subresource.
+    /// Sets the suffix after the subresource: the path for a proxied program, or a nested subresource.
     ///
-    /// It may have several segments, and a slash at its end is kept. It is escaped here. `.` and `..` are refused, and so
+    /// It may have several segments, and a trailing slash is kept. It is escaped here. `.` and `..` are rejected, as
     /// are empty segments, `?`, `#`, `\` and control characters.
     pub fn suffix(mut self, suffix: &'a str) -> Self {
         set(&mut self.suffix, suffix, "suffix", &mut self.twice);
         self
     }
 
-    /// The path, escaped, behind the server's base path.
+    /// Builds the escaped path below the server's base path.
     pub(crate) fn build(&self, base: &str) -> Result<String, RequestError> {
         if let Some(part) = self.twice {
             return Err(RequestError::Invalid { problem: format!("the request's {part} is set twice") });
@@ -114,7 +114,7 @@ impl<'a> Path<'a> {
             }
             push_segment(&mut path, "version", info.version())?;
         }
-        // An empty namespace is none at all.
+        // An empty namespace means all namespaces.
         if let Some(namespace) = self.namespace.filter(|namespace| !namespace.is_empty()) {
             push_segment(&mut path, "path", "namespaces")?;
             push_segment(&mut path, "namespace", namespace)?;
@@ -141,12 +141,12 @@ impl<'a> Path<'a> {
         Ok(path)
     }
 
-    /// Whether the path leads through the API server to some other program, whose parameters are not the API's.
+    /// Returns whether the API server proxies the request to another program, whose query parameters are its own.
     pub(crate) fn is_proxied(&self) -> bool {
         self.subresource == Some("proxy")
     }
 
-    /// The resource, unless the path is raw.
+    /// Returns the resource, unless the path is raw.
     pub(crate) fn info(&self) -> Option<&'a ResourceInfo> {
         match self.root {
             Root::Raw(_) => None,
@@ -154,21 +154,21 @@ impl<'a> Path<'a> {
         }
     }
 
-    /// The subresource, if the path has one.
+    /// Returns the subresource.
     pub(crate) fn subresource_name(&self) -> Option<&'a str> {
         self.subresource
     }
 
-    /// The key of the object that the path names.
+    /// Returns the key of the named object.
     pub(crate) fn key(&self) -> Option<ObjectKey> {
         let namespace = self.namespace.filter(|namespace| !namespace.is_empty());
         self.name.map(|name| ObjectKey::new(namespace, name))
     }
 
-    /// What the path leads to, for errors.
-    pub(crate) fn target(&self) -> Target {
-        let Root::Resource(info) = self.root else { return Target::default() };
-        Target {
+    /// Returns the target of the path, for errors.
+    pub(crate) fn target(&self) -> RequestTarget {
+        let Root::Resource(info) = self.root else { return RequestTarget::default() };
+        RequestTarget {
             group: info.group().into(),
             resource: info.plural().into(),
             name: self.name.unwrap_or_default().into(),
@@ -176,7 +176,7 @@ impl<'a> Path<'a> {
         }
     }
 
-    /// The query that a raw path brought along.
+    /// Returns the query of a raw path.
     pub(crate) fn own_query(&self) -> Option<&'a str> {
         match self.root {
             Root::Raw(raw) => raw.split_once('?').map(|(_, query)| query),
@@ -184,8 +184,8 @@ impl<'a> Path<'a> {
         }
     }
 
-    /// Refuses a request for an object that lives in a namespace when that is explicitly empty. Most of the time somebody
-    /// has passed on a namespace that was never set, and the server's answer would not say so.
+    /// Rejects a request for a namespaced object with an explicitly empty namespace. Usually the program passes on a
+    /// namespace that was never set, and the server's error would not show that.
     pub(crate) fn preflight(&self, method: &Method) -> Result<(), RequestError> {
         let cluster_wide = matches!(self.root, Root::Resource(info) if !info.namespaced());
         if self.namespace != Some("") || cluster_wide {
@@ -234,7 +234,7 @@ fn push_segment(path: &mut String, part: &'static str, value: &str) -> Result<()
     Ok(())
 }
 
-/// Names all the characters of `value` that may not be there. Empty if there are none.
+/// Lists the forbidden characters of `value`; empty if there are none.
 fn forbidden(value: &str, characters: &[char]) -> String {
     let mut problem = String::new();
     for &character in characters.iter().filter(|character| value.contains(**character)) {
@@ -246,7 +246,7 @@ fn forbidden(value: &str, characters: &[char]) -> String {
     problem
 }
 
-/// Appends a path that is escaped already. What cannot stand in a URL at all is found when the URL is made.
+/// Appends an escaped path. Characters that are invalid in a URL are found when the URL is parsed.
 fn push_raw(path: &mut String, raw: &str) -> Result<(), RequestError> {
     let is_dots = |segment: &str| {
         let plain = percent_encoding::percent_decode_str(segment).collect::<Vec<u8>>();
@@ -271,7 +271,7 @@ fn push_raw(path: &mut String, raw: &str) -> Result<(), RequestError> {
     Ok(())
 }
 
-/// Appends a slash and a path that is not escaped yet.
+/// Appends a slash and a path, which is escaped here.
 fn push_suffix(path: &mut String, suffix: &str) -> Result<(), RequestError> {
     let problem = if suffix.contains("//") {
         "it has an empty segment".to_owned()

@@ -1,4 +1,4 @@
-//! [`Query`]: the parameters behind the question mark.
+//! [`Query`]: the query parameters of a request.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,29 +6,28 @@ use std::time::Duration;
 
 use evenkeel_core::duration;
 
-/// The parameters of a request.
+/// The query parameters of a request.
 ///
-/// In the URL they are sorted by name; values of the same name keep the order in which they were added. Whatever a value
-/// contains, it stays one value.
+/// They are sorted by name in the URL; values of the same name keep their order. Every value is escaped.
 ///
-/// `Debug` shows names only: a continue token or a selector is nobody's business.
+/// `Debug` shows names only: continue tokens and selectors may be confidential.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Query {
     pairs: Vec<(Cow<'static, str>, Cow<'static, str>)>,
 }
 
-/// What can be the value of a parameter.
+/// A value of a query parameter.
 ///
-/// Booleans, numbers and text are written plainly, times as RFC 3339 in UTC to the second, durations as Go writes them
-/// (`1m30s`). `None` adds nothing, `Some` adds its value even if that is zero; a slice adds the parameter once per
+/// Booleans, numbers and text are written plainly, times as RFC 3339 in UTC to the second, durations in Go's format
+/// (`1m30s`). `None` adds nothing, `Some` adds its value even if it is zero; a slice adds the parameter once per
 /// element.
 pub trait QueryValue {
-    /// Adds the parameter with this value, or with these, or not at all.
+    /// Adds the parameter, once per value.
     fn add_to(self, name: Cow<'static, str>, query: &mut Query);
 }
 
 impl Query {
-    /// No parameters.
+    /// Creates a query without parameters.
     pub fn new() -> Self {
         Query::default()
     }
@@ -39,7 +38,7 @@ impl Query {
         self
     }
 
-    /// Adds a parameter unless its value is the one that goes without saying: empty, zero or false.
+    /// Adds a parameter unless its value is the default: empty, zero or false.
     pub fn add_unless_default<V>(&mut self, name: impl Into<Cow<'static, str>>, value: V) -> &mut Self
     where
         V: QueryValue + Default + PartialEq,
@@ -50,17 +49,17 @@ impl Query {
         self
     }
 
-    /// Whether there are no parameters.
+    /// Returns whether there are no parameters.
     pub fn is_empty(&self) -> bool {
         self.pairs.is_empty()
     }
 
-    /// The first value of this name.
+    /// Returns the first value of this name.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.pairs.iter().find(|(key, _)| key == name).map(|(_, value)| &**value)
     }
 
-    /// The parameters that a URL brought along, as they stand there.
+    /// Adds the parameters of an encoded query.
     pub(crate) fn add_encoded(&mut self, query: &str) {
         let pairs = form_urlencoded::parse(query.as_bytes());
         self.pairs.extend(pairs.map(|(name, value)| (name.into_owned().into(), value.into_owned().into())));
@@ -70,7 +69,7 @@ impl Query {
         self.pairs.append(&mut other.pairs);
     }
 
-    /// The names, sorted, each once.
+    /// Returns the names, sorted and without duplicates.
     pub(crate) fn names(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self.pairs.iter().map(|(name, _)| &**name).collect();
         names.sort_unstable();
@@ -78,7 +77,7 @@ impl Query {
         names
     }
 
-    /// The URL of this path with these parameters. `instead` takes the place of the parameters of its name.
+    /// Builds the URL of this path with the parameters. `instead` replaces the parameters of its name.
     pub(crate) fn url(&self, path: &str, instead: Option<(&'static str, String)>) -> String {
         let replaced = instead.as_ref().map(|(name, _)| *name);
         let kept = self.pairs.iter().map(|(name, value)| (&**name, &**value));

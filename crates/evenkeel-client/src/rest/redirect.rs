@@ -1,4 +1,4 @@
-//! Where to go when the server points elsewhere: mostly nowhere.
+//! Whether a redirect is followed.
 
 use http::header::LOCATION;
 use http::uri::{Authority, Scheme};
@@ -7,23 +7,23 @@ use http::{HeaderMap, Method, StatusCode, Uri};
 use crate::auth::mask_location;
 use crate::config::{Redirects, ServerUrl};
 
-/// How many times in a row a redirect is followed.
+/// The maximal number of redirects of a request.
 const MOST: u32 = 3;
 
-/// What to do about an answer.
+/// What to do with a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Redirect {
-    /// It points nowhere.
+    /// It is no redirect.
     None,
-    /// Ask there; this is a path of the same server.
+    /// Follow it; this is a path of the same server.
     Follow(Uri),
-    /// It points to this place, and we do not go.
+    /// Refuse it; this is the location.
     Refuse(String),
 }
 
-/// Decides about an answer to a request for `current` that was redirected `followed` times before.
+/// Decides on a response to a request for `current` that was redirected `followed` times before.
 ///
-/// Credentials go wherever a request goes, so a redirect is followed to the very same server only.
+/// Every request carries credentials, so a redirect is followed to the same origin only.
 pub(crate) fn redirect(
     policy: Redirects,
     server: &ServerUrl,
@@ -38,7 +38,7 @@ pub(crate) fn redirect(
     }
     let Some(location) = headers.get(LOCATION) else { return Redirect::None };
     let Ok(location) = location.to_str() else {
-        return Redirect::Refuse("a place that is no text".to_owned());
+        return Redirect::Refuse("a location that is no text".to_owned());
     };
     if policy == Redirects::SameOrigin
         && *method == Method::GET
@@ -50,11 +50,11 @@ pub(crate) fn redirect(
     Redirect::Refuse(mask_location(location))
 }
 
-/// The path that a location means, if it means one on this server.
+/// Returns the path of a location, if it is on this server.
 fn same_origin(server: &ServerUrl, current: &Uri, location: &str) -> Option<Uri> {
     let location = location.split_once('#').map_or(location, |(location, _)| location);
     let target = if location.starts_with("//") {
-        // The scheme stays, the host is stated.
+        // A location without a scheme.
         format!("{}:{location}", server.scheme()).parse::<Uri>().ok()?
     } else if location.starts_with('/') {
         location.parse::<Uri>().ok()?
@@ -63,7 +63,7 @@ fn same_origin(server: &ServerUrl, current: &Uri, location: &str) -> Option<Uri>
     {
         uri
     } else {
-        // Beside the place that was asked for.
+        // A relative path.
         let beside = current.path().rsplit_once('/').map_or("", |(beside, _)| beside);
         format!("{beside}/{location}").parse::<Uri>().ok()?
     };
@@ -84,7 +84,7 @@ fn same_origin(server: &ServerUrl, current: &Uri, location: &str) -> Option<Uri>
 fn is_same_host(server: &ServerUrl, scheme: &Scheme, authority: &Authority) -> bool {
     let own = if *scheme == Scheme::HTTPS { 443 } else { 80 };
     let host = authority.host().trim_start_matches('[').trim_end_matches(']');
-    // Somebody else's user name is somebody else's business.
+    // A user name in the location is never followed.
     !authority.as_str().contains('@')
         && host.eq_ignore_ascii_case(server.host())
         && authority.port_u16().unwrap_or(own) == server.port()

@@ -1,4 +1,4 @@
-//! [`Request`]: one call, from its parts to its answer.
+//! [`Request`]: one request, from its parts to its response.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -16,76 +16,79 @@ use tokio::time::Instant;
 use tracing::field::Empty;
 use tracing::{Instrument, Span};
 
-use super::answer::Answer;
 use super::error::RequestError;
-use super::exchange::{Exchange, Payload, Progress};
-use super::failure::Target;
-use super::list_stream::ListStream;
+use super::execute::{Execution, ExecutionState, Payload, ReadDeadline, UnreadResponse, with_previous};
+use super::list::{List, ListStream};
 use super::media::Codecs;
 use super::path::Path;
 use super::query::{Query, QueryValue};
-use super::reader::Reader;
-use super::reply::{Reply, TimeLeft, after};
-use super::retry::{Retries, Terminal};
-use super::stated_kind::stated_kind;
-use super::stream::{ByteStream, List, WatchStream};
-use super::template::UrlTemplate;
+use super::response::{Response, ResponseReader};
+use super::retry::{ResponseMode, Retries};
+use super::status_error::RequestTarget;
+use super::stream::{ByteStream, WatchStream};
+use super::type_meta::type_meta;
+use super::url_template::UrlTemplate;
 use super::warnings::WarningHandler;
 use crate::auth::is_secret;
 use crate::client::Client;
-use crate::error::{CallName, Error};
+use crate::error::{Error, RequestName};
 use crate::transport::Body;
-use crate::wire::{Form, Terms};
+use crate::wire::{Encoding, Negotiation};
 use crate::write_observer::PendingWrite;
 
-/// One call.
+/// One request.
 ///
-/// Made by [`Client::request`]; sent by one of [`send`](Self::send), [`list`](Self::list), [`stream`](Self::stream) and
-/// [`watch`](Self::watch), as often as wanted, also at the same time: each sending has retries and a time of its own.
-/// The first mistake in building it is remembered and returned by those; nothing is sent then.
+/// Created by [`Client::request`]. [`send`](Self::send), [`list`](Self::list), [`stream`](Self::stream) and
+/// [`watch`](Self::watch) send it, any number of times and concurrently: each has its own retries and its own timeout. The
+/// first mistake in building the request is kept and returned by those methods, without sending anything.
 ///
-/// # Time
+/// # Timeout
 ///
-/// Without a word on it a call has the time of [`Config::timeout`](crate::Config::timeout); [`timeout`](Self::timeout)
-/// and [`no_timeout`](Self::no_timeout) say otherwise. For `send` and `list` that is the time for everything: all
-/// attempts, the waits between them, and reading the answer; the server is told with the parameter `timeout`, unless the
-/// call is for a program that it leads to by proxy. For
-/// `stream` and `watch` it is the time until the answer begins: a stream lasts for as long as it lasts. The client's own
-/// rate limit is waited for before the time begins.
+/// The timeout is [`Config::timeout`](crate::Config::timeout) unless [`timeout`](Self::timeout) or
+/// [`no_timeout`](Self::no_timeout) is called. For `send` and `list` it covers everything: all attempts, the waits between them,
+/// and reading the response. The server receives it in the query parameter `timeout`, unless the request is proxied to a pod or
+/// a service. For `stream` and `watch` it ends when the response starts. It starts after the client's own rate limit has let the
+/// request through.
 ///
 /// # Retries
 ///
-/// An answer of 429 or 5xx that says in whole seconds when to come back (`Retry-After`) is obeyed, whatever the method,
-/// up to [`Retry::max_retry_after`](crate::config::Retry::max_retry_after). If the connection is lost, `send` and `list`
-/// repeat a `GET`, and `watch` repeats whatever it was, as it also does if nothing came for too long; `stream` repeats
-/// nothing. When there is no time left for the wait, the last error is returned at once.
+/// - A response of 429 or 5xx with a `Retry-After` in whole seconds is retried after that time, for every method. The wait is
+///   capped by [`Retry::max_retry_after`](crate::config::Retry::max_retry_after).
+/// - After a lost connection, `send` and `list` retry a `GET`; `watch` retries every method, also after an idle timeout; `stream`
+///   retries nothing.
+/// - Retries stop after [`Retry::max_retries`](crate::config::Retry::max_retries), and when the next one would start later than
+///   [`Retry::max_elapsed`](crate::config::Retry::max_elapsed) after the first attempt or after the timeout. The error of the last
+///   attempt is then returned at once.
 ///
-/// Dropping the future of a call ends the call.
+/// So a request without a timeout takes at most `max_elapsed` and the time of its last attempt.
+///
+/// Dropping the future cancels the request.
 #[derive(Clone)]
 #[must_use = "a request does nothing until it is sent"]
 pub struct Request {
     client: Client,
-    call: CallName,
+    name: RequestName,
     query: Query,
     headers: HeaderMap,
     payload: Payload,
-    timeout: Timeout,
+    timeout: RequestTimeout,
     max_retries: Option<u32>,
     warnings: Option<Arc<dyn WarningHandler>>,
-    /// Whether somebody else than the API server reads the query.
+    /// Whether a program behind the API server reads the query.
     proxied: bool,
-    target: Target,
-    terms: Terms,
-    fault: Option<RequestError>,
-    /// What is wrong with it as a call, but not as a watch or a stream.
-    preflight: Option<RequestError>,
-    /// The write that it makes, if the client has observers of writes.
+    target: RequestTarget,
+    negotiation: Negotiation,
+    /// The first mistake in building the request.
+    invalid: Option<RequestError>,
+    /// A mistake if the request is sent with `send`, but not as a watch or a stream.
+    invalid_send: Option<RequestError>,
+    /// The write that the request makes, if the client has write observers.
     write: Option<Box<PendingWrite>>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Timeout {
-    /// As the client is configured.
+enum RequestTimeout {
+    /// The client's.
     Configured,
     Limit(Duration),
     None,
@@ -93,61 +96,61 @@ enum Timeout {
 
 impl Request {
     pub(crate) fn new(client: &Client, method: Method, path: Path<'_>) -> Self {
-        let preflight = path.preflight(&method).err();
+        let invalid_send = path.preflight(&method).err();
         let write = PendingWrite::new(client.write_observers(), &method, &path).map(Box::new);
         let mut query = Query::new();
         if let Some(own) = path.own_query() {
             query.add_encoded(own);
         }
-        let (call, fault) = match path.build(client.config().server.base_path()) {
-            Ok(path) => (CallName::new(&method, path), None),
-            Err(fault) => (CallName::new(&method, ""), Some(fault)),
+        let (name, invalid) = match path.build(client.config().server.base_path()) {
+            Ok(path) => (RequestName::new(&method, path), None),
+            Err(invalid) => (RequestName::new(&method, ""), Some(invalid)),
         };
         Request {
             client: client.clone(),
-            call,
+            name,
             query,
             headers: HeaderMap::new(),
             payload: Payload::Bytes(Bytes::new()),
-            timeout: Timeout::Configured,
+            timeout: RequestTimeout::Configured,
             max_retries: None,
             warnings: None,
             proxied: path.is_proxied(),
             target: path.target(),
-            terms: Terms::default(),
-            fault,
-            preflight,
+            negotiation: Negotiation::default(),
+            invalid,
+            invalid_send,
             write,
         }
     }
 
-    /// Remembers a mistake in how the request was put together, unless there is one already.
-    pub(crate) fn fault(mut self, fault: RequestError) -> Self {
-        self.fault.get_or_insert(fault);
+    /// Marks the request as invalid, unless it is already.
+    pub(crate) fn invalid(mut self, error: RequestError) -> Self {
+        self.invalid.get_or_insert(error);
         self
     }
 
-    /// States that the request stores nothing, also if its query does not say so.
+    /// Marks the request as a dry run, which is not reported to write observers.
     pub(crate) fn without_effect(mut self) -> Self {
         self.write = None;
         self
     }
 
-    /// Adds a parameter to the query; the same name may come more than once.
+    /// Adds a query parameter. A name may be added several times.
     pub fn query(mut self, name: impl Into<Cow<'static, str>>, value: impl QueryValue) -> Self {
         self.query.add(name, value);
         self
     }
 
-    /// Adds these parameters to the query.
+    /// Adds query parameters.
     pub fn params(mut self, query: Query) -> Self {
         self.query.append(query);
         self
     }
 
-    /// Sets a header, replacing what was there. A value with control characters is a mistake; other letters than ASCII's
-    /// are sent as UTF-8. Values of headers that hold credentials are marked as sensitive, so that nobody shows them and
-    /// HTTP/2 keeps no copy of them.
+    /// Sets a header, replacing earlier values. A value with control characters is an error; characters other than ASCII are
+    /// sent as UTF-8. Headers with credentials are marked as sensitive: `Debug` does not show them and HTTP/2 does not index
+    /// them.
     pub fn header(mut self, name: HeaderName, value: &str) -> Self {
         match HeaderValue::from_bytes(value.as_bytes()) {
             Ok(mut value) => {
@@ -156,55 +159,55 @@ impl Request {
             }
             Err(_) => {
                 let problem = "its value has a control character".to_owned();
-                return self.fault(RequestError::Header { name: name.as_str().to_owned(), problem });
+                return self.invalid(RequestError::Header { name: name.as_str().to_owned(), problem });
             }
         }
         self
     }
 
-    /// The media types to answer in, instead of those that [`Wire`](crate::Wire) stands for. An answer in JSON or
-    /// protobuf is read as what it says it is.
+    /// Sets the accepted media types, instead of those of [`Wire`](crate::Wire). A response in JSON or protobuf is decoded by
+    /// its `Content-Type`.
     pub fn accept(self, media_types: &str) -> Self {
         self.header(ACCEPT, media_types)
     }
 
-    /// Sends these bytes, which are of this media type.
+    /// Sets the body and its media type.
     pub fn body(mut self, bytes: impl Into<Bytes>, media_type: &'static str) -> Self {
         self.payload = Payload::Bytes(bytes.into());
         self.content_type(media_type)
     }
 
-    /// Sends a body that is made while it is sent. It can be sent once: the call is never repeated, and a second one of
-    /// this request, or of a clone, fails.
+    /// Sets a streamed body. It can be sent once: the request is never retried, and sending it or a clone a second time is an
+    /// error.
     pub fn stream_body(mut self, body: Body, media_type: &'static str) -> Self {
         self.payload = Payload::Once(Arc::new(Mutex::new(Some(body))));
         self.content_type(media_type)
     }
 
-    /// Sends this value as JSON.
+    /// Sets the body to this value as JSON.
     pub fn json<T: Serialize + ?Sized>(self, value: &T) -> Self {
         match Codec::Json.encode(&value, ApiKind::default()) {
             Ok(bytes) => self.body(bytes, Codec::Json.media_type()),
             Err(error) => {
                 let what = std::any::type_name::<T>().to_owned();
-                self.fault(RequestError::Body { what, problem: error.to_string() })
+                self.invalid(RequestError::Body { what, problem: error.to_string() })
             }
         }
     }
 
-    /// Asks for this, and sends [values](Self::value) in this form.
-    pub(crate) fn terms(mut self, terms: Terms) -> Self {
-        self.terms = terms;
+    /// Sets the content negotiation.
+    pub(crate) fn negotiation(mut self, negotiation: Negotiation) -> Self {
+        self.negotiation = negotiation;
         self
     }
 
-    /// Sends this value, in protobuf if that is the form to send in, and it has one. Should the server not read it, the
-    /// same is sent as JSON.
+    /// Sets the body to this value, in protobuf if that is negotiated and the value has a protobuf encoding. If the server
+    /// rejects it, the same value is sent as JSON.
     pub(crate) fn value<T: Serialize + ?Sized>(mut self, value: &T) -> Self {
-        if self.terms.send == Form::Json || self.client.refusals().include(&self.target.group) {
+        if self.negotiation.send == Encoding::Json || self.uses_json() {
             return self.json(value);
         }
-        let encoded = stated_kind(value).map(|(api_version, kind)| {
+        let encoded = type_meta(value).map(|(api_version, kind)| {
             let kind = ApiKind { api_version: &api_version, kind: &kind };
             Codec::Protobuf.encode(&value, kind)
         });
@@ -213,49 +216,49 @@ impl Request {
                 self.payload = Payload::Protobuf(bytes.into());
                 self
             }
-            // Should anything be wrong with it, the server has the better words.
+            // The server has the better error if the value is invalid.
             Some(Err(error)) => {
-                tracing::debug!(call = %self.call, %error, "sending JSON");
+                tracing::debug!(request = %self.name, %error, "no protobuf encoding; sending JSON");
                 self.json(value)
             }
             None => self.json(value),
         }
     }
 
-    /// Gives the call this much time; zero is the same as [`no_timeout`](Self::no_timeout).
+    /// Sets the timeout; zero is the same as [`no_timeout`](Self::no_timeout).
     pub fn timeout(mut self, limit: Duration) -> Self {
-        self.timeout = if limit.is_zero() { Timeout::None } else { Timeout::Limit(limit) };
+        self.timeout = if limit.is_zero() { RequestTimeout::None } else { RequestTimeout::Limit(limit) };
         self
     }
 
-    /// Gives the call all the time it takes, whatever the client's configuration says.
+    /// Removes the timeout, whatever the client's configuration.
     pub fn no_timeout(mut self) -> Self {
-        self.timeout = Timeout::None;
+        self.timeout = RequestTimeout::None;
         self
     }
 
-    /// How often the call is repeated at most; 0 never.
+    /// Sets the maximal number of retries; 0 for none.
     pub fn max_retries(mut self, retries: u32) -> Self {
         self.max_retries = Some(retries);
         self
     }
 
-    /// Who hears the server's warnings about this call, instead of whom the client's configuration names.
+    /// Sets the handler of the server's warnings, instead of the client's.
     pub fn warnings(mut self, handler: Arc<dyn WarningHandler>) -> Self {
         self.warnings = Some(handler);
         self
     }
 
-    /// Sends the request and reads the whole answer.
-    pub async fn send(&self) -> Result<Answer, Error> {
+    /// Sends the request and reads the whole response.
+    pub async fn send(&self) -> Result<Response, Error> {
         let outcome = self.timed(async |span| {
-            if let Some(fault) = &self.preflight {
-                return Err(fault.clone().into());
+            if let Some(invalid) = &self.invalid_send {
+                return Err(invalid.clone().into());
             }
-            let Reply { response, form, time } = self.exchange(Terminal::Call, span).await?;
-            let answer = time.read(self.reader(form).answer(response)).await?;
-            self.client.metrics().received(self.call.method(), answer.bytes().len());
-            Ok(answer)
+            let UnreadResponse { response, encoding, time } = self.execute(ResponseMode::Whole, span).await?;
+            let response = time.read(self.reader(encoding).whole(response)).await?;
+            self.client.metrics().response_size(self.name.method(), response.bytes().len());
+            Ok(response)
         });
         let outcome = outcome.await;
         if let Some(write) = self.write.as_deref().filter(|_| self.query.get("dryRun").is_none_or(str::is_empty)) {
@@ -264,68 +267,66 @@ impl Request {
         outcome
     }
 
-    /// Sends the request and reads the answer as a list, item by item as it comes in. One item that is no object fails
-    /// all of it, with an error that names the item.
+    /// Sends the request and decodes the response as a list while it arrives. An item that is no object fails the list, with an
+    /// error that names the item.
     pub async fn list<K>(&self, info: &Arc<ResourceInfo>) -> Result<List<K>, Error> {
         self.timed(async |span| {
-            let Reply { response, form, time } = self.exchange(Terminal::Call, span).await?;
-            let (list, received) = time.read(self.reader(form).list(info, response)).await?;
-            self.client.metrics().received(self.call.method(), received);
+            let UnreadResponse { response, encoding, time } = self.execute(ResponseMode::Whole, span).await?;
+            let (list, received) = time.read(self.reader(encoding).list(info, response)).await?;
+            self.client.metrics().response_size(self.name.method(), received);
             Ok(list)
         })
         .await
     }
 
-    /// Sends the request and hands out the items of the list that it is answered with, as they come in. The time that the
-    /// request has is for all of them.
+    /// Sends the request and returns the items of the list as they arrive. The timeout covers the whole list.
     pub async fn list_stream<K>(&self, info: &Arc<ResourceInfo>) -> Result<ListStream<K>, Error> {
-        let (asked, span) = (Instant::now(), self.span());
+        let (started, span) = (Instant::now(), self.span());
         let opening = async {
-            let Reply { response, form, mut time } = self.exchange(Terminal::Call, &span).await?;
-            let opening = TimeLeft { call: time.call.clone(), deadline: time.deadline, previous: None };
-            match opening.read(self.reader(form).list_stream(info, response)).await {
-                Ok(stream) => Ok(stream.paced(time, self.client.metrics().clone(), asked)),
-                Err(error) => Err(after(error, time.previous.take())),
+            let UnreadResponse { response, encoding, mut time } = self.execute(ResponseMode::Whole, &span).await?;
+            let opening = ReadDeadline { request: time.request.clone(), deadline: time.deadline, previous: None };
+            match opening.read(self.reader(encoding).list_stream(info, response)).await {
+                Ok(stream) => Ok(stream.timed(time, self.client.metrics().clone(), started)),
+                Err(error) => Err(with_previous(error, time.previous.take())),
             }
         };
         let result = opening.instrument(span.clone()).await;
         if result.is_err() {
-            self.client.metrics().call(self.call.method(), asked.elapsed());
+            self.client.metrics().request(self.name.method(), started.elapsed());
         }
         result
     }
 
-    /// Sends the request and hands out the answer's bytes as they come, for as long as they come.
+    /// Sends the request and returns the bytes of the response as they arrive.
     pub async fn stream(&self) -> Result<ByteStream, Error> {
         let span = self.span();
         let opening = async {
-            let Reply { response, form, time } = self.exchange(Terminal::Stream, &span).await?;
-            time.read(self.reader(form).stream(response)).await
+            let UnreadResponse { response, encoding, time } = self.execute(ResponseMode::Stream, &span).await?;
+            time.read(self.reader(encoding).stream(response)).await
         };
         opening.instrument(span.clone()).await
     }
 
-    /// Sends the request, which asks for a watch, and hands out its events.
+    /// Sends the request, which must be a watch, and returns its events.
     ///
-    /// If no attempt gets an answer, that is an error, never a watch without events.
+    /// A watch that could not be opened is an error, never a watch without events.
     pub async fn watch<K>(&self, info: &Arc<ResourceInfo>) -> Result<WatchStream<K>, Error> {
         let span = self.span();
         let opening = async {
-            let Reply { response, form, time } = self.exchange(Terminal::Watch, &span).await?;
-            time.read(self.reader(form).watch(info, response)).await
+            let UnreadResponse { response, encoding, time } = self.execute(ResponseMode::Watch, &span).await?;
+            time.read(self.reader(encoding).watch(info, response)).await
         };
         opening.instrument(span.clone()).await
     }
 
-    /// What reads answers to the request, which asks for this form.
-    fn reader(&self, form: Form) -> Reader<'_> {
+    fn reader(&self, encoding: Encoding) -> ResponseReader<'_> {
         let config = self.client.config();
-        Reader {
-            call: &self.call,
+        ResponseReader {
+            request: &self.name,
             host: config.server.host(),
             target: &self.target,
-            codecs: Codecs::preferring(form),
-            refusals: self.client.refusals(),
+            codecs: Codecs::preferring(encoding),
+            fallback: self.client.protobuf_fallback(),
             limits: &config.limits,
             warnings: [self.warnings.as_ref(), config.warnings.as_ref()],
         }
@@ -336,59 +337,62 @@ impl Request {
         self
     }
 
-    /// A call that is over when its answer has been read.
-    async fn timed<T>(&self, call: impl AsyncFnOnce(&Span) -> Result<T, Error>) -> Result<T, Error> {
+    /// Returns whether an earlier response made the client fall back to JSON for this resource.
+    fn uses_json(&self) -> bool {
+        self.client.protobuf_fallback().applies_to(&self.target.group, &self.target.resource)
+    }
+
+    /// Measures a request that ends when its response has been read.
+    async fn timed<T>(&self, request: impl AsyncFnOnce(&Span) -> Result<T, Error>) -> Result<T, Error> {
         let started = Instant::now();
         let span = self.span();
-        let result = call(&span).instrument(span.clone()).await;
-        self.client.metrics().call(self.call.method(), started.elapsed());
+        let result = request(&span).instrument(span.clone()).await;
+        self.client.metrics().request(self.name.method(), started.elapsed());
         result
     }
 
-    async fn exchange(&self, terminal: Terminal, span: &Span) -> Result<Reply, Error> {
-        if let Some(fault) = &self.fault {
-            return Err(fault.clone().into());
+    async fn execute(&self, mode: ResponseMode, span: &Span) -> Result<UnreadResponse, Error> {
+        if let Some(invalid) = &self.invalid {
+            return Err(invalid.clone().into());
         }
         let config = self.client.config();
         let limit = match self.timeout {
-            Timeout::Configured => config.timeout.filter(|limit| !limit.is_zero()),
-            Timeout::Limit(limit) => Some(limit),
-            Timeout::None => None,
+            RequestTimeout::Configured => config.timeout.filter(|limit| !limit.is_zero()),
+            RequestTimeout::Limit(limit) => Some(limit),
+            RequestTimeout::None => None,
         };
         let mut retry = config.retry;
         retry.max_retries = self.max_retries.unwrap_or(retry.max_retries);
-        let method = self.call.method();
-        let retries = Retries::new(&retry, terminal, method, self.payload.is_replayable());
-        let is_refused = self.client.refusals().include(&self.target.group);
-        let terms = if is_refused { self.terms.in_json() } else { self.terms };
-        Exchange {
+        let retries = Retries::new(&retry, mode, self.name.method(), self.payload.is_replayable());
+        let negotiation = if self.uses_json() { self.negotiation.in_json() } else { self.negotiation };
+        Execution {
             client: &self.client,
-            call: &self.call,
-            uri: self.uri(limit.filter(|_| terminal == Terminal::Call && !self.proxied))?,
+            request: &self.name,
+            uri: self.uri(limit.filter(|_| mode == ResponseMode::Whole && !self.proxied))?,
             headers: &self.headers,
             payload: &self.payload,
-            reader: self.reader(terms.accept),
-            terms,
-            terminal,
+            reader: self.reader(negotiation.accept),
+            negotiation,
+            mode,
             span,
-            progress: Progress::new(retries, limit),
+            state: ExecutionState::new(retries, limit),
         }
         .run()
         .await
     }
 
     fn uri(&self, limit: Option<Duration>) -> Result<Uri, RequestError> {
-        let url = self.query.url(self.call.path(), limit.map(|limit| ("timeout", duration::to_text(limit))));
+        let url = self.query.url(self.name.path(), limit.map(|limit| ("timeout", duration::to_text(limit))));
         Uri::try_from(url)
-            .map_err(|error| RequestError::Invalid { problem: format!("the request's URL cannot be used: {error}") })
+            .map_err(|error| RequestError::Invalid { problem: format!("the request's URL is invalid: {error}") })
     }
 
     fn span(&self) -> Span {
         let base = self.client.config().server.base_path();
-        let template = UrlTemplate { base, path: self.call.path(), query: &self.query };
+        let template = UrlTemplate { base, path: self.name.path(), query: &self.query };
         tracing::debug_span!(
             "evenkeel.request",
-            method = %self.call.method(),
+            method = %self.name.method(),
             url = %template,
             status = Empty,
             attempts = Empty,
@@ -399,11 +403,11 @@ impl Request {
 impl fmt::Debug for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Request")
-            .field("call", &self.call)
+            .field("request", &self.name)
             .field("query", &self.query)
             .field("timeout", &self.timeout)
             .field("max_retries", &self.max_retries)
-            .field("fault", &self.fault)
+            .field("invalid", &self.invalid)
             .finish_non_exhaustive()
     }
 }

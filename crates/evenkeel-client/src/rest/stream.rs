@@ -1,4 +1,4 @@
-//! Answers that come piece by piece: [`List`], [`WatchStream`], [`ByteStream`].
+//! Responses that are consumed while they arrive: [`WatchStream`], [`ByteStream`] and its [`Lines`].
 
 use std::io;
 use std::pin::Pin;
@@ -6,158 +6,104 @@ use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
 use evenkeel_core::codec::WatchDecoder;
-use evenkeel_core::{ListMeta, Obj, ResourceVersion, StreamError, WatchEvent};
+use evenkeel_core::{StreamError, WatchEvent};
 use futures_core::{FusedStream, Stream};
 use http_body::Body as _;
 use tokio::io::{AsyncBufRead, AsyncRead, ReadBuf};
 
-use super::content::body_error;
-use super::lines::Lines;
-use super::refusals::Distrust;
-use crate::error::{CallName, Error};
+use super::body::body_error;
+use super::protobuf_fallback::ProtobufGuard;
+use crate::error::{Error, RequestName};
 use crate::transport::{Body, TransportError};
 
-/// What a host is called whose body fails with an error that does not name it.
+/// The host in an error of a body that does not name one.
 const HOST: &str = "the server";
-
-/// A list, or a page of one.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct List<K> {
-    /// The objects, in the server's order.
-    pub items: Vec<Obj<K>>,
-    /// What the list says of itself: its version, and where the next page begins.
-    pub meta: ListMeta,
-}
-
-impl<K> List<K> {
-    /// The objects, in the server's order.
-    pub fn iter(&self) -> std::slice::Iter<'_, Obj<K>> {
-        self.items.iter()
-    }
-
-    /// How many objects there are on this page.
-    pub fn len(&self) -> usize {
-        self.items.len()
-    }
-
-    /// Whether this page has no objects. Pages may follow it even so.
-    pub fn is_empty(&self) -> bool {
-        self.items.is_empty()
-    }
-
-    /// The state of the store that the list shows, to watch from.
-    pub fn resource_version(&self) -> &ResourceVersion {
-        &self.meta.resource_version
-    }
-
-    /// Where the next page begins; `None` on the last one.
-    pub fn continue_token(&self) -> Option<&str> {
-        Some(self.meta.continue_token.as_str()).filter(|token| !token.is_empty())
-    }
-}
-
-impl<K> IntoIterator for List<K> {
-    type Item = Obj<K>;
-    type IntoIter = std::vec::IntoIter<Obj<K>>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.items.into_iter()
-    }
-}
-
-impl<'a, K> IntoIterator for &'a List<K> {
-    type Item = &'a Obj<K>;
-    type IntoIter = std::slice::Iter<'a, Obj<K>>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.items.iter()
-    }
-}
 
 /// How a watch ended.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum WatchEnd {
-    /// The server ended it, between two events. Servers do so every now and then; watch again from the last version.
+    /// The server closed it between two events, as servers do regularly. Watch again from the last resource version.
     Closed,
-    /// The server ended it in the middle of an event, which is lost. Watch again from the last version.
+    /// The server closed it within an event, which is lost. Watch again from the last resource version.
     Truncated(StreamError),
-    /// The connection was lost. Watch again from the last version.
+    /// The connection was lost. Watch again from the last resource version.
     Lost(TransportError),
-    /// Nothing came for longer than the connection allows. Watch again from the last version.
+    /// The connection was idle for longer than allowed. Watch again from the last resource version.
     TimedOut(TransportError),
-    /// What came could not be understood, or an event was too large, and what would have come behind it is lost too.
-    /// Watching again from the last version may well lead to the same place.
+    /// The stream could not be decoded, or an event was too large; later events are lost too. Watching again from the last
+    /// resource version may fail the same way.
     Garbled(StreamError),
     /// [`WatchStream::stop`] was called.
     Stopped,
 }
 
 impl WatchEnd {
-    /// The end of a watch whose connection failed.
     fn of(error: TransportError) -> Self {
         if error.is_timeout() { WatchEnd::TimedOut(error) } else { WatchEnd::Lost(error) }
     }
 }
 
-/// A watch: events as they come.
+/// A watch.
 ///
-/// - Events come in the server's order. Those that say `ERROR` are events too: the server's reason for ending the watch.
-/// - Nothing is read ahead of what is asked for but one chunk and what the connection's window holds, so a slow reader
-///   slows the server down.
-/// - An event that makes no sense is an `Err`, and the watch goes on.
-/// - When [`next`](Self::next) has returned `None` it does so for ever, and [`end`](Self::end) says why. Nothing but that
-///   tells of a connection that was lost: it is no event.
-/// - Dropping it, or [stopping](Self::stop) it, ends the request.
+/// - Events are in the server's order. An `ERROR` is an event too: the server's reason for ending the watch.
+/// - The stream reads at most one chunk ahead, besides the window of the connection: a slow reader slows the server down.
+/// - An event that cannot be decoded is an `Err`, and the watch continues.
+/// - Once [`next`](Self::next) has returned `None` it always does, and [`end`](Self::end) returns why. A lost connection is
+///   reported there only: it is no event.
+/// - Dropping or [stopping](Self::stop) it cancels the request.
 #[derive(Debug)]
 pub struct WatchStream<K> {
-    call: CallName,
+    request: RequestName,
     /// `None` once the watch has ended.
     decoder: Option<WatchDecoder<K>>,
     body: Body,
     end: Option<WatchEnd>,
-    distrust: Option<Distrust>,
+    guard: Option<ProtobufGuard>,
 }
 
 impl<K> WatchStream<K> {
-    pub(super) fn new(call: CallName, decoder: WatchDecoder<K>, body: Body, distrust: Option<Distrust>) -> Self {
-        WatchStream { call, decoder: Some(decoder), body, end: None, distrust }
+    pub(super) fn new(
+        request: RequestName,
+        decoder: WatchDecoder<K>,
+        body: Body,
+        guard: Option<ProtobufGuard>,
+    ) -> Self {
+        WatchStream { request, decoder: Some(decoder), body, end: None, guard }
     }
 
-    /// The next event; `None` when the watch has ended. May be dropped and called again: no event is lost.
+    /// Returns the next event; `None` when the watch has ended. Cancel safe: no event is lost when the future is dropped.
     pub async fn next(&mut self) -> Option<Result<WatchEvent<K>, Error>> {
         std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
     }
 
-    /// How the watch ended, once it has.
+    /// Returns how the watch ended, once it has.
     pub fn end(&self) -> Option<&WatchEnd> {
         self.end.as_ref()
     }
 
-    /// How the watch ended, once it has, to keep. Afterwards [`end`](Self::end) knows nothing of it; that the watch is over
-    /// does not change.
+    /// Takes how the watch ended, once it has. [`end`](Self::end) returns `None` afterwards; the watch stays ended.
     pub fn take_end(&mut self) -> Option<WatchEnd> {
         self.end.take()
     }
 
-    /// Ends the watch: the request is given up at once, and no more events come. Does nothing to a watch that has ended.
+    /// Ends the watch: cancels the request and drops pending events. Does nothing if the watch has ended.
     pub fn stop(&mut self) {
         if self.decoder.is_some() {
-            self.over(WatchEnd::Stopped);
+            self.finish(WatchEnd::Stopped);
         }
     }
 
-    fn over(&mut self, end: WatchEnd) {
+    fn finish(&mut self, end: WatchEnd) {
         self.decoder = None;
         self.body = Body::empty();
         self.end = Some(end);
     }
 
-    /// The end of a body that was sent to its end.
+    /// Handles the end of a body that was received completely.
     fn closed(&mut self) {
         let finished = self.decoder.take().map_or(Ok(()), WatchDecoder::finish);
-        self.over(finished.map_or_else(WatchEnd::Truncated, |()| WatchEnd::Closed));
+        self.finish(finished.map_or_else(WatchEnd::Truncated, |()| WatchEnd::Closed));
     }
 }
 
@@ -171,12 +117,12 @@ impl<K> Stream for WatchStream<K> {
                 Ok(Some(event)) => return Poll::Ready(Some(Ok(event))),
                 Ok(None) => {}
                 Err(source) => {
-                    Distrust::look_at_stream(this.distrust.as_ref(), &source);
+                    ProtobufGuard::check_stream(this.guard.as_ref(), &source);
                     if source.is_fatal() {
-                        this.over(WatchEnd::Garbled(source));
+                        this.finish(WatchEnd::Garbled(source));
                         break;
                     }
-                    return Poll::Ready(Some(Err(Error::Stream { call: this.call.clone(), source })));
+                    return Poll::Ready(Some(Err(Error::Stream { request: this.request.clone(), source })));
                 }
             }
             match ready!(Pin::new(&mut this.body).poll_frame(context)) {
@@ -185,7 +131,7 @@ impl<K> Stream for WatchStream<K> {
                         decoder.push(chunk);
                     }
                 }
-                Some(Err(error)) => this.over(WatchEnd::of(TransportError::from_any(error, HOST))),
+                Some(Err(error)) => this.finish(WatchEnd::of(TransportError::from_any(error, HOST))),
                 None => this.closed(),
             }
         }
@@ -199,57 +145,52 @@ impl<K> FusedStream for WatchStream<K> {
     }
 }
 
-/// The bytes of an answer as they come, such as a log that is followed. Dropping it ends the request.
+/// The bytes of a response while they arrive, such as a followed log. Dropping it cancels the request.
 ///
-/// Nothing is read ahead of what is asked for but one chunk. After the end, or an error, there is nothing more. It can be
-/// read as a stream of chunks, as [lines](Self::lines), and with tokio's `AsyncRead` and `AsyncBufRead`, whose errors have
-/// the client's [`Error`] in them; changing from one to the other loses nothing.
+/// The stream reads at most one chunk ahead. It ends after its first error. It can be read as a stream of chunks, as
+/// [lines](Self::lines), and with tokio's `AsyncRead` and `AsyncBufRead`, whose errors contain the client's [`Error`];
+/// switching between them loses nothing.
 #[derive(Debug)]
 pub struct ByteStream {
-    call: CallName,
+    request: RequestName,
     body: Body,
-    /// What has come and has not been handed out.
+    /// Received and not yet read.
     chunk: Bytes,
-    is_over: bool,
+    is_ended: bool,
 }
 
 impl ByteStream {
-    pub(crate) fn new(call: CallName, body: Body) -> Self {
-        ByteStream { call, body, chunk: Bytes::new(), is_over: false }
+    pub(crate) fn new(request: RequestName, body: Body) -> Self {
+        ByteStream { request, body, chunk: Bytes::new(), is_ended: false }
     }
 
-    /// The next bytes; `None` at the end.
+    /// Returns the next bytes; `None` at the end.
     pub async fn next(&mut self) -> Option<Result<Bytes, Error>> {
         std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
     }
 
-    /// The bytes line by line. A line longer than `limit` bytes comes in pieces of that size, as if it were several.
+    /// Splits the stream into lines. A line longer than `limit` bytes is split into several of that length.
     pub fn lines(self, limit: usize) -> Lines {
-        Lines::new(self, limit)
+        Lines { bytes: self, partial: Vec::new(), limit: limit.max(1), error: None, is_ended: false }
     }
 
-    /// Waits for bytes that have not been handed out. They are in `chunk` then, unless this is the end.
-    pub(super) fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        while self.chunk.is_empty() && !self.is_over {
+    /// Waits until `chunk` has unread bytes; it is empty at the end of the stream.
+    fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        while self.chunk.is_empty() && !self.is_ended {
             match ready!(Pin::new(&mut self.body).poll_frame(context)) {
                 Some(Ok(frame)) => self.chunk = frame.into_data().unwrap_or_default(),
                 Some(Err(error)) => {
-                    self.over();
-                    return Poll::Ready(Err(body_error(error, &self.call, HOST)));
+                    self.finish();
+                    return Poll::Ready(Err(body_error(error, &self.request, HOST)));
                 }
-                None => self.over(),
+                None => self.finish(),
             }
         }
         Poll::Ready(Ok(()))
     }
 
-    /// What has come and has not been handed out.
-    pub(super) fn chunk(&mut self) -> &mut Bytes {
-        &mut self.chunk
-    }
-
-    fn over(&mut self) {
-        self.is_over = true;
+    fn finish(&mut self) {
+        self.is_ended = true;
         self.body = Body::empty();
     }
 }
@@ -268,7 +209,7 @@ impl Stream for ByteStream {
 
 impl FusedStream for ByteStream {
     fn is_terminated(&self) -> bool {
-        self.is_over && self.chunk.is_empty()
+        self.is_ended && self.chunk.is_empty()
     }
 }
 
@@ -291,6 +232,85 @@ impl AsyncRead for ByteStream {
         let length = into.remaining().min(self.chunk.len());
         into.put_slice(&self.chunk.split_to(length));
         Poll::Ready(Ok(()))
+    }
+}
+
+/// The lines of a response, such as a followed log. Created by [`ByteStream::lines`].
+///
+/// Lines have no `\n` or `\r\n`. They need not be UTF-8. The last line is returned even without a newline, also before an
+/// error. A line may share its memory with others of the same chunk.
+#[derive(Debug)]
+pub struct Lines {
+    bytes: ByteStream,
+    /// The start of a line whose end has not arrived.
+    partial: Vec<u8>,
+    limit: usize,
+    /// Returned after the last line.
+    error: Option<Error>,
+    is_ended: bool,
+}
+
+impl Lines {
+    /// Returns the next line; `None` at the end. Cancel safe: nothing is lost when the future is dropped.
+    pub async fn next(&mut self) -> Option<Result<Bytes, Error>> {
+        std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
+    }
+
+    /// Takes the next line from the chunk, or a piece of it of the maximal length. If the chunk ends before, keeps its bytes.
+    fn take_line(&mut self) -> Option<Bytes> {
+        let room = self.limit - self.partial.len();
+        let chunk = &mut self.bytes.chunk;
+        let end = chunk.iter().take(room + 1).position(|byte| *byte == b'\n');
+        let length = end.unwrap_or(chunk.len().min(room));
+        let is_full = end.is_none() && chunk.len() > room;
+        let part = chunk.split_to(length);
+        if end.is_some() {
+            chunk.advance(1);
+        }
+        let mut line = if self.partial.is_empty() && (end.is_some() || is_full) {
+            part
+        } else {
+            self.partial.extend_from_slice(&part);
+            if end.is_none() && !is_full {
+                return None;
+            }
+            std::mem::take(&mut self.partial).into()
+        };
+        if end.is_some() && line.ends_with(b"\r") {
+            line.truncate(line.len() - 1);
+        }
+        Some(line)
+    }
+}
+
+impl Stream for Lines {
+    type Item = Result<Bytes, Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        while !this.is_ended {
+            match ready!(this.bytes.poll_chunk(context)) {
+                Ok(()) if !this.bytes.chunk.is_empty() => {
+                    if let Some(line) = this.take_line() {
+                        return Poll::Ready(Some(Ok(line)));
+                    }
+                }
+                end => {
+                    this.is_ended = true;
+                    this.error = end.err();
+                    if !this.partial.is_empty() {
+                        return Poll::Ready(Some(Ok(std::mem::take(&mut this.partial).into())));
+                    }
+                }
+            }
+        }
+        Poll::Ready(this.error.take().map(Err))
+    }
+}
+
+impl FusedStream for Lines {
+    fn is_terminated(&self) -> bool {
+        self.is_ended && self.error.is_none()
     }
 }
 

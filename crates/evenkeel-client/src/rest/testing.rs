@@ -12,16 +12,16 @@ use http::header::{CONTENT_TYPE, HeaderName};
 use http::{Method, Response};
 use http_body::Frame;
 
-use super::failure::Target;
 use super::media::Codecs;
-use super::reader::Reader;
-use super::refusals::Refusals;
-use super::stated_kind::stated_kind;
+use super::protobuf_fallback::ProtobufFallback;
+use super::response::ResponseReader;
+use super::status_error::RequestTarget;
+use super::type_meta::type_meta;
 use super::warnings::{Warning, WarningHandler};
 use crate::config::Limits;
-use crate::error::CallName;
+use crate::error::RequestName;
 use crate::transport::{Body, BoxError};
-use crate::wire::Form;
+use crate::wire::Encoding;
 
 /// An answer with this code, media type (none if empty) and body.
 pub(super) fn response(code: u16, content_type: &str, body: impl Into<Bytes>) -> Response<Body> {
@@ -38,48 +38,48 @@ pub(super) fn with_header(mut response: Response<Body>, name: HeaderName, value:
 /// The object in this JSON, which says what it is, in protobuf.
 pub(super) fn protobuf(json: &str) -> Vec<u8> {
     let value: serde_json::Value = serde_json::from_str(json).unwrap();
-    let (api_version, kind) = stated_kind(&value).unwrap();
+    let (api_version, kind) = type_meta(&value).unwrap();
     Codec::Protobuf.encode(&value, ApiKind { api_version: &api_version, kind: &kind }).unwrap()
 }
 
-/// A call, and everything that a [`Reader`] needs for its answers.
-pub(super) struct Scene {
-    pub(super) call: CallName,
-    pub(super) target: Target,
+/// A call, and everything that a [`ResponseReader`] needs for its answers.
+pub(super) struct ReaderFixture {
+    pub(super) request: RequestName,
+    pub(super) target: RequestTarget,
     pub(super) codecs: Codecs,
-    pub(super) refusals: Arc<Refusals>,
+    pub(super) fallback: Arc<ProtobufFallback>,
     pub(super) limits: Limits,
-    pub(super) heard: Arc<Heard>,
+    pub(super) warnings: Arc<RecordedWarnings>,
     handler: Arc<dyn WarningHandler>,
 }
 
-impl Scene {
+impl ReaderFixture {
     /// A call about the deployment `web`.
     pub(super) fn new(method: Method) -> Self {
-        let heard = Arc::new(Heard::default());
-        Scene {
-            call: CallName::new(&method, "/apis/apps/v1/namespaces/default/deployments/web"),
-            target: Target {
+        let warnings = Arc::new(RecordedWarnings::default());
+        ReaderFixture {
+            request: RequestName::new(&method, "/apis/apps/v1/namespaces/default/deployments/web"),
+            target: RequestTarget {
                 group: "apps".into(),
                 resource: "deployments".into(),
                 name: "web".into(),
                 subresource: "".into(),
             },
-            codecs: Codecs::preferring(Form::Json),
-            refusals: Arc::default(),
+            codecs: Codecs::preferring(Encoding::Json),
+            fallback: Arc::default(),
             limits: Limits::default(),
-            handler: Arc::clone(&heard) as _,
-            heard,
+            handler: Arc::clone(&warnings) as _,
+            warnings,
         }
     }
 
-    pub(super) fn reader(&self) -> Reader<'_> {
-        Reader {
-            call: &self.call,
+    pub(super) fn reader(&self) -> ResponseReader<'_> {
+        ResponseReader {
+            request: &self.request,
             host: "api.test",
             target: &self.target,
             codecs: self.codecs,
-            refusals: &self.refusals,
+            fallback: &self.fallback,
             limits: &self.limits,
             warnings: [None, Some(&self.handler)],
         }
@@ -88,15 +88,15 @@ impl Scene {
 
 /// Remembers the warnings that it hears.
 #[derive(Debug, Default)]
-pub(super) struct Heard(Mutex<Vec<String>>);
+pub(super) struct RecordedWarnings(Mutex<Vec<String>>);
 
-impl Heard {
+impl RecordedWarnings {
     pub(super) fn texts(&self) -> Vec<String> {
         self.0.lock().unwrap().clone()
     }
 }
 
-impl WarningHandler for Heard {
+impl WarningHandler for RecordedWarnings {
     fn warning(&self, warning: &Warning) {
         self.0.lock().unwrap().push(warning.text.clone());
     }

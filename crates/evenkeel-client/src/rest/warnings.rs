@@ -1,4 +1,4 @@
-//! The server's warnings: `Warning` headers, and who hears them.
+//! The server's warnings: `Warning` headers and their handlers.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -10,36 +10,36 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use http::header::{HeaderMap, WARNING};
 
-use super::text::stripped;
+use super::sanitize::stripped;
 
-/// How long a warning may be, in bytes.
+/// The maximal length of a warning in bytes.
 const LONGEST: usize = 2048;
 
-/// How many warnings [`WriteWarnings`] remembers, so as not to write them twice.
+/// How many warnings [`WriteWarnings`] keeps for deduplication.
 const REMEMBERED: usize = 256;
 
-/// The code that API servers warn with.
+/// The code of API servers' warnings.
 const MISCELLANEOUS: u16 = 299;
 
-/// A warning of the server's.
+/// A warning of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Warning {
-    /// The code; 299 is what API servers send.
+    /// The code; API servers send 299.
     pub code: u16,
-    /// Who warns.
+    /// The agent that warns.
     pub agent: String,
     /// The warning, without control characters and escape sequences, and of at most 2 KiB.
     pub text: String,
 }
 
-/// Hears the server's warnings.
+/// Receives the server's warnings.
 pub trait WarningHandler: fmt::Debug + Send + Sync {
-    /// Called once per warning, while the caller waits for the answer. Must not block.
+    /// Called once per warning, before the caller receives the response. Must not block.
     fn warning(&self, warning: &Warning);
 }
 
-/// Logs warnings with `tracing`, at the level of warnings. This is what happens to them unless something else is asked for.
+/// Logs warnings with `tracing` at warn level. The default.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LogWarnings;
 
@@ -49,7 +49,7 @@ pub struct IgnoreWarnings;
 
 /// Writes warnings as lines, such as `Warning: policy/v1beta1 PodDisruptionBudget is deprecated`.
 ///
-/// One that cannot be written is not counted, and no harm is done.
+/// A warning that cannot be written is not counted.
 pub struct WriteWarnings {
     is_coloured: bool,
     is_once: bool,
@@ -59,14 +59,14 @@ pub struct WriteWarnings {
 struct Written {
     to: Box<dyn Write + Send>,
     count: usize,
-    /// The last ones, the latest at the end.
+    /// The last warnings, newest at the end.
     seen: VecDeque<Box<str>>,
 }
 
 impl WarningHandler for LogWarnings {
     fn warning(&self, warning: &Warning) {
-        if is_for_people(warning) {
-            tracing::warn!(agent = warning.agent, "the server warns: {}", warning.text);
+        if is_displayed(warning) {
+            tracing::warn!(agent = warning.agent, "server warning: {}", warning.text);
         }
     }
 }
@@ -76,25 +76,25 @@ impl WarningHandler for IgnoreWarnings {
 }
 
 impl WriteWarnings {
-    /// Writes to `to`: plain, and every time.
+    /// Writes every warning to `to`, without colours.
     pub fn new(to: impl Write + Send + 'static) -> Self {
         let state = Written { to: Box::new(to), count: 0, seen: VecDeque::new() };
         WriteWarnings { is_coloured: false, is_once: false, state: Mutex::new(state) }
     }
 
-    /// Whether the word `Warning` is written in bold yellow, which is for terminals.
+    /// Sets whether the word `Warning` is bold yellow, for terminals.
     pub fn coloured(mut self, is_coloured: bool) -> Self {
         self.is_coloured = is_coloured;
         self
     }
 
-    /// Whether a warning is written only once. The last 256 are remembered; one that has not come for longer is new again.
+    /// Sets whether a warning is written once only. The last 256 are kept; an older one is written again.
     pub fn deduplicated(mut self, is_once: bool) -> Self {
         self.is_once = is_once;
         self
     }
 
-    /// How many warnings have been written.
+    /// Returns how many warnings have been written.
     pub fn count(&self) -> usize {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).count
     }
@@ -102,7 +102,7 @@ impl WriteWarnings {
 
 impl WarningHandler for WriteWarnings {
     fn warning(&self, warning: &Warning) {
-        if !is_for_people(warning) {
+        if !is_displayed(warning) {
             return;
         }
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -112,7 +112,7 @@ impl WarningHandler for WriteWarnings {
         let prefix = if self.is_coloured { "\u{1b}[33;1mWarning:\u{1b}[0m" } else { "Warning:" };
         match writeln!(state.to, "{prefix} {}", warning.text) {
             Ok(()) => state.count += 1,
-            Err(error) => tracing::debug!(%error, "a warning of the server's could not be written"),
+            Err(error) => tracing::debug!(%error, "writing a server warning failed"),
         }
     }
 }
@@ -138,21 +138,20 @@ impl fmt::Debug for WriteWarnings {
     }
 }
 
-/// Whether a warning is one of the API server's, and says something.
-fn is_for_people(warning: &Warning) -> bool {
+/// Returns whether a warning is from an API server and has a text.
+fn is_displayed(warning: &Warning) -> bool {
     warning.code == MISCELLANEOUS && !warning.text.is_empty()
 }
 
-/// What hears the warnings of clients and requests that have no handler of their own.
+/// The handler of clients and requests without one.
 static DEFAULT: RwLock<Option<Arc<dyn WarningHandler>>> = RwLock::new(None);
 
-/// Sets who hears the warnings of clients and requests that have no handler of their own, in the whole process; `None` has
-/// them [logged](LogWarnings) again.
+/// Sets the process-wide handler of clients and requests without one; `None` restores [`LogWarnings`].
 pub fn set_default_warning_handler(handler: Option<Arc<dyn WarningHandler>>) {
     *DEFAULT.write().unwrap_or_else(PoisonError::into_inner) = handler;
 }
 
-/// Hands the warnings among these headers to the first of the handlers that there is, or else to everybody's.
+/// Delivers the warnings in these headers to the first handler that is set, or else to the process-wide one.
 pub(super) fn deliver(headers: &HeaderMap, handlers: [Option<&Arc<dyn WarningHandler>>; 2]) {
     if !headers.contains_key(WARNING) {
         return;
@@ -167,7 +166,7 @@ pub(super) fn deliver(headers: &HeaderMap, handlers: [Option<&Arc<dyn WarningHan
     }
 }
 
-/// The warnings among these headers. One that is malformed ends its header, not the others.
+/// Parses the warnings in these headers. A malformed one ends its header, not the others.
 pub(super) fn parse(headers: &HeaderMap) -> Vec<Warning> {
     let mut warnings = Vec::new();
     for value in headers.get_all(WARNING) {
@@ -180,7 +179,7 @@ pub(super) fn parse(headers: &HeaderMap) -> Vec<Warning> {
     warnings
 }
 
-/// The first warning of a header, `NNN agent "text" ["date"]`, and what stands behind the comma that follows it.
+/// Parses the first warning of a header, `NNN agent "text" ["date"]`. Returns it with the rest after its comma.
 fn parse_one(header: &str) -> Option<(Warning, &str)> {
     let mut parts = header.trim().splitn(3, ' ');
     let (code, agent, rest) = (parts.next()?, parts.next()?, parts.next()?);
@@ -191,7 +190,7 @@ fn parse_one(header: &str) -> Option<(Warning, &str)> {
     let (text, rest) = quoted(rest)?;
     let mut rest = rest.trim_start();
     if rest.starts_with('"') {
-        // When it was said. Nobody asks.
+        // The date is ignored.
         rest = quoted(rest)?.1.trim_start();
     }
     let rest = if rest.is_empty() { rest } else { rest.strip_prefix(',')? };
@@ -199,7 +198,7 @@ fn parse_one(header: &str) -> Option<(Warning, &str)> {
     Some((Warning { code: code.parse().ok()?, agent: stripped(agent, LONGEST), text }, rest))
 }
 
-/// The contents of the quotes that a text begins with, and what follows them.
+/// Parses a quoted string. Returns its content with the rest of the text.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let inside = text.strip_prefix('"')?;
     let mut contents = String::new();
@@ -213,7 +212,7 @@ fn quoted(text: &str) -> Option<(String, &str)> {
     }
 }
 
-/// Decodes the encoded words of RFC 2047, `=?utf-8?B?…?=`, which older servers write. What is none stays as it is.
+/// Decodes the encoded words of RFC 2047, `=?utf-8?B?…?=`, which older servers send. Other text is unchanged.
 fn decode_words(text: &str) -> Cow<'_, str> {
     if !text.contains("=?") {
         return Cow::Borrowed(text);
@@ -225,7 +224,7 @@ fn decode_words(text: &str) -> Cow<'_, str> {
         let (before, from) = rest.split_at(start);
         match decode_word(from) {
             Some((word, behind)) => {
-                // Space between two encoded words only separates them.
+                // White space between two encoded words is a separator.
                 if !(is_behind_word && before.trim().is_empty()) {
                     out.push_str(before);
                 }
@@ -245,7 +244,7 @@ fn decode_words(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The encoded word that a text begins with, decoded, and what follows it.
+/// Decodes the encoded word at the start of a text. Returns it with the rest.
 fn decode_word(text: &str) -> Option<(String, &str)> {
     let (charset, rest) = text.strip_prefix("=?")?.split_once('?')?;
     let (encoding, rest) = rest.split_once('?')?;

@@ -72,7 +72,7 @@ impl Backoff {
 }
 
 /// What a server asks to be waited for before the next try, if that is something to wait for.
-pub(crate) fn asked_by(status: &Status) -> Duration {
+pub(crate) fn server_retry_delay(status: &Status) -> Duration {
     const LONGEST: Duration = Duration::from_secs(300);
     status.retry_after().unwrap_or_default().min(LONGEST)
 }

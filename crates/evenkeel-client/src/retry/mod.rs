@@ -1,6 +1,6 @@
-//! Trying again: [`retry`] and [`retry_on_conflict`], and how long to wait in between: [`Backoff`].
+//! [`retry`], [`retry_on_conflict`] and [`Backoff`].
 //!
-//! This is for what programs do around calls. What the client itself repeats, and when, is said at
+//! These are for operations of several requests. The retries of a single request are described at
 //! [`Request`](crate::Request).
 
 mod backoff;
@@ -9,16 +9,15 @@ use std::fmt;
 use std::future::{Future, Pending, pending};
 use std::pin::pin;
 
-pub(crate) use backoff::asked_by;
+pub(crate) use backoff::server_retry_delay;
 pub use backoff::{Backoff, DEFAULT_BACKOFF, DEFAULT_RETRY, jitter};
 
 use crate::error::Error;
 use crate::wait::{Interrupted, is_interrupted, is_ready};
 
-/// An error that may mean that somebody else wrote first. Implement it for an error type of your own to use
-/// [`retry_on_conflict`] with it.
+/// An error that may be a conflict. Implement it for an error type to use it with [`retry_on_conflict`].
 pub trait Conflict {
-    /// Whether the write was based on an old version, so that reading again and writing again may help.
+    /// Returns whether the write was based on an old version, so that reading and writing again may succeed.
     fn is_conflict(&self) -> bool;
 }
 
@@ -34,10 +33,10 @@ impl Conflict for evenkeel_core::Status {
     }
 }
 
-/// Runs `attempt` until it succeeds, or fails in a way that is not worth another try, or attempts run out.
+/// Runs `attempt` until it succeeds, fails with an error that is not retriable, or attempts run out.
 ///
-/// The first attempt is made at once; between attempts it waits as `backoff` says, and after the last one it does not
-/// wait. To cancel, drop the future; [`Retry::stop_on`] takes a signal.
+/// The first attempt starts at once; the waits between attempts are those of `backoff`, without a wait after the last
+/// one. Drop the future to cancel, or use [`Retry::stop_on`].
 pub async fn retry<T, E, F>(
     backoff: Backoff,
     retriable: impl FnMut(&E) -> bool,
@@ -49,11 +48,11 @@ where
     Retry::new(backoff).run(retriable, attempt).await
 }
 
-/// Runs `attempt`, which reads an object, changes it and writes it, until nobody else has written in between: up to five
-/// times, about 10 ms apart ([`DEFAULT_RETRY`]).
+/// Runs `attempt`, which reads an object, changes it and writes it, until there is no conflict: up to five times, about
+/// 10 ms apart ([`DEFAULT_RETRY`]).
 ///
-/// The attempt must read the object each time it runs, and must let the error of the write come out as it is. In a
-/// function that returns this crate's [`Error`], `?` works on the result.
+/// The attempt must read the object each time it runs, and must return the error of the write unchanged. `?` converts
+/// the result into this crate's [`Error`].
 ///
 /// ```
 /// # async fn example(client: evenkeel_client::Client) -> Result<(), evenkeel_client::Error> {
@@ -79,28 +78,28 @@ where
     Retry::new(DEFAULT_RETRY).run(E::is_conflict, attempt).await
 }
 
-/// [`retry`] with more to say: when to stop.
+/// [`retry`] with a stop signal.
 #[derive(Debug)]
-#[must_use = "nothing is tried until `run` is called"]
+#[must_use = "a retry does nothing until `run` is called"]
 pub struct Retry<S = Pending<()>> {
     backoff: Backoff,
     stop: S,
 }
 
 impl Retry {
-    /// Attempts with these waits between them.
+    /// Creates a retry with this backoff.
     pub fn new(backoff: Backoff) -> Self {
         Retry { backoff, stop: pending() }
     }
 }
 
 impl<S: Future> Retry<S> {
-    /// Stops as soon as this future is ready: it cuts a wait short, drops an attempt that is under way, and begins no other.
+    /// Stops as soon as this future is ready: it ends a wait, drops a running attempt, and starts no other.
     pub fn stop_on<N: Future>(self, stop: N) -> Retry<N> {
         Retry { backoff: self.backoff, stop }
     }
 
-    /// Tries; see [`retry`].
+    /// Runs the attempts; see [`retry`].
     pub async fn run<T, E, F>(
         self,
         mut retriable: impl FnMut(&E) -> bool,
@@ -146,35 +145,35 @@ impl<S: Future> Retry<S> {
     }
 }
 
-/// Why trying again did not help.
+/// Why a retried operation failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RetryError<E> {
-    /// The last attempt failed in a way that was worth another try, but there was none left.
+    /// The last attempt failed with a retriable error.
     Exhausted {
-        /// How it failed.
+        /// The error.
         last: E,
-        /// How many attempts there were.
+        /// The number of attempts.
         attempts: u32,
     },
-    /// An attempt failed in a way that is not worth another try.
+    /// An attempt failed with an error that is not retriable.
     Failed {
-        /// How it failed.
+        /// The error.
         error: E,
-        /// How the attempt before it failed, if there was one: what made this one necessary.
+        /// The error of the previous attempt, if there was one.
         previous: Option<E>,
     },
-    /// The signal to stop came.
+    /// The stop signal was ready.
     Stopped {
-        /// How the last attempt failed, if one had come to an end.
+        /// The error of the last finished attempt.
         last: Option<E>,
     },
-    /// There were no attempts to be made: the backoff had no steps.
+    /// The backoff has no steps, so there was no attempt.
     NoAttempts,
 }
 
 impl<E> RetryError<E> {
-    /// The error of the attempt that decided: the last one that came to an end.
+    /// Returns the error of the last finished attempt.
     pub fn error(&self) -> Option<&E> {
         match self {
             RetryError::Exhausted { last: error, .. } | RetryError::Failed { error, .. } => Some(error),
@@ -183,7 +182,7 @@ impl<E> RetryError<E> {
         }
     }
 
-    /// The same, for keeps: what to hand on where only errors of attempts are understood.
+    /// Returns the error of the last finished attempt.
     pub fn into_error(self) -> Option<E> {
         match self {
             RetryError::Exhausted { last: error, .. } | RetryError::Failed { error, .. } => Some(error),
@@ -194,7 +193,7 @@ impl<E> RetryError<E> {
 }
 
 impl<E: std::error::Error + 'static> RetryError<E> {
-    /// Whether it was cut short, from outside or by the attempt's own doing; see [`is_interrupted`].
+    /// Returns whether it was interrupted, by the stop signal or within the attempt; see [`is_interrupted`].
     pub fn is_interrupted(&self) -> bool {
         match self {
             RetryError::Stopped { .. } | RetryError::NoAttempts => true,
@@ -209,16 +208,16 @@ impl<E: fmt::Display> fmt::Display for RetryError<E> {
         match self {
             RetryError::Exhausted { last, attempts } => write!(f, "given up after {attempts} attempts: {last}"),
             RetryError::Failed { error, .. } => write!(f, "{error}"),
-            RetryError::Stopped { last: None } => f.write_str("no attempt came to an end"),
-            RetryError::Stopped { last: Some(last) } => write!(f, "there was no other attempt after: {last}"),
-            RetryError::NoAttempts => f.write_str("there was no attempt to be made"),
+            RetryError::Stopped { last: None } => f.write_str("stopped before an attempt finished"),
+            RetryError::Stopped { last: Some(last) } => write!(f, "stopped after: {last}"),
+            RetryError::NoAttempts => f.write_str("the backoff has no steps"),
         }
     }
 }
 
 impl<E: std::error::Error + 'static> std::error::Error for RetryError<E> {
-    /// An error that came after a conflict has the conflict for its cause; else the cause is that of the error whose text
-    /// this error's text already has.
+    /// The source of an error after a conflict is the conflict; otherwise it is the source of the error whose message
+    /// this message contains.
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             RetryError::Exhausted { last: error, .. } | RetryError::Failed { error, previous: None } => error.source(),
@@ -230,7 +229,7 @@ impl<E: std::error::Error + 'static> std::error::Error for RetryError<E> {
 }
 
 impl From<RetryError<Error>> for Error {
-    /// What the last attempt said, as it is, unless there is more to tell.
+    /// Returns the error of the last attempt, unless there is more than that.
     fn from(error: RetryError<Error>) -> Self {
         match error {
             RetryError::Exhausted { last: error, .. } | RetryError::Failed { error, previous: None } => error,

@@ -7,18 +7,21 @@ use evenkeel_core::Status;
 use tokio::time::{Instant, sleep};
 
 use super::*;
-use crate::error::CallName;
+use crate::error::RequestName;
 
-fn call() -> CallName {
-    CallName::new(&http::Method::PUT, "/api/v1/namespaces/ns/pods/a")
+fn request() -> RequestName {
+    RequestName::new(&http::Method::PUT, "/api/v1/namespaces/ns/pods/a")
 }
 
 fn conflict() -> Error {
-    Error::Api { call: call(), status: Box::new(Status::conflict("", "pods", "a", "the object has been modified")) }
+    Error::Api {
+        request: request(),
+        status: Box::new(Status::conflict("", "pods", "a", "the object has been modified")),
+    }
 }
 
 fn forbidden() -> Error {
-    Error::Api { call: call(), status: Box::new(Status::forbidden("", "pods", "a", "no")) }
+    Error::Api { request: request(), status: Box::new(Status::forbidden("", "pods", "a", "no")) }
 }
 
 /// An error of a user's own.
@@ -78,10 +81,10 @@ async fn rt_002_when_attempts_run_out_it_is_the_last_error_that_is_told() {
 async fn rt_003_conflicts_are_tried_again() {
     let (result, attempts) = scripted(vec![Err(conflict()), Err(conflict()), Ok(1)]).await;
     assert_eq!((result.unwrap(), attempts), (1, 3));
-    let bare = Error::Api { call: call(), status: Box::new(Status::failure(409, "".into(), "")) };
+    let bare = Error::Api { request: request(), status: Box::new(Status::failure(409, "".into(), "")) };
     let (result, attempts) = scripted(vec![Err(bare), Ok(1)]).await;
     assert_eq!((result.unwrap(), attempts), (1, 2));
-    let exists = Error::Api { call: call(), status: Box::new(Status::already_exists("", "pods", "a")) };
+    let exists = Error::Api { request: request(), status: Box::new(Status::already_exists("", "pods", "a")) };
     let (result, attempts) = scripted(vec![Err(exists)]).await;
     assert!(Error::from(result.unwrap_err()).is_already_exists());
     assert_eq!(attempts, 1, "what exists already is no conflict");

@@ -1,4 +1,4 @@
-//! Conditions for [`wait_for`](super::wait_for): plain functions of an object that may be there or not.
+//! Conditions for [`wait_for`](super::wait_for): functions of an object that may not exist.
 //!
 //! ```
 //! use evenkeel_client::wait::conditions::{and, condition_true, exists, is_deleted, not, or};
@@ -16,31 +16,31 @@ use std::borrow::Cow;
 use evenkeel_core::Obj;
 use serde::Deserialize;
 
-/// The object is there.
+/// The object exists.
 pub fn exists<K>() -> impl Fn(Option<&Obj<K>>) -> bool + Clone {
     |object: Option<&Obj<K>>| object.is_some()
 }
 
-/// The object is not there. One that has been asked to go, and has not gone yet, is.
+/// The object does not exist. An object that is being deleted still exists.
 pub fn is_deleted<K>() -> impl Fn(Option<&Obj<K>>) -> bool + Clone {
     |object: Option<&Obj<K>>| object.is_none()
 }
 
-/// The object of this uid is not there; there may be another one of the same name.
+/// The object with this uid does not exist; another one of the same name may.
 pub fn is_deleted_or_replaced<K>(uid: impl Into<String>) -> impl Fn(Option<&Obj<K>>) -> bool + Clone {
     let uid = uid.into();
     move |object: Option<&Obj<K>>| object.is_none_or(|object| object.uid() != uid)
 }
 
-/// The object is there, and in `status.conditions` says that this condition is `True`.
+/// The object exists, and this condition in its `status.conditions` is `True`.
 ///
-/// A condition that was last looked at before the object changed is not believed: if it, or else the status as a whole,
-/// carries an `observedGeneration`, that must not be older than the object's own generation.
+/// A stale condition does not count: the `observedGeneration` of the condition, or else of the status, must not be
+/// older than the object's generation.
 pub fn condition_true<K>(condition: impl Into<String>) -> impl Fn(Option<&Obj<K>>) -> bool + Clone {
     condition_is(condition, "True")
 }
 
-/// As [`condition_true`], for a condition of which another status is wanted: `False`, `Unknown`.
+/// As [`condition_true`], for another status: `False`, `Unknown`.
 pub fn condition_is<K>(
     condition: impl Into<String>,
     status: impl Into<String>,
@@ -70,10 +70,10 @@ pub fn not<K>(condition: impl Fn(Option<&Obj<K>>) -> bool) -> impl Fn(Option<&Ob
     move |object: Option<&Obj<K>>| !condition(object)
 }
 
-/// An entry of `status.conditions`, as far as it matters here.
+/// An entry of `status.conditions`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Stated<'a> {
+struct TypeMetaFields<'a> {
     #[serde(borrow, rename = "type")]
     condition: Cow<'a, str>,
     #[serde(borrow)]
@@ -82,9 +82,9 @@ struct Stated<'a> {
 }
 
 fn states<K>(object: &Obj<K>, condition: &str, status: &str) -> bool {
-    // A status that cannot be read, or is not made like others, has no conditions that could be true.
+    // A status that cannot be decoded has no conditions.
     let Ok(Some(conditions)) = object.path("status.conditions") else { return false };
-    let stated: Vec<Stated<'_>> = serde_json::from_str(conditions.json()).unwrap_or_default();
+    let stated: Vec<TypeMetaFields<'_>> = serde_json::from_str(conditions.json()).unwrap_or_default();
     let found = stated.iter().find(|stated| stated.condition.eq_ignore_ascii_case(condition));
     found.is_some_and(|found| {
         let status_as_a_whole = || object.path("status.observedGeneration").ok()?.and_then(|value| value.as_i64());

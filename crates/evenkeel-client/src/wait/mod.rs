@@ -1,11 +1,11 @@
-//! Waiting: for an object to be as it is wanted, or for anything else that can be asked about again and again.
+//! Waiting for an object to meet a condition, and polling.
 //!
-//! [`wait_for`] watches an object until a condition holds; there are ready-made [`conditions`]. For what cannot be watched
-//! there are [`poll_until`], [`poll_with_backoff`] and [`repeat`].
+//! [`wait_for`] watches an object until a condition holds; see [`conditions`]. Use [`poll_until`],
+//! [`poll_with_backoff`] and [`repeat`] for what cannot be watched.
 //!
-//! Everything here is driven by whoever awaits it: nothing is spawned, so dropping a future is the way to cancel it, and a
-//! panic in a closure of yours unwinds through your own code and nobody else's. Whoever would rather hand in a signal finds
-//! a `stop` to take it: any future will do. That waiting came to an end before what was waited for is an [`Interrupted`].
+//! The caller's task drives everything here: nothing is spawned, dropping a future cancels it, and a panic in a closure
+//! unwinds through the caller. The `stop` arguments take any future as a signal. A wait that ended before its condition
+//! was met is an [`Interrupted`].
 
 pub mod conditions;
 mod object;

@@ -1,4 +1,4 @@
-//! [`wait_for`]: waiting until an object is as it is wanted.
+//! [`wait_for`]: waits until an object meets a condition.
 
 use std::future::Future;
 use std::time::Duration;
@@ -11,13 +11,13 @@ use crate::api::Api;
 use crate::api::scope::Addressable;
 use crate::error::Error;
 use crate::rest::List;
-use crate::retry::{Backoff, asked_by};
+use crate::retry::{Backoff, server_retry_delay};
 use crate::transport::TransportFault;
 use crate::watch::{RetryWatcher, Selection, WatchSource};
 
-/// The present is read at most this often.
+/// The minimal interval between reads of the object.
 const READ_PACE: Pace = Pace::Fixed(Duration::from_secs(1));
-/// Between attempts to read the present that fail. It grows up to the cap and stays there.
+/// The backoff after failed reads. It grows up to the cap and stays there.
 const READ_BACKOFF: Backoff = Backoff {
     duration: Duration::from_millis(500),
     factor: 2.0,
@@ -26,24 +26,24 @@ const READ_BACKOFF: Backoff = Backoff {
     cap: Some(Duration::from_secs(30)),
 };
 
-/// A source of watches that can also tell the present. See [`Selection`], which is one.
+/// A source of watches that can also list. [`Selection`] is one.
 pub trait ListSource<K>: WatchSource<K> {
     /// A list that is being read.
     type Listing: Future<Output = Result<List<K>, Error>>;
 
-    /// Reads the objects that are there, and the version from which to watch.
+    /// Lists the objects, with the version to watch from.
     fn list(&self) -> Self::Listing;
 }
 
-/// Waits until the object of this name is as `condition` wants it, and answers with it; `None` if it is not there, which
-/// may be what the condition wants.
+/// Waits until the object of this name meets `condition`, and returns it; `None` if it does not exist, which may be the
+/// condition.
 ///
-/// The condition is asked about the object as it is now, and then about every change; it sees `None` while the object is
-/// not there. Disconnects, servers that are overloaded or restart, and versions that are too old to watch from are
-/// survived: the object is then read again, so that the state which the condition sees is always a newer one, but states
-/// in between may have been missed. There are ready-made [`conditions`](super::conditions).
+/// The condition receives the current object, and then every change; it receives `None` while the object does not
+/// exist. Disconnects, overloaded or restarting servers and expired versions are survived: the object is then read
+/// again. The condition never receives an older state than before, but may miss states in between. See
+/// [`conditions`](super::conditions).
 ///
-/// It waits for as long as it takes; [`tokio::time::timeout`] limits it.
+/// There is no time limit; use [`tokio::time::timeout`].
 ///
 /// ```
 /// # async fn example(client: evenkeel_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -60,7 +60,7 @@ pub trait ListSource<K>: WatchSource<K> {
 /// ```
 ///
 /// # Errors
-/// When asking again would be no use: the request makes no sense, or is not allowed.
+/// Retrying cannot help: the request is invalid or not allowed.
 pub async fn wait_for<K: 'static, S: Addressable>(
     api: &Api<K, S>,
     name: &str,
@@ -69,7 +69,7 @@ pub async fn wait_for<K: 'static, S: Addressable>(
     wait_until(Selection::named(api, name)?, condition).await
 }
 
-/// [`wait_for`] with any source that shows at most one object.
+/// [`wait_for`] with any source of at most one object.
 pub async fn wait_until<K, W: ListSource<K>>(
     mut source: W,
     mut condition: impl FnMut(Option<&Obj<K>>) -> bool,
@@ -80,7 +80,7 @@ pub async fn wait_until<K, W: ListSource<K>>(
         if condition(object.as_ref()) {
             return Ok(object);
         }
-        // What is too old to watch from is read again, so there is nothing to insist on.
+        // An expired version is read again at once.
         let mut changes = RetryWatcher::new(&list.meta.resource_version, source)?.expired_attempts(1);
         let ended = loop {
             let object = match changes.next().await {
@@ -97,14 +97,14 @@ pub async fn wait_until<K, W: ListSource<K>>(
         let (old, failure) = changes.into_parts();
         match failure {
             Some(error) if !error.status().is_some_and(Status::is_expired) => return Err(error),
-            _ => tracing::debug!(status = ?ended, "the watch cannot go on; the object is read again"),
+            _ => tracing::debug!(status = ?ended, "watch ended; reading the object again"),
         }
         source = old;
         sleep_until(READ_PACE.next_start(started, Instant::now())).await;
     }
 }
 
-/// Reads the present, however often that takes, and says when it began to.
+/// Reads the current state, with retries. Returns it with the time at which the read started.
 async fn read<K, W: ListSource<K>>(source: &W) -> Result<(Instant, List<K>), Error> {
     let mut backoff = READ_BACKOFF;
     loop {
@@ -112,9 +112,9 @@ async fn read<K, W: ListSource<K>>(source: &W) -> Result<(Instant, List<K>), Err
         match source.list().await {
             Ok(list) => return Ok((started, list)),
             Err(error) if is_passing(&error) => {
-                let asked = error.status().map(asked_by).unwrap_or_default();
+                let asked = error.status().map(server_retry_delay).unwrap_or_default();
                 let wait = backoff.step(fastrand::f64()).max(asked);
-                tracing::warn!(%error, ?wait, "the object cannot be read; trying again");
+                tracing::warn!(%error, ?wait, "reading the object failed; retrying");
                 tokio::time::sleep(wait).await;
             }
             Err(error) => return Err(error),
@@ -122,7 +122,7 @@ async fn read<K, W: ListSource<K>>(source: &W) -> Result<(Instant, List<K>), Err
     }
 }
 
-/// Whether the same request may fare better later.
+/// Returns whether a retry may succeed.
 fn is_passing(error: &Error) -> bool {
     match error {
         Error::Transport { source, .. } => !matches!(

@@ -1,4 +1,4 @@
-//! Doing something again and again: [`repeat`], [`poll_until`], [`poll_with_backoff`]; and what ends it before its time: [`Interrupted`].
+//! Polling: [`repeat`], [`poll_until`], [`poll_with_backoff`]; and [`Interrupted`].
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -9,17 +9,17 @@ use tokio::time::Instant;
 
 use crate::retry::Backoff;
 
-/// When the next run of something periodic begins.
+/// When the next run of [`repeat`] starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
-    /// This long after the last run has ended.
+    /// This long after the end of the last run.
     Sliding(Duration),
-    /// This long after the last run has begun, or at once if it took longer.
+    /// This long after the start of the last run, or at once if it took longer.
     Fixed(Duration),
 }
 
 impl Pace {
-    /// When the next run begins.
+    /// Returns when the next run starts.
     pub fn next_start(self, started: Instant, ended: Instant) -> Instant {
         match self {
             Pace::Sliding(period) => later(ended, period),
@@ -28,14 +28,14 @@ impl Pace {
     }
 }
 
-/// A moment that is too far away to be told is as good as never.
+/// Adds, saturating at a far future.
 fn later(from: Instant, by: Duration) -> Instant {
     const FAR: Duration = Duration::from_secs(86_400 * 365 * 30);
     from.checked_add(by).unwrap_or_else(|| from + FAR)
 }
 
-/// Runs `body` at once and then again and again, until `stop` is ready. That is looked at before every run and between
-/// runs; a run that has begun is finished. Dropping the future ends it anywhere.
+/// Runs `body` at once and then repeatedly, until `stop` is ready. `stop` is checked before every run and between runs;
+/// a started run is finished. Dropping the future cancels it at any point.
 pub async fn repeat<F>(pace: Pace, stop: impl Future, mut body: impl FnMut() -> F)
 where
     F: Future<Output = ()>,
@@ -52,13 +52,12 @@ where
     }
 }
 
-/// Runs `condition` every `period` until it says yes, fails, or `stop` is ready, which may be a
-/// [`sleep`](tokio::time::sleep) for a time limit.
+/// Runs `condition` every `period` until it returns true or fails, or `stop` is ready, such as a
+/// [`sleep`](tokio::time::sleep) as a time limit.
 ///
-/// If `immediate`, the first run comes at once, and it comes even if `stop` is ready already; else it comes after one
-/// period. Runs begin on ticks that are `period` apart. A run that takes longer than that has the next one follow at once;
-/// of several ticks that were missed, one is made up for. `stop` is looked at before every other run; a run that has begun
-/// is finished.
+/// With `immediate` the first run starts at once, even if `stop` is ready; else after one period. Runs start on ticks
+/// that are `period` apart. After a run that took longer, the next one starts at once; of several missed ticks one is
+/// made up for. `stop` is checked before every other run; a started run is finished.
 pub async fn poll_until<E, F>(
     period: Duration,
     immediate: bool,
@@ -86,8 +85,8 @@ where
     }
 }
 
-/// Runs `condition` until it says yes or fails, at once and then as `backoff` says: at most as often as it has steps, and
-/// without a wait after the last run.
+/// Runs `condition` at once and then with `backoff` until it returns true or fails: at most as often as the backoff has
+/// steps, and without a wait after the last run.
 pub async fn poll_with_backoff<E, F>(mut backoff: Backoff, mut condition: impl FnMut() -> F) -> Result<(), PollError<E>>
 where
     F: Future<Output = Result<bool, E>>,
@@ -102,14 +101,14 @@ where
     Err(PollError::Interrupted(Interrupted::TimedOut))
 }
 
-/// Moments that are a period apart.
+/// Ticks with a period.
 struct Ticks {
     period: Duration,
     next: Instant,
 }
 
 impl Ticks {
-    /// The tick that was due by `now` has been used: the next one is the first after `now`.
+    /// Consumes the tick that was due by `now`: the next one is the first after `now`.
     fn pass(&mut self, now: Instant) {
         let passed = now.saturating_duration_since(self.next).as_nanos().checked_div(self.period.as_nanos());
         let passed = passed.and_then(|passed| u32::try_from(passed).ok()).unwrap_or(0);
@@ -117,12 +116,12 @@ impl Ticks {
     }
 }
 
-/// Whether a future is ready now. One that was must not be asked again.
+/// Returns whether a future is ready now. A ready future must not be polled again.
 pub(crate) async fn is_ready(mut future: Pin<&mut impl Future>) -> bool {
     poll_fn(|context| Poll::Ready(future.as_mut().poll(context).is_ready())).await
 }
 
-/// Awaits a future, but not for longer than `limit`; zero is no limit.
+/// Awaits a future for at most `limit`; zero is no limit.
 pub async fn optional_timeout<F: Future>(limit: Duration, future: F) -> Result<F::Output, Interrupted> {
     if limit.is_zero() {
         return Ok(future.await);
@@ -130,32 +129,32 @@ pub async fn optional_timeout<F: Future>(limit: Duration, future: F) -> Result<F
     tokio::time::timeout(limit, future).await.map_err(|_| Interrupted::TimedOut)
 }
 
-/// Why something that was waited for did not come: nothing went wrong with it, there was just no more time.
+/// Why a wait ended early: nothing failed, but there was no more time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Interrupted {
     /// Time or attempts ran out.
     #[error("timed out waiting for the condition")]
     TimedOut,
-    /// The signal to stop came.
+    /// The stop signal was ready.
     #[error("stopped waiting for the condition")]
     Stopped,
 }
 
-/// Why [`poll_until`] or [`poll_with_backoff`] ended without a yes.
+/// Why [`poll_until`] or [`poll_with_backoff`] ended without success.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PollError<E> {
-    /// It was told to stop, or has run as often as it may.
-    #[error("the condition has not come true")]
+    /// It was stopped, or has run as often as it may.
+    #[error("the condition was not met")]
     Interrupted(#[source] Interrupted),
     /// The condition failed.
     #[error("the condition failed: {0}")]
     Condition(E),
 }
 
-/// Whether an error, or what caused it, is that waiting came to an end before what was waited for: an [`Interrupted`], or
-/// the [`Elapsed`](tokio::time::error::Elapsed) of tokio's timeouts.
+/// Returns whether an error, or one of its sources, is an [`Interrupted`] or the
+/// [`Elapsed`](tokio::time::error::Elapsed) of tokio's timeouts.
 pub fn is_interrupted(error: &(dyn std::error::Error + 'static)) -> bool {
     let mut next = Some(error);
     while let Some(error) = next {

@@ -1,15 +1,14 @@
-//! Watches that outlive their connections.
+//! Watches that survive disconnects.
 //!
-//! | to do this | take |
+//! | task | use |
 //! |---|---|
 //! | follow a watch across disconnects | [`RetryWatcher`], of a [`Selection`] of objects |
-//! | read a watch until events have come that you wait for | [`until`] |
-//! | wait until one object is as you want it | [`wait_for`](crate::wait_for) |
+//! | read a watch until certain events have arrived | [`until`] |
+//! | wait until one object meets a condition | [`wait_for`](crate::wait_for) |
 //!
-//! A single watch, which ends when its connection does, is [`Api::watch`](crate::Api::watch).
+//! A single watch, which ends with its connection, is [`Api::watch`](crate::Api::watch).
 //!
-//! Everything here is driven by whoever awaits it: nothing is spawned, so dropping a future or a stream is the way to
-//! cancel it.
+//! The caller's task drives everything here: nothing is spawned, and dropping a future or a stream cancels it.
 
 mod retry_watcher;
 mod selection;

@@ -1,4 +1,4 @@
-//! [`Selection`]: some objects of an [`Api`], to be listed, and watched again and again.
+//! [`Selection`]: the objects of an [`Api`] that match selectors, to list and to watch.
 
 use std::fmt;
 use std::future::Future;
@@ -13,8 +13,8 @@ use crate::error::Error;
 use crate::rest::{List, RequestError, WatchStream};
 use crate::wait::ListSource;
 
-/// Some objects of an [`Api`]: all of them, or those that selectors choose. It is what a
-/// [`RetryWatcher`](super::RetryWatcher) watches.
+/// The objects of an [`Api`]: all of them, or those that match selectors. The source of a
+/// [`RetryWatcher`](super::RetryWatcher).
 ///
 /// ```
 /// # async fn example(client: evenkeel_client::Client) -> Result<(), evenkeel_client::Error> {
@@ -38,18 +38,18 @@ pub struct Selection<K, S> {
 }
 
 impl<K, S: Scope> Selection<K, S> {
-    /// All objects of an API.
+    /// Selects all objects of an API.
     pub fn of(api: &Api<K, S>) -> Self {
         Selection { api: api.clone(), labels: String::new(), fields: String::new() }
     }
 
-    /// Only those whose labels match; see [`ListParams::labels`].
+    /// Sets the label selector; see [`ListParams::labels`].
     pub fn labels(mut self, selector: impl ToString) -> Self {
         self.labels = selector.to_string();
         self
     }
 
-    /// Only those whose fields match; see [`ListParams::fields`].
+    /// Sets the field selector; see [`ListParams::fields`].
     pub fn fields(mut self, selector: impl ToString) -> Self {
         self.fields = selector.to_string();
         self
@@ -57,7 +57,7 @@ impl<K, S: Scope> Selection<K, S> {
 }
 
 impl<K, S: Addressable> Selection<K, S> {
-    /// Only the object of this name.
+    /// Selects the object of this name.
     pub fn named(api: &Api<K, S>, name: &str) -> Result<Self, Error> {
         api.address()?;
         if name.is_empty() {

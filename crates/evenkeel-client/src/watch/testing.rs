@@ -11,7 +11,7 @@ use futures_core::Stream;
 use k8s_openapi::api::core::v1::Pod;
 use tokio::time::Instant;
 
-use crate::error::{CallName, Error};
+use crate::error::{Error, RequestName};
 
 pub(crate) type Event = WatchEvent<Pod>;
 
@@ -29,7 +29,7 @@ pub(crate) fn bookmark(version: &str) -> Event {
 }
 
 pub(crate) fn api_error(status: Status) -> Error {
-    Error::Api { call: CallName::new(&http::Method::GET, "/api/v1/pods"), status: Box::new(status) }
+    Error::Api { request: RequestName::new(&http::Method::GET, "/api/v1/pods"), status: Box::new(status) }
 }
 
 /// What a kind of event and its version look like in short.

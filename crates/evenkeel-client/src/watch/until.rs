@@ -1,4 +1,4 @@
-//! [`until`]: reading a watch until events have come that are waited for.
+//! [`until`]: reads a watch until conditions are met.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -13,21 +13,21 @@ use crate::error::Error;
 use crate::transport::BoxError;
 use crate::wait::Interrupted;
 
-/// What is asked of an event; made by [`when`].
-pub struct EventCondition<'a, K>(Box<Ask<'a, K>>);
+/// A condition on an event, created by [`when`].
+pub struct EventCondition<'a, K>(Box<ConditionFn<'a, K>>);
 
-type Ask<'a, K> = dyn FnMut(&WatchEvent<K>) -> Result<bool, BoxError> + Send + 'a;
+type ConditionFn<'a, K> = dyn FnMut(&WatchEvent<K>) -> Result<bool, BoxError> + Send + 'a;
 
-/// A condition for [`until`]: yes, not yet, or an error that ends it.
+/// Creates a condition for [`until`]: met, not met, or an error that ends it.
 pub fn when<'a, K>(
     condition: impl FnMut(&WatchEvent<K>) -> Result<bool, BoxError> + Send + 'a,
 ) -> EventCondition<'a, K> {
     EventCondition(Box::new(condition))
 }
 
-/// What a stream of events yields: an event, or an event or an error.
+/// The item of a stream of events: an event, or a `Result` with one.
 pub trait WatchItem<K>: sealed::Sealed {
-    /// The event, or why there is none.
+    /// Returns the event or the error.
     fn into_event(self) -> Result<WatchEvent<K>, Error>;
 }
 
@@ -51,12 +51,11 @@ mod sealed {
 
 /// Reads events until all conditions have been met, one after the other, and then ends the watch.
 ///
-/// A condition is asked about each event until it says yes; the next one is asked about that same event first. Error
-/// events reach the conditions like any other. The result is the last event that came, which is `None` if there were no
-/// conditions to wait for.
+/// Each event is passed to the current condition; once it is met, the next condition receives the same event first.
+/// Error events are passed like all others. Returns the last event, or `None` if there were no conditions.
 ///
-/// The events may be a [`RetryWatcher`](super::RetryWatcher), which survives disconnects, or a plain
-/// [`WatchStream`](crate::WatchStream), with which the end of the connection is the end of waiting.
+/// The events may come from a [`RetryWatcher`](super::RetryWatcher), which survives disconnects, or from a plain
+/// [`WatchStream`](crate::WatchStream), which ends with its connection.
 ///
 /// ```
 /// # async fn example<W>(pods: evenkeel_client::watch::RetryWatcher<k8s_openapi::api::core::v1::Pod, W>)
@@ -66,11 +65,11 @@ mod sealed {
 /// use evenkeel_client::watch::{until, when};
 /// use evenkeel_core::WatchEvent;
 ///
-/// let came_and_went = until(pods, [
+/// let added_and_deleted = until(pods, [
 ///     when(|event| Ok(matches!(event, WatchEvent::Added(pod) if pod.key().name() == "web-0"))),
 ///     when(|event| Ok(matches!(event, WatchEvent::Deleted(pod) if pod.key().name() == "web-0"))),
 /// ]);
-/// came_and_went.stop_on(tokio::time::sleep(Duration::from_secs(30))).await?;
+/// added_and_deleted.stop_on(tokio::time::sleep(Duration::from_secs(30))).await?;
 /// # Ok(())
 /// # }
 /// ```
@@ -81,10 +80,10 @@ where
     Until { events: Some(events), conditions: conditions.into_iter().collect(), last: None, stop: None }
 }
 
-/// Reading events until conditions have been met; see [`until`].
+/// The future of [`until`].
 #[must_use = "nothing is read until this is awaited"]
 pub struct Until<'a, K, S> {
-    /// Taken away at the end, which ends the watch.
+    /// Dropped at the end, which ends the watch.
     events: Option<S>,
     conditions: VecDeque<EventCondition<'a, K>>,
     last: Option<WatchEvent<K>>,
@@ -92,7 +91,8 @@ pub struct Until<'a, K, S> {
 }
 
 impl<'a, K, S> Until<'a, K, S> {
-    /// Gives up when this future is ready, such as a [`sleep`](tokio::time::sleep), and says what the last event was.
+    /// Stops with an error, which contains the last event, when this future is ready, such as a
+    /// [`sleep`](tokio::time::sleep).
     pub fn stop_on(mut self, stop: impl Future + Send + 'a) -> Self {
         self.stop = Some(Box::pin(async move {
             stop.await;
@@ -100,9 +100,9 @@ impl<'a, K, S> Until<'a, K, S> {
         self
     }
 
-    /// Asks the condition that is due about the last event, and when that has been met the one behind it, and so on.
-    /// Answers whether none is left.
-    fn ask(&mut self) -> Result<bool, BoxError> {
+    /// Passes the last event to the current condition, and to the following ones as long as they are met. Returns
+    /// whether none is left.
+    fn check(&mut self) -> Result<bool, BoxError> {
         while let Some(condition) = self.conditions.front_mut() {
             let Some(event) = &self.last else { return Ok(false) };
             if !(condition.0)(event)? {
@@ -144,7 +144,7 @@ where
                 Some(Err(error)) => return Poll::Ready(Err(this.fail(UntilFailure::Watch(error)))),
                 Some(Ok(event)) => this.last = Some(event),
             }
-            match this.ask() {
+            match this.check() {
                 Ok(false) => {}
                 Ok(true) => {
                     this.events = None;
@@ -170,9 +170,9 @@ impl<K> fmt::Debug for EventCondition<'_, K> {
     }
 }
 
-/// Why [`until`] ended before its conditions were met, and what the last event was.
+/// Why [`until`] ended before its conditions were met, with the last event.
 pub struct UntilError<K> {
-    /// The last event that came, if one did.
+    /// The last event, if there was one.
     pub last: Option<WatchEvent<K>>,
     /// Why it ended.
     pub reason: UntilFailure,
@@ -183,15 +183,15 @@ pub struct UntilError<K> {
 #[non_exhaustive]
 pub enum UntilFailure {
     /// The watch ended.
-    #[error("the watch closed before what was waited for came")]
+    #[error("the watch closed before the conditions were met")]
     Closed,
-    /// It was told to stop.
-    #[error("what was waited for has not come")]
+    /// It was stopped.
+    #[error("the conditions were not met")]
     Interrupted(#[source] Interrupted),
     /// A condition failed.
     #[error("a condition failed")]
     Condition(#[source] BoxError),
-    /// Something came that is no event.
+    /// The watch returned an error.
     #[error("{0}")]
     Watch(Error),
 }

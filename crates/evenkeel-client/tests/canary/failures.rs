@@ -112,7 +112,7 @@ async fn sec_5_no_failure_shows_who_we_are() {
                     }
                 }
             }
-            if let Ok(answer) = secrets.get("a").answer().await {
+            if let Ok(answer) = secrets.get("a").send().await {
                 assert_hidden(&what, &answer);
                 for error in [answer.json::<Secret>().err(), answer.json::<TokenRequest>().err()].into_iter().flatten()
                 {

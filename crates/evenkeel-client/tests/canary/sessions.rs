@@ -71,7 +71,7 @@ async fn session(wire: Wire) {
     assert_hidden("a list", &list);
     let patch = Patch::merge(&json!({"stringData": {"more": CANARY}}));
     assert_hidden("what a patch made", &secrets.patch("a", &patch).await.unwrap());
-    let answer = secrets.get("a").answer().await.unwrap();
+    let answer = secrets.get("a").send().await.unwrap();
     let encoded = BASE64_STANDARD.encode(CANARY);
     let shown = if wire == Wire::Protobuf { CANARY } else { &encoded };
     assert!(answer.bytes().windows(shown.len()).any(|bytes| bytes == shown.as_bytes()), "it is in there, in its form");
@@ -123,7 +123,7 @@ async fn sec_5_tokens_that_the_server_makes_or_refuses_are_not_shown() {
     let asked: TokenRequest = serde_json::from_value(json!({"spec": {"audiences": ["me"]}})).unwrap();
     let call = accounts.create_token("robot", &asked);
     assert_hidden("a call", &call);
-    let answer = call.answer().await.unwrap();
+    let answer = call.send().await.unwrap();
     let made: TokenRequest = answer.json().unwrap();
     let token = made.status.unwrap().token.unwrap();
     watch_for(&token);

@@ -21,7 +21,7 @@ struct Old {
 
 #[derive(Clone, Debug)]
 struct Asked {
-    call: String,
+    request: String,
     content_type: Option<String>,
     body: Value,
 }
@@ -40,7 +40,7 @@ impl Old {
     /// What was asked about scales.
     fn asked(&self) -> Vec<Asked> {
         let asked = self.asked.lock().unwrap();
-        asked.iter().filter(|asked| asked.call.ends_with("/scale")).cloned().collect()
+        asked.iter().filter(|asked| asked.request.ends_with("/scale")).cloned().collect()
     }
 
     fn answer(&self, path: &str) -> (u16, Value) {
@@ -85,9 +85,9 @@ impl Service<http::Request<Body>> for Old {
         let (code, answer) = self.answer(request.uri().path());
         let body = request.body().try_clone().map(bytes_of).unwrap_or_default();
         let content_type = request.headers().get(CONTENT_TYPE).map(|value| value.to_str().unwrap().to_owned());
-        let call = format!("{} {}", request.method(), request.uri().path());
+        let request = format!("{} {}", request.method(), request.uri().path());
         let body = serde_json::from_slice(&body).unwrap_or_default();
-        self.asked.lock().unwrap().push(Asked { call, content_type, body });
+        self.asked.lock().unwrap().push(Asked { request, content_type, body });
         let response = http::Response::builder().status(code).header(CONTENT_TYPE, "application/json");
         ready(Ok(response.body(Body::full(answer.to_string())).unwrap()))
     }
@@ -131,7 +131,7 @@ async fn scl_001_every_form_of_a_scale_becomes_the_current_one() {
         let status = scale.status.unwrap();
         assert_eq!((status.replicas, status.selector.as_deref()), (2, selector), "{api_version}");
         assert_eq!(scale.metadata.resource_version.as_deref(), Some("7"));
-        assert_eq!(server.asked()[0].call, "GET /apis/apps/v1beta2/namespaces/ns/deployments/web/scale");
+        assert_eq!(server.asked()[0].request, "GET /apis/apps/v1beta2/namespaces/ns/deployments/web/scale");
     }
 }
 
@@ -165,7 +165,7 @@ async fn scl_002_an_update_has_the_form_that_discovery_announces() {
         let updated = server.scales().await.unwrap().update(&scale).await.unwrap();
         assert_eq!(updated.spec.unwrap().replicas, Some(3), "what the server says, not what was sent");
         let asked = server.asked().remove(0);
-        assert_eq!(asked.call, "PUT /apis/apps/v1beta2/namespaces/ns/deployments/web/scale");
+        assert_eq!(asked.request, "PUT /apis/apps/v1beta2/namespaces/ns/deployments/web/scale");
         // Better than client-go, which sends it without one.
         assert_eq!(asked.content_type.as_deref(), Some("application/json"));
         assert_eq!((&asked.body["apiVersion"], &asked.body["kind"]), (&json!(api_version), &json!("Scale")));

@@ -185,7 +185,7 @@ fn sec_49_names_are_hashes_and_files_are_their_owners_alone() {
         assert_eq!(mode(&directory.cache_directory()), 0o700);
         // A file that others could have written is not believed.
         fs::set_permissions(&file, PermissionsExt::from_mode(0o666)).unwrap();
-        assert!(matches!(cache.inner.load("https://host /apis/../../etc/passwd json"), Found::Nothing));
+        assert!(matches!(cache.inner.load("https://host /apis/../../etc/passwd json"), CacheLookup::Nothing));
     }
 }
 
@@ -195,7 +195,7 @@ fn sec_49_what_is_damaged_counts_as_absent() {
     let cache = clock.cache(&directory);
     let key = "https://host /apis json";
     cache.inner.store(key, &document("{\"a\":1}")).unwrap();
-    let Found::Valid(found) = cache.inner.load(key) else { panic!("it was stored") };
+    let CacheLookup::Valid(found) = cache.inner.load(key) else { panic!("it was stored") };
     assert_eq!(found, document("{\"a\":1}"));
 
     let [file] = directory.files().try_into().unwrap();
@@ -204,14 +204,14 @@ fn sec_49_what_is_damaged_counts_as_absent() {
         let mut damaged = whole.clone();
         damaged[place] ^= 1;
         fs::write(&file, &damaged).unwrap();
-        assert!(matches!(cache.inner.load(key), Found::Nothing), "byte {place}");
+        assert!(matches!(cache.inner.load(key), CacheLookup::Nothing), "byte {place}");
         fs::write(&file, &whole[..place]).unwrap();
-        assert!(matches!(cache.inner.load(key), Found::Nothing), "cut at {place}");
+        assert!(matches!(cache.inner.load(key), CacheLookup::Nothing), "cut at {place}");
     }
     // A whole file in the place of another.
     fs::write(&file, &whole).unwrap();
     fs::copy(&file, directory.cache_directory().join(file_name("another"))).unwrap();
-    assert!(matches!(cache.inner.load("another"), Found::Nothing));
+    assert!(matches!(cache.inner.load("another"), CacheLookup::Nothing));
 }
 
 #[cfg(unix)]
@@ -226,7 +226,7 @@ fn sec_49_links_are_not_followed() {
     let elsewhere = directory.0.join("elsewhere");
     fs::rename(&file, &elsewhere).unwrap();
     symlink(&elsewhere, &file).unwrap();
-    assert!(matches!(cache.inner.load(key), Found::Nothing), "a link to a file that would do");
+    assert!(matches!(cache.inner.load(key), CacheLookup::Nothing), "a link to a file that would do");
 
     cache.inner.store(key, &document("{\"new\":true}")).unwrap();
     assert!(fs::symlink_metadata(&file).unwrap().is_file(), "the link is replaced, not written through");
@@ -235,7 +235,7 @@ fn sec_49_links_are_not_followed() {
     let link = Temporary::new();
     symlink(directory.cache_directory(), link.cache_directory()).unwrap();
     let linked = clock.cache(&link);
-    assert!(matches!(linked.inner.load(key), Found::Nothing), "a link to a directory that would do");
+    assert!(matches!(linked.inner.load(key), CacheLookup::Nothing), "a link to a directory that would do");
     assert!(linked.inner.store(key, &document("{}")).is_err());
 }
 
@@ -245,7 +245,7 @@ fn what_comes_from_the_future_is_asked_about() {
     clock.advance(Duration::from_secs(3600));
     clock.cache(&directory).inner.store("key", &document("{}")).unwrap();
     let earlier = Hand::default().cache(&directory);
-    assert!(matches!(earlier.inner.load("key"), Found::Old(_)));
+    assert!(matches!(earlier.inner.load("key"), CacheLookup::Old(_)));
 }
 
 #[test]

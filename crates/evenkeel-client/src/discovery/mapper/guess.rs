@@ -1,7 +1,7 @@
-//! How a kind is probably called in URLs.
+//! Guesses resource names from kinds.
 
-/// Guesses the plural and the singular of a kind, as servers without discovery made it necessary: in lower case, with the
-/// most common endings of English. Discovery knows better; this is for kinds that it does not list.
+/// Guesses the plural and the singular of a kind: in lower case, with common English endings
+/// (`meta.UnsafeGuessKindToResource`). For kinds that discovery does not list.
 ///
 /// ```
 /// use evenkeel_client::discovery::guess_names;

@@ -1,4 +1,4 @@
-//! [`RestMapper`]: from names to resources.
+//! [`RestMapper`]: maps names to resources.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -21,21 +21,21 @@ use super::cached::CachedDiscovery;
 use super::error::DiscoveryError;
 use super::served::{Discovered, ServedSubresource};
 
-/// How often names that nobody knows may send us back to the server.
+/// The minimal interval between refreshes for unknown names.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(10);
-/// How many ambiguous short names are remembered as told.
-const MAX_TOLD: usize = 256;
+/// How many warnings are kept for deduplication.
+const MAX_WARNED: usize = 256;
 
-/// From names to resources: kinds, plurals, singulars, short names and categories, as the server knows them.
+/// Maps kinds, plurals, singulars, short names and categories to resources, by discovery.
 ///
-/// Nothing is asked before the first question. When a name is not known, the server is asked once more what it serves, so
-/// that a resource that has appeared since is found without further ado; this happens at most every ten seconds, however
-/// many names nobody knows. What is found is an [`Arc<ResourceInfo>`], which requests and dynamic clients are made from.
+/// The first lookup runs discovery. An unknown name runs it again, so that new resources are found; at most every ten
+/// seconds, however many unknown names there are. The result is an [`Arc<ResourceInfo>`], which requests and dynamic
+/// clients take.
 ///
-/// Which of several resources a name means is said at [`KindTable`]. Versions of groups that could not be looked at are
-/// as if they were not served. If the server cannot be asked at all, questions whose answer is known are still answered.
+/// [`KindTable`] states the priority of ambiguous names. Group versions that failed count as not served. If the server
+/// is unavailable, known names are still resolved.
 ///
-/// Clones are the same mapper.
+/// Clones share the cache.
 #[derive(Clone)]
 pub struct RestMapper {
     inner: Arc<Inner>,
@@ -43,96 +43,115 @@ pub struct RestMapper {
 
 struct Inner {
     cache: CachedDiscovery,
-    /// The table, and what it was made from.
+    /// The table, and the discovery result that it was built from.
     table: Mutex<Option<(Arc<Discovered>, Arc<KindTable>)>>,
-    /// When a name that nobody knew last made us ask.
+    /// When an unknown name last ran discovery.
     refreshed: Mutex<Option<Instant>>,
     warn: Box<dyn Fn(&str) + Send + Sync>,
-    /// The warnings that have been given.
-    told: Mutex<HashSet<String>>,
+    /// The warnings so far.
+    warned: Mutex<HashSet<String>>,
 }
 
 impl RestMapper {
-    /// A mapper for what this cache knows.
+    /// Creates a mapper with this cache.
     pub fn new(cache: CachedDiscovery) -> Self {
         Self::with_warnings(cache, |warning| tracing::warn!("{warning}"))
     }
 
-    /// A mapper that tells this function, once each, about short names that mean several resources. Must not block.
+    /// Creates a mapper that passes warnings about ambiguous short names to this function, once each. It must not
+    /// block.
     pub fn with_warnings(cache: CachedDiscovery, warn: impl Fn(&str) + Send + Sync + 'static) -> Self {
         let inner = Inner {
             cache,
             table: Mutex::default(),
             refreshed: Mutex::default(),
             warn: Box::new(warn),
-            told: Mutex::default(),
+            warned: Mutex::default(),
         };
         RestMapper { inner: Arc::new(inner) }
     }
 
-    /// What the mapper knows it from.
+    /// Returns the discovery cache.
     pub fn discovery(&self) -> &CachedDiscovery {
         &self.inner.cache
     }
 
-    /// The resource of a kind: in the first of these versions that has it, or, if none is given, in the preferred one.
+    /// Returns the resource of a kind: in the first of these versions that has it, or without versions in the preferred
+    /// one.
     pub async fn mapping(
         &self,
         group: &str,
         kind: &str,
         versions: &[&str],
     ) -> Result<Arc<ResourceInfo>, DiscoveryError> {
-        self.ask(|_, table| table.mapping(group, kind, versions)).await
+        self.lookup(|_, table| table.mapping(group, kind, versions)).await
     }
 
-    /// The resource that a name stands for: a plural, a singular or a short name, in any case.
+    /// Returns the resources of a kind in all of these versions, in their order, or without versions in all versions, by
+    /// priority (client-go's `RESTMappings`).
+    pub async fn mappings(
+        &self,
+        group: &str,
+        kind: &str,
+        versions: &[&str],
+    ) -> Result<Vec<Arc<ResourceInfo>>, DiscoveryError> {
+        self.lookup(|_, table| table.mappings(group, kind, versions)).await
+    }
+
+    /// Returns the singular of a resource name; a name that is not known is its own singular (client-go's
+    /// `ResourceSingularizer`). An unknown name does not run discovery again.
+    pub async fn singular(&self, resource: &str) -> Result<String, DiscoveryError> {
+        let (_, table) = self.table(self.inner.cache.groups_and_resources().await?);
+        Ok(table.singular(resource))
+    }
+
+    /// Returns the resource with this name: a plural, a singular or a short name, in upper or lower case.
     pub async fn resource_for(&self, query: impl Into<ResourceQuery>) -> Result<Arc<ResourceInfo>, DiscoveryError> {
         let query = query.into();
-        self.ask(|_, table| {
-            self.tell(&query, table);
+        self.lookup(|_, table| {
+            self.warn_ambiguous(&query, table);
             table.resource_for(&query)
         })
         .await
     }
 
-    /// All resources that a name stands for, the best first.
+    /// Returns all resources with this name, by priority.
     pub async fn resources_for(
         &self,
         query: impl Into<ResourceQuery>,
     ) -> Result<Vec<Arc<ResourceInfo>>, DiscoveryError> {
         let query = query.into();
-        self.ask(|_, table| {
-            self.tell(&query, table);
+        self.lookup(|_, table| {
+            self.warn_ambiguous(&query, table);
             table.resources_for(&query)
         })
         .await
     }
 
-    /// The kind that a name stands for.
+    /// Returns the kind with this resource name.
     pub async fn kind_for(&self, query: impl Into<ResourceQuery>) -> Result<GroupVersionKind, DiscoveryError> {
         Ok(kind_of(&*self.resource_for(query).await?))
     }
 
-    /// All kinds that a name stands for, the best first.
+    /// Returns all kinds with this resource name, by priority.
     pub async fn kinds_for(&self, query: impl Into<ResourceQuery>) -> Result<Vec<GroupVersionKind>, DiscoveryError> {
         Ok(self.resources_for(query).await?.iter().map(|info| kind_of(info)).collect())
     }
 
-    /// The resource that an argument of a command line stands for: `pods`, `po`, `deployments.apps`,
-    /// `deployments.v1.apps`, `Deployment`.
+    /// Resolves a command line argument: `pods`, `po`, `deployments.apps`, `deployments.v1.apps`, `Deployment`.
     pub async fn resolve(&self, argument: &str) -> Result<Arc<ResourceInfo>, DiscoveryError> {
         let query = ResourceQuery::of_argument(argument);
-        self.ask(|_, table| {
-            self.tell(&query, table);
+        self.lookup(|_, table| {
+            self.warn_ambiguous(&query, table);
             table.resolve(argument)
         })
         .await
     }
 
-    /// What is known of a subresource, such as `scale`: the kind that is sent and received there, and the verbs.
+    /// Returns a subresource, such as `scale`, with the kind of its content and its verbs.
     pub async fn subresource(&self, info: &ResourceInfo, name: &str) -> Result<ServedSubresource, DiscoveryError> {
         let group_version = GroupVersion::gv(info.group(), info.version());
-        self.ask(|known, _| {
+        self.lookup(|known, _| {
             let resource = known.list(&group_version).and_then(|list| list.resource(info.plural()));
             let found = resource.and_then(|resource| resource.subresource(name)).cloned();
             found.ok_or_else(|| DiscoveryError::NoSubresource {
@@ -144,34 +163,34 @@ impl RestMapper {
         .await
     }
 
-    /// The resources of a category such as `all`; none if there is no such category.
+    /// Returns the resources of a category such as `all`; `None` if there is no such category.
     pub async fn expand(&self, category: &str) -> Result<Option<Vec<Arc<ResourceInfo>>>, DiscoveryError> {
         let (_, table) = self.table(self.inner.cache.groups_and_resources().await?);
         Ok(table.expand(category))
     }
 
-    /// Forgets everything, so that the next question asks the server.
+    /// Clears the cache, so that the next lookup runs discovery.
     pub fn reset(&self) {
         self.inner.cache.invalidate();
         *lock(&self.inner.table) = None;
     }
 
-    /// Answers from what is known; if that has no match, from what the server says now.
-    async fn ask<T>(
+    /// Looks up in the cached result; without a match, runs discovery again.
+    async fn lookup<T>(
         &self,
-        question: impl Fn(&Discovered, &KindTable) -> Result<T, DiscoveryError>,
+        find: impl Fn(&Discovered, &KindTable) -> Result<T, DiscoveryError>,
     ) -> Result<T, DiscoveryError> {
-        let was_known = self.inner.cache.is_fresh();
+        let was_cached = self.inner.cache.is_fresh();
         let (known, table) = self.table(self.inner.cache.groups_and_resources().await?);
-        match question(&known, &table) {
-            // What has just been fetched for this very question is not fetched again.
-            Err(error) if error.is_no_match() && (was_known || !self.inner.cache.is_fresh()) => {
+        match find(&known, &table) {
+            // A result that was fetched for this lookup is not fetched again.
+            Err(error) if error.is_no_match() && (was_cached || !self.inner.cache.is_fresh()) => {
                 if !self.may_refresh() {
                     return Err(error);
                 }
                 let (known, table) = self.table(self.inner.cache.renew(&known).await?);
                 *lock(&self.inner.refreshed) = Some(Instant::now());
-                question(&known, &table)
+                find(&known, &table)
             }
             outcome => outcome,
         }
@@ -181,7 +200,7 @@ impl RestMapper {
         lock(&self.inner.refreshed).is_none_or(|last| last.elapsed() >= REFRESH_INTERVAL)
     }
 
-    /// The table for what is known, made anew only if that has changed.
+    /// Returns the table of a discovery result, rebuilt only if that has changed.
     fn table(&self, known: Arc<Discovered>) -> (Arc<Discovered>, Arc<KindTable>) {
         let mut slot = lock(&self.inner.table);
         match &*slot {
@@ -194,20 +213,20 @@ impl RestMapper {
         }
     }
 
-    fn tell(&self, query: &ResourceQuery, table: &KindTable) {
+    fn warn_ambiguous(&self, query: &ResourceQuery, table: &KindTable) {
         let expansion = table.expand_short_name(query);
         for other in expansion.others {
             self.warn_once(format!(
-                "the short name {query} stands for {}; it could also match {other}",
+                "the short name {query} is resolved to {}; it could also match {other}",
                 expansion.query
             ));
         }
     }
 
     fn warn_once(&self, warning: String) {
-        let mut told = lock(&self.inner.told);
-        if told.len() < MAX_TOLD && told.insert(warning.clone()) {
-            drop(told);
+        let mut warned = lock(&self.inner.warned);
+        if warned.len() < MAX_WARNED && warned.insert(warning.clone()) {
+            drop(warned);
             (self.inner.warn)(&warning);
         }
     }

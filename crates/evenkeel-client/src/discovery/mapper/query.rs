@@ -1,9 +1,8 @@
-//! [`ResourceQuery`]: a resource as people name it.
+//! [`ResourceQuery`]: the name of a resource, as users write it.
 
 use std::fmt;
 
-/// A resource as people name it: a plural, a singular or a short name, perhaps with a group or a version. What is empty
-/// is left open.
+/// A resource name: a plural, a singular or a short name, with an optional group and version.
 ///
 /// ```
 /// use evenkeel_client::discovery::ResourceQuery;
@@ -14,33 +13,33 @@ use std::fmt;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ResourceQuery {
-    /// The group, or the beginning of its name; empty for any.
+    /// The group, or a prefix of it; empty for any.
     pub group: String,
     /// The version; empty for any.
     pub version: String,
-    /// The name, in any case.
+    /// The name, in upper or lower case.
     pub resource: String,
 }
 
 impl ResourceQuery {
-    /// The resource of this name in any group and version.
+    /// Creates a query in any group and version.
     pub fn new(resource: impl Into<String>) -> Self {
         ResourceQuery { resource: resource.into(), ..ResourceQuery::default() }
     }
 
-    /// The resource that an argument of a command line names, read without a version.
+    /// Parses a command line argument without a version.
     pub(super) fn of_argument(argument: &str) -> Self {
         let Argument { name, group, .. } = Argument::parse(argument);
         ResourceQuery::new(name).group(group)
     }
 
-    /// In this group, or in one whose name begins like this.
+    /// Sets the group, or a prefix of it.
     pub fn group(mut self, group: impl Into<String>) -> Self {
         self.group = group.into();
         self
     }
 
-    /// In this version.
+    /// Sets the version.
     pub fn version(mut self, version: impl Into<String>) -> Self {
         self.version = version.into();
         self
@@ -54,7 +53,7 @@ impl From<&str> for ResourceQuery {
 }
 
 impl fmt::Display for ResourceQuery {
-    /// As kubectl writes it: `deployments.v1.apps`.
+    /// Formats as kubectl does: `deployments.v1.apps`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.resource)?;
         for part in [&self.version, &self.group] {
@@ -66,12 +65,12 @@ impl fmt::Display for ResourceQuery {
     }
 }
 
-/// What an argument like `deployments.v1.apps` may mean, in the order in which it is tried.
+/// The interpretations of an argument like `deployments.v1.apps`, in the order in which they are tried.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Argument<'a> {
     /// Name, version and group, if there are at least two dots.
     pub(super) full: Option<(&'a str, &'a str, &'a str)>,
-    /// Name and group, which is all behind the first dot.
+    /// Name and group, which is everything after the first dot.
     pub(super) name: &'a str,
     pub(super) group: &'a str,
 }

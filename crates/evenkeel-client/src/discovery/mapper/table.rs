@@ -1,4 +1,4 @@
-//! [`KindTable`]: which name means which resource, given what a server serves.
+//! [`KindTable`]: maps names to resources, given a discovery result.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,32 +11,32 @@ use super::query::{Argument, ResourceQuery};
 use crate::discovery::error::DiscoveryError;
 use crate::discovery::served::{Discovered, ServedResource};
 
-/// Which name means which resource, given what a server serves. No I/O: [`RestMapper`](super::RestMapper) is this with a
-/// server behind it.
+/// Maps names to resources, given a discovery result. No I/O: [`RestMapper`](super::RestMapper) combines it with
+/// discovery.
 ///
-/// Where a name means several resources, the core group's `v1` comes first, then the groups in the server's order, in
-/// each the preferred version before the others. Only what stands in the same version of the same group is ambiguous.
-/// Versions that could not be looked at are as if they were not served.
+/// If a name matches several resources, the core group's `v1` has priority, then the groups in the server's order, each
+/// with its preferred version first. Only matches in the same group version are ambiguous. Group versions that failed
+/// count as not served.
 #[derive(Debug, Default)]
 pub struct KindTable {
     /// In the server's order.
-    entries: Vec<Entry>,
-    /// Places in `entries` by plural and by singular.
+    entries: Vec<KindEntry>,
+    /// Indexes into `entries` by plural and by singular.
     by_name: HashMap<String, Vec<usize>>,
-    /// Places in `entries` by kind, and by kind in lower case.
+    /// Indexes into `entries` by kind, and by kind in lower case.
     by_kind: HashMap<String, Vec<usize>>,
-    /// Which group version comes first, if there is a choice.
+    /// The priority of group versions.
     ranks: HashMap<GroupVersion, usize>,
-    /// What short names stand for, in the server's order.
+    /// The short names, in the server's order.
     short_names: Vec<ShortName>,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct KindEntry {
     info: Arc<ResourceInfo>,
     singular: String,
     categories: Vec<String>,
-    /// Whether the server listed it, as opposed to one that every kind has, such as its list.
+    /// Whether the server listed it, as opposed to an implied kind such as a list.
     listed: bool,
     rank: usize,
 }
@@ -48,16 +48,16 @@ struct ShortName {
     plural: String,
 }
 
-/// What a short name stands for.
+/// The expansion of a short name.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Expansion {
     pub(super) query: ResourceQuery,
-    /// Resources that have the same short name and come later, as `plural.group`.
+    /// Other resources with the same short name, as `plural.group`.
     pub(super) others: Vec<String>,
 }
 
 impl KindTable {
-    /// The table for what a server serves.
+    /// Builds the table of a discovery result.
     pub fn new(discovered: &Discovered) -> Self {
         let mut table = KindTable { ranks: ranks(discovered), ..KindTable::default() };
         for list in &discovered.resources {
@@ -84,7 +84,7 @@ impl KindTable {
                 plural: info.plural().to_owned(),
             });
         }
-        self.add(Entry {
+        self.add(KindEntry {
             info: Arc::clone(info),
             singular,
             categories: resource.categories.clone(),
@@ -98,32 +98,32 @@ impl KindTable {
     fn add_guessed(&mut self, group: &str, version: &str, kind: &str, namespaced: bool, rank: usize) {
         let (plural, singular) = guess_names(kind);
         let info = Arc::new(ResourceInfo::new(group, version, kind, &plural, namespaced));
-        self.add(Entry { info, singular, categories: Vec::new(), listed: false, rank });
+        self.add(KindEntry { info, singular, categories: Vec::new(), listed: false, rank });
     }
 
-    fn add(&mut self, entry: Entry) {
-        let place = self.entries.len();
+    fn add(&mut self, entry: KindEntry) {
+        let index = self.entries.len();
         let lower = entry.info.kind().to_lowercase();
         let kinds = [Some(entry.info.kind().to_owned()), (lower != entry.info.kind()).then_some(lower)];
         for kind in kinds.into_iter().flatten() {
-            self.by_kind.entry(kind).or_default().push(place);
+            self.by_kind.entry(kind).or_default().push(index);
         }
         let plural = entry.info.plural().to_lowercase();
         if entry.singular != plural {
-            self.by_name.entry(entry.singular.clone()).or_default().push(place);
+            self.by_name.entry(entry.singular.clone()).or_default().push(index);
         }
-        self.by_name.entry(plural).or_default().push(place);
+        self.by_name.entry(plural).or_default().push(index);
         self.entries.push(entry);
     }
 
-    fn entries_at<'a>(&'a self, places: Option<&'a Vec<usize>>) -> impl Iterator<Item = &'a Entry> {
-        places.into_iter().flatten().filter_map(|place| self.entries.get(*place))
+    fn entries_at<'a>(&'a self, indexes: Option<&'a Vec<usize>>) -> impl Iterator<Item = &'a KindEntry> {
+        indexes.into_iter().flatten().filter_map(|index| self.entries.get(*index))
     }
 
-    /// The resource of a kind: in the first of these versions that has it, or, if none is given, in the version that comes
-    /// first.
+    /// Returns the resource of a kind: in the first of these versions that has it, or without versions in the one with
+    /// the highest priority.
     pub fn mapping(&self, group: &str, kind: &str, versions: &[&str]) -> Result<Arc<ResourceInfo>, DiscoveryError> {
-        let found = self.mappings(group, kind, versions)?;
+        let found = self.entries_of(group, kind, versions)?;
         let first = found.first().map(|entry| entry.info.version().to_owned());
         let best = found.into_iter().filter(|entry| Some(entry.info.version()) == first.as_deref());
         only(best).map_err(|matches| DiscoveryError::AmbiguousKind {
@@ -133,13 +133,35 @@ impl KindTable {
         })
     }
 
-    /// The entries of a kind, the best version first.
-    fn mappings(&self, group: &str, kind: &str, versions: &[&str]) -> Result<Vec<&Entry>, DiscoveryError> {
+    /// Returns the resources of a kind in all of these versions, in their order, or without versions in all versions, by
+    /// priority (client-go's `RESTMappings`).
+    pub fn mappings(
+        &self,
+        group: &str,
+        kind: &str,
+        versions: &[&str],
+    ) -> Result<Vec<Arc<ResourceInfo>>, DiscoveryError> {
+        let mut found: Vec<_> =
+            self.entries_of(group, kind, versions)?.into_iter().map(|entry| Arc::clone(&entry.info)).collect();
+        found.dedup();
+        Ok(found)
+    }
+
+    /// Returns the singular of a resource name; a name that is not known is its own singular (client-go's
+    /// `ResourceSingularizer`).
+    pub fn singular(&self, resource: &str) -> String {
+        let name = resource.to_lowercase();
+        let entries = self.entries_at(self.by_name.get(&name)).filter(|entry| entry.listed);
+        entries.min_by_key(|entry| entry.rank).map_or(name, |entry| entry.singular.clone())
+    }
+
+    /// Returns the entries of a kind, by priority.
+    fn entries_of(&self, group: &str, kind: &str, versions: &[&str]) -> Result<Vec<&KindEntry>, DiscoveryError> {
         let entries = self.entries_at(self.by_kind.get(kind)).filter(|entry| entry.info.group() == group);
-        let mut found: Vec<(usize, &Entry)> = if versions.is_empty() {
+        let mut found: Vec<(usize, &KindEntry)> = if versions.is_empty() {
             entries.map(|entry| (entry.rank, entry)).collect()
         } else {
-            let position = |entry: &Entry| versions.iter().position(|version| *version == entry.info.version());
+            let position = |entry: &KindEntry| versions.iter().position(|version| *version == entry.info.version());
             entries.filter_map(|entry| Some((position(entry)?, entry))).collect()
         };
         if found.iter().any(|(_, entry)| entry.listed) {
@@ -156,7 +178,7 @@ impl KindTable {
         Ok(found.into_iter().map(|(_, entry)| entry).collect())
     }
 
-    /// The resource that a name stands for: a plural, a singular or a short name.
+    /// Returns the resource with this name: a plural, a singular or a short name.
     pub fn resource_for(&self, query: &ResourceQuery) -> Result<Arc<ResourceInfo>, DiscoveryError> {
         let found = self.find(&self.expand_short_name(query).query)?;
         let first = found.first().map(|entry| entry.rank);
@@ -164,32 +186,32 @@ impl KindTable {
             .map_err(|matches| DiscoveryError::AmbiguousResource { query: query.clone(), matches })
     }
 
-    /// All resources that a name stands for, the best first.
+    /// Returns all resources with this name, by priority.
     pub fn resources_for(&self, query: &ResourceQuery) -> Result<Vec<Arc<ResourceInfo>>, DiscoveryError> {
         let found = self.find(&self.expand_short_name(query).query)?;
         Ok(found.into_iter().map(|entry| Arc::clone(&entry.info)).collect())
     }
 
-    /// The entries with this plural or singular, the best first.
-    fn find(&self, query: &ResourceQuery) -> Result<Vec<&Entry>, DiscoveryError> {
+    /// Returns the entries with this plural or singular, by priority.
+    fn find(&self, query: &ResourceQuery) -> Result<Vec<&KindEntry>, DiscoveryError> {
         let name = query.resource.to_lowercase();
         let named = || {
             let any_version = query.version.is_empty();
             self.entries_at(self.by_name.get(&name))
                 .filter(move |entry| any_version || entry.info.version() == query.version)
         };
-        let mut found: Vec<&Entry> = if query.group.is_empty() {
+        let mut found: Vec<&KindEntry> = if query.group.is_empty() {
             named().collect()
         } else {
             let exact: Vec<_> = named().filter(|entry| entry.info.group() == query.group).collect();
-            // With a version the name is meant to be complete.
+            // With a version the group must match exactly.
             if exact.is_empty() && query.version.is_empty() {
                 named().filter(|entry| entry.info.group().starts_with(&query.group)).collect()
             } else {
                 exact
             }
         };
-        // A resource that the server lists is never hidden by one that is only guessed.
+        // A listed resource is never hidden by an implied one.
         if found.iter().any(|entry| entry.listed) {
             found.retain(|entry| entry.listed);
         }
@@ -200,8 +222,7 @@ impl KindTable {
         Ok(found)
     }
 
-    /// Replaces a short name by what it stands for. A name that is a plural or a singular itself is left as it is, as is
-    /// one that means nothing.
+    /// Expands a short name. A plural, a singular and an unknown name are unchanged.
     pub(super) fn expand_short_name(&self, query: &ResourceQuery) -> Expansion {
         let unchanged = || Expansion { query: query.clone(), others: Vec::new() };
         let in_group = |group: &str| query.group.is_empty() || group == query.group;
@@ -229,9 +250,9 @@ impl KindTable {
         }
     }
 
-    /// The resource that an argument of a command line stands for: `pods`, `po`, `deployments.apps`,
-    /// `deployments.v1.apps`, `Deployment`, `Deployment.v1.apps`. Names of resources come before kinds, and the reading
-    /// with a version before the one without.
+    /// Resolves a command line argument: `pods`, `po`, `deployments.apps`, `deployments.v1.apps`, `Deployment`,
+    /// `Deployment.v1.apps`. Resource names are tried before kinds, and the interpretation with a version before the
+    /// one without.
     pub fn resolve(&self, argument: &str) -> Result<Arc<ResourceInfo>, DiscoveryError> {
         let Argument { full, name, group } = Argument::parse(argument);
         let missing = |error: &DiscoveryError| error.is_no_match();
@@ -258,20 +279,20 @@ impl KindTable {
         }
     }
 
-    /// The resource of a kind; without a group, of the first group that has it.
+    /// Returns the resource of a kind; without a group, of the first group that has it.
     fn mapping_anywhere(&self, group: &str, kind: &str) -> Result<Arc<ResourceInfo>, DiscoveryError> {
         let groups = self.entries_at(self.by_kind.get(kind)).filter(|entry| entry.listed);
         let best = groups.min_by_key(|entry| entry.rank).map(|entry| entry.info.group());
         self.mapping(best.filter(|_| group.is_empty()).unwrap_or(group), kind, &[])
     }
 
-    /// The resources of a category such as `all`, each in the version that comes first, in the server's order. None if
-    /// there is no such category.
+    /// Returns the resources of a category such as `all`, each in the version with the highest priority, in the
+    /// server's order; `None` if there is no such category.
     pub fn expand(&self, category: &str) -> Option<Vec<Arc<ResourceInfo>>> {
-        let mut best: Vec<&Entry> = Vec::new();
-        let is_in = |entry: &&Entry| entry.categories.iter().any(|known| known == category);
+        let mut best: Vec<&KindEntry> = Vec::new();
+        let is_in = |entry: &&KindEntry| entry.categories.iter().any(|known| known == category);
         for entry in self.entries.iter().filter(is_in) {
-            let same = |known: &&mut &Entry| {
+            let same = |known: &&mut &KindEntry| {
                 (known.info.group(), known.info.plural()) == (entry.info.group(), entry.info.plural())
             };
             match best.iter_mut().find(same) {
@@ -290,7 +311,7 @@ impl ShortName {
     }
 }
 
-/// Which group version comes before which: core/v1, then the groups in order, in each the preferred version first.
+/// Computes the priority of group versions: core/v1, then the groups in order, each with its preferred version first.
 fn ranks(discovered: &Discovered) -> HashMap<GroupVersion, usize> {
     let mut order = vec![GroupVersion::gv("", "v1")];
     for group in &discovered.groups {
@@ -304,8 +325,8 @@ fn ranks(discovered: &Discovered) -> HashMap<GroupVersion, usize> {
     ranks
 }
 
-/// The one resource that there is, or the several.
-fn only<'a>(entries: impl Iterator<Item = &'a Entry>) -> Result<Arc<ResourceInfo>, Vec<Arc<ResourceInfo>>> {
+/// Returns the only entry, or all of them as an error.
+fn only<'a>(entries: impl Iterator<Item = &'a KindEntry>) -> Result<Arc<ResourceInfo>, Vec<Arc<ResourceInfo>>> {
     let mut found: Vec<_> = entries.map(|entry| Arc::clone(&entry.info)).collect();
     found.dedup();
     match found.len() {

@@ -111,7 +111,7 @@ async fn map_008_an_ambiguous_short_name_is_told_once() {
         assert_eq!(mapper.resolve("f").await.unwrap().plural(), "foos");
         mapper.kinds_for("f").await.unwrap();
     }
-    assert_eq!(*told.lock().unwrap(), ["the short name f stands for foos.a; it could also match fees.b"]);
+    assert_eq!(*told.lock().unwrap(), ["the short name f is resolved to foos.a; it could also match fees.b"]);
 }
 
 #[tokio::test]
@@ -150,8 +150,19 @@ fn warnings_have_a_bound() {
             count.fetch_add(1, Ordering::Relaxed);
         }
     });
-    for number in 0..2 * MAX_TOLD {
+    for number in 0..2 * MAX_WARNED {
         mapper.warn_once(format!("{number}"));
     }
-    assert_eq!(count.load(Ordering::Relaxed), MAX_TOLD);
+    assert_eq!(count.load(Ordering::Relaxed), MAX_WARNED);
+}
+
+#[tokio::test]
+async fn map_005_the_mapper_returns_all_mappings_and_singulars() {
+    let fake = server();
+    let mapper = RestMapper::new(fake.client().discovery().cached());
+    assert_eq!(mapper.mappings("g", "Foo", &[]).await.unwrap().len(), 1);
+    assert_eq!(mapper.singular("foos").await.unwrap(), "foo");
+    let requests = fake.asked().len();
+    assert_eq!(mapper.singular("bars").await.unwrap(), "bars");
+    assert_eq!(fake.asked().len(), requests, "an unknown name does not run discovery again");
 }

@@ -10,36 +10,36 @@ pub(in crate::rest) fn headers(content_type: &str) -> HeaderMap {
 
 #[test]
 fn ctn_001_json_is_preferred_and_anything_is_accepted() {
-    assert_eq!(accept(Part::All, Form::Json), "application/json, */*");
+    assert_eq!(accept(ResponseShape::Full, Encoding::Json), "application/json, */*");
 }
 
 #[test]
 fn ctn_002_protobuf_is_asked_for_before_json() {
-    assert_eq!(accept(Part::All, Form::Protobuf), "application/vnd.kubernetes.protobuf,application/json");
+    assert_eq!(accept(ResponseShape::Full, Encoding::Protobuf), "application/vnd.kubernetes.protobuf,application/json");
 }
 
 #[test]
 fn mdc_001_metadata_is_asked_for_in_each_form_and_everything_if_there_is_no_other_way() {
     assert_eq!(
-        accept(Part::Metadata, Form::Protobuf),
+        accept(ResponseShape::Metadata, Encoding::Protobuf),
         "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,\
          application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
     );
     assert_eq!(
-        accept(Part::MetadataList, Form::Protobuf),
+        accept(ResponseShape::MetadataList, Encoding::Protobuf),
         "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,\
          application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
     );
     assert_eq!(
-        accept(Part::MetadataList, Form::Json),
+        accept(ResponseShape::MetadataList, Encoding::Json),
         "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
     );
 }
 
 #[test]
 fn ctn_004_parameters_do_not_matter_and_a_missing_header_means_what_was_preferred() {
-    let codecs = Codecs::preferring(Form::Protobuf);
-    let chosen = |headers: &HeaderMap| codecs.of_answer(headers).map(|codec| codec.media_type());
+    let codecs = Codecs::preferring(Encoding::Protobuf);
+    let chosen = |headers: &HeaderMap| codecs.of_response(headers).map(|codec| codec.media_type());
     for header in [
         "application/json",
         "Application/JSON",
@@ -82,17 +82,17 @@ fn ctn_005_malformed_headers_are_told_from_unknown_types() {
 
 #[test]
 fn ctn_006_and_ctn_007_an_unknown_type_has_no_codec() {
-    let codecs = Codecs::preferring(Form::Json);
+    let codecs = Codecs::preferring(Encoding::Json);
     for header in ["text/html", "json", "application/yaml", "application/cbor"] {
-        let error = codecs.of_answer(&headers(header)).unwrap_err();
+        let error = codecs.of_response(&headers(header)).unwrap_err();
         assert_eq!(error, MediaError::Unknown(header.to_owned()));
-        assert_eq!(error.to_string(), format!("its media type is {header}, for which there is no codec"));
+        assert_eq!(error.to_string(), format!("its media type is {header}, which is not supported"));
     }
 }
 
 #[test]
 fn wch_004_a_watch_that_does_not_say_is_json() {
-    let codecs = Codecs::preferring(Form::Protobuf);
+    let codecs = Codecs::preferring(Encoding::Protobuf);
     let chosen = |headers: &HeaderMap| codecs.of_watch(headers).map(|codec| codec.media_type());
     assert_eq!(chosen(&HeaderMap::new()), Ok("application/json"), "whatever is preferred");
     assert_eq!(chosen(&headers("application/vnd.kubernetes.protobuf;stream=watch")), Ok(PROTOBUF));

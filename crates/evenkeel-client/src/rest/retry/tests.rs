@@ -3,31 +3,31 @@ use proptest::prelude::*;
 
 use super::*;
 
-const CONFIG: Retry = Retry { max_retries: 10, max_retry_after: Duration::from_secs(300) };
+const CONFIG: Retry = Retry { max_retries: 10, max_retry_after: Duration::from_secs(300), max_elapsed: Duration::MAX };
 
-fn retries(terminal: Terminal, method: Method) -> Retries {
-    Retries::new(&CONFIG, terminal, &method, true)
+fn retries(mode: ResponseMode, method: Method) -> Retries {
+    Retries::new(&CONFIG, mode, &method, true)
 }
 
-fn answered(code: u16, seconds: Option<u64>) -> Attempt {
-    Attempt::Answered(StatusCode::from_u16(code).unwrap(), seconds.map(Duration::from_secs))
+fn answered(code: u16, seconds: Option<u64>) -> AttemptOutcome {
+    AttemptOutcome::Responded(StatusCode::from_u16(code).unwrap(), seconds.map(Duration::from_secs))
 }
 
-fn once(terminal: Terminal, method: Method, attempt: Attempt) -> Decision {
-    retries(terminal, method).decide(attempt, 0.0, None)
+fn once(mode: ResponseMode, method: Method, attempt: AttemptOutcome) -> RetryDecision {
+    retries(mode, method).decide(attempt, 0.0, Duration::ZERO, None)
 }
 
-fn after(seconds: u64) -> Decision {
-    Decision::RetryAfter(Duration::from_secs(seconds))
+fn after(seconds: u64) -> RetryDecision {
+    RetryDecision::RetryAfter(Duration::from_secs(seconds))
 }
 
 #[test]
 fn rrt_001_there_are_ten_retries_or_as_many_as_wanted() {
     for (max_retries, expected) in [(10, 10), (1, 1), (0, 0)] {
         let config = Retry { max_retries, ..CONFIG };
-        let mut retries = Retries::new(&config, Terminal::Call, &Method::POST, true);
+        let mut retries = Retries::new(&config, ResponseMode::Whole, &Method::POST, true);
         let mut count = 0;
-        while retries.decide(answered(429, Some(0)), 0.0, None) != Decision::Return {
+        while retries.decide(answered(429, Some(0)), 0.0, Duration::ZERO, None) != RetryDecision::Return {
             count += 1;
         }
         assert_eq!(count, expected);
@@ -37,14 +37,14 @@ fn rrt_001_there_are_ten_retries_or_as_many_as_wanted() {
 
 #[test]
 fn rrt_002_an_answer_is_retried_if_it_is_busy_and_says_when() {
-    for terminal in [Terminal::Call, Terminal::Stream, Terminal::Watch] {
+    for mode in [ResponseMode::Whole, ResponseMode::Stream, ResponseMode::Watch] {
         for method in [Method::GET, Method::POST, Method::PATCH, Method::PUT, Method::DELETE] {
             for code in [429, 500, 502, 503, 504, 599] {
-                assert_eq!(once(terminal, method.clone(), answered(code, Some(7))), after(7));
-                assert_eq!(once(terminal, method.clone(), answered(code, None)), Decision::Return);
+                assert_eq!(once(mode, method.clone(), answered(code, Some(7))), after(7));
+                assert_eq!(once(mode, method.clone(), answered(code, None)), RetryDecision::Return);
             }
             for code in [200, 301, 400, 404, 409, 422] {
-                assert_eq!(once(terminal, method.clone(), answered(code, Some(7))), Decision::Return);
+                assert_eq!(once(mode, method.clone(), answered(code, Some(7))), RetryDecision::Return);
             }
         }
     }
@@ -54,15 +54,34 @@ fn rrt_002_an_answer_is_retried_if_it_is_busy_and_says_when() {
 fn rrt_003_the_servers_wish_has_a_cap_a_jitter_and_the_calls_end() {
     // Better than client-go, which waits for as long as a server likes, and for all clients alike.
     let decide = |seconds, chance, left: Option<u64>| {
-        retries(Terminal::Call, Method::GET).decide(answered(503, Some(seconds)), chance, left.map(Duration::from_secs))
+        retries(ResponseMode::Whole, Method::GET).decide(
+            answered(503, Some(seconds)),
+            chance,
+            Duration::ZERO,
+            left.map(Duration::from_secs),
+        )
     };
     assert_eq!(decide(100_000, 0.0, None), after(300));
     assert_eq!(decide(100_000, 1.0, None), after(300), "the cap holds with jitter too");
     assert_eq!(decide(10, 1.0, None), after(11));
-    assert_eq!(decide(10, 0.5, None), Decision::RetryAfter(Duration::from_millis(10_500)));
+    assert_eq!(decide(10, 0.5, None), RetryDecision::RetryAfter(Duration::from_millis(10_500)));
     assert_eq!(decide(0, 1.0, None), after(0));
     assert_eq!(decide(10, 0.0, Some(11)), after(10));
-    assert_eq!(decide(10, 0.0, Some(10)), Decision::Return, "time would run out while waiting");
+    assert_eq!(decide(10, 0.0, Some(10)), RetryDecision::Return, "time would run out while waiting");
+}
+
+#[test]
+fn rrt_003_no_retry_starts_after_the_maximal_elapsed_time() {
+    let config = Retry { max_elapsed: Duration::from_secs(120), ..CONFIG };
+    let decide = |elapsed: u64, seconds: u64| {
+        let mut retries = Retries::new(&config, ResponseMode::Whole, &Method::GET, true);
+        retries.decide(answered(503, Some(seconds)), 0.0, Duration::from_secs(elapsed), None)
+    };
+    assert_eq!(decide(0, 60), after(60));
+    assert_eq!(decide(60, 60), after(60));
+    assert_eq!(decide(61, 60), RetryDecision::Return);
+    assert_eq!(decide(0, 121), RetryDecision::Return, "there is no point in waiting for a part of it");
+    assert_eq!(decide(121, 0), RetryDecision::Return);
 }
 
 #[test]
@@ -87,21 +106,21 @@ fn rrt_004_which_lost_connections_are_tried_again() {
     for fault in all {
         let lost = matches!(fault, Reset | Closed | Http2Lost);
         let late = matches!(fault, Timeout | ConnectTimeout);
-        let expect = |again: bool| if again { after(1) } else { Decision::Return };
-        let failed = Attempt::Failed(fault);
-        assert_eq!(once(Terminal::Call, Method::GET, failed), expect(lost), "{fault:?}");
-        assert_eq!(once(Terminal::Call, Method::POST, failed), Decision::Return, "{fault:?}");
-        assert_eq!(once(Terminal::Call, Method::DELETE, failed), Decision::Return, "{fault:?}");
-        assert_eq!(once(Terminal::Stream, Method::GET, failed), Decision::Return, "{fault:?}");
-        assert_eq!(once(Terminal::Watch, Method::GET, failed), expect(lost || late), "{fault:?}");
-        assert_eq!(once(Terminal::Watch, Method::POST, failed), expect(lost || late), "{fault:?}");
+        let expect = |again: bool| if again { after(1) } else { RetryDecision::Return };
+        let failed = AttemptOutcome::Failed(fault);
+        assert_eq!(once(ResponseMode::Whole, Method::GET, failed), expect(lost), "{fault:?}");
+        assert_eq!(once(ResponseMode::Whole, Method::POST, failed), RetryDecision::Return, "{fault:?}");
+        assert_eq!(once(ResponseMode::Whole, Method::DELETE, failed), RetryDecision::Return, "{fault:?}");
+        assert_eq!(once(ResponseMode::Stream, Method::GET, failed), RetryDecision::Return, "{fault:?}");
+        assert_eq!(once(ResponseMode::Watch, Method::GET, failed), expect(lost || late), "{fault:?}");
+        assert_eq!(once(ResponseMode::Watch, Method::POST, failed), expect(lost || late), "{fault:?}");
     }
 }
 
 #[test]
 fn rrt_006_what_can_be_read_once_is_sent_once() {
-    let mut retries = Retries::new(&CONFIG, Terminal::Call, &Method::POST, false);
-    assert_eq!(retries.decide(answered(429, Some(0)), 0.0, None), Decision::Return);
+    let mut retries = Retries::new(&CONFIG, ResponseMode::Whole, &Method::POST, false);
+    assert_eq!(retries.decide(answered(429, Some(0)), 0.0, Duration::ZERO, None), RetryDecision::Return);
 }
 
 #[test]
@@ -118,8 +137,8 @@ fn sec_46_retry_after_is_whole_seconds() {
         assert_eq!(parse(garbage), None, "{garbage:?}");
     }
     assert_eq!(retry_after(&HeaderMap::new()), None);
-    let forever = Attempt::Answered(StatusCode::SERVICE_UNAVAILABLE, parse("99999999999999999999999999"));
-    assert_eq!(once(Terminal::Call, Method::GET, forever), after(300));
+    let forever = AttemptOutcome::Responded(StatusCode::SERVICE_UNAVAILABLE, parse("99999999999999999999999999"));
+    assert_eq!(once(ResponseMode::Whole, Method::GET, forever), after(300));
 }
 
 proptest! {
@@ -129,10 +148,10 @@ proptest! {
         left in prop::option::of(0_u64..2000),
     ) {
         let (cap, left) = (Duration::from_secs(cap), left.map(Duration::from_secs));
-        let config = Retry { max_retries, max_retry_after: cap };
-        let mut retries = Retries::new(&config, Terminal::Call, &Method::GET, true);
+        let config = Retry { max_retries, max_retry_after: cap, max_elapsed: Duration::MAX };
+        let mut retries = Retries::new(&config, ResponseMode::Whole, &Method::GET, true);
         let mut count = 0;
-        while let Decision::RetryAfter(wait) = retries.decide(answered(429, Some(seconds)), chance, left) {
+        while let RetryDecision::RetryAfter(wait) = retries.decide(answered(429, Some(seconds)), chance, Duration::ZERO, left) {
             count += 1;
             prop_assert!(wait <= cap);
             prop_assert!(wait >= Duration::from_secs(seconds).min(cap), "never earlier than the server wants");

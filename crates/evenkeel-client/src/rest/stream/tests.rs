@@ -4,16 +4,16 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use evenkeel_core::{Obj, ResourceInfo};
-use http::{Method, Response};
+use http::Method;
 use k8s_openapi::api::core::v1::Pod;
 use proptest::prelude::*;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt};
 
 use super::super::media::Codecs;
-use super::super::testing::{Scene, Script, Step, response};
+use super::super::testing::{ReaderFixture, Script, Step, response};
 use super::*;
 use crate::transport::{BodyError, TransportFault};
-use crate::wire::Form;
+use crate::wire::Encoding;
 
 const WATCH: &str = r#"{"type":"ADDED","object":{"kind":"Pod","metadata":{"name":"a","resourceVersion":"1"}}}
 {"type":"MODIFIED","object":{"metadata":{"name":"a","resourceVersion":"2"}}}
@@ -31,7 +31,7 @@ fn pods() -> Arc<ResourceInfo> {
 }
 
 async fn watch(body: Body) -> WatchStream<Pod> {
-    Scene::new(Method::GET).reader().watch(&pods(), Response::new(body)).await.unwrap()
+    ReaderFixture::new(Method::GET).reader().watch(&pods(), http::Response::new(body)).await.unwrap()
 }
 
 fn words<K>(event: Result<WatchEvent<K>, Error>) -> String {
@@ -72,25 +72,25 @@ async fn wch_001_and_wch_011_events_come_as_the_server_sent_them() {
 
 #[tokio::test]
 async fn wch_004_the_media_type_decides_when_the_watch_begins() {
-    let scene = Scene::new(Method::GET);
+    let fixture = ReaderFixture::new(Method::GET);
     let open =
-        async |content_type: &str| scene.reader().watch::<Pod>(&pods(), response(200, content_type, WATCH)).await;
+        async |content_type: &str| fixture.reader().watch::<Pod>(&pods(), response(200, content_type, WATCH)).await;
     for content_type in ["", "application/json", "application/json;stream=watch"] {
         let mut stream = open(content_type).await.unwrap();
         assert_eq!(words(stream.next().await.unwrap()), "added a", "{content_type}");
     }
     let error = open("foobar").await.unwrap_err();
-    assert!(error.to_string().ends_with("its media type is foobar, for which there is no codec"), "{error}");
+    assert!(error.to_string().ends_with("its media type is foobar, which is not supported"), "{error}");
     assert!(open("application/,x").await.unwrap_err().is_internal_error());
 }
 
 #[tokio::test]
 async fn chc_12_a_watch_that_prefers_another_form_reads_json_if_the_server_answers_so() {
-    let mut scene = Scene::new(Method::GET);
-    scene.codecs = Codecs::preferring(Form::Protobuf);
-    let mut stream = scene.reader().watch::<Pod>(&pods(), response(200, "application/json", WATCH)).await.unwrap();
+    let mut fixture = ReaderFixture::new(Method::GET);
+    fixture.codecs = Codecs::preferring(Encoding::Protobuf);
+    let mut stream = fixture.reader().watch::<Pod>(&pods(), response(200, "application/json", WATCH)).await.unwrap();
     assert_eq!(words(stream.next().await.unwrap()), "added a");
-    assert!(scene.reader().watch::<Pod>(&pods(), response(200, "application/cbor", WATCH)).await.is_err());
+    assert!(fixture.reader().watch::<Pod>(&pods(), response(200, "application/cbor", WATCH)).await.is_err());
 }
 
 #[tokio::test]
@@ -104,11 +104,11 @@ async fn wch_005_an_unknown_event_is_an_error_and_the_watch_goes_on() {
 
 #[tokio::test]
 async fn wch_006_and_sec_41_an_event_beyond_the_limit_ends_the_watch() {
-    let mut scene = Scene::new(Method::GET);
-    assert_eq!(scene.limits.frame, 32 << 20);
-    scene.limits.frame = event("aaaa").len();
+    let mut fixture = ReaderFixture::new(Method::GET);
+    assert_eq!(fixture.limits.frame, 32 << 20);
+    fixture.limits.frame = event("aaaa").len();
     let text = event("aaaa") + &event("aaaaa") + &event("a");
-    let mut stream = scene.reader().watch::<Pod>(&pods(), response(200, "", text)).await.unwrap();
+    let mut stream = fixture.reader().watch::<Pod>(&pods(), response(200, "", text)).await.unwrap();
     assert_eq!(words(stream.next().await.unwrap()), "added aaaa");
     assert!(stream.next().await.is_none());
     let Some(WatchEnd::Garbled(error)) = stream.end() else { panic!("{:?}", stream.end()) };
@@ -206,7 +206,7 @@ async fn dropping_next_loses_nothing() {
 
 #[tokio::test]
 async fn wch_012_bytes_come_as_they_are_and_an_error_is_the_last_thing() {
-    let scene = Scene::new(Method::GET);
+    let fixture = ReaderFixture::new(Method::GET);
     let (body, watched) = Script::body([
         Step::Chunk("a".into()),
         Step::Chunk("".into()),
@@ -214,7 +214,7 @@ async fn wch_012_bytes_come_as_they_are_and_an_error_is_the_last_thing() {
         Step::Chunk("\u{1b}b".into()),
         transport(TransportFault::Reset),
     ]);
-    let mut stream = scene.reader().stream(Response::new(body)).await.unwrap();
+    let mut stream = fixture.reader().stream(http::Response::new(body)).await.unwrap();
     assert_eq!(stream.next().await.unwrap().unwrap(), "a");
     assert_eq!(stream.next().await.unwrap().unwrap(), "\u{1b}b");
     let error = stream.next().await.unwrap().unwrap_err();
@@ -225,9 +225,9 @@ async fn wch_012_bytes_come_as_they_are_and_an_error_is_the_last_thing() {
 
 #[tokio::test]
 async fn bytes_can_be_read_with_tokios_traits_and_nothing_is_lost_between() {
-    let scene = Scene::new(Method::GET);
+    let fixture = ReaderFixture::new(Method::GET);
     let body = Script::chunks([b"one\ntw".as_slice(), b"o\nthree\nfour\nfi", b"ve"]);
-    let mut stream = scene.reader().stream(Response::new(body)).await.unwrap();
+    let mut stream = fixture.reader().stream(http::Response::new(body)).await.unwrap();
     let mut line = String::new();
     stream.read_line(&mut line).await.unwrap();
     assert_eq!(line, "one\n");
@@ -240,19 +240,19 @@ async fn bytes_can_be_read_with_tokios_traits_and_nothing_is_lost_between() {
     assert_eq!(rest, b"ve");
 
     let (body, _) = Script::body([transport(TransportFault::Reset)]);
-    let error = ByteStream::new(scene.call, body).read_u8().await.unwrap_err();
+    let error = ByteStream::new(fixture.request, body).read_u8().await.unwrap_err();
     assert!(error.get_ref().unwrap().downcast_ref::<Error>().is_some(), "{error}");
 }
 
 #[tokio::test]
 async fn the_bytes_of_a_stream_fail_like_those_of_any_other_answer() {
     let (body, _) = Script::body([Step::Fail(Box::new(BodyError::Inflated { limit: 200 }))]);
-    let error = ByteStream::new(Scene::new(Method::GET).call, body).next().await.unwrap().unwrap_err();
+    let error = ByteStream::new(ReaderFixture::new(Method::GET).request, body).next().await.unwrap().unwrap_err();
     assert!(matches!(error, Error::Unreadable { .. }), "the connection is fine: {error}");
 }
 
 async fn lines(body: Body, limit: usize) -> Vec<Result<String, String>> {
-    let mut lines = ByteStream::new(Scene::new(Method::GET).call, body).lines(limit);
+    let mut lines = ByteStream::new(ReaderFixture::new(Method::GET).request, body).lines(limit);
     let mut out = Vec::new();
     while let Some(line) = lines.next().await {
         out.push(line.map(|line| String::from_utf8_lossy(&line).into_owned()).map_err(|error| error.to_string()));

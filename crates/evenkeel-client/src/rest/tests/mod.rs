@@ -1,13 +1,13 @@
 //! Requests against a service that answers by a script.
 
-mod calls;
-mod content;
-mod measured;
-mod observed;
-mod repeated;
-mod throttled;
-mod traced;
-mod wire;
+mod bodies;
+mod metrics;
+mod negotiation;
+mod requests;
+mod retries;
+mod spans;
+mod throttling;
+mod write_observer;
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use evenkeel_core::ResourceInfo;
-use http::{HeaderMap, Method, Response};
+use http::{HeaderMap, Method};
 use http_body_util::BodyExt;
 use tokio::time::Instant;
 
@@ -31,7 +31,7 @@ use crate::transport::{Body, BoxError, Lane, TransportError, TransportFault};
 #[derive(Clone, Debug)]
 enum Step {
     /// An answer with this code, these headers and this body.
-    Answer(u16, Vec<(&'static str, String)>, Bytes),
+    Response(u16, Vec<(&'static str, String)>, Bytes),
     /// No answer.
     Fail(TransportFault),
     /// No answer, and an error that is none of ours.
@@ -46,23 +46,23 @@ enum Step {
 
 impl Step {
     fn ok() -> Self {
-        Step::Answer(200, Vec::new(), Bytes::from_static(b"{}"))
+        Step::Response(200, Vec::new(), Bytes::from_static(b"{}"))
     }
 
     fn code(code: u16) -> Self {
-        Step::Answer(code, Vec::new(), Bytes::new())
+        Step::Response(code, Vec::new(), Bytes::new())
     }
 
     /// A wish to come back after so many seconds.
     fn later(code: u16, seconds: &str) -> Self {
-        Step::Answer(code, vec![("retry-after", seconds.to_owned())], Bytes::new())
+        Step::Response(code, vec![("retry-after", seconds.to_owned())], Bytes::new())
     }
 
     fn header(self, name: &'static str, value: &str) -> Self {
         match self {
-            Step::Answer(code, mut headers, body) => {
+            Step::Response(code, mut headers, body) => {
                 headers.push((name, value.to_owned()));
-                Step::Answer(code, headers, body)
+                Step::Response(code, headers, body)
             }
             other => other,
         }
@@ -70,7 +70,7 @@ impl Step {
 
     fn body(self, bytes: impl Into<Bytes>) -> Self {
         match self {
-            Step::Answer(code, headers, _) => Step::Answer(code, headers, bytes.into()),
+            Step::Response(code, headers, _) => Step::Response(code, headers, bytes.into()),
             other => other,
         }
     }
@@ -142,9 +142,9 @@ impl Script {
 }
 
 impl tower_service::Service<http::Request<Body>> for Script {
-    type Response = Response<Body>;
+    type Response = http::Response<Body>;
     type Error = BoxError;
-    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, BoxError>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = Result<http::Response<Body>, BoxError>> + Send>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         Poll::Ready(Ok(()))
@@ -165,8 +165,8 @@ impl tower_service::Service<http::Request<Body>> for Script {
             });
             let step = script.steps.lock().unwrap().pop_front().unwrap_or_else(Step::ok);
             match step {
-                Step::Answer(code, headers, body) => {
-                    let mut response = Response::builder().status(code);
+                Step::Response(code, headers, body) => {
+                    let mut response = http::Response::builder().status(code);
                     for (name, value) in headers {
                         response = response.header(name, value);
                     }
@@ -175,8 +175,8 @@ impl tower_service::Service<http::Request<Body>> for Script {
                 Step::Fail(fault) => Err(TransportError::bare(fault, "api.example").into()),
                 Step::Foreign(kind, words) => Err(std::io::Error::new(kind, words).into()),
                 Step::Hang => std::future::pending().await,
-                Step::HangInBody => Ok(Response::new(Body::new(Dangling { cut: false }))),
-                Step::Cut => Ok(Response::new(Body::new(Dangling { cut: true }))),
+                Step::HangInBody => Ok(http::Response::new(Body::new(Dangling { cut: false }))),
+                Step::Cut => Ok(http::Response::new(Body::new(Dangling { cut: true }))),
             }
         })
     }

@@ -1,6 +1,6 @@
 //! Warnings as servers send them, and the handlers that hear them.
 
-use super::super::testing::Heard;
+use super::super::testing::RecordedWarnings;
 use super::*;
 use crate::config::testing::logged;
 
@@ -110,7 +110,7 @@ fn wrn_004_unless_told_otherwise_warnings_of_the_server_are_logged() {
             IgnoreWarnings.warning(&warning);
         }
     });
-    assert_eq!(log, "WARN message=the server warns: deprecated agent=\"-\"\n");
+    assert_eq!(log, "WARN message=server warning: deprecated agent=\"-\"\n");
 }
 
 #[test]
@@ -166,8 +166,8 @@ fn what_cannot_be_written_is_not_counted() {
 
 #[test]
 fn wrn_003_the_request_comes_first_then_the_client_then_everybody() {
-    let [request, client, everybody] = [(); 3].map(|()| Arc::new(Heard::default()));
-    let as_handler = |heard: &Arc<Heard>| Arc::clone(heard) as Arc<dyn WarningHandler>;
+    let [request, client, everybody] = [(); 3].map(|()| Arc::new(RecordedWarnings::default()));
+    let as_handler = |heard: &Arc<RecordedWarnings>| Arc::clone(heard) as Arc<dyn WarningHandler>;
     let (of_request, of_client) = (as_handler(&request), as_handler(&client));
     set_default_warning_handler(Some(as_handler(&everybody)));
     // A text that no other test warns of, as everybody is everybody.

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Pod;
 
 use super::super::conditions::{exists, is_deleted};
 use super::*;
-use crate::error::CallName;
+use crate::error::RequestName;
 use crate::transport::TransportError;
 use crate::watch::testing::{Event, Log, Scripted, api_error, pod};
 
@@ -130,7 +130,7 @@ async fn servers_that_are_away_for_a_while_are_waited_for() {
         &log,
         |nth| match nth {
             0 => Err(Error::Transport {
-                call: CallName::new(&http::Method::GET, "/"),
+                request: RequestName::new(&http::Method::GET, "/"),
                 source: TransportError::bare(TransportFault::Refused, "server"),
                 previous: None,
             }),

@@ -1,6 +1,6 @@
 //! [`RetryWatcher`]: a watch that survives disconnects.
 
-mod course;
+mod machine;
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -12,20 +12,20 @@ use evenkeel_core::{ResourceVersion, WatchEvent};
 use futures_core::{FusedStream, Stream};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use self::course::{Course, Next};
+use self::machine::{WatchAction, WatchMachine};
 use crate::error::Error;
 
-/// Where watches come from. Every closure from a [`ResourceVersion`] to a future watch is one.
+/// A source of watches. Every closure from a [`ResourceVersion`] to a future watch is one.
 ///
-/// A watch must show everything that happens after the version it begins at. It should ask for bookmarks: the further the
-/// version gets by them, the less likely it is to be too old after a disconnect.
+/// A watch must return every event after its resource version. It should request bookmarks: they advance the resource
+/// version, so that it is less likely to be too old after a disconnect.
 pub trait WatchSource<K> {
-    /// The events of a watch. They end when the connection does.
+    /// The events of a watch. They end with the connection.
     type Events: Stream<Item = Result<WatchEvent<K>, Error>> + Unpin;
-    /// A watch that is being asked for.
+    /// A watch that is being opened.
     type Watching: Future<Output = Result<Self::Events, Error>>;
 
-    /// Asks for a watch from this version.
+    /// Opens a watch from this version.
     fn watch(&self, from: &ResourceVersion) -> Self::Watching;
 }
 
@@ -43,34 +43,34 @@ where
     }
 }
 
-/// A watch that survives disconnects: whenever it ends, it is asked for again, from where it had come to.
+/// A watch that survives disconnects: when it ends, it is reopened from the last resource version.
 ///
-/// # What may be assumed
+/// # Guarantees
 ///
-/// - Every change after the first version comes, in the server's order and once, however often the connection is lost.
-/// - What comes is Added, Modified, Deleted, and at the very end, if the end was not asked for, one Error. Bookmarks are
-///   taken note of and do not come.
-/// - A watch that ends, or cannot be had, is asked for again: for ever, but at most once per second, counted from when the
-///   last one was asked for, and not before the server said (five minutes at the most). Whoever does not want to wait for ever drops it, or awaits
-///   [`next`](Self::next) with a timeout.
-/// - It ends with an Error when going on is no use (401, 403, a request that makes no sense), when the server no longer
-///   knows what happened after the version (410 in the stream, or five times in a row to the request: list, and begin
-///   again), or when an event comes of which not even the version can be told. Afterwards, [`failure`](Self::failure)
-///   has the details if it was a request that failed.
-/// - It runs when it is polled and only then. [`resource_version`](Self::resource_version) is that of the last event that
-///   was handed out, never of one that was not, so that another watcher can begin there.
+/// - Every event after the first version is returned once and in the server's order, however often the connection is
+///   lost.
+/// - It returns Added, Modified and Deleted events, and one Error at the end unless it was stopped. It consumes
+///   bookmarks.
+/// - A watch that ends or cannot be opened is reopened without limit, but at most once per second, counted from the
+///   last opening, and not before the server's `Retry-After` (at most five minutes). Drop it, or await
+///   [`next`](Self::next) with a timeout, to stop.
+/// - It ends with an Error when retrying cannot help: 401, 403 or an invalid request; an expired resource version (410
+///   in the stream, or five times in a row when opening: relist and start again); an event without a readable resource
+///   version. [`failure`](Self::failure) then returns the error, if a request failed.
+/// - It runs only while it is polled. [`resource_version`](Self::resource_version) is that of the last returned event,
+///   never of one that was not returned, so that another watcher can start there.
 ///
-/// Dropping it ends the watch; so does [`stop`](Self::stop).
+/// Dropping it ends the watch, as does [`stop`](Self::stop).
 pub struct RetryWatcher<K, W: WatchSource<K>> {
     source: W,
-    course: Course,
-    phase: Phase<W::Watching, W::Events>,
+    machine: WatchMachine,
+    state: WatchState<W::Watching, W::Events>,
     failure: Option<Error>,
     kind: PhantomData<fn() -> K>,
 }
 
-enum Phase<F, S> {
-    /// Nothing is under way; the next poll asks for a watch.
+enum WatchState<F, S> {
+    /// The next poll opens a watch.
     Due,
     Waiting(Pin<Box<Sleep>>),
     Opening(Pin<Box<F>>),
@@ -78,73 +78,73 @@ enum Phase<F, S> {
     Ended,
 }
 
-// What is pinned is in a box of its own.
+// Pinned fields are boxed.
 impl<K, W: WatchSource<K>> Unpin for RetryWatcher<K, W> {}
 
 impl<K, W: WatchSource<K>> RetryWatcher<K, W> {
-    /// A watch of what happens after `from`, which is the version of a list or of an object. Nothing is sent before it is
+    /// Creates a watch of the events after `from`, the version of a list or of an object. Nothing is sent until it is
     /// polled.
     ///
     /// # Errors
-    /// If the version is empty or `0`: what comes first from there depends on the server, so nothing could be promised.
+    /// The version is empty or `0`: the first events would depend on the server.
     pub fn new(from: &ResourceVersion, source: W) -> Result<Self, Error> {
-        let course = Course::new(from)?;
-        Ok(RetryWatcher { source, course, phase: Phase::Due, failure: None, kind: PhantomData })
+        let machine = WatchMachine::new(from)?;
+        Ok(RetryWatcher { source, machine, state: WatchState::Due, failure: None, kind: PhantomData })
     }
 
-    /// How often in a row the server may refuse to watch because the version is too old, before that is handed out as the
-    /// last event; 5 unless said, and at least 1.
+    /// Sets how many times in a row the server may reject the version as too old before that is returned as the last
+    /// event; 5 by default, and at least 1.
     pub fn expired_attempts(mut self, attempts: u32) -> Self {
-        self.course.expired_attempts = attempts.max(1);
+        self.machine.expired_attempts = attempts.max(1);
         self
     }
 
-    /// The next event; `None` when there will be no more. May be dropped and called again: no event is lost.
+    /// Returns the next event; `None` at the end. Cancel safe: no event is lost when the future is dropped.
     pub async fn next(&mut self) -> Option<WatchEvent<K>> {
         poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
     }
 
-    /// How far it has come: the version of the last event that was handed out, or of a bookmark behind it.
+    /// Returns the resource version of the last returned event, or of a later bookmark.
     pub fn resource_version(&self) -> &str {
-        self.course.version()
+        self.machine.version()
     }
 
-    /// Ends the watch; no more events come. An event that has not been handed out is not lost to a watcher that begins at
-    /// [`resource_version`](Self::resource_version). Calling it again does nothing.
+    /// Ends the watch. A watcher that starts at [`resource_version`](Self::resource_version) receives the events that
+    /// were not returned.
     pub fn stop(&mut self) {
-        self.phase = Phase::Ended;
+        self.state = WatchState::Ended;
     }
 
-    /// Why it ended, if it ended because it could not watch.
+    /// Returns the error of the request that ended the watch, if a request did.
     pub fn failure(&self) -> Option<&Error> {
         self.failure.as_ref()
     }
 
-    /// The source, to begin anew with, and why it ended if it could not watch.
+    /// Returns the source, to start again, and the error of the request that ended the watch.
     pub(crate) fn into_parts(self) -> (W, Option<Error>) {
         (self.source, self.failure)
     }
 
     fn open(&mut self) {
-        self.course.begin(Instant::now());
-        let from = ResourceVersion::new(self.course.version());
-        self.phase = Phase::Opening(Box::pin(self.source.watch(&from)));
+        self.machine.opening(Instant::now());
+        let from = ResourceVersion::new(self.machine.version());
+        self.state = WatchState::Opening(Box::pin(self.source.watch(&from)));
     }
 
-    /// Does what is next; answers with the last event if there is nothing after it.
-    fn go(&mut self, next: Next) -> Option<WatchEvent<K>> {
+    /// Applies an action. Returns the last event if the watch has ended.
+    fn apply(&mut self, next: WatchAction) -> Option<WatchEvent<K>> {
         match next {
-            Next::Forward | Next::Read => None,
-            Next::WatchAt(at) if at <= Instant::now() => {
-                self.phase = Phase::Due;
+            WatchAction::Forward | WatchAction::Read => None,
+            WatchAction::WatchAt(at) if at <= Instant::now() => {
+                self.state = WatchState::Due;
                 None
             }
-            Next::WatchAt(at) => {
-                self.phase = Phase::Waiting(Box::pin(sleep_until(at)));
+            WatchAction::WatchAt(at) => {
+                self.state = WatchState::Waiting(Box::pin(sleep_until(at)));
                 None
             }
-            Next::Fail(status) => {
-                self.phase = Phase::Ended;
+            WatchAction::Fail(status) => {
+                self.state = WatchState::Ended;
                 Some(WatchEvent::Error(status))
             }
         }
@@ -157,49 +157,49 @@ impl<K, W: WatchSource<K>> Stream for RetryWatcher<K, W> {
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<WatchEvent<K>>> {
         let this = &mut *self;
         loop {
-            let next = match &mut this.phase {
-                Phase::Ended => return Poll::Ready(None),
-                Phase::Due => {
+            let next = match &mut this.state {
+                WatchState::Ended => return Poll::Ready(None),
+                WatchState::Due => {
                     this.open();
                     continue;
                 }
-                Phase::Waiting(wait) => {
+                WatchState::Waiting(wait) => {
                     ready!(wait.as_mut().poll(context));
-                    this.phase = Phase::Due;
+                    this.state = WatchState::Due;
                     continue;
                 }
-                Phase::Opening(watching) => match ready!(watching.as_mut().poll(context)) {
+                WatchState::Opening(watching) => match ready!(watching.as_mut().poll(context)) {
                     Ok(events) => {
-                        this.course.established();
-                        this.phase = Phase::Reading(events);
+                        this.machine.opened();
+                        this.state = WatchState::Reading(events);
                         continue;
                     }
                     Err(error) => {
-                        let next = this.course.failed(&error, Instant::now());
-                        if matches!(next, Next::Fail(_)) {
+                        let next = this.machine.failed(&error, Instant::now());
+                        if matches!(next, WatchAction::Fail(_)) {
                             this.failure = Some(error);
                         } else {
-                            tracing::warn!(version = this.course.version(), %error, "no watch; it is asked for again");
+                            tracing::warn!(version = this.machine.version(), %error, "opening the watch failed; retrying");
                         }
                         next
                     }
                 },
-                Phase::Reading(events) => match ready!(Pin::new(events).poll_next(context)) {
-                    Some(Ok(event)) => match this.course.event(&event, Instant::now()) {
-                        Next::Forward => return Poll::Ready(Some(event)),
+                WatchState::Reading(events) => match ready!(Pin::new(events).poll_next(context)) {
+                    Some(Ok(event)) => match this.machine.event(&event, Instant::now()) {
+                        WatchAction::Forward => return Poll::Ready(Some(event)),
                         next => next,
                     },
                     Some(Err(error)) => {
-                        tracing::debug!(version = this.course.version(), %error, "the watch makes no sense");
-                        this.course.nonsense(&error, Instant::now())
+                        tracing::debug!(version = this.machine.version(), %error, "watch event cannot be decoded");
+                        this.machine.undecodable(&error, Instant::now())
                     }
                     None => {
-                        tracing::debug!(version = this.course.version(), "the watch ended; it is asked for again");
-                        this.course.ended(Instant::now())
+                        tracing::debug!(version = this.machine.version(), "watch closed; reopening");
+                        this.machine.ended(Instant::now())
                     }
                 },
             };
-            if let Some(last) = this.go(next) {
+            if let Some(last) = this.apply(next) {
                 return Poll::Ready(Some(last));
             }
         }
@@ -208,20 +208,20 @@ impl<K, W: WatchSource<K>> Stream for RetryWatcher<K, W> {
 
 impl<K, W: WatchSource<K>> FusedStream for RetryWatcher<K, W> {
     fn is_terminated(&self) -> bool {
-        matches!(self.phase, Phase::Ended)
+        matches!(self.state, WatchState::Ended)
     }
 }
 
 impl<K, W: WatchSource<K>> fmt::Debug for RetryWatcher<K, W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let phase = match &self.phase {
-            Phase::Due => "due",
-            Phase::Waiting(_) => "waiting",
-            Phase::Opening(_) => "opening",
-            Phase::Reading(_) => "reading",
-            Phase::Ended => "ended",
+        let state = match &self.state {
+            WatchState::Due => "due",
+            WatchState::Waiting(_) => "waiting",
+            WatchState::Opening(_) => "opening",
+            WatchState::Reading(_) => "reading",
+            WatchState::Ended => "ended",
         };
-        f.debug_struct("RetryWatcher").field("version", &self.course.version()).field("phase", &phase).finish()
+        f.debug_struct("RetryWatcher").field("version", &self.machine.version()).field("state", &state).finish()
     }
 }
 

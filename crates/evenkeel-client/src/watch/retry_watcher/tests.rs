@@ -8,9 +8,9 @@ use proptest::prelude::*;
 use tokio::time::Instant;
 
 use super::super::testing::{Event, Log, Scripted, api_error, bookmark, pod, short, source, version};
-use super::course::{Course, MIN_INTERVAL, Next};
+use super::machine::{MIN_INTERVAL, WatchAction, WatchMachine};
 use super::*;
-use crate::error::CallName;
+use crate::error::RequestName;
 use crate::rest::RequestError;
 use crate::transport::{TransportError, TransportFault};
 
@@ -22,8 +22,8 @@ fn error_event(code: u16, reason: Reason) -> Event {
     WatchEvent::Error(Box::new(Status::failure(code, reason, "")))
 }
 
-fn call() -> CallName {
-    CallName::new(&http::Method::GET, "/api/v1/pods")
+fn request() -> RequestName {
+    RequestName::new(&http::Method::GET, "/api/v1/pods")
 }
 
 /// All events until the watcher ends.
@@ -121,14 +121,14 @@ async fn rw_005_watches_begin_at_least_a_second_apart() {
 #[tokio::test(start_paused = true)]
 async fn rw_006_failures_to_establish_are_retried() {
     let transport =
-        |fault| Error::Transport { call: call(), source: TransportError::bare(fault, "server"), previous: None };
+        |fault| Error::Transport { request: request(), source: TransportError::bare(fault, "server"), previous: None };
     let log = Log::new();
     let watch = source(&log, move |nth, _| match nth {
         0 => Err(transport(TransportFault::Closed)),
         1 => Err(transport(TransportFault::Reset)),
         2 => Err(transport(TransportFault::Refused)),
         3 => Err(transport(TransportFault::Timeout)),
-        4 => Err(Error::Timeout { call: call(), limit: Duration::from_secs(1), previous: None }),
+        4 => Err(Error::Timeout { request: request(), limit: Duration::from_secs(1), previous: None }),
         5 => Err(api_error(Status::internal("broken"))),
         6 => Err(api_error(Status::not_found("", "pods", ""))),
         _ => Ok(Scripted::of([added("11")])),
@@ -167,10 +167,10 @@ async fn rw_006_the_server_says_when_to_come_again() {
 async fn what_a_server_asks_to_wait_is_bounded() {
     let details = StatusDetails { retry_after_seconds: u32::MAX, ..StatusDetails::default() };
     let never = Status::failure(503, Reason::SERVICE_UNAVAILABLE, "").with_details(details);
-    let mut course = Course::new(&version("10")).unwrap();
+    let mut machine = WatchMachine::new(&version("10")).unwrap();
     let now = Instant::now();
-    let next = course.failed(&api_error(never), now);
-    assert_eq!(next, Next::WatchAt(now + Duration::from_secs(300)));
+    let next = machine.failed(&api_error(never), now);
+    assert_eq!(next, WatchAction::WatchAt(now + Duration::from_secs(300)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -252,7 +252,7 @@ fn bad_status() -> Error {
 fn nonsense(event: &'static str) -> Error {
     let mut decoder = WatchDecoder::<Pod>::new(Codec::Json, std::sync::Arc::new(ResourceInfo::of::<Pod>()));
     decoder.push(Bytes::from_static(event.as_bytes()));
-    Error::Stream { call: call(), source: decoder.next_event().unwrap_err() }
+    Error::Stream { request: request(), source: decoder.next_event().unwrap_err() }
 }
 
 #[tokio::test(start_paused = true)]
@@ -281,8 +281,8 @@ async fn rw_010_an_event_that_cannot_be_read_ends_it() {
                 ..
             }
         ));
-        let mut course = Course::new(&version("10")).unwrap();
-        let Next::Fail(status) = course.nonsense(&error, Instant::now()) else { panic!("it goes on") };
+        let mut machine = WatchMachine::new(&version("10")).unwrap();
+        let WatchAction::Fail(status) = machine.undecodable(&error, Instant::now()) else { panic!("it goes on") };
         assert!(status.is_internal_error() && status.message.contains(why), "{status}");
     }
     let log = Log::new();

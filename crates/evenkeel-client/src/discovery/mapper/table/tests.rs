@@ -252,3 +252,29 @@ fn arguments_are_read_as_kubectl_reads_them() {
         }
     }
 }
+
+#[test]
+fn map_005_all_mappings_of_a_kind_come_by_priority_or_in_the_order_of_the_versions() {
+    let table = cluster();
+    let names = |versions: &[&str]| -> Vec<String> {
+        let found = table.mappings("autoscaling", "HorizontalPodAutoscaler", versions).unwrap();
+        found.iter().map(|info| name(info)).collect()
+    };
+    let (v1, v2) = ("autoscaling/v1 horizontalpodautoscalers", "autoscaling/v2 horizontalpodautoscalers");
+    assert_eq!(names(&[]), [v2, v1]);
+    assert_eq!(names(&["v1", "v2"]), [v1, v2]);
+    assert_eq!(names(&["v1"]), [v1]);
+    assert!(table.mappings("autoscaling", "HorizontalPodAutoscaler", &["v3"]).unwrap_err().is_no_match());
+    assert!(table.mappings("apps", "Pod", &[]).unwrap_err().is_no_match());
+}
+
+#[test]
+fn map_002_the_singular_of_a_resource_is_the_servers_and_of_an_unknown_name_the_name() {
+    let table = cluster();
+    assert_eq!(table.singular("pods"), "pod");
+    assert_eq!(table.singular("Pods"), "pod");
+    assert_eq!(table.singular("pod"), "pod");
+    assert_eq!(table.singular("storageclasses"), "storageclass");
+    assert_eq!(table.singular("endpoints"), "endpoints");
+    assert_eq!(table.singular("unknowns"), "unknowns");
+}
