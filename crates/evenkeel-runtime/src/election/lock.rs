@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use evenkeel_client::{Api, Call, Client, Config, Error};
+use evenkeel_client::{Api, ApiRequest, Client, Config, Error};
 use evenkeel_core::Obj;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -109,7 +109,7 @@ impl LeaseLock {
         }
     }
 
-    async fn call<V>(&self, call: Call<Obj<Lease>, V>) -> Result<VersionedRecord, LockError>
+    async fn call<V>(&self, call: ApiRequest<Obj<Lease>, V>) -> Result<VersionedRecord, LockError>
     where
         V: 'static,
     {

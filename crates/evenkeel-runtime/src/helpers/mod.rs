@@ -5,7 +5,7 @@
 //! - Owners: [`set_controller_reference`], [`set_owner_reference`], [`remove_owner_reference`], [`is_controlled_by`].
 //! - Conditions: [`set_condition`], [`remove_condition`], [`find_condition`], [`is_condition_true`].
 //! - Writes: [`create_or_update`] and [`create_or_patch`]. Server-side apply needs no helper: it is
-//!   [`Api::apply`](evenkeel_client::Api::apply) with [`force`](evenkeel_client::Call::force), also of
+//!   [`Api::apply`](evenkeel_client::Api::apply) with [`force`](evenkeel_client::ApiRequest::force), also of
 //!   [`Api::status`](evenkeel_client::Api::status).
 //! - Retries: [`retry_on_conflict`]. Waits: [`wait_for`], with [conditions](evenkeel_client::wait::conditions).
 //!

@@ -180,10 +180,10 @@ async fn ref_024_a_table_is_no_list() {
 async fn what_happened_to_a_connection_decides_what_the_source_says() {
     let server = server().await;
     let missing = server.client().api::<ConfigMap>().namespace("default").get("missing").await.unwrap_err();
-    let Error::Api { call, .. } = missing else { panic!("the server answered") };
+    let Error::Api { request, .. } = missing else { panic!("the server answered") };
     let said = |fault| {
         let source = TransportError::bare(fault, "api.test");
-        SourceError::from(Error::Transport { call: call.clone(), source, previous: None })
+        SourceError::from(Error::Transport { request: request.clone(), source, previous: None })
     };
     assert!(matches!(said(TransportFault::Refused), SourceError::ConnectionRefused(_)));
     assert!(matches!(said(TransportFault::Resolve), SourceError::ConnectionRefused(_)), "nobody is there");
@@ -191,8 +191,8 @@ async fn what_happened_to_a_connection_decides_what_the_source_says() {
         assert!(matches!(said(fault), SourceError::Connection(_)), "{fault:?}");
     }
     assert!(matches!(said(TransportFault::Tls), SourceError::Other(_)), "which will not pass by itself");
-    let late = Error::Timeout { call: call.clone(), limit: Duration::from_secs(30), previous: None };
+    let late = Error::Timeout { request: request.clone(), limit: Duration::from_secs(30), previous: None };
     assert!(matches!(SourceError::from(late), SourceError::Connection(_)));
-    let endless = Error::TooLarge { call, limit: 1 };
+    let endless = Error::TooLarge { request, limit: 1 };
     assert!(matches!(SourceError::from(endless), SourceError::Other(_)));
 }
