@@ -1,4 +1,4 @@
-//! What an API server answers, as the client tells it: refusals, warnings, lists, watches and their ends.
+//! Responses of an API server: errors, warnings, lists, watches and their ends.
 #![allow(missing_docs, clippy::unwrap_used, reason = "in a test a panic is a finding")]
 
 use std::sync::{Arc, Mutex};
@@ -32,7 +32,7 @@ async fn create(client: &Client, name: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn res_008_refusals_answer_to_their_predicates() {
+async fn res_008_errors_match_their_predicates() {
     let server = ApiServer::start().await.unwrap();
     let client = server.client();
     create(&client, "a").await;
@@ -59,7 +59,7 @@ async fn res_008_refusals_answer_to_their_predicates() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn res_003_a_path_that_nobody_knows_is_told_with_its_code() {
+async fn res_003_an_unknown_path_is_an_error_with_its_code() {
     let server = ApiServer::start().await.unwrap();
     let client = server.client();
     let foos = ResourceInfo::new("no.example", "v1", "Foo", "foos", true);
@@ -72,7 +72,7 @@ async fn res_003_a_path_that_nobody_knows_is_told_with_its_code() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ctn_011_an_object_of_another_kind_is_told() {
+async fn ctn_011_an_object_of_another_kind_is_an_error() {
     let server = ApiServer::start().await.unwrap();
     let client = server.client();
     create(&client, "a").await;
@@ -95,7 +95,7 @@ impl WarningHandler for Heard {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wrn_005_warnings_reach_the_handler_and_stay_with_the_answer() {
+async fn wrn_005_warnings_reach_the_handler_and_the_response() {
     let server = ApiServer::start().await.unwrap();
     let client = server.client();
     let mut odd = map("a");

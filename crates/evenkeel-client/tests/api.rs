@@ -47,14 +47,14 @@ async fn start() -> (ApiServer, Client) {
     (server, client)
 }
 
-/// Method and path of the last request that the server saw.
+/// Method and path of the last request that the server received.
 fn last(server: &ApiServer) -> String {
     let record = server.requests().pop().unwrap();
     format!("{} {}", record.method, record.path)
 }
 
 #[tokio::test(start_paused = true)]
-async fn typ_002_each_verb_goes_to_its_place() {
+async fn typ_002_each_verb_has_its_method_and_path() {
     let (server, client) = start().await;
     let maps = client.core_v1().config_maps("default");
 
@@ -111,11 +111,11 @@ async fn typ_001_an_object_is_never_named_without_a_namespace() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn typ_003_an_error_comes_without_an_object() {
+async fn typ_003_an_error_has_no_object() {
     let (_server, client) = start().await;
-    let error = client.core_v1().pods("default").get("nobody").await.unwrap_err();
+    let error = client.core_v1().pods("default").get("missing").await.unwrap_err();
     assert!(error.is_not_found());
-    assert_eq!(error.to_string(), "GET /api/v1/namespaces/default/pods/nobody: pods \"nobody\" not found");
+    assert_eq!(error.to_string(), "GET /api/v1/namespaces/default/pods/missing: pods \"missing\" not found");
 }
 
 #[tokio::test(start_paused = true)]
@@ -199,7 +199,7 @@ async fn typ_007_subresources_are_parts_with_types_of_their_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn typ_008_a_binding_goes_to_the_namespace_of_the_api() {
+async fn typ_008_a_binding_is_sent_to_the_namespace_of_the_api() {
     let (server, client) = start().await;
     let binding: Binding = from(json!({"metadata": {"name": "a"}, "target": {"name": "n1"}}));
     let error = client.core_v1().pods("other").bind(&binding).await.unwrap_err();
@@ -208,7 +208,7 @@ async fn typ_008_a_binding_goes_to_the_namespace_of_the_api() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn typ_009_a_log_is_a_question_with_many_words() {
+async fn typ_009_a_log_request_has_all_options_in_its_query() {
     let (server, client) = start().await;
     let pods = client.core_v1().pods("default");
     pods.create(&pod("a")).await.unwrap();
@@ -258,7 +258,7 @@ async fn typ_011_an_object_is_not_sent_to_another_namespace_than_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn writes_can_be_tried_out_and_held_to_the_schema() {
+async fn writes_have_dry_run_and_field_validation() {
     let (_server, client) = start().await;
     let maps = client.core_v1().config_maps("default");
     maps.create(&config_map("a")).dry_run().await.unwrap();
@@ -275,7 +275,7 @@ async fn writes_can_be_tried_out_and_held_to_the_schema() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn reads_can_ask_for_versions() {
+async fn reads_can_select_versions() {
     let (server, client) = start().await;
     let maps = client.core_v1().config_maps("default");
     let first = maps.create(&config_map("a")).await.unwrap();
@@ -339,7 +339,7 @@ async fn dyc_004_items_of_a_list_know_their_kind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dyc_005_what_others_did_cannot_be_applied() {
+async fn dyc_005_managed_fields_cannot_be_applied() {
     let (server, client) = start().await;
     let maps = client.core_v1().config_maps("default");
     let map: ConfigMap = from(json!({
@@ -364,7 +364,7 @@ async fn dyc_006_events_of_a_dynamic_watch_are_json() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn mdc_001_only_the_metadata_comes_when_only_that_is_asked_for() {
+async fn mdc_001_only_the_metadata_is_received_if_requested() {
     let (_server, client) = start().await;
     client.core_v1().config_maps("default").create(&config_map("a")).await.unwrap();
     let metadata = client.core_v1().config_maps("default").metadata();
@@ -405,7 +405,7 @@ async fn kinds_of_the_cluster_need_no_namespace() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_default_namespace_is_the_configurations() {
+async fn the_default_namespace_is_that_of_the_configuration() {
     let (server, client) = start().await;
     client.api::<Pod>().default_namespace().list(&ListParams::default()).await.unwrap();
     assert_eq!(last(&server), "GET /api/v1/namespaces/default/pods");

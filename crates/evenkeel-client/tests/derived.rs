@@ -1,4 +1,4 @@
-//! A custom resource as the field writes them: a struct with `#[derive(CustomResource)]`, used as it is.
+//! A custom resource with `#[derive(CustomResource)]`.
 #![allow(missing_docs, clippy::unwrap_used, reason = "in a test a panic is a finding")]
 
 use evenkeel_apiserver::ApiServer;
@@ -28,7 +28,7 @@ struct FooStatus {
 async fn a_derived_custom_resource_works_as_it_is() {
     let server = ApiServer::start().await.unwrap();
     let client = server.client();
-    // The derive leaves the schema out here; a server wants one.
+    // The derive has no schema here; the server requires one.
     let mut definition: CustomResourceDefinition = Foo::crd();
     let anything = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
     definition.spec.versions[0].schema = Some(serde_json::from_value(anything).unwrap());
@@ -48,7 +48,7 @@ async fn a_derived_custom_resource_works_as_it_is() {
     let foo = list.items[0].typed().unwrap();
     assert_eq!((foo.spec.replicas, foo.status.as_ref().unwrap().available_replicas), (3, 2));
 
-    // One that does not fit its type is one object that says so, and spoils nothing else.
+    // An object that does not fit its type is one error, without effect on others.
     foos.patch("a", &Patch::merge(&json!({"spec": {"replicas": "many"}}))).await.unwrap();
     foos.create(&Foo::new("b", spec)).await.unwrap();
     let list = foos.list(&ListParams::default()).await.unwrap();

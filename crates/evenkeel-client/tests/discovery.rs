@@ -28,7 +28,7 @@ fn names(discovered: &Discovered) -> Vec<String> {
     discovered.resources.iter().map(|list| list.group_version.api_version()).collect()
 }
 
-/// Everything that is said of every resource.
+/// Everything that discovery returns about every resource.
 fn flat(discovered: &Discovered) -> Vec<String> {
     let resources = discovered.resources.iter().flat_map(|list| &list.resources);
     resources
@@ -43,7 +43,7 @@ fn flat(discovered: &Discovered) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dsc_005_both_forms_tell_the_same_of_a_whole_server() {
+async fn dsc_005_both_formats_give_the_same_result() {
     let server = ApiServer::start().await.unwrap();
     server.install_crds([definition()]).await.unwrap();
     let discovery = server.client().discovery();
@@ -97,7 +97,7 @@ async fn names_of_a_whole_server_mean_what_kubectl_users_expect() {
     let all: Vec<_> = all.iter().map(|info| info.plural()).collect();
     assert_eq!(all[..2], ["pods", "replicationcontrollers"]);
     assert!(all.contains(&"deployments") && all.contains(&"horizontalpodautoscalers"));
-    // Every resource can be found by its own names.
+    // Every resource is found by all of its names.
     let discovered = mapper.discovery().groups_and_resources().await.unwrap();
     for resource in discovered.resources.iter().flat_map(|list| &list.resources) {
         let info = &resource.info;
@@ -112,7 +112,7 @@ async fn names_of_a_whole_server_mean_what_kubectl_users_expect() {
 
 #[tokio::test(start_paused = true)]
 async fn chc_22_a_definition_that_appears_is_found_on_the_first_miss() {
-    // Better than client-go, which finds it only after a reset unless its cache came from disk.
+    // Better than client-go, which finds it only after a reset unless its cache is on disk.
     let server = ApiServer::start().await.unwrap();
     let mapper = RestMapper::new(server.client().discovery().cached());
     mapper.resolve("pods").await.unwrap();
@@ -172,7 +172,7 @@ async fn oap_001_every_group_version_has_a_schema() {
     let schemas = schema["components"]["schemas"].as_object().unwrap();
     assert!(schemas.keys().any(|name| name.ends_with(".Foo")), "{:?}", schemas.keys());
 
-    // The index is of yesterday: the server points to the document's new state.
+    // The index is outdated: the server redirects to the new document.
     let mut changed = definition();
     changed["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["description"] = json!("changed");
     let renewed = client.openapi();
@@ -183,17 +183,17 @@ async fn oap_001_every_group_version_has_a_schema() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dsc_012_the_server_says_which_version_it_is() {
+async fn dsc_012_the_server_version_is_read() {
     for (version, minor) in [(ServerVersion::V1_33, "33"), (ServerVersion::V1_37, "37")] {
         let server = ApiServer::builder().version(version).start().await.unwrap();
-        let told = server.client().server_version().await.unwrap();
-        assert_eq!((told.major.as_str(), told.minor.as_str()), ("1", minor));
-        assert_eq!(told.git_version, format!("v1.{minor}.0+evenkeel"));
+        let warnings = server.client().server_version().await.unwrap();
+        assert_eq!((warnings.major.as_str(), warnings.minor.as_str()), ("1", minor));
+        assert_eq!(warnings.git_version, format!("v1.{minor}.0+evenkeel"));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn dsc_020_a_server_in_trouble_is_asked_again() {
+async fn dsc_020_a_failing_server_is_requested_again() {
     let server = ApiServer::start().await.unwrap();
     let cached = server.client().discovery().cached();
     server.faults().fail_next(2, 500, None);

@@ -1,4 +1,4 @@
-//! What programs write around calls, against an API server in this process that misbehaves.
+//! Helpers around requests, against an embedded API server with injected faults.
 #![allow(missing_docs, clippy::unwrap_used, reason = "in a test a panic is a finding")]
 
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -28,7 +28,7 @@ async fn start() -> (ApiServer, Client, Api<ConfigMap>) {
     (server, client, maps)
 }
 
-/// How many requests of this method the server has seen whose path has this in it.
+/// How many requests of this method, with this text in their path, the server has received.
 fn count(server: &ApiServer, method: &str, part: &str) -> usize {
     let requests = server.requests();
     requests.iter().filter(|request| request.method.as_str() == method && request.path.contains(part)).count()
@@ -37,7 +37,7 @@ fn count(server: &ApiServer, method: &str, part: &str) -> usize {
 async fn increment(maps: &Api<ConfigMap>, name: &str) -> Result<Obj<ConfigMap>, Error> {
     let written = retry_on_conflict(async || {
         let mut map = ConfigMap::clone(&*maps.get(name).await?.typed().unwrap());
-        // Let the others read the same version.
+        // Lets the others read the same version.
         tokio::task::yield_now().await;
         let count = map.data.get_or_insert_default().entry("count".into()).or_default();
         *count = (count.parse::<u32>().unwrap() + 1).to_string();
@@ -65,10 +65,10 @@ async fn rt_003_writers_that_race_all_get_through() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rt_002_a_conflict_that_stays_is_told_after_five_attempts() {
+async fn rt_002_a_persistent_conflict_is_returned_after_five_attempts() {
     let (server, _, maps) = start().await;
     maps.create(&config_map("a")).await.unwrap();
-    let conflict = Status::conflict("", "configmaps", "a", "somebody is always faster");
+    let conflict = Status::conflict("", "configmaps", "a", "another client is always faster");
     server.faults().add(Rule::new(Action::Status(Box::new(conflict))).verb("update"));
     assert!(increment(&maps, "a").await.unwrap_err().is_conflict());
     assert_eq!(count(&server, "PUT", "/configmaps/a"), 5);
@@ -88,7 +88,7 @@ async fn watcher(maps: &Api<ConfigMap>) -> RetryWatcher<ConfigMap, Selection<Con
 }
 
 #[tokio::test(start_paused = true)]
-async fn rw_002_rw_004_every_event_comes_once_though_watches_are_dropped() {
+async fn rw_002_rw_004_every_event_is_returned_once_though_watches_are_dropped() {
     let (server, _, maps) = start().await;
     server.faults().drop_watch_after(3);
     let mut watcher = watcher(&maps).await;
@@ -101,7 +101,7 @@ async fn rw_002_rw_004_every_event_comes_once_though_watches_are_dropped() {
             }
         }
     });
-    // The watcher is polled in a task of its own: it can be sent to one.
+    // The watcher is polled in its own task: it is `Send`.
     let reader = tokio::spawn(async move {
         let mut names = Vec::new();
         while names.len() < 20 {
@@ -274,7 +274,7 @@ fn count_to(count: u32) -> impl FnMut(&mut ConfigMap) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn create_or_update_does_what_is_needed_and_says_so() {
+async fn create_or_update_returns_what_it_did() {
     let (server, _, maps) = start().await;
     let named = config_map("a");
     let created = create_or_update(&maps, &named, count_to(7)).await.unwrap();
@@ -293,10 +293,10 @@ async fn create_or_update_does_what_is_needed_and_says_so() {
 async fn create_or_update_survives_races() {
     let (server, _, maps) = start().await;
     maps.create(&config_map("a")).await.unwrap();
-    // The first read does not see the object yet, so it is created, which it is already.
+    // The first read does not see the object, so the create fails as it exists.
     let missing = Status::not_found("", "configmaps", "a");
     server.faults().add(Rule::new(Action::Status(Box::new(missing))).verb("get").times(1));
-    // Then two updates are too late.
+    // Then two updates conflict.
     let conflict = Status::conflict("", "configmaps", "a", "too late");
     server.faults().add(Rule::new(Action::Status(Box::new(conflict))).verb("update").times(2));
     let runs = std::sync::Arc::new(AtomicU32::new(0));
@@ -315,7 +315,7 @@ async fn create_or_update_survives_races() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn create_or_update_tells_what_cannot_be_done() {
+async fn create_or_update_returns_errors() {
     let (server, client, maps) = start().await;
     let nameless = create_or_update(&maps, &ConfigMap::default(), |_| ()).await;
     assert!(matches!(nameless, Err(Error::Request(_))));
@@ -327,7 +327,7 @@ async fn create_or_update_tells_what_cannot_be_done() {
     let refused = create_or_update(&maps, &config_map("a"), count_to(1)).await.unwrap_err();
     assert!(refused.status().unwrap().is_forbidden());
 
-    // Objects of which only the program's input knows the kind, with all their fields.
+    // Objects of a kind that is only known at run time, with all their fields.
     let dynamic = client.dynamic(&client.resource::<ConfigMap>()).namespace("default");
     let named = Unstructured::from(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "dynamic"}}));
     let done = create_or_update(&dynamic, &named, |map| {
@@ -369,7 +369,7 @@ async fn pg_004_a_place_that_was_compacted_away_leads_to_a_full_list() {
     for n in 0..21 {
         maps.create(&config_map(&format!("map-{n:02}"))).await.unwrap();
     }
-    // Somebody writes, and the history is compacted, between the first page and the second.
+    // Another client writes, and the history is compacted, between the first page and the second.
     let pages = AtomicU32::new(0);
     let pager = Pager::<ConfigMap, _>::new(
         |params: ListParams| {

@@ -1,4 +1,4 @@
-//! Servers that never stop talking, over real connections: the client hangs up.
+//! Servers that never stop sending, over real connections: the client closes the connection.
 #![allow(missing_docs, clippy::expect_used, clippy::unwrap_used, reason = "in a test a panic is a finding")]
 
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 
 const MIB: usize = 1 << 20;
 
-/// Says `head`, then `again` and `again` until nobody listens any more. Answers how many bytes were taken from it.
+/// Sends `head`, then `again` repeatedly until the connection is closed. Returns how many bytes were accepted.
 async fn endless(head: &'static str, again: String) -> (Client, JoinHandle<usize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mut config = Config::new(ServerUrl::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap());
@@ -36,8 +36,7 @@ async fn endless(head: &'static str, again: String) -> (Client, JoinHandle<usize
     (Client::new(config).unwrap(), task)
 }
 
-/// The server noticed that nobody listens, and did not have to say much more than the limit until it did: there are
-/// buffers on the way.
+/// The server noticed the closed connection, after little more than the limit: there are buffers on the way.
 async fn assert_hung_up(server: JoinHandle<usize>) {
     let taken = tokio::time::timeout(Duration::from_secs(60), server).await.expect("the connection is closed").unwrap();
     assert!((MIB..64 * MIB).contains(&taken), "{taken}");

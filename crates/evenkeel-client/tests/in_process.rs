@@ -1,4 +1,4 @@
-//! Calls to an API server in this process, through nothing but a service.
+//! Requests to an embedded API server through a service.
 #![allow(missing_docs)]
 
 use evenkeel_apiserver::ApiServer;

@@ -22,7 +22,7 @@ async fn with_pod(containers: &[&str]) -> (ApiServer, Client) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn msc_5_a_log_is_what_was_written() {
+async fn msc_5_a_log_contains_what_was_written() {
     let (server, client) = with_pod(&["c"]).await;
     let pods = client.core_v1().pods("default");
     let waiting = pods.logs("a").await.unwrap_err();
@@ -53,7 +53,7 @@ async fn msc_5_a_log_is_what_was_written() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn msc_5_bad_questions_about_a_log() {
+async fn msc_5_invalid_log_requests() {
     let (server, client) = with_pod(&["c", "d"]).await;
     let pods = client.core_v1().pods("default");
     server.logs().container("default", "a", "c").write("x\n");
@@ -71,7 +71,7 @@ async fn msc_5_bad_questions_about_a_log() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wch_012_a_log_that_is_followed_goes_on_until_the_container_ends() {
+async fn wch_012_a_followed_log_continues_until_the_container_ends() {
     let (server, client) = with_pod(&["c"]).await;
     let log = server.logs().container("default", "a", "c");
     log.write("one\ntwo\n");
@@ -86,7 +86,7 @@ async fn wch_012_a_log_that_is_followed_goes_on_until_the_container_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn aut_5_a_service_account_gets_a_token_and_is_known_by_it() {
+async fn aut_5_a_token_authenticates_its_service_account() {
     let server = ApiServer::builder().token("admin").start().await.unwrap();
     let client = server.client();
     let accounts = client.core_v1().service_accounts("default");
@@ -124,7 +124,7 @@ async fn aut_5_a_service_account_gets_a_token_and_is_known_by_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn aut_5_a_token_dies_with_what_it_is_bound_to() {
+async fn aut_5_a_token_is_invalid_after_its_object_was_deleted() {
     let (_server, client) = with_pod(&["c"]).await;
     let accounts = client.core_v1().service_accounts("default");
     let ask = |spec: Value| -> TokenRequest { from(json!({"spec": spec})) };

@@ -1,4 +1,4 @@
-//! Requests to the letter: what a call says, and what it sends along, seen by a service that takes notes.
+//! The exact requests of every verb, recorded by a service.
 #![allow(missing_docs, clippy::unwrap_used, reason = "in a test a panic is a finding")]
 
 use std::convert::Infallible;
@@ -31,7 +31,7 @@ impl Note {
     }
 }
 
-/// Answers everything with the same code and body, and writes down what it was asked.
+/// Responds with the same code and body, and records requests.
 #[derive(Clone)]
 struct Notebook {
     notes: Arc<Mutex<Vec<Note>>>,
@@ -48,7 +48,7 @@ impl Notebook {
         Client::from_service(self.clone())
     }
 
-    /// The last request, which is thereby forgotten.
+    /// Takes the last request.
     fn last(&self) -> Note {
         self.notes.lock().unwrap().pop().unwrap()
     }
@@ -109,7 +109,7 @@ fn trn_001_a_service_of_the_users_has_no_use_for_settings_of_tls() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dyc_003_a_delete_says_how_in_its_body_and_of_what_in_its_query() {
+async fn dyc_003_a_delete_has_its_options_in_the_body_and_selectors_in_the_query() {
     let server = Notebook::new(200, json!({"apiVersion": "v1", "kind": "Status", "status": "Success"}));
     let client = server.client();
     let info = client.resource::<ConfigMap>();
@@ -158,7 +158,7 @@ async fn req_019_a_patch_is_of_its_media_type() {
 
 #[tokio::test(start_paused = true)]
 async fn typ_004_what_is_applied_has_a_name_and_is_json() {
-    // There is no way to apply nothing at all: the fields are a value.
+    // An empty apply is not possible: the fields are a value.
     let server = Notebook::new(200, config_map());
     let client = server.client();
     let maps = client.core_v1().config_maps("default");
@@ -196,7 +196,7 @@ async fn mdc_002_a_server_that_sends_everything_is_read_for_the_metadata() {
     let list = maps.list(&ListParams::default()).await.unwrap();
     assert_eq!(list.items[0].typed().unwrap().metadata.uid.as_deref(), Some("1"));
 
-    // What has no metadata, or says that it is something else, is no answer.
+    // A response without metadata, or of another kind, is an error.
     for odd in [
         json!({"data": {"k": "v"}}),
         json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"k": "v"}}),
@@ -211,8 +211,7 @@ async fn mdc_002_a_server_that_sends_everything_is_read_for_the_metadata() {
 
 #[tokio::test(start_paused = true)]
 async fn req_014_options_are_the_same_in_every_group_and_version() {
-    // client-go converts options by way of a scheme, and fails if they are not registered there. Ours are plain
-    // parameters with one spelling; there is nothing to register.
+    // client-go converts options by a scheme, and fails if they are not registered there. These are plain parameters.
     let list = json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": []});
     let server = Notebook::new(200, list);
     let client = server.client();
@@ -229,7 +228,7 @@ async fn req_014_options_are_the_same_in_every_group_and_version() {
 
 #[tokio::test(start_paused = true)]
 async fn req_023_a_verb_is_a_method_and_not_a_word() {
-    // In client-go a verb is any text; `get` in small letters goes out like that and is treated unlike `GET`.
+    // In client-go a verb is any text; `get` in lower case is sent like that and not treated as `GET`.
     let server = Notebook::new(200, config_map());
     let client = server.client();
     let maps = client.core_v1().config_maps("default");
@@ -242,7 +241,7 @@ async fn req_023_a_verb_is_a_method_and_not_a_word() {
     drop(maps.watch(&WatchParams::default()).await);
     let methods: Vec<Method> = server.notes.lock().unwrap().drain(..).map(|note| note.method).collect();
     assert_eq!(methods, [Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE, Method::GET]);
-    // A method of one's own is sent as it is, and told from those that are known.
+    // A custom method is sent unchanged, and differs from the known ones.
     let own = Method::from_bytes(b"get").unwrap();
     client.request(own.clone(), Path::raw("/x")).send().await.unwrap();
     assert_eq!(server.last().method, own);
@@ -250,9 +249,9 @@ async fn req_023_a_verb_is_a_method_and_not_a_word() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bko_002_failures_of_the_past_hold_nobody_up() {
-    // client-go's backoff by URL is remembered by each request alone, so it never helped others; ours is not there at all.
-    // What a server wants to be waited for it says itself, and that is for the call it says it to.
+async fn bko_002_earlier_failures_delay_no_request() {
+    // client-go's backoff by URL is kept per request, so it never helps others; here it does not exist. A `Retry-After`
+    // applies to its request.
     let server = Notebook::new(503, json!({"apiVersion": "v1", "kind": "Status", "status": "Failure", "code": 503}));
     let client = server.client();
     let started = Instant::now();

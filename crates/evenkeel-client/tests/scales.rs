@@ -13,7 +13,7 @@ async fn start() -> (ApiServer, Client, RestMapper) {
     (server, client, mapper)
 }
 
-/// Method and path of the requests that the server saw since the last look, without discovery.
+/// Method and path of the requests since the last call, without discovery.
 fn calls(server: &ApiServer, seen: &mut usize) -> Vec<String> {
     let requests = server.requests();
     let new = requests.iter().skip(*seen).map(|record| format!("{} {}", record.method, record.path)).collect();
@@ -50,7 +50,7 @@ fn definition(subresources: &Value) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn scl_001_the_scale_of_whatever_a_name_stands_for() {
+async fn scl_001_the_scale_of_a_resource_by_any_of_its_names() {
     let (server, client, mapper) = start().await;
     create_deployment(&client).await;
     for name in ["deploy", "deployments.apps", "Deployment", "deployments.v1.apps"] {
@@ -86,7 +86,7 @@ async fn scl_002_an_update_scales_the_object_and_its_errors_pass() {
     assert_eq!(web.typed().unwrap().spec.replicas, Some(5));
 
     assert!(scales.update(&scale).await.unwrap_err().is_conflict(), "it was based on the version before");
-    assert!(scales.get("nobody").await.unwrap_err().is_not_found());
+    assert!(scales.get("missing").await.unwrap_err().is_not_found());
     let nowhere = client.scales(&mapper).of("deploy").await.unwrap();
     assert!(nowhere.get("web").await.unwrap_err().to_string().contains("no namespace"));
 }

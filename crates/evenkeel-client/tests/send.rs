@@ -1,4 +1,4 @@
-//! What this crate's calls promise to those who spawn them: they are `Send`.
+//! The futures of this crate are `Send`.
 #![allow(missing_docs)]
 
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 fn send<T: Send>(_: T) {}
 fn shared<T: Send + Sync + Clone + 'static>(_: &T) {}
 
-/// Compiling is the test; nothing of it is run.
+/// Compiling is the test; nothing runs.
 #[test]
 fn every_future_can_be_spawned() {
     #[allow(dead_code)]

@@ -1,4 +1,4 @@
-//! A stand-in for a server, for the tests of this module.
+//! A fake server for the tests of this module.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -15,7 +15,7 @@ use crate::client::{Client, ClientBuilder};
 use crate::config::{Config, ServerUrl};
 use crate::transport::Body;
 
-/// Answers from a table of paths, and remembers what it was asked. A path that is not in the table is a 404.
+/// Responds from a table of paths and records requests. Other paths are a 404.
 #[derive(Clone, Default)]
 pub(crate) struct Fake {
     state: Arc<Mutex<State>>,
@@ -24,7 +24,7 @@ pub(crate) struct Fake {
 #[derive(Default)]
 struct State {
     answers: HashMap<String, Response>,
-    asked: Vec<Asked>,
+    requests: Vec<SeenRequest>,
 }
 
 #[derive(Clone)]
@@ -35,9 +35,9 @@ struct Response {
     body: Vec<u8>,
 }
 
-/// What the server was asked.
+/// The recorded requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub(crate) struct SeenRequest {
     pub(crate) target: String,
     pub(crate) accept: String,
     pub(crate) if_none_match: Option<String>,
@@ -45,18 +45,18 @@ pub(crate) struct Asked {
 }
 
 impl Fake {
-    /// The path answers with this JSON.
+    /// Sets the response of the path to this JSON.
     pub(crate) fn json(&self, path: &str, body: &Value) -> &Self {
         self.raw(path, 200, "application/json", body.to_string().into_bytes())
     }
 
-    /// The path answers with this JSON, as aggregated discovery, with a tag.
+    /// Sets the response of the path to this JSON, as aggregated discovery with an ETag.
     pub(crate) fn aggregated(&self, path: &str, items: &Value) -> &Self {
         let body = json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "items": items});
         self.raw(path, 200, AGGREGATED, body.to_string().into_bytes())
     }
 
-    /// The path answers with this failure.
+    /// Sets the response of the path to this failure.
     pub(crate) fn fail(&self, path: &str, code: u16) -> &Self {
         let body = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code});
         self.raw(path, code, "application/json", body.to_string().into_bytes())
@@ -68,7 +68,7 @@ impl Fake {
         self
     }
 
-    /// Gives what the path answers with a tag.
+    /// Adds an ETag to the response of the path.
     pub(crate) fn tag(&self, path: &str, etag: &str) -> &Self {
         self.state.lock().unwrap().answers.get_mut(path).unwrap().etag = Some(etag.to_owned());
         self
@@ -78,19 +78,19 @@ impl Fake {
         Client::from_service(self.clone())
     }
 
-    /// A client of a server with this URL.
+    /// Returns a client of a server with this URL.
     pub(crate) fn client_at(&self, url: &str) -> Client {
         ClientBuilder::service(Config::new(ServerUrl::parse(url).unwrap()), self.clone()).build().unwrap()
     }
 
-    /// What has been asked since the last call of this.
-    pub(crate) fn asked(&self) -> Vec<Asked> {
-        std::mem::take(&mut self.state.lock().unwrap().asked)
+    /// Takes the requests since the last call.
+    pub(crate) fn requests(&self) -> Vec<SeenRequest> {
+        std::mem::take(&mut self.state.lock().unwrap().requests)
     }
 
-    /// The paths that have been asked for since, sorted.
+    /// Takes the paths of the requests since the last call, sorted.
     pub(crate) fn asked_paths(&self) -> Vec<String> {
-        let mut paths: Vec<_> = self.asked().into_iter().map(|asked| asked.target).collect();
+        let mut paths: Vec<_> = self.requests().into_iter().map(|requests| requests.target).collect();
         paths.sort();
         paths
     }
@@ -113,7 +113,7 @@ impl Service<http::Request<Body>> for Fake {
         let if_none_match = header(IF_NONE_MATCH).map(str::to_owned);
         let unchanged = answer.etag.is_some() && answer.etag == if_none_match;
         let code = if unchanged { 304 } else { answer.code };
-        state.asked.push(Asked {
+        state.requests.push(SeenRequest {
             target: request.uri().path_and_query().unwrap().to_string(),
             accept: header(ACCEPT).unwrap_or_default().to_owned(),
             if_none_match,
@@ -144,17 +144,17 @@ pub(crate) fn group(name: &str, versions: &[(&str, Vec<Value>)]) -> Value {
     json!({"metadata": {"name": name}, "versions": versions})
 }
 
-/// A resource of a list in the older form.
+/// A resource of a list in the legacy format.
 pub(crate) fn legacy_resource(plural: &str, kind: &str) -> Value {
     json!({"name": plural, "singularName": kind.to_lowercase(), "namespaced": true, "kind": kind, "verbs": ["get"]})
 }
 
-/// A list of resources in the older form.
+/// A list of resources in the legacy format.
 pub(crate) fn legacy_list(group_version: &str, resources: &[Value]) -> Value {
     json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": resources})
 }
 
-/// The list of groups in the older form; the first version of each is the preferred one.
+/// The list of groups in the legacy format; the first version of each is preferred.
 pub(crate) fn legacy_groups(groups: &[(&str, &[&str])]) -> Value {
     let group = |(name, versions): &(&str, &[&str])| {
         let versions: Vec<_> = versions

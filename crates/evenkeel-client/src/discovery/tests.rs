@@ -1,4 +1,4 @@
-//! [`Discovery`] against a stand-in for a server.
+//! [`Discovery`] against a fake server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,7 +16,7 @@ fn gv(text: &str) -> GroupVersion {
     text.parse().unwrap()
 }
 
-/// A server that knows the aggregated form.
+/// A server with aggregated discovery.
 fn modern() -> Fake {
     let fake = Fake::default();
     fake.aggregated("/api", &json!([group("", &[("v1", vec![resource("pods", "Pod")])])]));
@@ -25,7 +25,7 @@ fn modern() -> Fake {
     fake
 }
 
-/// The same server, some years ago.
+/// The same server without it.
 fn old() -> Fake {
     let fake = Fake::default();
     fake.json("/api", &json!({"kind": "APIVersions", "versions": ["v1"]}));
@@ -44,7 +44,7 @@ fn plurals(discovered: &Discovered) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dsc_001_a_request_has_32_seconds_unless_the_configuration_says_otherwise() {
+async fn dsc_001_a_request_times_out_after_32_seconds_unless_configured() {
     let client = Fake::default().client();
     assert_eq!(client.discovery().documents.timeout, Duration::from_secs(32));
 
@@ -64,7 +64,7 @@ async fn dsc_001_a_request_has_32_seconds_unless_the_configuration_says_otherwis
     assert_eq!(client.discovery().timeout(Duration::ZERO).documents.timeout, Duration::from_secs(32));
 }
 
-/// Never answers.
+/// Never responds.
 #[derive(Clone)]
 struct Silent;
 
@@ -83,7 +83,7 @@ impl tower_service::Service<http::Request<Body>> for Silent {
 }
 
 #[tokio::test]
-async fn dsc_002_the_aggregated_form_is_asked_for_first() {
+async fn dsc_002_the_aggregated_format_is_preferred() {
     let fake = modern();
     let aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
     let discovery = fake.client().discovery();
@@ -92,12 +92,12 @@ async fn dsc_002_the_aggregated_form_is_asked_for_first() {
         (discovery.clone().legacy(), "application/json".to_owned()),
         (discovery.no_peers(), format!("{aggregated};profile=nopeer,{aggregated},application/json")),
     ] {
-        // The stand-in answers aggregated whatever it is asked for; the answer's own type decides.
+        // The fake ignores `Accept`; the content type decides.
         discovery.groups().await.unwrap();
-        let asked = fake.asked();
-        let targets: Vec<_> = asked.iter().map(|asked| asked.target.as_str()).collect();
+        let requests = fake.requests();
+        let targets: Vec<_> = requests.iter().map(|requests| requests.target.as_str()).collect();
         assert_eq!(targets, ["/api", "/apis"]);
-        assert!(asked.iter().all(|asked| asked.accept == accept), "{asked:?}");
+        assert!(requests.iter().all(|requests| requests.accept == accept), "{requests:?}");
     }
 }
 
@@ -126,7 +126,7 @@ async fn dsc_005_one_root_in_the_older_form_makes_it_the_older_form() {
     assert_eq!(discovered.groups[0].name, "", "the core group is first");
     assert_eq!(fake.asked_paths(), ["/api", "/apis"]);
 
-    // Without a core group, two answers are still enough.
+    // Without a core group, two requests are enough.
     fake.fail("/api", 404);
     let without_core = fake.client().discovery().groups_and_resources().await.unwrap();
     assert_eq!(plurals(&without_core), ["apps/v1 deployments"]);
@@ -140,7 +140,7 @@ async fn dsc_005_one_root_in_the_older_form_makes_it_the_older_form() {
 }
 
 #[tokio::test]
-async fn dsc_007_the_older_form_gives_the_same_answer_and_failures_beside_it() {
+async fn dsc_007_the_legacy_format_gives_the_same_result_with_failures() {
     let fake = old();
     let groups: Vec<_> = (0..40).map(|number| format!("g{number:02}")).collect();
     let listed: Vec<(&str, &[&str])> = groups.iter().rev().map(|name| (name.as_str(), &["v2", "v1"] as &[_])).collect();
@@ -169,7 +169,7 @@ async fn dsc_007_the_older_form_gives_the_same_answer_and_failures_beside_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dsc_007_few_requests_are_under_way_at_a_time_and_none_outlives_the_call() {
+async fn dsc_007_few_requests_are_in_flight_and_none_outlives_the_future() {
     let names: Vec<_> = (0..100).map(|number| format!("g{number}")).collect();
     let groups: Vec<(&str, &[&str])> = names.iter().map(|name| (name.as_str(), &["v1"] as &[_])).collect();
     let slow = Slow { groups: legacy_groups(&groups).to_string(), counts: Arc::default() };
@@ -185,7 +185,7 @@ async fn dsc_007_few_requests_are_under_way_at_a_time_and_none_outlives_the_call
     assert_eq!(slow.counts.now.load(Ordering::SeqCst), 0);
 }
 
-/// Takes a second for every answer, and counts those under way.
+/// Responds after a second, and counts the requests in flight.
 #[derive(Clone)]
 struct Slow {
     groups: String,
@@ -229,7 +229,7 @@ impl tower_service::Service<http::Request<Body>> for Slow {
 }
 
 #[tokio::test]
-async fn dsc_008_half_an_answer_is_asked_for_once_more_and_an_error_is_not() {
+async fn dsc_008_a_partial_result_is_retried_once_and_an_error_is_not() {
     let fake = old();
     fake.fail("/apis/apps/v1", 503);
     let discovery = fake.client().discovery();
@@ -247,7 +247,7 @@ async fn dsc_008_half_an_answer_is_asked_for_once_more_and_an_error_is_not() {
 }
 
 #[tokio::test]
-async fn dsc_009_every_resource_comes_in_the_preferred_version_that_has_it() {
+async fn dsc_009_every_resource_is_in_the_preferred_version_that_has_it() {
     let fake = modern();
     let mut nodes = resource("nodes", "Node");
     nodes["scope"] = json!("Cluster");
@@ -278,7 +278,7 @@ async fn dsc_009_every_resource_comes_in_the_preferred_version_that_has_it() {
     let namespaced = discovery.preferred_namespaced_resources().await.unwrap();
     assert_eq!(plurals(&namespaced)[3], "g/v0 ");
 
-    // The server's own preference, in the older form, may be any of its versions.
+    // In the legacy format the preferred version may be any.
     let fake = old();
     let mut groups = legacy_groups(&[("g", &["v1", "v2"])]);
     groups["groups"][0]["preferredVersion"] = json!({"groupVersion": "g/v2", "version": "v2"});
@@ -294,25 +294,25 @@ async fn dsc_009_every_resource_comes_in_the_preferred_version_that_has_it() {
 }
 
 #[tokio::test]
-async fn dsc_010_one_version_of_a_group_can_be_asked_for() {
+async fn dsc_010_one_group_version_can_be_requested() {
     let fake = old();
     let discovery = fake.client().discovery();
     assert_eq!(discovery.resources_for_group_version(&gv("v1")).await.unwrap().resources.len(), 1);
     assert_eq!(discovery.resources_for_group_version(&gv("apps/v1")).await.unwrap().resources.len(), 1);
-    let asked = fake.asked();
-    assert_eq!(asked[0].target, "/api/v1");
-    assert_eq!(asked[1].target, "/apis/apps/v1");
-    assert!(asked.iter().all(|asked| asked.accept == "application/json"));
+    let requests = fake.requests();
+    assert_eq!(requests[0].target, "/api/v1");
+    assert_eq!(requests[1].target, "/apis/apps/v1");
+    assert!(requests.iter().all(|requests| requests.accept == "application/json"));
 
     assert!(discovery.resources_for_group_version(&gv("apps/v7")).await.unwrap_err().is_not_found());
     fake.fail("/api/v1", 404);
     assert!(discovery.resources_for_group_version(&gv("v1")).await.unwrap().is_empty());
-    fake.asked();
+    fake.requests();
     for nonsense in ["", "apps/", "../x", "a/../b", "g/v1?watch=1"] {
         let error = discovery.resources_for_group_version(&gv(nonsense)).await.unwrap_err();
         assert!(matches!(error, DiscoveryError::Unusable { .. }), "{nonsense}: {error}");
     }
-    assert!(fake.asked().is_empty());
+    assert!(fake.requests().is_empty());
 }
 
 #[tokio::test]
@@ -325,7 +325,7 @@ async fn dsc_012_the_version_is_json_and_openapi_v2_is_protobuf() {
     assert_eq!((version.minor.as_str(), version.platform.as_str()), ("37+", ""));
     assert_eq!(version.to_string(), "v1.37.0");
     assert_eq!(client.discovery().openapi_v2().await.unwrap()[..], [10, 3, 50, 46, 48]);
-    assert_eq!(fake.asked()[1].accept, "application/com.github.proto-openapi.spec.v2@v1.0+protobuf");
+    assert_eq!(fake.requests()[1].accept, "application/com.github.proto-openapi.spec.v2@v1.0+protobuf");
     fake.json("/version", &json!([]));
     let error = client.server_version().await.unwrap_err().to_string();
     assert_eq!(error, "GET /version: the response cannot be decoded: it is no version");
@@ -350,7 +350,7 @@ async fn dsc_013_a_server_that_lists_nothing_may_have_everything() {
 }
 
 #[tokio::test]
-async fn chc_23_a_stale_version_is_a_failure_beside_the_results_and_is_asked_for_twice() {
+async fn chc_23_a_stale_version_is_a_failure_beside_the_results_and_is_requested_twice() {
     let fake = modern();
     let mut half = group("g", &[("v2", vec![resource("foos", "Foo")]), ("v1", vec![resource("foos", "Foo")])]);
     half["versions"][0]["freshness"] = json!("Stale");

@@ -23,7 +23,7 @@ fn an_object_that_does_not_fit_its_type_is_an_error_like_any_other() {
 }
 
 #[test]
-fn what_discovery_says_is_an_error_like_any_other() {
+fn a_discovery_error_has_the_same_predicates() {
     let unknown = DiscoveryError::NoResource { query: ResourceQuery::new("foos") };
     let error = Error::from(unknown);
     assert_eq!(error.to_string(), "the server has no resource \"foos\"");

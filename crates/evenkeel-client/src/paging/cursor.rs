@@ -15,7 +15,7 @@ const MAX_PAGES: u32 = 1_000_000;
 #[derive(Debug)]
 pub(super) struct PageCursor {
     /// The caller's parameters.
-    asked: ListParams,
+    requested: ListParams,
     page_size: u32,
     /// The next continue token; empty before the first page, unless the caller set one.
     token: String,
@@ -27,10 +27,10 @@ pub(super) struct PageCursor {
 }
 
 impl PageCursor {
-    pub(super) fn new(asked: ListParams, page_size: u32) -> Self {
+    pub(super) fn new(requested: ListParams, page_size: u32) -> Self {
         PageCursor {
-            token: asked.continue_token.clone(),
-            asked,
+            token: requested.continue_token.clone(),
+            requested,
             page_size,
             pages: 0,
             max_pages: MAX_PAGES,
@@ -42,7 +42,7 @@ impl PageCursor {
     /// Returns the parameters of the next page. Only the first page has a resource version: the continue token contains
     /// it, and servers reject both together.
     pub(super) fn params(&self) -> ListParams {
-        let mut params = self.asked.clone();
+        let mut params = self.requested.clone();
         if params.limit == 0 {
             params.limit = self.page_size;
         }
@@ -75,7 +75,7 @@ impl PageCursor {
         if self.token.is_empty() || !error.status().is_some_and(|status| status.is_expired()) {
             return None;
         }
-        let mut params = self.asked.clone();
+        let mut params = self.requested.clone();
         params.limit = 0;
         params.continue_token.clear();
         Some(params)

@@ -13,7 +13,7 @@ use super::*;
 use crate::api::VersionMatch;
 use crate::watch::testing::api_error;
 
-/// A page as a server would send it.
+/// A page as a server sends it.
 fn page(names: std::ops::Range<u32>, version: &str, next: &str) -> List<Pod> {
     let items: Vec<_> = names.map(|name| format!(r#"{{"metadata":{{"name":"pod-{name}"}}}}"#)).collect();
     let json = format!(
@@ -29,18 +29,18 @@ fn page(names: std::ops::Range<u32>, version: &str, next: &str) -> List<Pod> {
     List { items, meta: decoder.finish().unwrap() }
 }
 
-/// A server of so many pods. Like a real one it refuses a version together with a token.
+/// A server with this many pods. It rejects a version together with a token.
 #[derive(Clone)]
 struct Server {
     pods: u32,
-    /// The page, counted from 1, whose place has become too old.
+    /// The page, counted from 1, whose token has expired.
     expired: Option<usize>,
-    asked: Rc<RefCell<Vec<ListParams>>>,
+    requests: Rc<RefCell<Vec<ListParams>>>,
 }
 
 impl Server {
     fn of(pods: u32) -> Self {
-        Server { pods, expired: None, asked: Rc::default() }
+        Server { pods, expired: None, requests: Rc::default() }
     }
 
     fn expiring(pods: u32, page: usize) -> Self {
@@ -48,8 +48,8 @@ impl Server {
     }
 
     fn answer(&self, params: ListParams) -> Result<List<Pod>, Error> {
-        self.asked.borrow_mut().push(params.clone());
-        if self.expired == Some(self.asked.borrow().len()) {
+        self.requests.borrow_mut().push(params.clone());
+        if self.expired == Some(self.requests.borrow().len()) {
             return Err(api_error(Status::expired("the continue token is too old")));
         }
         if !params.continue_token.is_empty() && !params.resource_version.is_empty() {
@@ -60,7 +60,7 @@ impl Server {
         let start: u32 = params.continue_token.parse().unwrap_or(0);
         let end = if params.limit == 0 { self.pods } else { self.pods.min(start + params.limit) };
         let next = if end < self.pods { end.to_string() } else { String::new() };
-        // Each page states another version, so that one can see which was kept.
+        // Each page has another version, to show which one was kept.
         Ok(page(start..end, &format!("rv:{}", 20 + start), &next))
     }
 
@@ -69,9 +69,12 @@ impl Server {
     }
 
     /// Limit, token, version and match of each request.
-    fn asked(&self) -> Vec<(u32, String, String, Option<VersionMatch>)> {
-        let asked = self.asked.borrow();
-        asked.iter().map(|p| (p.limit, p.continue_token.clone(), p.resource_version.clone(), p.version_match)).collect()
+    fn requests(&self) -> Vec<(u32, String, String, Option<VersionMatch>)> {
+        let requests = self.requests.borrow();
+        requests
+            .iter()
+            .map(|p| (p.limit, p.continue_token.clone(), p.resource_version.clone(), p.version_match))
+            .collect()
     }
 }
 
@@ -100,7 +103,7 @@ fn expected(range: std::ops::Range<u32>) -> Vec<String> {
     range.map(|name| format!("pod-{name}")).collect()
 }
 
-/// The names that came, and the error if there was one.
+/// The names, and the error if there was one.
 async fn drain<P: PageSource<Pod>>(mut items: Items<Pod, P>) -> (Vec<String>, Option<Error>) {
     let mut names = Vec::new();
     while let Some(item) = items.next().await {
@@ -116,9 +119,9 @@ async fn drain<P: PageSource<Pod>>(mut items: Items<Pod, P>) -> (Vec<String>, Op
 }
 
 #[tokio::test(start_paused = true)]
-async fn pg_001_pages_are_of_500_unless_the_params_say() {
-    let asked = Rc::new(RefCell::new(Vec::new()));
-    let note = Rc::clone(&asked);
+async fn pg_001_pages_have_500_objects_unless_the_params_have_a_limit() {
+    let requests = Rc::new(RefCell::new(Vec::new()));
+    let note = Rc::clone(&requests);
     let source = move |params: ListParams| {
         note.borrow_mut().push(params.limit);
         std::future::ready(Ok(page(0..1, "7", "")))
@@ -127,12 +130,12 @@ async fn pg_001_pages_are_of_500_unless_the_params_say() {
     assert_eq!((pager.page_size, pager.prefetch, pager.full_list_if_expired), (500, 10, true));
     pager.list().await.unwrap();
     Pager::<Pod, _>::new(source, ListParams::default().limit(3)).list().await.unwrap();
-    assert_eq!(*asked.borrow(), [500, 3]);
+    assert_eq!(*requests.borrow(), [500, 3]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn pg_002_one_page_or_many_make_one_list() {
-    // Better: the type is the same, whether there were pages or not.
+    // Better: the type is the same with and without pages.
     let one = Server::of(10).pager(ListParams::default()).list().await.unwrap();
     assert_eq!((one.paginated, one.list.items.len(), one.list.meta.resource_version.as_str()), (false, 10, "rv:20"));
     let many = Server::of(21).pager(ListParams::default()).list().await.unwrap();
@@ -150,8 +153,8 @@ async fn pg_003_the_version_is_for_the_first_page_alone() {
     let params = ListParams::default().not_older_than("rv:10").labels("app=web");
     server.pager(params).list().await.unwrap();
     let first = request(10, "", "rv:10", Some(VersionMatch::NotOlderThan));
-    assert_eq!(server.asked(), [first, request(10, "10", "", None), request(10, "20", "", None)]);
-    assert!(server.asked.borrow().iter().all(|params| params.label_selector == "app=web"));
+    assert_eq!(server.requests(), [first, request(10, "10", "", None), request(10, "20", "", None)]);
+    assert!(server.requests.borrow().iter().all(|params| params.label_selector == "app=web"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -163,7 +166,7 @@ async fn qhc_23_pg_004_a_page_that_expired_is_made_up_for_by_a_full_list() {
     assert_eq!(names(&listing.list), expected(0..21));
     let exact = Some(VersionMatch::Exact);
     let requests = [request(10, "", "rv:10", exact), request(10, "10", "", None), request(0, "", "rv:10", exact)];
-    assert_eq!(server.asked(), requests);
+    assert_eq!(server.requests(), requests);
 }
 
 #[tokio::test(start_paused = true)]
@@ -171,18 +174,18 @@ async fn pg_004_without_the_fallback_or_on_the_first_page_expiry_is_an_error() {
     let server = Server::expiring(21, 2);
     let error = server.pager(ListParams::default()).full_list_if_expired(false).list().await.unwrap_err();
     assert!(error.status().unwrap().is_expired());
-    assert_eq!(server.asked().len(), 2);
+    assert_eq!(server.requests().len(), 2);
     let server = Server::expiring(21, 1);
     server.pager(ListParams::default()).list().await.unwrap_err();
-    assert_eq!(server.asked().len(), 1);
+    assert_eq!(server.requests().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn pg_005_dropping_ends_it_between_pages() {
-    let asked = Rc::new(Cell::new(0));
-    let count = Rc::clone(&asked);
+    let requests = Rc::new(Cell::new(0));
+    let count = Rc::clone(&requests);
     let source = move |_: ListParams| {
-        count.update(|asked| asked + 1);
+        count.update(|requests| requests + 1);
         let token = count.get().to_string();
         async move {
             tokio::time::sleep(Duration::from_secs(1)).await;
@@ -192,29 +195,29 @@ async fn pg_005_dropping_ends_it_between_pages() {
     let pager = Pager::<Pod, _>::new(source, ListParams::default());
     let stopped = tokio::time::timeout(Duration::from_millis(2500), pager.list()).await.unwrap_err();
     assert!(crate::is_interrupted(&stopped));
-    assert_eq!(asked.get(), 3);
+    assert_eq!(requests.get(), 3);
 }
 
 #[tokio::test(start_paused = true)]
 async fn pg_006_no_more_is_read_ahead_than_was_allowed() {
-    // Better: there is no negative buffer to be refused, as the type has none.
+    // Better: the type excludes a negative buffer.
     for prefetch in [0, 1, 3] {
         let server = Server::of(200);
         let mut items = server.pager(ListParams::default()).prefetch(prefetch).stream();
         items.next().await.unwrap().unwrap();
-        assert_eq!(server.asked().len(), prefetch + 2, "pages come at once, so the room is full");
+        assert_eq!(server.requests().len(), prefetch + 2, "pages come at once, so the room is full");
         for _ in 0..9 {
             items.next().await.unwrap().unwrap();
         }
-        assert_eq!(server.asked().len(), prefetch + 2);
+        assert_eq!(server.requests().len(), prefetch + 2);
         items.next().await.unwrap().unwrap();
         items.next().await.unwrap().unwrap();
-        assert_eq!(server.asked().len(), prefetch + 3, "one page was used up");
+        assert_eq!(server.requests().len(), prefetch + 3, "one page was used up");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn pg_006_the_next_page_is_on_its_way_while_one_is_read() {
+async fn pg_006_the_next_page_is_prefetched_while_one_is_read() {
     let server = Server::of(30);
     let own = server.clone();
     let source = move |params: ListParams| {
@@ -230,7 +233,7 @@ async fn pg_006_the_next_page_is_on_its_way_while_one_is_read() {
     while let Some(object) = items.next().await {
         object.unwrap();
         objects += 1;
-        // Ten objects of work take a second: as long as the next page.
+        // Ten objects take a second: as long as the next page.
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     assert_eq!(objects, 30);
@@ -242,14 +245,14 @@ async fn pg_006_the_next_page_is_on_its_way_while_one_is_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pg_007_who_stops_reading_asks_for_no_more() {
+async fn pg_007_dropping_the_stream_requests_no_more_pages() {
     let server = Server::of(200);
     let mut items = server.pager(ListParams::default()).prefetch(0).stream();
     for _ in 0..5 {
         items.next().await.unwrap().unwrap();
     }
     drop(items);
-    assert_eq!(server.asked().len(), 2);
+    assert_eq!(server.requests().len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
@@ -258,7 +261,7 @@ async fn qhc_23_pg_008_a_stream_hands_out_what_was_there_and_then_the_error() {
     let (names, error) = drain(server.pager(ListParams::default()).stream()).await;
     assert_eq!(names, expected(0..10));
     assert!(error.unwrap().status().unwrap().is_expired());
-    assert_eq!(server.asked().len(), 2, "no fallback");
+    assert_eq!(server.requests().len(), 2, "no fallback");
 }
 
 #[tokio::test(start_paused = true)]
@@ -268,18 +271,18 @@ async fn pg_008_a_stream_falls_back_on_no_page() {
         let (names, error) = drain(server.pager(ListParams::default()).stream()).await;
         assert_eq!(names.len(), (page - 1) * 10);
         assert!(error.unwrap().status().unwrap().is_expired());
-        assert_eq!(server.asked().len(), page);
+        assert_eq!(server.requests().len(), page);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn pg_009_a_stream_clears_the_version_too() {
-    // Better: client-go repeats the version, and the server refuses the second page.
+    // Better: client-go repeats the version, and the server rejects the second page.
     let server = Server::of(21);
     let (names, error) = drain(server.pager(ListParams::default().exactly_at("rv:10")).stream()).await;
     assert_eq!(names, expected(0..21));
     assert!(error.is_none());
-    assert_eq!(server.asked()[1], request(10, "10", "", None));
+    assert_eq!(server.requests()[1], request(10, "10", "", None));
 }
 
 #[tokio::test(start_paused = true)]

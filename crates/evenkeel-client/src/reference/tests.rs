@@ -26,13 +26,13 @@ fn reference(api_version: &str, kind: &str) -> ObjectReference {
 
 #[test]
 fn rf_001_a_reference_is_its_own() {
-    // Better: there is no nil to be refused.
+    // Better: there is no nil.
     let same = reference("v1", "Pod");
     assert_eq!(same.to_reference(), same);
 }
 
 #[test]
-fn rf_002_the_object_says_its_kind_or_the_resource_does() {
+fn rf_002_the_kind_is_the_objects_or_else_the_resources() {
     let pods = Arc::new(ResourceInfo::of::<Pod>());
     let bare = Obj::<Pod>::from_json(&pods, format!("{{{METADATA}}}")).unwrap();
     assert_eq!(bare.to_reference(), reference("v1", "Pod"), "the core group has no name");
@@ -76,7 +76,7 @@ fn rf_003_lists_are_named_by_kind_and_version_alone() {
 
 #[test]
 fn rf_003_a_part_is_named_by_a_reference_of_its_own() {
-    // Better: the reference to the whole stays what it was.
+    // Better: the reference to the whole is unchanged.
     let whole = reference("v1", "Pod");
     let part = part_reference(&whole, "spec.containers{web}");
     assert_eq!(part.field_path.as_deref(), Some("spec.containers{web}"));

@@ -298,11 +298,7 @@ impl<'a> ResponseReader<'a> {
     }
 
     /// The codec of a success. A response without one is an error.
-    fn codec(
-        self,
-        head: &response::Parts,
-        codec: Result<Codec, MediaError>,
-    ) -> Result<Codec, Error> {
+    fn codec(self, head: &response::Parts, codec: Result<Codec, MediaError>) -> Result<Codec, Error> {
         match codec {
             Ok(codec) => {
                 self.warn(head);

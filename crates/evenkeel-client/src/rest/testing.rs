@@ -1,4 +1,4 @@
-//! Answers for tests: literal ones, and bodies that come chunk by chunk.
+//! Responses for tests: literal ones, and scripted bodies.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -23,7 +23,7 @@ use crate::error::RequestName;
 use crate::transport::{Body, BoxError};
 use crate::wire::Encoding;
 
-/// An answer with this code, media type (none if empty) and body.
+/// A response with this code, media type (none if empty) and body.
 pub(super) fn response(code: u16, content_type: &str, body: impl Into<Bytes>) -> Response<Body> {
     let builder = Response::builder().status(code);
     let builder = if content_type.is_empty() { builder } else { builder.header(CONTENT_TYPE, content_type) };
@@ -35,14 +35,14 @@ pub(super) fn with_header(mut response: Response<Body>, name: HeaderName, value:
     response
 }
 
-/// The object in this JSON, which says what it is, in protobuf.
+/// Encodes the object in this JSON as protobuf.
 pub(super) fn protobuf(json: &str) -> Vec<u8> {
     let value: serde_json::Value = serde_json::from_str(json).unwrap();
     let (api_version, kind) = type_meta(&value).unwrap();
     Codec::Protobuf.encode(&value, ApiKind { api_version: &api_version, kind: &kind }).unwrap()
 }
 
-/// A call, and everything that a [`ResponseReader`] needs for its answers.
+/// A request, and everything that a [`ResponseReader`] needs for its responses.
 pub(super) struct ReaderFixture {
     pub(super) request: RequestName,
     pub(super) target: RequestTarget,
@@ -54,7 +54,7 @@ pub(super) struct ReaderFixture {
 }
 
 impl ReaderFixture {
-    /// A call about the deployment `web`.
+    /// A request for the deployment `web`.
     pub(super) fn new(method: Method) -> Self {
         let warnings = Arc::new(RecordedWarnings::default());
         ReaderFixture {
@@ -86,7 +86,7 @@ impl ReaderFixture {
     }
 }
 
-/// Remembers the warnings that it hears.
+/// Records warnings.
 #[derive(Debug, Default)]
 pub(super) struct RecordedWarnings(Mutex<Vec<String>>);
 
@@ -102,24 +102,24 @@ impl WarningHandler for RecordedWarnings {
     }
 }
 
-/// What a [`Script`] does next.
+/// The next action of a [`Script`].
 pub(super) enum Step {
     Chunk(Bytes),
     Trailers,
-    /// Nothing yet; it can be polled again.
+    /// Pending once.
     Wait,
-    /// Nothing, for ever.
+    /// Pending for ever.
     Hang,
     Fail(BoxError),
 }
 
-/// A body that does what it is told.
+/// A scripted body.
 pub(super) struct Script {
     steps: VecDeque<Step>,
     watched: Arc<Watched>,
 }
 
-/// What happens to a [`Script`].
+/// Counters of a [`Script`].
 #[derive(Debug, Default)]
 pub(super) struct Watched {
     polled: AtomicUsize,
@@ -127,7 +127,7 @@ pub(super) struct Watched {
 }
 
 impl Watched {
-    /// How many steps have been asked for.
+    /// How many steps have been polled.
     pub(super) fn polled(&self) -> usize {
         self.polled.load(Ordering::SeqCst)
     }

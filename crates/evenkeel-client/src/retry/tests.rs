@@ -24,7 +24,7 @@ fn forbidden() -> Error {
     Error::Api { request: request(), status: Box::new(Status::forbidden("", "pods", "a", "no")) }
 }
 
-/// An error of a user's own.
+/// An error type of a user.
 #[derive(Debug, thiserror::Error)]
 enum Own {
     #[error("conflict {0}")]
@@ -39,7 +39,7 @@ impl Conflict for Own {
     }
 }
 
-/// Runs with this script of outcomes; answers the result, and how many attempts there were.
+/// Runs a script of outcomes; returns the result and the number of attempts.
 async fn scripted<E: Conflict>(script: Vec<Result<u32, E>>) -> (Result<u32, RetryError<E>>, usize) {
     let script = RefCell::new(script.into_iter());
     let attempts = Cell::new(0);
@@ -52,7 +52,7 @@ async fn scripted<E: Conflict>(script: Vec<Result<u32, E>>) -> (Result<u32, Retr
 }
 
 #[tokio::test(start_paused = true)]
-async fn rt_002_success_and_errors_that_are_not_retriable_come_at_once() {
+async fn rt_002_success_and_permanent_errors_are_returned_at_once() {
     let begin = Instant::now();
     let (result, attempts) = scripted::<Error>(vec![Ok(7)]).await;
     assert_eq!((result.unwrap(), attempts), (7, 1));
@@ -65,7 +65,7 @@ async fn rt_002_success_and_errors_that_are_not_retriable_come_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rt_002_when_attempts_run_out_it_is_the_last_error_that_is_told() {
+async fn rt_002_the_last_error_is_returned_when_attempts_run_out() {
     let begin = Instant::now();
     let (result, _) = scripted((0..5).map(|n| Err(Own::Conflict(n))).collect()).await;
     let error = result.unwrap_err();
@@ -110,8 +110,8 @@ async fn qhc_12_a_cancellation_is_not_masked_by_the_conflict_before() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rt_005_an_error_that_ends_it_is_told_and_the_conflict_before_is_its_cause() {
-    // Better: client-go tells the conflict and drops the error that ended it.
+async fn rt_005_the_final_error_is_returned_with_the_conflict_as_its_source() {
+    // Better: client-go returns the conflict and drops the final error.
     let (result, _) = scripted(vec![Err(conflict()), Err(forbidden())]).await;
     let error = Error::from(result.unwrap_err());
     assert!(error.status().unwrap().is_forbidden() && !error.is_conflict(), "{error}");
@@ -121,7 +121,7 @@ async fn rt_005_an_error_that_ends_it_is_told_and_the_conflict_before_is_its_cau
 
 #[tokio::test(start_paused = true)]
 async fn rt_006_a_signal_cuts_waits_and_attempts_short() {
-    // Better: there is a way to cancel, and it does not wait for the end of a sleep.
+    // Better: it can be cancelled, also during a wait.
     let slow = Backoff { duration: Duration::from_secs(60), ..DEFAULT_RETRY };
     let begin = Instant::now();
     let stopped = Retry::new(slow).stop_on(sleep(Duration::from_secs(1)));

@@ -112,8 +112,8 @@ async fn read<K, W: ListSource<K>>(source: &W) -> Result<(Instant, List<K>), Err
         match source.list().await {
             Ok(list) => return Ok((started, list)),
             Err(error) if is_passing(&error) => {
-                let asked = error.status().map(server_retry_delay).unwrap_or_default();
-                let wait = backoff.step(fastrand::f64()).max(asked);
+                let requested = error.status().map(server_retry_delay).unwrap_or_default();
+                let wait = backoff.step(fastrand::f64()).max(requested);
                 tracing::warn!(%error, ?wait, "reading the object failed; retrying");
                 tokio::time::sleep(wait).await;
             }

@@ -1,4 +1,4 @@
-//! What the tests of this module share: objects, events, and sources that follow a script.
+//! Fixtures of this module's tests: objects, events, and scripted sources.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -32,7 +32,7 @@ pub(crate) fn api_error(status: Status) -> Error {
     Error::Api { request: RequestName::new(&http::Method::GET, "/api/v1/pods"), status: Box::new(status) }
 }
 
-/// What a kind of event and its version look like in short.
+/// A short text of an event: its type and version.
 pub(crate) fn short(event: &Event) -> String {
     match event {
         WatchEvent::Added(object) => format!("+{}", object.resource_version()),
@@ -43,11 +43,11 @@ pub(crate) fn short(event: &Event) -> String {
     }
 }
 
-/// A stream of what is in it, which then ends, or stays open for ever.
+/// A stream of these items, which then ends or stays open.
 pub(crate) struct Scripted {
     pub(crate) items: VecDeque<Result<Event, Error>>,
     pub(crate) stays_open: bool,
-    /// How long it lives before it ends.
+    /// How long it stays open before it ends.
     pub(crate) life: Option<Pin<Box<tokio::time::Sleep>>>,
 }
 
@@ -89,16 +89,16 @@ impl Stream for Scripted {
     }
 }
 
-/// The watches that were asked for: from which version, and when, in milliseconds since the beginning.
+/// The opened watches: from which version, and when, in milliseconds since the start.
 #[derive(Clone)]
 pub(crate) struct Log {
     begin: Instant,
-    asked: Arc<Mutex<Vec<(String, u128)>>>,
+    requests: Arc<Mutex<Vec<(String, u128)>>>,
 }
 
 impl Log {
     pub(crate) fn new() -> Self {
-        Log { begin: Instant::now(), asked: Arc::default() }
+        Log { begin: Instant::now(), requests: Arc::default() }
     }
 
     pub(crate) fn note(&self, what: &str) {
@@ -106,7 +106,7 @@ impl Log {
     }
 
     fn all(&self) -> MutexGuard<'_, Vec<(String, u128)>> {
-        self.asked.lock().unwrap()
+        self.requests.lock().unwrap()
     }
 
     pub(crate) fn versions(&self) -> Vec<String> {
@@ -120,7 +120,7 @@ impl Log {
 
 type Answer = Result<Scripted, Error>;
 
-/// A source of watches that answers with what `answer` says to the n-th request, counted from 0.
+/// A source of watches that returns `answer` for the n-th request, counted from 0.
 pub(crate) fn source(
     log: &Log,
     answer: impl Fn(usize, &str) -> Answer + Send + Sync,

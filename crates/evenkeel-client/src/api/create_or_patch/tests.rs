@@ -1,6 +1,6 @@
 use super::*;
 
-/// RFC 7386, as the RFC says it.
+/// The examples of RFC 7386.
 fn merged(mut target: Value, patch: &Value) -> Value {
     let Value::Object(members) = patch else { return patch.clone() };
     if !target.is_object() {

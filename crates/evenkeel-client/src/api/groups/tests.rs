@@ -7,16 +7,16 @@ use evenkeel_core::ResourceInfo;
 use super::rows;
 use crate::client::Client;
 
-/// What an accessor leads to.
+/// The target of an accessor.
 pub(super) struct Row {
-    /// What the table says of its group and version.
+    /// The group and version of the table.
     pub(super) group_version: &'static str,
     pub(super) method: &'static str,
     pub(super) in_namespaces: bool,
     pub(super) info: Arc<ResourceInfo>,
 }
 
-/// What a server serves that has no accessor, and why.
+/// Served resources without an accessor, and why.
 const WITHOUT: [(&str, &str); 1] =
     [("v1 bindings Binding true", "a pod is bound through itself: `pods(namespace).bind(…)`, as client-go does it")];
 
@@ -37,17 +37,17 @@ async fn typ_001_every_resource_of_a_server_has_an_accessor() {
     let ours: BTreeSet<String> = rows(&client).iter().map(|row| describe(&row.info)).collect();
     let missing: Vec<_> = served.difference(&ours).collect();
     assert!(missing.is_empty(), "no accessor for {missing:#?}");
-    // Servers leave versions that are not final away unless they are told to serve them.
+    // Servers do not serve versions that are not stable unless configured.
     let is_final = |resource: &&String| {
         let version = resource.split(' ').next().and_then(|api_version| api_version.rsplit('/').next());
         version.is_some_and(|version| !version.contains("alpha") && !version.contains("beta"))
     };
     let made_up: Vec<_> = ours.difference(&served).filter(is_final).collect();
-    assert!(made_up.is_empty(), "nobody serves {made_up:#?}");
+    assert!(made_up.is_empty(), "not served: {made_up:#?}");
 }
 
 #[tokio::test]
-async fn typ_001_accessors_lead_to_where_their_names_say() {
+async fn typ_001_accessors_return_the_resource_of_their_name() {
     let server = ApiServer::start().await.unwrap();
     let client = Client::from_service(server.service());
     for Row { group_version, method, in_namespaces, info } in rows(&client) {

@@ -11,16 +11,16 @@ use tower_service::Service;
 use super::*;
 use crate::transport::Body;
 
-/// A server of an older time: `apps/v1beta2` announces its scales in the form that it is told to, and answers with one.
+/// A fake of an older server: `apps/v1beta2` states the version of its scales as configured, and returns it.
 #[derive(Clone)]
 struct Old {
     announced: Value,
     answer: Value,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    requests: Arc<Mutex<Vec<SeenRequest>>>,
 }
 
 #[derive(Clone, Debug)]
-struct Asked {
+struct SeenRequest {
     request: String,
     content_type: Option<String>,
     body: Value,
@@ -28,7 +28,7 @@ struct Asked {
 
 impl Old {
     fn new(announced: Value, answer: Value) -> Self {
-        Old { announced, answer, asked: Arc::default() }
+        Old { announced, answer, requests: Arc::default() }
     }
 
     async fn scales(&self) -> Result<ScaleApi, Error> {
@@ -37,10 +37,10 @@ impl Old {
         Ok(client.scales(&mapper).of("deploy").await?.namespace("ns"))
     }
 
-    /// What was asked about scales.
-    fn asked(&self) -> Vec<Asked> {
-        let asked = self.asked.lock().unwrap();
-        asked.iter().filter(|asked| asked.request.ends_with("/scale")).cloned().collect()
+    /// Returns the requests for scales.
+    fn requests(&self) -> Vec<SeenRequest> {
+        let requests = self.requests.lock().unwrap();
+        requests.iter().filter(|requests| requests.request.ends_with("/scale")).cloned().collect()
     }
 
     fn answer(&self, path: &str) -> (u16, Value) {
@@ -87,13 +87,13 @@ impl Service<http::Request<Body>> for Old {
         let content_type = request.headers().get(CONTENT_TYPE).map(|value| value.to_str().unwrap().to_owned());
         let request = format!("{} {}", request.method(), request.uri().path());
         let body = serde_json::from_slice(&body).unwrap_or_default();
-        self.asked.lock().unwrap().push(Asked { request, content_type, body });
+        self.requests.lock().unwrap().push(SeenRequest { request, content_type, body });
         let response = http::Response::builder().status(code).header(CONTENT_TYPE, "application/json");
         ready(Ok(response.body(Body::full(answer.to_string())).unwrap()))
     }
 }
 
-/// The bytes of a body that is all here.
+/// Returns the bytes of a buffered body.
 fn bytes_of(mut body: Body) -> Bytes {
     use http_body::Body as _;
     match std::pin::Pin::new(&mut body).poll_frame(&mut Context::from_waker(std::task::Waker::noop())) {
@@ -131,12 +131,12 @@ async fn scl_001_every_form_of_a_scale_becomes_the_current_one() {
         let status = scale.status.unwrap();
         assert_eq!((status.replicas, status.selector.as_deref()), (2, selector), "{api_version}");
         assert_eq!(scale.metadata.resource_version.as_deref(), Some("7"));
-        assert_eq!(server.asked()[0].request, "GET /apis/apps/v1beta2/namespaces/ns/deployments/web/scale");
+        assert_eq!(server.requests()[0].request, "GET /apis/apps/v1beta2/namespaces/ns/deployments/web/scale");
     }
 }
 
 #[tokio::test]
-async fn scl_001_what_is_no_scale_is_an_error_that_says_what_it_is() {
+async fn scl_001_another_kind_is_an_error_that_names_it() {
     let server = Old::new(announced("", ""), old_scale("example.com/v1", json!({"replicas": 2})));
     let error = server.scales().await.unwrap().get("web").await.unwrap_err();
     assert!(error.to_string().contains(r#""Scale" of "example.com/v1""#), "{error}");
@@ -157,33 +157,33 @@ async fn scl_002_an_update_has_the_form_that_discovery_announces() {
     let cases = [
         (announced("autoscaling", "v1"), "autoscaling/v1", json!("app=web"), Value::Null),
         (announced("extensions", "v1beta1"), "extensions/v1beta1", labels.clone(), json!("app=web")),
-        // An entry without a group and version is of those of the resource.
+        // An entry without a group and version has those of the resource.
         (announced("", ""), "apps/v1beta2", labels, json!("app=web")),
     ];
     for (announced, api_version, selector, target_selector) in cases {
         let server = Old::new(announced, answer.clone());
         let updated = server.scales().await.unwrap().update(&scale).await.unwrap();
         assert_eq!(updated.spec.unwrap().replicas, Some(3), "what the server says, not what was sent");
-        let asked = server.asked().remove(0);
-        assert_eq!(asked.request, "PUT /apis/apps/v1beta2/namespaces/ns/deployments/web/scale");
+        let requests = server.requests().remove(0);
+        assert_eq!(requests.request, "PUT /apis/apps/v1beta2/namespaces/ns/deployments/web/scale");
         // Better than client-go, which sends it without one.
-        assert_eq!(asked.content_type.as_deref(), Some("application/json"));
-        assert_eq!((&asked.body["apiVersion"], &asked.body["kind"]), (&json!(api_version), &json!("Scale")));
-        assert_eq!(asked.body["spec"], json!({"replicas": 5}));
-        assert_eq!(asked.body["metadata"], json!({"name": "web", "resourceVersion": "7"}));
-        assert_eq!(asked.body["status"]["selector"], selector, "{api_version}");
-        assert_eq!(asked.body["status"]["targetSelector"], target_selector, "{api_version}");
+        assert_eq!(requests.content_type.as_deref(), Some("application/json"));
+        assert_eq!((&requests.body["apiVersion"], &requests.body["kind"]), (&json!(api_version), &json!("Scale")));
+        assert_eq!(requests.body["spec"], json!({"replicas": 5}));
+        assert_eq!(requests.body["metadata"], json!({"name": "web", "resourceVersion": "7"}));
+        assert_eq!(requests.body["status"]["selector"], selector, "{api_version}");
+        assert_eq!(requests.body["status"]["targetSelector"], target_selector, "{api_version}");
     }
 }
 
 #[tokio::test]
-async fn scl_002_a_selector_that_no_map_can_say_is_sent_as_text_alone() {
+async fn scl_002_a_selector_without_a_map_form_is_sent_as_text() {
     let server = Old::new(announced("", ""), old_scale("apps/v1beta2", json!({"replicas": 2})));
     let mut scale = Scale::default();
     scale.metadata.name = Some("web".into());
     scale.status = Some(ScaleStatus { replicas: 2, selector: Some("tier in (a,b)".into()) });
     server.scales().await.unwrap().update(&scale).await.unwrap();
-    let status = &server.asked()[0].body["status"];
+    let status = &server.requests()[0].body["status"];
     assert_eq!(*status, json!({"replicas": 2, "targetSelector": "tier in (a,b)"}));
 }
 
@@ -203,11 +203,11 @@ async fn scl_002_nothing_is_sent_that_cannot_be_meant() {
     let known = Old::new(announced("", ""), Value::Null);
     let error = known.scales().await.unwrap().update(&scale).await.unwrap_err();
     assert!(error.to_string().contains("namespace \"other\""), "{error}");
-    assert_eq!((server.asked().len(), known.asked().len()), (0, 0));
+    assert_eq!((server.requests().len(), known.requests().len()), (0, 0));
 }
 
 #[tokio::test]
-async fn scl_002_a_resource_without_scale_says_so() {
+async fn scl_002_a_resource_without_a_scale_is_an_error() {
     let server = Old::new(Value::Null, Value::Null);
     let error = server.scales().await.unwrap_err();
     assert_eq!(error.to_string(), "the resource deployments of apps/v1beta2 has no subresource \"scale\"");

@@ -26,7 +26,7 @@ fn old() -> Fake {
 }
 
 #[tokio::test]
-async fn dsc_020_the_first_to_ask_asks_for_all() {
+async fn dsc_020_concurrent_callers_share_one_fetch() {
     let fake = modern();
     let cached = fake.client().discovery().cached();
     let tasks: Vec<_> = (0..50)
@@ -49,7 +49,7 @@ async fn dsc_020_the_first_to_ask_asks_for_all() {
     assert!(matches!(unknown, DiscoveryError::NotServed { .. }) && unknown.is_not_found());
     let empty = cached.resources_for_group_version(&gv("apps/v0")).await.unwrap_err();
     assert!(matches!(empty, DiscoveryError::Empty { .. }), "{empty}");
-    assert!(fake.asked().is_empty(), "neither is asked for again");
+    assert!(fake.requests().is_empty(), "neither is requests for again");
 }
 
 #[tokio::test]
@@ -65,18 +65,18 @@ async fn dsc_020_a_failure_to_list_the_groups_is_not_remembered() {
 }
 
 #[tokio::test]
-async fn dsc_020_failures_that_pass_are_asked_for_again_and_others_are_not() {
+async fn dsc_020_transient_failures_are_fetched_again_and_others_are_not() {
     let fake = old();
     fake.fail("/apis/a/v1", 503).fail("/apis/b/v1", 403);
     let cached = fake.client().discovery().cached();
     let first = cached.groups_and_resources().await.unwrap();
     assert_eq!(first.failures.len(), 2);
-    fake.asked();
+    fake.requests();
 
     assert!(cached.resources_for_group_version(&gv("a/v1")).await.unwrap_err().is_transient());
     assert_eq!(fake.asked_paths(), ["/apis/a/v1"]);
     assert!(!cached.resources_for_group_version(&gv("b/v1")).await.unwrap_err().is_transient());
-    assert!(fake.asked().is_empty());
+    assert!(fake.requests().is_empty());
 
     fake.json("/apis/a/v1", &legacy_list("a/v1", &[legacy_resource("foos", "Foo")]));
     fake.json("/apis/b/v1", &legacy_list("b/v1", &[legacy_resource("bars", "Bar")]));
@@ -121,10 +121,10 @@ async fn dsc_021_it_is_fresh_once_it_is_filled_and_invalidating_empties_it() {
     cached.groups().await.unwrap();
     cached.openapi().index().await.unwrap();
     assert!(cached.is_fresh());
-    fake.asked();
+    fake.requests();
     cached.groups().await.unwrap();
     cached.openapi().index().await.unwrap();
-    assert!(fake.asked().is_empty());
+    assert!(fake.requests().is_empty());
     cached.invalidate();
     assert!(!cached.is_fresh());
     cached.groups().await.unwrap();
@@ -137,17 +137,17 @@ async fn dsc_023_what_has_not_changed_is_not_sent_again() {
     let fake = modern();
     let cached = fake.client().discovery().cached();
     let first = cached.groups_and_resources().await.unwrap();
-    assert!(fake.asked().iter().all(|asked| asked.if_none_match.is_none() && asked.code == 200));
+    assert!(fake.requests().iter().all(|requests| requests.if_none_match.is_none() && requests.code == 200));
 
     cached.invalidate();
     let second = cached.groups_and_resources().await.unwrap();
     assert_eq!(first, second);
-    let asked = fake.asked();
-    assert_eq!(asked.iter().map(|asked| asked.code).collect::<Vec<_>>(), [304, 304]);
-    assert_eq!(asked[1].if_none_match.as_deref(), Some("\"groups-1\""));
+    let requests = fake.requests();
+    assert_eq!(requests.iter().map(|requests| requests.code).collect::<Vec<_>>(), [304, 304]);
+    assert_eq!(requests[1].if_none_match.as_deref(), Some("\"groups-1\""));
 
     fake.aggregated("/apis", &json!([])).tag("/apis", "\"groups-2\"");
     cached.invalidate();
     assert_eq!(cached.groups().await.unwrap().len(), 1);
-    assert_eq!(fake.asked().iter().map(|asked| asked.code).collect::<Vec<_>>(), [304, 200]);
+    assert_eq!(fake.requests().iter().map(|requests| requests.code).collect::<Vec<_>>(), [304, 200]);
 }

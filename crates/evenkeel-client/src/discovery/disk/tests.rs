@@ -8,7 +8,7 @@ use crate::discovery::testing::{Fake, group, legacy_groups, legacy_list, legacy_
 
 const TTL: Duration = Duration::from_secs(600);
 
-/// A directory that goes when the test does.
+/// A directory that is removed after the test.
 struct Temporary(PathBuf);
 
 impl Temporary {
@@ -39,7 +39,7 @@ impl Drop for Temporary {
     }
 }
 
-/// A clock that is set by hand.
+/// A manual clock.
 #[derive(Clone, Default)]
 struct Hand(Arc<AtomicU64>);
 
@@ -48,7 +48,7 @@ impl Hand {
         self.0.fetch_add(by.as_secs(), Ordering::SeqCst);
     }
 
-    /// A cache of another process, so to speak.
+    /// A cache as another process would open it.
     fn cache(&self, directory: &Temporary) -> DiskCache {
         let seconds = Arc::clone(&self.0);
         let start = SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000);
@@ -75,7 +75,7 @@ fn document(body: &str) -> Document {
 }
 
 #[tokio::test]
-async fn dsc_022_the_next_process_asks_nothing_within_the_time_to_live() {
+async fn dsc_022_the_next_process_sends_no_request_within_the_time_to_live() {
     let (directory, clock, fake) = (Temporary::new(), Hand::default(), server());
     let first = cached(&fake, clock.cache(&directory)).groups_and_resources().await.unwrap();
     assert_eq!(fake.asked_paths(), ["/api", "/apis"]);
@@ -83,18 +83,18 @@ async fn dsc_022_the_next_process_asks_nothing_within_the_time_to_live() {
     clock.advance(TTL);
     let next = cached(&fake, clock.cache(&directory));
     assert_eq!(next.groups_and_resources().await.unwrap(), first);
-    assert!(fake.asked().is_empty());
+    assert!(fake.requests().is_empty());
 
     clock.advance(Duration::from_secs(1));
     let later = cached(&fake, clock.cache(&directory));
     assert_eq!(later.groups_and_resources().await.unwrap(), first);
-    let codes: Vec<_> = fake.asked().iter().map(|asked| asked.code).collect();
+    let codes: Vec<_> = fake.requests().iter().map(|requests| requests.code).collect();
     assert_eq!(codes, [304, 304], "and beyond it only whether something has changed (dsc_023)");
 
     clock.advance(TTL);
     let again = cached(&fake, clock.cache(&directory));
     again.groups_and_resources().await.unwrap();
-    assert!(fake.asked().is_empty(), "an answer that nothing has changed makes it young again");
+    assert!(fake.requests().is_empty(), "an answer that nothing has changed makes it young again");
 }
 
 #[tokio::test]
@@ -107,7 +107,7 @@ async fn dsc_022_after_an_invalidation_only_own_files_are_trusted() {
     let foreign = cached(&fake, clock.cache(&directory));
     foreign.groups_and_resources().await.unwrap();
     assert!(!foreign.is_fresh(), "it believes what another process wrote");
-    fake.asked();
+    fake.requests();
     foreign.invalidate();
     foreign.groups_and_resources().await.unwrap();
     assert_eq!(fake.asked_paths(), ["/api", "/apis"]);
@@ -115,7 +115,7 @@ async fn dsc_022_after_an_invalidation_only_own_files_are_trusted() {
 }
 
 #[tokio::test]
-async fn dsc_022_failed_and_empty_answers_are_not_written() {
+async fn dsc_022_failed_and_empty_responses_are_not_written() {
     let (directory, clock, fake) = (Temporary::new(), Hand::default(), server());
     let mut stale = group("g", &[("v1", vec![resource("foos", "Foo")])]);
     stale["versions"][0]["freshness"] = json!("Stale");
@@ -129,16 +129,16 @@ async fn dsc_022_failed_and_empty_answers_are_not_written() {
     fake.json("/apis/a/v1", &legacy_list("a/v1", &[])).fail("/apis/b/v1", 503);
     cached(&fake, clock.cache(&directory)).groups_and_resources().await.unwrap();
     assert_eq!(directory.files().len(), 3, "the two roots and the one list with something in it");
-    fake.asked();
+    fake.requests();
     cached(&fake, clock.cache(&directory)).groups_and_resources().await.unwrap();
-    // Once more, because one group version is still missing.
+    // Once more, because a group version is still missing.
     assert_eq!(fake.asked_paths(), ["/apis/a/v1", "/apis/a/v1", "/apis/b/v1", "/apis/b/v1"]);
 }
 
 #[tokio::test]
 async fn dsc_024_the_older_form_is_served_from_disk_one_version_at_a_time() {
-    // client-go asks its disk cache for groups and then for each version, even where the server could answer at once;
-    // here the documents are kept as the server sent them, whichever form that was.
+    // client-go's disk cache reads the groups and then each version, even if the server supports aggregation; here the
+    // documents are stored as the server sent them.
     let (directory, clock) = (Temporary::new(), Hand::default());
     let fake = Fake::default();
     fake.json("/api", &json!({"versions": ["v1"]})).json("/apis", &legacy_groups(&[("a", &["v1"])]));
@@ -147,7 +147,7 @@ async fn dsc_024_the_older_form_is_served_from_disk_one_version_at_a_time() {
     let first = cached(&fake, clock.cache(&directory)).groups_and_resources().await.unwrap();
     assert_eq!(fake.asked_paths(), ["/api", "/api/v1", "/apis", "/apis/a/v1"]);
     assert_eq!(cached(&fake, clock.cache(&directory)).groups_and_resources().await.unwrap(), first);
-    assert!(fake.asked().is_empty());
+    assert!(fake.requests().is_empty());
 }
 
 #[tokio::test]
@@ -160,7 +160,7 @@ async fn servers_do_not_see_each_others_documents() {
             .aggregated(&format!("{base}/apis"), &json!([group("g", &[])]));
         let discovery = fake.client_at(url).discovery().cached_on_disk(clock.cache(&directory));
         discovery.groups().await.unwrap();
-        assert_eq!(fake.asked().len(), 2, "{url}");
+        assert_eq!(fake.requests().len(), 2, "{url}");
     }
     assert_eq!(directory.files().len(), 6);
 }
@@ -179,11 +179,11 @@ fn sec_49_names_are_hashes_and_files_are_their_owners_alone() {
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(&file), 0o600);
         assert_eq!(mode(&directory.cache_directory()), 0o700);
-        // A directory that was open is closed when it is next used.
+        // The permissions of a directory are fixed when it is next used.
         fs::set_permissions(directory.cache_directory(), PermissionsExt::from_mode(0o755)).unwrap();
         cache.inner.load("anything");
         assert_eq!(mode(&directory.cache_directory()), 0o700);
-        // A file that others could have written is not believed.
+        // A file that others could have written is ignored.
         fs::set_permissions(&file, PermissionsExt::from_mode(0o666)).unwrap();
         assert!(matches!(cache.inner.load("https://host /apis/../../etc/passwd json"), CacheLookup::Nothing));
     }
@@ -208,7 +208,7 @@ fn sec_49_what_is_damaged_counts_as_absent() {
         fs::write(&file, &whole[..place]).unwrap();
         assert!(matches!(cache.inner.load(key), CacheLookup::Nothing), "cut at {place}");
     }
-    // A whole file in the place of another.
+    // A valid file in the place of another.
     fs::write(&file, &whole).unwrap();
     fs::copy(&file, directory.cache_directory().join(file_name("another"))).unwrap();
     assert!(matches!(cache.inner.load("another"), CacheLookup::Nothing));
@@ -240,7 +240,7 @@ fn sec_49_links_are_not_followed() {
 }
 
 #[test]
-fn what_comes_from_the_future_is_asked_about() {
+fn a_file_from_the_future_is_revalidated() {
     let (directory, clock) = (Temporary::new(), Hand::default());
     clock.advance(Duration::from_secs(3600));
     clock.cache(&directory).inner.store("key", &document("{}")).unwrap();
@@ -249,7 +249,7 @@ fn what_comes_from_the_future_is_asked_about() {
 }
 
 #[test]
-fn the_oldest_files_go_when_there_are_too_many() {
+fn the_oldest_files_are_removed_beyond_the_limit() {
     let (directory, clock) = (Temporary::new(), Hand::default());
     let cache = clock.cache(&directory);
     cache.inner.store("first", &document("{}")).unwrap();
@@ -268,7 +268,7 @@ fn the_oldest_files_go_when_there_are_too_many() {
 }
 
 #[tokio::test]
-async fn schemas_on_disk_are_good_at_any_age_if_the_index_says_so() {
+async fn schemas_on_disk_are_valid_at_any_age_if_the_index_has_their_hash() {
     let (directory, clock, fake) = (Temporary::new(), Hand::default(), server());
     let index =
         |hash: &str| json!({"paths": {"api/v1": {"serverRelativeURL": format!("/openapi/v3/api/v1?hash={hash}")}}});
@@ -276,18 +276,18 @@ async fn schemas_on_disk_are_good_at_any_age_if_the_index_says_so() {
     fake.json("/openapi/v3", &index("A")).tag("/openapi/v3", "\"index-1\"");
     fake.json("/openapi/v3/api/v1", &json!({"state": "A"})).tag("/openapi/v3/api/v1", "\"A\"");
     cached(&fake, clock.cache(&directory)).openapi().schema(&core).await.unwrap();
-    assert_eq!(fake.asked().len(), 2);
+    assert_eq!(fake.requests().len(), 2);
 
     clock.advance(2 * TTL);
     cached(&fake, clock.cache(&directory)).openapi().schema(&core).await.unwrap();
-    let asked = fake.asked();
-    assert_eq!(asked.len(), 1, "only the index is asked for: {asked:?}");
-    assert_eq!((asked[0].target.as_str(), asked[0].code), ("/openapi/v3", 304));
+    let requests = fake.requests();
+    assert_eq!(requests.len(), 1, "only the index is requests for: {requests:?}");
+    assert_eq!((requests[0].target.as_str(), requests[0].code), ("/openapi/v3", 304));
 
-    // Within the time to live the index on disk may be of yesterday; the server's pointer says so.
+    // Within the time to live the index on disk may be outdated; the server redirects then.
     let next = cached(&fake, clock.cache(&directory));
     next.openapi().index().await.unwrap();
-    assert!(fake.asked().is_empty());
+    assert!(fake.requests().is_empty());
     fs::remove_file(
         directory.cache_directory().join(file_name("http://in-process /openapi/v3/api/v1 application/json")),
     )

@@ -18,28 +18,28 @@ fn server() -> Fake {
 }
 
 #[tokio::test(start_paused = true)]
-async fn map_006_a_name_that_nobody_knows_asks_again_at_most_every_ten_seconds() {
-    // Better than client-go, whose mapper over a cache in memory never finds what appears later.
+async fn map_006_an_unknown_name_runs_discovery_at_most_every_ten_seconds() {
+    // Better than client-go, whose mapper over a cache in memory never finds new resources.
     let fake = server();
     let mapper = RestMapper::new(fake.client().discovery().cached());
-    assert!(fake.asked().is_empty(), "nothing is asked before the first question");
+    assert!(fake.requests().is_empty(), "nothing is requests before the first question");
     mapper.mapping("g", "Foo", &[]).await.unwrap();
     mapper.resource_for("foos").await.unwrap();
-    assert_eq!(fake.asked().len(), 2);
+    assert_eq!(fake.requests().len(), 2);
 
     fake.aggregated("/apis", &groups(&[("foos", "Foo"), ("bars", "Bar")]));
     assert_eq!(mapper.mapping("g", "Bar", &[]).await.unwrap().plural(), "bars");
-    assert_eq!(fake.asked().len(), 2);
+    assert_eq!(fake.requests().len(), 2);
 
     for _ in 0..20 {
         assert!(mapper.resource_for("widgets").await.unwrap_err().is_not_found());
     }
-    assert!(fake.asked().is_empty(), "it has just been asked");
+    assert!(fake.requests().is_empty(), "it has just been requests");
     tokio::time::advance(REFRESH_INTERVAL).await;
     for _ in 0..20 {
         assert!(mapper.resource_for("widgets").await.unwrap_err().is_not_found());
     }
-    assert_eq!(fake.asked().len(), 2);
+    assert_eq!(fake.requests().len(), 2);
 }
 
 #[tokio::test]
@@ -47,16 +47,16 @@ async fn map_006_what_has_just_been_fetched_is_not_fetched_again() {
     let fake = server();
     let mapper = RestMapper::new(fake.client().discovery().cached());
     assert!(mapper.resource_for("widgets").await.is_err());
-    assert_eq!(fake.asked().len(), 2);
+    assert_eq!(fake.requests().len(), 2);
 }
 
 #[tokio::test]
-async fn map_006_many_who_miss_ask_once() {
+async fn map_006_concurrent_misses_share_one_refresh() {
     let fake = server();
     let mapper = RestMapper::new(fake.client().discovery().cached());
     mapper.resource_for("foos").await.unwrap();
     fake.aggregated("/apis", &groups(&[("bars", "Bar")]));
-    fake.asked();
+    fake.requests();
     let tasks: Vec<_> = (0..50)
         .map(|_| {
             let mapper = mapper.clone();
@@ -66,11 +66,11 @@ async fn map_006_many_who_miss_ask_once() {
     for task in tasks {
         assert_eq!(task.await.unwrap().unwrap().kind(), "Bar");
     }
-    assert_eq!(fake.asked().len(), 2);
+    assert_eq!(fake.requests().len(), 2);
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_answer_is_no_proof_of_absence() {
+async fn an_unavailable_server_is_no_proof_of_absence() {
     let fake = server();
     let mapper = RestMapper::new(fake.client().discovery().cached());
     mapper.resource_for("foos").await.unwrap();
@@ -82,7 +82,7 @@ async fn a_server_that_does_not_answer_is_no_proof_of_absence() {
 }
 
 #[tokio::test]
-async fn map_007_half_an_answer_maps_what_it_has() {
+async fn map_007_a_partial_result_is_mapped() {
     let fake = server();
     let mut half = groups(&[("foos", "Foo")]);
     half[0]["versions"] = json!([{"version": "v2", "freshness": "Stale"}, half[0]["versions"][0]]);
@@ -92,7 +92,7 @@ async fn map_007_half_an_answer_maps_what_it_has() {
 }
 
 #[tokio::test]
-async fn map_008_an_ambiguous_short_name_is_told_once() {
+async fn map_008_an_ambiguous_short_name_is_warned_about_once() {
     let fake = server();
     let short = |plural, kind| {
         let mut resource = resource(plural, kind);
@@ -101,17 +101,17 @@ async fn map_008_an_ambiguous_short_name_is_told_once() {
     };
     let (a, b) = (group("a", &[("v1", vec![short("foos", "Foo")])]), group("b", &[("v1", vec![short("fees", "Fee")])]));
     fake.aggregated("/apis", &json!([a, b]));
-    let told = Arc::new(Mutex::new(Vec::new()));
+    let warnings = Arc::new(Mutex::new(Vec::new()));
     let mapper = RestMapper::with_warnings(fake.client().discovery().cached(), {
-        let told = Arc::clone(&told);
-        move |warning| told.lock().unwrap().push(warning.to_owned())
+        let warnings = Arc::clone(&warnings);
+        move |warning| warnings.lock().unwrap().push(warning.to_owned())
     });
     for _ in 0..3 {
         assert_eq!(mapper.resource_for("f").await.unwrap().plural(), "foos");
         assert_eq!(mapper.resolve("f").await.unwrap().plural(), "foos");
         mapper.kinds_for("f").await.unwrap();
     }
-    assert_eq!(*told.lock().unwrap(), ["the short name f is resolved to foos.a; it could also match fees.b"]);
+    assert_eq!(*warnings.lock().unwrap(), ["the short name f is resolved to foos.a; it could also match fees.b"]);
 }
 
 #[tokio::test]
@@ -126,7 +126,7 @@ async fn map_009_a_short_name_that_appears_later_is_found() {
 }
 
 #[tokio::test]
-async fn a_reset_asks_again_and_the_table_is_made_once() {
+async fn a_reset_runs_discovery_again_and_the_table_is_built_once() {
     let fake = server();
     let mapper = RestMapper::new(fake.client().discovery().cached());
     let first = mapper.resource_for("foos").await.unwrap();
@@ -137,7 +137,7 @@ async fn a_reset_asks_again_and_the_table_is_made_once() {
     fake.aggregated("/apis", &groups(&[]));
     mapper.reset();
     assert!(mapper.resource_for("foos").await.is_err());
-    assert_eq!(fake.asked().len(), 4);
+    assert_eq!(fake.requests().len(), 4);
     assert_eq!(mapper.expand("all").await.unwrap(), None);
 }
 
@@ -162,7 +162,7 @@ async fn map_005_the_mapper_returns_all_mappings_and_singulars() {
     let mapper = RestMapper::new(fake.client().discovery().cached());
     assert_eq!(mapper.mappings("g", "Foo", &[]).await.unwrap().len(), 1);
     assert_eq!(mapper.singular("foos").await.unwrap(), "foo");
-    let requests = fake.asked().len();
+    let requests = fake.requests().len();
     assert_eq!(mapper.singular("bars").await.unwrap(), "bars");
-    assert_eq!(fake.asked().len(), requests, "an unknown name does not run discovery again");
+    assert_eq!(fake.requests().len(), requests, "an unknown name does not run discovery again");
 }

@@ -26,17 +26,17 @@ fn server() -> Fake {
 }
 
 #[tokio::test]
-async fn oap_001_documents_are_fetched_from_where_the_index_says_with_their_hash() {
+async fn oap_001_documents_are_fetched_from_the_urls_of_the_index_with_their_hash() {
     let fake = server();
     let openapi = fake.client().openapi();
     let schema = openapi.schema_value(&gv("v1")).await.unwrap();
     assert_eq!(schema, json!({"openapi": "3.0.0"}));
     let proto = "application/com.github.proto-openapi.spec.v3@v1.0+protobuf";
     openapi.schema_as(&gv("apps/v1"), proto).await.unwrap();
-    let asked = fake.asked();
-    assert_eq!(asked[1].target, "/openapi/v3/api/v1?hash=A%2B1");
-    assert_eq!(asked[1].accept, "application/json");
-    assert_eq!((asked[2].target.as_str(), asked[2].accept.as_str()), ("/openapi/v3/apis/apps/v1?hash=B", proto));
+    let requests = fake.requests();
+    assert_eq!(requests[1].target, "/openapi/v3/api/v1?hash=A%2B1");
+    assert_eq!(requests[1].accept, "application/json");
+    assert_eq!((requests[2].target.as_str(), requests[2].accept.as_str()), ("/openapi/v3/apis/apps/v1?hash=B", proto));
 }
 
 #[tokio::test]
@@ -45,18 +45,18 @@ async fn oap_001_the_servers_base_path_is_not_doubled() {
         let fake = Fake::default();
         fake.json("/base/openapi/v3", &index(&[("api/v1", url)])).json("/base/openapi/v3/api/v1", &json!({}));
         fake.client_at("https://host/base").openapi().schema(&gv("v1")).await.unwrap();
-        assert_eq!(fake.asked()[1].target, "/base/openapi/v3/api/v1?hash=A", "{url}");
+        assert_eq!(fake.requests()[1].target, "/base/openapi/v3/api/v1?hash=A", "{url}");
     }
-    // Behind the base path anything goes.
+    // Every path below the base path is accepted.
     let fake = Fake::default();
     fake.json("/base/openapi/v3", &index(&[("api/v1", "/base/schemas/core")])).json("/base/schemas/core", &json!({}));
     fake.client_at("https://host/base").openapi().schema(&gv("v1")).await.unwrap();
-    assert_eq!(fake.asked()[1].target, "/base/schemas/core");
+    assert_eq!(fake.requests()[1].target, "/base/schemas/core");
 }
 
 #[tokio::test]
 async fn oap_002_successes_are_remembered_and_failures_are_not() {
-    // Better than client-go, which remembers the failure too.
+    // Better than client-go, which caches the error too.
     let fake = server();
     fake.fail("/openapi/v3", 503);
     let openapi = fake.client().openapi();
@@ -64,7 +64,7 @@ async fn oap_002_successes_are_remembered_and_failures_are_not() {
     fake.json("/openapi/v3", &index(&[("api/v1", "/openapi/v3/api/v1?hash=A")])).fail("/openapi/v3/api/v1", 503);
     assert!(openapi.schema(&gv("v1")).await.unwrap_err().is_transient());
     fake.json("/openapi/v3/api/v1", &json!({}));
-    fake.asked();
+    fake.requests();
     for _ in 0..3 {
         openapi.schema(&gv("v1")).await.unwrap();
     }
@@ -119,7 +119,7 @@ fn sec_48_urls_that_lead_away_from_the_server_are_not_followed() {
     ] {
         assert!(server_relative(url, "").is_err(), "{url}");
     }
-    // With a base path, the neighbours behind the same proxy are none of our business.
+    // With a base path, other programs behind the same proxy are outside of the server.
     for url in ["/other/openapi/v3/api/v1", "/base2/openapi/v3/api/v1", "/base/../other/api", "/base"] {
         assert!(server_relative(url, "/base").is_err(), "{url}");
     }
@@ -147,7 +147,7 @@ async fn a_document_that_has_changed_sends_us_back_to_the_index() {
     fake.fail("/openapi/v3/api/v1", 301).json("/openapi/v3", &index(&[("api/v1", "/openapi/v3/new?hash=N")]));
     fake.json("/openapi/v3/new", &json!({"new": true}));
     assert_eq!(openapi.schema_value(&gv("v1")).await.unwrap(), json!({"new": true}));
-    let paths: Vec<_> = fake.asked().into_iter().map(|asked| asked.target).collect();
+    let paths: Vec<_> = fake.requests().into_iter().map(|requests| requests.target).collect();
     assert_eq!(paths, ["/openapi/v3", "/openapi/v3/api/v1?hash=A%2B1", "/openapi/v3", "/openapi/v3/new?hash=N"]);
 }
 

@@ -7,7 +7,7 @@ fn failure() -> DiscoveryError {
 }
 
 #[tokio::test(start_paused = true)]
-async fn those_who_wait_share_a_value_and_a_failure() {
+async fn waiting_callers_share_a_value_and_an_error() {
     let shared = Arc::new(SingleFlight::<u32>::default());
     let fetches = Arc::new(AtomicUsize::new(0));
     let ask = |outcome: Result<u32, DiscoveryError>| {
@@ -38,7 +38,7 @@ async fn those_who_wait_share_a_value_and_a_failure() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_goes_away_leaves_the_work_to_the_next() {
+async fn a_dropped_fetch_is_taken_over_by_the_next_caller() {
     let shared = Arc::new(SingleFlight::<u32>::default());
     let leader = tokio::spawn({
         let shared = Arc::clone(&shared);

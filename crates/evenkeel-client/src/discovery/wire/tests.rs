@@ -12,7 +12,7 @@ fn aggregated(items: Value) -> Discovered {
 }
 
 #[test]
-fn dsc_003_the_parameters_tell_the_form_in_any_order() {
+fn dsc_003_the_parameters_identify_the_format_in_any_order() {
     for media_type in [
         AGGREGATED,
         "application/json; as=APIGroupDiscoveryList; v=v2; g=apidiscovery.k8s.io",
@@ -82,7 +82,7 @@ fn dsc_006_what_has_no_kind_is_left_out_but_still_has_subresources() {
 
 #[test]
 fn dsc_011_the_servers_order_is_kept() {
-    // Better than client-go, whose maps shuffle the lists of aggregated discovery anew in every process.
+    // Better than client-go, whose maps shuffle the lists of aggregated discovery in every process.
     let names = ["zeta", "alpha", "mid", "beta"];
     let groups: Vec<_> = names
         .iter()
@@ -136,7 +136,7 @@ fn null_and_absent_are_empty_and_other_kinds_are_refused() {
 }
 
 #[test]
-fn sec_48_names_that_cannot_stand_in_a_path_never_become_part_of_one() {
+fn sec_48_names_that_are_invalid_in_a_path_never_become_part_of_one() {
     for name in ["..", ".", "", "a/b", "a%2fb", "a?b", "a#b", "a b", "a\\b", "ä", "a\r\nb", &"x".repeat(300)] {
         assert!(!is_path_segment(name), "{name:?}");
     }
@@ -193,7 +193,7 @@ proptest! {
     }
 }
 
-/// Documents that are almost right.
+/// Documents that are almost valid.
 fn documents() -> impl Strategy<Value = Vec<u8>> {
     let name = prop_oneof![Just("v1".to_owned()), Just("..".to_owned()), Just("a/b".to_owned()), "[ -~]{0,8}"];
     let names = proptest::collection::vec(name, 6);

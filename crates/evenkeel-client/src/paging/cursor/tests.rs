@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn sec_47_a_place_that_comes_twice_ends_it() {
+fn sec_47_a_repeated_token_ends_paging() {
     let mut cursor = PageCursor::new(ListParams::default(), 500);
     assert_eq!(cursor.advance("a"), Ok(true));
     assert_eq!(cursor.advance("a"), Err(PagingError::Loop { page: 2 }));
@@ -9,7 +9,7 @@ fn sec_47_a_place_that_comes_twice_ends_it() {
     assert_eq!([round.advance("a"), round.advance("b"), round.advance("c")], [Ok(true); 3]);
     assert_eq!(round.advance("a"), Err(PagingError::Loop { page: 4 }), "also by a detour");
     let mut own = PageCursor::new(ListParams::default().continue_from("a"), 500);
-    assert_eq!(own.advance("a"), Err(PagingError::Loop { page: 1 }), "also to where it was told to begin");
+    assert_eq!(own.advance("a"), Err(PagingError::Loop { page: 1 }), "also the token of the caller");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Lists that come in piece by piece, from scripted bodies.
+//! Lists from scripted bodies.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ async fn begin(fixture: &ReaderFixture, response: http::Response<Body>) -> Resul
     fixture.reader().list_stream(&pods(), response).await
 }
 
-/// Everything that comes of a list, in words.
+/// All items of a list, as text.
 async fn all(stream: &mut ListStream<Pod>) -> Vec<String> {
     let mut words = Vec::new();
     while let Some(item) = stream.next().await {
@@ -37,7 +37,7 @@ async fn all(stream: &mut ListStream<Pod>) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn an_item_that_makes_no_sense_is_passed_over() {
+async fn an_undecodable_item_is_skipped() {
     let fixture = ReaderFixture::new(Method::GET);
     let mut stream = begin(&fixture, response(200, JSON, LIST)).await.unwrap();
     assert!(stream.meta().is_none(), "the end has not come");
@@ -52,7 +52,7 @@ async fn an_item_that_makes_no_sense_is_passed_over() {
 }
 
 #[tokio::test]
-async fn items_come_before_the_list_is_over_and_are_not_read_ahead() {
+async fn items_are_returned_before_the_list_ends_and_are_not_read_ahead() {
     let fixture = ReaderFixture::new(Method::GET);
     let (first, rest) = LIST.split_at(middle());
     let (script, watched) = Script::body([Step::Chunk(first.into()), Step::Wait, Step::Chunk(rest.into()), Step::Hang]);

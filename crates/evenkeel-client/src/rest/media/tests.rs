@@ -14,12 +14,12 @@ fn ctn_001_json_is_preferred_and_anything_is_accepted() {
 }
 
 #[test]
-fn ctn_002_protobuf_is_asked_for_before_json() {
+fn ctn_002_protobuf_is_accepted_before_json() {
     assert_eq!(accept(ResponseShape::Full, Encoding::Protobuf), "application/vnd.kubernetes.protobuf,application/json");
 }
 
 #[test]
-fn mdc_001_metadata_is_asked_for_in_each_form_and_everything_if_there_is_no_other_way() {
+fn mdc_001_metadata_is_accepted_in_each_encoding_and_whole_objects_as_a_fallback() {
     assert_eq!(
         accept(ResponseShape::Metadata, Encoding::Protobuf),
         "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,\
@@ -55,7 +55,7 @@ fn ctn_004_parameters_do_not_matter_and_a_missing_header_means_what_was_preferre
 }
 
 #[test]
-fn ctn_005_malformed_headers_are_told_from_unknown_types() {
+fn ctn_005_malformed_headers_differ_from_unknown_types() {
     for header in [
         "application/,x",
         "application/",
@@ -91,7 +91,7 @@ fn ctn_006_and_ctn_007_an_unknown_type_has_no_codec() {
 }
 
 #[test]
-fn wch_004_a_watch_that_does_not_say_is_json() {
+fn wch_004_a_watch_without_a_content_type_is_json() {
     let codecs = Codecs::preferring(Encoding::Protobuf);
     let chosen = |headers: &HeaderMap| codecs.of_watch(headers).map(|codec| codec.media_type());
     assert_eq!(chosen(&HeaderMap::new()), Ok("application/json"), "whatever is preferred");

@@ -40,9 +40,9 @@ fn cfg_004_group_and_version_lead_the_path_and_the_core_group_has_none() {
 }
 
 #[test]
-fn cfg_005_nothing_is_asked_for_without_a_version() {
-    // client-go checks this when a client is made for one group and version. Here every kind brings its own, and one
-    // that is made by hand without a version is refused before anything is sent.
+fn cfg_005_a_resource_without_a_version_is_not_requested() {
+    // client-go checks this when a client is created for one group and version. Here every kind has its own; one
+    // without a version is rejected before anything is sent.
     let info = ResourceInfo::new("apps", "", "Deployment", "deployments", true);
     assert_eq!(problem(Path::resource(&info)), r#""" is no version: it is empty"#);
     assert_eq!(Path::raw("/version").build("").unwrap(), "/version", "what has no version is asked for by its path");
@@ -89,7 +89,7 @@ fn req_007_unusual_names_are_escaped() {
 
 #[test]
 fn req_008_no_raw_path_leaves_the_base() {
-    // Better than client-go, which resolves dots and so lets a path climb out of the base.
+    // Better than client-go, which resolves dots, so that a path can leave the base path.
     for raw in [
         "../x",
         "/a/../b",
@@ -115,7 +115,7 @@ fn req_008_no_raw_path_leaves_the_base() {
 }
 
 #[test]
-fn req_009_a_raw_path_stands_behind_the_base() {
+fn req_009_a_raw_path_is_below_the_base_path() {
     for (base, raw, expected) in [
         ("", "", "/"),
         ("", "/", "/"),
@@ -157,7 +157,7 @@ fn req_020_an_empty_namespace_is_refused_where_one_is_needed() {
     assert!(!check(&empty, Method::POST));
     assert!(check(&empty, Method::GET), "a list of all namespaces");
     let named = empty.name("a");
-    // PATCH too, which client-go forgets.
+    // PATCH too, which client-go does not check.
     for method in [Method::GET, Method::PUT, Method::DELETE, Method::PATCH] {
         assert!(!check(&named, method));
     }
@@ -166,7 +166,7 @@ fn req_020_an_empty_namespace_is_refused_where_one_is_needed() {
     assert!(check(&Path::resource(&nodes).namespace(""), Method::POST), "a node needs no namespace");
 }
 
-/// Strings that are more likely than most to be trouble.
+/// Strings with a high chance of trouble.
 fn trouble() -> impl Strategy<Value = String> {
     prop_oneof![
         ".*",

@@ -31,7 +31,7 @@ fn req_013_options_become_parameters() {
 }
 
 #[test]
-fn req_015_the_callers_own_timeout_gives_way() {
+fn req_015_the_timeout_parameter_replaces_the_callers() {
     let mut query = Query::new();
     query.add("timeout", "1h").add("z", "1").add("timeout", "2h");
     assert_eq!(query.url("/p", Some(("timeout", "1s".into()))), "/p?timeout=1s&z=1");
@@ -52,7 +52,7 @@ fn sec_5_debug_shows_names_but_no_values() {
 }
 
 #[test]
-fn durations_look_like_go_s() {
+fn durations_have_gos_format() {
     for (duration, text) in [
         (Duration::ZERO, "0s"),
         (Duration::from_nanos(1), "1ns"),
@@ -70,7 +70,7 @@ fn durations_look_like_go_s() {
 
 proptest! {
     #[test]
-    fn sec_36_what_goes_in_comes_out(pairs in prop::collection::vec((".*", ".*"), 0..6)) {
+    fn sec_36_every_value_round_trips(pairs in prop::collection::vec((".*", ".*"), 0..6)) {
         let mut query = Query::new();
         for (name, value) in &pairs {
             query.add(name.clone(), value);

@@ -1,4 +1,4 @@
-//! Answers that are successes: objects, lists, and what only looks like them.
+//! Successful responses: objects, lists, and what only looks like them.
 
 use evenkeel_core::DecodeError;
 use http::Method;
@@ -66,7 +66,7 @@ async fn ctn_006_a_body_without_a_codec_can_be_had_as_bytes_only() {
 
 #[tokio::test]
 async fn ctn_011_an_object_of_another_kind_is_an_error() {
-    // Better than client-go, where the caller's object stays as it was and nobody is told.
+    // Better than client-go, where the caller's object is unchanged and there is no error.
     let pod = WEB.replace("Deployment", "Pod").replace("apps/v1", "v1");
     let error = object(response(200, JSON, pod)).await.unwrap_err();
     assert!(matches!(&error, Error::Decode { source: DecodeError::OtherKind { .. }, .. }), "{error:?}");
@@ -120,7 +120,7 @@ async fn ctn_012_an_empty_body_is_no_object_and_no_list() {
 
 #[tokio::test]
 async fn ctn_009_and_ctn_010_what_was_read_is_what_came() {
-    // Better than client-go, which takes kind and version out of what it has decoded.
+    // Better than client-go, which removes kind and version from decoded objects.
     let text = r#"{"kind":"Deployment","apiVersion":"apps/v1","metadata":{"name":"web","generation":9007199254740993},
         "Spec":{"replicas":3},"unknown":true}"#;
     let read = object(response(200, JSON, text)).await.unwrap();
@@ -132,7 +132,7 @@ async fn ctn_009_and_ctn_010_what_was_read_is_what_came() {
 }
 
 #[tokio::test]
-async fn res_010_only_201_says_created() {
+async fn res_010_only_201_is_created() {
     for code in [200, 201, 202] {
         let answer = ReaderFixture::new(Method::POST).reader().whole(response(code, JSON, WEB)).await.unwrap();
         assert_eq!(answer.was_created(), code == 201);
@@ -140,7 +140,7 @@ async fn res_010_only_201_says_created() {
 }
 
 #[tokio::test]
-async fn res_007_a_body_that_breaks_off_says_how() {
+async fn res_007_a_truncated_body_names_the_fault() {
     for (fault, says) in [(TransportFault::StreamReset, "broke off the request"), (TransportFault::Closed, "closed")] {
         let broken = || {
             let fail = Step::Fail(Box::new(TransportError::bare(fault, "api.test")));
@@ -226,7 +226,7 @@ async fn sec_43_numbers_beyond_64_bits_and_bytes_beyond_utf_8_are_errors() {
 }
 
 #[tokio::test]
-async fn wrn_005_warnings_are_heard_once_per_answer_that_can_be_read() {
+async fn wrn_005_warnings_are_delivered_once_per_decodable_response() {
     let warn = |response| with_header(with_header(response, WARNING, "299 - \"a\""), WARNING, "299 - \"b\"");
     let info = deployments();
     let fixture = ReaderFixture::new(Method::GET);
@@ -249,7 +249,7 @@ async fn wrn_005_warnings_are_heard_once_per_answer_that_can_be_read() {
 
 proptest! {
     #[test]
-    fn a_body_is_the_same_however_it_comes(chunks in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..20), 0..8)) {
+    fn a_body_does_not_depend_on_its_chunks(chunks in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..20), 0..8)) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let body = Script::chunks(chunks.iter().map(Vec::as_slice));
         let answer = runtime.block_on(ReaderFixture::new(Method::GET).reader().whole(http::Response::new(body))).unwrap();

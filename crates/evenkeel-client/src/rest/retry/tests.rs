@@ -36,7 +36,7 @@ fn rrt_001_there_are_ten_retries_or_as_many_as_wanted() {
 }
 
 #[test]
-fn rrt_002_an_answer_is_retried_if_it_is_busy_and_says_when() {
+fn rrt_002_a_busy_response_with_a_retry_after_is_retried() {
     for mode in [ResponseMode::Whole, ResponseMode::Stream, ResponseMode::Watch] {
         for method in [Method::GET, Method::POST, Method::PATCH, Method::PUT, Method::DELETE] {
             for code in [429, 500, 502, 503, 504, 599] {
@@ -51,8 +51,8 @@ fn rrt_002_an_answer_is_retried_if_it_is_busy_and_says_when() {
 }
 
 #[test]
-fn rrt_003_the_servers_wish_has_a_cap_a_jitter_and_the_calls_end() {
-    // Better than client-go, which waits for as long as a server likes, and for all clients alike.
+fn rrt_003_a_retry_after_has_a_cap_a_jitter_and_the_timeout() {
+    // Better than client-go, which has no cap and no jitter.
     let decide = |seconds, chance, left: Option<u64>| {
         retries(ResponseMode::Whole, Method::GET).decide(
             answered(503, Some(seconds)),
@@ -143,7 +143,7 @@ fn sec_46_retry_after_is_whole_seconds() {
 
 proptest! {
     #[test]
-    fn rrt_003_whatever_the_server_says_waits_and_retries_are_bounded(
+    fn rrt_003_waits_and_retries_are_bounded_for_every_retry_after(
         seconds in any::<u64>(), chance in -1.0..2.0_f64, max_retries in 0_u32..20, cap in 0_u64..1000,
         left in prop::option::of(0_u64..2000),
     ) {

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn what_a_terminal_would_obey_is_escaped_or_gone() {
+fn control_characters_are_escaped_or_removed() {
     let text = " a\u{1b}[31mred\u{1b}[0m\u{1b}]0;title\u{7}b\r\n\u{202e}é\u{9b}1mc ";
     assert_eq!(escaped(text.as_bytes(), 100), r"a\u{1b}[31mred\u{1b}[0m\u{1b}]0;title\u{7}b\r\n\u{202e}é\u{9b}1mc");
     assert_eq!(stripped(text, 100), " aredbéc ");

@@ -1,4 +1,4 @@
-//! ProtobufFallback of every kind, as servers and proxies send them.
+//! Errors of every kind, as servers and proxies send them.
 
 use http::header::RETRY_AFTER;
 
@@ -19,7 +19,7 @@ const NOT_FOUND: &str = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"sta
 
 #[tokio::test]
 async fn res_001_every_2xx_is_a_success_and_nothing_else_is() {
-    // Better than client-go, where 207 is an error for a call and a success for a stream, and 201 an error for a watch.
+    // Better than client-go, where 207 is an error of a request and a success of a stream, and 201 an error of a watch.
     for code in [200, 201, 202, 204, 206, 207, 226, 299] {
         let fixture = ReaderFixture::new(Method::GET);
         let answer = fixture.reader().whole(response(code, "application/json", "{}")).await.unwrap();
@@ -50,7 +50,7 @@ async fn res_002_text_is_the_message_and_anything_else_is_unknown() {
 }
 
 #[tokio::test]
-async fn res_003_an_error_of_a_stranger_names_the_call_and_its_object() {
+async fn res_003_an_error_without_a_status_names_the_request_and_its_object() {
     let answer = with_header(response(503, "text/plain", "busy"), RETRY_AFTER, "7");
     let mut fixture = ReaderFixture::new(Method::PUT);
     let error = fixture.reader().whole(answer).await.unwrap_err();
@@ -122,7 +122,7 @@ async fn res_005_a_status_that_states_a_failure_takes_the_place_of_the_code() {
 }
 
 #[tokio::test]
-async fn chc_09_only_a_failure_that_says_what_it_is_counts() {
+async fn chc_09_only_a_status_of_failure_counts() {
     let success = r#"{"kind":"Status","apiVersion":"v1","status":"Success"}"#;
     let error = refused(Method::GET, response(400, "application/json", success)).await;
     assert!(error.is_bad_request() && status(&error).status == "Failure");
@@ -136,7 +136,7 @@ async fn chc_09_only_a_failure_that_says_what_it_is_counts() {
 
 #[tokio::test]
 async fn res_006_the_status_is_always_read() {
-    // Better than client-go, whose raw calls say "unknown" when the server has explained itself in JSON.
+    // Better than client-go, whose raw requests return "unknown" for a `Status` in JSON.
     let fixture = ReaderFixture::new(Method::GET);
     let json = || response(404, "application/json", NOT_FOUND);
     let info = std::sync::Arc::new(evenkeel_core::ResourceInfo::new("apps", "v1", "Deployment", "deployments", true));
@@ -214,7 +214,7 @@ fn res_008_and_res_009_predicates_follow_the_reason_and_see_no_further() {
     for (predicate, reason, code) in predicates {
         assert!(predicate(&api(0, reason.clone())), "{reason}");
         assert!(predicate(&api(*code, Reason::default())), "{reason} by its code alone");
-        assert!(predicate(&api(*code, Reason::from("Odd"))), "{reason} with a reason that nobody knows");
+        assert!(predicate(&api(*code, Reason::from("Odd"))), "{reason} with an unknown reason");
         assert!(!predicate(&api(*code, Reason::ALREADY_EXISTS)), "{reason}: a known reason decides");
         let too_large = Error::TooLarge { request: request(), limit: 1 };
         assert!(!predicate(&too_large));

@@ -1,4 +1,4 @@
-//! Watches and streams of bytes, from scripted bodies.
+//! Watches and byte streams from scripted bodies.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -46,7 +46,7 @@ fn words<K>(event: Result<WatchEvent<K>, Error>) -> String {
     }
 }
 
-/// Everything that comes of a watch, and how it ended, in words.
+/// All events of a watch, as text, and the watch.
 async fn all(body: Body) -> (Vec<String>, WatchStream<Pod>) {
     let mut stream = watch(body).await;
     let mut out = Vec::new();
@@ -61,7 +61,7 @@ fn transport(fault: TransportFault) -> Step {
 }
 
 #[tokio::test]
-async fn wch_001_and_wch_011_events_come_as_the_server_sent_them() {
+async fn wch_001_and_wch_011_events_are_in_the_servers_order() {
     let (out, stream) = all(Body::full(WATCH)).await;
     assert!(out[2].contains("got invalid watch event type: \"odd\""), "{}", out[2]);
     assert!(out[2].starts_with("GET /apis/apps/v1/namespaces/default/deployments/web: "), "{}", out[2]);
@@ -71,7 +71,7 @@ async fn wch_001_and_wch_011_events_come_as_the_server_sent_them() {
 }
 
 #[tokio::test]
-async fn wch_004_the_media_type_decides_when_the_watch_begins() {
+async fn wch_004_the_media_type_is_checked_when_the_watch_opens() {
     let fixture = ReaderFixture::new(Method::GET);
     let open =
         async |content_type: &str| fixture.reader().watch::<Pod>(&pods(), response(200, content_type, WATCH)).await;
@@ -85,7 +85,7 @@ async fn wch_004_the_media_type_decides_when_the_watch_begins() {
 }
 
 #[tokio::test]
-async fn chc_12_a_watch_that_prefers_another_form_reads_json_if_the_server_answers_so() {
+async fn chc_12_a_watch_that_prefers_protobuf_reads_a_json_response() {
     let mut fixture = ReaderFixture::new(Method::GET);
     fixture.codecs = Codecs::preferring(Encoding::Protobuf);
     let mut stream = fixture.reader().watch::<Pod>(&pods(), response(200, "application/json", WATCH)).await.unwrap();
@@ -94,7 +94,7 @@ async fn chc_12_a_watch_that_prefers_another_form_reads_json_if_the_server_answe
 }
 
 #[tokio::test]
-async fn wch_005_an_unknown_event_is_an_error_and_the_watch_goes_on() {
+async fn wch_005_an_unknown_event_is_an_error_and_the_watch_continues() {
     // Better than client-go, which ends the watch.
     let text = format!("{}{}{}", event("a"), r#"{"type":"added","object":{}}"#, event("b"));
     let (out, stream) = all(Body::full(text)).await;
@@ -127,8 +127,8 @@ async fn chc_11_frames_may_be_cut_anywhere_and_the_last_may_be_missing_its_end()
 
 #[tokio::test]
 async fn wch_007_wch_008_and_wch_013_every_end_has_its_name_and_none_is_an_event() {
-    // Better than client-go, where a clean end, a cut and a timeout look the same, and a lost connection is an ERROR event
-    // as if the server had sent it.
+    // Better than client-go, where a clean end, a truncation and a timeout look the same, and a lost connection is an
+    // ERROR event as if the server had sent it.
     let half = || Step::Chunk(event("b")[..10].to_owned().into());
     let whole = || Step::Chunk(event("a").into());
     type IsEnd = fn(&WatchEnd) -> bool;
@@ -160,7 +160,7 @@ async fn wch_007_wch_008_and_wch_013_every_end_has_its_name_and_none_is_an_event
 }
 
 #[tokio::test]
-async fn chc_13_wch_009_stopping_lets_go_of_the_body_once_and_makes_no_event() {
+async fn chc_13_wch_009_stopping_drops_the_body_once_and_makes_no_event() {
     let (body, watched) = Script::body([Step::Chunk((event("a") + &event("b")).into()), Step::Hang]);
     let mut stream = watch(body).await;
     assert_eq!(words(stream.next().await.unwrap()), "added a");
@@ -178,7 +178,7 @@ async fn chc_13_wch_009_stopping_lets_go_of_the_body_once_and_makes_no_event() {
 }
 
 #[tokio::test]
-async fn wch_009_nothing_is_read_before_it_is_asked_for() {
+async fn wch_009_nothing_is_read_before_it_is_polled() {
     let two = event("a") + &event("b");
     let (body, watched) = Script::body([Step::Chunk(two.clone().into()), Step::Chunk(two.into()), Step::Hang]);
     let mut stream = watch(body).await;
@@ -205,7 +205,7 @@ async fn dropping_next_loses_nothing() {
 }
 
 #[tokio::test]
-async fn wch_012_bytes_come_as_they_are_and_an_error_is_the_last_thing() {
+async fn wch_012_bytes_are_unchanged_and_an_error_is_the_last_item() {
     let fixture = ReaderFixture::new(Method::GET);
     let (body, watched) = Script::body([
         Step::Chunk("a".into()),
@@ -245,7 +245,7 @@ async fn bytes_can_be_read_with_tokios_traits_and_nothing_is_lost_between() {
 }
 
 #[tokio::test]
-async fn the_bytes_of_a_stream_fail_like_those_of_any_other_answer() {
+async fn the_bytes_of_a_stream_fail_like_those_of_any_other_response() {
     let (body, _) = Script::body([Step::Fail(Box::new(BodyError::Inflated { limit: 200 }))]);
     let error = ByteStream::new(ReaderFixture::new(Method::GET).request, body).next().await.unwrap().unwrap_err();
     assert!(matches!(error, Error::Unreadable { .. }), "the connection is fine: {error}");
@@ -262,7 +262,7 @@ async fn lines(body: Body, limit: usize) -> Vec<Result<String, String>> {
 }
 
 #[tokio::test]
-async fn lines_are_bounded_and_the_last_one_comes_even_before_an_error() {
+async fn lines_are_bounded_and_the_last_one_precedes_an_error() {
     let read = |text: &'static str| lines(Body::full(text), 4);
     let ok = |lines: &[&str]| lines.iter().map(|line| Ok((*line).to_owned())).collect::<Vec<_>>();
     assert_eq!(read("a\r\n\nb\rc\n").await, ok(&["a", "", "b\rc"]));
@@ -274,7 +274,7 @@ async fn lines_are_bounded_and_the_last_one_comes_even_before_an_error() {
     assert!(out.len() == 3 && out[2].as_ref().unwrap_err().contains("api.test reset the connection"), "{out:?}");
 }
 
-/// Cuts a text at these places.
+/// Splits a text at these positions.
 fn cut(text: &[u8], places: &[prop::sample::Index]) -> Body {
     let mut places: Vec<usize> = places.iter().map(|place| place.index(text.len() + 1)).collect();
     places.extend([0, text.len()]);
@@ -306,7 +306,7 @@ proptest! {
     ) {
         let expected: Vec<_> = text.lines().map(|line| Ok(line.to_owned())).collect();
         let read = run(lines(cut(text.as_bytes(), &places), 100));
-        // A line that ends with the text has no end of its own to be taken off.
+        // The last line of the text has no newline.
         let trim = |mut lines: Vec<Result<String, String>>| {
             if let Some(Ok(last)) = lines.last_mut() {
                 last.truncate(last.trim_end_matches('\r').len());

@@ -1,4 +1,4 @@
-//! Compressed answers, and silent ones.
+//! Compressed and idle responses.
 
 use std::io::Write;
 
@@ -19,7 +19,7 @@ fn compressed(bytes: &[u8]) -> Step {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sec_42_compressed_answers_and_errors_are_read() {
+async fn sec_42_compressed_responses_and_errors_are_decoded() {
     let status = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}"#;
     let refusal = Step::code(404).header("content-encoding", "gzip").header("content-type", "application/json");
     let script = Script::new([compressed(b"{\"a\":1}"), refusal.body(gzip(status.as_bytes()))]);
@@ -29,7 +29,7 @@ async fn sec_42_compressed_answers_and_errors_are_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sec_42_what_was_not_asked_for_or_is_too_much_is_refused() {
+async fn sec_42_unrequested_encodings_and_excessive_inflation_are_rejected() {
     let bomb = compressed(&vec![b' '; 8 << 20]);
     let odd = Step::ok().header("content-encoding", "br");
     let script = Script::new([odd, bomb.clone(), bomb, compressed(&[b' '; 200])]);
@@ -63,7 +63,7 @@ async fn answers_may_be_compressed_and_streams_may_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_falls_silent_fails_a_call_and_not_a_watch() {
+async fn an_idle_body_fails_a_request_and_not_a_watch() {
     let script = Script::new([Step::HangInBody, Step::HangInBody]);
     let client = script.client();
     let error = get(&client).send().await.unwrap_err();

@@ -7,7 +7,7 @@ use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 use super::*;
 use crate::config::Throttle;
 
-/// What a run records: for each metric with its labels, its value, or its values.
+/// The recorded metrics: name and labels, with the value or the values.
 fn recorded(run: impl Future<Output = ()>) -> BTreeMap<String, Vec<f64>> {
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
@@ -78,7 +78,7 @@ fn mt_004_a_redirect_is_no_retry() {
 }
 
 #[test]
-fn mt_002_calls_and_waits_are_timed() {
+fn mt_002_requests_and_waits_are_measured() {
     let all = recorded(async {
         let script = Script::new([Step::later(429, "0"), Step::Fail(TransportFault::Closed), Step::ok()]);
         let client = script.client_with(|config| config.throttle = Some(Throttle { qps: 1.0, burst: 2 }));

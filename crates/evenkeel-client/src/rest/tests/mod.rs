@@ -1,4 +1,4 @@
-//! Requests against a service that answers by a script.
+//! Requests against a scripted service.
 
 mod bodies;
 mod metrics;
@@ -27,20 +27,20 @@ use crate::client::{Client, ClientBuilder};
 use crate::config::{Config, ServerUrl};
 use crate::transport::{Body, BoxError, Lane, TransportError, TransportFault};
 
-/// One answer of the script.
+/// One response of the script.
 #[derive(Clone, Debug)]
 enum Step {
-    /// An answer with this code, these headers and this body.
+    /// A response with this code, these headers and this body.
     Response(u16, Vec<(&'static str, String)>, Bytes),
-    /// No answer.
+    /// No response.
     Fail(TransportFault),
-    /// No answer, and an error that is none of ours.
+    /// No response, and an error of another type.
     Foreign(std::io::ErrorKind, &'static str),
-    /// Silence.
+    /// Hangs.
     Hang,
-    /// The head of an answer, and then silence.
+    /// Sends the head of a response, then hangs.
     HangInBody,
-    /// An answer whose body breaks off.
+    /// Sends a truncated body.
     Cut,
 }
 
@@ -53,7 +53,7 @@ impl Step {
         Step::Response(code, Vec::new(), Bytes::new())
     }
 
-    /// A wish to come back after so many seconds.
+    /// A response with a `Retry-After`.
     fn later(code: u16, seconds: &str) -> Self {
         Step::Response(code, vec![("retry-after", seconds.to_owned())], Bytes::new())
     }
@@ -76,7 +76,7 @@ impl Step {
     }
 }
 
-/// What came in.
+/// A received request.
 #[derive(Debug)]
 struct Seen {
     at: Duration,
@@ -87,7 +87,7 @@ struct Seen {
     lane: Lane,
 }
 
-/// Answers by a script, and remembers what it was asked. When the script is over it answers with success.
+/// Responds by a script and records requests. After the script it responds with success.
 #[derive(Clone)]
 struct Script {
     started: Instant,
@@ -104,7 +104,7 @@ impl Script {
         }
     }
 
-    /// The same answer for ever, as far as anybody asks.
+    /// Always the same response.
     fn always(step: Step) -> Self {
         Script::new(std::iter::repeat_n(step, 1000))
     }
@@ -131,7 +131,7 @@ impl Script {
         self.seen.lock().unwrap().len()
     }
 
-    /// When requests came, in milliseconds.
+    /// When requests were received, in milliseconds.
     fn times(&self) -> Vec<u128> {
         self.seen.lock().unwrap().iter().map(|seen| seen.at.as_millis()).collect()
     }
@@ -182,7 +182,7 @@ impl tower_service::Service<http::Request<Body>> for Script {
     }
 }
 
-/// A body that never ends, or that breaks.
+/// A body that hangs or is truncated.
 struct Dangling {
     cut: bool,
 }

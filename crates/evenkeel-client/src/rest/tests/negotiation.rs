@@ -1,4 +1,4 @@
-//! What is asked for and sent in which form, and what happens if the server speaks another.
+//! Content negotiation, and the fallback to JSON.
 
 use evenkeel_core::protobuf::wrap_envelope;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -40,7 +40,7 @@ fn foos() -> Arc<ResourceInfo> {
     Arc::new(ResourceInfo::new("example.com", "v1", "Foo", "foos", true))
 }
 
-/// What each request asked for, and in which form it was sent; empty if it was not.
+/// `Accept` and `Content-Type` of each request.
 fn encodings(script: &Script) -> Vec<(String, String)> {
     let text = |seen: &Seen, name| seen.headers.get(name).map_or("", |value| value.to_str().unwrap()).to_owned();
     script.seen().iter().map(|seen| (text(seen, "accept"), text(seen, "content-type"))).collect()
@@ -57,7 +57,7 @@ fn is(found: (String, String), accept: &str, content_type: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ctn_001_calls_are_json_unless_somebody_wants_otherwise() {
+async fn ctn_001_requests_are_json_by_default() {
     for wire in [Wire::Automatic, Wire::Json] {
         let script = Script::new([json(MAP), json(MAP)]);
         let maps = client(&script, wire).api::<ConfigMap>().namespace("n");
@@ -70,7 +70,7 @@ async fn ctn_001_calls_are_json_unless_somebody_wants_otherwise() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ctn_002_built_in_kinds_travel_as_protobuf_both_ways() {
+async fn ctn_002_built_in_kinds_are_protobuf_in_both_directions() {
     let steps = [binary(MAP), binary(MAP), binary(MAP), binary(MAP), binary(GONE), binary(GONE), binary(MAPS)];
     let script = Script::new(steps);
     let maps = client(&script, Wire::Protobuf).api::<ConfigMap>().namespace("n");
@@ -94,7 +94,7 @@ async fn ctn_002_built_in_kinds_travel_as_protobuf_both_ways() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ctn_002_one_api_may_say_otherwise_than_the_client() {
+async fn ctn_002_an_api_overrides_the_clients_encoding() {
     let script = Script::always(json(MAP));
     let quiet = client(&script, Wire::Automatic).api::<ConfigMap>().namespace("n");
     quiet.wire(Wire::Protobuf).get("a").await.unwrap();
@@ -107,7 +107,7 @@ async fn ctn_002_one_api_may_say_otherwise_than_the_client() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ctn_003_what_is_written_by_hand_in_client_go_is_json() {
+async fn ctn_003_requests_that_client_go_writes_by_hand_are_json() {
     let script = Script::new([
         json(GONE),
         json(GONE),
@@ -140,7 +140,7 @@ async fn pb_015_kinds_without_a_form_are_json() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pb_087_patches_and_what_is_applied_are_sent_as_json_and_may_be_answered_in_protobuf() {
+async fn pb_087_patches_and_applied_objects_are_json_with_responses_in_protobuf() {
     let script = Script::always(binary(MAP));
     let maps = client(&script, Wire::Protobuf).api::<ConfigMap>().namespace("n");
     maps.patch("a", &Patch::merge(&json!({}))).await.unwrap();
@@ -151,7 +151,7 @@ async fn pb_087_patches_and_what_is_applied_are_sent_as_json_and_may_be_answered
 }
 
 #[tokio::test(start_paused = true)]
-async fn dyc_001_kinds_that_are_only_known_at_run_time_are_json_unless_their_api_says_otherwise() {
+async fn dyc_001_kinds_known_at_run_time_are_json_unless_their_api_sets_protobuf() {
     let script = Script::always(json(MAP));
     let client = client(&script, Wire::Protobuf);
     let maps = client.dynamic(&client.resource::<ConfigMap>()).namespace("n");
@@ -164,7 +164,7 @@ async fn dyc_001_kinds_that_are_only_known_at_run_time_are_json_unless_their_api
 }
 
 #[tokio::test(start_paused = true)]
-async fn mdc_001_and_mdc_003_metadata_of_any_kind_is_asked_for_in_protobuf_and_deletes_are_json() {
+async fn mdc_001_and_mdc_003_metadata_of_any_kind_is_accepted_in_protobuf_and_deletes_are_json() {
     let metadata =
         r#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"a","namespace":"n"}}"#;
     let script = Script::new([binary(metadata), binary(GONE)]);
@@ -180,7 +180,7 @@ async fn mdc_001_and_mdc_003_metadata_of_any_kind_is_asked_for_in_protobuf_and_d
 }
 
 #[tokio::test(start_paused = true)]
-async fn ctn_004_a_server_that_answers_json_is_read() {
+async fn ctn_004_a_response_in_json_is_decoded() {
     let watch = r#"{"type":"ADDED","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a"}}}"#;
     let script = Script::new([json(MAP), json(MAPS), json(watch)]);
     let maps = client(&script, Wire::Protobuf).api::<ConfigMap>().namespace("n");
@@ -188,11 +188,11 @@ async fn ctn_004_a_server_that_answers_json_is_read() {
     assert!(maps.list(&ListParams::default()).await.unwrap().is_empty());
     let mut events = maps.watch(&WatchParams::default()).await.unwrap();
     assert!(matches!(events.next().await, Some(Ok(_))));
-    assert_eq!(encodings(&script).len(), 3, "nothing had to be asked twice");
+    assert_eq!(encodings(&script).len(), 3, "nothing had to be requests twice");
 }
 
 #[tokio::test(start_paused = true)]
-async fn ctn_011_and_pb_069_an_answer_of_another_kind_is_an_error_and_a_status_the_one_that_it_states() {
+async fn ctn_011_and_pb_069_a_response_of_another_kind_is_an_error_and_a_status_its_failure() {
     let pod = r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","namespace":"n"}}"#;
     let failure =
         r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","reason":"Conflict","code":409}"#;
@@ -207,7 +207,7 @@ async fn ctn_011_and_pb_069_an_answer_of_another_kind_is_an_error_and_a_status_t
 }
 
 #[tokio::test(start_paused = true)]
-async fn ctn_016_and_ctn_017_a_server_that_does_not_read_protobuf_is_sent_json_once_more_and_from_then_on() {
+async fn ctn_016_and_ctn_017_a_415_is_retried_in_json_and_later_requests_are_json() {
     let script = Script::new([Step::code(415), json(MAP), json(MAP), json(MAP)]);
     let client = client(&script, Wire::Protobuf);
     let maps = client.api::<ConfigMap>().namespace("n");
@@ -224,11 +224,11 @@ async fn ctn_016_and_ctn_017_a_server_that_does_not_read_protobuf_is_sent_json_o
             (&"application/json".parse().unwrap(), &JSON.parse().unwrap())
         );
     }
-    assert_eq!(seen[3].headers["accept"], JSON, "nothing is asked for either");
+    assert_eq!(seen[3].headers["accept"], JSON, "nothing is requests for either");
 }
 
 #[tokio::test(start_paused = true)]
-async fn ctn_016_a_server_that_does_not_answer_in_protobuf_is_asked_for_json_once_more_and_from_then_on() {
+async fn ctn_016_a_406_is_retried_in_json_and_later_requests_are_json() {
     let watch = r#"{"type":"ADDED","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a"}}}"#;
     for open in 0..3 {
         let script = Script::new([Step::code(406), json([MAP, MAPS, watch][open]), json(MAP)]);
@@ -239,23 +239,23 @@ async fn ctn_016_a_server_that_does_not_answer_in_protobuf_is_asked_for_json_onc
             _ => assert!(maps.watch(&WatchParams::default()).await.unwrap().next().await.unwrap().is_ok()),
         }
         maps.get("a").await.unwrap();
-        let asked: Vec<_> = encodings(&script).into_iter().map(|(accept, _)| accept).collect();
-        assert_eq!(asked, [BOTH, JSON, JSON]);
+        let requests: Vec<_> = encodings(&script).into_iter().map(|(accept, _)| accept).collect();
+        assert_eq!(requests, [BOTH, JSON, JSON]);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn ctn_016_what_refuses_json_as_well_is_not_blamed_on_protobuf() {
+async fn ctn_016_a_server_that_rejects_json_as_well_causes_no_fallback() {
     let script = Script::new([Step::code(406), Step::code(406), json(MAP)]);
     let maps = client(&script, Wire::Protobuf).api::<ConfigMap>().namespace("n");
     assert!(maps.get("a").await.unwrap_err().is_not_acceptable());
     maps.get("a").await.unwrap();
-    let asked: Vec<_> = encodings(&script).into_iter().map(|(accept, _)| accept).collect();
-    assert_eq!(asked, [BOTH, JSON, BOTH], "once more, not for ever; and nothing is held against it");
+    let requests: Vec<_> = encodings(&script).into_iter().map(|(accept, _)| accept).collect();
+    assert_eq!(requests, [BOTH, JSON, BOTH], "once more, not for ever; and nothing is held against it");
 }
 
 #[tokio::test(start_paused = true)]
-async fn ctn_016_a_write_that_may_have_happened_is_not_repeated_but_the_next_one_is_json() {
+async fn ctn_016_a_write_that_may_have_happened_is_not_retried_and_the_next_one_is_json() {
     let script = Script::new([Step::code(406), json(MAP)]);
     let maps = client(&script, Wire::Protobuf).api::<ConfigMap>().namespace("n");
     assert!(maps.create(&map()).await.unwrap_err().is_not_acceptable());
@@ -266,7 +266,7 @@ async fn ctn_016_a_write_that_may_have_happened_is_not_repeated_but_the_next_one
 }
 
 #[tokio::test(start_paused = true)]
-async fn ctn_016_a_refusal_that_is_not_about_protobuf_stays_one() {
+async fn ctn_016_a_rejection_of_another_media_type_is_returned() {
     let script = Script::new([Step::code(415), Step::code(406), json(MAP)]);
     let maps = client(&script, Wire::Protobuf).api::<ConfigMap>().namespace("n");
     let patched = maps.patch("a", &Patch::strategic(&json!({}))).await.unwrap_err();
@@ -274,23 +274,23 @@ async fn ctn_016_a_refusal_that_is_not_about_protobuf_stays_one() {
     let own = maps.get("a").with(|request| request.accept("text/html"));
     assert!(own.await.unwrap_err().is_not_acceptable());
     maps.get("a").await.unwrap();
-    let asked: Vec<_> = encodings(&script).into_iter().map(|(accept, _)| accept).collect();
-    assert_eq!(asked, [BOTH, "text/html", BOTH]);
+    let requests: Vec<_> = encodings(&script).into_iter().map(|(accept, _)| accept).collect();
+    assert_eq!(requests, [BOTH, "text/html", BOTH]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn ctn_016_each_group_is_another_server() {
+async fn ctn_016_a_fallback_affects_its_group_only() {
     let deployment = r#"{"kind":"Deployment","apiVersion":"apps/v1","metadata":{"name":"a","namespace":"n"}}"#;
     let script = Script::new([Step::code(406), json(deployment), binary(MAP)]);
     let client = client(&script, Wire::Protobuf);
     client.api::<Deployment>().namespace("n").get("a").await.unwrap();
     client.api::<ConfigMap>().namespace("n").get("a").await.unwrap();
-    let asked: Vec<_> = encodings(&script).into_iter().map(|(accept, _)| accept).collect();
-    assert_eq!(asked, [BOTH, JSON, BOTH]);
+    let requests: Vec<_> = encodings(&script).into_iter().map(|(accept, _)| accept).collect();
+    assert_eq!(requests, [BOTH, JSON, BOTH]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn ctn_016_who_wants_no_retries_gets_the_error_and_json_the_next_time() {
+async fn ctn_016_without_retries_the_error_is_returned_and_the_next_request_is_json() {
     let script = Script::new([Step::code(406), json(MAP)]);
     let client = script.client_with(|config| {
         config.wire = Wire::Protobuf;
@@ -303,7 +303,7 @@ async fn ctn_016_who_wants_no_retries_gets_the_error_and_json_the_next_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn protobuf_that_cannot_be_read_is_an_error_and_not_asked_for_again() {
+async fn undecodable_protobuf_is_an_error_and_the_next_request_is_json() {
     let step = |bytes: Vec<u8>| Step::ok().header("content-type", PROTOBUF).body(bytes);
     let unknown = |kind| step(wrap_envelope("example.com/v1", kind, b""));
     let garbage = || step([b"k8s\0".as_slice(), &[0xff; 16]].concat());
@@ -332,18 +332,18 @@ async fn protobuf_that_cannot_be_read_is_an_error_and_not_asked_for_again() {
             }
         }
         maps.list(&ListParams::default()).await.unwrap();
-        let asked: Vec<_> = encodings(&script).into_iter().map(|(accept, _)| accept).collect();
-        assert_eq!(asked, [BOTH, JSON], "{read}");
+        let requests: Vec<_> = encodings(&script).into_iter().map(|(accept, _)| accept).collect();
+        assert_eq!(requests, [BOTH, JSON], "{read}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn questions_are_asked_and_answered_in_protobuf() {
+async fn reviews_are_sent_and_received_in_protobuf() {
     let review = r#"{"kind":"SelfSubjectAccessReview","apiVersion":"authorization.k8s.io/v1","metadata":{},"spec":{},"status":{"allowed":true}}"#;
     let script = Script::new([binary(review)]);
     let client = client(&script, Wire::Protobuf);
-    let asked = SelfSubjectAccessReview::default();
-    let answer = client.authorization_v1().self_subject_access_reviews().create(&asked).await.unwrap();
+    let requests = SelfSubjectAccessReview::default();
+    let answer = client.authorization_v1().self_subject_access_reviews().create(&requests).await.unwrap();
     assert!(answer.status.unwrap().allowed);
     is(encoding(&script), BOTH, PROTOBUF);
 }

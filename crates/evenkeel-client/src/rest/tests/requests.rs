@@ -1,4 +1,4 @@
-//! How requests are built, and what is made of answers.
+//! How requests are built, and responses decoded.
 
 use http::header::{ACCEPT, AUTHORIZATION, HeaderName};
 
@@ -7,7 +7,7 @@ use crate::config::Redirects;
 use crate::error::Error;
 
 #[tokio::test(start_paused = true)]
-async fn req_001_the_first_mistake_is_told_and_nothing_is_sent() {
+async fn req_001_the_first_mistake_is_returned_and_nothing_is_sent() {
     let script = Script::new([]);
     let info = pods();
     let request = script.client().request(Method::GET, Path::resource(&info).name("a/b"));
@@ -24,7 +24,7 @@ async fn req_001_the_first_mistake_is_told_and_nothing_is_sent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn req_002_what_comes_after_a_mistake_does_no_harm() {
+async fn req_002_setters_after_a_mistake_have_no_effect() {
     let script = Script::new([]);
     let request = script.client().request(Method::GET, Path::raw("/../x")).max_retries(1).accept("a/b");
     assert!(matches!(request.send().await, Err(Error::Request(RequestError::Segment { part: "path", .. }))));
@@ -40,14 +40,14 @@ async fn req_011_a_raw_path_brings_its_query_along() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn chc_10_the_server_is_told_the_time_of_calls_but_not_of_streams() {
+async fn chc_10_the_server_receives_the_timeout_of_requests_but_not_of_streams() {
     let script = Script::new([]);
     let info = pods();
     let client = script.client_with(|config| config.timeout = Some(Duration::from_secs(30)));
     let list = Step::ok().body(r#"{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[]}"#);
     let path = || Path::resource(&info);
     client.request(Method::GET, path().name("a")).send().await.unwrap();
-    // Better than client-go, which forgets the client's timeout for lists.
+    // Better than client-go, which ignores the client's timeout for lists.
     script.steps.lock().unwrap().push_back(list.clone());
     client.request(Method::GET, path()).list::<()>(&info).await.unwrap();
     script.steps.lock().unwrap().push_back(list);
@@ -68,7 +68,7 @@ async fn chc_10_the_server_is_told_the_time_of_calls_but_not_of_streams() {
 
 #[tokio::test(start_paused = true)]
 async fn req_017_a_program_behind_the_server_gets_no_parameters_of_ours() {
-    // Better than client-go, which tells everybody the timeout.
+    // Better than client-go, which sends the timeout to proxied programs too.
     let script = Script::new([]);
     let info = pods();
     let client = script.client_with(|config| config.timeout = Some(Duration::from_secs(30)));
@@ -78,7 +78,7 @@ async fn req_017_a_program_behind_the_server_gets_no_parameters_of_ours() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn req_016_a_calls_own_time_replaces_the_clients() {
+async fn req_016_a_requests_timeout_replaces_the_clients() {
     let script = Script::new([]);
     let client = script.client_with(|config| config.timeout = Some(Duration::from_secs(30)));
     get(&client).timeout(Duration::from_millis(1500)).query("timeout", "1h").send().await.unwrap();
@@ -99,7 +99,7 @@ async fn cfg_019_no_time_is_no_limit() {
 
 #[tokio::test(start_paused = true)]
 async fn req_018_bytes_values_and_streams_are_different_methods() {
-    // Better than client-go, where a string is the name of a file.
+    // Better than client-go, where a string is a file name.
     let script = Script::new([]);
     let client = script.client();
     let things = || client.request(Method::POST, Path::raw("/things"));
@@ -123,7 +123,7 @@ async fn req_018_bytes_values_and_streams_are_different_methods() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn req_020_the_preflight_is_for_calls_only() {
+async fn req_020_the_preflight_check_is_for_send_only() {
     let script = Script::new([]);
     let info = pods();
     let request = script.client().request(Method::GET, Path::resource(&info).namespace("").name("a"));
@@ -156,7 +156,7 @@ async fn req_021_setting_a_header_replaces_it_for_all_attempts() {
 
 #[tokio::test(start_paused = true)]
 async fn req_023_a_method_is_a_constant_and_not_a_word_to_misspell() {
-    // Better than client-go, where "get" for "GET" is sent, answered, and silently never repeated.
+    // Better than client-go, where "get" for "GET" is sent and silently never retried.
     let script = Script::new([Step::Fail(TransportFault::Closed)]);
     get(&script.client()).send().await.unwrap();
     let methods: Vec<Method> = script.seen().into_iter().map(|seen| seen.method).collect();
@@ -225,7 +225,7 @@ async fn res_011_redirects_on_the_same_server_can_be_followed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sec_40_answers_have_a_limit_by_their_kind() {
+async fn sec_40_responses_have_a_limit_by_their_kind() {
     let big = Step::ok().body(vec![b' '; 101]);
     let script = Script::new([big.clone(), big.clone(), Step::code(500).body(vec![b' '; 101])]);
     let client = script.client_with(|config| {
@@ -243,7 +243,7 @@ async fn sec_40_answers_have_a_limit_by_their_kind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn cfg_010_a_service_answers_instead_of_connections() {
+async fn cfg_010_a_service_replaces_connections() {
     let script = Script::new([]);
     let client = script.client_with(|config| config.server = ServerUrl::parse("https://nowhere.invalid").unwrap());
     get(&client).send().await.unwrap();
@@ -251,7 +251,7 @@ async fn cfg_010_a_service_answers_instead_of_connections() {
     assert_eq!(script.urls(), ["/version", "/other"], "one service for all clones");
 }
 
-/// Adds a word to a header, and hands on.
+/// Appends to a header and passes the request on.
 #[derive(Clone)]
 struct Mark<S>(S, &'static str);
 
@@ -297,7 +297,7 @@ async fn cfg_020_later_layers_are_further_out_and_see_every_attempt() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_and_streams_have_lanes_of_their_own() {
+async fn requests_and_streams_have_separate_lanes() {
     let script = Script::new([]);
     let client = script.client();
     get(&client).send().await.unwrap();
@@ -308,7 +308,7 @@ async fn calls_and_streams_have_lanes_of_their_own() {
 }
 
 #[test]
-fn calls_can_be_made_on_any_thread() {
+fn requests_can_be_sent_on_any_thread() {
     fn is_send<T: Send>(_: T) {}
     let client = Client::from_service(Mark(Never, ""));
     let request = get(&client);

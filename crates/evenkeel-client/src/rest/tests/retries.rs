@@ -1,4 +1,4 @@
-//! What is repeated, when, and what is told in the end.
+//! Retries, their waits and their errors.
 
 use std::error::Error as _;
 
@@ -7,7 +7,7 @@ use crate::config::{Auth, Retry};
 use crate::error::Error;
 
 #[tokio::test(start_paused = true)]
-async fn rrt_001_at_most_eleven_attempts_unless_told_otherwise() {
+async fn rrt_001_at_most_eleven_attempts_unless_configured() {
     let script = Script::always(Step::later(429, "0"));
     let error = get(&script.client()).send().await.unwrap_err();
     assert_eq!(error.status().unwrap().code, 429);
@@ -25,7 +25,7 @@ async fn rrt_001_at_most_eleven_attempts_unless_told_otherwise() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rrt_007_a_retry_waits_as_long_as_the_server_says() {
+async fn rrt_007_a_retry_waits_for_the_retry_after() {
     let script = Script::new([Step::later(503, "10"), Step::later(429, "0")]);
     get(&script.client()).send().await.unwrap();
     let times = script.times();
@@ -81,14 +81,14 @@ async fn chc_04_what_is_repeated_after_a_reset() {
     get(&client).stream().await.unwrap_err();
     assert_eq!(script.seen().len(), 1);
 
-    // Better than client-go, whose watch is empty and closed then, as if the server had ended it.
+    // Better than client-go, which returns an empty closed watch as if the server had ended it.
     let error = get(&client).watch::<()>(&pods()).await.unwrap_err();
     assert!(matches!(&error, Error::Transport { source, .. } if source.fault() == TransportFault::Reset));
     assert_eq!(script.seen().len(), 11);
 }
 
 #[tokio::test(start_paused = true)]
-async fn wch_010_a_watch_goes_on_trying_after_timeouts_and_obeys_the_server() {
+async fn wch_010_a_watch_is_retried_after_timeouts_and_after_retry_after() {
     let script = Script::new([Step::Fail(TransportFault::Timeout), Step::later(429, "3"), Step::code(200)]);
     let mut watch = get(&script.client()).watch::<()>(&pods()).await.unwrap();
     assert!(watch.next().await.is_none());
@@ -103,7 +103,7 @@ async fn wch_010_a_watch_goes_on_trying_after_timeouts_and_obeys_the_server() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rrt_004_nobody_there_is_not_tried_again() {
+async fn rrt_004_a_refused_connection_is_not_retried() {
     for fault in [TransportFault::Refused, TransportFault::Resolve, TransportFault::Tls, TransportFault::StreamReset] {
         let script = Script::always(Step::Fail(fault));
         get(&script.client()).send().await.unwrap_err();
@@ -113,7 +113,7 @@ async fn rrt_004_nobody_there_is_not_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rrt_005_errors_are_told_apart_by_kind_and_not_by_their_words() {
+async fn rrt_005_errors_are_classified_by_kind_and_not_by_message() {
     use std::io::ErrorKind;
     for (kind, fault, attempts) in [
         (ErrorKind::ConnectionReset, TransportFault::Reset, 11),
@@ -131,8 +131,8 @@ async fn rrt_005_errors_are_told_apart_by_kind_and_not_by_their_words() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn chc_05_the_attempt_before_is_told() {
-    // Time runs out during the second attempt.
+async fn chc_05_the_error_of_the_previous_attempt_is_returned() {
+    // The timeout ends during the second attempt.
     let script = Script::new([Step::Fail(TransportFault::Closed), Step::Hang]);
     let error = get(&script.client()).timeout(Duration::from_millis(1500)).send().await.unwrap_err();
     assert_eq!(
@@ -142,14 +142,14 @@ async fn chc_05_the_attempt_before_is_told() {
     );
     assert!(matches!(error, Error::Timeout { previous: Some(_), .. }));
 
-    // It would run out while waiting: better than waiting for that is to say at once what went wrong.
+    // The timeout would end during the wait: the error is returned at once.
     let script = Script::new([Step::Fail(TransportFault::Closed)]);
     let error = get(&script.client()).timeout(Duration::from_millis(500)).send().await.unwrap_err();
     assert!(matches!(&error, Error::Transport { source, .. } if source.fault() == TransportFault::Closed), "{error}");
     assert_eq!(script.started.elapsed(), Duration::ZERO);
     assert_eq!(script.count(), 1);
 
-    // A call that is given up ends there and then.
+    // Dropping the future cancels the request.
     let script = Script::always(Step::Fail(TransportFault::Closed));
     let request = get(&script.client());
     assert!(tokio::time::timeout(Duration::from_millis(1500), request.send()).await.is_err());
@@ -183,13 +183,13 @@ async fn rrt_009_the_error_of_the_attempt_before_is_kept_if_it_is_another() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rrt_008_little_of_an_answer_that_nobody_wants_is_read() {
+async fn rrt_008_little_of_a_discarded_response_is_read() {
     let status = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","message":"busy","reason":"TooManyRequests","code":429}"#;
     let script = Script::new([Step::later(429, "0").body(status), Step::Fail(TransportFault::Refused)]);
     let error = get(&script.client()).send().await.unwrap_err();
     assert!(error.to_string().contains("busy"), "{error}");
 
-    // One that never ends does not hold the call up for long.
+    // A body that never ends delays the request only briefly.
     let script = Script::new([Step::Fail(TransportFault::Closed)]);
     let hanging = Hanging(script.clone());
     let client = ClientBuilder::service(Script::config(), hanging).build().unwrap();
@@ -197,7 +197,7 @@ async fn rrt_008_little_of_an_answer_that_nobody_wants_is_read() {
     assert!(script.started.elapsed() <= Duration::from_secs(3));
 }
 
-/// Answers the first request with a wish to come back at once and a body that never ends.
+/// Responds to the first request with `Retry-After: 0` and a body that never ends.
 #[derive(Clone)]
 struct Hanging(Script);
 
@@ -222,7 +222,7 @@ impl tower_service::Service<http::Request<Body>> for Hanging {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rrt_010_a_call_has_one_time_for_all_its_attempts() {
+async fn rrt_010_one_timeout_covers_all_attempts() {
     let script = Script::new([Step::later(503, "1"), Step::later(503, "1"), Step::Hang]);
     let error = get(&script.client_with(|config| config.timeout = Some(Duration::from_secs(5)))).send().await;
     assert!(matches!(error, Err(Error::Timeout { limit, .. }) if limit == Duration::from_secs(5)));
@@ -237,7 +237,7 @@ async fn rrt_010_a_call_has_one_time_for_all_its_attempts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rrt_011_a_stream_has_time_to_begin_and_then_lasts() {
+async fn rrt_011_the_timeout_of_a_stream_ends_when_it_starts() {
     // Better than client-go, where the client's timeout ends every watch and every log.
     let script = Script::new([Step::HangInBody, Step::HangInBody, Step::Hang, Step::Hang]);
     let client = script.client_with(|config| config.timeout = Some(Duration::from_secs(5)));
@@ -267,7 +267,7 @@ async fn rrt_013_one_request_can_be_sent_many_times_at_once() {
 
 #[tokio::test]
 async fn trn_016_after_a_401_a_token_file_is_read_again_once() {
-    // Better than client-go, which goes on with the old token for up to a minute.
+    // Better than client-go, which uses the old token for up to a minute.
     let path = std::env::temp_dir().join(format!("evenkeel-token-{}-{}", std::process::id(), fastrand::u64(..)));
     std::fs::write(&path, "old").unwrap();
     let script = Script::always(Step::code(401));

@@ -1,4 +1,4 @@
-//! What is logged, and what never is.
+//! What is logged and what is not.
 
 use std::fmt::{Debug, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use tracing::{Event, Level, Metadata, Subscriber};
 use super::*;
 use crate::config::{Auth, Throttle};
 
-/// Writes all spans and events of this crate down, up to a level, one per line.
+/// Records all spans and events of this crate up to a level, one per line.
 #[derive(Clone)]
 struct Notebook {
     level: Level,
@@ -70,7 +70,7 @@ impl Subscriber for Notebook {
 }
 
 #[tokio::test(start_paused = true)]
-async fn req_022_a_call_has_a_span_with_its_template_its_outcome_and_its_retries() {
+async fn req_022_a_request_has_a_span_with_its_template_its_status_and_its_attempts() {
     let notebook = Notebook::new(Level::DEBUG);
     let _guard = crate::test_logs::listen(notebook.clone());
     let script = Script::new([Step::later(429, "0")]);

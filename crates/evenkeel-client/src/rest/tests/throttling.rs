@@ -1,4 +1,4 @@
-//! Our own limit on the rate of requests.
+//! The client-side rate limit.
 
 use super::*;
 use crate::config::Throttle;
@@ -17,7 +17,7 @@ async fn chc_01_being_held_back_by_ourselves_is_no_timeout() {
     request.send().await.unwrap();
     assert!((1000..=1001).contains(&script.times()[1]), "{:?}", script.times());
 
-    // A retry's wait is within the call's time. Its token would come too late, and that is said at once.
+    // The wait of a retry is within the timeout. Its token would be too late, which is an error at once.
     tokio::time::advance(Duration::from_secs(1)).await;
     let started = Instant::now();
     let error = request.send().await.unwrap_err();
@@ -29,7 +29,7 @@ async fn chc_01_being_held_back_by_ourselves_is_no_timeout() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lim_001_a_burst_goes_through_and_then_the_rate_holds() {
+async fn lim_001_a_burst_passes_and_then_the_rate_holds() {
     let script = Script::new([]);
     let client = script.client_with(|config| config.throttle = Some(Throttle { qps: 10.0, burst: 3 }));
     for _ in 0..6 {
@@ -44,7 +44,7 @@ async fn lim_001_a_burst_goes_through_and_then_the_rate_holds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lim_002_the_calls_time_begins_behind_the_limiter() {
+async fn lim_002_the_timeout_starts_after_the_limiter() {
     let script = Script::new([Step::ok(), Step::Hang]);
     let client = script.client_with(one_per_second);
     get(&client).send().await.unwrap();
@@ -93,7 +93,7 @@ async fn cfg_008_a_limit_that_lets_nothing_through_is_an_error() {
 
 #[tokio::test(start_paused = true)]
 async fn cfg_009_one_limit_for_all_that_a_client_does() {
-    // Better than client-go, where every group has a bucket of its own unless one is configured.
+    // Better than client-go, where every group has its own bucket by default.
     let script = Script::new([]);
     let client = script.client_with(one_per_second);
     let other = client.clone();
@@ -103,7 +103,7 @@ async fn cfg_009_one_limit_for_all_that_a_client_does() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn fc_010_a_call_that_is_given_up_leaves_its_token_to_others() {
+async fn fc_010_a_dropped_request_leaves_its_token_to_others() {
     let script = Script::new([]);
     let client = script.client_with(one_per_second);
     get(&client).send().await.unwrap();

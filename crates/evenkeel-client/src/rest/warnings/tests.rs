@@ -1,4 +1,4 @@
-//! Warnings as servers send them, and the handlers that hear them.
+//! Warnings and their handlers.
 
 use super::super::testing::RecordedWarnings;
 use super::*;
@@ -81,7 +81,7 @@ fn sec_7_warnings_are_harmless_and_short() {
     assert_eq!(long[0].len(), LONGEST + '…'.len_utf8());
 }
 
-/// A writer whose text can be looked at.
+/// A writer whose text can be read.
 #[derive(Clone, Default)]
 struct Page(Arc<Mutex<Vec<u8>>>);
 
@@ -103,7 +103,7 @@ impl Page {
 }
 
 #[test]
-fn wrn_004_unless_told_otherwise_warnings_of_the_server_are_logged() {
+fn wrn_004_warnings_are_logged_by_default() {
     let log = logged(|| {
         for warning in [warning(299, "deprecated"), warning(199, "other"), warning(299, "")] {
             LogWarnings.warning(&warning);
@@ -131,7 +131,7 @@ fn wrn_004_warnings_are_written_as_lines() {
 
 #[test]
 fn wrn_004_repeated_warnings_are_written_once_and_few_are_remembered() {
-    // Better than client-go, which remembers every warning there ever was.
+    // Better than client-go, which keeps every warning.
     let page = Page::default();
     let once = WriteWarnings::new(page.clone()).deduplicated(true);
     for text in ["first", "second", "first"] {
@@ -143,9 +143,9 @@ fn wrn_004_repeated_warnings_are_written_once_and_few_are_remembered() {
     }
     let before = once.count();
     once.warning(&warning(299, "first"));
-    assert_eq!(once.count(), before, "heard lately");
+    assert_eq!(once.count(), before, "written recently");
     once.warning(&warning(299, "second"));
-    assert_eq!(once.count(), before + 1, "not heard for long");
+    assert_eq!(once.count(), before + 1, "dropped from the deduplication");
 }
 
 #[test]
@@ -165,12 +165,12 @@ fn what_cannot_be_written_is_not_counted() {
 }
 
 #[test]
-fn wrn_003_the_request_comes_first_then_the_client_then_everybody() {
+fn wrn_003_handlers_of_the_request_precede_those_of_the_client_and_the_process() {
     let [request, client, everybody] = [(); 3].map(|()| Arc::new(RecordedWarnings::default()));
     let as_handler = |heard: &Arc<RecordedWarnings>| Arc::clone(heard) as Arc<dyn WarningHandler>;
     let (of_request, of_client) = (as_handler(&request), as_handler(&client));
     set_default_warning_handler(Some(as_handler(&everybody)));
-    // A text that no other test warns of, as everybody is everybody.
+    // A text that no other test uses, as the handler is process-wide.
     let headers = |text: &str| headers([format!("299 - \"{text}\"").as_str()]);
     deliver(&headers("wrn 003 a"), [Some(&of_request), Some(&of_client)]);
     deliver(&headers("wrn 003 b"), [None, Some(&of_client)]);

@@ -15,7 +15,7 @@ use crate::watch::testing::{Event, Log, Scripted, api_error, pod};
 type Reads = Box<dyn Fn(usize) -> Result<List<Pod>, Error> + Send + Sync>;
 type Watches = Box<dyn Fn(usize) -> Result<Scripted, Error> + Send + Sync>;
 
-/// Answers the n-th read and the n-th watch as the script says, and notes them.
+/// Responds to the n-th read and the n-th watch by a script, and records them.
 struct Source {
     log: Log,
     counts: Mutex<(usize, usize)>,
@@ -106,7 +106,7 @@ async fn changes_are_watched_from_the_list_and_across_disconnects() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn history_that_is_gone_is_made_up_for_by_reading_again() {
+async fn an_expired_version_is_read_again() {
     let log = Log::new();
     let source = Source::new(
         &log,
@@ -146,7 +146,7 @@ async fn servers_that_are_away_for_a_while_are_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_not_allowed_is_told() {
+async fn a_forbidden_request_is_an_error() {
     let log = Log::new();
     let forbidden = || api_error(Status::forbidden("", "pods", "", "no"));
     let source = Source::new(&log, move |_| Err(forbidden()), |_| panic!("watched"));

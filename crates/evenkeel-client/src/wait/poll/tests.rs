@@ -8,7 +8,7 @@ use crate::retry::DEFAULT_BACKOFF;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// When a body began, in milliseconds, of a body that takes so long and is stopped after ten seconds.
+/// The start times, in milliseconds, of a body that takes this long and is stopped after ten seconds.
 async fn starts(pace: Pace, body: Duration) -> Vec<u128> {
     let begin = Instant::now();
     let starts = RefCell::new(Vec::new());
@@ -21,7 +21,7 @@ async fn starts(pace: Pace, body: Duration) -> Vec<u128> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wa_005_the_period_begins_at_the_end_or_at_the_start_of_the_body() {
+async fn wa_005_the_period_starts_at_the_end_or_at_the_start_of_the_body() {
     let body = Duration::from_secs(1);
     assert_eq!(starts(Pace::Sliding(SECOND * 3), body).await, [0, 4000, 8000]);
     assert_eq!(starts(Pace::Fixed(SECOND * 3), body).await, [0, 3000, 6000, 9000]);
@@ -54,7 +54,7 @@ async fn wa_006_an_immediate_poll_looks_once_even_if_stopped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wa_006_later_runs_come_on_fixed_ticks() {
+async fn wa_006_later_runs_start_on_fixed_ticks() {
     let stop = || sleep(Duration::from_millis(4500));
     assert_eq!(poll_times(false, stop(), Duration::from_millis(400)).await.0, [1000, 2000, 3000, 4000]);
     let (times, _) = poll_times(false, sleep(SECOND * 8), Duration::from_millis(2500)).await;
@@ -93,7 +93,7 @@ async fn wa_003_a_backoff_has_so_many_runs_and_no_wait_after_the_last() {
 struct Wrapped(#[source] Interrupted);
 
 #[tokio::test(start_paused = true)]
-async fn wa_004_interruptions_are_told_apart_even_when_wrapped() {
+async fn wa_004_interruptions_are_recognized_when_wrapped() {
     let elapsed = tokio::time::timeout(SECOND, pending::<()>()).await.unwrap_err();
     assert!(is_interrupted(&elapsed));
     assert!(is_interrupted(&Interrupted::Stopped) && is_interrupted(&Interrupted::TimedOut));
@@ -105,7 +105,7 @@ async fn wa_004_interruptions_are_told_apart_even_when_wrapped() {
 
 #[tokio::test(start_paused = true)]
 async fn wa_007_a_panic_stays_with_the_task_that_caused_it() {
-    // Better: there is no task in the background whose crash handler could end the process.
+    // Better: there is no background task whose crash handler could end the process.
     let task = tokio::spawn(async {
         repeat(Pace::Sliding(SECOND), pending::<()>(), async || panic!("a bad callback")).await;
     });

@@ -26,7 +26,7 @@ fn request() -> RequestName {
     RequestName::new(&http::Method::GET, "/api/v1/pods")
 }
 
-/// All events until the watcher ends.
+/// Collects all events.
 async fn drain<W: WatchSource<Pod>>(watcher: &mut RetryWatcher<Pod, W>) -> Vec<String> {
     let mut events = Vec::new();
     while let Some(event) = watcher.next().await {
@@ -35,7 +35,7 @@ async fn drain<W: WatchSource<Pod>>(watcher: &mut RetryWatcher<Pod, W>) -> Vec<S
     events
 }
 
-/// The first few events.
+/// Collects the first events.
 async fn take<W: WatchSource<Pod>>(watcher: &mut RetryWatcher<Pod, W>, count: usize) -> Vec<String> {
     let mut events = Vec::new();
     while events.len() < count {
@@ -55,7 +55,7 @@ fn rw_001_no_version_and_zero_are_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rw_002_changes_come_in_order_and_bookmarks_only_move_the_version() {
+async fn rw_002_changes_are_in_order_and_bookmarks_advance_the_version_only() {
     let log = Log::new();
     let watch = source(&log, |nth, _| {
         Ok(match nth {
@@ -88,7 +88,7 @@ async fn rw_003_the_version_moves_only_when_an_event_is_handed_out() {
 
 #[tokio::test(start_paused = true)]
 async fn rw_004_nothing_is_lost_or_repeated_across_closed_watches() {
-    // Versions with gaps between them; every watch shows two events and closes.
+    // Versions with gaps; every watch returns two events and closes.
     let history = ["11", "12", "20", "21", "300", "301", "302", "4000", "4001", "50000"];
     let log = Log::new();
     let watch = source(&log, move |_, from| {
@@ -103,7 +103,7 @@ async fn rw_004_nothing_is_lost_or_repeated_across_closed_watches() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rw_005_watches_begin_at_least_a_second_apart() {
+async fn rw_005_watches_start_at_least_a_second_apart() {
     let log = Log::new();
     let watch = source(&log, |nth, _| {
         Ok(match nth {
@@ -142,7 +142,7 @@ async fn rw_006_failures_to_establish_are_retried() {
 
 #[tokio::test(start_paused = true)]
 async fn rw_006_a_request_that_makes_no_sense_ends_it() {
-    // Better: what can never be sent is not tried for ever.
+    // Better: an invalid request is not retried.
     let log = Log::new();
     let refused = || Error::Request(RequestError::Invalid { problem: "no such thing".into() });
     let mut watcher = RetryWatcher::new(&version("10"), source(&log, move |_, _| Err(refused()))).unwrap();
@@ -151,7 +151,7 @@ async fn rw_006_a_request_that_makes_no_sense_ends_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rw_006_the_server_says_when_to_come_again() {
+async fn rw_006_a_retry_after_of_the_server_is_obeyed() {
     let details = StatusDetails { retry_after_seconds: 7, ..StatusDetails::default() };
     let busy = Status::failure(429, Reason::TOO_MANY_REQUESTS, "").with_details(details);
     let log = Log::new();
@@ -164,7 +164,7 @@ async fn rw_006_the_server_says_when_to_come_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_server_asks_to_wait_is_bounded() {
+async fn the_servers_retry_after_is_bounded() {
     let details = StatusDetails { retry_after_seconds: u32::MAX, ..StatusDetails::default() };
     let never = Status::failure(503, Reason::SERVICE_UNAVAILABLE, "").with_details(details);
     let mut machine = WatchMachine::new(&version("10")).unwrap();
@@ -189,8 +189,8 @@ async fn rw_007_a_version_that_is_too_old_may_be_known_again_in_a_moment() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn qhc_21_rw_007_a_version_that_stays_too_old_is_told_in_the_end() {
-    // Better: client-go asks once a second for ever.
+async fn qhc_21_rw_007_a_version_that_stays_expired_is_returned() {
+    // Better: client-go retries once a second for ever.
     let log = Log::new();
     let watch = source(&log, |_, _| Err(api_error(Status::expired("too old"))));
     let mut watcher = RetryWatcher::new(&version("10"), watch).unwrap().expired_attempts(3);
@@ -201,7 +201,7 @@ async fn qhc_21_rw_007_a_version_that_stays_too_old_is_told_in_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rw_008_who_may_not_watch_is_told_at_once() {
+async fn rw_008_a_forbidden_watch_ends_at_once() {
     for status in [Status::unauthorized(), Status::forbidden("", "pods", "", "no")] {
         let code = status.code;
         let log = Log::new();
@@ -248,7 +248,7 @@ fn bad_status() -> Error {
     nonsense(r#"{"type":"ERROR","object":{"kind":"Pod","metadata":{"name":"a"}}}"#)
 }
 
-/// The error that a watch yields for this event.
+/// The error of a watch for this event.
 fn nonsense(event: &'static str) -> Error {
     let mut decoder = WatchDecoder::<Pod>::new(Codec::Json, std::sync::Arc::new(ResourceInfo::of::<Pod>()));
     decoder.push(Bytes::from_static(event.as_bytes()));
@@ -292,7 +292,7 @@ async fn rw_010_an_event_that_cannot_be_read_ends_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn qhc_22_what_was_not_read_is_there_for_the_next_watcher() {
+async fn qhc_22_unread_events_are_left_to_the_next_watcher() {
     let history = |from: &str| match from {
         "10" => Ok(Scripted::of([added("11"), added("12")]).open()),
         "11" => Ok(Scripted::of([added("12")]).open()),
@@ -312,7 +312,7 @@ async fn qhc_22_what_was_not_read_is_there_for_the_next_watcher() {
 
 #[tokio::test(start_paused = true)]
 async fn rw_011_it_can_be_stopped_at_any_time_and_again() {
-    // Better: there is no task and no channel, so there is nothing that could be left over.
+    // Better: there is no task and no channel that could leak.
     let begin = Instant::now();
     let log = Log::new();
     let mut unstarted = RetryWatcher::<Pod, _>::new(&version("10"), source(&log, |_, _| panic!("watched"))).unwrap();
@@ -331,9 +331,9 @@ async fn rw_011_it_can_be_stopped_at_any_time_and_again() {
 }
 
 proptest! {
-    /// Whatever the versions, wherever watches are cut, and however often the next one fails.
+    /// For all versions, all cuts of watches, and all numbers of failures.
     #[test]
-    fn rw_004_every_event_comes_once_and_in_order(
+    fn rw_004_every_event_is_returned_once_and_in_order(
         steps in proptest::collection::vec(1u64..1000, 1..30),
         cuts in proptest::collection::vec((0usize..5, 0u8..6), 1..20),
     ) {

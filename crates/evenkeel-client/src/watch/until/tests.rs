@@ -35,7 +35,7 @@ async fn un_001_conditions_are_met_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn un_001_the_next_condition_is_first_asked_about_the_last_event() {
+async fn un_001_the_next_condition_receives_the_last_event_first() {
     let any = || when(|_| Ok(true));
     let last = until(three().open(), [seen("~2"), any(), seen("~2"), any()]).await.unwrap();
     assert_eq!(text(last).unwrap(), "~2");
@@ -55,7 +55,7 @@ async fn un_002_a_condition_that_fails_ends_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn un_002_the_end_of_time_and_of_the_watch_tell_the_last_event() {
+async fn un_002_a_stop_and_the_end_of_the_watch_return_the_last_event() {
     let waiting = until(three().open(), [seen("+9")]).stop_on(tokio::time::sleep(Duration::from_secs(5)));
     let error = waiting.await.unwrap_err();
     assert!(is_interrupted(&error));
@@ -69,7 +69,7 @@ async fn un_002_the_end_of_time_and_of_the_watch_tell_the_last_event() {
     assert!(error.last.is_none());
 }
 
-/// Tells when it is dropped.
+/// Records its drop.
 struct Noticed(Scripted, Arc<AtomicBool>);
 
 impl Stream for Noticed {
@@ -87,7 +87,7 @@ impl Drop for Noticed {
 }
 
 #[tokio::test(start_paused = true)]
-async fn un_002_the_watch_is_ended_whatever_comes() {
+async fn un_002_the_watch_is_ended_in_every_case() {
     for conditions in [vec![], vec![seen("+1")], vec![seen("+9")], vec![when(|_| Err("no".into()))]] {
         let dropped = Arc::new(AtomicBool::new(false));
         let mut waiting = until(Noticed(three(), Arc::clone(&dropped)), conditions);

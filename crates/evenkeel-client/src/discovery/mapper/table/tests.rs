@@ -58,7 +58,7 @@ fn found(table: &KindTable, query: impl Into<ResourceQuery>) -> String {
 }
 
 #[test]
-fn map_001_core_comes_first_then_groups_in_order_then_preferred_versions() {
+fn map_001_priority_is_core_then_groups_in_order_then_preferred_versions() {
     let table = cluster();
     assert_eq!(found(&table, "events"), "v1 events");
     assert_eq!(found(&table, "horizontalpodautoscalers"), "autoscaling/v2 horizontalpodautoscalers");
@@ -118,7 +118,7 @@ fn map_002_a_listed_kind_is_not_hidden_by_a_guessed_one() {
 }
 
 #[test]
-fn map_004_names_match_in_any_case_and_groups_by_their_beginning() {
+fn map_004_names_match_in_any_case_and_groups_by_prefix() {
     let table = cluster();
     assert_eq!(found(&table, "PODS"), "v1 pods");
     assert_eq!(found(&table, "pod"), "v1 pods");
@@ -140,7 +140,7 @@ fn map_004_names_match_in_any_case_and_groups_by_their_beginning() {
         ResourceQuery::new(""),
     ] {
         let error = table.resource_for(&query).unwrap_err();
-        assert!(matches!(&error, DiscoveryError::NoResource { query: asked } if *asked == query), "{error}");
+        assert!(matches!(&error, DiscoveryError::NoResource { query: requests } if *requests == query), "{error}");
         assert!(error.is_not_found());
     }
     let error = table.mapping("apps", "Widget", &[]).unwrap_err();
@@ -149,8 +149,8 @@ fn map_004_names_match_in_any_case_and_groups_by_their_beginning() {
 }
 
 #[test]
-fn map_004_an_exact_group_comes_before_a_longer_one() {
-    // Better than client-go, where the order of groups decides between the group and one that only begins like it.
+fn map_004_an_exact_group_has_priority_over_a_longer_one() {
+    // Better than client-go, where the order decides between a group and one that has it as a prefix.
     let table = KindTable::new(&discovered(json!([
         group("storage.k8s.io", &[("v1", vec![resource("foos", "Foo")])]),
         group("storage", &[("v1", vec![resource("foos", "Foo")])]),
@@ -254,7 +254,7 @@ fn arguments_are_read_as_kubectl_reads_them() {
 }
 
 #[test]
-fn map_005_all_mappings_of_a_kind_come_by_priority_or_in_the_order_of_the_versions() {
+fn map_005_all_mappings_are_in_order_of_priority_or_of_the_versions() {
     let table = cluster();
     let names = |versions: &[&str]| -> Vec<String> {
         let found = table.mappings("autoscaling", "HorizontalPodAutoscaler", versions).unwrap();
