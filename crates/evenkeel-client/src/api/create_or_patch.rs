@@ -126,7 +126,7 @@ fn difference(before: &Value, after: &Value) -> Option<Value> {
     let (Value::Object(old), Value::Object(new)) = (before, after) else {
         return (before != after).then(|| after.clone());
     };
-    let gone = old.keys().filter(|member| !new.contains_key(*member)).map(|member| (member.clone(), Value::Null));
+    let removed = old.keys().filter(|member| !new.contains_key(*member)).map(|member| (member.clone(), Value::Null));
     let changed = new.iter().filter_map(|(member, value)| {
         let patch = match old.get(member) {
             Some(old) => difference(old, value)?,
@@ -134,7 +134,7 @@ fn difference(before: &Value, after: &Value) -> Option<Value> {
         };
         Some((member.clone(), patch))
     });
-    let patch: Map<String, Value> = gone.chain(changed).collect();
+    let patch: Map<String, Value> = removed.chain(changed).collect();
     (!patch.is_empty()).then(|| patch.into())
 }
 

@@ -197,8 +197,8 @@ impl IntoFuture for Logs {
     /// Reads the whole log. Invalid UTF-8 is replaced.
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let answer = self.request.send().await?;
-            Ok(String::from_utf8_lossy(answer.bytes()).into_owned())
+            let response = self.request.send().await?;
+            Ok(String::from_utf8_lossy(response.bytes()).into_owned())
         })
     }
 }

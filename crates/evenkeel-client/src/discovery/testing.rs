@@ -23,7 +23,7 @@ pub(crate) struct Fake {
 
 #[derive(Default)]
 struct State {
-    answers: HashMap<String, Response>,
+    responses: HashMap<String, Response>,
     requests: Vec<SeenRequest>,
 }
 
@@ -63,14 +63,14 @@ impl Fake {
     }
 
     pub(crate) fn raw(&self, path: &str, code: u16, media_type: &str, body: Vec<u8>) -> &Self {
-        let answer = Response { code, media_type: media_type.to_owned(), etag: None, body };
-        self.state.lock().unwrap().answers.insert(path.to_owned(), answer);
+        let canned = Response { code, media_type: media_type.to_owned(), etag: None, body };
+        self.state.lock().unwrap().responses.insert(path.to_owned(), canned);
         self
     }
 
     /// Adds an ETag to the response of the path.
     pub(crate) fn tag(&self, path: &str, etag: &str) -> &Self {
-        self.state.lock().unwrap().answers.get_mut(path).unwrap().etag = Some(etag.to_owned());
+        self.state.lock().unwrap().responses.get_mut(path).unwrap().etag = Some(etag.to_owned());
         self
     }
 
@@ -109,10 +109,10 @@ impl Service<http::Request<Body>> for Fake {
         let header = |name| request.headers().get(name).map(|value: &http::HeaderValue| value.to_str().unwrap());
         let mut state = self.state.lock().unwrap();
         let missing = Response { code: 404, media_type: "text/plain".into(), etag: None, body: b"404".to_vec() };
-        let answer = state.answers.get(request.uri().path()).cloned().unwrap_or(missing);
+        let canned = state.responses.get(request.uri().path()).cloned().unwrap_or(missing);
         let if_none_match = header(IF_NONE_MATCH).map(str::to_owned);
-        let unchanged = answer.etag.is_some() && answer.etag == if_none_match;
-        let code = if unchanged { 304 } else { answer.code };
+        let unchanged = canned.etag.is_some() && canned.etag == if_none_match;
+        let code = if unchanged { 304 } else { canned.code };
         state.requests.push(SeenRequest {
             target: request.uri().path_and_query().unwrap().to_string(),
             accept: header(ACCEPT).unwrap_or_default().to_owned(),
@@ -120,11 +120,11 @@ impl Service<http::Request<Body>> for Fake {
             code,
         });
         let mut response = http::Response::builder().status(code);
-        if let Some(etag) = &answer.etag {
+        if let Some(etag) = &canned.etag {
             response = response.header(ETAG, etag);
         }
-        let body = if unchanged { Body::empty() } else { Body::full(answer.body) };
-        ready(Ok(response.header(CONTENT_TYPE, answer.media_type).body(body).unwrap()))
+        let body = if unchanged { Body::empty() } else { Body::full(canned.body) };
+        ready(Ok(response.header(CONTENT_TYPE, canned.media_type).body(body).unwrap()))
     }
 }
 

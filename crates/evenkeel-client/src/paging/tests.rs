@@ -47,7 +47,7 @@ impl Server {
         Server { expired: Some(page), ..Server::of(pods) }
     }
 
-    fn answer(&self, params: ListParams) -> Result<List<Pod>, Error> {
+    fn respond(&self, params: ListParams) -> Result<List<Pod>, Error> {
         self.requests.borrow_mut().push(params.clone());
         if self.expired == Some(self.requests.borrow().len()) {
             return Err(api_error(Status::expired("the continue token is too old")));
@@ -82,7 +82,7 @@ impl PageSource<Pod> for Server {
     type Reading = std::future::Ready<Result<List<Pod>, Error>>;
 
     fn page(&self, params: ListParams) -> Self::Reading {
-        std::future::ready(self.answer(params))
+        std::future::ready(self.respond(params))
     }
 }
 
@@ -110,7 +110,7 @@ async fn drain<P: PageSource<Pod>>(mut items: Items<Pod, P>) -> (Vec<String>, Op
         match item {
             Ok(object) => names.push(object.key().name().to_owned()),
             Err(error) => {
-                assert!(items.next().await.is_none() && items.is_terminated(), "nothing comes after an error");
+                assert!(items.next().await.is_none() && items.is_terminated(), "nothing follows an error");
                 return (names, Some(error));
             }
         }
@@ -205,7 +205,7 @@ async fn pg_006_no_more_is_read_ahead_than_was_allowed() {
         let server = Server::of(200);
         let mut items = server.pager(ListParams::default()).prefetch(prefetch).stream();
         items.next().await.unwrap().unwrap();
-        assert_eq!(server.requests().len(), prefetch + 2, "pages come at once, so the room is full");
+        assert_eq!(server.requests().len(), prefetch + 2, "pages are ready at once, so the room is full");
         for _ in 0..9 {
             items.next().await.unwrap().unwrap();
         }
@@ -221,10 +221,10 @@ async fn pg_006_the_next_page_is_prefetched_while_one_is_read() {
     let server = Server::of(30);
     let own = server.clone();
     let source = move |params: ListParams| {
-        let answer = own.answer(params);
+        let page = own.respond(params);
         async move {
             tokio::time::sleep(Duration::from_secs(1)).await;
-            answer
+            page
         }
     };
     let begin = tokio::time::Instant::now();

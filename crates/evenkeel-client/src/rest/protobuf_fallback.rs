@@ -19,7 +19,7 @@ const UNDECODABLE: Duration = Duration::from_secs(600);
 /// What is requested in JSON, and until when.
 ///
 /// Several servers may be behind one host, each serving its own groups: a server that rejects protobuf (406, 415) affects its
-/// group only. A response that cannot be decoded affects its resource only, because one malformed or oversized object says
+/// group only. A response that cannot be decoded affects its resource only, because one malformed or oversized object proves
 /// nothing about other resources. Entries expire, so that protobuf is tried again.
 #[derive(Debug, Default)]
 pub(crate) struct ProtobufFallback {
@@ -113,7 +113,7 @@ impl ProtobufGuard {
         }
     }
 
-    /// Checks the error of a list or a watch. A stream that broke off says nothing about its encoding.
+    /// Checks the error of a list or a watch. A truncated stream proves nothing about its encoding.
     pub(crate) fn check_stream(this: Option<&Self>, error: &StreamError) {
         let is_about_protobuf = match error {
             // A malformed length often looks like a very large object.

@@ -15,7 +15,7 @@ use crate::transport::Body;
 #[derive(Clone)]
 struct Old {
     announced: Value,
-    answer: Value,
+    canned: Value,
     requests: Arc<Mutex<Vec<SeenRequest>>>,
 }
 
@@ -27,8 +27,8 @@ struct SeenRequest {
 }
 
 impl Old {
-    fn new(announced: Value, answer: Value) -> Self {
-        Old { announced, answer, requests: Arc::default() }
+    fn new(announced: Value, canned: Value) -> Self {
+        Old { announced, canned, requests: Arc::default() }
     }
 
     async fn scales(&self) -> Result<ScaleApi, Error> {
@@ -43,7 +43,7 @@ impl Old {
         requests.iter().filter(|requests| requests.request.ends_with("/scale")).cloned().collect()
     }
 
-    fn answer(&self, path: &str) -> (u16, Value) {
+    fn canned(&self, path: &str) -> (u16, Value) {
         let gv = json!({"groupVersion": "apps/v1beta2", "version": "v1beta2"});
         match path {
             "/api" => (200, json!({"kind": "APIVersions", "versions": []})),
@@ -63,7 +63,7 @@ impl Old {
                 let list = json!({"kind": "APIResourceList", "groupVersion": "apps/v1beta2", "resources": resources});
                 (200, list)
             }
-            "/apis/apps/v1beta2/namespaces/ns/deployments/web/scale" => (200, self.answer.clone()),
+            "/apis/apps/v1beta2/namespaces/ns/deployments/web/scale" => (200, self.canned.clone()),
             _ => (
                 404,
                 json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404}),
@@ -82,14 +82,14 @@ impl Service<http::Request<Body>> for Old {
     }
 
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
-        let (code, answer) = self.answer(request.uri().path());
+        let (code, canned) = self.canned(request.uri().path());
         let body = request.body().try_clone().map(bytes_of).unwrap_or_default();
         let content_type = request.headers().get(CONTENT_TYPE).map(|value| value.to_str().unwrap().to_owned());
         let request = format!("{} {}", request.method(), request.uri().path());
         let body = serde_json::from_slice(&body).unwrap_or_default();
         self.requests.lock().unwrap().push(SeenRequest { request, content_type, body });
         let response = http::Response::builder().status(code).header(CONTENT_TYPE, "application/json");
-        ready(Ok(response.body(Body::full(answer.to_string())).unwrap()))
+        ready(Ok(response.body(Body::full(canned.to_string())).unwrap()))
     }
 }
 
@@ -152,7 +152,7 @@ async fn scl_002_an_update_has_the_form_that_discovery_announces() {
         spec: Some(ScaleSpec { replicas: Some(5) }),
         status: Some(ScaleStatus { replicas: 2, selector: Some("app=web".into()) }),
     };
-    let answer = old_scale("apps/v1beta2", json!({"replicas": 2}));
+    let canned = old_scale("apps/v1beta2", json!({"replicas": 2}));
     let labels = json!({"app": "web"});
     let cases = [
         (announced("autoscaling", "v1"), "autoscaling/v1", json!("app=web"), Value::Null),
@@ -161,9 +161,9 @@ async fn scl_002_an_update_has_the_form_that_discovery_announces() {
         (announced("", ""), "apps/v1beta2", labels, json!("app=web")),
     ];
     for (announced, api_version, selector, target_selector) in cases {
-        let server = Old::new(announced, answer.clone());
+        let server = Old::new(announced, canned.clone());
         let updated = server.scales().await.unwrap().update(&scale).await.unwrap();
-        assert_eq!(updated.spec.unwrap().replicas, Some(3), "what the server says, not what was sent");
+        assert_eq!(updated.spec.unwrap().replicas, Some(3), "the server's response, not the request");
         let requests = server.requests().remove(0);
         assert_eq!(requests.request, "PUT /apis/apps/v1beta2/namespaces/ns/deployments/web/scale");
         // Better than client-go, which sends it without one.

@@ -35,11 +35,11 @@ async fn dsc_020_concurrent_callers_share_one_fetch() {
             tokio::spawn(async move { cached.groups_and_resources().await.unwrap() })
         })
         .collect();
-    let mut answers = Vec::new();
+    let mut results = Vec::new();
     for task in tasks {
-        answers.push(task.await.unwrap());
+        results.push(task.await.unwrap());
     }
-    assert!(answers.iter().all(|answer| Arc::ptr_eq(answer, &answers[0])));
+    assert!(results.iter().all(|received| Arc::ptr_eq(received, &results[0])));
     assert_eq!(cached.groups().await.unwrap().len(), 2);
     assert_eq!(cached.resources_for_group_version(&gv("apps/v1")).await.unwrap().resources.len(), 1);
     assert_eq!(cached.preferred_resources().await.unwrap().resources.len(), 3);

@@ -94,7 +94,7 @@ async fn dsc_022_the_next_process_sends_no_request_within_the_time_to_live() {
     clock.advance(TTL);
     let again = cached(&fake, clock.cache(&directory));
     again.groups_and_resources().await.unwrap();
-    assert!(fake.requests().is_empty(), "an answer that nothing has changed makes it young again");
+    assert!(fake.requests().is_empty(), "a 304 resets its age");
 }
 
 #[tokio::test]

@@ -19,7 +19,7 @@ async fn a_fallback_is_as_narrow_as_its_reason_and_expires() {
     let fallback = Arc::new(ProtobufFallback::default());
     ProtobufGuard::new(&fallback, "apps", "deployments").fall_back();
     assert!(fallback.applies_to("apps", "deployments"));
-    assert!(!fallback.applies_to("apps", "replicasets"), "one bad object says nothing about other resources");
+    assert!(!fallback.applies_to("apps", "replicasets"), "one bad object does not affect other resources");
     tokio::time::advance(UNDECODABLE).await;
     assert!(!fallback.applies_to("apps", "deployments"), "protobuf is tried again");
     fallback.rejected("apps");

@@ -32,15 +32,15 @@ async fn list(response: http::Response<Body>) -> Result<List<Deployment>, Error>
 async fn an_object_is_read_from_the_bytes_that_came() {
     let read = object(response(200, JSON, WEB)).await.unwrap();
     assert_eq!(read.key().as_str(), "default/web");
-    let untold = object(response(200, JSON, r#"{"metadata":{"name":"web"}}"#)).await.unwrap();
-    assert_eq!(untold.kind(), "Deployment", "who does not say is taken for it");
+    let unstated = object(response(200, JSON, r#"{"metadata":{"name":"web"}}"#)).await.unwrap();
+    assert_eq!(unstated.kind(), "Deployment", "an object without a kind is accepted");
 }
 
 #[tokio::test]
 async fn ctn_004_chc_06_a_body_without_a_media_type_is_what_was_preferred() {
     let mut fixture = ReaderFixture::new(Method::GET);
     fixture.codecs = Codecs::preferring(Encoding::Protobuf);
-    let read = async |answer| fixture.reader().whole(answer).await.unwrap().object::<Deployment>(&deployments());
+    let read = async |received| fixture.reader().whole(received).await.unwrap().object::<Deployment>(&deployments());
     let error = read(response(200, "", WEB)).await.unwrap_err();
     assert!(matches!(error, Error::Decode { .. }), "never a silent success: {error}");
     assert!(read(response(200, JSON, WEB)).await.is_ok());
@@ -51,13 +51,13 @@ async fn ctn_004_chc_06_a_body_without_a_media_type_is_what_was_preferred() {
 #[tokio::test]
 async fn ctn_006_a_body_without_a_codec_can_be_had_as_bytes_only() {
     let fixture = ReaderFixture::new(Method::GET);
-    let answer = fixture.reader().whole(response(200, "text/plain; charset=utf-8", "ok")).await.unwrap();
-    assert_eq!(answer.bytes(), "ok");
-    assert_eq!(answer.content_type(), Some("text/plain; charset=utf-8"));
+    let received = fixture.reader().whole(response(200, "text/plain; charset=utf-8", "ok")).await.unwrap();
+    assert_eq!(received.bytes(), "ok");
+    assert_eq!(received.content_type(), Some("text/plain; charset=utf-8"));
     for error in [
-        answer.json::<Value>().unwrap_err(),
-        answer.decode_status().unwrap_err(),
-        answer.object::<Deployment>(&deployments()).unwrap_err(),
+        received.json::<Value>().unwrap_err(),
+        received.decode_status().unwrap_err(),
+        received.object::<Deployment>(&deployments()).unwrap_err(),
         list(response(200, "text/plain", "ok")).await.unwrap_err(),
     ] {
         assert!(error.to_string().ends_with("its media type is text/plain, which is not supported"), "{error}");
@@ -80,8 +80,8 @@ async fn ctn_011_an_object_of_another_kind_is_an_error() {
     assert!(object(response(200, JSON, scale.clone())).await.is_err());
     let mut fixture = ReaderFixture::new(Method::GET);
     fixture.target.subresource = "scale".into();
-    let answer = fixture.reader().whole(response(200, JSON, scale)).await.unwrap();
-    assert!(answer.object::<Deployment>(&deployments()).is_ok(), "a part of it may be of any kind");
+    let received = fixture.reader().whole(response(200, JSON, scale)).await.unwrap();
+    assert!(received.object::<Deployment>(&deployments()).is_ok(), "a subresource may be of any kind");
 }
 
 #[tokio::test]
@@ -114,8 +114,8 @@ async fn ctn_012_an_empty_body_is_no_object_and_no_list() {
     );
     let error = list(response(200, JSON, "")).await.unwrap_err();
     assert!(error.to_string().contains("0-length body"), "{error}");
-    let answer = ReaderFixture::new(Method::GET).reader().whole(response(204, "", "")).await.unwrap();
-    assert!(answer.bytes().is_empty() && answer.json::<Value>().unwrap_err().to_string().contains("0-length"));
+    let received = ReaderFixture::new(Method::GET).reader().whole(response(204, "", "")).await.unwrap();
+    assert!(received.bytes().is_empty() && received.json::<Value>().unwrap_err().to_string().contains("0-length"));
 }
 
 #[tokio::test]
@@ -134,14 +134,14 @@ async fn ctn_009_and_ctn_010_what_was_read_is_what_came() {
 #[tokio::test]
 async fn res_010_only_201_is_created() {
     for code in [200, 201, 202] {
-        let answer = ReaderFixture::new(Method::POST).reader().whole(response(code, JSON, WEB)).await.unwrap();
-        assert_eq!(answer.was_created(), code == 201);
+        let received = ReaderFixture::new(Method::POST).reader().whole(response(code, JSON, WEB)).await.unwrap();
+        assert_eq!(received.was_created(), code == 201);
     }
 }
 
 #[tokio::test]
 async fn res_007_a_truncated_body_names_the_fault() {
-    for (fault, says) in [(TransportFault::StreamReset, "broke off the request"), (TransportFault::Closed, "closed")] {
+    for (fault, text) in [(TransportFault::StreamReset, "broke off the request"), (TransportFault::Closed, "closed")] {
         let broken = || {
             let fail = Step::Fail(Box::new(TransportError::bare(fault, "api.test")));
             http::Response::new(Script::body([Step::Chunk("{\"kind\"".into()), fail]).0)
@@ -149,7 +149,7 @@ async fn res_007_a_truncated_body_names_the_fault() {
         for error in [object(broken()).await.unwrap_err(), list(broken()).await.unwrap_err()] {
             let Error::Transport { source, .. } = &error else { panic!("{error:?}") };
             assert_eq!(source.fault(), fault);
-            assert!(error.to_string().contains(says), "{error}");
+            assert!(error.to_string().contains(text), "{error}");
         }
     }
     let odd = http::Response::new(Script::body([Step::Fail("odd".into())]).0);
@@ -160,12 +160,12 @@ async fn res_007_a_truncated_body_names_the_fault() {
 #[tokio::test]
 async fn res_012_and_sec_4_bodies_are_shown_by_their_size_alone() {
     let secret = WEB.replace("web", "hunter2");
-    let answer = ReaderFixture::new(Method::GET).reader().whole(response(200, JSON, secret.clone())).await.unwrap();
+    let received = ReaderFixture::new(Method::GET).reader().whole(response(200, JSON, secret.clone())).await.unwrap();
     assert_eq!(
-        format!("{answer:?}"),
+        format!("{received:?}"),
         format!("Response(GET /apis/apps/v1/namespaces/default/deployments/web: 200 OK, {} bytes)", secret.len())
     );
-    let error = answer.json::<u32>().unwrap_err();
+    let error = received.json::<u32>().unwrap_err();
     assert!(!format!("{error} {error:?}").contains("hunter2"), "{error}");
 }
 
@@ -230,9 +230,9 @@ async fn wrn_005_warnings_are_delivered_once_per_decodable_response() {
     let warn = |response| with_header(with_header(response, WARNING, "299 - \"a\""), WARNING, "299 - \"b\"");
     let info = deployments();
     let fixture = ReaderFixture::new(Method::GET);
-    let answer = fixture.reader().whole(warn(response(200, JSON, WEB))).await.unwrap();
+    let received = fixture.reader().whole(warn(response(200, JSON, WEB))).await.unwrap();
     assert_eq!(fixture.warnings.texts(), ["a", "b"]);
-    assert_eq!(answer.warnings().iter().map(|warning| warning.text.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+    assert_eq!(received.warnings().iter().map(|warning| warning.text.as_str()).collect::<Vec<_>>(), ["a", "b"]);
 
     for (code, content_type, count) in [(404, JSON, 2), (502, "text/html", 0), (200, "application/,x", 0)] {
         let fixture = ReaderFixture::new(Method::GET);
@@ -242,9 +242,9 @@ async fn wrn_005_warnings_are_delivered_once_per_decodable_response() {
 
     let fixture = ReaderFixture::new(Method::GET);
     fixture.reader().watch::<Deployment>(&info, warn(response(200, JSON, ""))).await.unwrap();
-    assert_eq!(fixture.warnings.texts().len(), 2, "when the watch begins");
+    assert_eq!(fixture.warnings.texts().len(), 2, "when the watch opens");
     fixture.reader().stream(warn(response(200, "text/plain", ""))).await.unwrap();
-    assert_eq!(fixture.warnings.texts().len(), 4, "when the stream begins");
+    assert_eq!(fixture.warnings.texts().len(), 4, "when the stream opens");
 }
 
 proptest! {
@@ -252,8 +252,8 @@ proptest! {
     fn a_body_does_not_depend_on_its_chunks(chunks in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..20), 0..8)) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let body = Script::chunks(chunks.iter().map(Vec::as_slice));
-        let answer = runtime.block_on(ReaderFixture::new(Method::GET).reader().whole(http::Response::new(body))).unwrap();
-        prop_assert_eq!(answer.bytes(), &chunks.concat());
+        let received = runtime.block_on(ReaderFixture::new(Method::GET).reader().whole(http::Response::new(body))).unwrap();
+        prop_assert_eq!(received.bytes(), &chunks.concat());
         let error = runtime.block_on(BodyReader::new(&ReaderFixture::new(Method::GET).request, "", Script::chunks(chunks.iter().map(Vec::as_slice))).prefix(40)).unwrap();
         prop_assert!(error.len() <= 40 && chunks.concat().starts_with(&error));
     }
@@ -261,14 +261,16 @@ proptest! {
 
 #[tokio::test]
 async fn json_is_read_into_any_type() {
-    let answer = ReaderFixture::new(Method::GET).reader().whole(response(200, JSON, r#"{"major":"1"}"#)).await.unwrap();
-    assert_eq!(answer.json::<Value>().unwrap(), json!({"major": "1"}));
-    let error = answer.json::<Vec<u8>>().unwrap_err();
+    let received =
+        ReaderFixture::new(Method::GET).reader().whole(response(200, JSON, r#"{"major":"1"}"#)).await.unwrap();
+    assert_eq!(received.json::<Value>().unwrap(), json!({"major": "1"}));
+    let error = received.json::<Vec<u8>>().unwrap_err();
     assert!(error.to_string().contains("it is no alloc::vec::Vec<u8>"), "{error}");
     let text = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":200}"#;
-    let answer = ReaderFixture::new(Method::GET).reader().whole(response(200, PROTOBUF, protobuf(text))).await.unwrap();
-    let status = answer.json::<Value>().unwrap();
+    let received =
+        ReaderFixture::new(Method::GET).reader().whole(response(200, PROTOBUF, protobuf(text))).await.unwrap();
+    let status = received.json::<Value>().unwrap();
     assert_eq!((&status["kind"], &status["code"]), (&json!("Status"), &json!(200)), "whatever the form");
-    let answer = ReaderFixture::new(Method::GET).reader().whole(response(200, PROTOBUF, text)).await.unwrap();
-    assert!(matches!(answer.json::<Value>(), Err(Error::Unreadable { .. })), "it is not what it says it is");
+    let received = ReaderFixture::new(Method::GET).reader().whole(response(200, PROTOBUF, text)).await.unwrap();
+    assert!(matches!(received.json::<Value>(), Err(Error::Unreadable { .. })), "the content type is wrong");
 }

@@ -22,8 +22,8 @@ async fn res_001_every_2xx_is_a_success_and_nothing_else_is() {
     // Better than client-go, where 207 is an error of a request and a success of a stream, and 201 an error of a watch.
     for code in [200, 201, 202, 204, 206, 207, 226, 299] {
         let fixture = ReaderFixture::new(Method::GET);
-        let answer = fixture.reader().whole(response(code, "application/json", "{}")).await.unwrap();
-        assert_eq!(answer.status(), code);
+        let received = fixture.reader().whole(response(code, "application/json", "{}")).await.unwrap();
+        assert_eq!(received.status(), code);
         fixture.reader().stream(response(code, "text/plain", "")).await.unwrap();
     }
     for code in [300, 304, 399, 400, 404, 500, 599] {
@@ -51,9 +51,9 @@ async fn res_002_text_is_the_message_and_anything_else_is_unknown() {
 
 #[tokio::test]
 async fn res_003_an_error_without_a_status_names_the_request_and_its_object() {
-    let answer = with_header(response(503, "text/plain", "busy"), RETRY_AFTER, "7");
+    let received = with_header(response(503, "text/plain", "busy"), RETRY_AFTER, "7");
     let mut fixture = ReaderFixture::new(Method::PUT);
-    let error = fixture.reader().whole(answer).await.unwrap_err();
+    let error = fixture.reader().whole(received).await.unwrap_err();
     let found = status(&error);
     assert_eq!((found.status.as_str(), found.code, &found.reason), ("Failure", 503, &Reason::SERVICE_UNAVAILABLE));
     assert!(found.message.ends_with(" (put deployments.apps web)"), "{}", found.message);
@@ -118,7 +118,7 @@ async fn res_005_a_status_that_states_a_failure_takes_the_place_of_the_code() {
     }
     let error =
         refused(Method::GET, response(418, "application/json", r#"{"kind":"Status","status":"Failure"}"#)).await;
-    assert_eq!(status(&error).code, 418, "the answer's code, if the Status has none");
+    assert_eq!(status(&error).code, 418, "the code of the response, if the Status has none");
 }
 
 #[tokio::test]
@@ -153,8 +153,8 @@ async fn res_006_the_status_is_always_read() {
 
 #[tokio::test]
 async fn chc_02_a_retry_after_that_is_a_date_is_no_number_of_seconds() {
-    let answer = with_header(response(503, "", ""), RETRY_AFTER, "Wed, 21 Oct 2015 07:28:00 GMT");
-    let error = refused(Method::GET, answer).await;
+    let received = with_header(response(503, "", ""), RETRY_AFTER, "Wed, 21 Oct 2015 07:28:00 GMT");
+    let error = refused(Method::GET, received).await;
     assert!(error.is_service_unavailable() && error.suggests_delay().is_none());
     assert_eq!(status(&error).details.as_ref().unwrap().retry_after_seconds, 0);
 }

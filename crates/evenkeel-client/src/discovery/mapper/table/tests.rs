@@ -97,7 +97,7 @@ fn map_002_kinds_lower_case_kinds_and_lists_are_mapped() {
     let table = cluster();
     let pod = table.mapping("", "Pod", &[]).unwrap();
     assert_eq!(*pod, ResourceInfo::new("", "v1", "Pod", "pods", true));
-    assert_eq!(table.mapping("", "pod", &[]).unwrap(), pod, "and the kind comes back as the server writes it");
+    assert_eq!(table.mapping("", "pod", &[]).unwrap(), pod, "and the kind is the server's");
     let list = table.mapping("", "PodList", &[]).unwrap();
     assert_eq!(*list, ResourceInfo::new("", "v1", "PodList", "podlists", true));
     let any = table.mapping("apps", "List", &["v1"]).unwrap();
@@ -184,8 +184,8 @@ fn map_008_short_names_are_expanded_unless_they_are_names() {
         group("a", &[("v1", vec![short("pods", "Pod", &["po", "foo"])])]),
         group("b", &[("v1", vec![resource("po", "Panda"), short("bars", "Bar", &["pod"])])]),
     ])));
-    assert_eq!(found(&table, "po"), "b/v1 po", "a plural comes before a short name");
-    assert_eq!(found(&table, "pod"), "a/v1 pods", "a singular comes before a short name");
+    assert_eq!(found(&table, "po"), "b/v1 po", "a plural has priority over a short name");
+    assert_eq!(found(&table, "pod"), "a/v1 pods", "a singular has priority over a short name");
     assert_eq!(found(&table, "foo"), "a/v1 pods");
     let unchanged = table.expand_short_name(&"nothing".into());
     assert_eq!(unchanged, Expansion { query: "nothing".into(), others: vec![] });
