@@ -18,7 +18,7 @@ use std::process::ExitCode;
 
 use evenkeel::apiserver::ApiServer;
 use evenkeel::prelude::*;
-use evenkeel::{RestMapper, SharedInformer, Unstructured};
+use evenkeel::{RestMapper, RunningInformers, SharedInformer, Unstructured};
 use serde_json::{Value, json};
 
 #[tokio::main]
@@ -40,14 +40,14 @@ async fn main() -> ExitCode {
 
 /// Prints the number of objects for each value of a field.
 async fn show(resource: &str, path: &str) -> Result<(), Box<dyn Error>> {
-    let (informers, cache) = informer(&Client::infer().await?, resource, path).await?;
+    let (running, cache) = informer(&Client::infer().await?, resource, path).await?;
     let mut values = cache.indexer().index_values("value");
     values.sort();
     for value in values {
         println!("  {path} {value}: {}", cache.indexer().index_keys("value", &value)?.len());
     }
     println!("{} in all", cache.indexer().len());
-    informers.shutdown().await;
+    running.drain().await;
     Ok(())
 }
 
@@ -58,7 +58,7 @@ async fn play() -> Result<(), Box<dyn Error>> {
     let client = server.client();
 
     // `tab` is a short name of the definition; `crontabs`, `crontab.stable.example.com` or `CronTab` work too.
-    let (informers, cache) = informer(&client, "tab", "spec.image").await?;
+    let (running, cache) = informer(&client, "tab", "spec.image").await?;
     let tabs = client.dynamic(cache.resource()).namespace("default");
     tabs.create(&cron_tab("hourly", "backup:1")).await?;
     tabs.create(&cron_tab("nightly", "backup:1")).await?;
@@ -82,7 +82,7 @@ async fn play() -> Result<(), Box<dyn Error>> {
     println!("nightly does not set suspend, so the schema's default applies: {suspended}");
     assert!(!suspended);
 
-    informers.shutdown().await;
+    running.drain().await;
     Ok(())
 }
 
@@ -91,7 +91,7 @@ async fn informer(
     client: &Client,
     resource: &str,
     path: &str,
-) -> Result<(InformerFactory, SharedInformer<Unstructured>), Box<dyn Error>> {
+) -> Result<(RunningInformers, SharedInformer<Unstructured>), Box<dyn Error>> {
     // Discovery is cached, and refreshed when a name is unknown. The error for an unknown name contains it.
     let mapper = RestMapper::new(client.discovery().cached());
     let info = mapper.resolve(resource).await?;
@@ -101,9 +101,9 @@ async fn informer(
     let cache = informers.dynamic(&info);
     // Read from the bytes of each object, without decoding it.
     cache.add_indexes([Index::by_path("value", path)])?;
-    informers.start();
+    let running = informers.start();
     informers.wait_for_sync().await?;
-    Ok((informers, cache))
+    Ok((running, cache))
 }
 
 /// Returns the sorted names of objects that use an image.

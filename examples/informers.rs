@@ -37,7 +37,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
             })
             .on_delete(|gone| println!("  - {}", gone.key())),
     )?;
-    informers.start();
+    let running = informers.start();
     informers.wait_for_sync().await?;
     println!("synced: {} pod in the cache", cache.indexer().len());
 
@@ -67,7 +67,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     assert_eq!(lister.list(&web).len(), 2);
 
     // Handlers receive the queued notifications first; then no task is left.
-    informers.shutdown().await;
+    running.drain().await;
     Ok(())
 }
 

@@ -49,7 +49,7 @@ async fn main() -> Outcome {
     let page = inspector.serve(listen).await?;
     println!("open {}", page.url());
 
-    informers.start();
+    let running = informers.start();
     informers.wait_for_sync().await?;
     for _ in 0..3 {
         tokio::spawn(work(client.clone(), queue.clone(), owners.lister()));
@@ -60,7 +60,7 @@ async fn main() -> Outcome {
         None => timeout(PATIENCE, check(&inspector, page.address())).await??,
     }
     queue.shut_down();
-    informers.shutdown().await;
+    running.drain().await;
     page.shutdown().await;
     Ok(())
 }

@@ -47,7 +47,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let _ = changed.send(event.key().name().to_owned());
     })?;
     let lister = informers.lister::<Node>();
-    informers.start();
+    let running = informers.start();
 
     // Before this returns, a missing node may only be not listed yet. The kubelet admits no pod until then.
     informers.wait_for_sync().await?;
@@ -73,7 +73,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("database: {}", refused.as_deref().unwrap_or("admitted"));
     assert_eq!(refused, None);
 
-    informers.shutdown().await;
+    running.drain().await;
     let mut notified = Vec::new();
     while let Some(name) = changes.recv().await {
         notified.push(name);

@@ -67,7 +67,6 @@ async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     // the error.
     let _ = stop.send(());
     running.await??;
-    informers.shutdown().await;
     recorder.shutdown().within(Duration::from_secs(5)).await?;
 
     println!("what `kubectl describe foo example-foo` would show:");

@@ -41,7 +41,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let cache = informers.of::<ConfigMap>();
     let queue = WorkQueue::rate_limited("configs");
     cache.add_handler(enqueue_key(&queue))?;
-    informers.start();
+    let running = informers.start();
     informers.wait_for_sync().await?;
 
     println!("main: objects of the initial list are queued with low priority, so that they do not delay changes");
@@ -67,7 +67,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let stats = queue.stats();
     println!("main: drained; a key came back after a failure {} times", stats.retries);
     assert_eq!(stats.retries, 5, "two times for the stubborn one, three times for the hopeless one");
-    informers.shutdown().await;
+    running.drain().await;
     Ok(())
 }
 

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use evenkeel_cache::reflector::{ReflectorError, ReflectorFailure};
 use evenkeel_cache::source::ApiSource;
-use evenkeel_cache::{Deleted, Event, Filter, Handler, HandlerOptions, Index, Obj, Registration, SharedInformer};
+use evenkeel_cache::{
+    Deleted, Event, Filter, Handler, HandlerOptions, Index, Obj, Registration, RunningInformers, SharedInformer,
+};
 use evenkeel_client::{Client as HttpClient, Config, Unstructured};
 use evenkeel_core::{LabelSelector, ResourceInfo};
 use serde_json::{Value, json};
@@ -39,6 +41,7 @@ impl Client for InProcess {
 pub(crate) struct EvenkeelInformer {
     journal: Arc<Journal>,
     shared: Option<SharedInformer<Unstructured>>,
+    running: RunningInformers,
     handlers: HashMap<String, (Registration, Arc<Gate>)>,
 }
 
@@ -61,21 +64,15 @@ impl EvenkeelInformer {
     async fn obey(&mut self, shared: &SharedInformer<Unstructured>, command: Command) -> Result<Response, String> {
         match command {
             Command::New { .. } => return Err("there is an informer already".into()),
-            Command::Start => shared.start(),
+            Command::Start => self.running.merge(shared.start()),
             Command::Stop => {
-                shared.stop();
-                if shared.is_started() {
-                    shared.ended().await;
-                }
+                std::mem::take(&mut self.running).stop().await;
             }
             Command::Close => {
                 for (_, gate) in self.handlers.values() {
                     gate.set(false);
                 }
-                shared.stop();
-                if shared.is_started() {
-                    shared.ended().await;
-                }
+                std::mem::take(&mut self.running).stop().await;
             }
             Command::Stopped => return Ok(Response::Yes(shared.is_stopped())),
             Command::Handler(options) => return self.add_handler(shared, options),

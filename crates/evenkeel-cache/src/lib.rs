@@ -19,10 +19,11 @@
 //!
 //! let pods = SharedInformer::<Pod>::builder(source.clone(), source.resource()).build();
 //! let mut events = pods.subscribe(HandlerOptions::new())?; // or `pods.add_handler(|event: Event<Pod>| …)`
-//! pods.start();
+//! let running = pods.start(); // dropping the handle stops the informer
 //! pods.synced().await?;
 //! assert!(pods.lister().get("default/web-0").is_some());
 //! assert!(matches!(events.next().await, Some(Event::Add { initial: true, .. })));
+//! running.drain().await;
 //! # Ok(())
 //! # }
 //! ```
@@ -94,7 +95,7 @@ pub use event::{Deleted, Event};
 #[cfg(feature = "client")]
 pub use factory::InformerFactory;
 pub use handler::{Delivery, Filter, Handler, HandlerFuncs, HandlerOptions, OnPanic};
-pub use informer::{Registration, SharedInformer, Subscription};
+pub use informer::{Registration, RunningInformers, SharedInformer, Subscription};
 pub use lister::{Lister, NamespaceLister};
 pub use source::ListerWatcher;
 pub use store::{Index, Indexer, Snapshot, Store};

@@ -69,11 +69,10 @@ impl<K: 'static, E> Until<K, E> {
     pub async fn run(self) -> Result<Option<Event<K>>, UntilError<E>> {
         let Until { informer, precondition, conditions } = self;
         let mut events = informer.subscribe(HandlerOptions::new().name("until"))?;
-        informer.start();
+        let running = informer.start();
         let outcome = met(&informer, &mut events, precondition, conditions).await;
         drop(events);
-        informer.stop();
-        informer.ended().await;
+        running.stop().await;
         outcome
     }
 }
@@ -98,7 +97,7 @@ async fn met<K: 'static, E>(
             {
                 break;
             }
-            last = Some(events.next().await.ok_or_else(|| informer.stopped("what was waited for did not happen"))?);
+            last = Some(events.next().await.ok_or_else(|| Stopped::new(informer.name(), "the condition was not met"))?);
         }
     }
     Ok(last)

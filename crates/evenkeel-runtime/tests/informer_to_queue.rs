@@ -64,7 +64,7 @@ async fn ask_10_events_mark_the_initial_list() {
     let (source, queue) = (source(&["a", "b"]), Queue::new());
     let pods = informer(&source);
     let registration = pods.add_handler(enqueue_key(&queue)).unwrap();
-    pods.start();
+    let _running = pods.start();
     registration.synced().await.unwrap();
     assert_eq!(taken(&queue), all_at(LOW_PRIORITY, &["a", "b"]));
     source.add(pod("c")).unwrap();
@@ -84,7 +84,7 @@ async fn ask_10_changes_found_by_a_relist_do_not_belong_to_the_initial_list() {
     let pods = informer(&source);
     let options = HandlerOptions::new().resync(Duration::from_secs(3600));
     pods.add_handler(enqueue_key(&queue).with(options)).unwrap();
-    pods.start();
+    let _running = pods.start();
     settle().await;
     assert_eq!(taken(&queue).len(), 3);
     source.modify_without_event(pod("changed")).unwrap();
@@ -104,7 +104,7 @@ async fn inf_038_a_resync_has_low_priority_and_a_change_has_not() {
     let options = HandlerOptions::new().resync(Duration::from_secs(30)).name("resyncs");
     let registration = pods.add_handler(enqueue_key(&queue).with(options)).unwrap();
     assert_eq!(registration.name(), "resyncs");
-    pods.start();
+    let _running = pods.start();
     settle().await;
     taken(&queue);
     tokio::time::sleep(Duration::from_secs(31)).await;
@@ -121,7 +121,7 @@ async fn ctl_009_a_worker_receives_the_key_of_a_deleted_object_and_finds_none() 
     let (source, queue) = (source(&["a"]), Queue::new());
     let pods = informer(&source);
     pods.add_handler(enqueue_key(&queue)).unwrap();
-    pods.start();
+    let _running = pods.start();
     let reader = pods.lister();
     let item = queue.next().await.unwrap();
     assert!(reader.get(item.key()).is_some());
@@ -139,7 +139,7 @@ async fn co_012_every_former_owner_of_a_child_is_enqueued() {
     let (source, queue) = (source(&[]), Queue::new());
     let pods = informer(&source);
     pods.add_handler(enqueue_owner::<ReplicaSet>(&queue)).unwrap();
-    pods.start();
+    let _running = pods.start();
     settle().await;
     source.watched(1).await;
     // All changes happen before the handler runs.
@@ -165,7 +165,7 @@ async fn an_object_added_and_deleted_while_the_handler_is_busy_is_enqueued() {
         true
     };
     let registration = pods.add_handler(Filter::new(gate, enqueue_key(&queue))).unwrap();
-    pods.start();
+    let _running = pods.start();
     source.watched(1).await;
     source.add(pod("gate")).unwrap();
     tokio::task::spawn_blocking(move || is_busy.recv().unwrap()).await.unwrap();
@@ -184,7 +184,7 @@ async fn a_queue_drains_while_its_informer_runs() {
     let (source, queue) = (source(&["a"]), Queue::new());
     let pods = informer(&source);
     pods.add_handler(enqueue_key(&queue)).unwrap();
-    pods.start();
+    let running = pods.start();
     let item = queue.next().await.unwrap();
     let drain = queue.drain(DrainDelayed::Discard);
     source.add(pod("b")).unwrap();
@@ -193,7 +193,7 @@ async fn a_queue_drains_while_its_informer_runs() {
     drain.await.unwrap();
     assert!(queue.next().await.is_none());
     assert!(!pods.is_stopped());
-    pods.shutdown().await;
+    running.drain().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -201,9 +201,9 @@ async fn an_informer_stops_while_its_queue_runs() {
     let (source, queue) = (source(&["a"]), Queue::new());
     let pods = informer(&source);
     let registration = pods.add_handler(enqueue_key(&queue)).unwrap();
-    pods.start();
+    let running = pods.start();
     registration.synced().await.unwrap();
-    pods.shutdown().await;
+    running.drain().await;
     assert!(!registration.is_active());
     let item = queue.next().await.unwrap();
     assert_eq!(item.key().as_str(), "ns/a", "the notified key is queued");
@@ -266,7 +266,7 @@ async fn a_change_is_dequeued_before_the_backlog_of_the_initial_list_and_no_key_
     let (source, queue) = (source(&names.iter().map(String::as_str).collect::<Vec<_>>()), Queue::rate_limited("pods"));
     let pods = informer(&source);
     let registration = pods.add_handler(enqueue_key(&queue)).unwrap();
-    pods.start();
+    let running = pods.start();
     registration.synced().await.unwrap();
     assert_eq!(queue.len(), PODS);
 
@@ -304,5 +304,5 @@ async fn a_change_is_dequeued_before_the_backlog_of_the_initial_list_and_no_key_
     }
     assert!(log.failures.iter().all(|(name, failures)| *failures == if name.ends_with("50") { 2 } else { 0 }));
     assert_eq!(log.dequeued.len(), PODS + 1 + 1 + 20, "each once, one updated, one added, ten tried three times");
-    pods.shutdown().await;
+    running.drain().await;
 }

@@ -42,7 +42,7 @@ async fn co_029_metrics_and_probes_have_the_expected_names() {
     let server = builder.address("127.0.0.1:0").start().await.unwrap();
 
     assert!(get(&server, "/readyz").await.contains("-synced failed: the informer has not synced yet\n"));
-    informers.start();
+    let _running = informers.start();
     informers.wait_for_sync().await.unwrap();
     let map = serde_json::from_value(serde_json::json!({"metadata": {"name": "a"}})).unwrap();
     client.api::<ConfigMap>().namespace("default").create(&map).await.unwrap();

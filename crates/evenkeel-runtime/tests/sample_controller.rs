@@ -48,7 +48,7 @@ async fn an_owned_object_is_recreated_after_its_deletion() {
         }
     })
     .unwrap();
-    informers.start();
+    let running = informers.start();
     informers.wait_for_sync().await.unwrap();
     let worker = tokio::spawn({
         let (queue, sets, pods, client) = (queue.clone(), sets.lister(), pods.lister(), client.clone());
@@ -76,5 +76,5 @@ async fn an_owned_object_is_recreated_after_its_deletion() {
 
     queue.drain(DrainDelayed::Discard).await.unwrap();
     worker.await.unwrap();
-    informers.shutdown().await;
+    running.drain().await;
 }

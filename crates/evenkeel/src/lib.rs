@@ -25,7 +25,7 @@
 //!     let maps = informers.of::<ConfigMap>();
 //!     let queue = WorkQueue::rate_limited("maps");
 //!     maps.add_handler(enqueue_key(&queue))?; // keys of what comes, changes and goes
-//!     informers.start();
+//!     let _running = informers.start(); // dropping the handle stops the informers
 //!     informers.wait_for_sync().await?;
 //!     while let Some(item) = queue.next().await {
 //!         println!("{}: {:?}", item.key(), maps.lister().get(item.key()));
@@ -133,7 +133,7 @@ pub use kube_derive::CustomResource;
 
 pub use evenkeel_cache::{
     Deleted, Delivery, Event, Handler, HandlerFuncs, HandlerOptions, Index, Indexer, InformerFactory, Lister,
-    SharedInformer,
+    RunningInformers, SharedInformer,
 };
 pub use evenkeel_client::discovery::RestMapper;
 pub use evenkeel_client::{

@@ -100,7 +100,7 @@ impl SampleController {
     /// Returns an error if an informer ends before its initial list.
     pub async fn run(&self, workers: usize, shutdown: impl Future<Output = ()>) -> Result<(), InformersError> {
         let mut shutdown = pin!(shutdown);
-        self.informers.start();
+        let running = self.informers.start();
         // Before the caches are synced, objects that are not listed yet would count as missing.
         tokio::select! {
             synced = self.informers.wait_for_sync() => synced?,
@@ -124,6 +124,7 @@ impl SampleController {
             team.shutdown().await;
         }
         while team.join_next().await.is_some() {}
+        running.drain().await;
         Ok(())
     }
 

@@ -1,11 +1,9 @@
-//! [`InformerFactory`]: the informers of a program, one for each kind, however many parts of the program ask for it.
+//! [`InformerFactory`]: the informers of a program, one for each kind.
 
 mod builder;
 mod registry;
 mod settings;
 mod sync_error;
-#[cfg(test)]
-mod tests;
 
 use std::any::TypeId;
 use std::fmt;
@@ -22,20 +20,22 @@ use self::registry::{Key, Registry};
 pub use self::settings::KindSettings;
 use self::settings::Settings;
 pub use self::sync_error::SyncError;
-use crate::informer::InformerStatus;
+use crate::informer::{InformerStatus, RunningInformers};
 use crate::source::BoxFuture;
 use crate::{Lister, SharedInformer};
 
-/// The informers of a program: one for each kind, however many parts of the program ask for it. Cheap to clone; clones are
-/// the same factory.
+/// The informers of a program: one for each kind, shared by all parts of the program. Clones are the same factory.
 ///
-/// # How informers begin and end
+/// # Lifetimes
 ///
-/// - Before the factory is [started](Self::start) it keeps all informers that were asked for, and none of them runs.
-/// - [`start`](Self::start) begins all of them. Those that are asked for later begin at once, without being told.
-/// - From then on an informer runs for as long as it has users: handles, [listers](Lister), subscriptions and handlers. An
-///   informer that nobody uses ends. If its kind is asked for again, there is another one, which has yet to sync.
-/// - [`shutdown`](Self::shutdown) ends all of them, whoever uses them, and for good. Dropping the factory ends none.
+/// - [`start`](Self::start) returns a [`RunningInformers`] handle. Dropping it, or calling [`stop`](RunningInformers::stop) or
+///   [`drain`](RunningInformers::drain) on it, stops what that call started.
+/// - Nothing else does: dropping an informer, a lister, a factory or a registration stops nothing.
+/// - A handler stays until [`Registration::remove`](crate::Registration::remove). A [`Subscription`](crate::Subscription) is
+///   its own handle: dropping it removes its listener.
+/// - An informer starts once. When it has stopped, its store keeps its contents.
+/// - A second [`start`](Self::start) starts the informers that were requested since the first, and returns a handle of those.
+/// - If the informer of a kind has stopped, the next request of that kind creates another one, which has to be started.
 ///
 /// ```
 /// # async fn example(client: evenkeel_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -48,10 +48,10 @@ use crate::{Lister, SharedInformer};
 /// let deployments = informers.lister::<Deployment>();
 /// let pods = informers.of::<Pod>();
 /// pods.add_handler(HandlerFuncs::new().on_add(|pod, _| println!("{}", pod.key())))?;
-/// informers.start();
+/// let running = informers.start();
 /// informers.wait_for_sync().await?;
 /// println!("{} deployments", deployments.list_all().len());
-/// informers.shutdown().await;
+/// running.drain().await;
 /// # Ok(())
 /// # }
 /// ```
@@ -67,16 +67,14 @@ struct Inner {
 }
 
 impl InformerFactory {
-    /// A factory of informers that list and watch with this client.
+    /// Returns a builder for a factory of informers that list and watch with this client.
     pub fn builder(client: &Client) -> InformerFactoryBuilder {
         InformerFactoryBuilder::new(client)
     }
 
-    /// The informer of a kind, the same one every time.
+    /// Returns the informer of a kind, the same one every time. The next [`start`](Self::start) starts it.
     ///
-    /// If the factory has been started, the informer has begun when this returns. What it must know before it begins is said
-    /// to the builder of the factory: [`configure`](InformerFactoryBuilder::configure).
-    #[must_use = "an informer that nobody uses is not kept"]
+    /// The builder of the factory sets its options: [`configure`](InformerFactoryBuilder::configure).
     pub fn of<K>(&self) -> SharedInformer<K>
     where
         K: Resource + 'static,
@@ -86,15 +84,13 @@ impl InformerFactory {
         self.informer(Key::Typed(TypeId::of::<K>()), || self.inner.client.resource::<K>()).cast()
     }
 
-    /// The informer of a kind that is only known now, the same one every time. It is another one than that of a Rust type
-    /// for the same kind. The server is not asked whether it serves the kind; if it does not, the informer does not sync.
-    #[must_use = "an informer that nobody uses is not kept"]
+    /// Returns the informer of a kind that is only known at run time, the same one every time. It differs from that of a Rust
+    /// type for the same kind. No request verifies that the server serves the kind; if it does not, the informer does not sync.
     pub fn dynamic(&self, info: &Arc<ResourceInfo>) -> SharedInformer<Unstructured> {
         self.informer(Key::Dynamic(Arc::clone(info)), || Arc::clone(info)).cast()
     }
 
-    /// The informer of the metadata of a kind, the same one every time. Nothing but metadata is sent and kept.
-    #[must_use = "an informer that nobody uses is not kept"]
+    /// Returns the informer of the metadata of a kind, the same one every time. Only metadata is sent and stored.
     pub fn metadata<K>(&self) -> SharedInformer<PartialObjectMetadata>
     where
         K: Resource + 'static,
@@ -104,14 +100,12 @@ impl InformerFactory {
         self.metadata_of(&self.inner.client.resource::<K>())
     }
 
-    /// As [`metadata`](Self::metadata), of a kind that is only known now.
-    #[must_use = "an informer that nobody uses is not kept"]
+    /// Returns the informer of the metadata of a kind that is only known at run time.
     pub fn metadata_of(&self, info: &Arc<ResourceInfo>) -> SharedInformer<PartialObjectMetadata> {
         self.informer(Key::Metadata(Arc::clone(info)), || Arc::clone(info)).cast()
     }
 
-    /// Reads of what the informer of a kind has. Asking for this is asking for the informer.
-    #[must_use = "an informer that nobody uses is not kept"]
+    /// Returns the lister of a kind. This requests its informer.
     pub fn lister<K>(&self) -> Lister<K>
     where
         K: Resource + 'static,
@@ -123,36 +117,42 @@ impl InformerFactory {
 
     fn informer(&self, key: Key, info: impl FnOnce() -> Arc<ResourceInfo>) -> SharedInformer<Untyped> {
         let Inner { client, settings, registry } = &*self.inner;
-        registry.known(&key).unwrap_or_else(|| {
+        registry.get(&key).unwrap_or_else(|| {
             let made = settings.informer(client, &key, &info());
-            registry.admit(key, made)
+            registry.add(key, made)
         })
     }
 
-    /// Begins all informers, in tasks of the runtime that this is called in, and returns at once. Informers that are asked
-    /// for later begin by themselves. Doing this again does nothing; after a [shutdown](Self::shutdown) nothing begins.
+    /// Starts the informers that have not been started, in tasks of the current runtime, and returns at once. Dropping the
+    /// returned handle stops them.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
-    pub fn start(&self) {
-        self.inner.registry.start(&tokio::runtime::Handle::current());
+    pub fn start(&self) -> RunningInformers {
+        self.inner.registry.start()
     }
 
-    /// Waits until all informers that have begun, and that somebody uses, have synced: their stores have been filled. If the
-    /// factory has not been started there is nothing to wait for.
+    /// Waits until all started informers have synced: their stores hold the complete initial list. Informers that were
+    /// requested and not started are not waited for.
     ///
-    /// There is no limit of time; put one around it, and ask [`statuses`](Self::statuses) what keeps it.
+    /// There is no time limit; put a timeout around it, and read [`statuses`](Self::statuses) for the reason.
     ///
     /// # Errors
-    /// If one of them ends before. The error names those that have not synced, and why as far as it is known.
+    /// If one of them stops before. The error names those that have not synced, with the last error of each.
     pub async fn wait_for_sync(&self) -> Result<(), SyncError> {
-        let mut informers = self.inner.registry.users();
-        informers.retain(|informer| informer.is_started() || informer.is_stopped());
+        let mut informers = self.inner.registry.all();
+        let is_any_started = informers.iter().any(SharedInformer::is_started);
+        informers.retain(|informer| {
+            if is_any_started && !informer.is_started() {
+                tracing::warn!(informer = informer.name(), "informer requested after start; call start again");
+            }
+            informer.is_started()
+        });
         let mut waiting: Vec<BoxFuture<'_, _>> = Vec::new();
         for informer in &informers {
             waiting.push(Box::pin(informer.synced()));
         }
-        // One that has ended will never sync, so there is no use in waiting for the others.
+        // An informer that has stopped never syncs, so the first error ends the wait.
         let outcome = std::future::poll_fn(|context| {
             let mut failed = None;
             waiting.retain_mut(|synced| match synced.as_mut().poll(context) {
@@ -173,21 +173,9 @@ impl InformerFactory {
         outcome.map_err(|_| SyncError::new(informers.iter().map(SharedInformer::status)))
     }
 
-    /// Ends all informers in an orderly way, whoever uses them: nothing more is heard from the server, handlers are told what
-    /// waits for them, and when this returns no task of any informer of this factory is left. Afterwards no informer of this
-    /// factory begins; what is asked for has ended already. Stores still have what they had.
-    ///
-    /// This may be done again, and by several at the same time; all of them wait. A handler that never comes to its end keeps
-    /// them waiting; [`SharedInformer::stop`] cuts it short. If this is dropped, informers end nevertheless.
-    pub async fn shutdown(&self) {
-        for informer in self.inner.registry.shutdown() {
-            informer.ended().await;
-        }
-    }
-
-    /// How each informer that somebody uses, or that waits for the start, is doing, by name.
+    /// Returns the state of each informer, by name.
     pub fn statuses(&self) -> Vec<InformerStatus> {
-        let mut statuses: Vec<_> = self.inner.registry.users().iter().map(SharedInformer::status).collect();
+        let mut statuses: Vec<_> = self.inner.registry.all().iter().map(SharedInformer::status).collect();
         statuses.sort_by(|a, b| a.name.cmp(&b.name));
         statuses
     }
@@ -201,3 +189,6 @@ impl fmt::Debug for InformerFactory {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

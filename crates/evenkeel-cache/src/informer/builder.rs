@@ -7,11 +7,11 @@ use std::time::Duration;
 use evenkeel_core::{Obj, ResourceInfo, Untyped};
 
 use super::SharedInformer;
-use super::core::{Core, Engine, Order, TaskGuard, User};
 use super::metrics::Identity;
 use super::observe::{InformerEvent, Notify};
 use super::process_loop::ProcessLoop;
 use super::processor::Processor;
+use super::shared::{InformerShared, Parts, StopMode, TaskGuard};
 use crate::delta::{DeltaFifo, DeltaQueue, ListMode, OrderedQueue};
 use crate::reflector::{Backoff, OnTransformError, Reflector, ReflectorBuilder, ReflectorFailure};
 use crate::source::{BoxError, ListerWatcher};
@@ -164,41 +164,41 @@ impl<K: 'static> InformerBuilder<K> {
         let table = Arc::new(Table::new(indexes));
         let identity = Identity::new(&name, &self.info);
         let reflector = self.reflector.name(identity.name());
-        let engine = Engine { reflector, queue };
-        let core = Core::new(name, identity, self.info, table, Processor::new(self.resync), engine);
-        SharedInformer { user: Arc::new(User(Arc::new(core))), kind: PhantomData }
+        let parts = Parts { reflector, queue };
+        let shared = InformerShared::new(name, identity, self.info, table, Processor::new(self.resync), parts);
+        SharedInformer { shared: Arc::new(shared), kind: PhantomData }
     }
 }
 
-/// Runs the reflector until the informer is to end.
-pub(super) async fn drive(ended: Ended) {
-    let core = Arc::clone(&ended.core);
-    let Some(Engine { reflector, queue }) = core.take_engine() else { return };
-    let observers = Arc::clone(&core.observers);
+/// Runs the reflector until the informer is stopped.
+pub(super) async fn drive(guard: DriverGuard) {
+    let shared = Arc::clone(&guard.shared);
+    let Some(Parts { reflector, queue }) = shared.take_parts() else { return };
+    let observers = Arc::clone(&shared.observers);
     let reflector = reflector.observe_errors(move |failure| observers.notify(InformerEvent::Failed(failure)));
-    let mut reflector = reflector.resync_period(core.processor().check_period()).build();
-    core.watch_reflector(reflector.status());
-    let mut process_loop = ProcessLoop::new(Arc::clone(&core), queue);
-    let mut orders = core.orders();
+    let mut reflector = reflector.resync_period(shared.processor().check_period()).build();
+    shared.watch_reflector(reflector.status());
+    let mut process_loop = ProcessLoop::new(Arc::clone(&shared), queue);
+    let mut stop_mode = shared.watch_stop_mode();
     tokio::select! {
         biased;
-        _ = orders.wait_for(|order| *order != Order::Run) => {}
+        _ = stop_mode.wait_for(|mode| *mode != StopMode::KeepRunning) => {}
         () = reflector.run(&mut process_loop) => {}
     }
 }
 
-/// Says that the driver has ended, also if it panicked, and if it was dropped before it could begin.
-pub(super) struct Ended {
-    pub(super) core: Arc<Core>,
+/// Marks the informer as stopped when the driver ends, also if it panicked or was dropped before it ran.
+pub(super) struct DriverGuard {
+    pub(super) shared: Arc<InformerShared>,
     pub(super) _task: TaskGuard,
 }
 
-impl Drop for Ended {
+impl Drop for DriverGuard {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let informer = self.core.name.as_str();
-            tracing::error!(informer, "an index, a transform or an error handler panicked; the informer has ended");
+            let informer = self.shared.name.as_str();
+            tracing::error!(informer, "an index, a transform or an error handler panicked; the informer has stopped");
         }
-        self.core.ended();
+        self.shared.set_stopped();
     }
 }

@@ -1,7 +1,6 @@
 //! [`SharedInformer`]: one reflector, one store, any number of handlers.
 
 mod builder;
-mod core;
 mod listener;
 pub(crate) mod metrics;
 pub mod observe;
@@ -9,12 +8,12 @@ mod process_loop;
 mod processor;
 mod registration;
 mod resync;
+mod running;
+mod shared;
 mod status;
 mod subscription;
 #[cfg(test)]
 mod testing;
-#[cfg(test)]
-mod tests;
 mod weak;
 
 use std::borrow::Cow;
@@ -25,12 +24,12 @@ use std::sync::atomic::Ordering;
 
 use evenkeel_core::{ResourceInfo, ResourceVersion};
 
-use self::builder::Ended;
-use self::core::{Core, Order, Phase, User};
+use self::builder::DriverGuard;
 use self::listener::{Callback, Listener};
 use self::metrics::HandlerMetrics;
 use self::observe::{Observer, ObserverGuard};
 use self::processor::HandlerRunner;
+use self::shared::{InformerPhase, InformerShared};
 use crate::handler::{Handler, HandlerOptions};
 use crate::source::BoxFuture;
 use crate::store::{Index, IndexError};
@@ -40,69 +39,65 @@ use crate::{Event, Indexer};
 pub use self::builder::{InformerBuilder, QueueKind};
 pub use self::listener::Lag;
 pub use self::registration::{Registration, Stopped};
+pub use self::running::RunningInformers;
 pub use self::status::InformerStatus;
 pub use self::subscription::Subscription;
 pub use self::weak::WeakInformer;
 
-/// A copy of what the API server has of one kind, kept up to date, for any number of handlers.
+/// A local copy of the objects of one kind, kept up to date by list and watch, with any number of handlers.
 ///
-/// # What may be assumed
+/// Clones are handles of the same informer.
 ///
-/// - Handlers are told of an object in the order of its changes, one call at a time. Between handlers there is no order.
-/// - The store is written before anybody is told: a handler that looks into the [`indexer`](Self::indexer) finds what it was
-///   told, or something newer.
-/// - A handler that is added late is first told of everything that is there, as if it had just come (`initial`), then of what
-///   happens. Nothing is left out and nothing comes twice.
-/// - A slow handler holds up nobody: each has a task and a queue of its own. See
-///   [`Delivery`](crate::handler::Delivery) for what that costs.
-/// - After a lost watch the informer goes on from where it was; if the server no longer knows that place, it lists again and
-///   tells of the difference. Changes in between may then be told as one, and of an object that went meanwhile only the last
-///   known state is known: [`Deleted::Missed`](crate::Deleted::Missed).
+/// # Guarantees
 ///
-/// # What is not promised
+/// - A handler receives the changes of an object in order, one call at a time. There is no order between handlers.
+/// - The store is written before handlers are notified: a handler that reads the [`indexer`](Self::indexer) finds the object
+///   of its notification, or a newer one.
+/// - A handler that is added late receives all stored objects as additions (`initial`), then the changes. None is left out
+///   and none is delivered twice.
+/// - A slow handler does not delay others: each has a task and a queue of its own.
+///   [`Delivery`](crate::handler::Delivery) says what that costs.
+/// - After a lost watch the informer resumes at the last resource version. If the server has compacted that version, the
+///   informer relists and delivers the difference. Changes in between may then arrive as one, and a delete carries the last
+///   known state only: [`Deleted::Missed`](crate::Deleted::Missed).
 ///
-/// - That every state of an object is told: the server does not send them all either.
-/// - That an update is a change: relists and resyncs tell of objects that have not changed. Compare resource versions.
+/// # Not guaranteed
 ///
-/// # How it begins and ends
+/// - That every state of an object is delivered: the server does not send them all either.
+/// - That an update is a change: relists and resyncs deliver unchanged objects. Compare resource versions.
 ///
-/// It does nothing before it is [started](Self::start), begins once, and ends when it is [stopped](Self::stop), or when the
-/// last handle, [`Lister`](crate::Lister), [`Subscription`] and handler is gone. A handle that is cloned is the same informer.
-/// Afterwards the store still has what it had.
+/// # Lifetimes
+///
+/// - [`start`](Self::start) returns a [`RunningInformers`] handle. Dropping it, or calling [`stop`](RunningInformers::stop) or
+///   [`drain`](RunningInformers::drain) on it, stops what that call started.
+/// - Nothing else does: dropping an informer, a lister, a factory or a registration stops nothing.
+/// - A handler stays until [`Registration::remove`]. A [`Subscription`] is its own handle: dropping it removes its listener.
+/// - An informer starts once. When it has stopped, its store keeps its contents.
 pub struct SharedInformer<K> {
-    user: Arc<User>,
+    shared: Arc<InformerShared>,
     kind: PhantomData<fn() -> K>,
 }
 
 impl<K> SharedInformer<K> {
-    fn core(&self) -> &Arc<Core> {
-        &self.user.0
-    }
-
-    pub(crate) fn stopped(&self, what: &'static str) -> Stopped {
-        Stopped::new(self.name(), what)
-    }
-
-    /// What the informer is called in logs and metrics.
+    /// Returns the name of the informer in logs and metrics.
     pub fn name(&self) -> &str {
-        &self.core().name
+        &self.shared.name
     }
 
-    /// The kind of the objects.
+    /// Returns the kind of the objects.
     pub fn resource(&self) -> &Arc<ResourceInfo> {
-        &self.core().info
+        &self.shared.info
     }
 
-    /// The objects. They can be read at any time; they are complete once the informer [has synced](Self::has_synced). Keeping
-    /// this does not keep the informer running.
+    /// Returns the store. It can be read at any time and is complete once the informer [has synced](Self::has_synced).
     pub fn indexer(&self) -> Indexer<K> {
-        Indexer::over(Arc::clone(&self.core().table))
+        Indexer::over(Arc::clone(&self.shared.table))
     }
 
-    /// Adds indexes; objects that are there already are found by them at once.
+    /// Adds indexes and indexes the stored objects.
     ///
     /// # Errors
-    /// If there is an index of that name, or if the informer has ended; none is added then.
+    /// If an index of that name exists, or if the informer has stopped. No index is added then.
     pub fn add_indexes(&self, indexes: impl IntoIterator<Item = Index<K>>) -> Result<(), IndexError> {
         if self.is_stopped() {
             return Err(IndexError::Stopped { informer: self.name().to_owned() });
@@ -110,112 +105,79 @@ impl<K> SharedInformer<K> {
         self.indexer().add_indexes(indexes)
     }
 
-    /// Begins, in a task of the runtime that this is called in. Does nothing if it has begun already, but for a warning.
+    /// Starts the informer in tasks of the current runtime. Dropping the returned handle stops it.
+    ///
+    /// An informer starts once: a second call logs a warning and returns a handle that stops nothing.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
-    pub fn start(&self) {
-        // Whoever wants to know how it ended asks `run`.
-        drop(self.launch());
-    }
-
-    /// Begins, and waits until it has ended, handlers included. If this is dropped, the informer ends. Returns at once if it
-    /// has begun already.
-    ///
-    /// # Panics
-    /// If a function that was given to the informer panics (an index, a transform, an error handler), with that panic.
-    /// Handlers' panics are contained.
-    pub async fn run(&self) {
-        let Some(driver) = self.launch() else { return };
-        let end = EndOnDrop(self.core());
-        let outcome = driver.await;
-        self.core().idle().await;
-        drop(end);
-        if let Err(error) = outcome
-            && let Ok(panic) = error.try_into_panic()
-        {
-            std::panic::resume_unwind(panic);
-        }
-    }
-
-    fn launch(&self) -> Option<tokio::task::JoinHandle<()>> {
+    pub fn start(&self) -> RunningInformers {
         let runtime = tokio::runtime::Handle::current();
-        let Some(guard) = self.core().begin(&self.user, &runtime) else {
-            tracing::warn!(informer = self.name(), "the informer has begun or ended already; it begins only once");
-            return None;
-        };
-        Some(runtime.spawn(builder::drive(Ended { core: Arc::clone(self.core()), _task: guard })))
+        let mut running = RunningInformers::default();
+        match self.shared.start(&runtime) {
+            Some(task) => {
+                runtime.spawn(builder::drive(DriverGuard { shared: Arc::clone(&self.shared), _task: task }));
+                running.push(Arc::clone(&self.shared));
+            }
+            None => tracing::warn!(informer = self.name(), "informer was started before; not started again"),
+        }
+        running
     }
 
-    /// Ends it. Calls of handlers that are being made run to their ends; nothing more is told. Returns at once;
-    /// [`ended`](Self::ended) waits.
-    pub fn stop(&self) {
-        self.core().stop(Order::Stop);
+    /// Waits until the informer has stopped and none of its tasks is left.
+    pub async fn stopped(&self) {
+        self.shared.stopped().await;
     }
 
-    /// Ends it in an orderly way: nothing more is heard from the server, handlers are told what waits for them, and when this
-    /// returns no task of the informer is left. A handler that never comes to its end keeps this waiting; [`stop`](Self::stop)
-    /// then cuts it short.
-    pub async fn shutdown(&self) {
-        self.core().stop(Order::Drain);
-        self.ended().await;
-    }
-
-    /// Waits until the informer has been stopped and none of its tasks is left.
-    pub async fn ended(&self) {
-        let mut life = self.core().lives();
-        // The sender lives as long as this handle.
-        let _ = life.wait_for(|life| life.phase == Phase::Stopped).await;
-        self.core().idle().await;
-    }
-
-    /// Whether it has begun.
+    /// Returns `true` if the informer has been started, even if it has stopped since.
     pub fn is_started(&self) -> bool {
-        self.core().has_begun()
+        self.shared.is_started()
     }
 
-    /// Whether it has ended: nothing more comes.
+    /// Returns `true` if the informer has stopped: the store does not change any more.
     pub fn is_stopped(&self) -> bool {
-        self.core().life().phase == Phase::Stopped
+        self.shared.lifecycle().phase == InformerPhase::Stopped
     }
 
-    /// Whether the store has been filled with everything that there was when the informer began. Once it has, it stays so.
+    /// Returns `true` once the store holds the complete initial list. It stays `true`.
     pub fn has_synced(&self) -> bool {
-        self.core().life().synced
+        self.shared.lifecycle().synced
     }
 
-    /// Waits until it [has synced](Self::has_synced).
+    /// Waits until the informer [has synced](Self::has_synced).
     ///
     /// # Errors
-    /// If it ends before.
+    /// If the informer stops before.
     pub async fn synced(&self) -> Result<(), Stopped> {
-        let mut lives = self.core().lives();
-        let life = lives.wait_for(|life| life.synced || life.phase == Phase::Stopped).await.map(|life| *life);
-        match life {
-            Ok(life) if life.synced => Ok(()),
+        let mut lifecycle = self.shared.watch_lifecycle();
+        let is_decided = |lifecycle: &shared::Lifecycle| lifecycle.synced || lifecycle.phase == InformerPhase::Stopped;
+        let reached = lifecycle.wait_for(is_decided).await.map(|lifecycle| *lifecycle);
+        match reached {
+            Ok(lifecycle) if lifecycle.synced => Ok(()),
             _ => Err(Stopped::new(self.name(), "it did not sync")),
         }
     }
 
-    /// The version of the last list or event that came from the server; empty before there was one. What readers see may be
-    /// a moment behind: [`Indexer::resource_version`] says how far the store is.
+    /// Returns the resource version of the last list or event from the server; empty before the first. Readers may be a moment
+    /// behind: [`Indexer::resource_version`] is the version of the store.
     pub fn last_sync_resource_version(&self) -> ResourceVersion {
-        self.core().last_sync_resource_version()
+        self.shared.last_sync_resource_version()
     }
 
-    /// Has somebody told what becomes of each object, from now until what this answers with is dropped. There may be several.
-    /// An informer that nobody observes pays one load for it at each event, notification and call.
+    /// Registers an observer of each object's path through the informer. Dropping the guard unregisters it.
+    ///
+    /// Without observers the cost is one load at each event, notification and call.
     ///
     /// ```
     /// use evenkeel_cache::SharedInformer;
-    /// use evenkeel_cache::informer::observe::{Observer, InformerEvent};
+    /// use evenkeel_cache::informer::observe::{InformerEvent, Observer};
     ///
     /// struct Printer;
     ///
     /// impl Observer for Printer {
     ///     fn event(&self, event: InformerEvent<'_>) {
-    ///         if let InformerEvent::Received { change, object } = event {
-    ///             println!("{change:?} {}", object.key());
+    ///         if let InformerEvent::Received(delta) = event {
+    ///             println!("{delta:?}");
     ///         }
     ///     }
     /// }
@@ -225,69 +187,73 @@ impl<K> SharedInformer<K> {
     /// }
     /// ```
     pub fn observe(&self, observer: impl Observer) -> ObserverGuard {
-        self.core().observers.register(Box::new(observer))
+        self.shared.observers.register(Box::new(observer))
     }
 
-    /// How the informer is doing.
+    /// Returns the state of the informer at this moment.
     pub fn status(&self) -> InformerStatus {
-        self.core().status()
+        self.shared.status()
     }
 }
 
 impl<K: 'static> SharedInformer<K> {
-    /// Adds a handler. Adding the same one again is another registration, which hears everything too.
+    /// Adds a handler. The same handler may be added again; each registration receives everything.
     ///
-    /// What [`Handler::options`] says of resyncs, delivery and panics is taken at its word once, now.
+    /// [`Handler::options`] is read once, now. Dropping the registration does not remove the handler.
     ///
     /// # Errors
-    /// If the informer has ended: the handler was not added.
+    /// If the informer has stopped: the handler was not added.
     pub fn add_handler(&self, mut handler: impl Handler<K>) -> Result<Registration, Stopped> {
         let options = handler.options();
         let name = options.name.clone().unwrap_or_else(|| handler.name().into_owned().into()).into_owned();
         let listener = self.listener(name, &options);
         let callback: Callback = Box::new(move |event: Event<evenkeel_core::Untyped>| handler.handle(event.cast()));
-        self.join(&listener, &options, Some(HandlerRunner { callback, blocking: options.blocking }))?;
-        Ok(Registration::new(self.core(), &listener))
+        self.add_listener(&listener, &options, Some(HandlerRunner { callback, blocking: options.blocking }))?;
+        Ok(Registration::new(&self.shared, &listener))
     }
 
-    /// Tells of everything as a stream, for those who would rather await than be called: what there is, then what happens.
-    /// Dropping it is the end of it.
+    /// Returns a stream of notifications: the stored objects first, then the changes. Dropping the stream removes its
+    /// listener.
     ///
     /// # Errors
-    /// If the informer has ended.
+    /// If the informer has stopped.
     pub fn subscribe(&self, options: HandlerOptions) -> Result<Subscription<K>, Stopped> {
-        let number = self.core().subscriptions.fetch_add(1, Ordering::Relaxed) + 1;
+        let number = self.shared.subscriptions.fetch_add(1, Ordering::Relaxed) + 1;
         let name = options.name.clone().unwrap_or_else(|| format!("subscription-{number}").into()).into_owned();
         let listener = self.listener(name, &options);
-        self.join(&listener, &options, None)?;
-        Ok(Subscription::new(Arc::clone(&self.user), listener))
+        self.add_listener(&listener, &options, None)?;
+        Ok(Subscription::new(Arc::clone(&self.shared), listener))
     }
 
     fn listener(&self, name: String, options: &HandlerOptions) -> Arc<Listener> {
-        let metrics = HandlerMetrics::new(&self.core().identity, &name);
-        let observers = Arc::clone(&self.core().observers);
+        let metrics = HandlerMetrics::new(&self.shared.identity, &name);
+        let observers = Arc::clone(&self.shared.observers);
         Arc::new(Listener::new(name, options.delivery, options.on_panic, metrics, observers))
     }
 
-    fn join(
+    fn add_listener(
         &self,
         listener: &Arc<Listener>,
         options: &HandlerOptions,
         runner: Option<HandlerRunner>,
     ) -> Result<(), Stopped> {
-        if self.core().join(&self.user, listener, options.resync, runner) {
+        if self.shared.add_listener(listener, options.resync, runner) {
             return Ok(());
         }
-        Err(Stopped::new(self.name(), "a handler was not added to the informer"))
+        Err(Stopped::new(self.name(), "the handler was not added"))
     }
 }
 
-/// Ends the informer when `run` is given up.
-struct EndOnDrop<'a>(&'a Core);
+#[cfg(feature = "client")]
+impl<K> SharedInformer<K> {
+    /// Returns the same informer, with objects decoded as `L`.
+    pub(crate) fn cast<L>(self) -> SharedInformer<L> {
+        SharedInformer { shared: self.shared, kind: PhantomData }
+    }
 
-impl Drop for EndOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.stop(Order::Stop);
+    /// Returns `true` if the informer runs or can still be started.
+    pub(crate) fn can_run(&self) -> bool {
+        self.shared.can_run()
     }
 }
 
@@ -301,9 +267,9 @@ impl<K> DoneChecker for SharedInformer<K> {
     }
 
     fn done(&self) -> BoxFuture<'static, ()> {
-        let mut lives = self.core().lives();
+        let mut lifecycle = self.shared.watch_lifecycle();
         Box::pin(async move {
-            if lives.wait_for(|life| life.synced).await.is_err() {
+            if lifecycle.wait_for(|lifecycle| lifecycle.synced).await.is_err() {
                 std::future::pending().await
             }
         })
@@ -312,18 +278,21 @@ impl<K> DoneChecker for SharedInformer<K> {
 
 impl<K> Clone for SharedInformer<K> {
     fn clone(&self) -> Self {
-        SharedInformer { user: Arc::clone(&self.user), kind: PhantomData }
+        SharedInformer { shared: Arc::clone(&self.shared), kind: PhantomData }
     }
 }
 
 impl<K> fmt::Debug for SharedInformer<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let life = self.core().life();
+        let lifecycle = self.shared.lifecycle();
         f.debug_struct("SharedInformer")
             .field("name", &self.name())
-            .field("phase", &life.phase)
-            .field("has_synced", &life.synced)
-            .field("observers", &self.core().observers.len())
+            .field("phase", &lifecycle.phase)
+            .field("has_synced", &lifecycle.synced)
+            .field("observers", &self.shared.observers.len())
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,9 +7,9 @@ use std::task::{Context, Poll, ready};
 use evenkeel_core::ObjectKey;
 use tokio::time::Instant;
 
-use super::core::Core;
 use super::metrics::InformerMetrics;
 use super::observe::{InformerEvent, Notify};
+use super::shared::InformerShared;
 use crate::Object;
 use crate::delta::{BATCH_LIMIT, Delta, DeltaQueue, StoreView};
 use crate::event::Notifications;
@@ -20,16 +20,16 @@ use crate::reflector::{DeltaSink, SinkError, SinkRequest};
 /// One task drives the reflector and the process loop, so nothing is applied while a delta is queued, and the store has no
 /// other writer. The store is always written before the listeners are notified.
 pub(super) struct ProcessLoop {
-    core: Arc<Core>,
+    shared: Arc<InformerShared>,
     queue: DeltaQueue,
     synced: bool,
     metrics: InformerMetrics,
 }
 
 impl ProcessLoop {
-    pub(super) fn new(core: Arc<Core>, queue: DeltaQueue) -> Self {
-        let metrics = InformerMetrics::new(&core.identity);
-        ProcessLoop { core, queue, synced: false, metrics }
+    pub(super) fn new(shared: Arc<InformerShared>, queue: DeltaQueue) -> Self {
+        let metrics = InformerMetrics::new(&shared.identity);
+        ProcessLoop { shared, queue, synced: false, metrics }
     }
 
     /// Applies all queued deltas.
@@ -42,7 +42,7 @@ impl ProcessLoop {
         }
         while let Some(mut batch) = self.queue.pop(BATCH_LIMIT) {
             let started = Instant::now();
-            let notifications = self.core.table.apply(&mut batch.deltas, batch.initial);
+            let notifications = self.shared.table.apply(&mut batch.deltas, batch.initial);
             self.distribute(notifications);
             self.queue.processed(batch.count);
             self.queue.recycle(batch.deltas);
@@ -50,32 +50,32 @@ impl ProcessLoop {
             self.update_queue_length();
             self.metrics.processed(started.elapsed());
         }
-        let table = &self.core.table;
+        let table = &self.shared.table;
         self.metrics.stored(table.version().as_str(), table.len(), table.payload_bytes());
-        self.core.processor().measure(Instant::now());
+        self.shared.processor().measure(Instant::now());
     }
 
     fn distribute(&self, notifications: Notifications) {
         if notifications.events.is_empty() {
             return;
         }
-        if self.core.observers.is_any() {
+        if self.shared.observers.is_any() {
             for event in &notifications.events {
-                self.core.observers.notify(InformerEvent::Applied { event, is_resync: notifications.is_resync });
+                self.shared.observers.notify(InformerEvent::Applied { event, is_resync: notifications.is_resync });
             }
         }
-        self.core.processor().distribute(notifications, Instant::now());
+        self.shared.processor().distribute(notifications, Instant::now());
     }
 
     fn update_queue_length(&self) {
-        self.core.queued.store(self.queue.len(), Ordering::Relaxed);
+        self.shared.queued.store(self.queue.len(), Ordering::Relaxed);
         self.metrics.queued(self.queue.len());
     }
 
     fn update_synced(&mut self) {
         if !self.synced && self.queue.has_synced() {
             self.synced = true;
-            self.core.synced(Instant::now());
+            self.shared.set_synced(Instant::now());
         }
     }
 }
@@ -85,13 +85,13 @@ impl DeltaSink for ProcessLoop {
         match &delta {
             Delta::SyncAll => {
                 self.process();
-                if !self.core.processor().check_resync(Instant::now()) {
+                if !self.shared.processor().check_resync(Instant::now()) {
                     return Ok(());
                 }
             }
-            delta => self.core.observers.notify(InformerEvent::Received(delta)),
+            delta => self.shared.observers.notify(InformerEvent::Received(delta)),
         }
-        self.queue.push_over(delta, &StoreView::new(&self.core.table, None));
+        self.queue.push_over(delta, &StoreView::new(&self.shared.table, None));
         Ok(())
     }
 
@@ -101,11 +101,11 @@ impl DeltaSink for ProcessLoop {
     }
 
     fn known(&self, key: &ObjectKey) -> Option<Object> {
-        self.core.table.get(key.as_str())
+        self.shared.table.get(key.as_str())
     }
 
     fn poll_request(&mut self, context: &mut Context<'_>) -> Poll<SinkRequest> {
-        let period = ready!(self.core.processor().poll_check_period(context));
+        let period = ready!(self.shared.processor().poll_check_period(context));
         Poll::Ready(SinkRequest::ResyncPeriod(period))
     }
 }

@@ -1,4 +1,4 @@
-//! [`Registration`]: a handler's place in an informer.
+//! [`Registration`]: a handler of an informer.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,47 +6,46 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use super::core::Core;
 use super::listener::{Lag, Listener, Told};
+use super::shared::InformerShared;
 use crate::source::BoxFuture;
 use crate::wait::DoneChecker;
 
-/// A handler's place in an informer. Dropping this changes nothing: the handler stays until it is
-/// [removed](Self::remove), or the informer ends.
+/// A handler of an informer. Dropping this does not remove the handler: see [`remove`](Self::remove).
 #[derive(Clone)]
 pub struct Registration {
     informer: String,
-    /// Not to keep the objects.
-    core: Weak<Core>,
+    /// Weak, so that a registration does not keep the store.
+    shared: Weak<InformerShared>,
     listener: Arc<Listener>,
 }
 
-/// What was waited for will not come: the informer has ended, or the handler was removed.
+/// The informer has stopped, or the handler was removed, before the operation could complete.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("informer {informer}: {what} because it has stopped already")]
+#[error("informer {informer} has stopped: {consequence}")]
 pub struct Stopped {
     informer: String,
-    what: &'static str,
+    consequence: &'static str,
 }
 
 impl Stopped {
-    pub(super) fn new(informer: &str, what: &'static str) -> Self {
-        Stopped { informer: informer.to_owned(), what }
+    pub(crate) fn new(informer: &str, consequence: &'static str) -> Self {
+        Stopped { informer: informer.to_owned(), consequence }
     }
 }
 
 impl Registration {
-    pub(super) fn new(core: &Arc<Core>, listener: &Arc<Listener>) -> Self {
-        Registration { informer: core.name.clone(), core: Arc::downgrade(core), listener: Arc::clone(listener) }
+    pub(super) fn new(shared: &Arc<InformerShared>, listener: &Arc<Listener>) -> Self {
+        Registration { informer: shared.name.clone(), shared: Arc::downgrade(shared), listener: Arc::clone(listener) }
     }
 
-    /// The handler's name, as logs and metrics have it.
+    /// Returns the name of the handler in logs and metrics.
     pub fn name(&self) -> &str {
         &self.listener.name
     }
 
-    /// Whether the handler has been told of everything that there was when the informer began, or when it was added if that
-    /// was later: all those calls have returned.
+    /// Returns `true` once the handler has processed the initial list: the objects of the informer's first list, or the stored
+    /// objects if it was added later. All those calls have returned.
     pub fn has_synced(&self) -> bool {
         self.listener.is_told()
     }
@@ -54,55 +53,54 @@ impl Registration {
     /// Waits until [`has_synced`](Self::has_synced).
     ///
     /// # Errors
-    /// If that cannot happen any more: the handler was removed, or the informer ended.
+    /// If the handler was removed or the informer stopped before.
     pub async fn synced(&self) -> Result<(), Stopped> {
         let mut told = self.listener.told();
         let outcome = told.wait_for(|told| *told != Told::NotYet).await.map(|told| *told);
         match outcome {
             Ok(Told::All) => Ok(()),
-            _ => Err(Stopped::new(&self.informer, "the handler was not told of everything")),
+            _ => Err(Stopped::new(&self.informer, "the handler did not receive the whole initial list")),
         }
     }
 
-    /// How often the handler is told of all objects again, changed or not, which may be less often than it asked for; zero
-    /// for never, and for a handler that was removed.
+    /// Returns the resync period of the handler, which may be longer than requested; zero for no resync, and for a handler
+    /// that was removed.
     pub fn resync_period(&self) -> Duration {
-        self.core.upgrade().and_then(|core| core.processor().period_of(&self.listener)).unwrap_or_default()
+        self.shared.upgrade().and_then(|shared| shared.processor().period_of(&self.listener)).unwrap_or_default()
     }
 
-    /// How far the handler is behind.
+    /// Returns how far the handler is behind.
     pub fn lag(&self) -> Lag {
         self.listener.lag()
     }
 
-    /// How many calls of the handler have returned, or panicked.
+    /// Returns the number of finished calls, including those that panicked.
     pub fn delivered(&self) -> u64 {
         self.listener.delivered.load(Ordering::Relaxed)
     }
 
-    /// How many calls of the handler have panicked.
+    /// Returns the number of calls that panicked.
     pub fn panics(&self) -> u64 {
         self.listener.panics.load(Ordering::Relaxed)
     }
 
-    /// Whether the handler is told of what happens: it was not removed, and the informer has not ended.
+    /// Returns `true` until the handler is removed or the informer has stopped.
     pub fn is_active(&self) -> bool {
         !self.listener.is_revoked()
     }
 
-    /// Removes the handler. A call that is being made runs to its end; no other begins once this has returned, and what the
-    /// handler has not been told it will not be told. Doing this again does nothing. It may be called from the handler
-    /// itself.
+    /// Removes the handler. A call in progress runs to its end; no other starts once this has returned. Queued notifications
+    /// are discarded. A second call has no effect. The handler itself may call this.
     pub fn remove(&self) {
-        match self.core.upgrade() {
-            Some(core) => core.leave(&self.listener),
+        match self.shared.upgrade() {
+            Some(shared) => shared.remove_listener(&self.listener),
             None => self.listener.revoke(),
         }
     }
 
-    /// Removes the handler, and waits until a call that is being made has returned and the handler was dropped.
+    /// Removes the handler, and waits until a call in progress has returned and the handler is dropped.
     ///
-    /// A handler that waits for its own removal waits for ever; it can [`remove`](Self::remove) itself.
+    /// A handler that waits for its own removal never returns; it can [`remove`](Self::remove) itself.
     pub async fn shutdown(&self) {
         self.remove();
         self.listener.dropped().await;

@@ -1,30 +1,30 @@
-//! [`InformerStatus`]: how an informer is doing.
+//! [`InformerStatus`]: the state of an informer.
 
 use std::collections::BTreeMap;
 
 use super::listener::Lag;
 use crate::reflector::ReflectorReport;
 
-/// How an informer is doing, at one moment.
+/// State of an informer at one moment.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct InformerStatus {
-    /// What it is called.
+    /// Name of the informer.
     pub name: String,
-    /// Whether it has begun.
+    /// Whether the informer has been started.
     pub is_started: bool,
-    /// Whether it has ended.
+    /// Whether the informer has stopped.
     pub is_stopped: bool,
-    /// Whether the store has been filled once.
+    /// Whether the store holds the complete initial list.
     pub has_synced: bool,
-    /// How many objects the store has.
+    /// Number of stored objects.
     pub objects: usize,
-    /// The version that the store has reached.
+    /// Resource version of the store.
     pub store_resource_version: String,
-    /// How many deltas wait to be applied.
+    /// Number of deltas in the queue.
     pub queued: usize,
-    /// What the reflector does, and how often it had to begin anew.
+    /// State of the reflector, and its number of lists and watches.
     pub reflector: ReflectorReport,
-    /// How far each handler is behind. Handlers of the same name are one entry.
+    /// Lag of each handler. Handlers of the same name are one entry.
     pub handlers: BTreeMap<String, Lag>,
 }

@@ -1,4 +1,4 @@
-//! [`Subscription`]: what happens, as a stream.
+//! [`Subscription`]: notifications as a stream.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -8,56 +8,56 @@ use std::task::{Context, Poll};
 
 use futures_core::Stream;
 
-use super::core::User;
 use super::listener::{Batch, Listener, Told, Work};
 use super::registration::Registration;
+use super::shared::InformerShared;
 use crate::Event;
 
-/// What happens to the objects of an informer, as a stream: first everything that there is, then what happens.
+/// A stream of notifications: the stored objects first, then the changes.
 ///
-/// - It is told what a handler is told, under the same promises.
-/// - An event counts as told when the next one is asked for.
-/// - It ends when the informer does. Dropping it is the end of it, and until then it keeps the informer running.
+/// - The guarantees are those of a handler.
+/// - An event counts as delivered when the next one is polled.
+/// - The stream ends when the informer stops. Dropping it removes its listener and stops nothing else.
 pub struct Subscription<K> {
-    user: Arc<User>,
+    shared: Arc<InformerShared>,
     listener: Arc<Listener>,
     batch: Option<(Batch, usize)>,
-    /// Whether an event was handed out that is not known to be done with.
+    /// Whether an event was yielded that does not count as delivered yet.
     calling: bool,
     waiting: Option<Waiting>,
-    /// How many events in a row were there at once.
+    /// Number of events yielded in a row without waiting.
     streak: u32,
     kind: PhantomData<fn() -> K>,
 }
 
-/// How many events in a row are handed out before others get their turn.
+/// Number of events that are yielded in a row before other tasks run.
 const STREAK: u32 = 128;
 
 type Waiting = Pin<Box<dyn Future<Output = Option<Work>> + Send>>;
 
 impl<K> Subscription<K> {
-    pub(super) fn new(user: Arc<User>, listener: Arc<Listener>) -> Self {
-        Subscription { user, listener, batch: None, calling: false, waiting: None, streak: 0, kind: PhantomData }
+    pub(super) fn new(shared: Arc<InformerShared>, listener: Arc<Listener>) -> Self {
+        Subscription { shared, listener, batch: None, calling: false, waiting: None, streak: 0, kind: PhantomData }
     }
 
-    /// The next event; `None` when the informer has ended. May be dropped and called again: no event is lost.
+    /// Returns the next event; `None` when the informer has stopped. Cancel safe: no event is lost.
     pub async fn next(&mut self) -> Option<Event<K>> {
         std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
     }
 
-    /// Its place in the informer: whether it has synced, and how far it is behind.
+    /// Returns the registration: whether the stream has synced, and how far it is behind.
     pub fn registration(&self) -> Registration {
-        Registration::new(&self.user.0, &self.listener)
+        Registration::new(&self.shared, &self.listener)
     }
 
-    /// The event that was handed out last is done with.
+    /// Counts the event that was yielded last as delivered.
     fn finish(&mut self) {
         if std::mem::take(&mut self.calling) {
             self.listener.end_call();
         }
     }
 
-    fn hand_out(&mut self, event: Event<evenkeel_core::Untyped>) -> Option<Event<K>> {
+    fn yield_event(&mut self, event: Event<evenkeel_core::Untyped>) -> Option<Event<K>> {
         self.calling = self.listener.begin_call();
         self.calling.then(|| event.cast())
     }
@@ -79,7 +79,7 @@ impl<K> Stream for Subscription<K> {
             if let Some((batch, next)) = &mut this.batch {
                 if let Some(event) = batch.get(*next).cloned() {
                     *next += 1;
-                    return Poll::Ready(this.hand_out(event));
+                    return Poll::Ready(this.yield_event(event));
                 }
                 this.batch = None;
             }
@@ -94,7 +94,7 @@ impl<K> Stream for Subscription<K> {
             this.waiting = None;
             match work {
                 Some(Work::Batch(batch)) => this.batch = Some((batch, 0)),
-                Some(Work::One(event)) => return Poll::Ready(this.hand_out(event)),
+                Some(Work::One(event)) => return Poll::Ready(this.yield_event(event)),
                 Some(Work::Synced) => this.listener.tell(Told::All),
                 None => {
                     this.listener.revoke();
@@ -105,12 +105,12 @@ impl<K> Stream for Subscription<K> {
     }
 }
 
-// What is pinned is in a box of its own.
+// The pinned future is boxed.
 impl<K> Unpin for Subscription<K> {}
 
 impl<K> Drop for Subscription<K> {
     fn drop(&mut self) {
-        self.user.0.leave(&self.listener);
+        self.shared.remove_listener(&self.listener);
     }
 }
 

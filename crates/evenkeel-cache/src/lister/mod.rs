@@ -15,8 +15,7 @@ use crate::{Indexer, SharedInformer};
 
 /// Reads the objects of one kind from the store of an informer.
 ///
-/// Cheap to clone. A lister is a user of its informer, which therefore runs for as long as there is one; but a lister does
-/// not start it.
+/// Cheap to clone. A lister neither starts nor stops its informer.
 ///
 /// # What may be assumed
 ///
@@ -52,8 +51,6 @@ use crate::{Indexer, SharedInformer};
 pub struct Lister<K> {
     indexer: Indexer<K>,
     info: Arc<ResourceInfo>,
-    /// Whose store it is, kept so that it keeps running.
-    informer: Option<SharedInformer<K>>,
 }
 
 /// Reads the objects of one kind in one namespace: a [`Lister`] that has made up its mind.
@@ -63,16 +60,16 @@ pub struct NamespaceLister<K> {
 }
 
 impl<K> SharedInformer<K> {
-    /// Reads of what the informer has. As long as there is a lister, the informer has a user.
+    /// Returns a lister of the informer's objects.
     pub fn lister(&self) -> Lister<K> {
-        Lister { indexer: self.indexer(), info: Arc::clone(self.resource()), informer: Some(self.clone()) }
+        Lister { indexer: self.indexer(), info: Arc::clone(self.resource()) }
     }
 }
 
 impl<K> Lister<K> {
     /// Reads of what is in this store, which nobody or somebody else fills. This is for tests of code that takes a lister.
     pub fn over(indexer: &Indexer<K>, info: &Arc<ResourceInfo>) -> Self {
-        Lister { indexer: indexer.clone(), info: Arc::clone(info), informer: None }
+        Lister { indexer: indexer.clone(), info: Arc::clone(info) }
     }
 
     /// The kind of the objects.
@@ -192,7 +189,7 @@ fn matching<'a, K: 'a>(objects: impl Iterator<Item = &'a Obj<K>>, selector: &Lab
 
 impl<K> Clone for Lister<K> {
     fn clone(&self) -> Self {
-        Lister { indexer: self.indexer.clone(), info: Arc::clone(&self.info), informer: self.informer.clone() }
+        Lister { indexer: self.indexer.clone(), info: Arc::clone(&self.info) }
     }
 }
 
@@ -204,7 +201,7 @@ impl<K> Clone for NamespaceLister<K> {
 
 impl<K> fmt::Debug for Lister<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lister").field("resource", &self.info).field("informer", &self.informer).finish_non_exhaustive()
+        f.debug_struct("Lister").field("resource", &self.info).finish_non_exhaustive()
     }
 }
 

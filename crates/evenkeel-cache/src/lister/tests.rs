@@ -112,7 +112,7 @@ async fn lst_008_reads_show_what_there_is_and_ask_nobody() {
     let lister = informer.lister();
     assert!(lister.list_all().is_empty() && lister.get("ns/a").is_none(), "it has not begun");
     assert!(source.requests().is_empty());
-    informer.start();
+    let _running = informer.start();
     informer.synced().await.unwrap();
     let requests = source.requests().len();
     assert_eq!(keys(&lister.list_all()), BTreeSet::from(["ns/a"]));
@@ -143,21 +143,20 @@ fn fac_014_what_is_missing_is_spelled_as_the_server_does() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lister_keeps_its_informer_running() {
+async fn a_lister_reads_what_a_stopped_informer_has_left() {
     let source = FakeSource::new(Arc::new(ResourceInfo::of::<Pod>()));
     let informer: SharedInformer<Pod> = SharedInformer::builder(source.clone(), source.resource()).build();
-    informer.start();
+    let running = informer.start();
     let here = informer.lister().namespace("ns").unwrap();
     informer.synced().await.unwrap();
-    let store = informer.indexer();
     drop(informer);
     source.add(object(source.resource(), "ns", "a", "web")).unwrap();
     tokio::time::sleep(std::time::Duration::from_millis(1)).await;
     assert!(here.get("a").is_some());
-    drop(here);
+    running.stop().await;
     source.add(object(source.resource(), "ns", "b", "web")).unwrap();
     tokio::time::sleep(std::time::Duration::from_millis(1)).await;
-    assert!(store.get("ns/a").is_some() && store.get("ns/b").is_none(), "nobody listens any more");
+    assert!(here.get("a").is_some() && here.get("b").is_none());
 }
 
 #[tokio::test(start_paused = true)]
@@ -165,7 +164,7 @@ async fn reads_can_wait_for_ones_own_writes() {
     let source = FakeSource::new(Arc::new(ResourceInfo::of::<Pod>()));
     let informer: SharedInformer<Pod> = SharedInformer::builder(source.clone(), source.resource()).build();
     let lister = informer.lister();
-    informer.start();
+    let _running = informer.start();
     let written = source.add(object(source.resource(), "ns", "a", "web")).unwrap().version();
     let read = lister.at_least(&written).await.unwrap().require("ns/a").unwrap();
     assert_eq!(read.version(), written);
@@ -181,7 +180,7 @@ async fn reads_can_wait_for_ones_own_writes() {
 async fn reads_that_will_never_be_new_enough_fail() {
     let source = FakeSource::new(Arc::new(ResourceInfo::of::<Pod>()));
     let informer: SharedInformer<Pod> = SharedInformer::builder(source.clone(), source.resource()).build();
-    informer.start();
+    let running = informer.start();
     informer.synced().await.unwrap();
     let (lister, future) = (informer.lister(), ResourceVersion::new("999999"));
     let waiting = tokio::spawn({
@@ -189,7 +188,7 @@ async fn reads_that_will_never_be_new_enough_fail() {
         async move { lister.at_least(&future).await.map(drop) }
     });
     tokio::task::yield_now().await;
-    informer.stop();
+    drop(running);
     assert_eq!(waiting.await.unwrap().unwrap_err().version, future);
     assert!(lister.at_least(&future).await.is_err(), "nor is it waited for afterwards");
 }

@@ -73,11 +73,12 @@ async fn un_005_a_precondition_is_asked_once_the_informer_has_synced() {
 
     source.set_list_error(Some(evenkeel_core::Status::internal("away")));
     let unsynced = informer(&source);
+    let running = unsynced.start();
     let waiting = tokio::spawn(Until::new(unsynced.clone()).precondition(has("a")).run());
     tokio::time::sleep(Duration::from_secs(10)).await;
-    unsynced.stop();
+    drop(running);
     let error = waiting.await.unwrap().unwrap_err();
-    assert_eq!(error.to_string(), "informer pods: it did not sync because it has stopped already");
+    assert_eq!(error.to_string(), "informer pods has stopped: it did not sync");
 }
 
 #[tokio::test(start_paused = true)]
@@ -103,7 +104,7 @@ async fn iw_001_a_subscription_tells_in_order_and_of_missed_deletions_what_was_k
     let a = add(&source, "a");
     let pods = informer(&source);
     let mut events = pods.subscribe(HandlerOptions::new()).unwrap();
-    pods.start();
+    let _running = pods.start();
     assert!(matches!(events.next().await, Some(Event::Add { initial: true, .. })));
     source.delete_without_event(&a).unwrap();
     source.reset_watch();
@@ -117,11 +118,10 @@ async fn iw_002_an_informer_ends_though_its_stream_is_not_read() {
     let source = source();
     let pods = informer(&source);
     let events = pods.subscribe(HandlerOptions::new()).unwrap();
-    pods.start();
+    let running = pods.start();
     (0..100).for_each(|number| drop(add(&source, &format!("p{number}"))));
     pods.synced().await.unwrap();
-    pods.stop();
-    pods.ended().await;
+    running.stop().await;
     assert!(!events.registration().is_active());
 }
 
@@ -130,7 +130,7 @@ async fn iw_003_a_thousand_events_come_in_order() {
     let source = source();
     let pods = informer(&source);
     let mut events = pods.subscribe(HandlerOptions::new()).unwrap();
-    pods.start();
+    let _running = pods.start();
     pods.synced().await.unwrap();
     source.watched(1).await;
     (0..1000).for_each(|number| drop(add(&source, &format!("p{number}"))));
@@ -145,7 +145,7 @@ async fn iw_004_the_stream_ends_and_can_be_bounded() {
     let pods = informer(&source);
     let options = HandlerOptions::new().delivery(crate::Delivery::Latest);
     let mut events = pods.subscribe(options).unwrap();
-    pods.start();
+    let running = pods.start();
     pods.synced().await.unwrap();
     source.watched(1).await;
     let a: Obj<Untyped> = add(&source, "a");
@@ -153,6 +153,6 @@ async fn iw_004_the_stream_ends_and_can_be_bounded() {
     tokio::time::sleep(Duration::from_millis(1)).await;
     assert_eq!(events.registration().lag().pending, 1);
     assert!(events.next().await.is_some());
-    pods.shutdown().await;
+    running.drain().await;
     assert!(events.next().await.is_none());
 }

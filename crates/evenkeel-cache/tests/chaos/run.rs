@@ -177,7 +177,7 @@ pub(crate) async fn run(scene: Scene) -> Tally {
         ),
     ];
     let removed = listen(&informer, "removed", HandlerOptions::new(), base);
-    informer.start();
+    let running = informer.start();
 
     // Everything goes wrong while everybody writes.
     let truth = Arc::new(Mutex::new(Truth::default()));
@@ -257,7 +257,7 @@ pub(crate) async fn run(scene: Scene) -> Tally {
 
     // Nothing is left.
     let ended = timeout(PATIENCE, async {
-        informer.shutdown().await;
+        running.drain().await;
         while let Some(done) = readers.join_next().await {
             done.unwrap();
         }

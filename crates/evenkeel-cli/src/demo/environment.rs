@@ -45,7 +45,6 @@ pub(super) struct Environment {
     /// Source of the live page: the controller, without the simulated cluster.
     pub(super) inspector: Inspector,
     controller: SampleController,
-    informers: InformerFactory,
     recorder: EventRecorder,
     cluster: Cluster,
     running: JoinHandle<Result<(), Failure>>,
@@ -107,7 +106,7 @@ impl Environment {
             running.run(WORKERS, stop).await.map_err(Failure::from)
         });
         let client = connect(&server, "runner", of_demo)?;
-        Ok(Environment { server, client, inspector, controller, informers, recorder, cluster, running, quit, counters })
+        Ok(Environment { server, client, inspector, controller, recorder, cluster, running, quit, counters })
     }
 
     /// Returns a snapshot of all metrics.
@@ -133,7 +132,6 @@ impl Environment {
         // It may have ended with an error, which is returned below.
         let _ = self.quit.send(());
         let outcome = self.running.await;
-        self.informers.shutdown().await;
         self.cluster.stop().await;
         // Events that are not written by then are dropped.
         let _ = self.recorder.shutdown().within(LAST_EVENTS).await;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use evenkeel::cache::{Deleted, HandlerFuncs, Index, Indexer, InformerFactory, Lister};
+use evenkeel::cache::{Deleted, HandlerFuncs, Index, Indexer, InformerFactory, Lister, RunningInformers};
 use evenkeel::client::{Client, Error, PartialObjectMetadata, Patch};
 use evenkeel::core::{Obj, ObjectKey};
 use evenkeel::queue::{Item, WorkQueue};
@@ -24,7 +24,7 @@ const BY_OWNER: &str = "owner";
 
 /// The simulated cluster. [`stop`](Self::stop) ends it gracefully; on drop, it stops writing.
 pub(super) struct Cluster {
-    informers: InformerFactory,
+    running: RunningInformers,
     queue: WorkQueue<ObjectKey>,
     team: JoinSet<()>,
 }
@@ -62,19 +62,19 @@ impl Cluster {
         foos.add_handler(
             HandlerFuncs::new().on_delete(move |foo| orphaned.add_all(children(&owned, &foo), Default::default())),
         )?;
-        informers.start();
+        let running = informers.start();
 
         let client = client.clone();
         let worker = Worker { client, queue: queue.clone(), deployments: deployments.lister(), foos: foos.lister() };
         let team = (0..WORKERS).map(|_| worker.clone().work()).collect();
-        Ok(Cluster { informers, queue, team })
+        Ok(Cluster { running, queue, team })
     }
 
     /// Stops the workers and informers.
     pub(super) async fn stop(mut self) {
         self.queue.shut_down();
         self.team.shutdown().await;
-        self.informers.shutdown().await;
+        self.running.drain().await;
     }
 }
 

@@ -16,7 +16,7 @@ use clap::ValueEnum;
 use clap::builder::NonEmptyStringValueParser;
 use evenkeel_cache::reflector::{Recovery, ReflectorFailure as Trouble, ReflectorPhase};
 use evenkeel_cache::source::{ApiSource, BoxError};
-use evenkeel_cache::{Event, HandlerOptions, SharedInformer, Subscription};
+use evenkeel_cache::{Event, HandlerOptions, RunningInformers, SharedInformer, Subscription};
 use evenkeel_client::api::scope::Any;
 use evenkeel_client::{Api, Unstructured, Wire};
 use evenkeel_core::{FieldSelector, LabelSelector, Status, duration};
@@ -142,6 +142,7 @@ struct Session {
 /// Notifications and errors of the informer.
 struct Notifications {
     informer: SharedInformer<Unstructured>,
+    _running: RunningInformers,
     events: Subscription<Unstructured>,
     troubles: mpsc::Receiver<ErrorText>,
     /// Objects received from the server. Counted only if the progress is displayed.
@@ -201,10 +202,18 @@ impl Session {
         }
         let informer = builder.build();
         let events = informer.subscribe(HandlerOptions::new().name("observe"))?;
-        informer.start();
+        let running = informer.start();
         self.what = what;
         let is_secret = info.group().is_empty() && info.kind() == "Secret";
-        let feed = Notifications { informer, events, troubles, received, is_secret, is_diff: arguments.diff };
+        let feed = Notifications {
+            informer,
+            _running: running,
+            events,
+            troubles,
+            received,
+            is_secret,
+            is_diff: arguments.diff,
+        };
         self.follow(feed, progress, &cluster, output).await
     }
 
@@ -216,7 +225,7 @@ impl Session {
         cluster: &Cluster,
         output: &Output,
     ) -> Outcome {
-        let Notifications { informer, mut events, mut troubles, received, is_secret, is_diff } = feed;
+        let Notifications { informer, _running, mut events, mut troubles, received, is_secret, is_diff } = feed;
         let registration = events.registration();
         let mut frames = interval(FRAME);
         frames.set_missed_tick_behavior(MissedTickBehavior::Skip);

@@ -34,10 +34,10 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use evenkeel_cache::InformerFactory;
 use evenkeel_cache::factory::{InformerFactoryBuilder, KindSettings};
 use evenkeel_cache::informer::Stopped;
 use evenkeel_cache::source::BoxFuture;
+use evenkeel_cache::{InformerFactory, RunningInformers};
 use evenkeel_client::{Client, PartialObjectMetadata, Unstructured};
 use evenkeel_core::{LabelSelector, Obj, ObjectKey, ResourceInfo};
 use evenkeel_queue::{RateLimiter, WorkQueue};
@@ -206,6 +206,9 @@ impl<K: 'static> Controller<K> {
     }
 
     /// Uses shared informers instead of its own. Namespaces, selectors and resync are then configured on the factory.
+    ///
+    /// The controller starts the informers that have not been started, and stops those when it ends. Start them before, or use
+    /// a [`Manager`](crate::Manager), if they are to outlive this controller.
     pub fn informers(mut self, informers: &InformerFactory) -> Self {
         self.informers = Some(informers.clone());
         self
@@ -426,7 +429,6 @@ impl<K: 'static> Controller<K> {
             let problem = "shared informers take their namespace, selectors and resync period from the factory";
             return Err(invalid(problem.to_owned()));
         }
-        let is_shared = self.informers.is_some();
         let informers = self.informers.unwrap_or_else(|| {
             let builder = InformerFactory::builder(&self.client).name(name.as_str());
             self.configure_informers.into_iter().fold(builder, |builder, configure| configure(builder)).build()
@@ -464,14 +466,14 @@ impl<K: 'static> Controller<K> {
         });
         let diagnostics_entry =
             self.diagnostics.and_then(|diagnostics| DiagnosticsEntry::new(diagnostics, &history, &shared, &queue));
-        let started = StartedController {
+        let mut started = StartedController {
             shared,
             queue,
             registrations,
             metrics,
             settings: self.settings,
             informers,
-            owns_informers: !is_shared,
+            running: RunningInformers::default(),
             owns_recorder,
             history,
             diagnostics_entry,
@@ -483,7 +485,7 @@ impl<K: 'static> Controller<K> {
         for trigger in self.triggers {
             trigger.attach(&started.queue, &started.history);
         }
-        started.informers.start();
+        started.running = started.informers.start();
         Ok(StandbyController { started, on_deleted: self.on_deleted, kind: PhantomData })
     }
 

@@ -6,6 +6,7 @@ use std::marker::PhantomData;
 use std::pin::pin;
 use std::sync::Arc;
 
+use evenkeel_cache::RunningInformers;
 use evenkeel_core::Obj;
 
 use super::OnDeleted;
@@ -43,6 +44,11 @@ pub struct StandbyController<K> {
 }
 
 impl<K: 'static> StandbyController<K> {
+    /// Takes the handle of the informers that the controller started, which then outlive it.
+    pub(crate) fn take_running(&mut self) -> RunningInformers {
+        std::mem::take(&mut self.started.running)
+    }
+
     /// Returns the name of the controller.
     pub fn name(&self) -> &str {
         self.started.shared.name.as_str()

@@ -8,7 +8,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use evenkeel_cache::source::BoxFuture;
-use evenkeel_cache::{InformerFactory, Registration};
+use evenkeel_cache::{InformerFactory, Registration, RunningInformers};
 use evenkeel_core::ObjectKey;
 use evenkeel_queue::WorkQueue;
 use tokio::task::JoinSet;
@@ -48,8 +48,8 @@ pub(super) struct StartedController {
     pub(super) metrics: Arc<ControllerMetrics>,
     pub(super) settings: ControllerSettings,
     pub(super) informers: InformerFactory,
-    /// Whether the informers belong to this controller alone.
-    pub(super) owns_informers: bool,
+    /// Handle of the informers that this controller started.
+    pub(super) running: RunningInformers,
     pub(super) owns_recorder: bool,
     pub(super) history: History,
     /// The entry in the diagnostics, if there is one.
@@ -86,7 +86,7 @@ impl StartedController {
 
     /// Reconciles until `shutdown` resolves, then drains within the grace period.
     pub(super) async fn run(
-        self,
+        mut self,
         mut shutdown: Pin<&mut (dyn Future<Output = ()> + Send)>,
         reconcile: Reconcile,
     ) -> Result<(), ControllerError> {
@@ -192,7 +192,7 @@ impl StartedController {
 
     /// Waits for the handlers until the deadline, stops the informers and flushes the events. Returns the number of handlers that
     /// did not return.
-    async fn shut_down(&self, deadline: Instant) -> usize {
+    async fn shut_down(&mut self, deadline: Instant) -> usize {
         self.stop();
         let mut blocked = 0;
         for registration in &self.registrations {
@@ -202,9 +202,7 @@ impl StartedController {
                 tracing::error!(controller = %self.shared.name, handler, "event handler blocks; left behind");
             }
         }
-        if self.owns_informers {
-            self.stop_informers(blocked > 0).await;
-        }
+        self.stop_informers(blocked > 0).await;
         if let Some(recorder) = self.shared.recorder.get() {
             let written = match self.owns_recorder {
                 true => recorder.shutdown().within(EVENT_FLUSH_TIMEOUT).await,
@@ -219,11 +217,9 @@ impl StartedController {
     }
 
     /// Stops the informers, and waits for them unless one of their handlers blocks.
-    async fn stop_informers(&self, is_blocked: bool) {
-        for kind in self.shared.kinds.iter() {
-            kind.stop();
-        }
-        if !is_blocked && timeout(INFORMER_STOP_TIMEOUT, self.informers.shutdown()).await.is_err() {
+    async fn stop_informers(&mut self, is_blocked: bool) {
+        let running = std::mem::take(&mut self.running);
+        if !is_blocked && timeout(INFORMER_STOP_TIMEOUT, running.stop()).await.is_err() {
             tracing::warn!(controller = %self.shared.name, "informers did not stop in time; left behind");
         }
     }
@@ -274,11 +270,6 @@ impl Drop for StartedController {
         // Before the name is released.
         self.diagnostics_entry = None;
         self.stop();
-        if self.owns_informers {
-            for kind in self.shared.kinds.iter() {
-                kind.stop();
-            }
-        }
     }
 }
 

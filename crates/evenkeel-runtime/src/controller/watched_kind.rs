@@ -33,7 +33,6 @@ pub(super) struct WatchScope {
 trait ErasedInformer: Send + Sync {
     fn at_least<'a>(&'a self, version: &'a ResourceVersion) -> BoxFuture<'a, Result<(), StoreStopped>>;
     fn uid(&self, key: &ObjectKey) -> Option<String>;
-    fn stop(&self);
     fn stopped(&self) -> BoxFuture<'_, ()>;
     fn report(&self, now: Instant) -> (String, Value);
     fn as_any(&self) -> &dyn Any;
@@ -49,12 +48,8 @@ impl<T: 'static> ErasedInformer for SharedInformer<T> {
         self.indexer().get(key).map(|object| object.uid().to_owned())
     }
 
-    fn stop(&self) {
-        SharedInformer::stop(self);
-    }
-
     fn stopped(&self) -> BoxFuture<'_, ()> {
-        Box::pin(SharedInformer::ended(self))
+        Box::pin(SharedInformer::stopped(self))
     }
 
     fn report(&self, now: Instant) -> (String, Value) {
@@ -110,10 +105,6 @@ impl WatchedKind {
     /// Waits until the cache does not show the object any more.
     pub(super) async fn deleted(&self, key: &ObjectKey, uid: &str) {
         self.deletion_waiters.deleted(key, uid, || self.informer.uid(key).as_deref() == Some(uid)).await;
-    }
-
-    pub(super) fn stop(&self) {
-        self.informer.stop();
     }
 
     /// Waits until the informer has stopped.

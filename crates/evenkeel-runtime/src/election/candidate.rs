@@ -136,7 +136,6 @@ impl LeaseCandidate {
         let source = ApiSource::new(api.clone()).fields(format_args!("metadata.name={}", self.name));
         let info = Arc::clone(source.resource());
         let informer = SharedInformer::<Candidate>::builder(source, &info).resync(PERIOD).build();
-        let _stop = StopOnDrop(informer.clone());
         let queue = WorkQueue::<String>::rate_limited(QUEUE);
         let answered = Answered::default();
         let ended = || CandidateError::InformerEnded { candidate: format!("{}/{}", self.namespace, self.name) };
@@ -151,7 +150,7 @@ impl LeaseCandidate {
             }
         };
         let registration = informer.add_handler(handler).map_err(|_| ended())?;
-        informer.start();
+        let _running = informer.start();
         registration.synced().await.map_err(|_| ended())?;
         queue.add(self.name.clone());
         self.work(&queue, &api, &answered).await;
@@ -221,14 +220,6 @@ fn question(candidate: &Candidate) -> Option<Timestamp> {
 fn asks(candidate: &Candidate, answered: &Answered) -> bool {
     let question = question(candidate);
     question.is_some() && question != *answered.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-struct StopOnDrop(SharedInformer<Candidate>);
-
-impl Drop for StopOnDrop {
-    fn drop(&mut self) {
-        self.0.stop();
-    }
 }
 
 impl fmt::Debug for LeaseCandidate {

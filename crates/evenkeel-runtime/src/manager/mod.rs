@@ -19,8 +19,8 @@ use std::fmt;
 use std::future::Future;
 use std::time::Duration;
 
-use evenkeel_cache::InformerFactory;
 use evenkeel_cache::factory::InformerFactoryBuilder;
+use evenkeel_cache::{InformerFactory, RunningInformers};
 use evenkeel_client::Client;
 use evenkeel_core::Obj;
 use tokio::sync::mpsc;
@@ -53,6 +53,8 @@ struct StandbyTasks {
     readiness: ManagedTask,
     /// Runs the workers.
     lead: ManagedTask,
+    /// Handle of the informers that the controller started. The manager stops them after all controllers.
+    running: RunningInformers,
 }
 
 /// Runs the parts of a program, controllers, servers and other tasks, over one client and one set of informers. controller-runtime's
@@ -202,7 +204,8 @@ impl Manager {
                 .default_informers(informers)
                 .default_diagnostics(targets.diagnostics.as_ref())
                 .default_inspector(targets.inspector.as_ref());
-            let standby = controller.standby()?;
+            let mut standby = controller.standby()?;
+            let running = standby.take_running();
             let (name, ready) = (standby.name().to_owned(), standby.readiness());
             let readiness = task(name.clone(), |stop: StopSignal| async move {
                 tokio::select! {
@@ -212,7 +215,7 @@ impl Manager {
                 }
             });
             let lead = task(name, move |stop: StopSignal| standby.lead(stop.requested(), reconcile));
-            Ok(StandbyTasks { readiness, lead })
+            Ok(StandbyTasks { readiness, lead, running })
         }));
         self
     }

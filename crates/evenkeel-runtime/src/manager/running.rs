@@ -1,11 +1,9 @@
 //! [`RunningManager`]: a manager that runs.
 
 use std::future::Future;
-use std::pin::pin;
-use std::task::{Context, Waker};
 use std::time::Duration;
 
-use evenkeel_cache::InformerFactory;
+use evenkeel_cache::{InformerFactory, RunningInformers};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, timeout, timeout_at};
@@ -18,6 +16,8 @@ use super::{DiagnosticTargets, Election, LateTask, MakeStandby, Manager, Standby
 /// The state of a running manager. Dropping it stops everything.
 pub(super) struct RunningManager {
     informers: InformerFactory,
+    /// Handle of the informers that the manager and its controllers started.
+    running: RunningInformers,
     servers: TaskGroup,
     always: TaskGroup,
     elected: TaskGroup,
@@ -50,6 +50,7 @@ impl RunningManager {
         let (end_of_term, term) = Term::new(&events);
         let running = RunningManager {
             informers: manager.informers,
+            running: RunningInformers::default(),
             servers: TaskGroup::new(&failures),
             always: TaskGroup::new(&failures),
             elected: TaskGroup::new(&failures),
@@ -80,7 +81,7 @@ impl RunningManager {
         for server in servers {
             self.servers.start(server);
         }
-        self.informers.start();
+        self.running.merge(self.informers.start());
         if let Err(error) = self.synced(sync_timeout).await {
             return error;
         }
@@ -89,7 +90,8 @@ impl RunningManager {
         }
         for controller in controllers {
             match controller(&self.informers, &targets) {
-                Ok(StandbyTasks { readiness, lead }) => {
+                Ok(StandbyTasks { readiness, lead, running }) => {
+                    self.running.merge(running);
                     self.always.start(readiness);
                     self.waiting.push(lead);
                 }
@@ -186,8 +188,7 @@ impl RunningManager {
             dropped = self.elected.stop(Some(Instant::now())).await;
             late.extend(self.always.stop(deadline).await);
         }
-        let informers = self.informers.clone();
-        if within(deadline, informers.shutdown()).await.is_none() {
+        if within(deadline, std::mem::take(&mut self.running).drain()).await.is_none() {
             late.push("informers".to_owned());
         }
         late.extend(self.servers.stop(deadline).await);
@@ -219,8 +220,7 @@ impl RunningManager {
         self.elected.stop(now).await;
         self.end_of_term.send_replace(true);
         self.always.stop(now).await;
-        let informers = self.informers.clone();
-        within(now, informers.shutdown()).await;
+        within(now, std::mem::take(&mut self.running).drain()).await;
         self.servers.stop(now).await;
         let source = match source {
             Some(source) => Some(source),
@@ -242,14 +242,6 @@ struct ShutdownReport {
     late: Vec<String>,
     /// The error of the election, if leadership was lost while elected tasks were running.
     lost: Option<Option<BoxError>>,
-}
-
-/// Stops the informers, also if handlers from outside of the manager use them.
-impl Drop for RunningManager {
-    fn drop(&mut self) {
-        // The first poll requests all informers to stop.
-        let _ = pin!(self.informers.shutdown()).poll(&mut Context::from_waker(Waker::noop()));
-    }
 }
 
 /// Waits until leadership is lost. Records that it was won meanwhile: then there is a lease to release.

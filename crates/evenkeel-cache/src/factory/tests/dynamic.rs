@@ -16,7 +16,7 @@ async fn dyi_001_kinds_are_told_apart_by_their_names_and_need_not_be_known() {
     let other = Arc::new(ResourceInfo::new("example.com", "v1", "Foo", "foos", true));
     let _unknown = informers.dynamic(&other);
     assert_eq!(informers.statuses().len(), 2);
-    first.start();
+    let _running = first.start();
     assert!(second.is_started(), "it is the same one");
     let (_typed, _metadata) = (informers.of::<ConfigMap>(), informers.metadata_of(&maps()));
     assert_eq!(informers.statuses().len(), 4, "the typed one and that of the metadata are others");
@@ -27,7 +27,7 @@ async fn dyi_002_objects_are_what_the_server_sent() {
     let (_server, client) = server().await;
     let informers = factory(&client);
     let (whole, metadata) = (informers.dynamic(&maps()).lister(), informers.metadata::<ConfigMap>().lister());
-    informers.start();
+    let _running = informers.start();
     informers.wait_for_sync().await.unwrap();
     let object = whole.get("default/a").unwrap().typed().unwrap();
     assert_eq!(object.get("data.k").and_then(Value::as_str), Some("v"));
@@ -47,7 +47,7 @@ async fn dyi_003_both_have_the_index_and_are_narrowed() {
         .configure_dynamic(&maps(), |maps| maps.fields("metadata.name!=a"))
         .build();
     let (whole, metadata) = (informers.dynamic(&maps()), informers.metadata_of(&maps()));
-    informers.start();
+    let _running = informers.start();
     informers.wait_for_sync().await.unwrap();
     assert_eq!(keys(&whole.lister()), set(["other/c"]));
     assert_eq!(keys(&metadata.lister()), set(["default/a"]));
@@ -62,7 +62,7 @@ async fn dyi_004_what_happens_reaches_handlers() {
     let (whole, metadata) = (Recorder::default(), Recorder::default());
     informers.dynamic(&maps()).add_handler(whole.clone()).unwrap();
     informers.metadata_of(&maps()).add_handler(metadata.clone()).unwrap();
-    informers.start();
+    let _running = informers.start();
     informers.wait_for_sync().await.unwrap();
     settle().await;
     for recorder in [&whole, &metadata] {
@@ -82,13 +82,13 @@ async fn dyi_005_they_begin_and_end_with_the_others() {
     let (_server, client) = server().await;
     let informers = factory(&client);
     let (whole, metadata) = (informers.dynamic(&maps()), informers.metadata_of(&maps()));
-    informers.start();
-    informers.start();
+    let running = informers.start();
+    let _none = informers.start();
     informers.wait_for_sync().await.unwrap();
     assert!(whole.has_synced() && metadata.has_synced());
-    informers.shutdown().await;
+    running.drain().await;
     assert!(whole.is_stopped() && metadata.is_stopped());
-    assert!(informers.dynamic(&Arc::new(ResourceInfo::new("", "v1", "Pod", "pods", true))).is_stopped());
+    assert!(!informers.dynamic(&maps()).is_started(), "another one");
 }
 
 #[tokio::test(start_paused = true)]
@@ -103,7 +103,7 @@ async fn dyi_006_all_that_can_be_said_of_informers_can_be_said_of_these() {
         .configure_dynamic(&maps(), |maps| maps.transform(slim).resync(Duration::from_secs(10)))
         .build();
     let (whole, metadata) = (informers.dynamic(&maps()).lister(), informers.metadata_of(&maps()).lister());
-    informers.start();
+    let _running = informers.start();
     informers.wait_for_sync().await.unwrap();
     let (whole, metadata) = (whole.get("other/c").unwrap(), metadata.get("other/c").unwrap());
     assert!(whole.path("data").unwrap().is_none() && whole.label("app") == Some("web"));
@@ -116,7 +116,7 @@ async fn dyi_007_all_of_them_are_waited_for_at_once() {
     let informers = factory(&client);
     let (whole, metadata) = (informers.dynamic(&maps()), informers.metadata_of(&maps()));
     server.faults().delay(Duration::from_secs(3));
-    informers.start();
+    let _running = informers.start();
     let began = tokio::time::Instant::now();
     informers.wait_for_sync().await.unwrap();
     assert!(whole.has_synced() && metadata.has_synced());
@@ -128,7 +128,7 @@ async fn dyi_008_a_watch_that_begins_with_everything_is_enough() {
     let (server, client) = server().await;
     let informers = InformerFactory::builder(&client).namespace("nowhere").build();
     let whole = informers.dynamic(&maps());
-    informers.start();
+    let _running = informers.start();
     informers.wait_for_sync().await.unwrap();
     assert!(whole.lister().list_all().is_empty());
     let asked = asked(&server, "/configmaps");

@@ -1,11 +1,11 @@
-//! How the informers of a factory begin and end.
+//! How the informers of a factory start and stop.
 
 use k8s_openapi::api::core::v1::{Node, Secret};
 
 use super::*;
 use crate::{HandlerFuncs, HandlerOptions};
 
-/// Virtual time stands still while a handler blocks a thread.
+/// Lets other tasks run without virtual time, which stands still while a handler blocks a thread.
 async fn let_others_run() {
     for _ in 0..100 {
         tokio::task::yield_now().await;
@@ -13,63 +13,73 @@ async fn let_others_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn fac_008_a_start_begins_what_there_is_and_another_does_nothing() {
+async fn fac_008_start_starts_what_was_requested_and_again_does_nothing() {
     let (server, client) = server().await;
     let informers = factory(&client);
     let (maps, nodes) = (informers.of::<ConfigMap>(), informers.of::<Node>());
     settle().await;
-    assert!(asked(&server, "/configmaps").is_empty() && !maps.is_started(), "nothing runs before");
-    informers.start();
-    assert!(maps.is_started() && nodes.is_started() && !maps.has_synced(), "it does not wait");
+    assert!(asked(&server, "/configmaps").is_empty() && !maps.is_started(), "not started");
+    let _running = informers.start();
+    assert!(maps.is_started() && nodes.is_started() && !maps.has_synced(), "start does not wait");
     informers.wait_for_sync().await.unwrap();
     let before = asked(&server, "/configmaps").len();
-    informers.start();
+    informers.start().stop().await;
     settle().await;
     assert_eq!(asked(&server, "/configmaps").len(), before);
     assert!(!maps.is_stopped());
 }
 
 #[tokio::test(start_paused = true)]
-async fn fac_008_an_informer_that_runs_already_is_left_alone() {
+async fn fac_008_an_informer_that_runs_already_keeps_its_own_handle() {
     let (_server, client) = server().await;
     let informers = factory(&client);
     let maps = informers.of::<ConfigMap>();
-    maps.start();
+    let _own = maps.start();
     maps.synced().await.unwrap();
-    informers.start();
+    let running = informers.start();
     informers.wait_for_sync().await.unwrap();
+    running.stop().await;
     assert!(!maps.is_stopped());
 }
 
 #[tokio::test(start_paused = true)]
-async fn fac_009_who_comes_late_begins_at_once() {
+async fn fac_009_a_second_start_starts_what_was_requested_since() {
     let (_server, client) = server().await;
     let informers = factory(&client);
-    informers.start();
     let maps = informers.lister::<ConfigMap>();
+    let first = informers.start();
     informers.wait_for_sync().await.unwrap();
-    assert!(keys(&maps).contains("default/a"));
-    let elsewhere = informers.clone();
-    let nodes = std::thread::spawn(move || elsewhere.of::<Node>()).join().unwrap();
+    let nodes = informers.of::<Node>();
+    settle().await;
+    assert!(!nodes.is_started());
+    informers.wait_for_sync().await.unwrap();
+    let second = informers.start();
     nodes.synced().await.unwrap();
+    assert!(keys(&maps).contains("default/a"));
+    first.stop().await;
+    assert!(informers.of::<Node>().has_synced() && !nodes.is_stopped(), "each handle has its own informers");
+    second.stop().await;
+    assert!(nodes.is_stopped());
 }
 
 #[tokio::test(start_paused = true)]
-async fn fac_010_only_what_has_begun_is_waited_for_and_what_ends_is_named() {
+async fn fac_010_only_started_informers_are_waited_for_and_the_error_names_those_that_stopped() {
     let (server, client) = server().await;
     let informers = InformerFactory::builder(&client).name("f").build();
-    let (maps, _nodes) = (informers.of::<ConfigMap>(), informers.of::<Node>());
+    let maps = informers.of::<ConfigMap>();
     informers.wait_for_sync().await.unwrap();
-    assert!(!maps.has_synced(), "nothing has begun");
+    assert!(!maps.has_synced(), "not started");
     server.faults().fail_next(1_000, 403, None);
-    informers.start();
+    let running = informers.start();
+    let _nodes = informers.of::<Node>();
+    let _others = informers.start();
     let waiting = tokio::spawn({
         let informers = informers.clone();
         async move { informers.wait_for_sync().await }
     });
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert!(!waiting.is_finished());
-    maps.stop();
+    drop(running);
     let error = waiting.await.unwrap().unwrap_err();
     let names: Vec<_> = error.informers.iter().map(|status| (status.name.as_str(), status.is_stopped)).collect();
     assert_eq!(names, [("f/configmaps", true), ("f/nodes", false)]);
@@ -77,34 +87,24 @@ async fn fac_010_only_what_has_begun_is_waited_for_and_what_ends_is_named() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn fac_011_after_a_shutdown_nothing_is_left_and_nothing_begins() {
+async fn fac_011_after_a_drain_no_task_is_left_and_stores_keep_their_contents() {
     let (server, client) = server().await;
     let informers = factory(&client);
-    informers.shutdown().await;
-    informers.shutdown().await;
-    let informers = factory(&client);
-    let maps = informers.of::<ConfigMap>();
-    let kept = informers.of::<Secret>();
-    kept.start();
-    informers.start();
+    informers.start().drain().await;
+    let (maps, secrets) = (informers.of::<ConfigMap>(), informers.of::<Secret>());
+    let running = informers.start();
     informers.wait_for_sync().await.unwrap();
-    tokio::join!(informers.shutdown(), informers.shutdown());
-    assert!(maps.is_stopped() && kept.is_stopped());
-    informers.shutdown().await;
-    assert!(keys(&maps.lister()).contains("default/a"), "what was known is still known");
-
-    informers.start();
-    let late = informers.of::<Node>();
-    assert!(late.is_stopped());
-    late.synced().await.unwrap_err();
-    assert_eq!(informers.wait_for_sync().await.unwrap_err().informers[0].name, "nodes");
-    assert!(informers.of::<ConfigMap>().is_stopped());
+    running.drain().await;
+    assert!(maps.is_stopped() && secrets.is_stopped());
+    assert!(keys(&maps.lister()).contains("default/a"));
+    let before = asked(&server, "/configmaps").len();
+    informers.start().drain().await;
     settle().await;
-    assert!(asked(&server, "/nodes").is_empty());
+    assert_eq!(asked(&server, "/configmaps").len(), before, "what has stopped does not start again");
 }
 
 #[tokio::test(start_paused = true)]
-async fn fac_011_a_shutdown_waits_for_handlers_that_are_busy() {
+async fn fac_011_a_drain_waits_for_handlers_that_are_busy() {
     let (_server, client) = server().await;
     let informers = InformerFactory::builder(&client).namespace("default").labels("app").build();
     let ((release, gate), recorder) = (std::sync::mpsc::channel(), Recorder::default());
@@ -113,80 +113,71 @@ async fn fac_011_a_shutdown_waits_for_handlers_that_are_busy() {
         gate.recv().unwrap();
         seen.lock().unwrap().push(map.key().to_string());
     });
-    let maps = informers.of::<ConfigMap>();
-    let registration = maps.add_handler(handler.with(HandlerOptions::new().may_block())).unwrap();
-    drop(maps);
-    informers.start();
+    let registration =
+        informers.of::<ConfigMap>().add_handler(handler.with(HandlerOptions::new().may_block())).unwrap();
+    let running = informers.start();
     informers.wait_for_sync().await.unwrap();
-    let (first, second) = (informers.clone(), informers.clone());
-    let ending =
-        [tokio::spawn(async move { first.shutdown().await }), tokio::spawn(async move { second.shutdown().await })];
+    let draining = tokio::spawn(running.drain());
     let_others_run().await;
-    assert!(ending.iter().all(|ending| !ending.is_finished()), "a call is being made");
+    assert!(!draining.is_finished(), "a call is in progress");
     (0..2).for_each(|_| release.send(()).unwrap());
-    for ending in ending {
-        ending.await.unwrap();
-    }
-    assert_eq!(recorder.take(), ["default/a", "default/b"], "what waited was told");
+    draining.await.unwrap();
+    assert_eq!(recorder.take(), ["default/a", "default/b"], "queued notifications were delivered");
     assert_eq!(registration.delivered(), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn fac_012_a_shutdown_needs_nobody_to_stop_the_informers_first() {
+async fn fac_012_a_drain_stops_the_informers_itself() {
     let (_server, client) = server().await;
     let informers = factory(&client);
     let (maps, nodes) = (informers.of::<ConfigMap>(), informers.lister::<Node>());
-    informers.start();
-    informers.shutdown().await;
+    informers.start().drain().await;
     assert!(maps.is_stopped());
     assert!(nodes.list_all().is_empty());
     assert_eq!(informers.statuses().iter().filter(|status| status.is_stopped).count(), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_informer_runs_for_as_long_as_it_is_used() {
-    let (server, client) = server().await;
+async fn only_the_handle_of_a_start_stops_informers() {
+    let (_server, client) = server().await;
     let informers = factory(&client);
     let recorder = Recorder::default();
     let registration = informers.of::<ConfigMap>().add_handler(recorder.clone()).unwrap();
     let nodes = informers.lister::<Node>();
-    informers.start();
+    let running = informers.start();
     informers.wait_for_sync().await.unwrap();
-    assert_eq!(informers.statuses().len(), 2, "a handler is a user, and so is a lister");
-    drop(nodes);
-    settle().await;
-    assert_eq!(informers.statuses().len(), 1);
+    let maps = informers.of::<ConfigMap>();
+    drop((nodes, informers));
     registration.remove();
+    drop(registration);
     settle().await;
-    assert!(informers.statuses().is_empty());
-    recorder.take();
-
-    let before = asked(&server, "/configmaps").len();
-    let again = informers.lister::<ConfigMap>();
-    informers.wait_for_sync().await.unwrap();
-    assert!(keys(&again).contains("other/c"), "there is another one when it is asked for again");
-    assert!(asked(&server, "/configmaps").len() > before);
-    assert!(recorder.take().is_empty(), "it does not know those who listened to the one before");
+    assert!(!maps.is_stopped());
+    create(&client, "other", "d", "web").await;
+    settle().await;
+    assert!(keys(&maps.lister()).contains("other/d"));
+    drop(running);
+    maps.stopped().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_informer_that_was_stopped_is_replaced_when_it_is_asked_for() {
+async fn an_informer_that_has_stopped_is_replaced_at_the_next_request() {
     let (_server, client) = server().await;
     let informers = factory(&client);
-    informers.start();
     let first = informers.of::<ConfigMap>();
+    let running = informers.start();
     first.synced().await.unwrap();
-    first.stop();
-    first.ended().await;
+    running.stop().await;
     let second = informers.of::<ConfigMap>();
+    assert!(!second.is_started() && !second.has_synced());
+    let running = informers.start();
     second.synced().await.unwrap();
     assert!(!second.is_stopped() && first.is_stopped());
-    informers.shutdown().await;
+    running.drain().await;
     assert!(second.is_stopped());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_shutdown_waits_for_those_that_nobody_uses_any_more() {
+async fn handles_of_several_starts_drain_together_once_merged() {
     let (_server, client) = server().await;
     let informers = InformerFactory::builder(&client).namespace("other").labels("app").build();
     let (release, gate) = std::sync::mpsc::channel();
@@ -196,20 +187,15 @@ async fn a_shutdown_waits_for_those_that_nobody_uses_any_more() {
         called.send_replace(true);
         gate.recv().unwrap();
     });
-    informers.start();
     let first = informers.of::<ConfigMap>();
     first.add_handler(handler.with(HandlerOptions::new().may_block())).unwrap();
+    let mut running = informers.start();
     calls.wait_for(|called| *called).await.unwrap();
-    first.stop();
-    drop(first);
-    let second = informers.of::<ConfigMap>();
-    second.synced().await.unwrap();
-    let ending = tokio::spawn({
-        let informers = informers.clone();
-        async move { informers.shutdown().await }
-    });
+    let second = informers.of::<Secret>();
+    running.merge(informers.start());
+    let draining = tokio::spawn(running.drain());
     let_others_run().await;
-    assert!(second.is_stopped() && !ending.is_finished(), "the first one's handler is busy");
+    assert!(second.is_stopped() && !draining.is_finished(), "the handler of the first is busy");
     release.send(()).unwrap();
-    ending.await.unwrap();
+    draining.await.unwrap();
 }

@@ -11,7 +11,7 @@ async fn fac_001_unless_said_everything_is_listed_and_the_last_word_counts() {
     let (server, client) = server().await;
     let plain = factory(&client);
     let maps = plain.lister::<ConfigMap>();
-    plain.start();
+    let _running = plain.start();
     plain.wait_for_sync().await.unwrap();
     assert!(keys(&maps).is_superset(&set(["default/a", "default/b", "other/c"])));
     assert_eq!(plain.statuses()[0].name, "configmaps");
@@ -24,7 +24,7 @@ async fn fac_001_unless_said_everything_is_listed_and_the_last_word_counts() {
     let twice = InformerFactory::builder(&client).namespace("default").name("first").namespace("other").name("second");
     let twice = twice.labels("app=none").labels("app=web").build();
     let maps = twice.lister::<ConfigMap>();
-    twice.start();
+    let _running = twice.start();
     twice.wait_for_sync().await.unwrap();
     assert_eq!(keys(&maps), set(["other/c"]));
     assert_eq!(twice.statuses()[0].name, "second/configmaps");
@@ -45,7 +45,7 @@ async fn fac_002_there_is_one_informer_for_a_kind() {
     assert!(second.add_indexes([configured]).is_err(), "what was said of the kind holds for whoever asks");
     let _nodes = informers.of::<Node>();
     assert_eq!(informers.statuses().len(), 2);
-    informers.start();
+    let _running = informers.start();
     informers.wait_for_sync().await.unwrap();
     settle().await;
     let third = informers.of::<ConfigMap>();
@@ -69,7 +69,7 @@ async fn fac_003_one_kind_may_resync_at_its_own_pace() {
     let (slow, quick) = (Recorder::default(), Recorder::default());
     informers.of::<ConfigMap>().add_handler(slow.clone()).unwrap();
     informers.of::<Secret>().add_handler(quick.clone()).unwrap();
-    informers.start();
+    let _running = informers.start();
     informers.wait_for_sync().await.unwrap();
     settle().await;
     assert_eq!((slow.take(), quick.take()), (vec!["add other/c".into()], vec!["add other/s".into()]));
@@ -91,7 +91,7 @@ async fn fac_004_what_is_stored_is_what_the_transform_made() {
         .transform::<Namespace>(|namespace| Ok(namespace.without(&evenkeel_core::json::JsonPaths::new(["spec"])?)?))
         .build();
     let (maps, namespaces) = (informers.lister::<ConfigMap>(), informers.lister::<Namespace>());
-    informers.start();
+    let _running = informers.start();
     informers.wait_for_sync().await.unwrap();
     assert!(maps.get("default/a").unwrap().path("data").unwrap().is_none());
     assert!(namespaces.get("default").unwrap().path("spec").unwrap().is_none());
@@ -109,7 +109,7 @@ async fn fac_005_lists_and_watches_are_narrowed_and_the_cluster_has_no_namespace
         .configure::<Namespace>(|namespaces| namespaces.labels("").fields("metadata.name=other"))
         .build();
     let (maps, namespaces) = (informers.lister::<ConfigMap>(), informers.lister::<Namespace>());
-    informers.start();
+    let _running = informers.start();
     informers.wait_for_sync().await.unwrap();
     assert_eq!(keys(&maps), set(["default/a"]));
     assert_eq!(keys(&namespaces), set(["other"]), "it is not looked for in a namespace");
@@ -127,7 +127,7 @@ async fn fac_006_everything_is_indexed_by_namespace() {
     let (_server, client) = server().await;
     let informers = factory(&client);
     let (maps, namespaces) = (informers.of::<ConfigMap>(), informers.of::<Namespace>());
-    informers.start();
+    let _running = informers.start();
     informers.wait_for_sync().await.unwrap();
     let found = maps.indexer().by_index("namespace", "other").unwrap();
     assert!(found.iter().any(|map| map.key().as_str() == "other/c"));
@@ -142,7 +142,7 @@ async fn fac_007_asking_for_a_lister_is_asking_for_the_informer() {
     let informers = factory(&client);
     let maps = informers.lister::<ConfigMap>();
     assert_eq!(informers.statuses().len(), 1);
-    informers.start();
+    let _running = informers.start();
     informers.wait_for_sync().await.unwrap();
     assert!(keys(&maps).contains("default/a"));
 }
@@ -153,13 +153,13 @@ async fn fac_013_a_kind_that_is_not_served_is_named_by_what_waits_for_it() {
     let informers = factory(&client);
     let foos = Arc::new(evenkeel_core::ResourceInfo::new("example.com", "v1", "Foo", "foos", true));
     let _foos = informers.dynamic(&foos);
-    informers.start();
+    let running = informers.start();
     let in_vain = tokio::time::timeout(Duration::from_secs(60), informers.wait_for_sync()).await;
     assert!(in_vain.is_err());
     let status = informers.statuses().remove(0);
     assert_eq!((status.name.as_str(), status.has_synced), ("foos.example.com", false));
     assert!(status.reflector.last_error.is_some());
-    informers.shutdown().await;
+    running.drain().await;
     let error = informers.wait_for_sync().await.unwrap_err();
     let text = error.to_string();
     assert!(text.starts_with("not all informers have synced: foos.example.com has stopped (failed to "), "{text}");
@@ -174,7 +174,7 @@ async fn fac_015_every_handle_is_the_same_informer() {
     informers.of::<ConfigMap>().add_handler(recorder.clone()).unwrap();
     let (by_app, pods) = (informers.of::<ConfigMap>(), informers.of::<Pod>());
     by_app.add_indexes([Index::by_object("app", |map: &Obj<ConfigMap>| map.label("app").map(String::from))]).unwrap();
-    informers.start();
+    let _running = informers.start();
     informers.wait_for_sync().await.unwrap();
     settle().await;
     assert_eq!(recorder.take(), ["add other/c", "add other/c"]);
@@ -188,7 +188,7 @@ async fn what_the_client_has_written_can_be_read_back() {
     let (_server, client) = server().await;
     let informers = factory(&client);
     let maps = informers.lister::<ConfigMap>();
-    informers.start();
+    let _running = informers.start();
     informers.wait_for_sync().await.unwrap();
     let patch = evenkeel_client::Patch::merge(&json!({"data": {"k": "mine"}}));
     let written = client.api::<ConfigMap>().namespace("default").patch("a", &patch).await.unwrap();

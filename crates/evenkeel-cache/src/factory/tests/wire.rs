@@ -115,7 +115,7 @@ async fn ctn_002_informers_of_built_in_kinds_get_protobuf_in_lists_and_watches()
         let maps = informers.of::<ConfigMap>();
         let notes = Recorder::default();
         maps.add_handler(notes.clone()).unwrap();
-        informers.start();
+        let running = informers.start();
         informers.wait_for_sync().await.unwrap();
         let lister = maps.lister();
         let a = lister.get("default/a").unwrap();
@@ -134,7 +134,7 @@ async fn ctn_002_informers_of_built_in_kinds_get_protobuf_in_lists_and_watches()
         let seen = line.seen(MAPS);
         assert!(seen.iter().all(|(asked, came)| asked == BOTH && came.starts_with(PROTOBUF)), "{seen:?}");
         change(&client, "default", "a", json!({"k": "v"})).await;
-        informers.shutdown().await;
+        running.drain().await;
     }
     let list = client.api::<ConfigMap>().list(&ListParams::default()).await.unwrap();
     assert!(list.len() >= 3);
@@ -149,13 +149,14 @@ async fn pb_015_and_dyi_001_custom_kinds_and_those_known_at_run_time_come_as_jso
     let maps = Arc::new(ResourceInfo::of::<ConfigMap>());
     let informers = factory(&client);
     let (_foos, dynamic) = (informers.dynamic(&foos), informers.dynamic(&maps));
-    informers.start();
+    let _running = informers.start();
     dynamic.synced().await.unwrap();
     settle().await;
     assert_eq!(line.asked("/apis/example.com/v1/foos"), set([JSON]));
     assert_eq!(line.asked(MAPS), set([JSON]));
     line.seen.lock().unwrap().clear();
     let metadata = informers.metadata::<ConfigMap>();
+    let _more = informers.start();
     metadata.synced().await.unwrap();
     assert_eq!(metadata.lister().get("default/a").unwrap().typed().unwrap().metadata.name.as_deref(), Some("a"));
     let asked = line.asked(MAPS);
@@ -173,7 +174,7 @@ async fn what_is_said_of_one_kind_counts_more_than_what_is_said_of_all_and_that_
         .configure_dynamic(&info, |maps| maps.wire(Wire::Protobuf).namespace("default"))
         .build();
     let handles = (informers.of::<ConfigMap>(), informers.of::<Namespace>(), informers.dynamic(&info));
-    informers.start();
+    let _running = informers.start();
     informers.wait_for_sync().await.unwrap();
     assert_eq!(line.asked(MAPS), set([JSON]));
     assert_eq!(line.asked("/api/v1/namespaces"), set([BOTH]));
@@ -190,7 +191,7 @@ async fn ctn_004_ctn_016_informers_of_servers_without_protobuf_sync_and_follow()
         let client = line.client();
         let informers = factory(&client);
         let maps = informers.lister::<ConfigMap>();
-        informers.start();
+        let _running = informers.start();
         informers.wait_for_sync().await.unwrap();
         settle().await;
         create(&client, "default", "z", "web").await;

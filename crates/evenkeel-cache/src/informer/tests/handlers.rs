@@ -6,7 +6,7 @@ use super::*;
 async fn inf_015_an_early_handler_sees_everything_from_the_first() {
     let source = source();
     source.add(pod("a")).unwrap();
-    let (_informer, recorder) = running(&source, HandlerOptions::new()).await;
+    let (_informer, _running, recorder) = started(&source, HandlerOptions::new()).await;
     assert_eq!(recorder.take(), ["initial a@1"]);
     source.modify(pod("a")).unwrap();
     source.add(pod("b")).unwrap();
@@ -20,7 +20,7 @@ async fn inf_016_a_late_handler_is_told_what_is_there_then_what_happens() {
     let source = source();
     source.add(pod("a")).unwrap();
     source.add(pod("b")).unwrap();
-    let (informer, _) = running(&source, HandlerOptions::new()).await;
+    let (informer, _running, _) = started(&source, HandlerOptions::new()).await;
     let late = Recorder::default();
     let registration = informer.add_handler(late.clone()).unwrap();
     source.modify(pod("a")).unwrap();
@@ -35,7 +35,7 @@ async fn inf_016_a_late_handler_is_told_what_is_there_then_what_happens() {
 #[tokio::test(start_paused = true)]
 async fn inf_016_nothing_is_lost_or_doubled_however_handlers_join() {
     let source = source();
-    let (informer, _) = running(&source, HandlerOptions::new()).await;
+    let (informer, _running, _) = started(&source, HandlerOptions::new()).await;
     let mut recorders = Vec::new();
     for round in 0..50 {
         source.add(pod(&format!("p{round}"))).unwrap();
@@ -67,7 +67,7 @@ async fn inf_007_a_registration_has_synced_when_its_first_calls_have_returned() 
 async fn inf_017_a_late_registration_is_not_synced_before_its_first_calls() {
     let source = source();
     source.add(pod("a")).unwrap();
-    let (informer, _) = running(&source, HandlerOptions::new()).await;
+    let (informer, _running, _) = started(&source, HandlerOptions::new()).await;
     let late = Recorder::default();
     let registration = informer.add_handler(late.clone()).unwrap();
     assert!(informer.has_synced() && !registration.has_synced());
@@ -85,7 +85,7 @@ async fn ihc_26_body() {
     for name in ["a", "b", "c"] {
         source.add(pod(name)).unwrap();
     }
-    let (informer, _) = running(&source, HandlerOptions::new()).await;
+    let (informer, _running, _) = started(&source, HandlerOptions::new()).await;
     let recorder = Recorder::default();
     let (release, released) = std::sync::mpsc::channel::<()>();
     let mut inner = recorder.clone();
@@ -115,7 +115,7 @@ async fn inf_018_a_handler_that_is_added_twice_is_two() {
     let recorder = Recorder::default();
     let first = informer.add_handler(recorder.clone()).unwrap();
     let second = informer.add_handler(recorder.clone()).unwrap();
-    informer.start();
+    let _running = informer.start();
     first.synced().await.unwrap();
     second.synced().await.unwrap();
     assert_eq!(recorder.take(), ["initial a@1", "initial a@1"]);
@@ -142,7 +142,7 @@ async fn inf_025_what_a_handler_is_told_is_in_the_store() {
             heard.send_modify(|heard| *heard += 1);
         })
         .unwrap();
-    informer.start();
+    let _running = informer.start();
     informer.synced().await.unwrap();
     for _ in 0..20 {
         source.add(pod("a")).unwrap();
@@ -161,7 +161,7 @@ async fn inf_025_what_a_handler_is_told_is_in_the_store() {
 #[tokio::test(start_paused = true)]
 async fn inf_026_each_handler_hears_in_order() {
     let source = source();
-    let (_informer, recorder) = running(&source, HandlerOptions::new()).await;
+    let (_informer, _running, recorder) = started(&source, HandlerOptions::new()).await;
     source.add(pod("a")).unwrap();
     let mut expected = vec!["add a@1".to_owned()];
     for version in 2..200 {
@@ -177,7 +177,7 @@ async fn inf_026_each_handler_hears_in_order() {
 async fn inf_016_nothing_is_lost_or_doubled_when_handlers_join_from_other_threads() {
     const PODS: usize = 2000;
     let source = source().with_buffer(PODS);
-    let (informer, _) = running(&source, HandlerOptions::new()).await;
+    let (informer, _running, _) = started(&source, HandlerOptions::new()).await;
     let writer = tokio::task::spawn_blocking(move || {
         for number in 0..PODS {
             source.add(pod(&format!("p{number}"))).unwrap();

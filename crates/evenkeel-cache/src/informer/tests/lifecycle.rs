@@ -2,55 +2,56 @@
 
 use super::*;
 use crate::Index;
-use crate::informer::Phase;
 use crate::wait::DoneChecker;
+use evenkeel_core::ResourceVersion;
 
 #[tokio::test(start_paused = true)]
 async fn inf_001_created_started_stopped_and_never_again() {
     let source = source();
     let informer = builder(&source).build();
     assert_eq!((informer.is_started(), informer.is_stopped()), (false, false));
-    informer.start();
+    let running = informer.start();
     informer.synced().await.unwrap();
     assert_eq!((informer.is_started(), informer.is_stopped()), (true, false));
-    informer.stop();
-    informer.ended().await;
+    running.stop().await;
     assert!(informer.is_stopped());
-    informer.start();
+    let _again = informer.start();
     settle().await;
     assert!(informer.is_stopped());
     assert_eq!(source.watches(), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn inf_002_a_second_run_returns_at_once() {
+async fn inf_002_a_second_start_returns_a_handle_that_stops_nothing() {
     let source = source();
     let informer = builder(&source).build();
-    informer.start();
-    informer.run().await;
+    let _running = informer.start();
+    informer.start().stop().await;
+    settle().await;
     assert!(!informer.is_stopped());
     informer.synced().await.unwrap();
     assert_eq!(source.watches(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn inf_003_of_many_that_begin_at_once_one_does() {
+async fn inf_003_of_concurrent_starts_one_succeeds() {
     let source = source();
     let informer = builder(&source).build();
     let runtime = tokio::runtime::Handle::current();
-    let begun: Vec<bool> = std::thread::scope(|scope| {
+    let mut handles: Vec<RunningInformers> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..8)
             .map(|_| {
                 let (informer, runtime) = (&informer, &runtime);
                 scope.spawn(move || {
                     let _inside = runtime.enter();
-                    informer.launch().is_some()
+                    informer.start()
                 })
             })
             .collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
-    assert_eq!(begun.iter().filter(|begun| **begun).count(), 1);
+    handles.retain(|running| format!("{running:?}") != "[]");
+    assert_eq!(handles.len(), 1);
     informer.synced().await.unwrap();
     assert_eq!(source.watches(), 1);
 }
@@ -68,17 +69,24 @@ async fn inf_004_it_has_ended_when_the_last_handler_has_returned() {
         released.recv().unwrap();
     };
     informer.add_handler(handler.with(HandlerOptions::new().may_block())).unwrap();
-    informer.start();
+    let running = informer.start();
     calls.wait_for(|called| *called).await.unwrap();
-    informer.stop();
-    let mut life = informer.core().lives();
-    life.wait_for(|life| life.phase == Phase::Stopped).await.unwrap();
-    let ended = informer.ended();
-    tokio::pin!(ended);
-    assert!(futures_poll(ended.as_mut()).await.is_none(), "the handler is still being called");
+    let stopping = running.stop();
+    tokio::pin!(stopping);
+    assert!(futures_poll(stopping.as_mut()).await.is_none(), "a call is in progress");
+    let_others_run().await;
+    assert!(informer.is_stopped());
+    assert!(futures_poll(stopping.as_mut()).await.is_none(), "a call is in progress");
     release.send(()).unwrap();
-    ended.await;
+    stopping.await;
     assert_eq!(source.watches(), 0);
+}
+
+/// Lets other tasks run without virtual time, which stands still while a handler blocks a thread.
+async fn let_others_run() {
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
 }
 
 /// Polls a future once.
@@ -99,10 +107,10 @@ async fn inf_005_the_store_can_be_read_before_and_after() {
     let informer = builder(&source).build();
     let indexer = informer.indexer();
     assert!(indexer.list().is_empty());
-    informer.start();
+    let running = informer.start();
     informer.synced().await.unwrap();
     assert_eq!(indexer.list().len(), 1);
-    informer.shutdown().await;
+    running.drain().await;
     assert_eq!(stored(&informer), ["a@1"]);
 }
 
@@ -111,16 +119,16 @@ async fn inf_006_synced_stays_true_and_a_stop_before_it_says_so() {
     let source = source();
     let informer = builder(&source).build();
     assert!(!informer.has_synced());
-    informer.start();
+    let running = informer.start();
     informer.synced().await.unwrap();
-    informer.shutdown().await;
+    running.drain().await;
     assert!(informer.has_synced());
     informer.synced().await.unwrap();
 
     let other = builder(&source).build();
-    other.stop();
+    drop(other.start());
     let error = other.synced().await.unwrap_err();
-    assert_eq!(error.to_string(), "informer pods: it did not sync because it has stopped already");
+    assert_eq!(error.to_string(), "informer pods has stopped: it did not sync");
     assert!(!other.has_synced());
 }
 
@@ -144,7 +152,7 @@ async fn inf_010_there_is_no_version_before_it_runs() {
     source.add(pod("a")).unwrap();
     let informer = builder(&source).build();
     assert_eq!(informer.last_sync_resource_version().as_str(), "");
-    informer.start();
+    let _running = informer.start();
     informer.synced().await.unwrap();
     settle().await;
     assert_eq!(informer.last_sync_resource_version().as_str(), "1");
@@ -166,7 +174,7 @@ async fn inf_012_store_and_handlers_see_what_the_transform_made() {
             log.lock().unwrap().push(event.object().unwrap().label("l").unwrap().to_owned());
         })
         .unwrap();
-    informer.start();
+    let _running = informer.start();
     registration.synced().await.unwrap();
     assert_eq!(*seen.lock().unwrap(), ["LARGE"]);
     assert_eq!(informer.indexer().get("a").unwrap().label("l"), Some("LARGE"));
@@ -177,7 +185,7 @@ async fn inf_013_indexes_can_be_added_while_it_runs() {
     let source = source();
     source.add(labelled("a", "x", "u")).unwrap();
     source.add(labelled("b", "y", "v")).unwrap();
-    let (informer, _) = running(&source, HandlerOptions::new()).await;
+    let (informer, running, _) = started(&source, HandlerOptions::new()).await;
     let by_label = || Index::by_object("label", |object: &Object| object.label("l").map(str::to_owned));
     informer.add_indexes([by_label()]).unwrap();
     assert_eq!(informer.indexer().by_index("label", "x").unwrap().len(), 1);
@@ -185,7 +193,7 @@ async fn inf_013_indexes_can_be_added_while_it_runs() {
     source.modify(labelled("b", "x", "v")).unwrap();
     settle().await;
     assert_eq!(informer.indexer().by_index("label", "x").unwrap().len(), 2);
-    informer.shutdown().await;
+    running.drain().await;
     let error = informer.add_indexes([Index::by_path("late", "spec")]).unwrap_err();
     assert!(error.to_string().ends_with("because it has stopped already"), "{error}");
 }
@@ -193,10 +201,10 @@ async fn inf_013_indexes_can_be_added_while_it_runs() {
 #[tokio::test(start_paused = true)]
 async fn inf_014_no_handler_is_added_to_what_has_ended() {
     let source = source();
-    let (informer, _) = running(&source, HandlerOptions::new()).await;
-    informer.shutdown().await;
+    let (informer, running, _) = started(&source, HandlerOptions::new()).await;
+    running.drain().await;
     let error = informer.add_handler(Recorder::default()).unwrap_err();
-    assert!(error.to_string().ends_with("was not added to the informer because it has stopped already"), "{error}");
+    assert!(error.to_string().ends_with("has stopped: the handler was not added"), "{error}");
     assert!(informer.subscribe(HandlerOptions::new()).is_err());
 }
 
@@ -205,80 +213,104 @@ async fn inf_030_without_handlers_the_store_is_kept_and_nothing_is_left_behind()
     let source = source();
     source.add(pod("a")).unwrap();
     let informer = builder(&source).build();
-    informer.start();
+    let running = informer.start();
     informer.synced().await.unwrap();
     source.add(pod("b")).unwrap();
     settle().await;
     assert_eq!(stored(&informer), ["a@1", "b@2"]);
     let metrics = tokio::runtime::Handle::current().metrics();
-    informer.shutdown().await;
+    running.drain().await;
     settle().await;
     assert_eq!((metrics.num_alive_tasks(), source.watches()), (0, 0));
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_informer_ends_when_its_last_user_is_gone() {
+async fn only_the_handle_of_its_start_stops_an_informer() {
     let source = source();
     let informer = builder(&source).build();
-    let other = informer.clone();
-    informer.start();
+    let running = informer.start();
     informer.synced().await.unwrap();
+    let registration = informer.add_handler(Recorder::default()).unwrap();
+    let lister = informer.lister();
     drop(informer);
-    settle().await;
-    assert_eq!(source.watches(), 1, "the clone is a user");
-    let registration = other.add_handler(Recorder::default()).unwrap();
-    drop(other);
-    settle().await;
-    assert_eq!(source.watches(), 1, "so is the handler");
     registration.remove();
+    drop((registration, lister));
+    settle().await;
+    assert_eq!(source.watches(), 1);
+    drop(running);
     settle().await;
     assert_eq!(source.watches(), 0);
     assert_eq!(tokio::runtime::Handle::current().metrics().num_alive_tasks(), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_subscription_is_a_user_until_it_is_dropped() {
+async fn a_dropped_registration_leaves_its_handler() {
+    let source = source();
+    let informer = builder(&source).build();
+    let recorder = Recorder::default();
+    drop(informer.add_handler(recorder.clone()).unwrap());
+    let _running = informer.start();
+    drop(informer);
+    source.add(pod("a")).unwrap();
+    recorder.heard(1).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_subscription_removes_its_listener_and_stops_nothing() {
     let source = source();
     source.add(pod("a")).unwrap();
     let informer = builder(&source).build();
     let mut events = informer.subscribe(HandlerOptions::new()).unwrap();
-    informer.start();
-    drop(informer);
+    let _running = informer.start();
     assert_eq!(tell(&events.next().await.unwrap()), "initial a@1");
-    assert!(!events.registration().has_synced(), "who knows what became of the event");
+    assert!(!events.registration().has_synced(), "the event may still be in use");
     source.add(pod("b")).unwrap();
     assert_eq!(tell(&events.next().await.unwrap()), "add b@2");
     assert!(events.registration().has_synced());
-    assert_eq!(source.watches(), 1);
+    assert_eq!(informer.status().handlers.len(), 1);
     drop(events);
     settle().await;
-    assert_eq!(source.watches(), 0);
+    assert!(informer.status().handlers.is_empty());
+    assert_eq!(source.watches(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn run_ends_with_its_future_and_hands_on_panics() {
+async fn what_waits_for_an_informer_that_was_dropped_before_its_start_fails() {
+    let informer = builder(&source()).build();
+    let (indexer, recorder) = (informer.indexer(), Recorder::default());
+    let registration = informer.add_handler(recorder.clone()).unwrap();
+    drop(informer);
+    assert!(registration.synced().await.is_err() && !registration.is_active());
+    assert!(indexer.at_least(&ResourceVersion::new("7")).await.is_err());
+    assert_eq!(Arc::strong_count(&recorder.log), 1, "the handler is dropped");
+}
+
+#[tokio::test(start_paused = true)]
+async fn handles_can_be_merged_and_a_drain_that_is_dropped_stops() {
+    let (first, second) = (source(), source());
+    let (one, mut running, _) = started(&first, HandlerOptions::new()).await;
+    let (other, more, _) = started(&second, HandlerOptions::new()).await;
+    running.merge(more);
+    assert!(!one.is_stopped() && !other.is_stopped());
+    drop(running.drain());
+    one.stopped().await;
+    other.stopped().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_of_a_transform_stops_the_informer() {
     let source = source();
     source.add(pod("a")).unwrap();
-    let informer = builder(&source).build();
-    let running = informer.run();
-    tokio::select! {
-        () = running => unreachable!("nobody stops it"),
-        synced = informer.synced() => synced.unwrap(),
-    }
-    informer.ended().await;
-    assert_eq!(source.watches(), 0);
-
     let broken = builder(&source)
         .transform(|_: Object| -> Result<Object, std::convert::Infallible> { panic!("not this one") })
         .build();
-    let handle = broken.clone();
-    let outcome = tokio::spawn(async move { handle.run().await }).await.unwrap_err();
-    assert_eq!(outcome.into_panic().downcast_ref::<&str>(), Some(&"not this one"));
+    let _running = broken.start();
+    broken.stopped().await;
     assert!(broken.is_stopped() && broken.synced().await.is_err());
 }
 
 #[tokio::test(start_paused = true)]
-async fn shutdown_tells_handlers_what_waits_and_stop_does_not() {
+async fn drain_delivers_queued_notifications_and_stop_discards_them() {
     for (drains, expected) in [(true, 5), (false, 1)] {
         let source = source();
         (0..5).for_each(|i| drop(source.add(pod(&format!("p{i}"))).unwrap()));
@@ -291,45 +323,34 @@ async fn shutdown_tells_handlers_what_waits_and_stop_does_not() {
             let _ = closed.recv();
         };
         informer.add_handler(handler.with(HandlerOptions::new().may_block())).unwrap();
-        informer.start();
+        let running = informer.start();
         recorder.heard(1).await;
         if drains {
             drop(gate);
-            informer.shutdown().await;
+            running.drain().await;
         } else {
-            informer.stop();
-            informer.core().lives().wait_for(|life| life.phase == Phase::Stopped).await.unwrap();
+            drop(running);
             drop(gate);
-            informer.ended().await;
+            informer.stopped().await;
         }
         assert_eq!(recorder.log().len(), expected);
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_never_began_ends_without_telling() {
-    let informer = builder(&source()).build();
-    let registration = informer.add_handler(Recorder::default()).unwrap();
-    informer.shutdown().await;
-    assert!(registration.synced().await.is_err());
-    assert!(!registration.is_active() && !informer.is_started() && informer.is_stopped());
-    assert!(informer.add_handler(Recorder::default()).is_err());
 }
 
 #[test]
 fn a_runtime_that_ends_takes_its_informers_along() {
     let informer = builder(&source()).build();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let registration = runtime.block_on(async {
-        informer.start();
-        informer.add_handler(Recorder::default().with(HandlerOptions::new().may_block())).unwrap()
+    let (_running, registration) = runtime.block_on(async {
+        let options = HandlerOptions::new().may_block();
+        (informer.start(), informer.add_handler(Recorder::default().with(options)).unwrap())
     });
     drop(runtime);
     let other = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     other.block_on(async {
         assert!(informer.synced().await.is_err());
         assert!(registration.synced().await.is_err());
-        informer.ended().await;
+        informer.stopped().await;
     });
 }
 
@@ -341,7 +362,7 @@ async fn a_handler_that_may_block_may_wait_for_the_runtime() {
     let (sender, mut receiver) = tokio::sync::mpsc::channel(1);
     let handler = move |event: Event<Untyped>| sender.blocking_send(tell(&event)).unwrap();
     let registration = informer.add_handler(handler.with(HandlerOptions::new().may_block())).unwrap();
-    informer.start();
+    let _running = informer.start();
     assert_eq!(receiver.recv().await.as_deref(), Some("initial a@1"));
     registration.synced().await.unwrap();
     assert_eq!(registration.panics(), 0);
@@ -350,11 +371,11 @@ async fn a_handler_that_may_block_may_wait_for_the_runtime() {
 #[tokio::test(start_paused = true)]
 async fn nothing_is_told_after_stop_has_returned() {
     let source = source().with_buffer(1000);
-    let (informer, recorder) = running(&source, HandlerOptions::new()).await;
+    let (informer, running, recorder) = started(&source, HandlerOptions::new()).await;
     (0..500).for_each(|i| drop(source.add(pod(&format!("p{i}"))).unwrap()));
     tokio::task::yield_now().await;
-    informer.stop();
+    drop(running);
     let told = recorder.log().len();
-    informer.ended().await;
+    informer.stopped().await;
     assert_eq!(recorder.log().len(), told);
 }

@@ -29,7 +29,7 @@ async fn imt_005_queue_processing_and_store_are_measured() {
     let source = source();
     source.add(pod("a")).unwrap();
     let informer = builder(&source).name("met-005").build();
-    informer.start();
+    let _running = informer.start();
     informer.synced().await.unwrap();
     source.add(pod("b")).unwrap();
     settle().await;
@@ -52,7 +52,7 @@ async fn imt_004_every_informer_is_measured_whatever_it_is_called() {
     second.add(pod("a")).unwrap();
     let informers = [&first, &second].map(|source| builder(source).name("met-004").build());
     for informer in &informers {
-        informer.start();
+        let _running = informer.start();
         informer.synced().await.unwrap();
     }
     settle().await;
@@ -68,7 +68,7 @@ async fn what_handlers_have_yet_to_hear_is_measured() {
     (0..3).for_each(|i| drop(source.add(pod(&format!("p{i}"))).unwrap()));
     let informer = builder(&source).name("lagging").build();
     let mut events = informer.subscribe(HandlerOptions::new().name("slow")).unwrap();
-    informer.start();
+    let _running = informer.start();
     informer.synced().await.unwrap();
     assert_eq!(values(&metrics, "lagging")["informer_handler_pending_notifications"], 3.0);
     tokio::time::sleep(Duration::from_secs(5)).await;

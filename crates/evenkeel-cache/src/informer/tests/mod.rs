@@ -19,7 +19,7 @@ use evenkeel_core::{Obj, Untyped};
 use tokio::sync::watch;
 
 use super::testing::{object, pods, tell};
-use super::{InformerBuilder, SharedInformer};
+use super::{InformerBuilder, RunningInformers, SharedInformer};
 use crate::handler::{Handler, HandlerOptions};
 use crate::testing::FakeSource;
 use crate::{Event, Object};
@@ -92,14 +92,14 @@ async fn settle() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }
 
-/// A running informer of this source that has synced, with a recorder that has been told of everything.
-async fn running(source: &FakeSource, options: HandlerOptions) -> (Informer, Recorder) {
+/// Starts an informer of this source, with a recorder that has processed the initial list.
+async fn started(source: &FakeSource, options: HandlerOptions) -> (Informer, RunningInformers, Recorder) {
     let informer = builder(source).build();
     let recorder = Recorder::default();
     let registration = informer.add_handler(recorder.clone().with(options)).unwrap();
-    informer.start();
+    let running = informer.start();
     registration.synced().await.unwrap();
-    (informer, recorder)
+    (informer, running, recorder)
 }
 
 /// The names of what is in the store, with versions.

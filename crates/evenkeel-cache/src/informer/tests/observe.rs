@@ -57,7 +57,7 @@ async fn an_object_is_told_of_from_the_watch_to_the_handler() {
     let scribe = Scribe::default();
     let _observation = informer.observe(scribe.clone());
     let registration = informer.add_handler(Recorder::default().with(named("h"))).unwrap();
-    informer.start();
+    let _running = informer.start();
     registration.synced().await.unwrap();
     assert_eq!(scribe.take(), ["listed 1 at 1", "initial a@1", "h: telling initial a@1", "h: told a"]);
     source.modify(pod("a")).unwrap();
@@ -76,7 +76,7 @@ async fn a_resync_is_told_as_one() {
     let source = source();
     source.add(pod("a")).unwrap();
     let options = named("h").resync(Duration::from_secs(60));
-    let (informer, _recorder) = running(&source, options).await;
+    let (informer, _running, _recorder) = started(&source, options).await;
     let scribe = Scribe::default();
     let _observation = informer.observe(scribe.clone());
     tokio::time::sleep(Duration::from_secs(61)).await;
@@ -92,7 +92,7 @@ async fn failures_are_told_to_observers_and_to_the_handler_of_errors() {
     let scribe = Scribe::default();
     let _observation = informer.observe(scribe.clone());
     source.fail_next_list(SourceError::Other("no such thing".into()));
-    informer.start();
+    let _running = informer.start();
     informer.synced().await.unwrap();
     let told = scribe.take();
     assert_eq!(told[0], "failed: failed to list: no such thing", "{told:?}");
@@ -116,7 +116,7 @@ async fn a_handler_that_panics_is_told_of_and_an_observer_that_does_is_told_noth
     let _observation = informer.observe(scribe.clone());
     let handler = |_: Event<Untyped>| panic!("as told");
     let registration = informer.add_handler(handler.with(named("h"))).unwrap();
-    informer.start();
+    let _running = informer.start();
     registration.synced().await.unwrap();
     assert_eq!(scribe.take().last().unwrap(), "h: told a, panicked");
     assert_eq!(*calls.lock().unwrap_or_else(|broken| broken.into_inner()), 1);
@@ -145,19 +145,19 @@ async fn whatever_a_handler_does_is_between_two_steps_on_its_thread() {
     let handler = move |_: Event<Untyped>| notes.lock().unwrap().push(TOLD.get());
     let calm = informer.add_handler(handler.clone()).unwrap();
     let blocking = informer.add_handler(handler.with(HandlerOptions::new().may_block())).unwrap();
-    informer.start();
+    let _running = informer.start();
     calm.synced().await.unwrap();
     blocking.synced().await.unwrap();
     assert_eq!(*seen.lock().unwrap(), [true, true]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_observation_keeps_nothing_running_and_ends_when_it_is_dropped() {
+async fn an_observation_keeps_no_store_and_ends_when_it_is_dropped() {
     let source = source();
     let informer = builder(&source).build();
     let (scribe, weak) = (Scribe::default(), informer.downgrade());
     let observation = informer.observe(scribe.clone());
-    informer.start();
+    let running = informer.start();
     informer.synced().await.unwrap();
     assert_eq!(scribe.take(), ["listed 0 at 0"]);
     drop(observation);
@@ -166,8 +166,9 @@ async fn an_observation_keeps_nothing_running_and_ends_when_it_is_dropped() {
     settle().await;
     assert!(scribe.take().is_empty());
     let _observation = informer.observe(scribe.clone());
-    assert!(weak.upgrade().is_some());
     drop(informer);
     settle().await;
+    assert!(weak.upgrade().is_some(), "it runs");
+    running.stop().await;
     assert!(weak.upgrade().is_none());
 }

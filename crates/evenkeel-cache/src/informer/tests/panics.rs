@@ -24,7 +24,7 @@ async fn prc_006_a_panic_costs_its_notification_and_is_counted() {
     let (_source, informer) = with_pods(5).await;
     let recorder = Recorder::default();
     let registration = informer.add_handler(panicking(&recorder)).unwrap();
-    informer.start();
+    let _running = informer.start();
     recorder.heard(5).await;
     settle().await;
     assert_eq!((registration.panics(), registration.delivered(), registration.lag().pending), (5, 5, 0));
@@ -37,7 +37,7 @@ async fn prc_006_a_handler_can_be_removed_when_it_panics() {
     let recorder = Recorder::default();
     let handler = panicking(&recorder).with(HandlerOptions::new().on_panic(OnPanic::Remove));
     let registration = informer.add_handler(handler).unwrap();
-    informer.start();
+    let _running = informer.start();
     recorder.heard(1).await;
     source.add(pod("more")).unwrap();
     settle().await;
@@ -49,7 +49,7 @@ async fn prc_006_a_handler_can_be_removed_when_it_panics() {
 async fn prc_007_a_panic_in_a_first_call_does_not_keep_the_handler_from_syncing() {
     let (_source, informer) = with_pods(3).await;
     let registration = informer.add_handler(panicking(&Recorder::default())).unwrap();
-    informer.start();
+    let _running = informer.start();
     registration.synced().await.unwrap();
     assert_eq!(registration.panics(), 3);
 }
@@ -60,7 +60,7 @@ async fn ihc_28_a_handler_that_always_panics_and_one_that_does_not() {
     let (bad, good) = (Recorder::default(), Recorder::default());
     let bad_one = informer.add_handler(panicking(&bad)).unwrap();
     let good_one = informer.add_handler(good.clone()).unwrap();
-    informer.start();
+    let _running = informer.start();
     bad_one.synced().await.unwrap();
     good_one.synced().await.unwrap();
     assert_eq!((bad.log().len(), good.log().len()), (5, 5));

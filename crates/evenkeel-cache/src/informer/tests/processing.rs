@@ -4,13 +4,13 @@ use super::*;
 use crate::informer::QueueKind;
 
 /// A running informer of this source with this queue, and a recorder that has been told of everything.
-async fn with_queue(source: &FakeSource, kind: QueueKind) -> (Informer, Recorder) {
+async fn with_queue(source: &FakeSource, kind: QueueKind) -> (Informer, RunningInformers, Recorder) {
     let informer = builder(source).queue(kind).build();
     let recorder = Recorder::default();
     let registration = informer.add_handler(recorder.clone()).unwrap();
-    informer.start();
+    let running = informer.start();
     registration.synced().await.unwrap();
-    (informer, recorder)
+    (informer, running, recorder)
 }
 
 #[tokio::test(start_paused = true)]
@@ -28,7 +28,7 @@ async fn ihc_11_a_list_replaces_everything_in_one_step() {
             seen.lock().unwrap().push((tell(&event), state));
         })
         .unwrap();
-    informer.start();
+    let _running = informer.start();
     informer.synced().await.unwrap();
     settle().await;
     log.lock().unwrap().clear();
@@ -53,7 +53,7 @@ async fn ihc_16_an_empty_list_is_a_list() {
         let source = source();
         source.add(pod("a")).unwrap();
         source.delete(pod("a")).unwrap();
-        let (informer, recorder) = with_queue(&source, kind).await;
+        let (informer, _running, recorder) = with_queue(&source, kind).await;
         assert!(recorder.log().is_empty());
         if kind == QueueKind::Ordered {
             assert_eq!(informer.indexer().resource_version().as_str(), "2");
@@ -67,7 +67,7 @@ async fn all_queues_tell_the_same_story() {
         let source = source();
         source.add(pod("a")).unwrap();
         source.add(pod("b")).unwrap();
-        let (informer, recorder) = with_queue(&source, kind).await;
+        let (informer, _running, recorder) = with_queue(&source, kind).await;
         assert_eq!(recorder.take_sorted(), ["initial a@1", "initial b@2"]);
         source.modify(pod("a")).unwrap();
         settle().await;
@@ -89,7 +89,7 @@ async fn all_queues_tell_the_same_story() {
 async fn ctl_008_the_store_decides_what_is_new() {
     use evenkeel_core::WatchEvent;
     let source = source();
-    let (_informer, recorder) = running(&source, HandlerOptions::new()).await;
+    let (_informer, _running, recorder) = started(&source, HandlerOptions::new()).await;
     source.send(WatchEvent::Modified(object("a", 5)));
     source.send(WatchEvent::Added(object("a", 6)));
     recorder.heard(2).await;
@@ -102,7 +102,7 @@ async fn ctl_009_of_what_was_never_there_nobody_hears_that_it_is_gone() {
     for kind in [QueueKind::Ordered, QueueKind::OrderedPerItem, QueueKind::Keyed] {
         let source = source();
         source.add(pod("a")).unwrap();
-        let (_informer, recorder) = with_queue(&source, kind).await;
+        let (_informer, _running, recorder) = with_queue(&source, kind).await;
         source.send(WatchEvent::Deleted(object("nobody", 7)));
         source.delete(pod("a")).unwrap();
         recorder.heard(2).await;
@@ -114,7 +114,7 @@ async fn ctl_009_of_what_was_never_there_nobody_hears_that_it_is_gone() {
 async fn rfq_003_a_deletion_of_something_unknown_is_dropped_when_it_is_applied() {
     use evenkeel_core::WatchEvent;
     let source = source();
-    let (informer, recorder) = running(&source, HandlerOptions::new()).await;
+    let (informer, _running, recorder) = started(&source, HandlerOptions::new()).await;
     source.send(WatchEvent::Deleted(object("nobody", 9)));
     settle().await;
     assert!(recorder.take().is_empty());
@@ -125,7 +125,7 @@ async fn rfq_003_a_deletion_of_something_unknown_is_dropped_when_it_is_applied()
 async fn ctl_011_a_bookmark_moves_the_store_and_nobody_is_told() {
     let source = source();
     source.add(pod("a")).unwrap();
-    let (informer, recorder) = running(&source, HandlerOptions::new()).await;
+    let (informer, _running, recorder) = started(&source, HandlerOptions::new()).await;
     recorder.take();
     source.add_without_event(pod("b")).unwrap();
     source.bookmark();
@@ -138,7 +138,7 @@ async fn ctl_011_a_bookmark_moves_the_store_and_nobody_is_told() {
 async fn txn_012_the_store_follows_lists_events_and_bookmarks() {
     let source = source();
     source.add(pod("a")).unwrap();
-    let (informer, _) = running(&source, HandlerOptions::new()).await;
+    let (informer, _running, _) = started(&source, HandlerOptions::new()).await;
     let version = || informer.indexer().resource_version().to_string();
     assert_eq!(version(), "1");
     source.modify(pod("a")).unwrap();
@@ -162,14 +162,14 @@ async fn ctl_012_a_resync_tells_of_everything_and_writes_nothing() {
         let informer = builder(&source).queue(kind).resync(Duration::from_secs(10)).build();
         let recorder = Recorder::default();
         informer.add_handler(recorder.clone()).unwrap();
-        informer.start();
+        let _running = informer.start();
         informer.synced().await.unwrap();
         settle().await;
         recorder.take();
-        let commits = informer.core().table.commits();
+        let commits = informer.shared.table.commits();
         tokio::time::sleep(Duration::from_secs(11)).await;
         assert_eq!(recorder.take_sorted(), ["update a@1->1", "update b@2->2"], "{kind:?}");
-        assert_eq!(informer.core().table.commits(), commits);
+        assert_eq!(informer.shared.table.commits(), commits);
     }
 }
 
@@ -178,7 +178,7 @@ async fn ctl_026_a_relist_after_missed_changes_tells_what_changed_and_what_is_ne
     for kind in [QueueKind::Ordered, QueueKind::OrderedPerItem, QueueKind::Keyed] {
         let source = source();
         source.add(pod("a")).unwrap();
-        let (_informer, recorder) = with_queue(&source, kind).await;
+        let (_informer, _running, recorder) = with_queue(&source, kind).await;
         recorder.take();
         source.modify_without_event(pod("a")).unwrap();
         source.add_without_event(pod("b")).unwrap();
@@ -201,21 +201,19 @@ async fn ctl_006_synced_is_false_before_it_runs() {
 async fn ctl_001_it_runs_until_it_is_stopped_and_both_halves_have_ended() {
     let source = source();
     let informer = builder(&source).build();
-    let stopper = informer.clone();
-    let running = tokio::spawn(async move { informer.run().await });
-    stopper.synced().await.unwrap();
+    let running = informer.start();
+    informer.synced().await.unwrap();
     settle().await;
-    assert!(!running.is_finished());
-    stopper.stop();
-    running.await.unwrap();
-    assert_eq!((stopper.is_stopped(), source.watches()), (true, 0));
+    assert_eq!((informer.is_stopped(), source.watches()), (false, 1));
+    running.stop().await;
+    assert_eq!((informer.is_stopped(), source.watches()), (true, 0));
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_keyed_queue_keeps_gone_and_back_apart_on_the_watch() {
     let source = source();
     source.add(labelled("a", "x", "A")).unwrap();
-    let (_informer, recorder) = with_queue(&source, QueueKind::Keyed).await;
+    let (_informer, _running, recorder) = with_queue(&source, QueueKind::Keyed).await;
     source.delete(labelled("a", "x", "A")).unwrap();
     source.add(labelled("a", "x", "B")).unwrap();
     recorder.heard(3).await;
@@ -225,10 +223,9 @@ async fn the_keyed_queue_keeps_gone_and_back_apart_on_the_watch() {
 #[tokio::test(start_paused = true)]
 async fn ctl_002_what_was_not_applied_when_it_ended_is_not_applied() {
     let source = source();
-    let (informer, recorder) = running(&source, HandlerOptions::new()).await;
+    let (informer, running, recorder) = started(&source, HandlerOptions::new()).await;
     source.add(pod("a")).unwrap();
-    informer.stop();
-    informer.ended().await;
+    running.stop().await;
     assert_eq!((stored(&informer).len(), recorder.log().len()), (0, 0));
     assert_eq!(informer.status().queued, 0);
 }
@@ -243,7 +240,7 @@ async fn ctl_007_the_last_error_handler_is_the_one() {
         move |_: &crate::reflector::ReflectorFailure| *counter.lock().unwrap() += 1
     };
     let informer = builder(&source).on_error(count(&first)).on_error(count(&second)).build();
-    informer.start();
+    let _running = informer.start();
     informer.synced().await.unwrap();
     assert_eq!((*first.lock().unwrap(), *second.lock().unwrap()), (0, 1));
 }
@@ -258,7 +255,7 @@ async fn ctl_010_the_store_is_written_before_a_handler_is_called() {
         .add_handler(move |event: Event<Untyped>| log.lock().unwrap().push(indexer.get(event.key()).is_some()))
         .unwrap();
     source.add(pod("a")).unwrap();
-    informer.start();
+    let _running = informer.start();
     registration.synced().await.unwrap();
     assert_eq!(*found.lock().unwrap(), [true]);
 }
@@ -269,7 +266,7 @@ async fn ctl_013_a_replacement_tells_what_is_gone_first_then_the_list_in_order()
     for name in ["a", "b", "c"] {
         source.add(pod(name)).unwrap();
     }
-    let (_informer, recorder) = running(&source, HandlerOptions::new()).await;
+    let (_informer, _running, recorder) = started(&source, HandlerOptions::new()).await;
     recorder.take();
     source.delete_without_event(pod("b")).unwrap();
     source.modify_without_event(pod("c")).unwrap();
@@ -289,7 +286,7 @@ async fn ctl_014_while_a_list_is_told_the_store_has_all_of_it() {
         let log = Arc::clone(&sizes);
         let registration =
             informer.add_handler(move |_: Event<Untyped>| log.lock().unwrap().push(indexer.list().len())).unwrap();
-        informer.start();
+        let _running = informer.start();
         registration.synced().await.unwrap();
         assert_eq!(sizes.lock().unwrap().iter().all(|size| *size == 10), complete, "{kind:?}");
     }
@@ -299,7 +296,7 @@ async fn ctl_014_while_a_list_is_told_the_store_has_all_of_it() {
 async fn ctl_016_what_came_for_one_object_is_applied_oldest_first() {
     use evenkeel_core::WatchEvent;
     let source = source();
-    let (informer, recorder) = with_queue(&source, QueueKind::Keyed).await;
+    let (informer, _running, recorder) = with_queue(&source, QueueKind::Keyed).await;
     for event in [
         WatchEvent::Added(object("a", 1)),
         WatchEvent::Added(object("b", 2)),
@@ -317,25 +314,24 @@ async fn ctl_016_what_came_for_one_object_is_applied_oldest_first() {
 #[tokio::test(start_paused = true)]
 async fn ctl_017_events_that_come_together_are_one_step_of_the_store() {
     let source = source();
-    let (informer, recorder) = running(&source, HandlerOptions::new()).await;
-    let before = informer.core().table.commits();
+    let (informer, _running, recorder) = started(&source, HandlerOptions::new()).await;
+    let before = informer.shared.table.commits();
     (0..20).for_each(|i| drop(source.add(pod(&format!("p{i}"))).unwrap()));
     recorder.heard(20).await;
-    assert_eq!(informer.core().table.commits(), before + 1);
+    assert_eq!(informer.shared.table.commits(), before + 1);
     let expected: Vec<String> = (0..20).map(|i| format!("add p{i}@{}", i + 1)).collect();
     assert_eq!(recorder.take(), expected);
 }
 
 #[tokio::test(start_paused = true)]
-async fn ctl_022_a_panic_of_a_function_of_the_informer_comes_out_of_run() {
+async fn ctl_022_a_panic_of_an_index_function_stops_the_informer() {
     let source = source();
     source.add(pod("a")).unwrap();
     let index = crate::Index::by_object("broken", |_: &Object| -> Vec<String> { panic!("not this one") });
     let informer = builder(&source).index(index).build();
-    let handle = informer.clone();
-    let outcome = tokio::spawn(async move { handle.run().await }).await.unwrap_err();
-    assert_eq!(outcome.into_panic().downcast_ref::<&str>(), Some(&"not this one"));
-    assert!(informer.is_stopped());
+    let _running = informer.start();
+    informer.stopped().await;
+    assert!(informer.synced().await.is_err());
     assert!(informer.indexer().list().is_empty(), "nothing is half written");
 }
 
@@ -345,7 +341,7 @@ async fn prc_010_a_handler_has_synced_after_its_first_calls_not_after_they_were_
     (0..3).for_each(|i| drop(source.add(pod(&format!("p{i}"))).unwrap()));
     let informer = builder(&source).build();
     let mut events = informer.subscribe(HandlerOptions::new()).unwrap();
-    informer.start();
+    let _running = informer.start();
     informer.synced().await.unwrap();
     for _ in 0..3 {
         assert!(!events.registration().has_synced());
@@ -363,7 +359,7 @@ async fn prc_011_a_handler_that_joins_while_it_starts_is_told_everything_before_
         let source = source();
         (0..3).for_each(|i| drop(source.add(pod(&format!("p{i}"))).unwrap()));
         let informer = builder(&source).build();
-        informer.start();
+        let _running = informer.start();
         for _ in 0..rounds {
             tokio::task::yield_now().await;
         }

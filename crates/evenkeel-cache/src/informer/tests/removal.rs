@@ -11,7 +11,7 @@ async fn inf_019_removing_again_or_before_the_start_or_after_the_end_is_fine() {
     let early = informer.add_handler(recorder.clone()).unwrap();
     early.remove();
     early.remove();
-    informer.start();
+    let running = informer.start();
     informer.synced().await.unwrap();
     let second = informer.add_handler(recorder.clone()).unwrap();
     second.synced().await.unwrap();
@@ -20,13 +20,13 @@ async fn inf_019_removing_again_or_before_the_start_or_after_the_end_is_fine() {
     assert!(!second.is_active());
     let third = informer.add_handler(recorder.clone()).unwrap();
     third.synced().await.unwrap();
-    informer.shutdown().await;
+    running.drain().await;
     third.remove();
     assert_eq!(recorder.log(), ["initial a@1", "initial a@1"]);
 }
 
 /// An informer with a handler that is in its first call and has ten more waiting.
-async fn blocked() -> (Informer, super::super::Registration, Recorder, std::sync::mpsc::Sender<()>) {
+async fn blocked() -> (RunningInformers, super::super::Registration, Recorder, std::sync::mpsc::Sender<()>) {
     let source = source();
     (0..11).for_each(|i| drop(source.add(pod(&format!("p{i}"))).unwrap()));
     let informer = builder(&source).build();
@@ -38,26 +38,26 @@ async fn blocked() -> (Informer, super::super::Registration, Recorder, std::sync
         let _ = released.recv();
     };
     let registration = informer.add_handler(handler.with(HandlerOptions::new().may_block())).unwrap();
-    informer.start();
+    let running = informer.start();
     recorder.heard(1).await;
-    (informer, registration, recorder, release)
+    (running, registration, recorder, release)
 }
 
 #[tokio::test(start_paused = true)]
 async fn inf_020_no_call_begins_after_a_handler_was_removed() {
-    let (informer, registration, recorder, release) = blocked().await;
+    let (running, registration, recorder, release) = blocked().await;
     assert_eq!(registration.lag().pending, 11);
     registration.remove();
     assert_eq!(registration.lag().pending, 0);
     (0..11).for_each(|_| release.send(()).unwrap_or_default());
     registration.shutdown().await;
     assert_eq!(recorder.log().len(), 1);
-    informer.stop();
+    drop(running);
 }
 
 #[tokio::test(start_paused = true)]
 async fn inf_021_shutdown_of_a_handler_waits_for_its_last_call() {
-    let (_informer, registration, recorder, release) = blocked().await;
+    let (_running, registration, recorder, release) = blocked().await;
     let waiting = tokio::spawn({
         let registration = registration.clone();
         async move { registration.shutdown().await }
@@ -74,8 +74,8 @@ async fn inf_021_shutdown_of_a_handler_waits_for_its_last_call() {
 #[tokio::test(start_paused = true)]
 async fn inf_022_a_registration_knows_its_informer() {
     let (first, second) = (source(), source());
-    let (_one, _) = running(&first, HandlerOptions::new()).await;
-    let (other, recorder) = running(&second, HandlerOptions::new()).await;
+    let (_one, _running, _) = started(&first, HandlerOptions::new()).await;
+    let (other, _running, recorder) = started(&second, HandlerOptions::new()).await;
     let registration = other.add_handler(Recorder::default()).unwrap();
     registration.shutdown().await;
     second.add(pod("a")).unwrap();
@@ -88,7 +88,7 @@ async fn inf_023_what_was_removed_before_it_had_synced_never_does() {
     let informer = builder(&source()).build();
     let registration = informer.add_handler(Recorder::default()).unwrap();
     registration.remove();
-    informer.start();
+    let _running = informer.start();
     informer.synced().await.unwrap();
     settle().await;
     assert!(!registration.has_synced());
@@ -102,55 +102,57 @@ async fn inf_024_a_handler_may_remove_itself_even_while_the_informer_ends() {
     let informer = builder(&source).build();
     let own: Arc<Mutex<Option<super::super::Registration>>> = Arc::default();
     let (slot, recorder) = (Arc::clone(&own), Recorder::default());
-    let (mut inner, stopper) = (recorder.clone(), informer.clone());
+    let running: Arc<Mutex<Option<RunningInformers>>> = Arc::default();
+    let (mut inner, handle) = (recorder.clone(), Arc::clone(&running));
     let registration = informer
         .add_handler(move |event: Event<Untyped>| {
             inner.handle(event);
-            stopper.stop();
+            drop(handle.lock().unwrap().take());
             slot.lock().unwrap().as_ref().unwrap().remove();
         })
         .unwrap();
     *own.lock().unwrap() = Some(registration);
-    informer.start();
-    informer.ended().await;
+    *running.lock().unwrap() = Some(informer.start());
+    informer.stopped().await;
     assert_eq!(recorder.log().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn ihc_29_removal_shutdown_and_stop_with_a_handler_in_a_call() {
-    let (informer, registration, recorder, release) = blocked().await;
+    let (running, registration, recorder, release) = blocked().await;
     registration.remove();
     assert_eq!(recorder.log().len(), 1, "removal does not wait");
     drop(release);
     registration.shutdown().await;
     assert_eq!(recorder.log().len(), 1);
-    informer.shutdown().await;
+    running.drain().await;
 
-    let (informer, _registration, recorder, release) = blocked().await;
-    informer.stop();
-    informer.core().lives().wait_for(|life| life.phase == super::super::Phase::Stopped).await.unwrap();
+    let (running, _registration, recorder, release) = blocked().await;
+    let stopping = tokio::spawn(running.stop());
+    tokio::task::yield_now().await;
     drop(release);
-    informer.ended().await;
+    stopping.await.unwrap();
     assert_eq!(recorder.log().len(), 1, "what waited is dropped");
 }
 
 #[tokio::test(start_paused = true)]
 async fn prc_008_what_waits_can_be_told_before_the_end() {
-    let (informer, registration, recorder, release) = blocked().await;
+    let (running, registration, recorder, release) = blocked().await;
     drop(release);
-    informer.shutdown().await;
+    running.drain().await;
     assert_eq!(recorder.log().len(), 11);
     assert!(registration.has_synced());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_may_have_its_own_informer_and_be_removed_before_the_start() {
+async fn a_handler_may_hold_its_own_informer_and_be_removed_before_the_start() {
     let informer = builder(&source()).build();
-    let own = informer.clone();
+    let (own, weak) = (informer.clone(), informer.downgrade());
     let registration = informer.add_handler(move |_: Event<Untyped>| drop(own.clone())).unwrap();
     drop(informer);
     registration.remove();
-    assert!(registration.synced().await.is_err(), "the last user went with the handler");
+    assert!(registration.synced().await.is_err());
+    assert!(weak.upgrade().is_none(), "the last handle was dropped with the handler");
 }
 
 #[tokio::test(start_paused = true)]
@@ -163,7 +165,7 @@ async fn a_handler_that_removes_itself_has_nothing_pending() {
     let registration =
         informer.add_handler(move |_: Event<Untyped>| slot.lock().unwrap().as_ref().unwrap().remove()).unwrap();
     *own.lock().unwrap() = Some(registration.clone());
-    informer.start();
+    let _running = informer.start();
     informer.synced().await.unwrap();
     settle().await;
     assert!(!registration.is_active());

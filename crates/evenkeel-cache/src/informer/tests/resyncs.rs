@@ -10,7 +10,7 @@ async fn ihc_04_a_handler_that_asks_is_told_again_though_the_informer_does_not()
     let (asks, silent) = (Recorder::default(), Recorder::default());
     informer.add_handler(asks.clone().with(HandlerOptions::new().resync(Duration::from_secs(30)))).unwrap();
     informer.add_handler(silent.clone()).unwrap();
-    informer.start();
+    let _running = informer.start();
     informer.synced().await.unwrap();
     tokio::time::sleep(Duration::from_secs(121)).await;
     assert_eq!(asks.take(), ["initial a@1", "update a@1->1", "update a@1->1", "update a@1->1", "update a@1->1"]);
@@ -21,7 +21,7 @@ async fn ihc_04_a_handler_that_asks_is_told_again_though_the_informer_does_not()
 async fn a_late_handler_can_bring_resyncs_to_an_informer_that_has_none() {
     let source = source();
     source.add(pod("a")).unwrap();
-    let (informer, silent) = running(&source, HandlerOptions::new()).await;
+    let (informer, _running, silent) = started(&source, HandlerOptions::new()).await;
     let late = Recorder::default();
     informer.add_handler(late.clone().with(HandlerOptions::new().resync(Duration::from_secs(30)))).unwrap();
     tokio::time::sleep(Duration::from_secs(61)).await;
@@ -36,14 +36,14 @@ async fn rsy_010_a_look_that_finds_nobody_due_does_nothing() {
     let informer = builder(&source).resync(Duration::from_secs(1)).build();
     let recorder = Recorder::default();
     informer.add_handler(recorder.clone().with(HandlerOptions::new().resync(Duration::from_secs(10)))).unwrap();
-    informer.start();
+    let _running = informer.start();
     informer.synced().await.unwrap();
-    let commits = informer.core().table.commits();
+    let commits = informer.shared.table.commits();
     tokio::time::sleep(Duration::from_millis(9_500)).await;
     assert_eq!(recorder.take(), ["initial a@1"]);
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(recorder.take(), ["update a@1->1"]);
-    assert_eq!(informer.core().table.commits(), commits, "the store was not written");
+    assert_eq!(informer.shared.table.commits(), commits, "the store was not written");
     assert_eq!(source.requests().len(), 2, "the server was not asked");
 }
 
@@ -54,7 +54,7 @@ async fn a_registration_says_how_often_it_is_told_again() {
         informer.add_handler(Recorder::default().with(HandlerOptions::new().resync(Duration::from_secs(5)))).unwrap();
     let default = informer.add_handler(Recorder::default()).unwrap();
     assert_eq!((often.resync_period(), default.resync_period()), (Duration::from_secs(5), Duration::from_secs(60)));
-    informer.start();
+    let _running = informer.start();
     let late =
         informer.add_handler(Recorder::default().with(HandlerOptions::new().resync(Duration::from_secs(2)))).unwrap();
     assert_eq!(late.resync_period(), Duration::from_secs(5));

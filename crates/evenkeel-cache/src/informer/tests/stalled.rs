@@ -14,7 +14,7 @@ async fn prc_002_of_64_handlers_one_stalls_and_63_hear_everything() {
     }
     // It takes one event and never comes back for another.
     let mut stalled = informer.subscribe(HandlerOptions::new().delivery(Delivery::Latest)).unwrap();
-    informer.start();
+    let _running = informer.start();
     let first = stalled.next().await.unwrap();
     assert!(matches!(first, Event::Add { initial: true, .. }));
     for round in 0..1000 {
@@ -48,7 +48,7 @@ async fn prc_001_a_handler_that_hears_everything_has_a_queue_that_grows_and_show
     let source = source().with_buffer(10_000);
     let informer = builder(&source).build();
     let mut slow = informer.subscribe(HandlerOptions::new()).unwrap();
-    informer.start();
+    let _running = informer.start();
     informer.synced().await.unwrap();
     source.add(pod("a")).unwrap();
     (1..3000).for_each(|_| drop(source.modify(pod("a")).unwrap()));
@@ -67,7 +67,7 @@ async fn prc_003_what_is_told_before_a_handler_runs_waits_for_it() {
     source.add(pod("a")).unwrap();
     let informer = builder(&source).build();
     let mut events = informer.subscribe(HandlerOptions::new()).unwrap();
-    informer.start();
+    let _running = informer.start();
     informer.synced().await.unwrap();
     settle().await;
     assert_eq!(tell(&events.next().await.unwrap()), "initial a@1");

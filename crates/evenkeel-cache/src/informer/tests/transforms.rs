@@ -37,7 +37,7 @@ async fn ctl_024_handlers_and_store_see_only_what_was_transformed() {
             heard.send_modify(|heard| *heard += 1);
         })
         .unwrap();
-    informer.start();
+    let _running = informer.start();
     informer.synced().await.unwrap();
     source.modify(pod("a")).unwrap();
     source.delete(pod("a")).unwrap();
@@ -53,7 +53,7 @@ async fn ctl_025_a_resync_transforms_nothing_again() {
     let informer = builder(&source).transform(counting(&calls)).resync(Duration::from_secs(1)).build();
     let recorder = Recorder::default();
     informer.add_handler(recorder.clone()).unwrap();
-    informer.start();
+    let _running = informer.start();
     recorder.heard(5).await;
     assert_eq!(calls.load(Ordering::Relaxed), 1);
 }
@@ -67,7 +67,7 @@ async fn a_relist_transforms_only_what_has_changed() {
     let informer = builder(&source).transform(counting(&calls)).build();
     let recorder = Recorder::default();
     informer.add_handler(recorder.clone()).unwrap();
-    informer.start();
+    let _running = informer.start();
     recorder.heard(2).await;
     let before = informer.indexer().get("a").unwrap();
     source.modify_without_event(pod("b")).unwrap();
@@ -99,7 +99,7 @@ async fn ihc_27_a_transform_cannot_change_which_object_it_is() {
             .build();
         let recorder = Recorder::default();
         informer.add_handler(recorder.clone()).unwrap();
-        informer.start();
+        let _running = informer.start();
         informer.synced().await.unwrap();
         source.reset_watch();
         tokio::time::sleep(Duration::from_secs(5)).await;

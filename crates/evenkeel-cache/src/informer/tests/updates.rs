@@ -24,7 +24,7 @@ async fn relist(source: &FakeSource) {
 async fn ihc_01_without_resyncs_a_relist_tells_of_everything() {
     let source = source();
     source.add(pod("pod1")).unwrap();
-    let (_informer, recorder) = running(&source, HandlerOptions::new()).await;
+    let (_informer, _running, recorder) = started(&source, HandlerOptions::new()).await;
     assert_eq!(recorder.take(), ["initial pod1@1"]);
     source.add_without_event(pod("pod2")).unwrap();
     relist(&source).await;
@@ -38,7 +38,7 @@ async fn inf_034_before_the_first_look_for_resyncs_everybody_hears_of_what_a_rel
     let informer = builder(&source).build();
     let (never, hourly) =
         (with_handler(&informer, NO_RESYNC).await, with_handler(&informer, Duration::from_secs(3600)).await);
-    informer.start();
+    let _running = informer.start();
     never.heard(1).await;
     relist(&source).await;
     assert_eq!(never.log(), ["initial a@1", "update a@1->1"]);
@@ -47,15 +47,15 @@ async fn inf_034_before_the_first_look_for_resyncs_everybody_hears_of_what_a_rel
 
 /// An informer that looks for resyncs each second, with a handler that wants none and one that wants all of them, after the
 /// first look.
-async fn after_a_tick(source: &FakeSource) -> (Informer, Recorder, Recorder) {
+async fn after_a_tick(source: &FakeSource) -> (Informer, RunningInformers, Recorder, Recorder) {
     let informer = builder(source).resync(SECOND).build();
     let (never, each) = (with_handler(&informer, NO_RESYNC).await, with_handler(&informer, SECOND).await);
-    informer.start();
+    let running = informer.start();
     informer.synced().await.unwrap();
     tokio::time::sleep(Duration::from_millis(1500)).await;
     never.take();
     each.take();
-    (informer, never, each)
+    (informer, running, never, each)
 }
 
 #[tokio::test(start_paused = true)]
@@ -63,7 +63,7 @@ async fn ihc_02_after_a_resync_a_relist_tells_others_only_of_changes() {
     let source = source();
     source.add(pod("pod1")).unwrap();
     source.add(pod("pod2")).unwrap();
-    let (_informer, never, each) = after_a_tick(&source).await;
+    let (_informer, _running, never, each) = after_a_tick(&source).await;
     source.add_without_event(pod("pod3")).unwrap();
     source.modify_without_event(pod("pod2")).unwrap();
     source.reset_watch();
@@ -80,7 +80,7 @@ async fn ihc_02_after_a_resync_a_relist_tells_others_only_of_changes() {
 async fn inf_035_a_handler_without_resyncs_hears_of_no_unchanged_object_after_a_look() {
     let source = source();
     source.add(pod("a")).unwrap();
-    let (_informer, never, _) = after_a_tick(&source).await;
+    let (_informer, _running, never, _) = after_a_tick(&source).await;
     relist(&source).await;
     assert!(never.take().is_empty());
 }
@@ -89,7 +89,7 @@ async fn inf_035_a_handler_without_resyncs_hears_of_no_unchanged_object_after_a_
 async fn ihc_03_a_change_that_kept_its_version_is_a_change() {
     let source = source();
     source.add(labelled("pod1", "old", "u")).unwrap();
-    let (informer, never, _) = after_a_tick(&source).await;
+    let (informer, _running, never, _) = after_a_tick(&source).await;
     let stored = informer.indexer().get("pod1").unwrap();
     let json = String::from_utf8_lossy(&stored.raw().unwrap()).replace("old", "new");
     let same_version: Object = Obj::from_json(stored.resource(), json).unwrap();
@@ -103,7 +103,7 @@ async fn ihc_03_a_change_that_kept_its_version_is_a_change() {
 #[tokio::test(start_paused = true)]
 async fn inf_036_what_a_watch_says_is_told_whatever_its_version() {
     let source = source();
-    let (_informer, never, _) = after_a_tick(&source).await;
+    let (_informer, _running, never, _) = after_a_tick(&source).await;
     for _ in 0..2 {
         source.send(WatchEvent::Modified(Obj::from_json(&pods(), r#"{"metadata":{"name":"a"}}"#).unwrap()));
         settle().await;
@@ -116,7 +116,7 @@ async fn inf_031_the_same_version_from_a_list_is_no_change() {
     let source = source();
     source.add(pod("a")).unwrap();
     source.add(pod("b")).unwrap();
-    let (_informer, never, each) = after_a_tick(&source).await;
+    let (_informer, _running, never, each) = after_a_tick(&source).await;
     source.modify_without_event(pod("a")).unwrap();
     source.reset_watch();
     never.heard(3).await;
@@ -129,7 +129,7 @@ async fn inf_031_the_same_version_from_a_list_is_no_change() {
 async fn inf_032_resyncs_reach_those_who_are_due() {
     let source = source();
     source.add(pod("a")).unwrap();
-    let (_informer, never, each) = after_a_tick(&source).await;
+    let (_informer, _running, never, each) = after_a_tick(&source).await;
     tokio::time::sleep(SECOND * 2).await;
     assert!(never.take().is_empty());
     assert_eq!(each.take(), ["update a@1->1", "update a@1->1"]);
@@ -141,7 +141,7 @@ async fn inf_033_each_look_decides_anew_who_is_due() {
     source.add(pod("a")).unwrap();
     let informer = builder(&source).resync(SECOND).build();
     let (second, third) = (with_handler(&informer, SECOND * 2).await, with_handler(&informer, SECOND * 3).await);
-    informer.start();
+    let _running = informer.start();
     second.heard(1).await;
     third.heard(1).await;
     tokio::time::sleep(SECOND / 2).await;
@@ -160,7 +160,7 @@ async fn inf_033_each_look_decides_anew_who_is_due() {
 async fn inf_037_a_resync_is_for_those_who_were_due_at_the_tick() {
     let source = source();
     source.add(pod("a")).unwrap();
-    let (informer, never, each) = after_a_tick(&source).await;
+    let (informer, _running, never, each) = after_a_tick(&source).await;
     source.modify(pod("a")).unwrap();
     let late = with_handler(&informer, NO_RESYNC).await;
     tokio::time::sleep(SECOND).await;
@@ -183,7 +183,7 @@ async fn inf_038_a_resync_is_an_update_to_the_same_version() {
             }
         })
         .unwrap();
-    informer.start();
+    let _running = informer.start();
     informer.synced().await.unwrap();
     tokio::time::sleep(Duration::from_millis(2500)).await;
     assert_eq!(*same.lock().unwrap(), [true, true]);
@@ -193,7 +193,7 @@ async fn inf_038_a_resync_is_an_update_to_the_same_version() {
 async fn ihc_30_gone_and_back_during_an_outage_is_one_update() {
     let source = source();
     source.add(labelled("pod1", "x", "A")).unwrap();
-    let (_informer, recorder) = running(&source, HandlerOptions::new()).await;
+    let (_informer, _running, recorder) = started(&source, HandlerOptions::new()).await;
     let uids: Arc<Mutex<Vec<(String, String)>>> = Arc::default();
     let log = Arc::clone(&uids);
     _informer
@@ -214,7 +214,7 @@ async fn ihc_30_gone_and_back_during_an_outage_is_one_update() {
 async fn inf_027_gone_and_back_between_two_lists_is_one_update() {
     let source = source();
     source.add(labelled("a", "x", "A")).unwrap();
-    let (informer, recorder) = running(&source, HandlerOptions::new()).await;
+    let (informer, _running, recorder) = started(&source, HandlerOptions::new()).await;
     source.delete_without_event(labelled("a", "x", "A")).unwrap();
     source.add_without_event(labelled("a", "y", "B")).unwrap();
     relist(&source).await;
@@ -226,7 +226,7 @@ async fn inf_027_gone_and_back_between_two_lists_is_one_update() {
 async fn inf_028_each_event_of_a_watch_is_a_call_and_a_relist_folds() {
     let source = source();
     source.add(pod("a")).unwrap();
-    let (_informer, recorder) = running(&source, HandlerOptions::new()).await;
+    let (_informer, _running, recorder) = started(&source, HandlerOptions::new()).await;
     (0..3).for_each(|_| drop(source.modify(pod("a")).unwrap()));
     recorder.heard(4).await;
     assert_eq!(recorder.take(), ["initial a@1", "update a@1->2", "update a@2->3", "update a@3->4"]);
@@ -240,7 +240,7 @@ async fn what_is_gone_after_a_relist_was_missed() {
     let source = source();
     source.add(pod("a")).unwrap();
     source.add(pod("b")).unwrap();
-    let (informer, recorder) = running(&source, HandlerOptions::new()).await;
+    let (informer, _running, recorder) = started(&source, HandlerOptions::new()).await;
     recorder.take();
     source.modify_without_event(pod("a")).unwrap();
     source.delete_without_event(pod("a")).unwrap();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use evenkeel_cache::reflector::Recovery;
 use evenkeel_cache::source::ApiSource;
-use evenkeel_cache::{Registration, SharedInformer, transform};
+use evenkeel_cache::{Registration, RunningInformers, SharedInformer, transform};
 use evenkeel_client::api::scope::Scope;
 use evenkeel_client::{Api, Client};
 use evenkeel_core::{Obj, ResourceInfo};
@@ -51,7 +51,7 @@ pub(super) struct Setup {
 
 /// An informer of any kind.
 pub(super) struct Informer {
-    pub(super) start: Box<dyn Fn()>,
+    pub(super) start: Box<dyn Fn() -> RunningInformers>,
     pub(super) len: Box<dyn Fn() -> usize>,
     pub(super) registration: Registration,
     /// The informer, if it is one of pods.

@@ -84,7 +84,7 @@ pub(crate) async fn run(arguments: Arguments) -> Outcome {
     let informers = kinds::informers(arguments.data, &setup, counter)?;
 
     let begin = Moment::now()?;
-    informers.iter().for_each(|informer| (informer.start)());
+    let _running: Vec<_> = informers.iter().map(|informer| (informer.start)()).collect();
     let synced = async {
         for informer in &informers {
             informer.registration.synced().await?;

@@ -160,6 +160,8 @@ async fn a_controller_does_not_stop_shared_informers() {
             async { Ok(Next::done()) }
         })
     };
+    let _maps = informers.of::<ConfigMap>();
+    let running = informers.start();
     let (first, second) = (run("share-1"), run("share-2"));
     create(&client, "a").await;
     settle().await;
@@ -172,11 +174,11 @@ async fn a_controller_does_not_stop_shared_informers() {
     assert_eq!(informers.statuses().len(), 1);
     let invalid = Controller::<ConfigMap>::new(&client).informers(&informers).labels("a=b").standby();
     assert!(matches!(invalid, Err(ControllerError::InvalidConfig { .. })));
-    informers.shutdown().await;
+    running.drain().await;
     let error = second.ended.await.unwrap().unwrap_err();
     assert!(matches!(error, ControllerError::InformerLost { .. }), "a controller without events returns an error");
-    let ended = Controller::<ConfigMap>::new(&client).informers(&informers).standby();
-    assert!(matches!(ended, Err(ControllerError::InformerStopped { .. })));
+    let another = Controller::<ConfigMap>::new(&client).informers(&informers).standby().unwrap();
+    another.ready().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

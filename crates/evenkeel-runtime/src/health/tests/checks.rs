@@ -75,10 +75,10 @@ async fn an_informer_is_ready_from_sync_to_end() {
     checks.add(Check::synced(&maps)).unwrap();
     let said = async || failures(&checks).await.pop().unwrap().1;
     assert_eq!(said().await.as_deref(), Some("the informer has not synced yet"));
-    informers.start();
+    let running = informers.start();
     informers.wait_for_sync().await.unwrap();
     assert_eq!(said().await, None);
-    maps.shutdown().await;
+    running.drain().await;
     assert_eq!(said().await.as_deref(), Some("the informer has ended"));
 }
 

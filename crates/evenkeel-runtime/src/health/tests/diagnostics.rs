@@ -47,7 +47,7 @@ async fn informers_tell_what_they_know_and_never_what_objects_say() {
     diagnostics.add(Source::informer(&secrets));
     let name = secrets.name().to_owned();
     assert_eq!(diagnostics.report()["informers"][&name]["last_heard_seconds_ago"], json!(null));
-    informers.start();
+    let _running = informers.start();
     informers.wait_for_sync().await.unwrap();
 
     let report = diagnostics.report();

@@ -126,10 +126,9 @@ async fn informers_and_queues_are_seen_as_they_are_and_notifications_are_told_on
 
 #[tokio::test(start_paused = true)]
 async fn an_inspector_keeps_nothing_alive_and_what_is_gone_goes() {
-    let World { informer, queue, inspector, source } = World::start(&["a"]).await;
+    let World { informer, running, queue, inspector, source } = World::start(&["a"]).await;
     let (weak_informer, weak_queue) = (informer.downgrade(), queue.downgrade());
-    informer.stop();
-    informer.ended().await;
+    running.stop().await;
     assert_eq!(inspector.report(None)["informers"][0]["watch"], "stopped");
     drop((informer, queue));
     settle().await;

@@ -8,6 +8,7 @@ mod sse;
 
 use std::sync::Arc;
 
+use evenkeel_cache::informer::RunningInformers;
 use evenkeel_cache::testing::FakeSource;
 use evenkeel_cache::{HandlerOptions, SharedInformer};
 use evenkeel_core::ObjectKey;
@@ -24,6 +25,9 @@ type Informer = SharedInformer<ConfigMap>;
 struct World {
     source: FakeSource,
     informer: Informer,
+    /// Stops the informer when it is dropped.
+    #[allow(dead_code)]
+    running: RunningInformers,
     queue: WorkQueue<ObjectKey>,
     inspector: Inspector,
 }
@@ -42,9 +46,9 @@ impl World {
         let inspector = Inspector::new();
         inspector.informer(&informer);
         inspector.queue("work", &queue);
-        informer.start();
+        let running = informer.start();
         registration.synced().await.unwrap();
-        World { source, informer, queue, inspector }
+        World { source, informer, running, queue, inspector }
     }
 }
 

@@ -1,0 +1,334 @@
+//! [`InformerShared`]: the state that all handles and tasks of one informer share.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use evenkeel_core::{ResourceInfo, ResourceVersion};
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::listener::{self, Listener};
+use super::metrics::Identity;
+use super::observe::Observers;
+use super::processor::{HandlerRunner, Processor};
+use super::status::InformerStatus;
+use crate::Event;
+use crate::delta::DeltaQueue;
+use crate::reflector::{ReflectorBuilder, ReflectorStatus};
+use crate::store::Table;
+
+/// State that all handles and tasks of one informer share.
+pub(crate) struct InformerShared {
+    pub(super) name: String,
+    pub(super) identity: Identity,
+    pub(super) info: Arc<ResourceInfo>,
+    pub(super) table: Arc<Table>,
+    processor: Mutex<Processor>,
+    lifecycle: watch::Sender<Lifecycle>,
+    stop_mode: watch::Sender<StopMode>,
+    /// Number of live tasks.
+    tasks: watch::Sender<usize>,
+    runtime: OnceLock<Handle>,
+    /// Number of deltas in the queue.
+    pub(super) queued: AtomicUsize,
+    /// Number of subscriptions created so far.
+    pub(super) subscriptions: AtomicUsize,
+    parts: Mutex<Option<Parts>>,
+    reflector: OnceLock<ReflectorStatus>,
+    pub(super) observers: Arc<Observers>,
+}
+
+/// Reflector and queue, until the driver task takes them.
+pub(super) struct Parts {
+    pub(super) reflector: ReflectorBuilder,
+    pub(super) queue: DeltaQueue,
+}
+
+/// How far an informer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Lifecycle {
+    pub(super) phase: InformerPhase,
+    pub(super) synced: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum InformerPhase {
+    Created,
+    Running,
+    Stopped,
+}
+
+/// Whether and how the tasks of an informer stop. A mode never returns to a lesser one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum StopMode {
+    KeepRunning,
+    /// Stop; listeners deliver what is queued.
+    Drain,
+    /// Stop; queued notifications are discarded.
+    Immediate,
+}
+
+/// Counts a task for as long as it lives, also if it panics or is dropped.
+pub(super) struct TaskGuard(Arc<InformerShared>);
+
+impl Drop for TaskGuard {
+    fn drop(&mut self) {
+        self.0.tasks.send_modify(|tasks| *tasks -= 1);
+    }
+}
+
+struct ListenerGuard {
+    listener: Arc<Listener>,
+    _task: TaskGuard,
+}
+
+impl Drop for ListenerGuard {
+    fn drop(&mut self) {
+        self.listener.set_alive(false);
+    }
+}
+
+impl InformerShared {
+    pub(super) fn new(
+        name: String,
+        identity: Identity,
+        info: Arc<ResourceInfo>,
+        table: Arc<Table>,
+        processor: Processor,
+        parts: Parts,
+    ) -> Self {
+        InformerShared {
+            identity,
+            name,
+            info,
+            table,
+            processor: Mutex::new(processor),
+            lifecycle: watch::Sender::new(Lifecycle { phase: InformerPhase::Created, synced: false }),
+            stop_mode: watch::Sender::new(StopMode::KeepRunning),
+            tasks: watch::Sender::new(0),
+            runtime: OnceLock::new(),
+            queued: AtomicUsize::new(0),
+            subscriptions: AtomicUsize::new(0),
+            parts: Mutex::new(Some(parts)),
+            reflector: OnceLock::new(),
+            observers: Arc::default(),
+        }
+    }
+
+    pub(super) fn processor(&self) -> MutexGuard<'_, Processor> {
+        self.processor.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn lifecycle(&self) -> Lifecycle {
+        *self.lifecycle.borrow()
+    }
+
+    pub(super) fn watch_lifecycle(&self) -> watch::Receiver<Lifecycle> {
+        self.lifecycle.subscribe()
+    }
+
+    pub(super) fn watch_stop_mode(&self) -> watch::Receiver<StopMode> {
+        self.stop_mode.subscribe()
+    }
+
+    /// Returns `true` if the informer has ever been started.
+    pub(super) fn is_started(&self) -> bool {
+        self.runtime.get().is_some()
+    }
+
+    /// Returns `true` if the informer runs or can still be started.
+    pub(super) fn can_run(&self) -> bool {
+        *self.stop_mode.borrow() == StopMode::KeepRunning && self.lifecycle().phase != InformerPhase::Stopped
+    }
+
+    /// Starts the listeners, once, and returns the guard of the driver task, which the caller spawns.
+    pub(super) fn start(self: &Arc<Self>, runtime: &Handle) -> Option<TaskGuard> {
+        let mut processor = self.processor();
+        let is_first = self.lifecycle.send_if_modified(|lifecycle| {
+            let is_first = lifecycle.phase == InformerPhase::Created;
+            if is_first {
+                lifecycle.phase = InformerPhase::Running;
+            }
+            is_first
+        });
+        if !is_first {
+            return None;
+        }
+        let _ = self.runtime.set(runtime.clone());
+        // Under the lock, so that a concurrent stop waits for these tasks too.
+        for (listener, runner) in processor.start() {
+            self.spawn(listener, runner);
+        }
+        Some(self.task())
+    }
+
+    fn task(self: &Arc<Self>) -> TaskGuard {
+        self.tasks.send_modify(|tasks| *tasks += 1);
+        TaskGuard(Arc::clone(self))
+    }
+
+    /// Spawns the task of a listener.
+    fn spawn(self: &Arc<Self>, listener: Arc<Listener>, runner: HandlerRunner) {
+        let Some(runtime) = self.runtime.get() else { return };
+        listener.set_alive(true);
+        let guard = ListenerGuard { listener: Arc::clone(&listener), _task: self.task() };
+        let HandlerRunner { callback, blocking } = runner;
+        if blocking {
+            let handle = runtime.clone();
+            runtime.spawn_blocking(move || {
+                let _guard = guard;
+                listener::run_blocking(&listener, callback, &handle);
+            });
+        } else {
+            runtime.spawn(async move {
+                let _guard = guard;
+                listener::run(listener, callback).await;
+            });
+        }
+    }
+
+    /// Adds a listener and queues the current objects for it. Returns `false` if the informer has stopped.
+    pub(super) fn add_listener(
+        self: &Arc<Self>,
+        listener: &Arc<Listener>,
+        resync: Option<std::time::Duration>,
+        runner: Option<HandlerRunner>,
+    ) -> bool {
+        let now = Instant::now();
+        let mut processor = self.processor();
+        let lifecycle = self.lifecycle();
+        if !self.can_run() {
+            return false;
+        }
+        // Later commits reach the listener through the process loop, which needs the lock that is held here. Earlier commits
+        // are part of these objects.
+        let (commit, objects) = self.table.commits_and_objects();
+        listener.push(&objects.into_iter().map(|object| Event::Add { object, initial: true }).collect(), now);
+        if lifecycle.synced {
+            listener.push_synced(now);
+        }
+        let (waiting, runner) = match lifecycle.phase {
+            InformerPhase::Created => (runner, None),
+            _ => (None, runner),
+        };
+        processor.join(Arc::clone(listener), resync, commit, waiting, now);
+        if let Some(runner) = runner {
+            self.spawn(Arc::clone(listener), runner);
+        }
+        true
+    }
+
+    /// Removes a listener. A call in progress runs to its end; no other starts once this has returned.
+    pub(super) fn remove_listener(&self, listener: &Arc<Listener>) {
+        listener.revoke();
+        let removed = self.processor().leave(listener);
+        // Not under the lock: dropping a handler runs user code.
+        drop(removed);
+        tracing::debug!(informer = self.name, handler = listener.name, "handler removed");
+    }
+
+    /// Notes that all of the initial list is in the store.
+    pub(super) fn set_synced(&self, now: Instant) {
+        let mut processor = self.processor();
+        self.lifecycle.send_if_modified(|lifecycle| !std::mem::replace(&mut lifecycle.synced, true));
+        processor.synced(now);
+    }
+
+    /// Stops the tasks.
+    pub(super) fn stop(&self, mode: StopMode) {
+        self.stop_mode.send_if_modified(|current| {
+            let is_further = mode > *current;
+            if is_further {
+                *current = mode;
+            }
+            is_further
+        });
+        if self.lifecycle().phase == InformerPhase::Created {
+            // Before the start there is no driver to do this.
+            self.set_stopped();
+        } else if mode == StopMode::Immediate {
+            // Whatever the driver is doing, no notification is delivered from now on.
+            self.stop_listeners(mode);
+        }
+    }
+
+    /// Notes that the driver has stopped.
+    pub(super) fn set_stopped(&self) {
+        let mut was_started = false;
+        self.lifecycle.send_modify(|lifecycle| {
+            was_started = lifecycle.phase != InformerPhase::Created;
+            lifecycle.phase = InformerPhase::Stopped;
+        });
+        self.queued.store(0, Ordering::Relaxed);
+        self.table.stop_waiting();
+        // Without a start there are no tasks that could drain.
+        let mode = if was_started { *self.stop_mode.borrow() } else { StopMode::Immediate };
+        self.stop_listeners(mode);
+    }
+
+    fn stop_listeners(&self, mode: StopMode) {
+        if mode == StopMode::Drain {
+            let listeners: Vec<_> =
+                self.processor().entries().iter().map(|entry| Arc::clone(&entry.listener)).collect();
+            listeners.iter().for_each(|listener| listener.drain());
+            return;
+        }
+        let entries = self.processor().clear();
+        for entry in &entries {
+            entry.listener.revoke();
+        }
+    }
+
+    /// Waits until the informer has stopped and no task is left.
+    pub(super) async fn stopped(&self) {
+        // The senders are fields of `self`, so neither wait fails.
+        let _ = self.watch_lifecycle().wait_for(|lifecycle| lifecycle.phase == InformerPhase::Stopped).await;
+        let _ = self.tasks.subscribe().wait_for(|tasks| *tasks == 0).await;
+    }
+
+    /// Takes reflector and queue, for the driver.
+    pub(super) fn take_parts(&self) -> Option<Parts> {
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    pub(super) fn watch_reflector(&self, status: ReflectorStatus) {
+        // There is one driver, so this is set once.
+        let _ = self.reflector.set(status);
+    }
+
+    pub(super) fn last_sync_resource_version(&self) -> ResourceVersion {
+        let version = self.reflector.get().map(ReflectorStatus::last_sync_resource_version).unwrap_or_default();
+        ResourceVersion::new(&version)
+    }
+
+    pub(super) fn status(&self) -> InformerStatus {
+        let lifecycle = self.lifecycle();
+        InformerStatus {
+            name: self.name.clone(),
+            is_started: self.is_started(),
+            is_stopped: lifecycle.phase == InformerPhase::Stopped,
+            has_synced: lifecycle.synced,
+            objects: self.table.len(),
+            store_resource_version: self.table.version().as_str().to_owned(),
+            queued: self.queued.load(Ordering::Relaxed),
+            reflector: self.reflector.get().map(ReflectorStatus::report).unwrap_or_default(),
+            handlers: self
+                .processor()
+                .entries()
+                .iter()
+                .filter(|entry| !entry.listener.is_revoked())
+                .map(|entry| (entry.listener.name.clone(), entry.listener.lag()))
+                .collect(),
+        }
+    }
+}
+
+/// Without handles and tasks, a stopped informer is what registrations and waiting readers are left with.
+impl Drop for InformerShared {
+    fn drop(&mut self) {
+        if self.lifecycle().phase != InformerPhase::Stopped {
+            self.set_stopped();
+        }
+    }
+}
