@@ -1,6 +1,7 @@
 //! [`InformerFactory`]: the informers of a program, one for each kind.
 
 mod builder;
+mod covers;
 mod registry;
 mod settings;
 mod sync_error;

@@ -121,6 +121,15 @@ impl Settings {
         self.kinds.insert(key, say(KindSettings { said, kind: PhantomData }).said);
     }
 
+    /// Returns the namespace, label selector and field selector of an informer.
+    pub(super) fn selection(&self, key: &Key) -> (Option<&str>, Option<&str>, Option<&str>) {
+        let (one, all) = (self.kinds.get(key), &self.all);
+        let own = |option: fn(&Said) -> &Option<String>| {
+            one.and_then(|one| option(one).as_deref()).or_else(|| option(all).as_deref())
+        };
+        (own(|said| &said.namespace), own(|said| &said.labels), own(|said| &said.fields))
+    }
+
     /// Makes an informer.
     pub(super) fn informer(&self, client: &Client, key: &Key, info: &Arc<ResourceInfo>) -> SharedInformer<Untyped> {
         let nothing = Said::default();

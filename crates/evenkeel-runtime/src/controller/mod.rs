@@ -138,7 +138,6 @@ pub struct Controller<K> {
     sources: Vec<AttachSource>,
     triggers: Vec<Trigger>,
     configure_informers: Vec<ConfigureInformers>,
-    namespace: Option<String>,
     labels: Option<String>,
     select: SelectOwnKind,
     configure_queue: Vec<ConfigureQueue>,
@@ -186,7 +185,6 @@ impl<K: 'static> Controller<K> {
             sources: Vec::new(),
             triggers: Vec::new(),
             configure_informers: Vec::new(),
-            namespace: None,
             labels: None,
             select,
             configure_queue: Vec::new(),
@@ -229,11 +227,7 @@ impl<K: 'static> Controller<K> {
     /// Restricts all watched kinds to this namespace.
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         let namespace = namespace.into();
-        self.configure_informers.push(Box::new({
-            let namespace = namespace.clone();
-            move |informers| informers.namespace(namespace)
-        }));
-        self.namespace = Some(namespace);
+        self.configure_informers.push(Box::new(move |informers| informers.namespace(namespace)));
         self
     }
 
@@ -421,10 +415,9 @@ impl<K: 'static> Controller<K> {
         let owner = self.owner;
         let name = UniqueName::claim(&self.name.unwrap_or_else(|| owner.kind().to_lowercase()));
         let invalid = |problem: String| ControllerError::InvalidConfig { controller: name.to_string(), problem };
-        let labels = match self.labels.as_deref().map(LabelSelector::parse).transpose() {
-            Ok(labels) => labels,
-            Err(error) => return Err(invalid(error.to_string())),
-        };
+        if let Some(Err(error)) = self.labels.as_deref().map(LabelSelector::parse) {
+            return Err(invalid(error.to_string()));
+        }
         if self.informers.is_some() && !self.configure_informers.is_empty() {
             let problem = "shared informers take their namespace, selectors and resync period from the factory";
             return Err(invalid(problem.to_owned()));
@@ -445,8 +438,6 @@ impl<K: 'static> Controller<K> {
             informers: &informers,
             queue: &queue,
             owner: &owner,
-            namespace: self.namespace.as_deref(),
-            labels: labels.as_ref(),
             kinds: &mut kinds,
             registrations: &mut registrations,
             history: &history,

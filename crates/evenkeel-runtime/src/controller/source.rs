@@ -7,14 +7,14 @@ use std::sync::Arc;
 use evenkeel_cache::informer::Stopped;
 use evenkeel_cache::{Event, Handler, HandlerOptions, InformerFactory, Registration, SharedInformer};
 use evenkeel_client::{PartialObjectMetadata, Unstructured};
-use evenkeel_core::{LabelSelector, Obj, ObjectKey, ResourceInfo, StaticScope};
+use evenkeel_core::{Obj, ObjectKey, ResourceInfo, StaticScope};
 use evenkeel_queue::WorkQueue;
 use kube_core::Resource;
 
 use super::deletion_waiters::DeletionWaiters;
 use super::history::{EnqueueReason, History};
 use super::predicate::Predicate;
-use super::watched_kind::{WatchScope, WatchedKind};
+use super::watched_kind::WatchedKind;
 use crate::enqueue::Enqueue;
 use crate::inspect::Inspector;
 use crate::{enqueue_key, enqueue_with};
@@ -136,7 +136,7 @@ impl<T: 'static> Source<T> {
                 if let Some(inspector) = to.inspector {
                     inspector.informer(&informer);
                 }
-                let kind = WatchedKind::new(informer.clone(), to.next_scope());
+                let kind = WatchedKind::new(informer.clone(), to.informers);
                 let deletion_waiters = Arc::clone(&kind.deletion_waiters);
                 to.kinds.push(kind);
                 deletion_waiters
@@ -168,9 +168,6 @@ pub(super) struct ControllerAssembly<'a> {
     pub(super) informers: &'a InformerFactory,
     pub(super) queue: &'a WorkQueue<ObjectKey>,
     pub(super) owner: &'a ResourceInfo,
-    pub(super) namespace: Option<&'a str>,
-    /// The label selector of the controller's own kind.
-    pub(super) labels: Option<&'a LabelSelector>,
     pub(super) kinds: &'a mut Vec<WatchedKind>,
     pub(super) registrations: &'a mut Vec<Registration>,
     pub(super) history: &'a History,
@@ -191,13 +188,6 @@ impl ControllerAssembly<'_> {
         handler.observing(move |key, object, class| {
             history.queued(key, || EnqueueReason::Event { info: Arc::clone(&info), object: object.clone(), class });
         })
-    }
-
-    /// Returns the scope of the kind that is added next.
-    fn next_scope(&self) -> WatchScope {
-        // The first kind is the controller's own.
-        let labels = self.labels.filter(|_| self.kinds.is_empty()).cloned();
-        WatchScope { namespace: self.namespace.map(str::to_owned), labels }
     }
 }
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use evenkeel_cache::source::BoxFuture;
 use evenkeel_cache::store::StoreStopped;
-use evenkeel_cache::{Lister, SharedInformer};
-use evenkeel_core::{Header, LabelSelector, ObjectKey, ResourceInfo, ResourceVersion};
+use evenkeel_cache::{InformerFactory, Lister, SharedInformer};
+use evenkeel_core::{Header, ObjectKey, ResourceInfo, ResourceVersion};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -19,15 +19,11 @@ pub(super) struct WatchedKind {
     info: Arc<ResourceInfo>,
     informer: Box<dyn ErasedInformer>,
     pub(super) deletion_waiters: Arc<DeletionWaiters>,
-    scope: WatchScope,
+    covers: Covers,
 }
 
-/// The objects that an informer watches, as far as the controller configured it.
-#[derive(Clone, Debug, Default)]
-pub(super) struct WatchScope {
-    pub(super) namespace: Option<String>,
-    pub(super) labels: Option<LabelSelector>,
-}
+/// Returns whether the informer will show a written object, by its namespace and selectors.
+type Covers = Box<dyn Fn(&ObjectKey, &Header) -> bool + Send + Sync>;
 
 /// An informer without the type of its kind.
 trait ErasedInformer: Send + Sync {
@@ -62,9 +58,13 @@ impl<T: 'static> ErasedInformer for SharedInformer<T> {
 }
 
 impl WatchedKind {
-    pub(super) fn new<T: 'static>(informer: SharedInformer<T>, scope: WatchScope) -> Self {
+    pub(super) fn new<T: 'static>(informer: SharedInformer<T>, informers: &InformerFactory) -> Self {
         let info = Arc::clone(informer.resource());
-        WatchedKind { info, informer: Box::new(informer), deletion_waiters: Arc::default(), scope }
+        let covers = {
+            let (informers, info) = (informers.clone(), Arc::clone(&info));
+            move |key: &ObjectKey, object: &Header| informers.covers::<T>(&info, key, object)
+        };
+        WatchedKind { info, informer: Box::new(informer), deletion_waiters: Arc::default(), covers: Box::new(covers) }
     }
 
     /// Returns the lister, if the informer has this type.
@@ -84,13 +84,7 @@ impl WatchedKind {
     /// Returns whether the cache will show a written object. An object that it shows already counts: the cache will show that the
     /// object does not match any more.
     pub(super) fn will_show(&self, key: &ObjectKey, object: &Header) -> bool {
-        let WatchScope { namespace, labels } = &self.scope;
-        let is_elsewhere = |namespace: &str| key.namespace().is_some_and(|own| own != namespace);
-        if namespace.as_deref().is_some_and(is_elsewhere) {
-            return false;
-        }
-        let matches = labels.as_ref().is_none_or(|labels| labels.matches(|key| object.label(key)));
-        matches || self.informer.uid(key).is_some()
+        (self.covers)(key, object) || self.informer.uid(key).is_some()
     }
 
     /// Returns the uid of the cached object.

@@ -210,6 +210,43 @@ async fn ask_1_writes_that_the_caches_never_show_park_no_key() {
     running.end().await.unwrap();
 }
 
+/// The factory decides which objects its informers show, also if the controller did not configure it.
+#[tokio::test(start_paused = true)]
+async fn ask_1_writes_that_shared_informers_never_show_park_no_key() {
+    let server = server().await;
+    let (client, log) = (server.client(), Log::new());
+    create(&client, "a").await;
+    let informers = evenkeel_cache::InformerFactory::builder(&client)
+        .namespace("default")
+        .configure::<Secret>(|secrets| secrets.labels("app=web").fields("metadata.name!=hidden"))
+        .build();
+    let built = Controller::<ConfigMap>::new(&client).informers(&informers).named("covered").owns::<Secret>();
+    let running = start(built, {
+        let log = log.clone();
+        move |_, ctx| {
+            let before = log.note("run");
+            async move {
+                for (namespace, metadata) in [
+                    ("kube-system", json!({"name": "elsewhere", "labels": {"app": "web"}})),
+                    ("default", json!({"name": "unlabelled"})),
+                    ("default", json!({"name": "hidden", "labels": {"app": "web"}})),
+                ] {
+                    if before == 0 {
+                        let secret: Secret = value(json!({"metadata": metadata}));
+                        ctx.api::<Secret>().namespace(namespace).create(&secret).await?;
+                    }
+                }
+                Ok(Next::done())
+            }
+        }
+    });
+    pass(ms(100)).await;
+    touch(&client, "a", 1).await;
+    pass(ms(100)).await;
+    assert_eq!(log.len(), 2, "the key is not parked");
+    running.end().await.unwrap();
+}
+
 #[tokio::test(start_paused = true)]
 async fn ask_1_an_object_whose_last_finalizer_was_removed_is_not_seen_again() {
     let server = server().await;

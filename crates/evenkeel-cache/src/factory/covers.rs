@@ -1,0 +1,54 @@
+//! [`InformerFactory::covers`]: whether an informer will show a written object.
+
+use std::any::TypeId;
+use std::sync::Arc;
+
+use evenkeel_client::{PartialObjectMetadata, Unstructured};
+use evenkeel_core::{FieldSelector, Header, LabelSelector, ObjectKey, ResourceInfo};
+
+use super::InformerFactory;
+use super::registry::Key;
+
+impl InformerFactory {
+    /// Returns whether the informer of a kind will show an object that was written: whether the object is in the namespace of the
+    /// informer and matches its selectors.
+    ///
+    /// `K` is the type of the informer: `Unstructured` for [`dynamic`](Self::dynamic), `PartialObjectMetadata` for
+    /// [`metadata`](Self::metadata).
+    ///
+    /// A header contains the fields `metadata.name` and `metadata.namespace` only. Terms of a field selector about other fields count
+    /// as matching.
+    pub fn covers<K: 'static>(&self, info: &Arc<ResourceInfo>, key: &ObjectKey, object: &Header) -> bool {
+        let kind = TypeId::of::<K>();
+        let registered = if kind == TypeId::of::<Unstructured>() {
+            Key::Dynamic(Arc::clone(info))
+        } else if kind == TypeId::of::<PartialObjectMetadata>() {
+            Key::Metadata(Arc::clone(info))
+        } else {
+            Key::Typed(kind)
+        };
+        let (namespace, labels, fields) = self.inner.settings.selection(&registered);
+        let is_elsewhere =
+            |namespace: &str| !namespace.is_empty() && key.namespace().is_some_and(|own| own != namespace);
+        if namespace.is_some_and(is_elsewhere) {
+            return false;
+        }
+        // An informer with an invalid selector never syncs, so there is nothing to decide.
+        let labels = labels.and_then(|labels| LabelSelector::parse(labels).ok());
+        let fields = fields.and_then(|fields| FieldSelector::parse(fields).ok());
+        labels.is_none_or(|labels| labels.matches(|label| object.label(label)))
+            && fields.is_none_or(|fields| may_match(&fields, key))
+    }
+}
+
+/// Returns whether an object of this key can match. Only the fields of the key are known.
+fn may_match(fields: &FieldSelector, key: &ObjectKey) -> bool {
+    fields.terms().iter().all(|term| {
+        let known = match term.field.as_str() {
+            "metadata.name" => key.name(),
+            "metadata.namespace" => key.namespace().unwrap_or_default(),
+            _ => return true,
+        };
+        (known == term.value) == (term.operator == evenkeel_core::FieldOperator::Equals)
+    })
+}
