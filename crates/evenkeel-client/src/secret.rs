@@ -1,4 +1,4 @@
-//! [`Secret`]: text that must never be seen.
+//! [`Secret`]: a text that is never shown.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,17 +13,17 @@ use zeroize::Zeroizing;
 pub struct Secret(Arc<Zeroizing<String>>);
 
 impl Secret {
-    /// Takes the text; nobody else should keep it.
+    /// Wraps the text; the caller should keep no copy.
     pub fn new(text: impl Into<String>) -> Self {
         Secret(Arc::new(Zeroizing::new(text.into())))
     }
 
-    /// The text, for whoever has to send it.
+    /// Returns the text, for sending it.
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// Whether there is no text at all.
+    /// Returns whether the text is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

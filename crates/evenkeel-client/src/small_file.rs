@@ -1,4 +1,4 @@
-//! Reading the small files that configurations name: certificates, keys, tokens.
+//! Reads the small files that configurations name: certificates, keys, tokens.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -6,22 +6,22 @@ use std::path::Path;
 
 use zeroize::Zeroizing;
 
-/// The whole content of a regular file of at most `limit` bytes. The memory is overwritten when it is dropped.
+/// Returns the content of a regular file of at most `limit` bytes. The memory is overwritten on drop.
 ///
-/// Pipes and devices are refused before they are opened: opening a pipe waits for whoever writes to it, and none of them
-/// could be read a second time. Blocks the thread for as long as the file system takes.
+/// Pipes and devices are rejected before they are opened: opening a pipe blocks until a writer opens it, and neither
+/// could be read again. Blocks the thread for as long as the file system takes.
 pub(crate) fn read(path: &Path, limit: u64) -> io::Result<Zeroizing<Vec<u8>>> {
     let refuse = |problem: String| Err(io::Error::new(io::ErrorKind::InvalidData, problem));
     if !std::fs::metadata(path)?.is_file() {
         return refuse("it is not a regular file".into());
     }
     let file = File::open(path)?;
-    // What was looked at before may have been replaced since.
+    // The file may have been replaced since the check.
     let metadata = file.metadata()?;
     if !metadata.is_file() {
         return refuse("it is not a regular file".into());
     }
-    // Room for all of it at once, so that no half-filled buffer with secrets is left behind while growing.
+    // Allocated at full size, so that growing leaves no buffer with secrets behind.
     let room = usize::try_from(metadata.len().min(limit)).unwrap_or(0).saturating_add(1);
     let mut content = Zeroizing::new(Vec::with_capacity(room));
     file.take(limit.saturating_add(1)).read_to_end(&mut content)?;
@@ -37,7 +37,7 @@ pub(crate) mod tests {
     use std::path::PathBuf;
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    /// A folder that is gone when the test is over.
+    /// A directory that is removed after the test.
     pub(crate) struct Folder(PathBuf);
 
     impl Folder {
@@ -53,7 +53,7 @@ pub(crate) mod tests {
             self.0.join(name)
         }
 
-        /// Replaces the file whole, as kubelet and cert-manager do.
+        /// Replaces the file atomically, as kubelet and cert-manager do.
         pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
             let (path, draft) = (self.path(name), self.path(".draft"));
             std::fs::write(&draft, content).unwrap();

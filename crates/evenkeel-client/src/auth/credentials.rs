@@ -21,13 +21,13 @@ const IMPERSONATE: UserHeaders = UserHeaders {
 };
 const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
 
-/// The headers that every request carries: whom we act as, what we call ourselves, who we are.
+/// The headers that every request carries: impersonation, user agent and authorization.
 ///
-/// All of it is checked and made when the credentials are made. Per request, values are only cloned, which copies nothing;
-/// a token in a file is read again when it is its time.
+/// All values are checked and built at construction. Per request they are only cloned, which copies nothing; a token
+/// file is re-read when it is due.
 ///
-/// What a request carries already is never overwritten: its own `Authorization` and `User-Agent` stay, and if it has an
-/// `Impersonate-User`, none of the impersonation headers are added.
+/// Existing headers of a request are never overwritten: its own `Authorization` and `User-Agent` stay, and if it has
+/// an `Impersonate-User`, no impersonation header is added.
 pub(crate) struct Credentials {
     impersonate: Vec<(HeaderName, HeaderValue)>,
     user_agent: HeaderValue,
@@ -41,7 +41,7 @@ enum Authorization {
 }
 
 impl Credentials {
-    /// Checks everything, and reads the token file for the first time. Blocks while it does.
+    /// Checks everything and reads the token file for the first time. Blocks while it does.
     pub(crate) fn new(
         auth: &Auth,
         impersonate: Option<&Impersonate>,
@@ -64,7 +64,7 @@ impl Credentials {
         Ok(Credentials { impersonate, user_agent: value("the user agent", user_agent.as_bytes())?, authorization })
     }
 
-    /// Adds what is missing to the headers of a request. Waits only if a token file has to be read.
+    /// Adds the missing headers to a request. Waits only if a token file has to be read.
     pub(crate) async fn apply(&self, headers: &mut HeaderMap) {
         if !self.impersonate.is_empty() && !headers.contains_key(IMPERSONATE_USER) {
             for (name, value) in &self.impersonate {
@@ -85,9 +85,9 @@ impl Credentials {
         headers.insert(AUTHORIZATION, authorization);
     }
 
-    /// The server answered 401 to a request that was sent at this moment, which is after [`apply`](Self::apply). Answers
-    /// whether it makes sense to try once more: a token file is read again at the next `apply`, unless that has happened
-    /// since. Other credentials stay what they are.
+    /// Reports a 401 for a request sent at this time, which is after [`apply`](Self::apply). Returns whether a retry
+    /// makes sense: a token file is re-read by the next `apply`, unless that has happened since. Other credentials do
+    /// not change.
     pub(crate) fn invalidate(&self, sent: Instant) -> bool {
         match &self.authorization {
             Authorization::None | Authorization::Fixed(_) => false,

@@ -1,4 +1,4 @@
-//! [`AuthProxyLayer`]: for programs that stand before an API server and vouch for their users.
+//! [`AuthProxyLayer`]: for programs that authenticate users in front of an API server.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -18,20 +18,20 @@ const REMOTE: UserHeaders = UserHeaders {
     called: "remote",
 };
 
-/// Tells the server in `X-Remote-User`, `X-Remote-Uid`, `X-Remote-Group` and `X-Remote-Extra-*` on whose behalf a request
-/// is made. Whatever a request says about that itself is removed: nobody becomes somebody else by bringing headers.
+/// Sets `X-Remote-User`, `X-Remote-Uid`, `X-Remote-Group` and `X-Remote-Extra-*` to the user of a request. Such
+/// headers of the request itself are removed, so that no caller can forge them.
 ///
-/// The server believes it if the client's certificate is one of the front proxy's (`--requestheader-client-ca-file`).
+/// The server accepts them if the client's certificate is one of the front proxy's (`--requestheader-client-ca-file`).
 #[derive(Clone)]
 pub struct AuthProxyLayer {
     headers: Arc<[(HeaderName, HeaderValue)]>,
 }
 
 impl AuthProxyLayer {
-    /// For requests on behalf of this user, who is described like one to impersonate.
+    /// Returns a layer for requests of this user, described like one to impersonate.
     ///
     /// # Errors
-    /// When something holds a control character, or a key is too long for a header.
+    /// If a value holds a control character, or a key is too long for a header.
     pub fn new(user: &Impersonate) -> Result<Self, ConfigError> {
         let mut headers = REMOTE.describe(user)?;
         for (_, value) in &mut headers {

@@ -1,5 +1,4 @@
-//! Header names and values made from what users configure. Whatever cannot stand in a header is refused here, before
-//! anything is sent.
+//! Header names and values built from the configuration. Invalid ones are rejected here, before any request.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +6,15 @@ use http::{HeaderName, HeaderValue};
 
 use crate::config::{ConfigError, Impersonate};
 
-/// The value of a header. Bytes from 0x80 on are allowed, control characters are not; the error says which field is
-/// meant and does not repeat it.
+/// Returns the value of a header. Bytes from 0x80 on are allowed, control characters are not; the error names the
+/// field and does not repeat the value.
 pub(super) fn value(field: &str, text: &[u8]) -> Result<HeaderValue, ConfigError> {
     HeaderValue::from_bytes(text).map_err(|_| ConfigError::Invalid {
         problem: format!("{field} holds a line break or another control character"),
     })
 }
 
-/// A value that nobody may see.
+/// Returns a value that is marked as sensitive.
 pub(super) fn secret_value(field: &str, text: &[u8]) -> Result<HeaderValue, ConfigError> {
     let mut value = value(field, text)?;
     value.set_sensitive(true);
@@ -28,12 +27,12 @@ pub(super) struct UserHeaders {
     pub(super) uid: HeaderName,
     pub(super) group: HeaderName,
     pub(super) extra_prefix: &'static str,
-    /// What the fields are called in errors.
+    /// The name of the fields in errors.
     pub(super) called: &'static str,
 }
 
 impl UserHeaders {
-    /// The headers for this user: the name always, even if it is empty; the rest where there is any.
+    /// Returns the headers of this user: the name always, even if it is empty; the rest where present.
     pub(super) fn describe(&self, user: &Impersonate) -> Result<Vec<(HeaderName, HeaderValue)>, ConfigError> {
         let called = self.called;
         let mut headers = vec![(self.user.clone(), value(&format!("the {called} user"), user.user.as_bytes())?)];
@@ -66,8 +65,8 @@ impl UserHeaders {
     }
 }
 
-/// The key with every byte that cannot stand in the name of a header, and every `%`, as `%xx`. Names of headers have no
-/// case, so capital letters do not survive the journey; the server takes keys in lower case anyway.
+/// Escapes every byte that is not allowed in a header name, and every `%`, as `%xx`. Header names are case
+/// insensitive, so upper case is lost; the server lower-cases keys anyway.
 fn escape(key: &str) -> String {
     let mut escaped = String::with_capacity(key.len());
     for byte in key.bytes() {
@@ -80,7 +79,7 @@ fn escape(key: &str) -> String {
     escaped
 }
 
-/// Whether the byte is a token character of HTTP.
+/// Returns whether the byte is a token character of HTTP.
 fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }

@@ -1,4 +1,4 @@
-//! Headers in logs, without what is secret in them.
+//! Headers in logs, without secrets.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,8 +8,8 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 const MASKED: &str = "<masked>";
 
-/// An `Authorization` that may be seen: for the schemes `Bearer`, `Basic` and `Negotiate`, in any case, the scheme is
-/// shown and what follows is masked; a scheme alone is shown as it is; anything else is masked whole.
+/// Masks an `Authorization` value. For the schemes `Bearer`, `Basic` and `Negotiate`, in any case, the scheme is shown
+/// and the rest masked; a scheme alone is shown; anything else is masked completely.
 pub fn mask_authorization(value: &HeaderValue) -> Cow<'static, str> {
     if value.is_empty() {
         return "".into();
@@ -26,7 +26,7 @@ pub fn mask_authorization(value: &HeaderValue) -> Cow<'static, str> {
     if rest.is_empty() { scheme.to_owned().into() } else { format!("{scheme} {MASKED}").into() }
 }
 
-/// A `Location` that may be seen: without what may be secret in it, and not at any length.
+/// Masks a `Location`: without secrets, truncated.
 pub(crate) fn mask_location(location: &str) -> String {
     const LONGEST: usize = 200;
     let end = location.find(['?', '#']).unwrap_or(location.len());
@@ -47,9 +47,9 @@ pub(crate) fn mask_location(location: &str) -> String {
     shown
 }
 
-/// Shows headers as a map, for logs: `Authorization` and `Proxy-Authorization` as [`mask_authorization`] has them; of
-/// cookies, of `X-Remote-*` and of every value marked as sensitive only that they are there; of a `Location` the host and
-/// the path. Everything else is shown, `Impersonate-*` included: whom somebody acts as is what a log is read for.
+/// Shows headers as a map, for logs: `Authorization` and `Proxy-Authorization` as [`mask_authorization`] does; of
+/// cookies, `X-Remote-*` and values marked as sensitive only their presence; of a `Location` host and path. Everything
+/// else is shown, `Impersonate-*` included: the impersonated user is what such a log is read for.
 pub struct DebugHeaders<'a>(pub &'a HeaderMap);
 
 impl fmt::Debug for DebugHeaders<'_> {
@@ -70,7 +70,7 @@ impl fmt::Debug for DebugHeaders<'_> {
     }
 }
 
-/// Whether the values of such a header are credentials, or as good as some.
+/// Returns whether the values of such a header are credentials or equivalent to some.
 pub(crate) fn is_secret(name: &HeaderName) -> bool {
     is_authorization(name) || name == COOKIE || name == SET_COOKIE || name.as_str().starts_with("x-remote-")
 }

@@ -1,4 +1,4 @@
-//! Who we say we are: the headers that every request carries, and how they are kept out of sight.
+//! Authentication: the headers that every request carries, and how they are kept out of logs.
 
 mod credentials;
 mod front_proxy;

@@ -1,4 +1,4 @@
-//! [`TokenFile`]: a token in a file that others renew, as kubelet does with those of service accounts.
+//! [`TokenFile`]: a token in a file that is renewed externally, such as a service account token by the kubelet.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,37 +13,36 @@ use zeroize::Zeroizing;
 use crate::config::ConfigError;
 use crate::small_file;
 
-/// How long a token is used: a minute, less ten seconds for what is under way.
+/// How long a token is used: a minute, less ten seconds for requests in flight.
 const REREAD_AFTER: Duration = Duration::from_secs(50);
-/// After a failure the file is left alone for a while: requests do not all wait for a broken disk, and the log is not
-/// flooded.
+/// The pause after a failed read, so that requests do not all wait for a broken disk and the log is not flooded.
 const RETRY_AFTER: Duration = Duration::from_secs(10);
-/// How long requests wait for the file; it is on a disk of this machine, as a rule.
+/// How long requests wait for the file, which is usually on a local disk.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The most that a token may have.
+/// The maximum size of a token.
 const MAX_TOKEN: u64 = 1 << 20;
 
 /// A token in a file, as the value of `Authorization`.
 ///
-/// One request reads for all: while it does (on a thread for blocking work, because nobody knows what the path leads to),
-/// others that come by wait for the result. Whoever waits may be dropped; the next one takes over. A file that cannot be
-/// used, or not in time, is logged without its content, and the last good token stays.
+/// One request reads for all: while it does (on a blocking thread, because the path may lead anywhere), concurrent
+/// requests wait for the result. A waiting request may be dropped; the next one takes over. A file that cannot be read
+/// in time is logged without its content, and the last good token stays.
 pub(super) struct TokenFile {
     path: PathBuf,
     cache: Mutex<Cache>,
-    /// Held by whoever waits for the file first. A read that takes too long, or whose waiter gave up, is kept here for the
-    /// next: on a file system that hangs one thread is enough to lose.
+    /// Held by the first request that waits for the file. A read that takes too long, or whose waiter was dropped, is
+    /// kept here for the next: on a file system that hangs, at most one thread is lost.
     reading: tokio::sync::Mutex<Option<Reading>>,
 }
 
-/// A read that is under way.
+/// A read in progress.
 struct Reading {
-    /// What it finds was there at this moment, and perhaps no longer.
+    /// When the read started; the content may have changed since.
     since: Instant,
     task: JoinHandle<io::Result<HeaderValue>>,
 }
 
-/// What is known, and when to look again: no clock, no file.
+/// The current token and when to re-read it, without clock and file.
 struct Cache {
     value: HeaderValue,
     looked_at: Instant,
@@ -63,7 +62,7 @@ impl Cache {
         }
     }
 
-    /// Whoever sent something at this moment was not believed. Only a look from before that is overtaken.
+    /// Reports a 401 for a request sent at this time. Only an older read is invalidated.
     fn invalidate(&mut self, sent: Instant) {
         if self.looked_at <= sent {
             self.look_at = self.looked_at;
@@ -72,12 +71,12 @@ impl Cache {
 }
 
 impl TokenFile {
-    /// Reads the file. If that fails there has to be a fallback, which is used until it succeeds.
+    /// Reads the file. If that fails a fallback is required, which is used until a read succeeds.
     pub(super) fn open(path: PathBuf, fallback: Option<HeaderValue>, now: Instant) -> Result<Self, ConfigError> {
         let (value, pause) = match (read(&path), fallback) {
             (Ok(value), _) => (value, REREAD_AFTER),
             (Err(error), Some(fallback)) => {
-                tracing::warn!(path = %path.display(), %error, "no token in the file yet; the fallback is used");
+                tracing::warn!(path = %path.display(), %error, "the token file has no token yet; using the fallback");
                 (fallback, RETRY_AFTER)
             }
             (Err(source), None) => return Err(ConfigError::Read { what: "the bearer token", path, source }),
@@ -86,7 +85,7 @@ impl TokenFile {
         Ok(TokenFile { path, cache, reading: tokio::sync::Mutex::default() })
     }
 
-    /// The value of `Authorization` for a request made now.
+    /// Returns the value of `Authorization` for a request sent now.
     pub(super) async fn authorization(&self) -> HeaderValue {
         if let Some(value) = self.cache().at(Instant::now()) {
             return value;
@@ -96,7 +95,7 @@ impl TokenFile {
         if let Some(value) = self.cache().at(now) {
             return value;
         }
-        // What was read for somebody who gave up may be old by now.
+        // The result of a read whose waiter was dropped may be stale.
         if reading.as_ref().is_some_and(|reading| reading.task.is_finished()) {
             *reading = None;
         }
@@ -113,7 +112,7 @@ impl TokenFile {
             Err(_) => (Err(io::ErrorKind::TimedOut.into()), now),
         };
         if let Err(error) = &found {
-            tracing::warn!(path = %self.path.display(), %error, "cannot read the token again; the last good one stays");
+            tracing::warn!(path = %self.path.display(), %error, "cannot re-read the token; keeping the last one");
         }
         let mut cache = self.cache();
         cache.settle(found.ok(), looked_at);
@@ -125,13 +124,13 @@ impl TokenFile {
         self.cache().invalidate(sent);
     }
 
-    /// Nothing that can panic is done while this is held.
+    /// Nothing that can panic runs while this is held.
     fn cache(&self) -> MutexGuard<'_, Cache> {
         self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The value of `Authorization` from a file. Blocks. No error repeats what is in the file.
+/// Reads the value of `Authorization` from a file. Blocks. No error repeats the content.
 fn read(path: &Path) -> io::Result<HeaderValue> {
     let refuse = |problem: &str| Err(io::Error::new(io::ErrorKind::InvalidData, problem));
     let content = small_file::read(path, MAX_TOKEN)?;

@@ -25,7 +25,7 @@ impl Connections {
             let value = variable(name).filter(|value| !value.is_empty())?;
             let seconds = value.parse::<u32>();
             if seconds.is_err() {
-                tracing::warn!(%name, %value, "not a number of seconds; the default is used");
+                tracing::warn!(%name, %value, "not a number of seconds; using the default");
             }
             seconds.ok().map(|seconds| Duration::from_secs(seconds.into()))
         };

@@ -8,7 +8,7 @@ use http_body_util::BodyExt;
 use super::retry::ResponseMode;
 use crate::config::Config;
 use crate::error::{Error, RequestName};
-use crate::transport::limits::Talkative;
+use crate::transport::limits::IdleTimeoutBody;
 use crate::transport::{Body, BodyError, BoxError, TransportError, gzip};
 
 /// The most that is allocated for a body before it arrives: the announced size is not trusted.
@@ -29,7 +29,7 @@ pub(super) fn wrap(
     let response = match mode {
         ResponseMode::Whole if !is_buffered(response.body()) => {
             let (timeout, host) = (config.connections.body_idle_timeout, config.server.host());
-            response.map(|body| Body::new(Talkative::new(body, timeout, host)))
+            response.map(|body| Body::new(IdleTimeoutBody::new(body, timeout, host)))
         }
         _ => response,
     };

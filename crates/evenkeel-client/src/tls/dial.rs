@@ -1,4 +1,4 @@
-//! [`Dialer`]: connections to the server that requests can be sent on.
+//! [`Dialer`]: opens connections to the server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,11 +17,11 @@ use crate::transport::connect::{BoxIo, Dial, Dialed, Dialing};
 use crate::transport::proxy::{ProxyEnvironment, Route};
 use crate::transport::{Lane, TransportError, TransportFault};
 
-/// Connections to the server of a configuration: through its proxy if there is one, protected if its URL says `https`.
-/// Clones share what they know.
+/// Opens connections to the server of a configuration: through its proxy if there is one, with TLS if its URL is
+/// `https`. Clones share state.
 ///
-/// Over TLS the server chooses the version of HTTP. Without it there is nobody to ask: HTTP/2 is spoken only if nothing
-/// else may be.
+/// Over TLS the server chooses the HTTP version. Without TLS there is no negotiation: HTTP/2 is used only if it is the
+/// only version allowed.
 #[derive(Clone, Debug)]
 pub(crate) struct Dialer {
     route: Arc<Route>,
@@ -32,14 +32,14 @@ pub(crate) struct Dialer {
 #[derive(Debug)]
 struct Protection {
     material: Arc<Material>,
-    /// The last epoch that somebody was told about.
-    told: AtomicU64,
+    /// The last epoch that was reported.
+    reported: AtomicU64,
     name: ServerName<'static>,
     timeout: Duration,
 }
 
 impl Dialer {
-    /// Checks everything that can be checked without the server. Blocks while certificates are read from files.
+    /// Validates everything that can be checked without the server. Blocks while certificates are read from files.
     pub(crate) fn new(config: &Config, environment: &ProxyEnvironment, now: Instant) -> Result<Self, ConfigError> {
         let Config { server, tls, connections, .. } = config;
         let protection = if server.is_tls() {
@@ -47,7 +47,7 @@ impl Dialer {
             Some(Arc::new(Protection {
                 name: super::server_name(name)?,
                 material: Arc::new(Material::new(tls, connections.http, now)?),
-                told: AtomicU64::new(0),
+                reported: AtomicU64::new(0),
                 timeout: connections.tls_timeout,
             }))
         } else {
@@ -57,14 +57,14 @@ impl Dialer {
         Ok(Dialer { route, http: connections.http, protection })
     }
 
-    /// To be asked before every request: whether certificates have changed since this was last asked, so that connections
-    /// made before now should get no more requests. Never waits; see [`Material`].
+    /// Returns whether certificates have changed since the last call, so that existing connections should receive no
+    /// more requests. Called before every request; never waits; see [`Material`].
     pub(crate) fn rotated(&self, now: Instant) -> bool {
         self.protection.as_ref().is_some_and(|protection| {
             let epoch = protection.material.touch(now);
-            // Only who finds something new writes, so that requests on all cores share the line.
-            protection.told.load(Ordering::Relaxed) < epoch
-                && protection.told.fetch_max(epoch, Ordering::Relaxed) < epoch
+            // Writes only on a change, so that requests on all cores share the cache line.
+            protection.reported.load(Ordering::Relaxed) < epoch
+                && protection.reported.fetch_max(epoch, Ordering::Relaxed) < epoch
         })
     }
 
@@ -96,7 +96,7 @@ impl Dial for Dialer {
     }
 }
 
-/// Shakes hands with whoever is at the other end, who has to be of this name. Takes as long as the other end likes.
+/// Performs the handshake with a peer of this name. The caller limits the time.
 pub(crate) async fn handshake(
     config: Arc<ClientConfig>,
     name: ServerName<'static>,
@@ -105,7 +105,7 @@ pub(crate) async fn handshake(
 ) -> Result<TlsStream<BoxIo>, TransportError> {
     TlsConnector::from(config).connect(name, io).await.map_err(|error| {
         let error = TlsError::of_handshake(error);
-        // A connection that broke says nothing about certificates, and may well hold the next time.
+        // A lost connection says nothing about certificates; a retry may succeed.
         let fault = if matches!(error, TlsError::Io(_)) { TransportFault::Connect } else { TransportFault::Tls };
         TransportError::new(fault, host, error)
     })

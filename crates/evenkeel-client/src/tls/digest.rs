@@ -1,13 +1,12 @@
-//! [`Digest`]: stands for the content of files, so that a change or a difference is noticed without keeping
-//! what may be secret.
+//! [`Digest`]: identifies the content of files, so that a change is noticed without keeping secrets.
 
 use sha2::{Digest as _, Sha256};
 
-/// Stands for the content of files, or for other texts.
+/// Identifies the content of files or other texts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Digest([u8; 32]);
 
-/// The digest of these texts, in this order.
+/// Returns the digest of these texts, in this order.
 pub(crate) fn digest<'a>(texts: impl IntoIterator<Item = &'a [u8]>) -> Digest {
     let mut hash = Sha256::new();
     for text in texts {

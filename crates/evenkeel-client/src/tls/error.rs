@@ -11,36 +11,36 @@ use rustls::{CertificateError, InvalidMessage};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {
-    /// The server's certificate, or one that vouches for it, is no longer valid.
+    /// The server's certificate, or one of its issuers, has expired.
     #[error("the server's certificate expired at {not_after}")]
     Expired {
-        /// When it ended.
+        /// When it expired.
         not_after: Timestamp,
     },
-    /// The server's certificate, or one that vouches for it, is not valid yet. One of the clocks may be wrong.
+    /// The server's certificate, or one of its issuers, is not valid yet. One of the clocks may be wrong.
     #[error("the server's certificate is not valid before {not_before}")]
     NotYetValid {
-        /// When it begins.
+        /// When it becomes valid.
         not_before: Timestamp,
     },
-    /// The certificate is for other names than the one that was expected.
+    /// The certificate is for other names than the expected one.
     #[error("the server's certificate is not for {expected}, but for {}", list(presented))]
     WrongName {
-        /// The host of the URL, or the name that the configuration gives instead.
+        /// The host of the URL, or the configured server name.
         expected: String,
         /// The names and addresses in the certificate.
         presented: Vec<String>,
     },
-    /// Nobody who is trusted vouches for the certificate.
+    /// No trusted authority has signed the certificate.
     #[error("the server's certificate is not signed by an authority that is trusted here")]
     Untrusted,
-    /// Only HTTP/2 may be spoken, and the server does not speak it.
+    /// Only HTTP/2 is allowed, and the server does not support it.
     #[error("the server does not speak HTTP/2, and nothing else is allowed")]
     NoHttp2,
-    /// The server answers with something that is no TLS.
+    /// The server's response is not TLS.
     #[error("the server does not speak TLS; it may want http instead of https")]
     NotTls,
-    /// Something else that rustls has a name for.
+    /// Any other error of rustls.
     #[error(transparent)]
     Rustls(rustls::Error),
     /// The connection failed during the handshake.
@@ -53,7 +53,7 @@ fn list(names: &[String]) -> String {
 }
 
 impl TlsError {
-    /// What an error of tokio-rustls means.
+    /// Classifies an error of tokio-rustls.
     pub(crate) fn of_handshake(error: io::Error) -> Self {
         match error.downcast::<rustls::Error>() {
             Ok(error) => TlsError::of_rustls(error),
@@ -64,7 +64,7 @@ impl TlsError {
     fn of_rustls(error: rustls::Error) -> Self {
         let problem = match error {
             rustls::Error::InvalidCertificate(problem) => problem,
-            // The first byte of a record says what it is; that of an answer in plain HTTP says nothing that TLS knows.
+            // The first byte of a record is its type; that of a plain HTTP response is none of TLS.
             rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType) => return TlsError::NotTls,
             other => return TlsError::Rustls(other),
         };
@@ -82,7 +82,7 @@ impl TlsError {
     }
 }
 
-/// Dates beyond what can be written are shown as the last that can.
+/// Dates out of range are shown as the last representable one.
 fn timestamp(time: UnixTime) -> Timestamp {
     i64::try_from(time.as_secs())
         .ok()

@@ -1,4 +1,4 @@
-//! Who we are: a client certificate and its key.
+//! The client certificate and its key.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,14 +14,14 @@ use super::digest::{Digest, digest};
 use crate::config::{ConfigError, Identity, Pem, PrivateKey};
 use crate::small_file;
 
-/// A certificate and its key, and the digest of the text they came from.
+/// A certificate and its key, and the digest of their source.
 #[derive(Clone, Debug)]
 pub(super) struct Shown {
     pub(super) key: Arc<CertifiedKey>,
     pub(super) digest: Digest,
 }
 
-/// Why a certificate cannot be shown. Says nothing of what stands in the key.
+/// Why a client certificate cannot be used. Never contains anything of the key.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum IdentityError {
     #[error("cannot read {what} from {}", path.display())]
@@ -57,7 +57,7 @@ impl From<IdentityError> for ConfigError {
     }
 }
 
-/// Reads and checks both halves. Blocks if they are files.
+/// Reads and checks certificate and key. Blocks if they are files.
 pub(super) fn load(identity: &Identity) -> Result<Shown, IdentityError> {
     let certificate_file;
     let certificate = match &identity.certificate {
@@ -82,7 +82,7 @@ fn read(what: &'static str, path: &Path) -> Result<Zeroizing<Vec<u8>>, IdentityE
     small_file::read(path, MAX_PEM).map_err(|source| IdentityError::Read { what, path: path.to_owned(), source })
 }
 
-/// What the parser of PEM has to say is dropped on purpose: its errors quote lines, and a line may be the key.
+/// The PEM parser's errors are dropped on purpose: they quote lines, and a line may be the key.
 fn parse(certificate: &[u8], key: &[u8]) -> Result<CertifiedKey, IdentityError> {
     let chain: Vec<_> = CertificateDer::pem_slice_iter(certificate)
         .collect::<Result<_, _>>()

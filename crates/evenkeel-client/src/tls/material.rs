@@ -1,4 +1,4 @@
-//! [`Material`]: what connections are protected with at this moment.
+//! [`Material`]: the current TLS configuration.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,31 +14,31 @@ use tokio::time::{Instant, timeout};
 use super::digest::Digest;
 use super::roots::RootsError;
 use super::schedule::{Due, Occasion, Schedule};
-use super::verify::Judge;
+use super::verify::ServerVerifier;
 use super::{identity, provider, roots};
 use crate::config::{ConfigError, HttpVersions, Identity, Pem, PrivateKey, Tls};
 
-/// How long a handshake waits for a look at the files.
+/// How long a handshake waits for the files.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What connections are protected with at this moment, and when that has to be looked at again.
+/// The current TLS configuration and the schedule of re-reading its files.
 ///
-/// Files are read when the material is made, and again, on a thread where that disturbs nobody, when somebody comes by
-/// after long enough: a request (which never waits for it) or a handshake (which does, so that it shows what is on disk).
-/// Nothing happens while nobody comes by; there is no task in the background. See [`Schedule`] for the times.
+/// Files are read at construction, and again on a blocking thread when they are due at a request (which never waits
+/// for it) or at a handshake (which waits, so that it uses what is on disk). There is no background task: without
+/// requests nothing is read. See [`Schedule`] for the intervals.
 ///
-/// When the content of a file has changed and is good, a new configuration becomes the current one and the
-/// [epoch](Self::epoch) goes up by one. Connections that exist are not touched: whoever keeps them compares epochs, gives
-/// those of an older one no more requests, and lets what is under way on them finish. What cannot be used is logged, and
-/// what was there stays: a half-written file never breaks a client that works.
+/// When the content of a file has changed and is valid, a new configuration becomes current and the
+/// [epoch](Self::epoch) increases by one. Existing connections are not touched: the pool compares epochs, sends no
+/// more requests on older ones, and lets requests in flight finish. Invalid content is logged and the current
+/// configuration stays: a half-written file never breaks a working client.
 pub(crate) struct Material {
-    /// Where to read the identity again; `None` if not both halves are files.
+    /// The files of the identity; `None` unless both halves are files.
     identity_files: Option<Identity>,
     ca_file: Option<PathBuf>,
     state: Mutex<State>,
     schedule: Mutex<Schedule>,
     epoch: AtomicU64,
-    /// When a request has to ask the schedule, in milliseconds since `made`; the lock is not touched before that.
+    /// When a request has to consult the schedule, in milliseconds since `made`; before that the lock is not taken.
     ask_at: AtomicU64,
     made: Instant,
 }
@@ -57,10 +57,10 @@ impl Material {
                 let problem = "specifying a root certificates file with the insecure flag is not allowed";
                 return Err(ConfigError::Invalid { problem: problem.into() });
             }
-            (None, true) => (Judge::lenient(), Digest::default()),
+            (None, true) => (ServerVerifier::lenient(), Digest::default()),
             (ca, false) => {
                 let (roots, digest) = roots::first(ca.as_ref())?;
-                (Judge::strict(roots), digest)
+                (ServerVerifier::strict(roots), digest)
             }
         };
         let (identity, identity_digest) = match &tls.identity {
@@ -93,19 +93,18 @@ impl Material {
         Ok(material)
     }
 
-    /// How often the material has changed since it was made.
+    /// Returns how often the configuration has changed.
     pub(crate) fn epoch(&self) -> u64 {
         self.epoch.load(Ordering::Acquire)
     }
 
-    /// The configuration for a connection made now.
+    /// Returns the configuration for a connection opened now.
     pub(crate) fn current(&self) -> Arc<ClientConfig> {
         Arc::clone(&lock(&self.state).config)
     }
 
-    /// A request is about to be made. If it is time to look at the files, that begins on another thread; it is not waited
-    /// for: what it finds is for the requests after this one. Answers with the epoch. Cheap: while nothing is due, two
-    /// loads.
+    /// Called before a request. If files are due, starts to read them on another thread without waiting: the result
+    /// serves later requests. Returns the epoch. While nothing is due it costs two loads.
     pub(crate) fn touch(self: &Arc<Self>, now: Instant) -> u64 {
         let epoch = self.epoch();
         if self.since_made(now) >= self.ask_at.load(Ordering::Relaxed)
@@ -117,14 +116,14 @@ impl Material {
         epoch
     }
 
-    /// A connection is about to be made: the configuration for it, after a look at the files if the last one is not from
-    /// just now.
+    /// Called before a handshake. Returns the configuration, after re-reading the files unless they were read just
+    /// now.
     pub(crate) async fn for_handshake(self: &Arc<Self>, now: Instant) -> Arc<ClientConfig> {
         if let Some(look) = self.claim(Occasion::Handshake, now) {
-            // A file system that hangs, a runtime that goes down: what was read before will do.
+            // If the file system hangs or the runtime shuts down, the current configuration is used.
             let looked = timeout(PATIENCE, tokio::task::spawn_blocking(move || look.run())).await;
             if !matches!(looked, Ok(Ok(()))) {
-                tracing::warn!("the TLS files could not be looked at in time; what was read before stays");
+                tracing::warn!("reading the TLS files timed out; keeping the loaded ones");
             }
         }
         self.current()
@@ -156,9 +155,9 @@ impl Material {
                     state.identity = shown.digest;
                     config.client_auth_cert_resolver = Arc::new(SingleCertAndKey::from(shown.key));
                 });
-                tracing::info!("the client certificate was renewed; new connections show the new one");
+                tracing::info!("client certificate renewed; new connections use it");
             }
-            // Between the writing of the one file and of the other, the two do not belong together; the next look will tell.
+            // While the two files are replaced one after the other, they do not match; the next read resolves it.
             Err(error) => tracing::warn!(
                 error = error_chain(&error),
                 "the client certificate on disk cannot be used; what was read before stays"
@@ -174,9 +173,9 @@ impl Material {
             Ok(Some((roots, digest))) => {
                 self.renew(|state, config| {
                     state.ca = digest;
-                    config.dangerous().set_certificate_verifier(Arc::new(Judge::strict(roots)));
+                    config.dangerous().set_certificate_verifier(Arc::new(ServerVerifier::strict(roots)));
                 });
-                tracing::info!(path = %path.display(), "the certificate authority was renewed");
+                tracing::info!(path = %path.display(), "certificate authority renewed");
                 ("success", "updated")
             }
             Err(error) => {
@@ -195,8 +194,8 @@ impl Material {
         metrics::counter!("rest_client_transport_ca_reload_total", "result" => result, "reason" => reason).increment(1);
     }
 
-    /// Makes a changed copy of the configuration the current one. It has no sessions to resume: nothing of an old identity
-    /// or of an old trust is carried over.
+    /// Makes a changed copy of the configuration current. It starts without sessions to resume: nothing of an old
+    /// identity or an old trust is carried over.
     fn renew(&self, change: impl FnOnce(&mut State, &mut ClientConfig)) {
         let mut state = lock(&self.state);
         let mut config = ClientConfig::clone(&state.config);
@@ -207,14 +206,14 @@ impl Material {
     }
 }
 
-/// A look at files that somebody has taken on. Until it is done, or given up, nobody else is asked to.
+/// A claimed read of files. Until it is done or dropped, no other is started.
 pub(super) struct Look {
     material: Arc<Material>,
     due: Due,
 }
 
 impl Look {
-    /// Reads what is due, and makes it current if it is new and good. Blocks.
+    /// Reads the files that are due, and makes changed and valid ones current. Blocks.
     pub(super) fn run(self) {
         if self.due.identity {
             self.material.look_at_identity();
@@ -231,9 +230,9 @@ impl Drop for Look {
     }
 }
 
-/// A configuration that trusts as the judge does, shows this identity and offers these versions of HTTP.
+/// Returns a configuration with this verifier, this identity and these HTTP versions.
 pub(super) fn configure(
-    judge: Arc<Judge>,
+    judge: Arc<ServerVerifier>,
     identity: Option<Arc<CertifiedKey>>,
     http: HttpVersions,
 ) -> Result<Arc<ClientConfig>, ConfigError> {
@@ -255,7 +254,7 @@ pub(super) fn configure(
     Ok(Arc::new(config))
 }
 
-/// An error and its causes on one line, for the log.
+/// Formats an error and its sources on one line.
 fn error_chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
@@ -267,7 +266,7 @@ fn error_chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// Nothing that can panic is done while these are held, and if it were, what is in them would still be whole.
+/// Nothing that can panic runs while these are held; if it did, the data would still be consistent.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

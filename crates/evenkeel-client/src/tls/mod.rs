@@ -1,8 +1,8 @@
-//! TLS: what we trust, what we show, and how both are renewed while the client runs.
+//! TLS: trust roots, client identity, and their renewal while the client runs.
 //!
-//! rustls speaks TLS 1.2 and 1.3 with the ring provider, which is passed explicitly everywhere: a program that chooses
-//! another provider for its process, or none, changes nothing here. Revocation is not checked, as in client-go: clusters
-//! publish neither lists nor responders.
+//! rustls supports TLS 1.2 and 1.3 with the ring provider, which is passed explicitly everywhere: the process default
+//! provider, or its absence, has no effect here. Revocation is not checked, as in client-go: clusters publish neither
+//! lists nor responders.
 
 mod dial;
 mod digest;
@@ -28,26 +28,26 @@ pub(crate) use dial::{Dialer, handshake};
 pub(crate) use digest::{Digest, digest};
 pub use error::TlsError;
 
-/// The one provider of cryptography, never the process's default.
+/// Returns the crypto provider, never the process default.
 pub(crate) fn provider() -> Arc<CryptoProvider> {
     static PROVIDER: LazyLock<Arc<CryptoProvider>> =
         LazyLock::new(|| Arc::new(rustls::crypto::ring::default_provider()));
     Arc::clone(&PROVIDER)
 }
 
-/// The most that is read from a file of certificates or of a key; the bundles that systems ship have a few hundred KiB.
+/// The maximum size of a PEM file; system bundles have a few hundred KiB.
 const MAX_PEM: u64 = 4 << 20;
 
-/// The name, or the address without brackets, that a certificate has to be for.
+/// Returns the name, or the address without brackets, that a certificate must be for.
 pub(crate) fn server_name(name: &str) -> Result<ServerName<'static>, ConfigError> {
-    // The dot of the root is a matter of the name system; certificates do not have it.
+    // The trailing dot of a fully qualified name is not part of certificates.
     let name = name.strip_suffix('.').unwrap_or(name);
     ServerName::try_from(name.to_owned())
         .map_err(|_| ConfigError::Invalid { problem: format!("{name:?} is no name that a certificate could be for") })
 }
 
-/// For connections to proxies: the system's authorities, nothing of ours to show, HTTP/1.1.
+/// Returns the configuration for proxies: system roots, no client certificate, HTTP/1.1.
 pub(crate) fn for_proxies() -> Result<Arc<ClientConfig>, ConfigError> {
-    let judge = Arc::new(verify::Judge::strict(roots::Roots::system()));
+    let judge = Arc::new(verify::ServerVerifier::strict(roots::Roots::system()));
     material::configure(judge, None, HttpVersions::Http1Only)
 }

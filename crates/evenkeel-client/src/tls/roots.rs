@@ -1,4 +1,4 @@
-//! Whom we trust: the authorities of the configuration, or else the system's.
+//! The trust roots: the configured authorities, or else the system's.
 
 use std::io;
 use std::path::Path;
@@ -13,15 +13,15 @@ use super::digest::{Digest, digest};
 use crate::config::{ConfigError, Pem};
 use crate::small_file;
 
-/// Whom we trust.
+/// The trust roots.
 #[derive(Clone, Debug)]
 pub(super) struct Roots {
     pub(super) store: Arc<RootCertStore>,
-    /// The certificates of the configuration; none if the system's are used.
+    /// The configured certificates; empty if the system's are used.
     pub(super) given: Arc<[CertificateDer<'static>]>,
 }
 
-/// Why there are no authorities to trust.
+/// Why there are no trust roots.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RootsError {
     #[error("the file cannot be read")]
@@ -33,19 +33,19 @@ pub(super) enum RootsError {
 }
 
 impl Roots {
-    /// Trusts nobody.
-    fn nobody() -> Self {
+    /// Returns an empty set: no server is trusted.
+    fn empty() -> Self {
         Roots { store: Arc::new(RootCertStore::empty()), given: Arc::default() }
     }
 
-    /// The system's roots, read when first needed and then kept for the life of the process. `SSL_CERT_FILE` and
-    /// `SSL_CERT_DIR` lead elsewhere, as they do for Go's programs.
+    /// Returns the system's roots, read on first use and cached for the life of the process. `SSL_CERT_FILE` and
+    /// `SSL_CERT_DIR` override them, as in Go.
     pub(super) fn system() -> Self {
         static SYSTEM: OnceLock<Arc<RootCertStore>> = OnceLock::new();
         Roots { store: Arc::clone(SYSTEM.get_or_init(read_system)), given: Arc::default() }
     }
 
-    /// The roots in this text. Certificates that cannot be used are passed over, as long as there is one that can.
+    /// Parses the roots of a PEM text. Unusable certificates are skipped, as long as one is usable.
     pub(super) fn parse(pem: &[u8]) -> Result<Self, RootsError> {
         if pem.is_empty() {
             return Err(RootsError::Empty);
@@ -54,16 +54,16 @@ impl Roots {
         let mut store = RootCertStore::empty();
         let (added, ignored) = store.add_parsable_certificates(given.iter().cloned());
         if ignored > 0 {
-            tracing::warn!(added, ignored, "some of the given certificate authorities cannot be used");
+            tracing::warn!(added, ignored, "some configured certificate authorities are unusable; ignoring them");
         }
         if added == 0 { Err(RootsError::NoCertificate) } else { Ok(Roots { store: Arc::new(store), given }) }
     }
 }
 
-/// The roots to begin with, and the digest of their file if they are in one. Blocks.
+/// Returns the initial roots, and the digest of their file if they are in one. Blocks.
 ///
-/// A file that is there but empty is taken at its word: nobody is trusted until it is filled. Text at hand that is empty
-/// is a mistake, because it will never be filled.
+/// An empty file is accepted: no server is trusted until it is filled. An empty inline text is an error, because it
+/// will never be filled.
 pub(super) fn first(ca: Option<&Pem>) -> Result<(Roots, Digest), ConfigError> {
     let path = match ca {
         None => return Ok((Roots::system(), Digest::default())),
@@ -79,15 +79,15 @@ pub(super) fn first(ca: Option<&Pem>) -> Result<(Roots, Digest), ConfigError> {
     let roots = match Roots::parse(&text) {
         Ok(roots) => roots,
         Err(RootsError::Empty) => {
-            tracing::warn!(path = %path.display(), "the certificate authority's file is empty: no server is trusted");
-            Roots::nobody()
+            tracing::warn!(path = %path.display(), "the certificate authority file is empty; no server is trusted");
+            Roots::empty()
         }
         Err(error) => return Err(unreadable(io::Error::new(io::ErrorKind::InvalidData, error))),
     };
     Ok((roots, digest([text.as_slice()])))
 }
 
-/// The roots in this file, if it is not what the digest says. Blocks.
+/// Returns the roots of this file if its digest has changed. Blocks.
 pub(super) fn changed(path: &Path, known: &Digest) -> Result<Option<(Roots, Digest)>, RootsError> {
     let text = small_file::read(path, MAX_PEM).map_err(RootsError::Read)?;
     let digest = digest([text.as_slice()]);
@@ -97,7 +97,7 @@ pub(super) fn changed(path: &Path, known: &Digest) -> Result<Option<(Roots, Dige
 fn read_system() -> Arc<RootCertStore> {
     let found = rustls_native_certs::load_native_certs();
     for error in &found.errors {
-        tracing::warn!(%error, "some of the system's certificate authorities cannot be read");
+        tracing::warn!(%error, "some system certificate authorities cannot be read; ignoring them");
     }
     let mut store = RootCertStore::empty();
     let (added, ignored) = store.add_parsable_certificates(found.certs);

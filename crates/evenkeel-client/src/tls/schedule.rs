@@ -1,26 +1,25 @@
-//! When files are looked at again: decided here, done elsewhere.
+//! When files are re-read. Sans-IO.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How old a look at the client certificate may be when a connection is made. Handshakes are rare and slow, so another
-/// look costs them nothing that shows.
+/// The maximum age of the client certificate at a handshake. Handshakes are rare and slow, so a read costs little.
 const IDENTITY_AT_HANDSHAKE: Duration = Duration::from_secs(1);
-/// How old it may be when a request is made. Certificates are renewed days before they end; a minute is early enough for
-/// connections that live for ever, and seldom enough for everyone else.
+/// The maximum age of the client certificate at a request. Certificates are renewed days before they expire; a minute
+/// is early enough for long-lived connections.
 const IDENTITY_AT_REQUEST: Duration = Duration::from_secs(60);
-/// How old a look at the authorities may be, whoever asks. Failures count as looks.
+/// The maximum age of the authorities. Failed reads count.
 const CA: Duration = Duration::from_secs(5 * 60);
 
-/// Why somebody wants to know.
+/// The occasion of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Occasion {
     Request,
     Handshake,
 }
 
-/// Which files to look at now.
+/// The files to read now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Due {
     pub(super) identity: bool,
@@ -33,23 +32,23 @@ impl Due {
     }
 }
 
-/// Remembers when files were looked at last; `None` for what is not in files.
+/// When files were read last; `None` for what is not in files.
 #[derive(Debug)]
 pub(super) struct Schedule {
     identity: Option<Instant>,
     ca: Option<Instant>,
-    /// Somebody is looking. On a file system that hangs one thread is enough to lose.
+    /// A read is in progress. On a file system that hangs, at most one thread is lost.
     busy: bool,
 }
 
 impl Schedule {
-    /// Everything that is in files was read just now.
+    /// Returns a schedule of files that were read just now.
     pub(super) fn new(identity: bool, ca: bool, now: Instant) -> Self {
         Schedule { identity: identity.then_some(now), ca: ca.then_some(now), busy: false }
     }
 
-    /// What is due. Whoever is told has to look, and to say when that is [done](Self::done); before that nobody else is
-    /// told anything.
+    /// Claims the files that are due. The caller must read them and call [`done`](Self::done); until then nothing else
+    /// is due.
     pub(super) fn claim(&mut self, occasion: Occasion, now: Instant) -> Due {
         if self.busy {
             return Due::default();
@@ -63,12 +62,12 @@ impl Schedule {
         due
     }
 
-    /// Whoever was told to look has looked, or will not.
+    /// Ends a claim, whether the files were read or not.
     pub(super) fn done(&mut self) {
         self.busy = false;
     }
 
-    /// Before when a request need not ask.
+    /// Returns the time before which a request need not check.
     pub(super) fn next_for_request(&self) -> Option<Instant> {
         let identity = self.identity.map(|last| last + IDENTITY_AT_REQUEST);
         let ca = self.ca.map(|last| last + CA);

@@ -1,4 +1,4 @@
-//! [`Judge`]: which servers are let through.
+//! [`ServerVerifier`]: the verifier of server certificates.
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{verify_server_cert_signed_by_trust_anchor, verify_server_name};
@@ -10,38 +10,38 @@ use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 use super::provider;
 use super::roots::Roots;
 
-/// Decides which servers are let through. Whoever it is, the server has to prove that it holds the key of the
-/// certificate that it shows.
+/// Verifies server certificates. In any mode the server has to prove that it holds the key of its certificate.
 #[derive(Debug)]
-pub(super) struct Judge {
+pub(super) struct ServerVerifier {
     trust: Trust,
     algorithms: WebPkiSupportedAlgorithms,
 }
 
 #[derive(Debug)]
 enum Trust {
-    /// Whatever the certificate says.
+    /// Any certificate.
     Anyone,
-    /// Servers that these authorities vouch for, and servers whose certificate is itself among those given.
+    /// Certificates signed by these authorities, and certificates that are themselves among the configured ones.
     ///
-    /// The latter is for self-signed certificates that call themselves authorities, as `openssl req -x509` makes them: Go
-    /// accepts one that is configured as the CA, webpki by itself does not. Names, dates and purposes are checked all the same.
+    /// The latter is for self-signed certificates that are marked as authorities, as `openssl req -x509` makes them:
+    /// Go accepts one that is configured as the CA, webpki alone does not. Names, dates and purposes are checked all
+    /// the same.
     These(Roots),
 }
 
-impl Judge {
-    /// Trusts servers that the roots vouch for; with no roots, nobody.
+impl ServerVerifier {
+    /// Trusts certificates signed by the roots; without roots, none.
     pub(super) fn strict(roots: Roots) -> Self {
-        Judge { trust: Trust::These(roots), algorithms: provider().signature_verification_algorithms }
+        ServerVerifier { trust: Trust::These(roots), algorithms: provider().signature_verification_algorithms }
     }
 
-    /// Trusts everybody.
+    /// Trusts any certificate.
     pub(super) fn lenient() -> Self {
-        Judge { trust: Trust::Anyone, algorithms: provider().signature_verification_algorithms }
+        ServerVerifier { trust: Trust::Anyone, algorithms: provider().signature_verification_algorithms }
     }
 }
 
-impl ServerCertVerifier for Judge {
+impl ServerCertVerifier for ServerVerifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -85,7 +85,7 @@ impl ServerCertVerifier for Judge {
     }
 }
 
-/// Checks what a certificate says about itself, its dates and its purpose, and fails in the words that webpki has for it.
+/// Checks dates and purpose of a certificate, with webpki's errors.
 fn check_alone(certificate: &[u8], time: UnixTime) -> Result<(), Error> {
     let bad_encoding = Error::InvalidCertificate(CertificateError::BadEncoding);
     let Ok((_, parsed)) = x509_parser::parse_x509_certificate(certificate) else { return Err(bad_encoding) };

@@ -1,4 +1,4 @@
-//! [`Body`]: the bytes of a request or of an answer.
+//! [`Body`]: the body of a request or a response.
 
 use std::fmt;
 use std::pin::Pin;
@@ -11,7 +11,7 @@ use http_body_util::combinators::UnsyncBoxBody;
 
 use super::error::BoxError;
 
-/// The bytes of a request or of an answer: none, some at hand, or a stream.
+/// The body of a request or a response: empty, in memory, or a stream.
 ///
 /// `Debug` shows sizes, never bytes.
 #[derive(Default)]
@@ -26,17 +26,17 @@ enum Kind {
 }
 
 impl Body {
-    /// No bytes.
+    /// Returns an empty body.
     pub fn empty() -> Self {
         Body(Kind::Empty)
     }
 
-    /// These bytes.
+    /// Returns a body of these bytes.
     pub fn full(bytes: impl Into<Bytes>) -> Self {
         Body(Kind::Full(bytes.into()))
     }
 
-    /// The bytes of another body. A `Body` is taken as it is.
+    /// Wraps another body. A `Body` is returned as it is.
     pub fn new<B>(body: B) -> Self
     where
         B: HttpBody<Data = Bytes> + Send + 'static,
@@ -49,7 +49,7 @@ impl Body {
         slot.map_or_else(Body::empty, |body| Body(Kind::Stream(body.map_err(Into::into).boxed_unsync())))
     }
 
-    /// The same bytes once more, if they are at hand.
+    /// Returns a copy if the bytes are in memory.
     pub(crate) fn try_clone(&self) -> Option<Body> {
         match &self.0 {
             Kind::Empty => Some(Body(Kind::Empty)),

@@ -1,7 +1,6 @@
-//! [`Dial`]: making one connection to the server, and [`tcp_connect`], which all connections begin with.
+//! [`Dial`]: opens one connection to the server; [`tcp_connect`]: the TCP part of every connection.
 //!
-//! What protects a connection (TLS) or leads it around a corner (a proxy) hides behind the trait, so that whoever needs a
-//! connection, the pool or an upgrade, gets it the same way.
+//! TLS and proxies are behind the trait, so that the pool and upgrades open connections the same way.
 
 use std::fmt;
 use std::future::Future;
@@ -21,33 +20,33 @@ use super::error::{TransportError, TransportFault};
 use crate::config::Connections;
 use crate::rest::metrics;
 
-/// How long one address may take before the next one is tried beside it.
+/// How long one address may take before the next one is tried concurrently.
 const NEXT_ADDRESS_AFTER: Duration = Duration::from_millis(250);
 
-/// Bytes in and out.
+/// A byte stream in both directions.
 pub(crate) trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
 
-/// Bytes in and out, whatever carries them.
+/// A boxed byte stream.
 pub(crate) type BoxIo = Box<dyn Io>;
 
-/// A connection that is there, and what is to be spoken on it.
+/// An established connection and its protocol.
 pub(crate) struct Dialed {
     /// The connection.
     pub(crate) io: BoxIo,
-    /// Whether HTTP/2 was agreed on; HTTP/1.1 otherwise.
+    /// Whether HTTP/2 was negotiated; HTTP/1.1 otherwise.
     pub(crate) http2: bool,
 }
 
-/// What [`Dial::dial`] answers with.
+/// The future of [`Dial::dial`].
 pub(crate) type Dialing = Pin<Box<dyn Future<Output = Result<Dialed, TransportError>> + Send>>;
 
-/// Makes connections to one server.
+/// Opens connections to one server.
 ///
-/// The future is polled inside a tokio runtime. It ends by itself, in bounded time, and dropping it leaves nothing behind.
+/// The future is polled inside a tokio runtime. It completes in bounded time, and dropping it leaks nothing.
 pub(crate) trait Dial: Send + Sync {
-    /// Makes a connection.
+    /// Opens a connection.
     fn dial(&self, lane: Lane) -> Dialing;
 }
 
@@ -57,9 +56,9 @@ impl fmt::Debug for Dialed {
     }
 }
 
-/// Connects to a host by name or address: all its addresses are tried in turn, the next one as soon as one fails or
-/// takes longer than a quarter of a second, and the first that answers wins. The whole, name resolution included, takes
-/// no longer than [`Connections::connect_timeout`].
+/// Connects to a host by name or address. All addresses are tried in turn, the next one as soon as one fails or takes
+/// longer than a quarter of a second; the first to connect wins. The whole, name resolution included, takes no longer
+/// than [`Connections::connect_timeout`].
 pub(crate) async fn tcp_connect(host: &str, port: u16, connections: &Connections) -> Result<TcpStream, TransportError> {
     let place = &*authority(host, port);
     in_time(place, connections.connect_timeout, async {
@@ -77,12 +76,12 @@ pub(crate) async fn tcp_connect(host: &str, port: u16, connections: &Connections
     .await
 }
 
-/// Host and port as they stand in a URL: an IPv6 address in brackets.
+/// Formats host and port as in a URL: an IPv6 address in brackets.
 pub(crate) fn authority(host: &str, port: u16) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
-/// What an attempt to connect comes to, if it comes to anything in time.
+/// Limits an attempt to connect in time.
 async fn in_time<T>(
     place: &str,
     timeout: Duration,
@@ -94,7 +93,7 @@ async fn in_time<T>(
     }
 }
 
-/// The first address that answers, or the first failure; `None` if there is no address at all.
+/// Returns the first address that connects, or the first failure; `None` if there is no address.
 async fn first_to_answer<S, F>(
     addresses: impl Iterator<Item = SocketAddr>,
     connect: impl Fn(SocketAddr) -> F,
@@ -108,7 +107,7 @@ where
     let mut first_failure = None;
     while let Some(address) = addresses.next() {
         attempts.spawn(connect(address));
-        // The last one is waited for without end; the caller's clock is ticking.
+        // The last one has no limit of its own; the caller's timeout applies.
         let patience = if addresses.peek().is_some() { NEXT_ADDRESS_AFTER } else { Duration::MAX };
         while let Ok(Some(ended)) = tokio::time::timeout(patience, attempts.join_next()).await {
             match ended.unwrap_or_else(|panic| Err(io::Error::other(panic))) {
@@ -131,7 +130,7 @@ fn connect_fault(error: &io::Error) -> TransportFault {
     }
 }
 
-/// No delay for small writes, and a kernel that notices when the other side is gone.
+/// Disables Nagle's algorithm and enables keepalive.
 fn tune(stream: &TcpStream, connections: &Connections) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let socket = SockRef::from(stream);
@@ -139,8 +138,8 @@ fn tune(stream: &TcpStream, connections: &Connections) -> io::Result<()> {
         let keepalive =
             TcpKeepalive::new().with_time(connections.tcp_keepalive).with_interval(connections.tcp_keepalive);
         socket.set_tcp_keepalive(&keepalive)?;
-        // Keepalive only speaks up when nothing is on its way. What was sent and is never acknowledged would otherwise be
-        // repeated for a quarter of an hour.
+        // Keepalive probes only an idle connection. Without this, unacknowledged data would be retransmitted for a
+        // quarter of an hour.
         #[cfg(any(target_os = "linux", target_os = "android"))]
         socket.set_tcp_user_timeout(Some(connections.tcp_keepalive + connections.ping_timeout))?;
     }

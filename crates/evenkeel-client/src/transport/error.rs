@@ -1,67 +1,67 @@
-//! [`TransportError`]: why there is no answer, or only half of one.
+//! [`TransportError`]: why there is no response, or an incomplete one.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// Any error at all, as tower's services have it.
+/// Any error, as tower's services have it.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Why there is no answer, or only half of one. What happened is a [`TransportFault`]; the cause has the details.
+/// Why there is no response, or an incomplete one. [`TransportFault`] is the kind; the source has the details.
 #[derive(Debug)]
 pub struct TransportError {
     fault: TransportFault,
-    /// The host that was talked to, or the proxy.
+    /// The host of the connection, or the proxy.
     host: Box<str>,
     source: Option<BoxError>,
 }
 
-/// What went wrong between us and the server, told apart by kind, never by the words of an error.
+/// The kind of a transport failure, derived from error types, never from messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TransportFault {
-    /// The host's name has no address.
+    /// The host name did not resolve.
     Resolve,
-    /// Nobody listens there.
+    /// The connection was refused.
     Refused,
-    /// No connection could be made for another reason.
+    /// The connection failed for another reason.
     Connect,
-    /// No connection could be made in time.
+    /// The connection timed out.
     ConnectTimeout,
-    /// The proxy refused, or spoke nonsense.
+    /// The proxy refused, or violated its protocol.
     Proxy,
-    /// The TLS handshake failed: a certificate that is not trusted, a version that is not spoken.
+    /// The TLS handshake failed: an untrusted certificate, or no common version.
     Tls,
-    /// The credentials for the request could not be had.
+    /// The credentials of the request could not be obtained.
     Credentials,
-    /// The connection was reset by the other side.
+    /// The peer reset the connection.
     Reset,
-    /// The connection ended in the middle of an answer, or before one.
+    /// The connection was closed during a response, or before it.
     Closed,
-    /// HTTP/2 was told to go away, or its ping was not answered.
+    /// The HTTP/2 connection received GOAWAY, or its ping timed out.
     Http2Lost,
-    /// One HTTP/2 stream was reset; the connection lives.
+    /// One HTTP/2 stream was reset; the connection is intact.
     StreamReset,
-    /// Nothing came for too long.
+    /// No data arrived in time.
     Timeout,
-    /// What came is no HTTP, or is larger than HTTP may be.
+    /// The data is not HTTP, or exceeds its limits.
     Protocol,
-    /// A layer of the user's failed, or something else that has no better name.
+    /// A user's layer failed, or the kind is unknown.
     Other,
 }
 
 impl TransportError {
-    /// An error with its cause.
+    /// Returns an error with its source.
     pub fn new(fault: TransportFault, host: &str, source: impl Into<BoxError>) -> Self {
         TransportError { fault, host: host.into(), source: Some(source.into()) }
     }
 
-    /// An error that says all by itself.
+    /// Returns an error without a source.
     pub fn bare(fault: TransportFault, host: &str) -> Self {
         TransportError { fault, host: host.into(), source: None }
     }
 
-    /// The error of a service or of a body, whoever made it. One of ours is taken as it is; from any other what can be
-    /// known is what the operating system said, if it said something.
+    /// Converts the error of any service or body. A `TransportError` is returned as it is; from any other only the
+    /// operating system's error is known, if there is one.
     pub(crate) fn from_any(error: BoxError, host: &str) -> Self {
         match error.downcast::<TransportError>() {
             Ok(error) => *error,
@@ -69,28 +69,29 @@ impl TransportError {
         }
     }
 
-    /// The same error for one more of those who waited for the same connection.
+    /// Returns the error for another request that waited for the same connection.
     pub(crate) fn shared(error: Arc<TransportError>) -> Self {
         let source = error.source.is_some().then(|| BoxError::from(SharedSource(Arc::clone(&error))));
         TransportError { fault: error.fault, host: error.host.clone(), source }
     }
 
-    /// What happened.
+    /// Returns the kind of the failure.
     pub fn fault(&self) -> TransportFault {
         self.fault
     }
 
-    /// To which host.
+    /// Returns the host.
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// Whether a connection that was there has been lost, so that the server may or may not have seen the request.
+    /// Returns whether an established connection was lost, so that the server may or may not have processed the
+    /// request.
     pub fn is_connection_lost(&self) -> bool {
         matches!(self.fault, TransportFault::Reset | TransportFault::Closed | TransportFault::Http2Lost)
     }
 
-    /// Whether time ran out.
+    /// Returns whether a timeout expired.
     pub fn is_timeout(&self) -> bool {
         matches!(self.fault, TransportFault::ConnectTimeout | TransportFault::Timeout)
     }
@@ -145,7 +146,7 @@ impl std::error::Error for TransportError {
     }
 }
 
-/// The cause of an error that several have.
+/// The source of an error that several requests share.
 struct SharedSource(Arc<TransportError>);
 
 impl SharedSource {

@@ -1,8 +1,7 @@
-//! [`decode`]: answers that come compressed.
+//! [`decode`]: compressed responses.
 //!
-//! A list in gzip is a tenth of its size. It can also be a bomb: a thousand bytes of zeros take one. So an answer is
-//! decompressed in small pieces as it is read, and given up when there are too many of them, or too many for the bytes
-//! that came.
+//! A list in gzip has a tenth of its size. It can also be a bomb: a thousand bytes of zeros take one. So a response is
+//! decompressed in small chunks as it is read, and abandoned when it exceeds the size limit or the inflation limit.
 
 use std::io::{self, BufRead, Read};
 use std::pin::Pin;
@@ -17,23 +16,23 @@ use super::Body;
 use super::error::BoxError;
 use super::limits::BodyError;
 
-/// As much is decompressed at once, at most.
+/// The maximum size of a decompressed chunk.
 const PIECE: usize = 32 << 10;
-/// Less room than this is not worth a call.
+/// Below this free space a new buffer is allocated.
 const ROOM: usize = 4 << 10;
-/// From here on an answer is judged by how much larger it is than what came.
+/// From this size on the inflation limit applies.
 const JUDGED_FROM: u64 = 1 << 20;
-/// How much of a strange encoding is repeated in an error.
+/// How much of an unknown encoding an error quotes.
 const SHOWN: usize = 40;
 
-/// What `Accept-Encoding` says if answers may come compressed.
+/// The value of `Accept-Encoding` if responses may be compressed.
 pub(crate) const ACCEPTED: &str = "gzip";
 
-/// The answer as it was before it was compressed: as it is if it has no `Content-Encoding`, without that header and the
-/// length if it has `gzip`. Anything else, and twice of anything, is refused.
+/// Returns the decompressed response: unchanged without `Content-Encoding`; without that header and the length for
+/// `gzip`. Any other or repeated encoding is rejected.
 ///
-/// The body fails with a [`BodyError`] when it is larger than `limit`, or more than `inflation` times as large as what came
-/// for it, once it is larger than a MiB.
+/// The body fails with a [`BodyError`] when it exceeds `limit`, or, beyond one MiB, `inflation` times its compressed
+/// size.
 pub(crate) fn decode(
     response: http::Response<Body>,
     limit: usize,
@@ -45,7 +44,7 @@ pub(crate) fn decode(
     let (mut head, body) = response.into_parts();
     head.headers.remove(CONTENT_ENCODING);
     head.headers.remove(CONTENT_LENGTH);
-    // The answer to a HEAD has the header and no body.
+    // The response to a HEAD has the header and no body.
     let body = if body.is_end_stream() { body } else { Body::new(Gunzip::new(body, limit, inflation)) };
     Ok(http::Response::from_parts(head, body))
 }
@@ -67,23 +66,23 @@ fn is_compressed(headers: &HeaderMap) -> Result<bool, BodyError> {
     Ok(compressed)
 }
 
-/// A body decompressed as it is read.
+/// A body that is decompressed as it is read.
 struct Gunzip {
     body: Body,
     decoder: MultiGzDecoder<Feed>,
-    /// Where the next piece is decompressed to.
+    /// The buffer of the next chunk.
     space: BytesMut,
     trailers: Option<HeaderMap>,
-    /// Compressed bytes that came.
+    /// Compressed bytes received.
     came: u64,
-    /// Bytes that were made of them.
+    /// Bytes decompressed.
     made: u64,
     limit: u64,
     inflation: u64,
     over: bool,
 }
 
-/// What has come and is not decompressed yet.
+/// Received bytes that are not decompressed yet.
 #[derive(Default)]
 struct Feed {
     bytes: Bytes,
@@ -99,7 +98,7 @@ impl Read for Feed {
 }
 
 impl BufRead for Feed {
-    /// The decoder stops and goes on later where there is nothing yet.
+    /// Without input the decoder stops and resumes later.
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         if self.bytes.is_empty() && !self.ended {
             return Err(io::ErrorKind::WouldBlock.into());
@@ -127,9 +126,9 @@ impl Gunzip {
         }
     }
 
-    /// The next piece: some bytes, none at the end, or nothing until more has come.
+    /// Returns the next chunk: bytes, empty at the end, or `None` until more input arrives.
     fn next_piece(&mut self) -> Option<Result<Bytes, BodyError>> {
-        // What is left of the last room is used first: many small pieces share one.
+        // The rest of the buffer is used first: many small chunks share one.
         if self.space.len() < ROOM {
             self.space = BytesMut::zeroed(PIECE);
         }
@@ -187,7 +186,7 @@ impl HttpBody for Gunzip {
         self.over && self.trailers.is_none()
     }
 
-    /// How large it will be is not known, and the length that came is no measure.
+    /// The decompressed size is unknown; the compressed length does not tell it.
     fn size_hint(&self) -> SizeHint {
         let mut hint = SizeHint::new();
         hint.set_upper(self.limit.saturating_sub(self.made));

@@ -1,7 +1,6 @@
-//! How silent the body of an answer may be, and what is wrong with bodies that are not accepted.
+//! The idle timeout of response bodies, and the errors of rejected ones.
 //!
-//! A body that is not accepted is an error, and dropping it closes its connection or resets its stream, so that nothing
-//! more of it comes.
+//! Rejecting a body is an error; dropping the body closes its connection or resets its stream.
 
 use std::future::Future;
 use std::io;
@@ -16,57 +15,57 @@ use tokio::time::{Instant, Sleep};
 use super::Body;
 use super::error::{BoxError, TransportError, TransportFault};
 
-/// Why the bytes of an answer were not accepted, though they came.
+/// Why a received body was rejected.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BodyError {
-    /// There are more than are allowed.
-    #[error("the answer has more than {limit} bytes, which is the limit")]
+    /// It exceeds the size limit.
+    #[error("the response exceeds the limit of {limit} bytes")]
     TooLarge {
-        /// How many are allowed.
+        /// The limit in bytes.
         limit: u64,
     },
-    /// They are so many more than were sent that it can only be an attack.
-    #[error("the answer is more than {limit} times as large as its compressed form, which is the limit")]
+    /// It exceeds the inflation limit: most likely a decompression bomb.
+    #[error("the response exceeds {limit} times its compressed size, which is the limit")]
     Inflated {
-        /// How many times larger it may be.
+        /// The limit as a factor of the compressed size.
         limit: u64,
     },
-    /// They are encoded in a way that was not asked for.
-    #[error("the answer is encoded as {encoding:?}, and only gzip is understood")]
+    /// It has an encoding that was not requested.
+    #[error("the response is encoded as {encoding:?}; only gzip is supported")]
     Encoding {
-        /// How, as far as it can be printed; cut if it is long.
+        /// The encoding, printable and truncated.
         encoding: String,
     },
-    /// They are no gzip.
-    #[error("the answer says it is gzip, and is not")]
+    /// It is not valid gzip.
+    #[error("the response is not valid gzip")]
     Corrupt {
-        /// What is wrong with them.
+        /// What is wrong with it.
         source: io::Error,
     },
 }
 
-/// A body that is silent for at most so long.
+/// A body with an idle timeout.
 ///
-/// The clock runs only while somebody waits for bytes: a reader who takes his time is not the server's fault.
-pub(crate) struct Talkative {
+/// The timer runs only while the reader waits for bytes: a slow reader is not the server's fault.
+pub(crate) struct IdleTimeoutBody {
     body: Body,
     host: Box<str>,
     patience: Duration,
-    /// Made when it is first waited for, then used again and again.
+    /// Created on the first wait, then reused.
     silence: Option<Pin<Box<Sleep>>>,
-    /// Whether the clock runs.
+    /// Whether the timer runs.
     waiting: bool,
 }
 
-impl Talkative {
-    /// This body of an answer of `host`, which may be silent for at most `patience`.
+impl IdleTimeoutBody {
+    /// Wraps a response body of `host` with this idle timeout.
     pub(crate) fn new(body: Body, patience: Duration, host: &str) -> Self {
-        Talkative { body, host: host.into(), patience, silence: None, waiting: false }
+        IdleTimeoutBody { body, host: host.into(), patience, silence: None, waiting: false }
     }
 }
 
-impl HttpBody for Talkative {
+impl HttpBody for IdleTimeoutBody {
     type Data = Bytes;
     type Error = BoxError;
 

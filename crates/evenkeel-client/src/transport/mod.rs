@@ -1,8 +1,8 @@
-//! From a request to an answer: connections, and what is wrapped around them.
+//! From a request to a response: connections and the layers around them.
 //!
-//! [`Transport`] is a [`tower_service::Service`] over `http::Request<Body>`, erased, cheap to clone and bound to no
-//! runtime: whatever drives connections is spawned where a request is made. Layers of the user's are put around it with
-//! [`ClientBuilder::layer`](crate::ClientBuilder::layer).
+//! [`Transport`] is a type-erased [`tower_service::Service`] over `http::Request<Body>`, cheap to clone and bound to
+//! no runtime: connection tasks are spawned on the runtime of the request.
+//! [`ClientBuilder::layer`](crate::ClientBuilder::layer) adds layers around it.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -30,22 +30,22 @@ pub use error::{BoxError, TransportError, TransportFault};
 pub use limits::BodyError;
 pub use proxy::ProxyError;
 
-/// What a [`Transport`] answers with.
+/// The future of a [`Transport`].
 pub type ResponseFuture = Pin<Box<dyn Future<Output = Result<http::Response<Body>, BoxError>> + Send>>;
 
-/// What a request is for. Put into the request's extensions; a request without one is [`Lane::Calls`].
+/// The class of connections a request uses. Set in the request's extensions; the default is [`Lane::Calls`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Lane {
-    /// An answer that comes and is over.
+    /// A request with a bounded response.
     #[default]
     Calls,
-    /// A watch or a log that may last for hours. These have connections of their own, so that a reader who does not read
-    /// holds up nobody's calls.
+    /// A watch or a log that may last for hours. Streams have their own connections, so that an unread one delays no
+    /// other request.
     Streams,
 }
 
 impl Lane {
-    /// Its name in logs and metrics.
+    /// Returns the name in logs and metrics.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Lane::Calls => "calls",
@@ -54,18 +54,18 @@ impl Lane {
     }
 }
 
-/// Something that answers requests: connections to a server, an API server in this process, or either with layers around.
+/// Sends requests: over connections to a server, or to an API server in this process, with or without layers.
 #[derive(Clone)]
 pub struct Transport {
     send: Arc<dyn SendRequest>,
 }
 
-/// Whatever answers requests, behind a [`Transport`].
+/// The type-erased service of a [`Transport`].
 trait SendRequest: Send + Sync {
     fn send(&self, request: http::Request<Body>) -> ResponseFuture;
 }
 
-/// A service that is cloned for every request, as tower wants it.
+/// A service that is cloned for every request, as tower requires.
 struct Cloned<S>(S);
 
 impl<S, B> SendRequest for Cloned<S>
@@ -87,8 +87,8 @@ where
 }
 
 impl Transport {
-    /// Connections to the server of a configuration, shared with all who have the same settings; none is made yet. Blocks
-    /// while certificates are read from files.
+    /// Returns a transport to the server of a configuration, shared by all clients with the same settings. It opens no
+    /// connection yet. Blocks while certificates are read from files.
     pub(crate) fn network(config: &Config) -> Result<Self, ConfigError> {
         let network = Networks::of_process().network(config, &ProxyEnvironment::from_process())?;
         if config.server.is_tls() && config.tls.insecure_skip_verify {
@@ -100,7 +100,7 @@ impl Transport {
         Ok(Transport { send: network })
     }
 
-    /// Erases a service.
+    /// Erases the type of a service.
     pub fn new<S, B>(service: S) -> Self
     where
         S: Service<http::Request<Body>, Response = http::Response<B>> + Clone + Send + Sync + 'static,

@@ -1,35 +1,35 @@
-//! [`Network`]: the connections that a client makes for itself.
+//! [`Network`]: the connections of a client.
 
 use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::networks::Place;
+use super::networks::RegistryEntry;
 use super::pool::Pool;
 use super::proxy::ProxyEnvironment;
 use super::{Body, ResponseFuture, SendRequest};
 use crate::config::{Config, ConfigError};
 use crate::tls::Dialer;
 
-/// The connections to the server of a configuration, renewed when certificates on disk are.
+/// The connections to the server of a configuration, replaced when certificates on disk change.
 #[derive(Debug)]
 pub(super) struct Network {
     pub(super) pool: Pool,
     dialer: Dialer,
-    /// Where clients with the same settings find it, if they can.
-    _place: Option<Place>,
+    /// The entry by which clients with the same settings find it, if it can be shared.
+    _entry: Option<RegistryEntry>,
 }
 
 impl Network {
-    /// No connection is made yet. Blocks while certificates are read from files.
+    /// Opens no connection yet. Blocks while certificates are read from files.
     pub(super) fn new(
         config: &Config,
         environment: &ProxyEnvironment,
-        place: Option<Place>,
+        place: Option<RegistryEntry>,
     ) -> Result<Arc<Self>, ConfigError> {
         let dialer = Dialer::new(config, environment, Instant::now())?;
         let pool = Pool::new(&config.server, &config.connections, &config.limits, dialer.clone());
-        Ok(Arc::new(Network { pool, dialer, _place: place }))
+        Ok(Arc::new(Network { pool, dialer, _entry: place }))
     }
 }
 

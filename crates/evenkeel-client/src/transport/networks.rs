@@ -1,18 +1,17 @@
-//! [`Networks`]: clients whose connections would be the same share them.
+//! [`Networks`]: shares connections between clients with equal settings.
 //!
-//! A program may make a client per controller, per user it acts as, or per request it serves. What tells these clients
-//! apart, their tokens, whom they act as, what they call themselves, travels in headers; their connections are
-//! interchangeable as long as they lead to the same server, the same way, protected alike. So there is one [`Network`] for
-//! all of them.
+//! A program may create a client per controller, per impersonated user, or per request it serves. Tokens,
+//! impersonation and user agent travel in headers; connections are interchangeable as long as they lead to the same
+//! server by the same route with the same TLS. So all of these clients share one [`Network`].
 //!
-//! Sharing changes nothing that a client could rely on. A pool keeps the connections of each runtime apart, so a client that
-//! ends with its runtime takes no connection of another's with it. Certificates that change on disk have changed for all
-//! who name the same files, so retiring the connections made with the old ones is right for each of them. Whoever shows
-//! another certificate, or trusts another authority, has connections of its own.
+//! Sharing changes nothing that a client could rely on. A pool keeps the connections of each runtime apart, so a
+//! client that ends with its runtime closes no connection of another's. Certificates that change on disk have changed
+//! for all clients that name the same files, so retiring the connections made with the old ones is right for each of
+//! them. A client with another certificate or another authority has its own connections.
 //!
-//! A network is kept by its clients, not by the register: with the last of them it is gone, and its idle connections are
-//! closed. A client made from files that are in use already does not read them again: it has what the others have, which is
-//! looked at again in its time.
+//! Clients own the network, the registry does not: when the last client is dropped, idle connections are closed. A
+//! client whose files are already in use does not read them again: it shares what the others have loaded, which is
+//! refreshed on schedule.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -27,13 +26,13 @@ use crate::config::{Config, ConfigError, Connections, Identity, Pem, PrivateKey,
 use crate::rest::metrics::{NETWORKS, NETWORKS_ASKED_FOR, NETWORKS_DROPPED};
 use crate::tls::{Digest, digest};
 
-/// All networks that may be shared, by what they depend on.
+/// All networks that may be shared, by their settings.
 #[derive(Default)]
 pub(super) struct Networks {
     entries: Mutex<HashMap<Arc<Key>, Weak<Network>>>,
 }
 
-/// What connections depend on. Holds digests of what may be secret, so that the register keeps no secret alive.
+/// The settings that connections depend on. Secrets are kept as digests, so that the registry keeps none alive.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Key {
     scheme: Scheme,
@@ -52,7 +51,7 @@ struct Protection {
     identity: Option<(Source, Source)>,
 }
 
-/// The proxy that is used in the end, whoever named it.
+/// The effective proxy, whether from the configuration or the environment.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Via {
     scheme: ProxyScheme,
@@ -61,7 +60,7 @@ struct Via {
     credentials: Option<Digest>,
 }
 
-/// Where something comes from: a file that is looked at again, whatever it holds at the moment, or a text.
+/// The source of a value: a file that is re-read, whatever its current content, or a text.
 #[derive(Debug, PartialEq, Eq, Hash)]
 enum Source {
     File(PathBuf),
@@ -69,14 +68,14 @@ enum Source {
 }
 
 impl Networks {
-    /// The one register of this process.
+    /// Returns the registry of this process.
     pub(super) fn of_process() -> &'static Arc<Self> {
         static NETWORKS: LazyLock<Arc<Networks>> = LazyLock::new(Arc::default);
         &NETWORKS
     }
 
-    /// The network for this configuration: one that is in use already, or a new one. Blocks while certificates are read
-    /// from files.
+    /// Returns the network of this configuration: one in use, or a new one. Blocks while certificates are read from
+    /// files.
     pub(super) fn network(
         self: &Arc<Self>,
         config: &Config,
@@ -93,19 +92,19 @@ impl Networks {
                 asked_for("hit");
                 return Ok(network);
             }
-            // Its last user is gone, and has not got around to taking it out.
+            // Its last client was dropped, and the entry is not removed yet.
             Some(None) => "miss-gc",
             None => "miss",
         };
-        // Files are read with nothing locked. If somebody else is faster, theirs is taken.
-        let place = Place { networks: Arc::clone(self), key: Arc::clone(&key) };
+        // Files are read without the lock. If another thread is faster, its network is used.
+        let place = RegistryEntry { networks: Arc::clone(self), key: Arc::clone(&key) };
         let made = Network::new(config, environment, Some(place))?;
         let (network, result) = self.keep(key, &made).map_or((made, result), |theirs| (theirs, "hit"));
         asked_for(result);
         Ok(network)
     }
 
-    /// Puts a network into the register, unless there is one in use already, which is the answer then.
+    /// Inserts a network unless there is one in use, which is returned then.
     fn keep(&self, key: Arc<Key>, made: &Arc<Network>) -> Option<Arc<Network>> {
         let mut entries = self.lock();
         if let Some(theirs) = entries.get(&key).and_then(Weak::upgrade) {
@@ -116,19 +115,19 @@ impl Networks {
         None
     }
 
-    /// No network is ever dropped while this is held: dropping one takes the lock.
+    /// No network is dropped while this is held: dropping one takes the lock.
     fn lock(&self) -> MutexGuard<'_, HashMap<Arc<Key>, Weak<Network>>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A network's place in a register, which is free again when the network is gone.
-pub(super) struct Place {
+/// The entry of a network, removed when the network is dropped.
+pub(super) struct RegistryEntry {
     networks: Arc<Networks>,
     key: Arc<Key>,
 }
 
-impl Drop for Place {
+impl Drop for RegistryEntry {
     fn drop(&mut self) {
         let mut entries = self.networks.lock();
         // There may be a successor already.
@@ -142,13 +141,13 @@ impl Drop for Place {
     }
 }
 
-impl std::fmt::Debug for Place {
+impl std::fmt::Debug for RegistryEntry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Place")
+        f.write_str("RegistryEntry")
     }
 }
 
-/// Metrics are told while the register is locked, so that the last word is the right one.
+/// The metric is set under the lock, so that the last value is the right one.
 fn show(entries: &HashMap<Arc<Key>, Weak<Network>>) {
     gauge!(NETWORKS).set(entries.len() as f64);
 }
@@ -178,8 +177,8 @@ impl Key {
 }
 
 impl Protection {
-    /// `None` if one half of the identity is in a file and the other is not: such a file is not looked at again, so that
-    /// its path does not stand for its content.
+    /// `None` if one half of the identity is in a file and the other is not: such a file is not re-read, so its path
+    /// does not identify its content.
     fn new(tls: &Tls) -> Option<Self> {
         let identity = match &tls.identity {
             None => None,

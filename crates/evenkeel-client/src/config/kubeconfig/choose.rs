@@ -190,7 +190,7 @@ fn unsupported(name: &str, user: &User) -> Option<ConfigError> {
     let exec = user.exec.as_ref()?;
     let command = exec.command.as_deref().unwrap_or_default();
     if user.has_static_credentials() {
-        tracing::debug!(user = name, command, "the exec plugin is not needed: there are credentials beside it");
+        tracing::debug!(user = name, command, "exec plugin not needed; the user has other credentials");
         return None;
     }
     Some(unsupported(format!("the exec plugin {command:?}"), NOT_YET))

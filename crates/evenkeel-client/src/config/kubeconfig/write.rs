@@ -62,7 +62,7 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
     // its place all the same.
     #[cfg(unix)]
     if let Err(error) = File::open(&directory).and_then(|directory| directory.sync_all()) {
-        tracing::debug!(%error, directory = %directory.display(), "a directory cannot be forced to disk");
+        tracing::debug!(%error, directory = %directory.display(), "cannot sync the directory to disk");
     }
     Ok(())
 }

@@ -45,11 +45,11 @@ fn slow(count: usize, pause: u64) -> Body {
 
 #[tokio::test(start_paused = true)]
 async fn a_body_may_last_for_ever_as_long_as_it_is_not_silent_for_too_long() {
-    let body = Talkative::new(slow(100, 59), Duration::from_secs(60), "server");
+    let body = IdleTimeoutBody::new(slow(100, 59), Duration::from_secs(60), "server");
     assert_eq!(body.collect().await.unwrap().to_bytes().len(), 100);
 
     let begin = Instant::now();
-    let mut body = Talkative::new(slow(2, 61), Duration::from_secs(60), "server");
+    let mut body = IdleTimeoutBody::new(slow(2, 61), Duration::from_secs(60), "server");
     let error = body.frame().await.unwrap().unwrap_err();
     let error: Box<TransportError> = error.downcast().unwrap();
     assert_eq!((error.fault(), error.host()), (TransportFault::Timeout, "server"));
@@ -58,7 +58,7 @@ async fn a_body_may_last_for_ever_as_long_as_it_is_not_silent_for_too_long() {
 
 #[tokio::test(start_paused = true)]
 async fn the_clock_does_not_run_while_nobody_waits() {
-    let mut body = Talkative::new(slow(3, 10), Duration::from_secs(60), "server");
+    let mut body = IdleTimeoutBody::new(slow(3, 10), Duration::from_secs(60), "server");
     for _ in 0..3 {
         body.frame().await.unwrap().unwrap();
         tokio::time::sleep(Duration::from_secs(1_000)).await;

@@ -173,7 +173,7 @@ fn trn_023_a_late_cleanup_does_not_take_out_a_successor() {
     let first = network(&networks, &config("http://one"));
     let key = Arc::new(key(&config("http://one")));
     // What is left of a network whose cleanup has not come yet.
-    let late = Place { networks: Arc::clone(&networks), key: Arc::clone(&key) };
+    let late = RegistryEntry { networks: Arc::clone(&networks), key: Arc::clone(&key) };
     networks.lock().insert(Arc::clone(&key), Weak::new());
     let successor = network(&networks, &config("http://one"));
     assert!(!Arc::ptr_eq(&first, &successor));

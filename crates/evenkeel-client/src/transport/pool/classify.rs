@@ -1,36 +1,36 @@
-//! What an error of hyper's means: by kind, never by its words.
+//! Classifies errors of hyper by type, never by message.
 
 use std::error::Error;
 use std::io;
 
 use super::super::error::{TransportError, TransportFault};
 
-/// An error of an HTTP/1.1 connection as ours.
+/// Converts an error of an HTTP/1.1 connection.
 pub(super) fn http1_error(host: &str, error: hyper::Error) -> TransportError {
     TransportError::new(http1_fault(&error), host, error)
 }
 
-/// An error of an HTTP/2 connection as ours.
+/// Converts an error of an HTTP/2 connection.
 pub(super) fn http2_error(host: &str, error: hyper::Error) -> TransportError {
     TransportError::new(http2_fault(&error), host, error)
 }
 
-/// Whether the server certainly has not looked at the request, though it was sent: it refused the stream, or went away
-/// having promised to finish older streams only.
+/// Returns whether the server certainly has not processed the request: it refused the stream, or sent GOAWAY for older
+/// streams only.
 pub(super) fn is_unprocessed(error: &hyper::Error) -> bool {
     find::<h2::Error>(error).is_some_and(|error| {
         error.is_remote() && (error.is_go_away() || error.reason() == Some(h2::Reason::REFUSED_STREAM))
     })
 }
 
-/// Whether an HTTP/1.1 connection ended before an answer.
+/// Returns whether an HTTP/1.1 connection ended before a response.
 pub(super) fn is_silent_end(error: &hyper::Error) -> bool {
     matches!(http1_fault(error), TransportFault::Closed | TransportFault::Reset)
 }
 
-/// An answer had more headers than we take. hyper counts them for HTTP/1.1 only.
+/// A response exceeded the header limit. hyper checks it for HTTP/1.1 only.
 #[derive(Debug, thiserror::Error)]
-#[error("the answer has more than {0} headers")]
+#[error("the response has more than {0} headers")]
 pub(super) struct TooManyHeaders(pub(super) usize);
 
 fn http1_fault(error: &hyper::Error) -> TransportFault {
@@ -46,22 +46,22 @@ fn http1_fault(error: &hyper::Error) -> TransportFault {
 }
 
 fn http2_fault(error: &hyper::Error) -> TransportFault {
-    // Some errors come as h2 made them, others hyper has unwrapped.
+    // Some errors are h2's own, others are unwrapped by hyper.
     let http2 = find::<h2::Error>(error);
     if let Some(error) = http2.map_or_else(|| find::<io::Error>(error), h2::Error::get_io) {
         return match io_fault(error) {
             fault @ (TransportFault::Reset | TransportFault::Timeout | TransportFault::Tls) => fault,
-            // An end between two frames, or in the middle of one.
+            // The connection ended between two frames, or within one.
             _ => TransportFault::Http2Lost,
         };
     }
     match http2 {
-        // Our side gave up on what the other side sent.
+        // The local side rejected what the peer sent.
         Some(error) if error.is_library() => TransportFault::Protocol,
         Some(error) if error.is_go_away() => TransportFault::Http2Lost,
         Some(error) if error.is_reset() => TransportFault::StreamReset,
         Some(_) => TransportFault::Other,
-        // The only time hyper measures is that of a ping.
+        // hyper's only timeout is that of a ping.
         None if error.is_timeout() || error.is_canceled() || error.is_closed() => TransportFault::Http2Lost,
         None => TransportFault::Other,
     }
@@ -85,7 +85,7 @@ fn io_fault(error: &io::Error) -> TransportFault {
     }
 }
 
-/// The first cause of this type.
+/// Returns the first source of this type.
 fn find<E: Error + 'static>(error: &hyper::Error) -> Option<&E> {
     let mut cause = error.source();
     while let Some(error) = cause {

@@ -1,4 +1,4 @@
-//! A connection on its way into the pool, and on its way out.
+//! Opening a connection into the pool, and removing it.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -8,143 +8,143 @@ use tokio::time::Instant;
 
 use super::super::connect::Dial;
 use super::super::error::{TransportError, TransportFault};
-use super::book::{Expiry, Id};
-use super::conn::{DriveMany, DriveOne, Many, One};
+use super::connection::{Http1Connection, Http1Driver, Http2Connection, Http2Driver};
+use super::state::{Expiry, Id};
 use super::wire::{Tally, Wire};
-use super::{Inner, Place, classify};
+use super::{Inner, LaneKey, classify};
 
-/// A connection being made, by a task of its own: whoever asked for it may lose interest, others may have gained some.
+/// A dial in progress, in a task of its own: the request that caused it may be dropped while others wait for it.
 pub(super) struct Dialing {
     pool: Weak<Inner>,
-    place: Place,
+    lane_key: LaneKey,
     id: Id,
     tally: Arc<Tally>,
     done: bool,
 }
 
-/// A connection just made.
+/// A new connection.
 enum Made {
-    One(One, Box<DriveOne>),
-    Many(Many, Box<DriveMany>),
+    Http1Connection(Http1Connection, Box<Http1Driver>),
+    Http2Connection(Http2Connection, Box<Http2Driver>),
 }
 
 impl Dialing {
-    pub(super) fn new(pool: &Arc<Inner>, place: Place) -> Self {
+    pub(super) fn new(pool: &Arc<Inner>, lane_key: LaneKey) -> Self {
         let tally = Arc::clone(&pool.tally);
-        Dialing { pool: Arc::downgrade(pool), place, id: pool.next_id(), tally, done: false }
+        Dialing { pool: Arc::downgrade(pool), lane_key, id: pool.next_id(), tally, done: false }
     }
 
-    /// Makes the connection and hands it to the pool. Called off when the pool is gone.
+    /// Opens the connection and adds it to the pool. Cancelled when the pool is dropped.
     pub(super) async fn run(mut self, dial: Arc<dyn Dial>, mut gone: watch::Receiver<()>) {
         let made = tokio::select! {
             made = self.make(&*dial) => made,
-            // Nothing is ever sent there: the sender can only go away, and the pool with it.
+            // Nothing is ever sent: the sender is dropped with the pool.
             _ = gone.changed() => return,
         };
         let Some(pool) = self.pool.upgrade() else { return };
         self.done = true;
         let made = match made {
             Ok(made) => made,
-            Err(error) => return pool.dial_failed(self.place, error),
+            Err(error) => return pool.dial_failed(self.lane_key, error),
         };
-        // In the book before it is driven, so that its end cannot be heard of before its beginning.
+        // Added before it is driven, so that its end cannot be reported before its start.
         match made {
-            Made::One(one, drive) => {
-                pool.with_book(self.place, |book| book.dialed_one(self.id, one, Instant::now()));
+            Made::Http1Connection(one, drive) => {
+                pool.with_state(self.lane_key, |state| state.dialed_http1(self.id, one, Instant::now()));
                 tokio::spawn(drive.run(self.driven(), pool.idle_timeout));
             }
-            Made::Many(many, drive) => {
-                pool.with_book(self.place, |book| book.dialed_many(self.id, many, Instant::now()));
+            Made::Http2Connection(many, drive) => {
+                pool.with_state(self.lane_key, |state| state.dialed_http2(self.id, many, Instant::now()));
                 tokio::spawn(drive.run(self.driven(), pool.idle_timeout, pool.connect_timeout));
             }
         }
     }
 
     fn driven(&self) -> Driven {
-        Driven { pool: Weak::clone(&self.pool), place: self.place, id: self.id }
+        Driven { pool: Weak::clone(&self.pool), lane_key: self.lane_key, id: self.id }
     }
 
     async fn make(&self, dial: &dyn Dial) -> Result<Made, TransportError> {
-        let lane = self.place.lane;
+        let lane = self.lane_key.lane;
         let dialed = dial.dial(lane).await?;
         let wire = Wire::new(dialed.io, Arc::clone(&self.tally), lane);
         let Some(pool) = self.pool.upgrade() else {
             return Err(TransportError::bare(TransportFault::Closed, &self.tally.host));
         };
-        // This writes a few bytes into an empty buffer, and waits for nothing.
+        // The handshake writes a few bytes into an empty buffer and does not wait.
         let host = &self.tally.host;
         if dialed.http2 {
             let (many, drive) =
-                pool.speech.speak_http2(lane, wire).await.map_err(|e| classify::http2_error(host, e))?;
-            Ok(Made::Many(many, Box::new(drive)))
+                pool.speech.handshake_http2(lane, wire).await.map_err(|e| classify::http2_error(host, e))?;
+            Ok(Made::Http2Connection(many, Box::new(drive)))
         } else {
-            let (one, drive) = pool.speech.speak_http1(wire).await.map_err(|e| classify::http1_error(host, e))?;
-            Ok(Made::One(one, Box::new(drive)))
+            let (one, drive) = pool.speech.handshake_http1(wire).await.map_err(|e| classify::http1_error(host, e))?;
+            Ok(Made::Http1Connection(one, Box::new(drive)))
         }
     }
 }
 
 impl Drop for Dialing {
-    /// The task was dropped, or has panicked: nobody shall wait for it.
+    /// The task was dropped or has panicked: waiting requests must fail.
     fn drop(&mut self) {
         if !self.done
             && let Some(pool) = self.pool.upgrade()
         {
-            pool.dial_failed(self.place, TransportError::bare(TransportFault::Connect, &self.tally.host));
+            pool.dial_failed(self.lane_key, TransportError::bare(TransportFault::Connect, &self.tally.host));
         }
     }
 }
 
 impl Inner {
-    fn dial_failed(self: &Arc<Self>, place: Place, error: TransportError) {
-        let mut bereft = Vec::new();
-        self.with_book(place, |book| {
-            let (waiters, todo) = book.dial_failed();
-            bereft = waiters;
+    fn dial_failed(self: &Arc<Self>, lane_key: LaneKey, error: TransportError) {
+        let mut failed = Vec::new();
+        self.with_state(lane_key, |state| {
+            let (waiters, todo) = state.dial_failed();
+            failed = waiters;
             todo
         });
         let error = Arc::new(error);
-        for waiter in bereft {
+        for waiter in failed {
             waiter.refuse(Arc::clone(&error));
         }
     }
 }
 
-/// A connection as its driver sees it. When the driver ends, for whatever reason, the book hears of it.
+/// A connection as its driver sees it. The end of the driver is reported to the pool.
 pub(super) struct Driven {
     pool: Weak<Inner>,
-    place: Place,
+    lane_key: LaneKey,
     id: Id,
 }
 
 impl Driven {
-    /// The connection is ready for another request.
-    pub(super) fn give_back(&self, one: One) {
+    /// Returns a connection that is ready for another request.
+    pub(super) fn give_back(&self, one: Http1Connection) {
         if let Some(pool) = self.pool.upgrade() {
-            pool.give_back(self.place, self.id, one);
+            pool.give_back(self.lane_key, self.id, one);
         }
     }
 
-    /// The server allows this many streams.
+    /// Sets the server's stream limit.
     pub(super) fn allow(&self, streams: usize) {
         if let Some(pool) = self.pool.upgrade() {
-            pool.with_book(self.place, |book| book.allow(self.id, streams));
+            pool.with_state(self.lane_key, |state| state.allow(self.id, streams));
         }
     }
 
-    /// Takes the connection out of its book if it was unused for too long. Says when to ask again.
+    /// Removes the connection if it was idle for too long. Returns when to check again.
     pub(super) fn expire(&self, timeout: Duration) -> Duration {
-        let expiry = self.pool.upgrade().map(|pool| pool.expire(self.place, self.id, timeout));
+        let expiry = self.pool.upgrade().map(|pool| pool.expire(self.lane_key, self.id, timeout));
         match expiry {
             Some(Expiry::Later(left)) => left,
             Some(Expiry::Expired) | None => timeout,
         }
     }
 
-    /// How it ended.
+    /// Reports how the connection ended.
     pub(super) fn ended(&self, how: hyper::Result<()>) {
         if let (Err(error), Some(pool)) = (how, self.pool.upgrade()) {
-            tracing::debug!(host = %pool.tally.host, lane = self.place.lane.name(), %error, "a connection ended");
+            tracing::debug!(host = %pool.tally.host, lane = self.lane_key.lane.name(), %error, "connection closed");
         }
     }
 }
@@ -152,7 +152,7 @@ impl Driven {
 impl Drop for Driven {
     fn drop(&mut self) {
         if let Some(pool) = self.pool.upgrade() {
-            pool.with_book(self.place, |book| book.lost(self.id));
+            pool.with_state(self.lane_key, |state| state.lost(self.id));
         }
     }
 }

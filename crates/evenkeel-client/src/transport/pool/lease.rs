@@ -1,4 +1,4 @@
-//! A connection in the hands of a request, and of the body of its answer.
+//! A connection in use by a request and the body of its response.
 
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
@@ -11,140 +11,145 @@ use hyper::body::Incoming;
 use tokio::time::Instant;
 
 use super::super::error::TransportError;
-use super::book::{Grant, Id};
-use super::conn::{Engine, Many, One};
+use super::connection::{Http1Connection, Http2Connection, SharedConnection};
+use super::state::{Grant, Id};
 use super::wire::Tally;
-use super::{Inner, Place, classify};
+use super::{Inner, LaneKey, classify};
 
-/// Where a connection in use belongs, counted while it is in use.
-pub(super) struct Ticket {
+/// The pool of a connection in use; counts it as in flight.
+pub(super) struct PoolTicket {
     pool: Weak<Inner>,
     tally: Arc<Tally>,
-    place: Place,
+    lane_key: LaneKey,
     id: Id,
 }
 
-impl Drop for Ticket {
+impl Drop for PoolTicket {
     fn drop(&mut self) {
         self.tally.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// A connection for one request. Dropped before the request was sent, it goes back as it is.
+/// A connection for one request. Dropped before the request was sent, it returns to the pool.
 pub(super) enum Lease {
-    One(OneLease),
-    Many(ManyLease),
+    Http1Connection(Http1Lease),
+    Http2Connection(Http2Lease),
 }
 
 impl Lease {
-    pub(super) fn new(pool: &Arc<Inner>, place: Place, grant: Grant<One, Many>) -> Self {
+    pub(super) fn new(pool: &Arc<Inner>, lane_key: LaneKey, grant: Grant<Http1Connection, Http2Connection>) -> Self {
         let ticket = |id| {
             pool.tally.in_flight.fetch_add(1, Ordering::Relaxed);
-            Ticket { pool: Arc::downgrade(pool), tally: Arc::clone(&pool.tally), place, id }
+            PoolTicket { pool: Arc::downgrade(pool), tally: Arc::clone(&pool.tally), lane_key, id }
         };
         match grant {
-            Grant::One(id, one) => {
-                Lease::One(OneLease { one: Some(one), touched: false, sent_whole: false, ticket: ticket(id) })
-            }
-            Grant::Many(id, many) => Lease::Many(ManyLease { many, slot: Slot(ticket(id)) }),
+            Grant::Http1(id, one) => Lease::Http1Connection(Http1Lease {
+                one: Some(one),
+                touched: false,
+                sent_whole: false,
+                ticket: ticket(id),
+            }),
+            Grant::Http2(id, many) => Lease::Http2Connection(Http2Lease { many, slot: Slot(ticket(id)) }),
         }
     }
 }
 
-/// All of an HTTP/1.1 connection. Dropped in the middle of an exchange it closes the connection: what is still on its way
-/// belongs to nobody.
-pub(super) struct OneLease {
-    one: Option<One>,
+/// A whole HTTP/1.1 connection. Dropped during a request it closes the connection: bytes in flight cannot be assigned
+/// to another request.
+pub(super) struct Http1Lease {
+    one: Option<Http1Connection>,
     touched: bool,
-    /// Whether the request lay in memory as a whole when it was sent.
+    /// Whether the whole request was in memory when it was sent.
     pub(super) sent_whole: bool,
-    ticket: Ticket,
+    ticket: PoolTicket,
 }
 
-impl OneLease {
-    /// The connection, for a request that begins now.
-    pub(super) fn begin(&mut self) -> Option<&mut One> {
+impl Http1Lease {
+    /// Returns the connection for a new request.
+    pub(super) fn begin(&mut self) -> Option<&mut Http1Connection> {
         self.touched = true;
         self.one.as_mut()
     }
 
-    /// Where it belongs.
-    pub(super) fn place(&self) -> Place {
-        self.ticket.place
+    /// Returns its pool.
+    pub(super) fn lane_key(&self) -> LaneKey {
+        self.ticket.lane_key
     }
 
-    /// The exchange is over: the connection is free for another.
+    /// Returns the connection to the pool after the response.
     pub(super) fn finish(&mut self) {
         let Some(mut one) = self.one.take() else { return };
         one.used = true;
         if !one.sender.is_ready() {
-            one.go_home();
+            one.return_to_driver();
         } else if let Some(pool) = self.ticket.pool.upgrade() {
-            pool.give_back(self.ticket.place, self.ticket.id, one);
+            pool.give_back(self.ticket.lane_key, self.ticket.id, one);
         }
     }
 }
 
-impl Drop for OneLease {
+impl Drop for Http1Lease {
     fn drop(&mut self) {
         if !self.touched
             && let (Some(one), Some(pool)) = (self.one.take(), self.ticket.pool.upgrade())
         {
-            pool.give_back(self.ticket.place, self.ticket.id, one);
+            pool.give_back(self.ticket.lane_key, self.ticket.id, one);
         }
     }
 }
 
 /// A stream of an HTTP/2 connection.
-pub(super) struct ManyLease {
-    pub(super) many: Many,
+pub(super) struct Http2Lease {
+    pub(super) many: Http2Connection,
     pub(super) slot: Slot,
 }
 
-/// A stream's place on its connection, free again when this is dropped.
-pub(super) struct Slot(Ticket);
+/// A stream's slot on its connection, freed on drop.
+pub(super) struct Slot(PoolTicket);
 
 impl Drop for Slot {
     fn drop(&mut self) {
         if let Some(pool) = self.0.pool.upgrade() {
-            pool.with_book(self.0.place, |book| book.stream_done(self.0.id, Instant::now()));
+            pool.with_state(self.0.lane_key, |state| state.stream_done(self.0.id, Instant::now()));
         }
     }
 }
 
-/// What is held until an answer has been read.
+/// What a response holds until it has been read.
 pub(super) enum Hold {
-    One(OneLease),
-    Many(Slot),
+    Http1Connection(Http1Lease),
+    Http2Connection(Slot),
 }
 
-/// The body of an answer, which lets go of its connection when it ends.
+/// The body of a response, which releases its connection when it ends.
 pub(super) struct PoolBody {
     incoming: Incoming,
     hold: Option<Hold>,
-    /// Of a connection that is this body's alone, and on which there is nothing left to send.
-    engine: Option<Weak<Engine>>,
+    /// Set if this body has the connection to itself and the request was sent completely.
+    shared_connection: Option<Weak<SharedConnection>>,
     tally: Arc<Tally>,
 }
 
 impl PoolBody {
     pub(super) fn new(incoming: Incoming, hold: Hold, tally: Arc<Tally>) -> Self {
-        let engine = match &hold {
-            Hold::One(lease) if lease.sent_whole => lease.one.as_ref().map(|one| Weak::clone(&one.engine)),
-            Hold::One(_) => None,
-            Hold::Many(_) => None,
+        let shared_connection = match &hold {
+            Hold::Http1Connection(lease) if lease.sent_whole => {
+                lease.one.as_ref().map(|one| Weak::clone(&one.shared_connection))
+            }
+            Hold::Http1Connection(_) => None,
+            Hold::Http2Connection(_) => None,
         };
-        PoolBody { incoming, hold: Some(hold), engine, tally }
+        PoolBody { incoming, hold: Some(hold), shared_connection, tally }
     }
 
-    /// The next frame. If there is none yet, it is looked for.
+    /// Polls the next frame, driving the connection if there is none yet.
     fn poll_incoming(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         let frame = Pin::new(&mut self.incoming).poll_frame(context);
         if frame.is_pending()
-            && let Some(engine) = self.engine.as_ref().and_then(Weak::upgrade)
+            && let Some(shared_connection) = self.shared_connection.as_ref().and_then(Weak::upgrade)
         {
-            engine.look(context);
-            drop(engine);
+            shared_connection.look(context);
+            drop(shared_connection);
             return Pin::new(&mut self.incoming).poll_frame(context);
         }
         frame
@@ -152,17 +157,19 @@ impl PoolBody {
 
     fn let_go(&mut self) {
         match self.hold.take() {
-            Some(Hold::One(mut lease)) => lease.finish(),
-            Some(Hold::Many(slot)) => drop(slot),
+            Some(Hold::Http1Connection(mut lease)) => lease.finish(),
+            Some(Hold::Http2Connection(slot)) => drop(slot),
             None => {}
         }
         self.resume();
     }
 
-    /// Nobody looks for more of this body: the connection is its task's again.
+    /// Returns the driving of the connection to its task.
     fn resume(&mut self) {
-        if let Some(engine) = self.engine.take().and_then(|engine| engine.upgrade()) {
-            engine.resume();
+        if let Some(shared_connection) =
+            self.shared_connection.take().and_then(|shared_connection| shared_connection.upgrade())
+        {
+            shared_connection.resume();
         }
     }
 }
@@ -179,8 +186,8 @@ impl HttpBody for PoolBody {
             Some(Ok(frame)) => Poll::Ready(Some(Ok(frame))),
             Some(Err(error)) => {
                 let error = match self.hold.take() {
-                    Some(Hold::One(_)) => classify::http1_error(&self.tally.host, error),
-                    Some(Hold::Many(_)) | None => classify::http2_error(&self.tally.host, error),
+                    Some(Hold::Http1Connection(_)) => classify::http1_error(&self.tally.host, error),
+                    Some(Hold::Http2Connection(_)) | None => classify::http2_error(&self.tally.host, error),
                 };
                 self.resume();
                 Poll::Ready(Some(Err(error)))
@@ -203,11 +210,11 @@ impl HttpBody for PoolBody {
 
 impl Drop for PoolBody {
     fn drop(&mut self) {
-        // Many readers stop at the last byte and never ask for the end behind it.
+        // Many readers stop at the last byte and never poll for the end.
         if self.incoming.is_end_stream() {
             self.let_go();
         }
-        // What is dropped in the middle closes the connection, which its task has to do.
+        // A body dropped midway closes the connection, which its task does.
         self.hold = None;
         self.resume();
     }

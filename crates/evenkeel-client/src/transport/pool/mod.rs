@@ -1,24 +1,24 @@
 //! [`Pool`]: the connections to one server.
 //!
-//! Written by hand over hyper's connections, because hyper-util's pool was made for browsing: requests that race for the
-//! first connection each open one of their own where TLS decides on the version, so fifty watches that start together
-//! make fifty handshakes; it does not count streams, so the hundred-and-first watch waits for ever behind a server that
-//! allows a hundred; and it cannot replace connections gracefully when certificates change. Nor does it know that a
-//! runtime may go away, or may not be polled, while the client lives on.
+//! Hand-written over hyper's connections, because hyper-util's pool was made for browsing. Requests that race for the
+//! first connection each open one where TLS negotiates the version, so fifty watches that start together make fifty
+//! handshakes. It does not count streams, so the hundred-and-first watch waits forever behind a server that allows a
+//! hundred. It cannot replace connections gracefully when certificates change. And it does not handle a runtime that
+//! ends, or is not polled, while the client lives on.
 //!
-//! What this one promises:
-//! - **Two lanes.** Watches and calls never share a connection.
-//! - **One connection for many.** Of requests that need a new connection at the same time, one makes it and all use it, as
-//!   far as HTTP/2 and the server allow; then the next connection is made.
-//! - **Bound to no runtime.** A pool is made anywhere. A connection lives on the runtime of the request it was made for and
-//!   serves that runtime only. When a runtime ends, its connections do.
-//! - **No task without a connection.** What there is to do in the background is done by the task that drives the connection
-//!   in question. It ends with the connection, and the connection ends when nobody has used it for a while, or when the
-//!   last clone of the pool is gone and the last body has been read.
-//! - **No request is sent twice that a server may have seen**, save for reads on a connection that had been idle and that
-//!   the server closed without a word, as every HTTP client does.
+//! Guarantees:
+//! - **Two lanes.** Watches and bounded requests never share a connection.
+//! - **One connection for many.** Requests that need a new connection at the same time share one dial, as far as
+//!   HTTP/2 and the server allow; then the next connection is opened.
+//! - **Bound to no runtime.** A pool is created anywhere. A connection lives on the runtime of the request it was
+//!   opened for and serves only that runtime. It ends with its runtime.
+//! - **No task without a connection.** Background work is done by the task that drives the connection. It ends with
+//!   the connection, which ends when it was idle for a while, or when the last clone of the pool was dropped and the
+//!   last body has been read.
+//! - **No request is sent twice that a server may have processed**, except reads on a reused connection that the
+//!   server closed without a response, as every HTTP client does.
 //!
-//! `book` decides, `conn` drives, `lease` is a connection in use; this file joins them.
+//! `state` decides, `connection` drives, `lease` is a connection in use; this file joins them.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -32,31 +32,31 @@ use tokio::runtime::{self, Handle};
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
-use self::book::{Alive, Expiry, Id, Todo};
-use self::conn::{Many, One, Speech};
+use self::connection::{Http1Connection, Http2Connection, HttpSettings};
 use self::dial::Dialing;
-use self::lease::{Hold, Lease, ManyLease, OneLease, PoolBody};
+use self::lease::{Hold, Http1Lease, Http2Lease, Lease, PoolBody};
+use self::state::{Alive, Expiry, Id, Todo};
 use self::wire::Tally;
 use super::connect::Dial;
 use super::error::{TransportError, TransportFault};
 use super::{Body, Lane};
 use crate::config::{Connections, Limits, ServerUrl};
 
-mod book;
 mod classify;
-mod conn;
+mod connection;
 mod dial;
 mod lease;
+mod state;
 mod wire;
 
 #[cfg(test)]
 mod tests;
 
-/// How often a request is sent again, each time on another connection, because the one before was gone before the server
-/// could look at it.
+/// How often a request is resent, each time on another connection, because the previous one ended before the server
+/// processed it.
 const MAX_RESENDS: usize = 3;
 
-type Book = book::Book<One, Many, Waiter>;
+type PoolState = state::PoolState<Http1Connection, Http2Connection, Waiter>;
 
 /// The connections to one server. Clones share them.
 #[derive(Clone)]
@@ -64,14 +64,14 @@ pub(crate) struct Pool {
     inner: Arc<Inner>,
 }
 
-/// What a pool has, at one moment.
+/// The counters of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PoolStats {
-    /// Connections that are open.
+    /// Open connections.
     pub(crate) connections: usize,
-    /// Requests that have a connection and whose answers have not been read to their ends.
+    /// Requests with a connection whose responses have not been read completely.
     pub(crate) in_flight: usize,
-    /// How often a connection was begun to be made.
+    /// Dials so far.
     pub(crate) dials: usize,
 }
 
@@ -80,45 +80,45 @@ struct Inner {
     authority: Authority,
     port: u16,
     host_header: HeaderValue,
-    speech: Speech,
+    speech: HttpSettings,
     connect_timeout: Duration,
     idle_timeout: Duration,
     max_idle: usize,
     max_headers: usize,
     dial: Arc<dyn Dial>,
     tally: Arc<Tally>,
-    state: Mutex<State>,
-    /// Closed when the pool is gone, which calls off the connections being made.
+    state: Mutex<PoolInner>,
+    /// Closed when the pool is dropped, which cancels dials in progress.
     alive: watch::Sender<()>,
 }
 
 #[derive(Default)]
-struct State {
+struct PoolInner {
     /// The youngest connection.
     last_id: Id,
-    /// One, as a rule.
+    /// Usually one.
     runtimes: Vec<Runtime>,
 }
 
 struct Runtime {
     handle: Handle,
-    calls: Book,
-    streams: Book,
+    calls: PoolState,
+    streams: PoolState,
 }
 
-/// Which book.
+/// The runtime and lane of a pool state.
 #[derive(Clone, Copy)]
-struct Place {
+struct LaneKey {
     runtime: runtime::Id,
     lane: Lane,
 }
 
-/// Who waits for a connection.
+/// A request that waits for a connection.
 struct Waiter(oneshot::Sender<Result<Lease, Arc<TransportError>>>);
 
 impl Waiter {
     fn refuse(self, error: Arc<TransportError>) {
-        // Who is no longer there needs no answer.
+        // The request may have been dropped.
         let _ = self.0.send(Err(error));
     }
 }
@@ -130,7 +130,7 @@ impl Alive for Waiter {
 }
 
 impl Pool {
-    /// Connections to this server, none yet. This needs no runtime; requests need one with I/O and time.
+    /// Returns a pool for this server, without connections. Needs no runtime; requests need one with I/O and time.
     pub(crate) fn new(
         server: &ServerUrl,
         connections: &Connections,
@@ -138,14 +138,14 @@ impl Pool {
         dial: impl Dial + 'static,
     ) -> Self {
         let authority = server.authority().clone();
-        // An authority is made of characters that a header may have; were it not, the server would be asked without one.
+        // An authority consists of valid header characters; otherwise the header would be empty.
         let host_header = HeaderValue::from_str(authority.as_str()).unwrap_or(HeaderValue::from_static(""));
         Pool {
             inner: Arc::new(Inner {
                 scheme: server.scheme().clone(),
                 port: server.port(),
                 host_header,
-                speech: Speech::new(connections, limits),
+                speech: HttpSettings::new(connections, limits),
                 connect_timeout: connections.connect_timeout,
                 idle_timeout: connections.idle_timeout,
                 max_idle: connections.max_idle,
@@ -164,27 +164,26 @@ impl Pool {
         }
     }
 
-    /// Uses no connection again that there is or that is being made. Whatever is under way on them comes to its end; then
-    /// they are closed.
+    /// Stops reusing all current connections and dials. Requests in flight on them finish; then they are closed.
     pub(crate) fn retire(&self) {
         let mut retired = Vec::new();
         {
             let mut state = self.inner.lock();
-            let State { last_id, runtimes } = &mut *state;
+            let PoolInner { last_id, runtimes } = &mut *state;
             for runtime in runtimes {
                 for lane in [Lane::Calls, Lane::Streams] {
-                    let place = Place { runtime: runtime.handle.id(), lane };
-                    retired.push((place, runtime.handle.clone(), runtime.book(lane).retire(*last_id)));
+                    let lane_key = LaneKey { runtime: runtime.handle.id(), lane };
+                    retired.push((lane_key, runtime.handle.clone(), runtime.lane_state(lane).retire(*last_id)));
                 }
             }
         }
-        for (place, handle, (connections, todo)) in retired {
+        for (lane_key, handle, (connections, todo)) in retired {
             drop(connections);
-            self.inner.carry_out(place, &handle, todo);
+            self.inner.carry_out(lane_key, &handle, todo);
         }
     }
 
-    /// What there is now.
+    /// Returns the counters.
     pub(crate) fn stats(&self) -> PoolStats {
         let tally = &self.inner.tally;
         PoolStats {
@@ -194,7 +193,7 @@ impl Pool {
         }
     }
 
-    /// Sends a request and waits for the head of its answer. Dropping the future calls the request off.
+    /// Sends a request and waits for the head of the response. Dropping the future cancels the request.
     pub(crate) async fn send(&self, mut request: Request<Body>) -> Result<Response<Body>, TransportError> {
         let inner = &self.inner;
         inner.check_host(request.uri())?;
@@ -203,8 +202,8 @@ impl Pool {
         let mut resends = 0;
         loop {
             let failed = match inner.lease(&handle, lane).await? {
-                Lease::One(lease) => inner.send_http1(lease, request).await,
-                Lease::Many(lease) => inner.send_http2(lease, request).await,
+                Lease::Http1Connection(lease) => inner.send_http1(lease, request).await,
+                Lease::Http2Connection(lease) => inner.send_http2(lease, request).await,
             };
             let failed = match failed {
                 Ok(response) => return Ok(response),
@@ -212,7 +211,7 @@ impl Pool {
             };
             match failed.again {
                 Some(again) if resends < MAX_RESENDS => {
-                    tracing::debug!(host = %inner.tally.host, error = %failed.error, "sending a request again");
+                    tracing::debug!(host = %inner.tally.host, error = %failed.error, "connection lost before the request was processed; resending");
                     resends += 1;
                     request = again;
                 }
@@ -222,15 +221,15 @@ impl Pool {
     }
 }
 
-/// A request that got no answer.
+/// A request without a response.
 struct Failed {
     error: TransportError,
-    /// The request, if the server cannot have seen it.
+    /// The request, if the server cannot have processed it.
     again: Option<Request<Body>>,
 }
 
 impl Inner {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, PoolInner> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -238,7 +237,7 @@ impl Inner {
         TransportError::new(fault, &self.tally.host, source)
     }
 
-    /// A request for another host must not end up here.
+    /// Rejects a request for another host.
     fn check_host(&self, uri: &Uri) -> Result<(), TransportError> {
         let Some(authority) = uri.authority() else { return Ok(()) };
         let same = *authority == self.authority
@@ -253,7 +252,7 @@ impl Inner {
 
     async fn send_http1(
         self: &Arc<Self>,
-        mut lease: OneLease,
+        mut lease: Http1Lease,
         mut request: Request<Body>,
     ) -> Result<Response<Body>, Failed> {
         let path = request.uri().path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
@@ -265,12 +264,12 @@ impl Inner {
             let error = TransportError::bare(TransportFault::Closed, &self.tally.host);
             return Err(Failed { error, again: Some(request) });
         };
-        // The server may close an idle connection in the very moment in which it is used again. If it does, all we see is
-        // that it ended; a read can be repeated nevertheless.
+        // The server may close an idle connection at the moment of its reuse. Only its end is visible then; a read can
+        // be repeated.
         let reused = one.used;
         let spare = if reused && is_read(request.method()) { spare(&request) } else { None };
         match one.sender.try_send_request(request).await {
-            Ok(response) => Ok(self.answer(response, Hold::One(lease))),
+            Ok(response) => Ok(self.answer(response, Hold::Http1Connection(lease))),
             Err(mut failed) => {
                 let mut again = failed.take_message();
                 let error = failed.into_error();
@@ -278,15 +277,15 @@ impl Inner {
                     again = spare;
                 }
                 if reused && again.is_some() {
-                    self.with_book(lease.place(), Book::forget_idle);
+                    self.with_state(lease.lane_key(), PoolState::forget_idle);
                 }
                 Err(Failed { error: classify::http1_error(&self.tally.host, error), again })
             }
         }
     }
 
-    async fn send_http2(&self, lease: ManyLease, mut request: Request<Body>) -> Result<Response<Body>, Failed> {
-        let ManyLease { mut many, slot } = lease;
+    async fn send_http2(&self, lease: Http2Lease, mut request: Request<Body>) -> Result<Response<Body>, Failed> {
+        let Http2Lease { mut many, slot } = lease;
         let path = request.uri().path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
         let uri = Uri::builder().scheme(self.scheme.clone()).authority(self.authority.clone()).path_and_query(path);
         match uri.build() {
@@ -296,14 +295,14 @@ impl Inner {
         *request.version_mut() = Version::HTTP_2;
         let spare = spare(&request);
         let sent = many.sender.try_send_request(request);
-        // Whoever waits for an answer does not keep the connection open for others.
+        // A request that waits for its response does not keep the connection open for others.
         drop(many);
         match sent.await {
             Ok(response) if response.headers().len() > self.max_headers => {
                 let error = self.error(TransportFault::Protocol, classify::TooManyHeaders(self.max_headers));
                 Err(Failed { error, again: None })
             }
-            Ok(response) => Ok(self.answer(response, Hold::Many(slot))),
+            Ok(response) => Ok(self.answer(response, Hold::Http2Connection(slot))),
             Err(mut failed) => {
                 let mut again = failed.take_message();
                 let error = failed.into_error();
@@ -319,27 +318,27 @@ impl Inner {
         response.map(|incoming| {
             let empty = http_body::Body::is_end_stream(&incoming);
             let body = PoolBody::new(incoming, hold, Arc::clone(&self.tally));
-            // An empty body is dropped here and now, and its connection free again.
+            // An empty body is dropped here, which frees its connection.
             if empty { Body::empty() } else { Body::new(body) }
         })
     }
 }
 
 impl Inner {
-    /// A connection for a request: one that is there, or one that will be.
+    /// Returns a connection for a request, existing or new.
     async fn lease(self: &Arc<Self>, handle: &Handle, lane: Lane) -> Result<Lease, TransportError> {
-        let place = Place { runtime: handle.id(), lane };
+        let lane_key = LaneKey { runtime: handle.id(), lane };
         let (waiting, todo) = {
             let mut state = self.lock();
-            let book = state.book_of(handle, lane, || self.new_book());
-            if let Some(grant) = book.ask() {
+            let lane_state = state.lane_state(handle, lane, || self.new_lane_state());
+            if let Some(grant) = lane_state.acquire() {
                 drop(state);
-                return Ok(Lease::new(self, place, grant));
+                return Ok(Lease::new(self, lane_key, grant));
             }
             let (waiter, waiting) = oneshot::channel();
-            (waiting, book.wait(Waiter(waiter)))
+            (waiting, lane_state.wait(Waiter(waiter)))
         };
-        self.carry_out(place, handle, todo);
+        self.carry_out(lane_key, handle, todo);
         match waiting.await {
             Ok(Ok(lease)) => Ok(lease),
             Ok(Err(error)) => Err(Arc::try_unwrap(error).unwrap_or_else(TransportError::shared)),
@@ -347,8 +346,8 @@ impl Inner {
         }
     }
 
-    fn new_book(&self) -> Book {
-        Book::new(self.max_idle, self.speech.max_streams)
+    fn new_lane_state(&self) -> PoolState {
+        PoolState::new(self.max_idle, self.speech.max_streams)
     }
 
     fn next_id(&self) -> Id {
@@ -357,18 +356,22 @@ impl Inner {
         state.last_id
     }
 
-    fn give_back(self: &Arc<Self>, place: Place, id: Id, one: One) {
-        self.with_book(place, |book| book.give_back(id, one, Instant::now()));
+    fn give_back(self: &Arc<Self>, lane_key: LaneKey, id: Id, one: Http1Connection) {
+        self.with_state(lane_key, |lane_state| lane_state.give_back(id, one, Instant::now()));
     }
 
-    /// Tells a book what happened, and does what it answers. A book that is gone needs to know nothing.
-    fn with_book(self: &Arc<Self>, place: Place, tell: impl FnOnce(&mut Book) -> Todo<One, Many, Waiter>) {
+    /// Applies a change to a pool state and does what it returns. A state that was removed needs no change.
+    fn with_state(
+        self: &Arc<Self>,
+        lane_key: LaneKey,
+        tell: impl FnOnce(&mut PoolState) -> Todo<Http1Connection, Http2Connection, Waiter>,
+    ) {
         let (handle, todo) = {
             let mut state = self.lock();
             let runtimes = &mut state.runtimes;
-            let Some(at) = runtimes.iter().position(|runtime| runtime.handle.id() == place.runtime) else { return };
+            let Some(at) = runtimes.iter().position(|runtime| runtime.handle.id() == lane_key.runtime) else { return };
             let Some(runtime) = runtimes.get_mut(at) else { return };
-            let todo = tell(runtime.book(place.lane));
+            let todo = tell(runtime.lane_state(lane_key.lane));
             if todo.grants.is_empty() && todo.dials == 0 {
                 let gone = runtime.is_empty().then(|| runtimes.swap_remove(at));
                 drop(state);
@@ -377,41 +380,46 @@ impl Inner {
             }
             (runtime.handle.clone(), todo)
         };
-        self.carry_out(place, &handle, todo);
+        self.carry_out(lane_key, &handle, todo);
     }
 
-    fn expire(&self, place: Place, id: Id, timeout: Duration) -> Expiry {
+    fn expire(&self, lane_key: LaneKey, id: Id, timeout: Duration) -> Expiry {
         let mut state = self.lock();
-        let runtime = state.runtimes.iter_mut().find(|runtime| runtime.handle.id() == place.runtime);
-        runtime.map_or(Expiry::Expired, |runtime| runtime.book(place.lane).expire(id, Instant::now(), timeout))
+        let runtime = state.runtimes.iter_mut().find(|runtime| runtime.handle.id() == lane_key.runtime);
+        runtime.map_or(Expiry::Expired, |runtime| runtime.lane_state(lane_key.lane).expire(id, Instant::now(), timeout))
     }
 
-    fn carry_out(self: &Arc<Self>, place: Place, handle: &Handle, todo: Todo<One, Many, Waiter>) {
+    fn carry_out(
+        self: &Arc<Self>,
+        lane_key: LaneKey,
+        handle: &Handle,
+        todo: Todo<Http1Connection, Http2Connection, Waiter>,
+    ) {
         for (waiter, grant) in todo.grants {
-            // Who is no longer there gives it back by dropping it.
-            let _ = waiter.0.send(Ok(Lease::new(self, place, grant)));
+            // A request that was dropped returns the lease by dropping it.
+            let _ = waiter.0.send(Ok(Lease::new(self, lane_key, grant)));
         }
         for _ in 0..todo.dials {
-            self.tally.count_dial(place.lane);
-            let dialing = Dialing::new(self, place);
+            self.tally.count_dial(lane_key.lane);
+            let dialing = Dialing::new(self, lane_key);
             handle.spawn(dialing.run(Arc::clone(&self.dial), self.alive.subscribe()));
         }
     }
 }
 
-impl State {
-    fn book_of(&mut self, handle: &Handle, lane: Lane, new: impl Fn() -> Book) -> &mut Book {
+impl PoolInner {
+    fn lane_state(&mut self, handle: &Handle, lane: Lane, new: impl Fn() -> PoolState) -> &mut PoolState {
         let id = handle.id();
         let at = self.runtimes.iter().position(|runtime| runtime.handle.id() == id).unwrap_or_else(|| {
             self.runtimes.push(Runtime { handle: handle.clone(), calls: new(), streams: new() });
             self.runtimes.len() - 1
         });
-        self.runtimes[at].book(lane)
+        self.runtimes[at].lane_state(lane)
     }
 }
 
 impl Runtime {
-    fn book(&mut self, lane: Lane) -> &mut Book {
+    fn lane_state(&mut self, lane: Lane) -> &mut PoolState {
         match lane {
             Lane::Calls => &mut self.calls,
             Lane::Streams => &mut self.streams,
@@ -429,12 +437,12 @@ impl fmt::Debug for Pool {
     }
 }
 
-/// Reads have no effect, so that it does not matter how often they are sent.
+/// Returns whether the method is a read, which may be repeated.
 fn is_read(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
 }
 
-/// A copy of a request, if its body can be had twice.
+/// Returns a copy of a request if its body can be cloned.
 fn spare(request: &Request<Body>) -> Option<Request<Body>> {
     let mut copy = Request::new(request.body().try_clone()?);
     *copy.method_mut() = request.method().clone();

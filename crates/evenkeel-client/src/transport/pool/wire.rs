@@ -1,4 +1,4 @@
-//! [`Wire`]: a connection's bytes, counted while it is open.
+//! [`Wire`]: the byte stream of a connection, counted while it is open.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use super::super::Lane;
 use super::super::connect::BoxIo;
 
-/// What a pool counts.
+/// The counters of a pool.
 #[derive(Debug)]
 pub(super) struct Tally {
     pub(super) host: Box<str>,
@@ -29,7 +29,7 @@ impl Tally {
     }
 }
 
-/// Counts a connection for as long as it is open.
+/// Counts a connection while it is open.
 struct Open {
     tally: Arc<Tally>,
     gauge: metrics::Gauge,
@@ -52,10 +52,10 @@ impl Drop for Open {
     }
 }
 
-/// A connection's bytes, counted while it is open.
+/// The byte stream of a connection, counted while it is open.
 ///
-/// For HTTP/2 it also tells when the server's SETTINGS, which come first of all frames, have been read: until then nobody
-/// knows how many streams are allowed, and hyper has no word for it.
+/// For HTTP/2 it also signals when the server's SETTINGS, the first frame, have been read: until then the stream limit
+/// is unknown, and hyper does not report it.
 pub(super) struct Wire {
     io: BoxIo,
     settings: Option<FirstFrame>,
@@ -67,7 +67,7 @@ impl Wire {
         Wire { io, settings: None, _open: Open::new(tally, lane) }
     }
 
-    /// Watches for the first frame.
+    /// Returns a receiver that completes after the first frame.
     pub(super) fn watch_settings(&mut self) -> oneshot::Receiver<()> {
         let (sender, receiver) = oneshot::channel();
         self.settings = Some(FirstFrame { heard: sender, length: 0, seen: 0 });
@@ -75,7 +75,7 @@ impl Wire {
     }
 }
 
-/// Counts the bytes of the first frame: three bytes of length, six more of header, and as many as the length says.
+/// Counts the bytes of the first frame: three bytes of length, six more of header, and the payload.
 struct FirstFrame {
     heard: oneshot::Sender<()>,
     length: usize,
@@ -103,7 +103,7 @@ impl AsyncRead for Wire {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        // Whoever reads on has dealt with all whole frames before.
+        // A further read means that all complete frames before it were processed.
         if let Some(settings) = self.settings.take_if(|settings| settings.is_complete()) {
             let _ = settings.heard.send(());
         }

@@ -1,10 +1,10 @@
-//! Which proxy, if any: the configuration's word, or the environment's. Pure.
+//! Chooses the proxy: from the configuration or the environment. Sans-IO.
 
 use std::net::IpAddr;
 
 use crate::config::{ConfigError, Proxy, ProxyUrl, ServerUrl};
 
-/// What the environment says about proxies, as a value.
+/// The proxy settings of the environment, as a value.
 #[derive(Clone, Default)]
 pub(crate) struct ProxyEnvironment {
     https: Option<String>,
@@ -13,10 +13,10 @@ pub(crate) struct ProxyEnvironment {
 }
 
 impl ProxyEnvironment {
-    /// What these variables say; the first of each pair that is not empty counts.
+    /// Reads these variables; the first non-empty one of each pair counts.
     ///
-    /// `HTTP_PROXY` is not believed inside a CGI program (one with `REQUEST_METHOD`): there it comes from whoever sends a
-    /// header `Proxy`.
+    /// `HTTP_PROXY` is ignored inside a CGI program (one with `REQUEST_METHOD`): there a client's header `Proxy` sets
+    /// it.
     pub(crate) fn new(variable: impl Fn(&str) -> Option<String>) -> Self {
         let any = |names: [&str; 2]| names.into_iter().filter_map(&variable).find(|value| !value.is_empty());
         let cgi = any(["REQUEST_METHOD", "REQUEST_METHOD"]).is_some();
@@ -27,12 +27,12 @@ impl ProxyEnvironment {
         }
     }
 
-    /// What the variables of this process say now.
+    /// Reads the variables of this process.
     pub(crate) fn from_process() -> Self {
         ProxyEnvironment::new(|name| std::env::var(name).ok())
     }
 
-    /// This machine is never reached through a proxy: a proxy would reach another one.
+    /// Loopback addresses never use a proxy, which would reach its own host.
     fn proxy_for(&self, server: &ServerUrl) -> Option<&str> {
         let proxy = if server.is_tls() { &self.https } else { &self.http };
         let proxy = proxy.as_deref()?;
@@ -52,7 +52,7 @@ impl std::fmt::Debug for ProxyEnvironment {
     }
 }
 
-/// The proxy to use for this server; `None` for none.
+/// Returns the proxy for this server; `None` for none.
 pub(crate) fn choose(
     proxy: &Proxy,
     server: &ServerUrl,
@@ -63,18 +63,18 @@ pub(crate) fn choose(
         Proxy::Url(url) => Ok(Some(url.clone())),
         Proxy::Environment => match environment.proxy_for(server).map(str::trim) {
             None | Some("") => Ok(None),
-            // People write `HTTPS_PROXY=proxy:3128`, and everybody understands it.
+            // `HTTPS_PROXY=proxy:3128`, without a scheme, is common.
             Some(url) if !url.contains("://") => ProxyUrl::parse(&format!("http://{url}")).map(Some),
             Some(url) => ProxyUrl::parse(url).map(Some),
         },
     }
 }
 
-/// Whether `NO_PROXY` lists a host (in lower case, without brackets).
+/// Returns whether `NO_PROXY` lists a host (lower case, without brackets).
 ///
-/// The list is separated by commas. `*` is everything; an address or a range (`10.0.0.0/8`) is that, if the host is an
-/// address; a name is itself and everything below it; a name after a dot (`.example.com`, `*.example.com`) only what is
-/// below it. Each but a range may end in a port, and then counts for that port only.
+/// The list is separated by commas. `*` matches everything; an address or a range (`10.0.0.0/8`) matches addresses; a
+/// name matches itself and its subdomains; a name after a dot (`.example.com`, `*.example.com`) only subdomains. Each
+/// but a range may end in a port, and then matches that port only.
 fn is_excepted(list: &str, host: &str, port: u16) -> bool {
     let address: Option<IpAddr> = host.parse().ok().map(|address: IpAddr| address.to_canonical());
     list.split(',').map(|entry| entry.trim().to_ascii_lowercase()).any(|entry| matches(&entry, host, address, port))
@@ -103,7 +103,7 @@ fn matches(entry: &str, host: &str, address: Option<IpAddr>, port: u16) -> bool 
     }
 }
 
-/// `host`, `host:port`, `[address]`, `[address]:port` or a bare IPv6 address.
+/// Splits `host`, `host:port`, `[address]`, `[address]:port` or a bare IPv6 address.
 fn split_port(entry: &str) -> (&str, Option<&str>) {
     if let Some(rest) = entry.strip_prefix('[') {
         return match rest.split_once(']') {

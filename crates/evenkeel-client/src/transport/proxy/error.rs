@@ -1,57 +1,57 @@
-//! [`ProxyError`]: why a proxy does not let us through.
+//! [`ProxyError`]: why a proxy opened no tunnel.
 
 use std::io;
 
-/// Why a proxy does not let us through: the `source()` of a [`TransportError`](crate::transport::TransportError) whose
-/// fault is [`Proxy`](crate::transport::TransportFault::Proxy). Proxies are named by host and port, never with the
-/// credentials that are shown to them.
+/// Why a proxy opened no tunnel: the `source()` of a [`TransportError`](crate::transport::TransportError) whose fault
+/// is [`Proxy`](crate::transport::TransportFault::Proxy). Proxies are named by host and port, never with their
+/// credentials.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProxyError {
-    /// An HTTP proxy refused. 407 means that it wants other credentials.
-    #[error("the proxy {proxy} answered {status} when asked for a tunnel")]
+    /// An HTTP proxy refused. 407 means that it requires other credentials.
+    #[error("the proxy {proxy} responded {status} to CONNECT")]
     Status {
         /// The proxy.
         proxy: String,
-        /// What it answered.
+        /// The status of its response.
         status: u16,
     },
     /// A SOCKS proxy refused, or could not reach the server.
-    #[error("the proxy {proxy} answered {code} ({}) when asked for a connection", socks_reply(*code))]
+    #[error("the proxy {proxy} responded {code} ({}) to the SOCKS request", socks_reply(*code))]
     Socks {
         /// The proxy.
         proxy: String,
-        /// The code of its answer.
+        /// The code of its response.
         code: u8,
     },
-    /// A SOCKS proxy did not like how we say who we are.
-    #[error("the proxy {proxy} does not accept our credentials, or wants some and has been given none")]
+    /// A SOCKS proxy rejected the authentication.
+    #[error("the proxy {proxy} rejected the credentials, or requires some")]
     Credentials {
         /// The proxy.
         proxy: String,
     },
-    /// What the proxy answers is not what it should speak, or is far too long.
+    /// The proxy's response violates its protocol, or is too long.
     #[error("the proxy {proxy} does not speak {protocol}")]
     Nonsense {
         /// The proxy.
         proxy: String,
-        /// What it should speak.
+        /// The expected protocol.
         protocol: &'static str,
     },
-    /// The name of the server, or our credentials, are too long for SOCKS.
+    /// The server name or the credentials are too long for SOCKS.
     #[error("the {what} does not fit into a request to the proxy {proxy}")]
     TooLong {
         /// The proxy.
         proxy: String,
-        /// What is too long.
+        /// The part that is too long.
         what: &'static str,
     },
-    /// The connection to the proxy broke before it led anywhere.
-    #[error("the connection to the proxy {proxy} broke")]
+    /// The connection to the proxy was lost before the tunnel was open.
+    #[error("the connection to the proxy {proxy} was lost")]
     Io {
         /// The proxy.
         proxy: String,
-        /// How.
+        /// The cause.
         #[source]
         source: io::Error,
     },

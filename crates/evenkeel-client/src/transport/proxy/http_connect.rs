@@ -1,12 +1,12 @@
-//! `CONNECT`: what is said to an HTTP proxy and how its answer is understood. No I/O.
+//! `CONNECT`: the request to an HTTP proxy and the parser of its response. Sans-IO.
 
 use http::HeaderValue;
 use zeroize::Zeroizing;
 
-/// The most that a proxy may say before the tunnel begins.
+/// The maximum size of a proxy's response head.
 pub(super) const MAX_HEAD: usize = 16 << 10;
 
-/// The request for a tunnel to a host (in brackets if it is an IPv6 address) and port.
+/// Returns the request for a tunnel to a host (in brackets if it is an IPv6 address) and port.
 pub(super) fn request(authority: &str, authorization: Option<&HeaderValue>) -> Zeroizing<Vec<u8>> {
     let mut request = Zeroizing::new(Vec::with_capacity(256));
     for part in ["CONNECT ", authority, " HTTP/1.1\r\nHost: ", authority, "\r\n"] {
@@ -21,21 +21,21 @@ pub(super) fn request(authority: &str, authorization: Option<&HeaderValue>) -> Z
     request
 }
 
-/// What has come so far.
+/// The result of parsing what was received so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// More has to come.
+    /// Incomplete.
     Partial,
-    /// The status, and where the head ends; what follows belongs to the tunnel.
+    /// The status, and where the head ends; the rest belongs to the tunnel.
     Head { status: u16, end: usize },
-    /// This is no HTTP, or too much of it.
+    /// Not HTTP, or too long.
     Nonsense,
 }
 
-/// Reads what has come so far. The status line is all that matters of it.
+/// Parses what was received so far. Only the status line matters.
 pub(super) fn answer(bytes: &[u8]) -> Answer {
     let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else {
-        // Whoever does not begin like HTTP need not be waited for.
+        // A response that does not start like HTTP is rejected at once.
         let begins = b"HTTP/1.";
         let seen = bytes.len().min(begins.len());
         let sane = bytes.len() < MAX_HEAD && bytes.get(..seen) == begins.get(..seen);
@@ -47,7 +47,7 @@ pub(super) fn answer(bytes: &[u8]) -> Answer {
     }
 }
 
-/// `HTTP/1.x NNN`, followed by a space or the end of the line.
+/// Parses `HTTP/1.x NNN`, followed by a space or the end of the line.
 fn status(bytes: &[u8]) -> Option<u16> {
     let rest = bytes.strip_prefix(b"HTTP/1.")?;
     let [b'0' | b'1', b' ', a, b, c, b' ' | b'\r', ..] = rest else { return None };

@@ -1,9 +1,9 @@
-//! The way to the server: straight, or through a proxy.
+//! The route to the server: direct, or through a proxy.
 //!
-//! HTTP proxies are asked for a tunnel (`CONNECT`) whatever the server speaks, plain HTTP included. The other way, sending
-//! whole requests to the proxy, would show it our credentials, and it would speak its own HTTP to the server: no HTTP/2, no
-//! upgrades, no pool that knows what it holds. Some proxies allow tunnels to port 443 only; they answer 403, and the error
-//! says so. SOCKS 5 proxies resolve names themselves.
+//! HTTP proxies are asked for a tunnel (`CONNECT`) for every scheme, plain HTTP included. Sending whole requests to
+//! the proxy would reveal the credentials, and the proxy would use its own HTTP to the server: no HTTP/2, no upgrades,
+//! no control over connections. Some proxies allow tunnels to port 443 only; they respond 403, and the error says so.
+//! SOCKS 5 proxies resolve names themselves.
 
 mod choose;
 mod error;

@@ -1,4 +1,4 @@
-//! [`Prefixed`]: a connection of which a few bytes too many have been read.
+//! [`Prefixed`]: a connection with bytes that were read too early.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::transport::connect::BoxIo;
 
-/// Gives out the bytes that were read too early, then whatever the connection has.
+/// Returns the bytes that were read too early, then those of the connection.
 pub(super) struct Prefixed {
     pub(super) prefix: Bytes,
     pub(super) io: BoxIo,

@@ -1,4 +1,4 @@
-//! [`Route`]: connections that lead to the server, straight or through a proxy.
+//! [`Route`]: connections to the server, direct or through a proxy.
 
 use std::io;
 use std::sync::Arc;
@@ -17,13 +17,13 @@ use super::choose::{ProxyEnvironment, choose};
 use super::error::ProxyError;
 use super::http_connect::{self, Answer};
 use super::prefixed::Prefixed;
-use super::socks5::{Failure, Handshake, Step};
+use super::socks5::{Failure, Handshake, SocksAction};
 use crate::config::{ConfigError, Connections, Proxy, ProxyScheme, ProxyUrl, ServerUrl};
 use crate::tls;
 use crate::transport::connect::{BoxIo, authority, tcp_connect};
 use crate::transport::{TransportError, TransportFault};
 
-/// Connections that lead to the server, straight or through a proxy. What is spoken on them is decided elsewhere.
+/// Opens connections to the server, direct or through a proxy. The protocol on them is negotiated elsewhere.
 pub(crate) struct Route {
     host: String,
     port: u16,
@@ -35,15 +35,15 @@ struct Via {
     proxy: ProxyUrl,
     /// Host and port, for errors.
     name: String,
-    /// What an HTTP proxy is told about us.
+    /// The `Proxy-Authorization` for an HTTP proxy.
     authorization: Option<HeaderValue>,
-    /// How the connection to the proxy itself is protected.
+    /// The TLS configuration of the connection to the proxy itself.
     tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
 }
 
 impl Route {
-    /// The way to this server. An `https` proxy has to be trusted by the system: the cluster's authority and our client
-    /// certificate are for the cluster, not for the proxy.
+    /// Returns the route to this server. An `https` proxy must be trusted by the system's roots: the cluster's
+    /// authority and the client certificate are for the cluster, not for the proxy.
     pub(crate) fn new(
         server: &ServerUrl,
         proxy: &Proxy,
@@ -61,7 +61,7 @@ impl Route {
         Route { host: server.host().to_owned(), port: server.port(), connections: connections.clone(), via }
     }
 
-    /// A way through this proxy, which is trusted as this configuration says.
+    /// Returns a route through this proxy with this TLS configuration.
     #[cfg(test)]
     pub(super) fn through(
         server: &ServerUrl,
@@ -72,13 +72,13 @@ impl Route {
         Route::via(server, connections, Some(Via::new(url, || Ok(trust)).unwrap()))
     }
 
-    /// The server's host, without brackets.
+    /// Returns the server's host, without brackets.
     pub(crate) fn host(&self) -> &str {
         &self.host
     }
 
-    /// Makes a connection that leads to the server. All of it together, resolving, the proxy's TLS and its answers
-    /// included, takes no longer than [`Connections::connect_timeout`].
+    /// Opens a connection to the server. Name resolution, the proxy's TLS and its responses together take no longer
+    /// than [`Connections::connect_timeout`].
     pub(crate) async fn connect(&self) -> Result<BoxIo, TransportError> {
         let Some(via) = &self.via else {
             return Ok(Box::new(tcp_connect(&self.host, self.port, &self.connections).await?));
@@ -112,7 +112,8 @@ impl Route {
                 Answer::Nonsense => return Err(via.nonsense("HTTP")),
                 Answer::Partial => {}
             }
-            // The last read may bring more than a head may have; then the answer is refused, or the rest is the tunnel's.
+            // The last read may exceed the head limit; then the response is rejected, or the rest belongs to the
+            // tunnel.
             if io.read_buf(&mut head).await.map_err(|e| via.io(e))? == 0 {
                 return Err(via.io(io::ErrorKind::UnexpectedEof.into()));
             }
@@ -130,15 +131,15 @@ impl Route {
         let mut input = Vec::new();
         loop {
             match handshake.step(&input).map_err(|failure| via.refused(failure))? {
-                Step::Write(bytes) => {
+                SocksAction::Write(bytes) => {
                     write(&mut io, &bytes).await.map_err(|e| via.io(e))?;
                     input.clear();
                 }
-                Step::Read(count) => {
+                SocksAction::Read(count) => {
                     input.resize(count, 0);
                     io.read_exact(&mut input).await.map_err(|e| via.io(e))?;
                 }
-                Step::Done => return Ok(io),
+                SocksAction::Done => return Ok(io),
             }
         }
     }

@@ -1,7 +1,7 @@
-//! SOCKS version 5 (RFC 1928) with user names and passwords (RFC 1929): a machine that says what to write and how much to
-//! read. No I/O.
+//! SOCKS version 5 (RFC 1928) with user names and passwords (RFC 1929), as a state machine that returns what to write
+//! and how much to read. Sans-IO.
 //!
-//! It never asks for more bytes than the answer has, so that whatever follows still belongs to the tunnel.
+//! It never requests more bytes than the response has, so that the rest belongs to the tunnel.
 
 use std::net::IpAddr;
 
@@ -17,12 +17,12 @@ const IPV6: u8 = 4;
 
 /// What to do next.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Step {
-    /// Write this and ask again, with nothing.
+pub(super) enum SocksAction {
+    /// Write this, then call again with empty input.
     Write(Zeroizing<Vec<u8>>),
-    /// Read exactly this many bytes and come back with them.
+    /// Read exactly this many bytes, then call again with them.
     Read(usize),
-    /// The tunnel begins here.
+    /// The tunnel starts here.
     Done,
 }
 
@@ -40,11 +40,11 @@ pub(super) struct Handshake<'a> {
     host: &'a str,
     port: u16,
     credentials: Option<(&'a str, &'a str)>,
-    state: State,
+    state: SocksState,
 }
 
 #[derive(Clone, Copy)]
-enum State {
+enum SocksState {
     Greet,
     Greeted,
     Method,
@@ -52,36 +52,38 @@ enum State {
     LoginReply,
     Requested,
     Head,
-    /// Reading the address that the proxy uses, which means nothing to us.
+    /// Reading the proxy's own address, which is ignored.
     NameLength,
     Address,
     Done,
 }
 
 impl<'a> Handshake<'a> {
-    /// For a tunnel to this host (a name, or an address without brackets) and port.
+    /// Returns a handshake for a tunnel to this host (a name, or an address without brackets) and port.
     pub(super) fn new(host: &'a str, port: u16, credentials: Option<(&'a str, &'a str)>) -> Self {
-        Handshake { host, port, credentials, state: State::Greet }
+        Handshake { host, port, credentials, state: SocksState::Greet }
     }
 
-    /// Goes on, with what was asked to be read, or with nothing.
-    pub(super) fn step(&mut self, input: &[u8]) -> Result<Step, Failure> {
+    /// Advances, with the bytes that were requested, or with none.
+    pub(super) fn step(&mut self, input: &[u8]) -> Result<SocksAction, Failure> {
         let (state, step) = match (self.state, input) {
-            (State::Greet, _) => (State::Greeted, Step::Write(self.greeting())),
-            (State::Greeted, _) => (State::Method, Step::Read(2)),
-            (State::Method, [VERSION, NO_AUTHENTICATION]) => (State::Requested, Step::Write(self.request()?)),
-            (State::Method, [VERSION, PASSWORD]) => (State::LoggedIn, Step::Write(self.login()?)),
-            (State::Method, [VERSION, _]) => return Err(Failure::Credentials),
-            (State::LoggedIn, _) => (State::LoginReply, Step::Read(2)),
-            (State::LoginReply, [_, 0]) => (State::Requested, Step::Write(self.request()?)),
-            (State::LoginReply, [_, _]) => return Err(Failure::Credentials),
-            (State::Requested, _) => (State::Head, Step::Read(4)),
-            (State::Head, [VERSION, 0, _, IPV4]) => (State::Address, Step::Read(4 + 2)),
-            (State::Head, [VERSION, 0, _, IPV6]) => (State::Address, Step::Read(16 + 2)),
-            (State::Head, [VERSION, 0, _, NAME]) => (State::NameLength, Step::Read(1)),
-            (State::Head, [VERSION, code, _, _]) if *code != 0 => return Err(Failure::Refused(*code)),
-            (State::NameLength, [length]) => (State::Address, Step::Read(usize::from(*length) + 2)),
-            (State::Address | State::Done, _) => (State::Done, Step::Done),
+            (SocksState::Greet, _) => (SocksState::Greeted, SocksAction::Write(self.greeting())),
+            (SocksState::Greeted, _) => (SocksState::Method, SocksAction::Read(2)),
+            (SocksState::Method, [VERSION, NO_AUTHENTICATION]) => {
+                (SocksState::Requested, SocksAction::Write(self.request()?))
+            }
+            (SocksState::Method, [VERSION, PASSWORD]) => (SocksState::LoggedIn, SocksAction::Write(self.login()?)),
+            (SocksState::Method, [VERSION, _]) => return Err(Failure::Credentials),
+            (SocksState::LoggedIn, _) => (SocksState::LoginReply, SocksAction::Read(2)),
+            (SocksState::LoginReply, [_, 0]) => (SocksState::Requested, SocksAction::Write(self.request()?)),
+            (SocksState::LoginReply, [_, _]) => return Err(Failure::Credentials),
+            (SocksState::Requested, _) => (SocksState::Head, SocksAction::Read(4)),
+            (SocksState::Head, [VERSION, 0, _, IPV4]) => (SocksState::Address, SocksAction::Read(4 + 2)),
+            (SocksState::Head, [VERSION, 0, _, IPV6]) => (SocksState::Address, SocksAction::Read(16 + 2)),
+            (SocksState::Head, [VERSION, 0, _, NAME]) => (SocksState::NameLength, SocksAction::Read(1)),
+            (SocksState::Head, [VERSION, code, _, _]) if *code != 0 => return Err(Failure::Refused(*code)),
+            (SocksState::NameLength, [length]) => (SocksState::Address, SocksAction::Read(usize::from(*length) + 2)),
+            (SocksState::Address | SocksState::Done, _) => (SocksState::Done, SocksAction::Done),
             _ => return Err(Failure::Nonsense),
         };
         self.state = state;
@@ -96,7 +98,7 @@ impl<'a> Handshake<'a> {
     }
 
     fn login(&self) -> Result<Zeroizing<Vec<u8>>, Failure> {
-        // A proxy that picks what was not offered has nothing to pick from.
+        // The proxy selected a method that was not offered.
         let (name, password) = self.credentials.ok_or(Failure::Nonsense)?;
         let mut login = Zeroizing::new(Vec::with_capacity(3 + name.len() + password.len()));
         login.push(1);
@@ -126,7 +128,7 @@ impl<'a> Handshake<'a> {
     }
 }
 
-/// The text after its length in one byte; `None` if it is too long for that.
+/// Appends the text after its length in one byte; `None` if it is too long.
 fn push_short(bytes: &mut Vec<u8>, text: &str) -> Option<()> {
     bytes.push(u8::try_from(text.len()).ok()?);
     bytes.extend_from_slice(text.as_bytes());

@@ -6,15 +6,15 @@ fn play(mut handshake: Handshake<'_>, mut answers: &[u8]) -> (Vec<u8>, Result<us
     let (mut written, mut input) = (Vec::new(), Vec::new());
     loop {
         match handshake.step(&input) {
-            Ok(Step::Write(bytes)) => {
+            Ok(SocksAction::Write(bytes)) => {
                 written.extend_from_slice(&bytes);
                 input.clear();
             }
-            Ok(Step::Read(count)) => {
+            Ok(SocksAction::Read(count)) => {
                 input = answers[..count].to_vec();
                 answers = &answers[count..];
             }
-            Ok(Step::Done) => return (written, Ok(answers.len())),
+            Ok(SocksAction::Done) => return (written, Ok(answers.len())),
             Err(failure) => return (written, Err(failure)),
         }
     }
@@ -70,12 +70,12 @@ proptest! {
         let mut input: &[u8] = &[];
         for _ in 0..12 {
             match handshake.step(input) {
-                Ok(Step::Write(_)) => input = &[],
-                Ok(Step::Read(count)) => {
+                Ok(SocksAction::Write(_)) => input = &[],
+                Ok(SocksAction::Read(count)) => {
                     prop_assert!(count <= 257);
                     (input, answers) = answers.split_at(count);
                 }
-                Ok(Step::Done) | Err(_) => return Ok(()),
+                Ok(SocksAction::Done) | Err(_) => return Ok(()),
             }
         }
         prop_assert!(false, "no end");

@@ -1,4 +1,4 @@
-//! A connection from its handshake to its end: what speaks HTTP on it, and the task that drives it.
+//! A connection from its handshake to its end: HTTP settings and the task that drives it.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -12,35 +12,35 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::sleep;
 
 use super::super::{Body, Lane};
-use super::book::Alive;
 use super::dial::Driven;
+use super::state::Alive;
 use super::wire::Wire;
 use crate::config::{Connections, Limits};
 
-/// The most that HTTP/2 lets a window be.
+/// The largest window that HTTP/2 allows.
 const LARGEST_WINDOW: usize = (1 << 31) - 1;
-/// Below this a stream would crawl.
+/// A smaller window would slow a stream down.
 const SMALLEST_STREAM_WINDOW: usize = 16 << 10;
-/// Watches trickle; this is enough for the flood at their beginning.
+/// Enough for the burst at the start of a watch; later events are sparse.
 const WATCH_WINDOW: usize = 512 << 10;
-/// A list comes as fast as it can.
+/// Large, because a list arrives at full speed.
 const CALL_WINDOW: usize = 4 << 20;
-/// Sixteen lists that nobody reads may lie around in memory.
+/// Room for sixteen unread lists.
 const CALLS_WINDOW: usize = 64 << 20;
 
-/// As large as hyper lets its buffer grow when bodies come fast; headers have a limit of their own.
+/// hyper grows its buffer up to this size for fast bodies; headers have their own limit.
 const READ_BUFFER: usize = 400 << 10;
 
-/// How connections are spoken on.
-pub(super) struct Speech {
+/// The HTTP settings of new connections.
+pub(super) struct HttpSettings {
     http1: http1::Builder,
     calls: http2::Builder<TokioExecutor>,
     streams: http2::Builder<TokioExecutor>,
-    /// How many streams we put on one connection.
+    /// The maximum number of streams per connection.
     pub(super) max_streams: usize,
 }
 
-/// The windows of a stream and of its connection.
+/// The flow control windows of a stream and of its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Windows {
     stream: u32,
@@ -48,8 +48,8 @@ struct Windows {
 }
 
 impl Windows {
-    /// For watches: all streams together cannot fill the window of their connection, so that a reader who does not read
-    /// holds up nobody but himself.
+    /// Returns the windows for watches: all streams together cannot fill the window of their connection, so an unread
+    /// stream delays no other.
     fn of_streams(max_streams: usize) -> Self {
         let stream = WATCH_WINDOW.min(LARGEST_WINDOW / max_streams.max(1));
         Windows { stream: saturated(stream), connection: saturated(stream.saturating_mul(max_streams)) }
@@ -64,7 +64,7 @@ fn saturated(size: usize) -> u32 {
     u32::try_from(size.min(LARGEST_WINDOW)).unwrap_or(u32::MAX >> 1)
 }
 
-impl Speech {
+impl HttpSettings {
     pub(super) fn new(connections: &Connections, limits: &Limits) -> Self {
         let max_streams = connections.max_streams.clamp(1, LARGEST_WINDOW / SMALLEST_STREAM_WINDOW);
         let mut http1 = http1::Builder::new();
@@ -84,7 +84,7 @@ impl Speech {
                 .keep_alive_while_idle(true);
             builder
         };
-        Speech {
+        HttpSettings {
             http1,
             calls: http2(Windows::of_calls()),
             streams: http2(Windows::of_streams(max_streams)),
@@ -92,74 +92,82 @@ impl Speech {
         }
     }
 
-    /// Begins HTTP/1.1.
-    pub(super) async fn speak_http1(&self, wire: Wire) -> Result<(One, DriveOne), hyper::Error> {
+    /// Performs the HTTP/1.1 handshake.
+    pub(super) async fn handshake_http1(&self, wire: Wire) -> Result<(Http1Connection, Http1Driver), hyper::Error> {
         let (sender, connection) = self.http1.handshake(TokioIo::new(wire)).await?;
         let (home, returned) = mpsc::unbounded_channel();
-        let engine = Engine::new(connection);
-        Ok((One { sender, home, engine: Arc::downgrade(&engine), used: false }, DriveOne { engine, returned }))
+        let shared_connection = SharedConnection::new(connection);
+        Ok((
+            Http1Connection { sender, home, shared_connection: Arc::downgrade(&shared_connection), used: false },
+            Http1Driver { shared_connection, returned },
+        ))
     }
 
-    /// Begins HTTP/2. From here on hyper has a task of its own, which ends when the last stream has.
-    pub(super) async fn speak_http2(&self, lane: Lane, mut wire: Wire) -> Result<(Many, DriveMany), hyper::Error> {
+    /// Performs the HTTP/2 handshake. hyper spawns a task, which ends with the last stream.
+    pub(super) async fn handshake_http2(
+        &self,
+        lane: Lane,
+        mut wire: Wire,
+    ) -> Result<(Http2Connection, Http2Driver), hyper::Error> {
         let settings = wire.watch_settings();
         let builder = match lane {
             Lane::Calls => &self.calls,
             Lane::Streams => &self.streams,
         };
         let (sender, connection) = builder.handshake(TokioIo::new(wire)).await?;
-        Ok((Many { sender }, DriveMany { connection, settings }))
+        Ok((Http2Connection { sender }, Http2Driver { connection, settings }))
     }
 }
 
 /// An HTTP/1.1 connection, for one request at a time.
-pub(super) struct One {
+pub(super) struct Http1Connection {
     pub(super) sender: http1::SendRequest<Body>,
-    /// The way back to the driver, for a connection that is not quite ready for its next request.
-    home: mpsc::UnboundedSender<One>,
-    /// What makes it go, for who reads an answer on it. It is the driver's: hyper tells that a connection has ended by dropping
-    /// it, so nobody else may hold it.
-    pub(super) engine: Weak<Engine>,
+    /// Returns the connection to its driver while it is not ready for the next request.
+    home: mpsc::UnboundedSender<Http1Connection>,
+    /// Lets the reader of a response drive the connection. Weak, because the driver owns it: hyper signals the end of
+    /// a connection by dropping it.
+    pub(super) shared_connection: Weak<SharedConnection>,
     /// Whether it has carried a request before.
     pub(super) used: bool,
 }
 
-impl One {
-    /// Lets the driver keep it until it is ready.
-    pub(super) fn go_home(self) {
+impl Http1Connection {
+    /// Returns the connection to its driver until it is ready.
+    pub(super) fn return_to_driver(self) {
         let home = self.home.clone();
-        // A driver that is gone has closed the connection.
+        // A driver that has ended has closed the connection.
         let _ = home.send(self);
     }
 }
 
-impl Alive for One {
+impl Alive for Http1Connection {
     fn is_alive(&self) -> bool {
-        // Not whether it is ready: a new one is not until its driver has run, but takes one request all the same.
+        // Not `is_ready`: a new connection is not ready until its driver has run, but accepts one request all the
+        // same.
         !self.sender.is_closed()
     }
 }
 
 /// An HTTP/2 connection, for many requests.
 #[derive(Clone)]
-pub(super) struct Many {
+pub(super) struct Http2Connection {
     pub(super) sender: http2::SendRequest<Body>,
 }
 
-impl Alive for Many {
+impl Alive for Http2Connection {
     fn is_alive(&self) -> bool {
         !self.sender.is_closed()
     }
 }
 
-/// An HTTP/1.1 connection, driven by its task, and by whoever waits for the body of an answer.
+/// An HTTP/1.1 connection that its task and the reader of a response body drive in turns.
 ///
-/// hyper hands a body over chunk by chunk, and a watch has a chunk per event. If one task reads chunks and another takes them,
-/// each event costs two switches between them, and often between threads: more than everything else that is done with it. So
-/// who waits for a chunk looks for it himself. Whoever has looked last is woken when there is more: if he has a body and does
-/// not read it, that has to wait, and so has what is still to be sent of the request, which is why only those look whose request
-/// was sent whole. Who ceases to look must [tell](Self::resume) the task.
-pub(super) struct Engine {
+/// hyper hands a body over chunk by chunk, and a watch has a chunk per event. If one task reads chunks and another
+/// consumes them, each event costs two task switches, often between threads: more than all other work on it. So the
+/// reader of a body polls the connection itself. The last one to poll is woken on new data. A reader that holds a body
+/// without reading it stalls the connection, and with it the rest of the request; so only a reader whose request was
+/// sent completely polls. A reader that stops polling must call [`resume`](Self::resume).
+pub(super) struct SharedConnection {
     state: Mutex<State>,
     task: Mutex<Option<Waker>>,
 }
@@ -167,20 +175,20 @@ pub(super) struct Engine {
 type Connection = http1::Connection<TokioIo<Wire>, Body>;
 
 struct State {
-    /// Until it has ended.
+    /// `None` once it has ended.
     connection: Option<Connection>,
-    /// How it ended, until the task has heard of it.
+    /// The result, until the task has taken it.
     ended: Option<Result<(), hyper::Error>>,
 }
 
-impl Engine {
+impl SharedConnection {
     fn new(connection: Connection) -> Arc<Self> {
         let state = State { connection: Some(connection), ended: None };
-        Arc::new(Engine { state: Mutex::new(state), task: Mutex::new(None) })
+        Arc::new(SharedConnection { state: Mutex::new(state), task: Mutex::new(None) })
     }
 
-    /// Goes on as far as it can, for who waits for the body of an answer. If somebody else does so at this moment, there is
-    /// nothing to do: what he finds is handed over.
+    /// Polls the connection for the reader of a response body. If another task polls it at this moment there is
+    /// nothing to do: its result is handed over.
     pub(super) fn look(&self, context: &mut Context<'_>) {
         let mut state = match self.state.try_lock() {
             Ok(state) => state,
@@ -194,7 +202,7 @@ impl Engine {
         }
     }
 
-    /// Leaves everything to the task again.
+    /// Returns the driving to the task.
     pub(super) fn resume(&self) {
         let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(task) = task {
@@ -202,7 +210,7 @@ impl Engine {
         }
     }
 
-    /// Goes on as far as it can, for the task. Answers with how it ended.
+    /// Polls the connection for the task. Returns its result once it has ended.
     fn drive(&self, context: &mut Context<'_>) -> Poll<Result<(), hyper::Error>> {
         *self.task.lock().unwrap_or_else(PoisonError::into_inner) = Some(context.waker().clone());
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -218,7 +226,7 @@ impl Engine {
 }
 
 impl State {
-    /// Goes on as far as it can. Answers with the connection if that was the end of it, to be dropped outside of the lock.
+    /// Polls the connection. Returns it if it has ended, to be dropped without the lock.
     fn turn(&mut self, context: &mut Context<'_>) -> Option<Connection> {
         let Poll::Ready(ended) = Pin::new(self.connection.as_mut()?).poll(context) else { return None };
         self.ended = Some(ended);
@@ -226,20 +234,20 @@ impl State {
     }
 }
 
-/// What drives an HTTP/1.1 connection.
-pub(super) struct DriveOne {
-    engine: Arc<Engine>,
-    returned: mpsc::UnboundedReceiver<One>,
+/// The driver of an HTTP/1.1 connection.
+pub(super) struct Http1Driver {
+    shared_connection: Arc<SharedConnection>,
+    returned: mpsc::UnboundedReceiver<Http1Connection>,
 }
 
-impl DriveOne {
-    /// Drives the connection until it ends, which it also does when nobody has used it for `idle_timeout`.
+impl Http1Driver {
+    /// Drives the connection until it ends, or until it was idle for `idle_timeout`.
     pub(super) async fn run(mut self, driven: Driven, idle_timeout: Duration) {
         let mut alarm = pin!(sleep(idle_timeout));
         let mut settling = None;
         let ended = poll_fn(|context| {
             loop {
-                if let Poll::Ready(ended) = self.engine.drive(context) {
+                if let Poll::Ready(ended) = self.shared_connection.drive(context) {
                     return Poll::Ready(ended);
                 }
                 if settling.is_none()
@@ -258,7 +266,7 @@ impl DriveOne {
                     return Poll::Pending;
                 }
                 if settling.is_some() {
-                    // The answer was read long ago, and the server still does not take the rest of the request.
+                    // The response was read long ago, and the server still does not read the rest of the request.
                     return Poll::Ready(Ok(()));
                 }
                 alarm.set(sleep(driven.expire(idle_timeout)));
@@ -269,15 +277,15 @@ impl DriveOne {
     }
 }
 
-/// What drives an HTTP/2 connection.
-pub(super) struct DriveMany {
+/// The driver of an HTTP/2 connection.
+pub(super) struct Http2Driver {
     connection: http2::Connection<TokioIo<Wire>, Body, TokioExecutor>,
     settings: oneshot::Receiver<()>,
 }
 
-impl DriveMany {
-    /// Drives the connection until it takes no more requests: because nobody has used it for `idle_timeout`, because the
-    /// server says so, or because it never said anything within `patience`.
+impl Http2Driver {
+    /// Drives the connection until it accepts no more requests: idle for `idle_timeout`, GOAWAY, or no SETTINGS within
+    /// `patience`.
     pub(super) async fn run(mut self, driven: Driven, idle_timeout: Duration, patience: Duration) {
         let mut alarm = pin!(sleep(patience));
         let mut heard = false;

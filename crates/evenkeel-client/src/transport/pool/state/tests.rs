@@ -10,13 +10,13 @@ impl Alive for Named {
     }
 }
 
-type TestBook = Book<Named, Named, Named>;
+type TestBook = PoolState<Named, Named, Named>;
 
 /// What is to be done, to be read: `W:A1` for waiter W who gets all of connection 1 named A, `W:a1` for a stream of it.
 fn told(todo: Todo<Named, Named, Named>) -> (Vec<String>, usize) {
     let grants = todo.grants.into_iter().map(|(waiter, grant)| match grant {
-        Grant::One(id, one) => format!("{}:all of {}{id}", waiter.0, one.0),
-        Grant::Many(id, many) => format!("{}:stream of {}{id}", waiter.0, many.0),
+        Grant::Http1(id, one) => format!("{}:all of {}{id}", waiter.0, one.0),
+        Grant::Http2(id, many) => format!("{}:stream of {}{id}", waiter.0, many.0),
     });
     (grants.collect(), todo.dials)
 }
@@ -36,132 +36,132 @@ fn seconds(seconds: u64) -> Duration {
 #[test]
 fn one_dial_for_all_who_wait_while_nobody_knows_what_is_spoken() {
     let now = Instant::now();
-    let mut book = TestBook::new(25, 100);
-    assert!(book.ask().is_none());
-    assert_eq!(told(book.wait(Named('U'))), grants([], 1));
-    assert_eq!(told(book.wait(Named('V'))), nothing());
-    assert_eq!(told(book.wait(Named('W'))), nothing());
+    let mut state = TestBook::new(25, 100);
+    assert!(state.acquire().is_none());
+    assert_eq!(told(state.wait(Named('U'))), grants([], 1));
+    assert_eq!(told(state.wait(Named('V'))), nothing());
+    assert_eq!(told(state.wait(Named('W'))), nothing());
     // The first goes ahead; the others follow when the server has said how many may.
-    assert_eq!(told(book.dialed_many(1, Named('A'), now)), grants(["U:stream of A1"], 0));
-    assert_eq!(told(book.wait(Named('X'))), nothing());
-    assert_eq!(told(book.allow(1, 3)), grants(["V:stream of A1", "W:stream of A1"], 1));
+    assert_eq!(told(state.dialed_http2(1, Named('A'), now)), grants(["U:stream of A1"], 0));
+    assert_eq!(told(state.wait(Named('X'))), nothing());
+    assert_eq!(told(state.allow(1, 3)), grants(["V:stream of A1", "W:stream of A1"], 1));
     // One is waiting for another connection; a stream that ends serves as well.
-    assert_eq!(told(book.stream_done(1, now)), grants(["X:stream of A1"], 0));
-    assert_eq!(told(book.dialed_many(2, Named('B'), now)), nothing());
+    assert_eq!(told(state.stream_done(1, now)), grants(["X:stream of A1"], 0));
+    assert_eq!(told(state.dialed_http2(2, Named('B'), now)), nothing());
 }
 
 #[test]
 fn one_dial_each_where_connections_cannot_be_shared() {
     let now = Instant::now();
-    let mut book = TestBook::new(25, 100);
-    assert_eq!(told(book.wait(Named('U'))).1, 1);
-    assert_eq!(told(book.wait(Named('V'))).1, 0);
-    assert_eq!(told(book.wait(Named('W'))).1, 0);
-    assert_eq!(told(book.dialed_one(1, Named('A'), now)), grants(["U:all of A1"], 2));
-    assert_eq!(told(book.wait(Named('X'))).1, 1);
-    assert_eq!(told(book.give_back(1, Named('A'), now)), grants(["V:all of A1"], 0));
-    assert_eq!(told(book.dialed_one(2, Named('B'), now)), grants(["W:all of B2"], 0));
+    let mut state = TestBook::new(25, 100);
+    assert_eq!(told(state.wait(Named('U'))).1, 1);
+    assert_eq!(told(state.wait(Named('V'))).1, 0);
+    assert_eq!(told(state.wait(Named('W'))).1, 0);
+    assert_eq!(told(state.dialed_http1(1, Named('A'), now)), grants(["U:all of A1"], 2));
+    assert_eq!(told(state.wait(Named('X'))).1, 1);
+    assert_eq!(told(state.give_back(1, Named('A'), now)), grants(["V:all of A1"], 0));
+    assert_eq!(told(state.dialed_http1(2, Named('B'), now)), grants(["W:all of B2"], 0));
     // A connection that cannot be made is the misfortune of one.
-    let (bereft, todo) = book.dial_failed();
-    assert_eq!((bereft, told(todo)), (vec![Named('X')], nothing()));
+    let (failed, todo) = state.dial_failed();
+    assert_eq!((failed, told(todo)), (vec![Named('X')], nothing()));
 }
 
 #[test]
 fn who_has_given_up_gets_nothing_and_holds_up_nobody() {
     let now = Instant::now();
-    let mut book = TestBook::new(25, 100);
+    let mut state = TestBook::new(25, 100);
     for waiter in ['u', 'v', 'W', 'x'] {
-        let _ = book.wait(Named(waiter));
+        let _ = state.wait(Named(waiter));
     }
-    assert_eq!(told(book.dialed_one(1, Named('A'), now)), grants(["W:all of A1"], 0));
+    assert_eq!(told(state.dialed_http1(1, Named('A'), now)), grants(["W:all of A1"], 0));
     // Nobody is left for it.
-    assert_eq!(told(book.give_back(1, Named('A'), now)), nothing());
-    assert!(matches!(book.ask(), Some(Grant::One(1, Named('A')))));
+    assert_eq!(told(state.give_back(1, Named('A'), now)), nothing());
+    assert!(matches!(state.acquire(), Some(Grant::Http1(1, Named('A')))));
 }
 
 #[test]
 fn the_youngest_idle_connection_is_used_and_the_oldest_goes() {
     let now = Instant::now();
-    let mut book = TestBook::new(2, 100);
+    let mut state = TestBook::new(2, 100);
     for (id, name) in [(1, 'A'), (2, 'B'), (3, 'C'), (4, 'd')] {
-        assert_eq!(told(book.dialed_one(id, Named(name), now)), nothing());
+        assert_eq!(told(state.dialed_http1(id, Named(name), now)), nothing());
     }
     // D is dead, A and B were too many.
-    assert!(matches!(book.ask(), Some(Grant::One(3, _))));
-    assert!(book.ask().is_none());
+    assert!(matches!(state.acquire(), Some(Grant::Http1(3, _))));
+    assert!(state.acquire().is_none());
 }
 
 #[test]
 fn a_failed_dial_is_told_to_all_who_waited_for_the_same_connection() {
-    let mut book = TestBook::new(25, 100);
-    let _ = book.wait(Named('U'));
-    let _ = book.wait(Named('V'));
-    let (bereft, todo) = book.dial_failed();
-    assert_eq!((bereft.len(), told(todo)), (2, nothing()));
-    assert!(book.is_empty());
+    let mut state = TestBook::new(25, 100);
+    let _ = state.wait(Named('U'));
+    let _ = state.wait(Named('V'));
+    let (failed, todo) = state.dial_failed();
+    assert_eq!((failed.len(), told(todo)), (2, nothing()));
+    assert!(state.is_empty());
     // And the next one tries anew.
-    assert_eq!(told(book.wait(Named('W'))).1, 1);
+    assert_eq!(told(state.wait(Named('W'))).1, 1);
 }
 
 #[test]
 fn a_connection_lost_before_the_server_spoke_is_replaced() {
     let now = Instant::now();
-    let mut book = TestBook::new(25, 100);
-    let _ = book.wait(Named('U'));
-    let _ = book.wait(Named('V'));
-    assert_eq!(told(book.dialed_many(1, Named('A'), now)), grants(["U:stream of A1"], 0));
-    assert_eq!(told(book.lost(1)), grants([], 1));
+    let mut state = TestBook::new(25, 100);
+    let _ = state.wait(Named('U'));
+    let _ = state.wait(Named('V'));
+    assert_eq!(told(state.dialed_http2(1, Named('A'), now)), grants(["U:stream of A1"], 0));
+    assert_eq!(told(state.lost(1)), grants([], 1));
     // A stream of a connection that is gone matters to nobody.
-    assert_eq!(told(book.stream_done(1, now)), nothing());
+    assert_eq!(told(state.stream_done(1, now)), nothing());
 }
 
 #[test]
 fn a_server_that_allows_fewer_streams_later_gets_no_more() {
     let now = Instant::now();
-    let mut book = TestBook::new(25, 100);
-    let _ = book.dialed_many(1, Named('A'), now);
-    let _ = book.allow(1, 10);
-    assert!(book.ask().is_some() && book.ask().is_some());
-    let _ = book.allow(1, 0);
-    assert!(book.ask().is_none());
-    assert_eq!(told(book.wait(Named('U'))).1, 1);
-    let _ = book.stream_done(1, now);
-    assert_eq!(told(book.allow(1, 10)), grants(["U:stream of A1"], 0));
+    let mut state = TestBook::new(25, 100);
+    let _ = state.dialed_http2(1, Named('A'), now);
+    let _ = state.allow(1, 10);
+    assert!(state.acquire().is_some() && state.acquire().is_some());
+    let _ = state.allow(1, 0);
+    assert!(state.acquire().is_none());
+    assert_eq!(told(state.wait(Named('U'))).1, 1);
+    let _ = state.stream_done(1, now);
+    assert_eq!(told(state.allow(1, 10)), grants(["U:stream of A1"], 0));
 }
 
 #[test]
 fn what_is_unused_expires_and_what_is_used_does_not() {
     let begin = Instant::now();
-    let mut book = TestBook::new(25, 100);
-    let _ = book.dialed_one(1, Named('A'), begin);
-    let _ = book.dialed_many(2, Named('B'), begin);
-    let _ = book.allow(2, 100);
+    let mut state = TestBook::new(25, 100);
+    let _ = state.dialed_http1(1, Named('A'), begin);
+    let _ = state.dialed_http2(2, Named('B'), begin);
+    let _ = state.allow(2, 100);
     let later = begin + seconds(60);
-    assert_eq!(book.expire(1, later, seconds(90)), Expiry::Later(seconds(30)));
-    assert_eq!(book.expire(2, later, seconds(90)), Expiry::Later(seconds(30)));
-    assert!(matches!(book.ask(), Some(Grant::Many(2, _))));
+    assert_eq!(state.expire(1, later, seconds(90)), Expiry::Later(seconds(30)));
+    assert_eq!(state.expire(2, later, seconds(90)), Expiry::Later(seconds(30)));
+    assert!(matches!(state.acquire(), Some(Grant::Http2(2, _))));
     let much_later = begin + seconds(1_000);
-    assert_eq!(book.expire(1, much_later, seconds(90)), Expiry::Expired);
-    assert_eq!(book.expire(2, much_later, seconds(90)), Expiry::Later(seconds(90)));
-    let _ = book.stream_done(2, much_later);
-    assert_eq!(book.expire(2, much_later + seconds(90), seconds(90)), Expiry::Expired);
-    assert!(book.ask().is_none());
+    assert_eq!(state.expire(1, much_later, seconds(90)), Expiry::Expired);
+    assert_eq!(state.expire(2, much_later, seconds(90)), Expiry::Later(seconds(90)));
+    let _ = state.stream_done(2, much_later);
+    assert_eq!(state.expire(2, much_later + seconds(90), seconds(90)), Expiry::Expired);
+    assert!(state.acquire().is_none());
 }
 
 #[test]
 fn trn_014_what_is_retired_is_neither_given_nor_taken_back() {
     let now = Instant::now();
-    let mut book = TestBook::new(25, 100);
-    let _ = book.dialed_one(1, Named('A'), now);
-    let _ = book.dialed_one(2, Named('B'), now);
-    assert!(matches!(book.ask(), Some(Grant::One(2, _))));
+    let mut state = TestBook::new(25, 100);
+    let _ = state.dialed_http1(1, Named('A'), now);
+    let _ = state.dialed_http1(2, Named('B'), now);
+    assert!(matches!(state.acquire(), Some(Grant::Http1(2, _))));
     // Two are there, one of them in use.
-    assert_eq!(told(book.retire(3).1), nothing());
-    assert_eq!(told(book.give_back(2, Named('B'), now)), nothing());
-    assert!(book.ask().is_none());
+    assert_eq!(told(state.retire(3).1), nothing());
+    assert_eq!(told(state.give_back(2, Named('B'), now)), nothing());
+    assert!(state.acquire().is_none());
 }
 
-/// Whatever happens in whatever order, the book overbooks nothing, serves nobody twice, and leaves nobody waiting for
+/// Whatever happens in whatever order, the state overbooks nothing, serves nobody twice, and leaves nobody waiting for
 /// something that is not on its way.
 mod any_history {
     use std::cell::Cell;
@@ -219,7 +219,7 @@ mod any_history {
     const MAX_STREAMS: usize = 4;
 
     struct Model {
-        book: Book<Connection, Connection, Waiting>,
+        state: PoolState<Connection, Connection, Waiting>,
         now: Instant,
         last_id: Id,
         dials: usize,
@@ -235,7 +235,7 @@ mod any_history {
 
     impl Model {
         fn granted(&mut self, grant: &Grant<Connection, Connection>) {
-            let (Grant::One(id, _) | Grant::Many(id, _)) = grant;
+            let (Grant::Http1(id, _) | Grant::Http2(id, _)) = grant;
             let streams = self.used.iter().filter(|used| *used == id).count();
             let room = match self.open[id] {
                 Some(allowed) => allowed.map_or(1, |allowed| allowed.min(MAX_STREAMS)),
@@ -257,13 +257,13 @@ mod any_history {
         fn happens(&mut self, event: Event) {
             let pick = |which: usize, ids: Vec<Id>| (!ids.is_empty()).then(|| ids[which % ids.len()]);
             let todo = match event {
-                Event::Ask => match self.book.ask() {
+                Event::Ask => match self.state.acquire() {
                     Some(grant) => return self.granted(&grant),
                     None => {
                         let alive = Rc::new(Cell::new(true));
                         self.next_waiter += 1;
                         self.waiting.insert(self.next_waiter, Rc::clone(&alive));
-                        self.book.wait(Waiting(self.next_waiter, alive))
+                        self.state.wait(Waiting(self.next_waiter, alive))
                     }
                 },
                 Event::GiveUp(which) => {
@@ -278,18 +278,18 @@ mod any_history {
                     self.dials -= 1;
                     self.last_id += 1;
                     self.open.insert(self.last_id, None);
-                    self.book.dialed_one(self.last_id, Connection, self.now)
+                    self.state.dialed_http1(self.last_id, Connection, self.now)
                 }
                 Event::DialedMany => {
                     self.dials -= 1;
                     self.last_id += 1;
                     self.open.insert(self.last_id, Some(None));
-                    self.book.dialed_many(self.last_id, Connection, self.now)
+                    self.state.dialed_http2(self.last_id, Connection, self.now)
                 }
                 Event::DialFailed => {
                     self.dials -= 1;
-                    let (bereft, todo) = self.book.dial_failed();
-                    for waiter in bereft {
+                    let (failed, todo) = self.state.dial_failed();
+                    for waiter in failed {
                         assert!(self.waiting.remove(&waiter.0).is_some() || !waiter.is_alive());
                     }
                     todo
@@ -299,25 +299,25 @@ mod any_history {
                     let at = self.used.iter().position(|used| *used == id).unwrap();
                     self.used.remove(at);
                     match self.open.get(&id) {
-                        Some(None) => self.book.give_back(id, Connection, self.now),
-                        _ => self.book.stream_done(id, self.now),
+                        Some(None) => self.state.give_back(id, Connection, self.now),
+                        _ => self.state.stream_done(id, self.now),
                     }
                 }
                 Event::Allow(which, streams) => {
                     let shared = self.open.iter().filter(|(_, kind)| kind.is_some()).map(|(id, _)| *id).collect();
                     let Some(id) = pick(which, shared) else { return };
                     self.open.insert(id, Some(Some(streams)));
-                    self.book.allow(id, streams)
+                    self.state.allow(id, streams)
                 }
                 Event::Lose(which) => {
                     let Some(id) = pick(which, self.open.keys().copied().collect()) else { return };
                     self.open.remove(&id);
                     self.used.retain(|used| *used != id);
-                    self.book.lost(id)
+                    self.state.lost(id)
                 }
                 Event::Retire => {
                     self.retired = self.last_id;
-                    self.book.retire(self.last_id).1
+                    self.state.retire(self.last_id).1
                 }
             };
             self.carry_out(todo);
@@ -327,8 +327,8 @@ mod any_history {
         fn check(&self) {
             let young = self.open.iter().any(|(id, kind)| *id > self.retired && *kind == Some(None));
             assert!(self.waiting.is_empty() || self.dials > 0 || young, "{} wait for nothing", self.waiting.len());
-            assert_eq!(self.dials, self.book.dialing);
-            assert_eq!(self.open.len(), self.book.open);
+            assert_eq!(self.dials, self.state.dialing);
+            assert_eq!(self.open.len(), self.state.open);
         }
     }
 
@@ -338,7 +338,7 @@ mod any_history {
         #[test]
         fn keeps_the_book_straight(events in proptest::collection::vec(event(), 0..100)) {
             let mut model = Model {
-                book: Book::new(3, MAX_STREAMS),
+                state: PoolState::new(3, MAX_STREAMS),
                 now: Instant::now(),
                 last_id: 0,
                 dials: 0,
@@ -359,10 +359,10 @@ mod any_history {
 #[test]
 fn trn_014_who_waited_for_room_on_a_retired_connection_gets_a_new_one() {
     let now = Instant::now();
-    let mut book = TestBook::new(25, 100);
-    let _ = book.wait(Named('U'));
-    let _ = book.wait(Named('V'));
-    assert_eq!(told(book.dialed_many(1, Named('A'), now)), grants(["U:stream of A1"], 0));
-    assert_eq!(told(book.retire(1).1), grants([], 1));
-    assert_eq!(told(book.dialed_many(2, Named('B'), now)), grants(["V:stream of B2"], 0));
+    let mut state = TestBook::new(25, 100);
+    let _ = state.wait(Named('U'));
+    let _ = state.wait(Named('V'));
+    assert_eq!(told(state.dialed_http2(1, Named('A'), now)), grants(["U:stream of A1"], 0));
+    assert_eq!(told(state.retire(1).1), grants([], 1));
+    assert_eq!(told(state.dialed_http2(2, Named('B'), now)), grants(["V:stream of B2"], 0));
 }
