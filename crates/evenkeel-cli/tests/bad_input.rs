@@ -288,7 +288,7 @@ async fn invalid_arguments_are_reported_with_suggestions() {
         (["--field-selector", "x"], "invalid value 'x' for '--field-selector <SELECTOR>': "),
         (
             ["--resync", "soon"],
-            "invalid value 'soon' for '--resync <TIME>': this is no duration: numbers with units are",
+            "invalid value 'soon' for '--resync <TIME>': invalid duration: expected numbers with units",
         ),
         (["--resync", "-1s"], "invalid value '-1s' for '--resync <TIME>': "),
         (["--wire", "cbor"], "invalid value 'cbor' for '--wire <FORM>'"),

@@ -346,7 +346,7 @@ fn pb_036_unknown_fields_and_wrong_types() {
     assert_eq!(error.path(), "spec.containers[0].ports[1].containerPort");
     assert_eq!(
         error.to_string(),
-        "malformed protobuf at spec.containers[0].ports[1].containerPort: the wire type 2 does not fit"
+        "malformed protobuf at spec.containers[0].ports[1].containerPort: unexpected wire type 2"
     );
     assert!(matches!(refuse(of("v1", "Pod"), b"\x02\x00"), ProtobufError::Malformed { source: WireError::BadTag, .. }));
 }

@@ -58,7 +58,7 @@ const SPARSE: usize = 8;
 ///
 /// let maps = Arc::new(ResourceInfo::of::<ConfigMap>());
 /// let mut packer = Packer::default();
-/// let text = "what many objects have in common, ".repeat(10);
+/// let text = "what many objects have in common, ".repeat(14);
 /// let packed: Vec<Obj<ConfigMap>> = (0..100)
 ///     .map(|number| {
 ///         let json = format!(r#"{{"metadata":{{"name":"m{number}"}},"data":{{"text":"{text}","number":"{number}"}}}}"#);
