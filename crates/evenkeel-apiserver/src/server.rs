@@ -389,13 +389,31 @@ impl Builder {
     ///
     /// # Errors
     /// When the address cannot be listened on, or should not be.
-    pub async fn start(self) -> Result<ApiServer, StartError> {
+    pub async fn start(mut self) -> Result<ApiServer, StartError> {
+        self.ensure_token()?;
         let mut settings = self.settings.clone();
         let mut key = [0; 64];
         provider().secure_random.fill(&mut key).map_err(|_| StartError::Randomness)?;
         settings.signing_key = Some(SigningKey(key));
+        settings.static_tokens = self.static_tokens();
         let engine = Arc::new(ApiEngine::new(settings, self.clock.clone()));
         self.start_with(engine.clone(), engine).await
+    }
+
+    /// Generates a token for the administrator if a TLS server has none.
+    fn ensure_token(&mut self) -> Result<(), StartError> {
+        if self.tls && self.tokens.is_empty() {
+            self.tokens.push((Secret::random()?, admin()));
+        }
+        Ok(())
+    }
+
+    fn static_tokens(&self) -> Tokens {
+        let mut tokens = Tokens::default();
+        for (token, user) in &self.tokens {
+            tokens.add(&token.0, user.clone());
+        }
+        tokens
     }
 
     pub(crate) async fn start_with(
@@ -424,14 +442,9 @@ impl Builder {
             }
             _ => None,
         };
-        if self.tls && self.tokens.is_empty() {
-            self.tokens.push((Secret::random()?, admin()));
-        }
+        self.ensure_token()?;
         let fault_endpoint_token = if self.fault_endpoint { Some(Secret::random()?) } else { None };
-        let mut tokens = Tokens::default();
-        for (token, user) in &self.tokens {
-            tokens.add(&token.0, user.clone());
-        }
+        let tokens = self.static_tokens();
         let token =
             self.tokens.iter().position(|(_, user)| *user == admin()).map(|index| self.tokens.swap_remove(index).0);
         let shared = Arc::new(Shared {

@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 use super::conditions::is_true;
 use super::{at, flag, list, text, texts};
 use crate::registry::{
-    CustomFacts, NameRule, PrinterColumn, Resource, ScalePaths, SchemaHandle, SelectableField, Strategy, Subresource,
-    UnknownField,
+    CustomFacts, KindStrategy, NameRule, PrinterColumn, Resource, ScalePaths, SchemaHandle, SelectableField,
+    Subresource, UnknownField,
 };
 use crate::schema::{Schema, SchemaFault};
 
@@ -97,8 +97,8 @@ fn resource(definition: &Value, version: &Value) -> Result<Resource, CompileFaul
     })
 }
 
-fn strategy(version: &Value) -> Strategy {
-    Strategy {
+fn strategy(version: &Value) -> KindStrategy {
+    KindStrategy {
         names: NameRule::DnsSubdomain,
         tracks_generation: true,
         has_status: at(version, &["subresources", "status"]).is_some(),
@@ -110,7 +110,7 @@ fn strategy(version: &Value) -> Strategy {
             })
             .collect(),
         unknown_field: UnknownField::NotSupported,
-        ..Strategy::default()
+        ..KindStrategy::default()
     }
 }
 

@@ -1,29 +1,24 @@
-//! The same object in another version of its resource.
+//! Converts objects between the versions of their resource.
 //!
-//! Custom resources without a conversion webhook differ in `apiVersion` alone; the few built-in kinds that are served in
-//! more than one form know how to change it.
+//! Versions of a custom resource differ in `apiVersion` alone: conversion webhooks are not called. The few built-in kinds
+//! that are served in more than one form have conversions of their own.
 
 use serde_json::Value;
 
 use crate::kinds;
-use crate::registry::Resource;
+use crate::registry::{Resource, group_version};
 
-/// A stored object as this resource shows it.
-pub(super) fn to_version(mut object: Value, resource: &Resource) -> Value {
+/// Converts a stored object to the version of this resource.
+pub(crate) fn to_version(mut object: Value, resource: &Resource) -> Value {
     set_version(&mut object, resource, &resource.api_version());
     object
 }
 
-/// An object of this resource in the version in which it is stored.
-pub(super) fn to_storage(mut object: Value, resource: &Resource) -> Value {
-    match (&resource.custom, resource.group.as_str(), resource.kind.as_str()) {
-        (Some(custom), group, _) => {
-            let version = format!("{group}/{}", custom.storage_version);
-            set_version(&mut object, resource, &version);
-        }
-        (None, "events.k8s.io", _) => set_version(&mut object, resource, "v1"),
-        (None, "autoscaling", "HorizontalPodAutoscaler") => set_version(&mut object, resource, "autoscaling/v2"),
-        _ => {}
+/// Converts an object of this resource to the version in which it is stored.
+pub(crate) fn to_storage(mut object: Value, resource: &Resource) -> Value {
+    let (group, version) = resource.storage_version();
+    if (group, version) != (resource.group.as_str(), resource.version.as_str()) || resource.custom.is_some() {
+        set_version(&mut object, resource, &group_version(group, version));
     }
     object
 }

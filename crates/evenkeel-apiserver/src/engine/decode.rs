@@ -1,4 +1,4 @@
-//! From the bytes of a request to an object of the resource it was sent to.
+//! Decodes the body of a request into an object of the resource.
 
 use evenkeel_core::Status;
 use serde_json::Value;
@@ -11,18 +11,18 @@ use crate::schema::json::{self, Parsed};
 use crate::schema::{DecodeFault, Schema};
 use crate::{crd, go_json, kinds, protobuf};
 
-/// How much of a body that is not JSON is shown in the error.
+/// How many bytes of an undecodable body the error shows.
 const SHOWN: usize = 30;
 
-/// An object and what there is to say about how it was written.
+/// An object and the warnings about its encoding.
 #[derive(Debug)]
-pub(super) struct Incoming {
-    pub(super) object: Value,
-    pub(super) warnings: Vec<String>,
+pub(crate) struct Incoming {
+    pub(crate) object: Value,
+    pub(crate) warnings: Vec<String>,
 }
 
-/// Reads the body of a create or an update.
-pub(super) fn object(
+/// Decodes the body of a create or an update.
+pub(crate) fn object(
     registry: &Registry,
     resource: &Resource,
     request: &ApiRequest,
@@ -32,12 +32,12 @@ pub(super) fn object(
     check_kind(registry, resource, &mut object)?;
     let unknown = normalise(resource, &mut object)?;
     let complaints = json::complaints(&unknown, &duplicates);
-    let warnings = judge(&resource.kind, &resource.version, complaints, validation)?;
+    let warnings = apply_validation(&resource.kind, &resource.version, complaints, validation)?;
     Ok(Incoming { object, warnings })
 }
 
-/// Reads a body without a view on what it is.
-pub(super) fn parse(request: &ApiRequest, expected: &str) -> Result<Parsed, Status> {
+/// Parses a body without checking its kind.
+pub(crate) fn parse(request: &ApiRequest, expected: &str) -> Result<Parsed, Status> {
     read(request, expected, false)
 }
 
@@ -55,7 +55,7 @@ fn read(request: &ApiRequest, expected: &str, custom: bool) -> Result<Parsed, St
         BodyMedia::Yaml => {
             let text = std::str::from_utf8(&request.body).map_err(|error| unrecognized(error.to_string()))?;
             let value = serde_saphyr::from_str(text).map_err(|error| {
-                // The first line says what is wrong and where; the others repeat the client's text.
+                // The first line names the fault and its position; the others repeat the body.
                 unrecognized(error.to_string().lines().next().unwrap_or_default().to_owned())
             })?;
             Parsed { value, duplicates: Vec::new() }
@@ -92,7 +92,7 @@ fn summary(body: &[u8]) -> String {
     }
 }
 
-/// The body must be of the resource's kind and version; what it leaves out is taken from the URL (OBJ-4).
+/// OBJ-4: the body must be of the resource's kind and version. Either is taken from the URL if absent.
 fn check_kind(registry: &Registry, resource: &Resource, object: &mut Value) -> Result<(), Status> {
     let expected = resource.api_version();
     let (kind, api_version) = header(object).map_err(Status::bad_request)?;
@@ -123,7 +123,7 @@ fn check_kind(registry: &Registry, resource: &Resource, object: &mut Value) -> R
     Err(cannot_be_handled(resource, &kind, short, &why))
 }
 
-/// Kind and version of an object, each empty if absent; or why they cannot be read.
+/// Returns kind and version of an object, each empty if absent.
 fn header(object: &Value) -> Result<(&str, &str), String> {
     let field = |key: &str| match object.get(key) {
         None | Some(Value::Null) => Ok(""),
@@ -133,8 +133,8 @@ fn header(object: &Value) -> Result<(&str, &str), String> {
     Ok((field("kind")?, field("apiVersion")?))
 }
 
-/// A patch may leave kind and version out, but not change them.
-pub(super) fn keep_kind(resource: &Resource, object: &mut Value) -> Result<(), String> {
+/// Checks that a patch has not changed kind and version, and restores them if it removed them.
+pub(crate) fn keep_kind(resource: &Resource, object: &mut Value) -> Result<(), String> {
     let expected = resource.api_version();
     let (kind, api_version) = header(object)?;
     if !kind.is_empty() && kind != resource.kind {
@@ -160,8 +160,8 @@ fn cannot_be_handled(resource: &Resource, kind: &str, version: &str, why: &str) 
     Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {}: {why}", resource.kind))
 }
 
-/// Brings an object into the form of its kind: unknown fields go, defaults come. Answers with the unknown fields.
-pub(super) fn normalise(resource: &Resource, object: &mut Value) -> Result<Vec<String>, Status> {
+/// Removes unknown fields from an object and applies defaults. Returns the paths of the unknown fields.
+pub(crate) fn normalise(resource: &Resource, object: &mut Value) -> Result<Vec<String>, Status> {
     let unhandled = |fault: DecodeFault| fault.status(&resource.kind, &resource.version);
     let unknown = match (resource.schema(), &resource.custom) {
         (Some(schema), None) => schema.decode_builtin(object).map_err(unhandled)?,
@@ -174,22 +174,22 @@ pub(super) fn normalise(resource: &Resource, object: &mut Value) -> Result<Vec<S
     Ok(unknown)
 }
 
-/// Holds a Scale to its schema; it is no object of a resource of its own. Answers with what to warn of. The Scale itself
-/// stays as it was sent: whether replicas were named matters to custom resources (SUB-7).
-pub(super) fn check_scale(
+/// Checks a Scale against its schema and returns the warnings. The Scale itself is not changed: custom resources
+/// distinguish absent replicas from zero (SUB-7).
+pub(crate) fn check_scale(
     scale: &Value,
     duplicates: &[String],
     validation: FieldValidation,
 ) -> Result<Vec<String>, Status> {
-    let unknown = match Schema::builtin(super::scale::SCALE) {
+    let unknown = match Schema::builtin(super::subresources::scale::SCALE) {
         Some(schema) => schema.decode_builtin(&mut scale.clone()).map_err(|fault| fault.status("Scale", "v1"))?,
         None => Vec::new(),
     };
-    judge("Scale", "v1", json::complaints(&unknown, duplicates), validation)
+    apply_validation("Scale", "v1", json::complaints(&unknown, duplicates), validation)
 }
 
-/// What becomes of complaints: nothing, warnings, or a refusal (DRY-4).
-fn judge(
+/// Turns complaints into nothing, warnings or an error, by the field validation (DRY-4).
+fn apply_validation(
     kind: &str,
     version: &str,
     complaints: Vec<String>,

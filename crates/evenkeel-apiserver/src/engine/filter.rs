@@ -1,4 +1,4 @@
-//! Which objects of a resource a request is about.
+//! The objects of a resource that a request selects.
 
 use evenkeel_core::Status;
 use evenkeel_core::json::JsonValue;
@@ -10,36 +10,36 @@ use crate::store::{Interest, Record};
 
 /// A compiled selection: namespace, name, labels and fields.
 #[derive(Debug)]
-pub(super) struct Filter {
+pub(crate) struct ObjectFilter {
     /// `namespace/` or nothing.
-    pub(super) prefix: String,
-    /// Set when only one key can match.
-    pub(super) key: Option<String>,
+    pub(crate) prefix: String,
+    /// Set if only one key can match.
+    pub(crate) key: Option<String>,
     labels: LabelSelector,
     fields: Vec<FieldTest>,
 }
 
 #[derive(Debug)]
 struct FieldTest {
-    subject: Subject,
+    source: FieldSource,
     negated: bool,
     value: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Subject {
+enum FieldSource {
     Name,
     Namespace,
-    /// The position among the facts that are kept of a built-in kind.
+    /// The position among the facts that the store keeps of a built-in kind.
     Fact(usize),
-    /// A path into a custom resource. Which fields can be selected differs between versions and changes with the
-    /// definition, so they are read from the object itself.
+    /// A path into a custom resource. The selectable fields differ between versions and change with the definition, so
+    /// they are read from the object itself.
     Path(String),
 }
 
-impl Filter {
-    /// From the path and the query. `name` is the name in the path, if any.
-    pub(super) fn new(
+impl ObjectFilter {
+    /// Compiles the path and the query. `name` is the name in the path, if any.
+    pub(crate) fn new(
         resource: &Resource,
         namespace: Option<&str>,
         name: Option<&str>,
@@ -51,20 +51,24 @@ impl Filter {
             .map_err(|error| Status::bad_request(error.to_string()))?;
         let mut tests = Vec::with_capacity(fields.terms().len());
         for term in fields.terms() {
-            let subject = match term.field.as_str() {
-                "metadata.name" => Subject::Name,
-                "metadata.namespace" if has_namespace_field(resource) => Subject::Namespace,
+            let source = match term.field.as_str() {
+                "metadata.name" => FieldSource::Name,
+                "metadata.namespace" if has_namespace_field(resource) => FieldSource::Namespace,
                 field => {
                     let known = resource.strategy.selectable.iter().position(|known| known.label == field);
                     let position = known.ok_or_else(|| unknown_field(resource, field))?;
-                    if resource.custom.is_some() { Subject::Path(field.to_owned()) } else { Subject::Fact(position) }
+                    if resource.custom.is_some() {
+                        FieldSource::Path(field.to_owned())
+                    } else {
+                        FieldSource::Fact(position)
+                    }
                 }
             };
             let negated = term.operator == FieldOperator::NotEquals;
-            tests.push(FieldTest { subject, negated, value: term.value.clone() });
+            tests.push(FieldTest { source, negated, value: term.value.clone() });
         }
         let prefix = namespace.map(|namespace| format!("{namespace}/")).unwrap_or_default();
-        let wanted = tests.iter().find(|test| test.subject == Subject::Name && !test.negated);
+        let wanted = tests.iter().find(|test| test.source == FieldSource::Name && !test.negated);
         let wanted = wanted.map(|test| test.value.as_str());
         if let (Some(name), Some(wanted)) = (name, wanted)
             && name != wanted
@@ -76,15 +80,15 @@ impl Filter {
             Some(name) if namespace.is_some() => Some(format!("{prefix}{name}")),
             _ => None,
         };
-        Ok(Filter { prefix, key, labels, fields: tests })
+        Ok(ObjectFilter { prefix, key, labels, fields: tests })
     }
 
-    /// Whether selectors narrow the list, so that what remains cannot be counted (LST-14).
-    pub(super) fn has_selectors(&self) -> bool {
+    /// Returns whether selectors narrow the list, so that the remaining items cannot be counted (LST-14).
+    pub(crate) fn has_selectors(&self) -> bool {
         !self.labels.is_empty() || !self.fields.is_empty()
     }
 
-    pub(super) fn matches(&self, key: &str, record: &Record) -> bool {
+    pub(crate) fn matches(&self, key: &str, record: &Record) -> bool {
         let scope = match &self.key {
             Some(wanted) => key == wanted,
             None => key.starts_with(&self.prefix),
@@ -94,17 +98,17 @@ impl Filter {
             && self.fields.iter().all(|test| test.passes(key, record))
     }
 
-    /// What a watch with this filter must be woken for. Without a narrower scope, an equality on a selectable field is
-    /// the next best index.
-    pub(super) fn interest(&self) -> Interest {
+    /// Returns the changes that must wake a watch with this filter. An equality on a selectable field is used only if no
+    /// key and no namespace narrows the filter.
+    pub(crate) fn interest(&self) -> Interest {
         if let Some(key) = &self.key {
             return Interest::Key(key.as_str().into());
         }
         if let Some(namespace) = self.prefix.strip_suffix('/') {
             return Interest::Namespace(namespace.into());
         }
-        let indexed = self.fields.iter().find_map(|test| match test.subject {
-            Subject::Fact(index) if !test.negated => Some(Interest::Field(index, test.value.as_str().into())),
+        let indexed = self.fields.iter().find_map(|test| match test.source {
+            FieldSource::Fact(index) if !test.negated => Some(Interest::Field(index, test.value.as_str().into())),
             _ => None,
         });
         indexed.unwrap_or(Interest::All)
@@ -114,11 +118,11 @@ impl Filter {
 impl FieldTest {
     fn passes(&self, key: &str, record: &Record) -> bool {
         let (namespace, name) = key.split_once('/').unwrap_or(("", key));
-        let same = match &self.subject {
-            Subject::Name => name == self.value,
-            Subject::Namespace => namespace == self.value,
-            Subject::Fact(index) => record.facts.fields.get(*index).map_or("", |value| value) == self.value,
-            Subject::Path(path) => {
+        let same = match &self.source {
+            FieldSource::Name => name == self.value,
+            FieldSource::Namespace => namespace == self.value,
+            FieldSource::Fact(index) => record.facts.fields.get(*index).map_or("", |value| value) == self.value,
+            FieldSource::Path(path) => {
                 let text = std::str::from_utf8(record.json()).unwrap_or_default();
                 let value = JsonValue::at_path(text, path).ok().flatten();
                 value.as_ref().map_or("".into(), JsonValue::text) == self.value
@@ -128,7 +132,8 @@ impl FieldTest {
     }
 }
 
-/// Kinds without field labels of their own know `metadata.namespace` even if their objects have none; it is empty then.
+/// Returns whether `metadata.namespace` is selectable. Kinds without field labels of their own accept it even if they are
+/// cluster-scoped; the value is empty then.
 fn has_namespace_field(resource: &Resource) -> bool {
     resource.namespaced || resource.strategy.unknown_field == UnknownField::OnlyMetadata
 }

@@ -1,7 +1,7 @@
 //! JSON for people: the same text with line breaks, its members in the same order.
 
 /// Indents compact JSON by two spaces, as Go's encoder does. What is not JSON comes out spaced oddly, and whole.
-pub(super) fn indent(json: &[u8]) -> Vec<u8> {
+pub(crate) fn indent(json: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(json.len() * 2);
     let mut depth = 0usize;
     let mut in_string = false;

@@ -1,22 +1,22 @@
-//! Small reads and writes on an object's tree.
+//! Helpers that read and write objects as JSON values.
 
 use serde_json::{Map, Value};
 
 use crate::registry::Resource;
 use crate::store::Facts;
 
-/// The metadata of an object; null if it has none.
-pub(super) fn metadata(object: &Value) -> &Value {
+/// Returns the metadata of an object; null if it has none.
+pub(crate) fn metadata(object: &Value) -> &Value {
     object.get("metadata").unwrap_or(&Value::Null)
 }
 
-/// A text of the metadata; empty if absent.
-pub(super) fn text<'a>(object: &'a Value, key: &str) -> &'a str {
+/// Returns a string of the metadata; empty if absent.
+pub(crate) fn text<'a>(object: &'a Value, key: &str) -> &'a str {
     metadata(object).get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The metadata of an object, made if need be. What is no object becomes one.
-pub(super) fn metadata_mut(object: &mut Value) -> &mut Map<String, Value> {
+/// Returns the metadata of an object and creates it if absent. A value that is not an object is replaced by one.
+pub(crate) fn metadata_mut(object: &mut Value) -> &mut Map<String, Value> {
     fields_of(fields_of(object).entry("metadata").or_insert(Value::Null))
 }
 
@@ -26,22 +26,22 @@ fn fields_of(value: &mut Value) -> &mut Map<String, Value> {
     }
     match value {
         Value::Object(fields) => fields,
-        _ => unreachable!("it has just been made an object"),
+        _ => unreachable!("the value was replaced by an object above"),
     }
 }
 
-/// Whether `metadata.deletionTimestamp` is set.
-pub(super) fn is_deleting(object: &Value) -> bool {
+/// Returns whether `metadata.deletionTimestamp` is set.
+pub(crate) fn is_deleting(object: &Value) -> bool {
     !text(object, "deletionTimestamp").is_empty()
 }
 
-pub(super) fn finalizers(object: &Value) -> impl Iterator<Item = &str> {
+pub(crate) fn finalizers(object: &Value) -> impl Iterator<Item = &str> {
     let list = metadata(object).get("finalizers").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     list.iter().filter_map(Value::as_str)
 }
 
-/// Replaces the finalizers; an empty list is no list.
-pub(super) fn set_finalizers(object: &mut Value, finalizers: Vec<String>) {
+/// Replaces the finalizers. An empty list removes the field.
+pub(crate) fn set_finalizers(object: &mut Value, finalizers: Vec<String>) {
     let metadata = metadata_mut(object);
     if finalizers.is_empty() {
         metadata.remove("finalizers");
@@ -50,8 +50,8 @@ pub(super) fn set_finalizers(object: &mut Value, finalizers: Vec<String>) {
     }
 }
 
-/// Moves a top-level field from one object to another: present, replaced; absent, removed.
-pub(super) fn copy_field(to: &mut Value, from: &Value, key: &str) {
+/// Copies a top-level field. A field that `from` lacks is removed.
+pub(crate) fn copy_field(to: &mut Value, from: &Value, key: &str) {
     let Some(fields) = to.as_object_mut() else { return };
     match from.get(key) {
         Some(value) => fields.insert(key.to_owned(), value.clone()),
@@ -59,8 +59,23 @@ pub(super) fn copy_field(to: &mut Value, from: &Value, key: &str) {
     };
 }
 
-/// The facts that the store keeps parsed beside an object's bytes.
-pub(super) fn facts(resource: &Resource, object: &Value) -> Facts {
+/// Sets a field by its path and creates missing parents. `None` removes the field.
+pub(crate) fn set_path(object: &mut Value, path: &[&str], value: Option<Value>) {
+    let Some((last, parents)) = path.split_last() else { return };
+    let mut parent = object;
+    for key in parents {
+        let Some(fields) = parent.as_object_mut() else { return };
+        parent = fields.entry(*key).or_insert_with(|| Value::Object(Map::new()));
+    }
+    let Some(fields) = parent.as_object_mut() else { return };
+    match value {
+        Some(value) => fields.insert((*last).to_owned(), value),
+        None => fields.remove(*last),
+    };
+}
+
+/// Returns the facts that the store keeps parsed beside the bytes of an object.
+pub(crate) fn facts(resource: &Resource, object: &Value) -> Facts {
     let labels = metadata(object).get("labels").and_then(Value::as_object);
     let labels =
         labels.into_iter().flatten().filter_map(|(key, value)| Some((key.as_str().into(), value.as_str()?.into())));
@@ -78,7 +93,7 @@ pub(super) fn facts(resource: &Resource, object: &Value) -> Facts {
     }
 }
 
-/// A value as field selectors compare it.
+/// Returns a value as field selectors compare it.
 fn selectable_text(value: Option<&Value>) -> Option<Box<str>> {
     match value? {
         Value::String(text) => Some(text.as_str().into()),

@@ -1,4 +1,4 @@
-//! The options of each verb, from the query or the body, checked as the real server checks them.
+//! The options of each verb, parsed from the query or the body and validated like kube-apiserver.
 
 use evenkeel_core::Status;
 use serde_json::Value;
@@ -6,9 +6,9 @@ use serde_json::Value;
 use crate::field::{self, FieldError};
 use crate::query::Query;
 
-/// `?fieldValidation=`: what to do about fields that the schema does not know.
+/// `?fieldValidation=`: the treatment of fields that the schema does not know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum FieldValidation {
+pub(crate) enum FieldValidation {
     Ignore,
     #[default]
     Warn,
@@ -17,17 +17,17 @@ pub(super) enum FieldValidation {
 
 /// The options of create, update and patch.
 #[derive(Clone, Debug, Default)]
-pub(super) struct WriteOptions {
-    pub(super) dry_run: bool,
-    pub(super) field_manager: Option<String>,
-    pub(super) field_validation: FieldValidation,
-    /// Whether an apply may take what belongs to others.
-    pub(super) force: bool,
+pub(crate) struct WriteOptions {
+    pub(crate) dry_run: bool,
+    pub(crate) field_manager: Option<String>,
+    pub(crate) field_validation: FieldValidation,
+    /// Whether an apply takes fields over from other managers.
+    pub(crate) force: bool,
 }
 
 impl WriteOptions {
-    /// The options of a patch. An apply must say who applies, and may insist.
-    pub(super) fn of_patch(query: &Query, is_apply: bool) -> Result<Self, Status> {
+    /// Parses the options of a patch. An apply requires a field manager and may set `force`.
+    pub(crate) fn of_patch(query: &Query, is_apply: bool) -> Result<Self, Status> {
         const KIND: &str = "PatchOptions";
         let force = query.bool("force")?;
         if is_apply && query.non_empty("fieldManager").is_none() {
@@ -40,8 +40,8 @@ impl WriteOptions {
         Ok(WriteOptions { force: force.unwrap_or(false), ..options })
     }
 
-    /// `kind` is `CreateOptions`, `UpdateOptions` or `PatchOptions`.
-    pub(super) fn from_query(query: &Query, kind: &str) -> Result<Self, Status> {
+    /// Parses the options of a write. `kind` is `CreateOptions`, `UpdateOptions` or `PatchOptions`.
+    pub(crate) fn from_query(query: &Query, kind: &str) -> Result<Self, Status> {
         let mut errors = Vec::new();
         let dry_run = dry_run(query.all("dryRun"), &mut errors);
         let field_validation = match query.get("fieldValidation").unwrap_or_default() {
@@ -73,13 +73,13 @@ fn check_field_manager(manager: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// Of all white space, only the plain space can be printed.
+/// Returns whether a character is printable. Of all white space only the plain space is.
 fn is_printable(character: char) -> bool {
     character == ' ' || !(character.is_control() || character.is_whitespace())
 }
 
-/// DRY-3: what goes on inside a container cannot be tried out.
-pub(super) fn refuse_dry_run(query: &Query) -> Result<(), Status> {
+/// DRY-3: subresources that reach into a container refuse a dry run.
+pub(crate) fn refuse_dry_run(query: &Query) -> Result<(), Status> {
     match query.non_empty("dryRun") {
         None => Ok(()),
         Some(_) => Err(Status::bad_request("dryRun is not supported")),
@@ -98,9 +98,9 @@ fn refuse(kind: &str, errors: &[FieldError]) -> Result<(), Status> {
     if errors.is_empty() { Ok(()) } else { Err(field::invalid("meta.k8s.io", kind, "", errors)) }
 }
 
-/// `propagationPolicy`: what becomes of the objects that a deleted object owns.
+/// `propagationPolicy`: the treatment of the dependents of a deleted object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Propagation {
+pub(crate) enum Propagation {
     Orphan,
     Background,
     Foreground,
@@ -108,20 +108,20 @@ pub(super) enum Propagation {
 
 /// The options of delete and of delete-collection.
 #[derive(Clone, Debug, Default)]
-pub(super) struct DeleteOptions {
-    pub(super) dry_run: bool,
-    pub(super) grace_period: Option<i64>,
-    pub(super) uid: Option<String>,
-    pub(super) resource_version: Option<String>,
-    pub(super) propagation: Option<Propagation>,
-    /// `orphanDependents` as given: `false` changes the answer's code (DEL-6).
-    pub(super) orphan_dependents: Option<bool>,
+pub(crate) struct DeleteOptions {
+    pub(crate) dry_run: bool,
+    pub(crate) grace_period: Option<i64>,
+    pub(crate) uid: Option<String>,
+    pub(crate) resource_version: Option<String>,
+    pub(crate) propagation: Option<Propagation>,
+    /// `orphanDependents` as sent: `false` changes the response code (DEL-6).
+    pub(crate) orphan_dependents: Option<bool>,
 }
 
 impl DeleteOptions {
-    /// From the body if there is one, else from the query (DEL-1). `version` is that of the resource: options may be
-    /// written in it, too.
-    pub(super) fn from_request(query: &Query, body: Option<&Value>, version: &str) -> Result<Self, Status> {
+    /// Parses the body if there is one, else the query (DEL-1). `version` is that of the resource, in which the body may
+    /// also be written.
+    pub(crate) fn from_request(query: &Query, body: Option<&Value>, version: &str) -> Result<Self, Status> {
         let mut errors = Vec::new();
         let mut options = DeleteOptions::default();
         let policy;
@@ -167,8 +167,8 @@ impl DeleteOptions {
         Ok(options)
     }
 
-    /// What the client asks for, in either of its two ways.
-    pub(super) fn requested_propagation(&self) -> Option<Propagation> {
+    /// Returns the propagation that the client requests by `propagationPolicy` or `orphanDependents`.
+    pub(crate) fn requested_propagation(&self) -> Option<Propagation> {
         self.propagation
             .or(self.orphan_dependents.map(|orphan| if orphan { Propagation::Orphan } else { Propagation::Background }))
     }
@@ -190,7 +190,7 @@ fn check_kind(body: &Value, own_version: &str) -> Result<(), Status> {
     Err(Status::bad_request(format!("no kind \"DeleteOptions\" is registered for version {version:?}")))
 }
 
-/// A list of texts and nothing else.
+/// Returns a list of strings; `None` if any item is not one.
 fn texts(value: &Value) -> Option<Vec<&str>> {
     value.as_array()?.iter().map(Value::as_str).collect()
 }
@@ -212,32 +212,32 @@ fn typed<'a, T>(
 
 /// `resourceVersionMatch`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Match {
+pub(crate) enum VersionMatch {
     Exact,
     NotOlderThan,
 }
 
-/// The options of list, watch and delete-collection, apart from the selectors.
+/// The options of list, watch and delete-collection without the selectors.
 #[derive(Clone, Debug, Default)]
-pub(super) struct ListOptions {
-    /// As sent; empty when not.
-    pub(super) resource_version: String,
-    pub(super) version_match: Option<Match>,
-    pub(super) limit: usize,
-    pub(super) continue_token: String,
-    pub(super) timeout_seconds: Option<i64>,
-    pub(super) allow_bookmarks: bool,
-    pub(super) send_initial_events: Option<bool>,
+pub(crate) struct ListOptions {
+    /// As sent; empty if absent.
+    pub(crate) resource_version: String,
+    pub(crate) version_match: Option<VersionMatch>,
+    pub(crate) limit: usize,
+    pub(crate) continue_token: String,
+    pub(crate) timeout_seconds: Option<i64>,
+    pub(crate) allow_bookmarks: bool,
+    pub(crate) send_initial_events: Option<bool>,
 }
 
 impl ListOptions {
-    pub(super) fn from_query(query: &Query, watch: bool) -> Result<Self, Status> {
+    pub(crate) fn from_query(query: &Query, watch: bool) -> Result<Self, Status> {
         let version_match = query.get("resourceVersionMatch").unwrap_or_default();
         let options = ListOptions {
             resource_version: query.get("resourceVersion").unwrap_or_default().to_owned(),
             version_match: match version_match {
-                "Exact" => Some(Match::Exact),
-                "NotOlderThan" => Some(Match::NotOlderThan),
+                "Exact" => Some(VersionMatch::Exact),
+                "NotOlderThan" => Some(VersionMatch::NotOlderThan),
                 _ => None,
             },
             limit: query.int("limit")?.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(0),
@@ -274,7 +274,7 @@ impl ListOptions {
                 let supported = ["Exact", "NotOlderThan", ""];
                 errors.push(FieldError::not_supported(field, &version_match.into(), &supported));
             }
-            if self.version_match == Some(Match::Exact) && self.resource_version == "0" {
+            if self.version_match == Some(VersionMatch::Exact) && self.resource_version == "0" {
                 let detail = "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
                 errors.push(FieldError::forbidden(field, detail));
             }
@@ -291,7 +291,7 @@ impl ListOptions {
                 let detail = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
                 errors.push(FieldError::forbidden(field, detail));
             }
-            if self.version_match != Some(Match::NotOlderThan) {
+            if self.version_match != Some(VersionMatch::NotOlderThan) {
                 errors.push(FieldError::not_supported(field, &version_match.into(), &["NotOlderThan"]));
             }
             if !self.continue_token.is_empty() {
@@ -304,8 +304,8 @@ impl ListOptions {
         }
     }
 
-    /// WAT-40: for servers of a time before watches could be asked for their initial events.
-    pub(super) fn refuse_initial_events(&self) -> Result<(), Status> {
+    /// WAT-40: refuses `sendInitialEvents` like a release without WatchList.
+    pub(crate) fn refuse_initial_events(&self) -> Result<(), Status> {
         if self.send_initial_events.is_none() {
             return Ok(());
         }
@@ -313,8 +313,8 @@ impl ListOptions {
         refuse("ListOptions", &[FieldError::forbidden("sendInitialEvents", detail)])
     }
 
-    /// The resource version as a number; `None` when it was not given.
-    pub(super) fn revision(&self) -> Result<Option<u64>, FieldError> {
+    /// Returns the resource version as a number; `None` if absent.
+    pub(crate) fn revision(&self) -> Result<Option<u64>, FieldError> {
         if self.resource_version.is_empty() {
             return Ok(None);
         }
@@ -322,8 +322,13 @@ impl ListOptions {
     }
 }
 
-/// A resource version as a number, or Go's complaint about it.
-pub(super) fn parse_revision(text: &str) -> Result<u64, FieldError> {
+/// Returns the error for a resource version that is not a number.
+pub(crate) fn invalid_version(error: FieldError) -> Status {
+    Status::bad_request(format!("invalid resource version: {error}"))
+}
+
+/// Parses a resource version, with the error message of Go.
+pub(crate) fn parse_revision(text: &str) -> Result<u64, FieldError> {
     let complaint = |what| {
         let detail = format!("strconv.ParseUint: parsing {text:?}: {what}");
         FieldError::invalid("resourceVersion", &text.into(), detail)

@@ -9,21 +9,21 @@ use crate::store::WatchWaker;
 
 /// WatchWakers by the second in which they want to be woken.
 #[derive(Debug, Default)]
-pub(super) struct Timers {
+pub(crate) struct Timers {
     next: AtomicU64,
     due: Mutex<BTreeMap<(u64, u64), Arc<WatchWaker>>>,
 }
 
 /// A watch_waker's place on the wheel; leaving it is a matter of dropping this.
 #[derive(Debug)]
-pub(super) struct Timer {
+pub(crate) struct Timer {
     wheel: Arc<Timers>,
     key: (u64, u64),
 }
 
 impl Timer {
     /// Wakes `watch_waker` at the first tick at or after `at`.
-    pub(super) fn set(wheel: &Arc<Timers>, at: Duration, watch_waker: &Arc<WatchWaker>) -> Self {
+    pub(crate) fn set(wheel: &Arc<Timers>, at: Duration, watch_waker: &Arc<WatchWaker>) -> Self {
         let second = at.as_secs() + u64::from(at.subsec_nanos() > 0);
         let key = (second, wheel.next.fetch_add(1, Ordering::Relaxed));
         wheel.due.lock().unwrap_or_else(PoisonError::into_inner).insert(key, Arc::clone(watch_waker));
@@ -39,7 +39,7 @@ impl Drop for Timer {
 
 impl Timers {
     /// Wakes everyone whose time has come.
-    pub(super) fn turn(&self, now: Duration) {
+    pub(crate) fn turn(&self, now: Duration) {
         let due = {
             let mut wheel = self.due.lock().unwrap_or_else(PoisonError::into_inner);
             let later = wheel.split_off(&(now.as_secs() + 1, 0));

@@ -1,4 +1,4 @@
-//! How objects look to the client: its version of the resource, whole, as metadata, or as rows of a table.
+//! The form of objects in responses: the client's version of the resource, whole, as metadata, or as rows of a Table.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -18,20 +18,32 @@ use crate::table::{self, Printer};
 
 /// What a row of a Table carries besides its cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum IncludeObject {
+pub(crate) enum IncludeObject {
     None,
     Metadata,
     Object,
 }
 
-/// A way to show the objects of one resource.
-pub(super) struct View {
-    pub(super) resource: Arc<Resource>,
-    pub(super) representation: Representation,
-    pub(super) include: IncludeObject,
-    /// For the ages in a table: the time of the request, or of the event that a watch shows.
-    pub(super) now: Timestamp,
-    /// Of this resource.
+impl IncludeObject {
+    /// Parses the query parameter `includeObject`.
+    pub(crate) fn parse(text: Option<&str>) -> Result<IncludeObject, Status> {
+        match text.unwrap_or_default() {
+            "" | "Metadata" => Ok(IncludeObject::Metadata),
+            "None" => Ok(IncludeObject::None),
+            "Object" => Ok(IncludeObject::Object),
+            other => Err(Status::bad_request(format!("unrecognized includeObject value: {other:?}"))),
+        }
+    }
+}
+
+/// The form in which a request sees the objects of one resource.
+pub(crate) struct View {
+    pub(crate) resource: Arc<Resource>,
+    pub(crate) representation: Representation,
+    pub(crate) include: IncludeObject,
+    /// The time of the request or of the watch event, for the ages in a Table.
+    pub(crate) now: Timestamp,
+    /// The API version of this resource.
     api_version: String,
     /// `{"kind":"…","apiVersion":"…",` of this resource.
     prefix: String,
@@ -39,7 +51,7 @@ pub(super) struct View {
 }
 
 impl View {
-    pub(super) fn new(
+    pub(crate) fn new(
         resource: Arc<Resource>,
         representation: Representation,
         include: IncludeObject,
@@ -55,8 +67,8 @@ impl View {
         View { resource, representation, include, now, api_version, prefix, printer }
     }
 
-    /// The version of the transformed forms.
-    pub(super) fn meta_version(&self) -> &'static str {
+    /// Returns the API version of the transformed forms.
+    pub(crate) fn meta_version(&self) -> &'static str {
         match self.representation.transform {
             Transform::None => MetaVersion::V1.api_version(),
             Transform::Table(version)
@@ -65,26 +77,26 @@ impl View {
         }
     }
 
-    /// Whether the stored bytes are what the client wants to see.
-    pub(super) fn is_stored_form(&self, record: &Record) -> bool {
+    /// Returns whether the stored bytes are already in the client's version.
+    pub(crate) fn is_stored_form(&self, record: &Record) -> bool {
         record.json().starts_with(self.prefix.as_bytes()) && !self.is_stale(record)
     }
 
-    /// The schema has changed since the object was written, so defaults may be missing (CRD-6).
+    /// Returns whether the schema has changed since the object was written, so that defaults may be missing (CRD-6).
     fn is_stale(&self, record: &Record) -> bool {
         self.resource.custom.as_ref().is_some_and(|custom| custom.schema_stamp != record.facts.schema_stamp)
     }
 
-    /// The whole object as JSON, in the client's version. `at` replaces the resource version.
-    pub(super) fn json(&self, record: &Record, at: Option<u64>) -> Bytes {
+    /// Returns the whole object as JSON, in the client's version. `at` replaces the resource version.
+    pub(crate) fn json(&self, record: &Record, at: Option<u64>) -> Bytes {
         if self.is_stored_form(record) {
             return at.map_or_else(|| record.json().clone(), |revision| record.json_at(revision));
         }
         render(self.value(record, at))
     }
 
-    /// The object as a tree, in the client's version.
-    pub(super) fn value(&self, record: &Record, at: Option<u64>) -> Value {
+    /// Returns the object as a JSON value, in the client's version.
+    pub(crate) fn value(&self, record: &Record, at: Option<u64>) -> Value {
         let mut value = convert::to_version(record.value(), &self.resource);
         if self.is_stale(record)
             && let Some(schema) = self.resource.schema()
@@ -98,7 +110,7 @@ impl View {
     }
 
     /// Appends the object as an item of a list: items of typed lists have no kind and no version (NEG-10).
-    pub(super) fn item(&self, record: &Record, out: &mut Vec<u8>) {
+    pub(crate) fn item(&self, record: &Record, out: &mut Vec<u8>) {
         if self.resource.custom.is_some() {
             out.extend_from_slice(&self.json(record, None));
         } else if self.is_stored_form(record) {
@@ -114,8 +126,8 @@ impl View {
         }
     }
 
-    /// The object as PartialObjectMetadata.
-    pub(super) fn metadata(&self, record: &Record, at: Option<u64>) -> Bytes {
+    /// Returns the object as PartialObjectMetadata.
+    pub(crate) fn metadata(&self, record: &Record, at: Option<u64>) -> Bytes {
         let version = self.meta_version();
         let mut out =
             format!("{{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"{version}\",\"metadata\":").into_bytes();
@@ -127,13 +139,13 @@ impl View {
         out.into()
     }
 
-    /// The object as a row of a Table.
-    pub(super) fn row(&self, record: &Record, at: Option<u64>) -> Value {
+    /// Returns the object as a row of a Table.
+    pub(crate) fn row(&self, record: &Record, at: Option<u64>) -> Value {
         self.row_of(self.value(record, at), self.include)
     }
 
-    /// A row for an object in the client's version.
-    pub(super) fn row_of(&self, object: Value, include: IncludeObject) -> Value {
+    /// Returns the row of an object in the client's version.
+    pub(crate) fn row_of(&self, object: Value, include: IncludeObject) -> Value {
         let cells = self.printer.as_ref().map(|printer| printer.cells(&object, self.now));
         let mut row = json!({"cells": cells.unwrap_or_default()});
         if let Some(conditions) = table::row_conditions(&self.resource.group, &self.resource.kind, &object) {
@@ -150,15 +162,15 @@ impl View {
         row
     }
 
-    /// A Table of these rows. Column definitions are left out of later frames of a watch (WAT-26).
-    pub(super) fn table(&self, rows: Vec<Value>, metadata: Value, columns: bool) -> Value {
+    /// Returns a Table of these rows. Later frames of a watch omit the column definitions (WAT-26).
+    pub(crate) fn table(&self, rows: Vec<Value>, metadata: Value, columns: bool) -> Value {
         let columns = self.printer.as_ref().filter(|_| columns).map(Printer::columns);
         json!({"kind": "Table", "apiVersion": self.meta_version(), "metadata": metadata,
                "columnDefinitions": columns, "rows": rows})
     }
 
-    /// The version and the kind of what is shown.
-    pub(super) fn shown_as(&self) -> (&str, &str) {
+    /// Returns the API version and kind of one object in this form.
+    pub(crate) fn kind_in_form(&self) -> (&str, &str) {
         match self.representation.transform {
             Transform::None => (&self.api_version, &self.resource.kind),
             Transform::Table(_) => (self.meta_version(), "Table"),
@@ -168,17 +180,17 @@ impl View {
         }
     }
 
-    /// The version and the kind of a list of what is shown.
-    pub(super) fn list_shown_as(&self) -> (&str, &str) {
+    /// Returns the API version and kind of a list in this form.
+    pub(crate) fn list_kind_in_form(&self) -> (&str, &str) {
         match self.representation.transform {
             Transform::None => (&self.api_version, &self.resource.list_kind),
             _ => (self.meta_version(), "PartialObjectMetadataList"),
         }
     }
 
-    /// The object as a protobuf message, without its envelope.
-    pub(super) fn message<'r>(&self, record: &'r Record, at: Option<u64>) -> Result<Cow<'r, [u8]>, Unwritable> {
-        let (api_version, kind) = self.shown_as();
+    /// Returns the object as a protobuf message without its envelope.
+    pub(crate) fn message<'r>(&self, record: &'r Record, at: Option<u64>) -> Result<Cow<'r, [u8]>, Unwritable> {
+        let (api_version, kind) = self.kind_in_form();
         let message = match self.representation.transform {
             Transform::None if !self.is_stored_form(record) => {
                 protobuf_response::message(api_version, kind, &self.value(record, at))?
@@ -192,44 +204,44 @@ impl View {
         Ok(Cow::Owned(message))
     }
 
-    /// The same, kept with the record for those who ask next, if it can be: for reads of what is there. News is shown
-    /// to all watchers at once, and then no more.
-    pub(super) fn kept_message<'r>(&self, record: &'r Record) -> Result<Cow<'r, [u8]>, Unwritable> {
+    /// Returns the same, and caches it with the record if possible. Meant for reads of stored objects: a watch event is
+    /// encoded once for all watches and not read again.
+    pub(crate) fn cached_message<'r>(&self, record: &'r Record) -> Result<Cow<'r, [u8]>, Unwritable> {
         let message = self.message(record, None)?;
         Ok(match message {
-            Cow::Owned(message) if self.keeps(record) => Cow::Borrowed(record.keep_protobuf(message)),
+            Cow::Owned(message) if self.is_cacheable(record) => Cow::Borrowed(record.cache_protobuf(message)),
             other => other,
         })
     }
 
-    /// Keeps the message of a record, if the client reads protobuf.
-    pub(super) fn keep(&self, record: &Record) {
+    /// Caches the message of a record if the client reads protobuf.
+    pub(crate) fn cache(&self, record: &Record) {
         if self.representation.media == Media::Protobuf
             && record.protobuf().is_none()
-            && self.keeps(record)
-            && let Err(why) = self.kept_message(record)
+            && self.is_cacheable(record)
+            && let Err(why) = self.cached_message(record)
         {
-            tracing::error!(%why, "an object has no protobuf form");
+            tracing::error!(%why, "object has no protobuf form");
         }
     }
 
-    /// Whether the message of a record is one that can be kept with it.
-    fn keeps(&self, record: &Record) -> bool {
+    /// Returns whether the message of a record can be cached with it.
+    fn is_cacheable(&self, record: &Record) -> bool {
         self.representation.transform == Transform::None && self.is_stored_form(record)
     }
 
-    /// One object as the body of a response.
-    pub(super) fn single(&self, record: &Record, at: Option<u64>) -> Result<Bytes, Status> {
+    /// Returns one object as the body of a response.
+    pub(crate) fn single(&self, record: &Record, at: Option<u64>) -> Result<Bytes, Status> {
         if self.representation.media == Media::Protobuf {
-            let (api_version, kind) = self.shown_as();
+            let (api_version, kind) = self.kind_in_form();
             let message = self.message(record, at).map_err(unwritable)?;
             return Ok(protobuf_response::envelope(api_version, kind, &message));
         }
         encode(self.as_json(record, at), self.representation)
     }
 
-    /// An object that was not stored, and so has no resource version (DRY-2), as the body of a response.
-    pub(super) fn unstored(&self, record: &Record) -> Result<Bytes, Status> {
+    /// Returns an object that was not stored, and so has no resource version (DRY-2), as the body of a response.
+    pub(crate) fn unstored(&self, record: &Record) -> Result<Bytes, Status> {
         let mut object = value_of(&self.as_json(record, None));
         object::metadata_mut(&mut object).remove("resourceVersion");
         encode(render(object), self.representation)
@@ -247,22 +259,22 @@ impl View {
     }
 }
 
-/// JSON that this server has written, as a tree.
+/// Parses JSON that this server has written.
 fn value_of(json: &[u8]) -> Value {
     serde_json::from_slice(json).unwrap_or_default()
 }
 
-/// The answer where something has no protobuf form: either no such thing has one (CTN-022), or this one should have.
-pub(super) fn unwritable(why: Unwritable) -> Status {
-    let message = format!("the answer cannot be written as protobuf: {why}");
+/// Returns the error for a response without protobuf form: 406 if the kind has none (CTN-022), else 500.
+pub(crate) fn unwritable(why: Unwritable) -> Status {
+    let message = format!("the response cannot be encoded as protobuf: {why}");
     match why {
         Unwritable::UnknownKind { .. } => Status::failure(406, Reason::NOT_ACCEPTABLE, message),
         Unwritable::Message { .. } => Status::internal(message),
     }
 }
 
-/// An object as JSON, its kind and version first (NEG-10).
-pub(super) fn render(mut object: Value) -> Bytes {
+/// Returns an object as JSON, with kind and version first (NEG-10).
+pub(crate) fn render(mut object: Value) -> Bytes {
     let mut text = String::from("{");
     for key in ["kind", "apiVersion"] {
         if let Some(value) = object.as_object_mut().and_then(|fields| fields.remove(key)) {
@@ -278,7 +290,7 @@ pub(super) fn render(mut object: Value) -> Bytes {
     text.into()
 }
 
-/// JSON as the client wants it: as it is, indented, as YAML, or as protobuf.
+/// Encodes JSON in the negotiated media type.
 pub(crate) fn encode(json: Bytes, representation: Representation) -> Result<Bytes, Status> {
     Ok(match representation.media {
         Media::Json if representation.pretty => indent(&json).into(),

@@ -11,6 +11,7 @@ use std::sync::{Arc, OnceLock};
 use base64::Engine as _;
 use sha2::{Digest, Sha256};
 
+use crate::engine::strategies::{CustomResourceHooks, KindHooks};
 use crate::schema::Schema;
 
 pub(crate) use builtin::schema_id as builtin_schema_id;
@@ -34,7 +35,7 @@ pub(crate) struct Resource {
     pub(crate) subresources: Vec<Subresource>,
     /// Which store of objects this version reads and writes: versions of one resource share it.
     pub(crate) storage: Arc<str>,
-    pub(crate) strategy: Strategy,
+    pub(crate) strategy: KindStrategy,
     pub(crate) schema: Option<SchemaHandle>,
     /// Set for resources that a CustomResourceDefinition made.
     pub(crate) custom: Option<Arc<CustomFacts>>,
@@ -88,9 +89,9 @@ pub(crate) enum NameRule {
     PathSegment,
 }
 
-/// How a kind differs from the others in the generic machinery.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Strategy {
+/// The strategy of a kind: the data and functions by which it differs from other kinds in the verbs.
+#[derive(Clone, Debug)]
+pub(crate) struct KindStrategy {
     pub(crate) names: NameRule,
     /// `metadata.generation` counts changes of the specification (SUB-9).
     pub(crate) tracks_generation: bool,
@@ -106,8 +107,31 @@ pub(crate) struct Strategy {
     pub(crate) has_status: bool,
     /// Field selectors besides `metadata.name` and `metadata.namespace` (SEL-3).
     pub(crate) selectable: Vec<SelectableField>,
-    /// How an unknown field selector is refused (SEL-4).
+    /// The error for an unknown field selector (SEL-4).
     pub(crate) unknown_field: UnknownField,
+    /// A delete ignores the propagation policy: the objects have no dependents.
+    pub(crate) ignores_propagation: bool,
+    /// What the kind adds to the verbs.
+    pub(crate) hooks: &'static dyn KindHooks,
+}
+
+impl Default for KindStrategy {
+    /// Returns the strategy of a custom resource without subresources.
+    fn default() -> Self {
+        KindStrategy {
+            names: NameRule::default(),
+            tracks_generation: false,
+            unconditional_update: false,
+            create_on_update: false,
+            delete_returns_object: false,
+            orphans_by_default: false,
+            has_status: false,
+            selectable: Vec::new(),
+            unknown_field: UnknownField::default(),
+            ignores_propagation: false,
+            hooks: &CustomResourceHooks,
+        }
+    }
 }
 
 /// A field that lists and watches may select on.
@@ -203,18 +227,25 @@ impl Resource {
         }
     }
 
+    /// Returns group and version in which objects are stored.
+    pub(crate) fn storage_version(&self) -> (&str, &str) {
+        match &self.custom {
+            Some(custom) => (&self.group, &custom.storage_version),
+            None => match &*self.storage {
+                "events" => ("", "v1"),
+                "horizontalpodautoscalers.autoscaling" => ("autoscaling", "v2"),
+                _ => (&self.group, &self.version),
+            },
+        }
+    }
+
     /// Names the form in which objects are stored (DIS-3): equal hashes mean that two resources are one. Resources that
     /// are never stored have none.
     pub(crate) fn storage_version_hash(&self) -> Option<String> {
-        let (group, version) = match &self.custom {
-            Some(facts) => (self.group.as_str(), facts.storage_version.as_str()),
-            None if !self.has_verb("update") => return None,
-            None => match (self.group.as_str(), self.plural.as_str()) {
-                ("events.k8s.io", "events") => ("", "v1"),
-                ("autoscaling", "horizontalpodautoscalers") => ("autoscaling", "v2"),
-                (group, _) => (group, self.version.as_str()),
-            },
-        };
+        if self.custom.is_none() && !self.has_verb("update") {
+            return None;
+        }
+        let (group, version) = self.storage_version();
         let digest = Sha256::digest(format!("{group}/{version}/{}", self.kind));
         Some(base64::engine::general_purpose::STANDARD.encode(digest.get(..8)?))
     }

@@ -1,6 +1,11 @@
 //! How built-in kinds differ from each other, as tables keyed by their store (`pods`, `deployments.apps`).
 
-use super::{NameRule, SelectableField, Strategy, UnknownField};
+use super::{KindStrategy, NameRule, SelectableField, UnknownField};
+use crate::engine::strategies::{
+    AccessReviewHooks, BindingHooks, BuiltinKind, CertificateSigningRequestHooks, DefinitionHooks, JobHooks, KindHooks,
+    NamespaceHooks, PodHooks, RulesReviewHooks, SelfSubjectReviewHooks, ServiceHooks, TokenReviewHooks,
+    UnenforcedHooks,
+};
 
 /// OBJ-10, beyond the default (a DNS subdomain).
 const NAMES: &[(&str, NameRule)] = &[
@@ -175,12 +180,50 @@ fn path_of(label: &str) -> &str {
     }
 }
 
+/// The kinds that add functions of their own to the verbs.
+const HOOKS: &[(&str, &dyn KindHooks)] = &[
+    ("namespaces", &NamespaceHooks),
+    ("pods", &PodHooks),
+    ("bindings", &BindingHooks),
+    ("services", &ServiceHooks),
+    ("jobs.batch", &JobHooks),
+    ("certificatesigningrequests.certificates.k8s.io", &CertificateSigningRequestHooks),
+    ("customresourcedefinitions.apiextensions.k8s.io", &DefinitionHooks),
+    ("tokenreviews.authentication.k8s.io", &TokenReviewHooks),
+    ("selfsubjectreviews.authentication.k8s.io", &SelfSubjectReviewHooks),
+    ("subjectaccessreviews.authorization.k8s.io", &AccessReviewHooks),
+    ("localsubjectaccessreviews.authorization.k8s.io", &AccessReviewHooks),
+    ("selfsubjectaccessreviews.authorization.k8s.io", &AccessReviewHooks),
+    ("selfsubjectrulesreviews.authorization.k8s.io", &RulesReviewHooks),
+];
+
+/// The kinds that kube-apiserver itself acts upon and this server does not. Kinds that controllers, kubelets or network
+/// plugins act upon are not listed.
+const UNENFORCED: &[&str] = &[
+    "limitranges",
+    "resourcequotas",
+    "roles.rbac.authorization.k8s.io",
+    "rolebindings.rbac.authorization.k8s.io",
+    "clusterroles.rbac.authorization.k8s.io",
+    "clusterrolebindings.rbac.authorization.k8s.io",
+    "flowschemas.flowcontrol.apiserver.k8s.io",
+    "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io",
+    "apiservices.apiregistration.k8s.io",
+    "runtimeclasses.node.k8s.io",
+    "mutatingwebhookconfigurations.admissionregistration.k8s.io",
+    "validatingwebhookconfigurations.admissionregistration.k8s.io",
+    "mutatingadmissionpolicies.admissionregistration.k8s.io",
+    "mutatingadmissionpolicybindings.admissionregistration.k8s.io",
+    "validatingadmissionpolicies.admissionregistration.k8s.io",
+    "validatingadmissionpolicybindings.admissionregistration.k8s.io",
+];
+
 /// Every key that a table names: the tables may only speak of resources that are served.
 #[cfg(test)]
 pub(super) fn named_stores() -> impl Iterator<Item = &'static str> {
     let keyed = NAMES.iter().map(|(key, _)| *key);
-    let keyed = keyed.chain(SELECTABLE.iter().map(|(key, _)| *key));
-    [TRACKS_GENERATION, CONDITIONAL_UPDATE, CREATE_ON_UPDATE, DELETE_RETURNS_OBJECT, ORPHANS_BY_DEFAULT]
+    let keyed = keyed.chain(SELECTABLE.iter().map(|(key, _)| *key)).chain(HOOKS.iter().map(|(key, _)| *key));
+    [TRACKS_GENERATION, CONDITIONAL_UPDATE, CREATE_ON_UPDATE, DELETE_RETURNS_OBJECT, ORPHANS_BY_DEFAULT, UNENFORCED]
         .into_iter()
         .flatten()
         .copied()
@@ -188,13 +231,13 @@ pub(super) fn named_stores() -> impl Iterator<Item = &'static str> {
 }
 
 /// The strategy of a built-in resource; `storage` is its [`super::storage_key`].
-pub(super) fn of(group: &str, storage: &str, has_status: bool) -> Strategy {
+pub(super) fn of(group: &str, storage: &str, has_status: bool) -> KindStrategy {
     let labels = match (group, storage) {
         ("", "events") => Some(CORE_EVENT_FIELDS),
         (_, "events") => Some(EVENTS_GROUP_FIELDS),
         _ => find(SELECTABLE, storage),
     };
-    Strategy {
+    KindStrategy {
         names: find(NAMES, storage).unwrap_or_default(),
         tracks_generation: TRACKS_GENERATION.contains(&storage),
         unconditional_update: !CONDITIONAL_UPDATE.contains(&storage),
@@ -202,6 +245,12 @@ pub(super) fn of(group: &str, storage: &str, has_status: bool) -> Strategy {
         delete_returns_object: DELETE_RETURNS_OBJECT.contains(&storage),
         orphans_by_default: ORPHANS_BY_DEFAULT.contains(&storage),
         has_status,
+        ignores_propagation: storage == "events",
+        hooks: find(HOOKS, storage).unwrap_or(if UNENFORCED.contains(&storage) {
+            &UnenforcedHooks
+        } else {
+            &BuiltinKind
+        }),
         unknown_field: match (storage, labels) {
             ("jobs.batch", _) => UnknownField::NotSupportedForKind,
             (_, Some(_)) => UnknownField::NotSupported,

@@ -27,7 +27,7 @@ pub(crate) fn custom(group: &str, version: &str, kind: &str, plural: &str) -> Re
             response_kind: own(kind),
         }],
         storage: storage_key(group, plural).into(),
-        strategy: Strategy::default(),
+        strategy: KindStrategy::default(),
         schema: None,
         custom: Some(Arc::new(CustomFacts {
             definition: format!("{plural}.{group}"),
@@ -56,7 +56,7 @@ fn builtin(group: &str, plural: &str) -> Arc<Resource> {
         .clone()
 }
 
-fn kinds(chosen: impl Fn(&Strategy) -> bool) -> HashSet<String> {
+fn kinds(chosen: impl Fn(&KindStrategy) -> bool) -> HashSet<String> {
     RESOURCES.iter().filter(|resource| chosen(&resource.strategy)).map(|resource| resource.kind.clone()).collect()
 }
 

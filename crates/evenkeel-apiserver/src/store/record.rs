@@ -75,7 +75,7 @@ impl Record {
     }
 
     /// Keeps a message for [`Record::protobuf`]. All who make one make the same, so the first stays.
-    pub(crate) fn keep_protobuf(&self, message: Vec<u8>) -> &[u8] {
+    pub(crate) fn cache_protobuf(&self, message: Vec<u8>) -> &[u8] {
         self.protobuf.get_or_init(|| message.into())
     }
 

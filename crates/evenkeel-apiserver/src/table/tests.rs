@@ -3,7 +3,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::*;
-use crate::registry::{CustomFacts, Strategy};
+use crate::registry::{CustomFacts, KindStrategy};
 
 fn now() -> Timestamp {
     "2026-01-01T00:02:05Z".parse().unwrap()
@@ -23,7 +23,7 @@ fn resource(group: &str, kind: &str, columns: Option<Vec<PrinterColumn>>) -> Res
         verbs: vec![],
         subresources: vec![],
         storage: "x".into(),
-        strategy: Strategy::default(),
+        strategy: KindStrategy::default(),
         schema: None,
         custom: columns.map(|columns| Arc::new(CustomFacts { columns, ..CustomFacts::default() })),
     }

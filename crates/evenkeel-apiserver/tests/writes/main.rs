@@ -13,6 +13,7 @@ mod namespaces;
 mod objects;
 mod requests;
 mod strategic;
+mod unenforced;
 mod updates;
 
 use serde_json::{Value, json};

@@ -38,8 +38,8 @@ fn a_revision_with_more_digits_than_expected_still_fits() {
 fn bin_4_the_message_that_is_kept_first_stays() {
     let record = Draft::new(&pod(), Facts::default(), 9).commit(9);
     assert_eq!(record.protobuf(), None);
-    assert_eq!(record.keep_protobuf(b"one".to_vec()), b"one");
-    assert_eq!(record.keep_protobuf(b"another".to_vec()), b"one");
+    assert_eq!(record.cache_protobuf(b"one".to_vec()), b"one");
+    assert_eq!(record.cache_protobuf(b"another".to_vec()), b"one");
     assert_eq!(record.protobuf(), Some(&b"one"[..]));
 }
 

@@ -1,4 +1,4 @@
-//! Watches: from a request to a stream of frames.
+//! Watch: from a request to a stream of frames.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -11,40 +11,41 @@ use evenkeel_core::{Reason, Status};
 use http::header::CONTENT_TYPE;
 use serde_json::{Value, json};
 
-use super::ApiEngine;
-use super::filter::Filter;
-use super::options::ListOptions;
-use super::timers::Timer;
-use super::view::{IncludeObject, View};
+use crate::engine::ApiEngine;
+use crate::engine::filter::ObjectFilter;
+use crate::engine::options::ListOptions;
+use crate::engine::request::ResourceRequest;
+use crate::engine::timers::Timer;
+use crate::engine::view::{IncludeObject, View};
 use crate::http_types::{Body, ConnectionCut, FrameStream, HandlerOutcome};
-use crate::negotiate::{Media, MetaVersion, Transform};
+use crate::negotiate::{Endpoint, Media, MetaVersion, Transform};
 use crate::protobuf_response::{self, Unwritable};
 use crate::store::{At, Cursor, Event, Record, Span, Unavailable};
 
-/// How often a watch that asked for bookmarks gets one.
+/// The interval between bookmarks.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
-/// A last bookmark comes this long before the watch ends.
+/// The time between the last bookmark and the end of the watch.
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
-/// A watch without a timeout ends after this at the earliest, and after twice this at the latest.
+/// The shortest life of a watch without a timeout. The longest is twice this.
 const SHORTEST_DEFAULT: Duration = Duration::from_secs(1800);
-/// How many events are taken from the history at a time.
+/// How many events are read from the history at a time.
 const BATCH: usize = 64;
 
 impl ApiEngine {
-    /// Opens a watch. What is wrong with the options is told by the response's code; what is wrong with the resource
-    /// version, by an ERROR event (WAT-9, WAT-10).
-    pub(super) fn watch(
-        self: &Arc<Self>,
-        view: View,
-        filter: Filter,
-        options: &ListOptions,
-        waited: bool,
-    ) -> Result<HandlerOutcome, Status> {
+    /// Serves a watch. An invalid option fails the request; an unavailable resource version is an ERROR event (WAT-9,
+    /// WAT-10).
+    pub(crate) fn watch(self: &Arc<Self>, request: &ResourceRequest<'_>) -> Result<HandlerOutcome, Status> {
+        let view = self.view(request, Endpoint::Watch)?;
+        let options = ListOptions::from_query(request.query, true)?;
+        if !self.settings.version.has_watch_list() {
+            options.refuse_initial_events()?;
+        }
+        let filter = request.filter()?;
         let requested =
             options.revision().map_err(|error| Status::failure(500, Reason::default(), error.to_string()))?;
         let table = Arc::clone(&view.resource.storage);
         let unversioned = requested.unwrap_or(0) == 0;
-        // Who names no version gets the initial events without asking (WAT-5).
+        // A watch without a version receives the initial events by default (WAT-5).
         let initial_events = options.send_initial_events.unwrap_or(unversioned);
         let at = match requested {
             None => At::Latest,
@@ -65,7 +66,7 @@ impl ApiEngine {
         };
         let (present, cursor) = match opened {
             Ok(opened) => opened,
-            Err(Unavailable::Future { .. }) if !waited => {
+            Err(Unavailable::Future { .. }) if !request.waited => {
                 return Ok(HandlerOutcome::AwaitRevision { revision: requested.unwrap_or_default(), allotted: None });
             }
             Err(Unavailable::Future { current }) => {
@@ -103,10 +104,10 @@ impl ApiEngine {
             deadline,
             timer: None,
             columns_sent: false,
-            last: None,
+            last_revision: None,
             ended: false,
         };
-        Ok(HandlerOutcome::Response(stream_reply(Body::stream(stream), media)))
+        Ok(HandlerOutcome::Response(stream_response(Body::stream(stream), media)))
     }
 }
 
@@ -116,25 +117,25 @@ fn next_bookmark(now: Duration, deadline: Duration) -> Duration {
     if now < last && last < regular { last } else { regular }
 }
 
-fn stream_reply(body: Body, media: Media) -> http::Response<Body> {
-    let mut reply = http::Response::new(body);
-    reply.headers_mut().insert(CONTENT_TYPE, media.stream_content_type());
-    reply
+fn stream_response(body: Body, media: Media) -> http::Response<Body> {
+    let mut response = http::Response::new(body);
+    response.headers_mut().insert(CONTENT_TYPE, media.stream_content_type());
+    response
 }
 
-/// A watch that consists of one ERROR event.
+/// Returns a watch that consists of one ERROR event.
 fn error_stream(status: &Status, media: Media) -> http::Response<Body> {
-    stream_reply(Body::whole(error_frame(status, media)), media)
+    stream_response(Body::whole(error_frame(status, media)), media)
 }
 
-/// The frame of an ERROR event.
+/// Returns the frame of an ERROR event.
 fn error_frame(status: &Status, media: Media) -> Bytes {
-    // A Status is strings and numbers: it can always be written.
+    // A Status is strings and numbers, which always have a form.
     frame_of("ERROR", &serde_json::to_value(status).unwrap_or_default(), media)
 }
 
-/// The frame of an event with an object that names its kind and version. Empty, and that is logged, if the object has
-/// no such form.
+/// Returns the frame of an event with an object that names its kind and version. Logs an error and returns an empty
+/// frame if the object has no such form.
 fn frame_of(event: &str, object: &Value, media: Media) -> Bytes {
     match media {
         Media::Protobuf => protobuf_response::event_of(event, object).unwrap_or_else(no_frame),
@@ -143,7 +144,7 @@ fn frame_of(event: &str, object: &Value, media: Media) -> Bytes {
 }
 
 fn no_frame(why: Unwritable) -> Bytes {
-    tracing::error!(%why, "a watch ends because it cannot show an object");
+    tracing::error!(%why, "object has no form for this watch; closing the watch");
     Bytes::new()
 }
 
@@ -166,24 +167,24 @@ impl EventType {
     }
 }
 
-/// An open watch. Every frame is one whole event; reading is what drives it, and dropping it ends it.
+/// An open watch. Every frame is one event. Polling drives the watch; dropping it ends it.
 struct WatchStream {
     engine: Arc<ApiEngine>,
     cursor: Cursor,
-    filter: Filter,
+    filter: ObjectFilter,
     view: View,
-    /// Objects still to be shown as ADDED before the changes begin.
+    /// Initial objects that are not yet sent as ADDED.
     initial: std::vec::IntoIter<Arc<Record>>,
-    /// The bookmark that ends the initial objects is still to be sent.
+    /// Whether the bookmark at the end of the initial events is not yet sent.
     end_of_initial: bool,
-    /// Frames that are made but not read.
+    /// Frames that are not yet read.
     ready: VecDeque<Bytes>,
     bookmark_at: Option<Duration>,
     deadline: Duration,
     timer: Option<(Duration, Timer)>,
     columns_sent: bool,
-    /// The watch has been closed, and ends when it has shown what happened until then.
-    last: Option<u64>,
+    /// Set when the watch is closed: the last revision that it sends.
+    last_revision: Option<u64>,
     ended: bool,
 }
 
@@ -202,12 +203,12 @@ impl FrameStream for WatchStream {
                 continue;
             }
             watch.cursor.watch_waker.prepare(cx.waker());
-            if watch.last.is_none() && watch.cursor.watch_waker.is_closed() {
-                watch.last = Some(watch.engine.store.visible_revision());
+            if watch.last_revision.is_none() && watch.cursor.watch_waker.is_closed() {
+                watch.last_revision = Some(watch.engine.store.visible_revision());
             }
             let now = watch.engine.env.monotonic();
             watch.fill_changes(now);
-            watch.ended |= watch.last.is_some_and(|last| watch.cursor.revision >= last);
+            watch.ended |= watch.last_revision.is_some_and(|last| watch.cursor.revision >= last);
             if watch.ready.is_empty() && !watch.ended {
                 watch.set_timer(now);
                 return Poll::Pending;
@@ -217,8 +218,8 @@ impl FrameStream for WatchStream {
 }
 
 impl WatchStream {
-    /// Makes frames of the next initial objects. Answers whether there were any left to do. A reader so slow that what
-    /// follows them is forgotten already gets no more of them (STO-20).
+    /// Makes frames of the next initial objects. Returns whether any were left. Ends the watch of a reader so slow that
+    /// the history after the initial objects is compacted (STO-20).
     fn fill_initial(&mut self) -> bool {
         let mut any = false;
         if self.initial.len() > 0 && !self.engine.store.can_advance(&self.cursor) {
@@ -227,7 +228,7 @@ impl WatchStream {
         }
         for record in self.initial.by_ref().take(BATCH) {
             any = true;
-            self.view.keep(&record);
+            self.view.cache(&record);
             let frame = self.view.frame(EventType::Added, &record, None, &mut self.columns_sent);
             if frame.is_empty() {
                 self.ended = true;
@@ -244,7 +245,7 @@ impl WatchStream {
         any
     }
 
-    /// Makes frames of what has happened since the last look, or a bookmark if it is time for one.
+    /// Makes frames of the events since the cursor, or a bookmark if one is due.
     fn fill_changes(&mut self, now: Duration) {
         loop {
             let Ok(events) = self.engine.store.advance(&mut self.cursor, BATCH) else {
@@ -268,7 +269,7 @@ impl WatchStream {
         if now >= self.deadline {
             self.ended = true;
         } else if self.ready.is_empty() && self.bookmark_at.is_some_and(|at| now >= at) {
-            // A watch that began in the future is silent until the store gets there (WAT-6).
+            // A watch that starts at a future revision sends nothing until the store reaches it (WAT-6).
             if self.cursor.revision <= self.engine.store.visible_revision() {
                 let bookmark = self.bookmark(false);
                 self.ready.push_back(bookmark);
@@ -277,7 +278,7 @@ impl WatchStream {
         }
     }
 
-    /// The frame by which this watch shows a change, if it does (WAT-13).
+    /// Returns the frame of a change, if the filter selects it (WAT-13).
     fn change(&mut self, event: &Arc<Event>) -> Option<Bytes> {
         let matching = |record: &Option<Arc<Record>>| {
             record.as_ref().filter(|record| self.filter.matches(&event.key, record)).cloned()
@@ -312,7 +313,7 @@ impl WatchStream {
         }
     }
 
-    /// A bookmark at the cursor: everything up to there has been delivered.
+    /// Returns a bookmark at the cursor: all events up to there are sent.
     fn bookmark(&mut self, initial_events_end: bool) -> Bytes {
         let mut metadata = json!({"resourceVersion": self.cursor.revision.to_string()});
         if initial_events_end {
@@ -325,7 +326,7 @@ impl WatchStream {
             }
             Transform::Table(_) => {
                 let object = json!({"kind": resource.kind, "apiVersion": resource.api_version(), "metadata": metadata});
-                // Whoever waits for the end of the initial events finds it in the row's metadata (TAB-2).
+                // A client finds the end of the initial events in the metadata of the row (TAB-2).
                 let include = match self.view.include {
                     IncludeObject::None if initial_events_end => IncludeObject::Metadata,
                     include => include,
@@ -342,7 +343,7 @@ impl WatchStream {
         frame_of(EventType::Bookmark.as_str(), &object, self.view.representation.media)
     }
 
-    /// Arranges to be woken for the next bookmark or for the end.
+    /// Sets the timer for the next bookmark or the end of the watch.
     fn set_timer(&mut self, now: Duration) {
         let next = self.bookmark_at.map_or(self.deadline, |at| at.min(self.deadline));
         if self.timer.as_ref().is_none_or(|(at, _)| *at != next || *at <= now) {
@@ -353,11 +354,12 @@ impl WatchStream {
 }
 
 impl View {
-    /// The frame of an event with this object; empty, and that is logged, if the object has no such form.
+    /// Returns the frame of an event with this object. Logs an error and returns an empty frame if the object has no
+    /// such form.
     fn frame(&self, kind: EventType, record: &Record, at: Option<u64>, columns_sent: &mut bool) -> Bytes {
         let event = kind.as_str();
         if self.representation.media == Media::Protobuf {
-            let (api_version, kind) = self.shown_as();
+            let (api_version, kind) = self.kind_in_form();
             let message = self.message(record, at);
             return message
                 .map_or_else(no_frame, |message| protobuf_response::event(event, api_version, kind, &message));
@@ -386,14 +388,4 @@ fn line(event: &str, object: &[u8]) -> Bytes {
     frame.extend_from_slice(object);
     frame.extend_from_slice(b"}\n");
     frame.into()
-}
-
-/// What a Table watch shows with each row.
-pub(super) fn include_object(text: Option<&str>) -> Result<IncludeObject, Status> {
-    match text.unwrap_or_default() {
-        "" | "Metadata" => Ok(IncludeObject::Metadata),
-        "None" => Ok(IncludeObject::None),
-        "Object" => Ok(IncludeObject::Object),
-        other => Err(Status::bad_request(format!("unrecognized includeObject value: {other:?}"))),
-    }
 }

@@ -1,4 +1,4 @@
-//! `GET pods/X/log`: what was written with [`PodLogs`](crate::PodLogs) (MSC-5).
+//! `GET pods/X/log`: serves the lines written with [`PodLogs`](crate::PodLogs) (MSC-5).
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,19 +11,22 @@ use http::header::{CONTENT_TYPE, HeaderValue};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::ApiEngine;
-use super::write::Target;
+use crate::engine::ApiEngine;
+use crate::engine::request::ResourceRequest;
+use crate::engine::target::WriteScope;
 use crate::field::{self, FieldError};
 use crate::http_types::{Body, ConnectionCut, FrameStream, HandlerOutcome};
 use crate::logs::{ContainerLog, Line, LogPart, LogPosition, LogStream};
 use crate::query::Query;
 
 impl ApiEngine {
-    pub(super) fn log(self: &Arc<Self>, target: Target<'_>, query: &Query) -> Result<HandlerOutcome, Status> {
+    /// Serves `GET pods/X/log`.
+    pub(super) fn log(self: &Arc<Self>, request: &ResourceRequest<'_>) -> Result<HandlerOutcome, Status> {
+        let (target, query) = (request.target(WriteScope::Main), request.query);
         let Some(record) = self.store.get(&target.resource.storage, &target.key()) else {
             return Err(target.not_found());
         };
-        let options = Options::read(query, target.name, self.env.wall())?;
+        let options = LogOptions::read(query, target.name, self.env.wall())?;
         let container = container(&record.value(), target.name, query.non_empty("container"))?;
         let log = self.logs.container(target.namespace.unwrap_or_default(), target.name, &container);
         let Some(LogPart { mut lines, next, ended }) = log.read(options.previous) else {
@@ -38,27 +41,27 @@ impl ApiEngine {
         if let Some(tail) = options.tail {
             lines.drain(..lines.len().saturating_sub(tail));
         }
-        let mut follower = Follower { left: options.limit, log, next, options };
-        let first = follower.write(&lines);
-        let body = if follower.options.follow && !ended && follower.left != Some(0) {
-            Body::stream(Follow { first: Some(first), follower })
+        let mut reader = LogReader { left: options.limit, log, next, options };
+        let first = reader.write(&lines);
+        let body = if reader.options.follow && !ended && reader.left != Some(0) {
+            Body::stream(LogFollower { first: Some(first), reader })
         } else {
             Body::whole(first)
         };
-        let mut answer = Response::new(body);
-        answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
-        Ok(HandlerOutcome::Response(answer))
+        let mut response = Response::new(body);
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+        Ok(HandlerOutcome::Response(response))
     }
 }
 
-/// Which container is meant.
-fn container(pod: &Value, name: &str, asked: Option<&str>) -> Result<String, Status> {
+/// Returns the container that the request names, or the only one.
+fn container(pod: &Value, name: &str, requested: Option<&str>) -> Result<String, Status> {
     let names = |list: &str| -> Vec<String> {
         let containers = pod.pointer(list).and_then(Value::as_array).into_iter().flatten();
         containers.filter_map(|container| Some(container.get("name")?.as_str()?.to_owned())).collect()
     };
     let (main, init) = (names("/spec/containers"), names("/spec/initContainers"));
-    match (asked, main.as_slice()) {
+    match (requested, main.as_slice()) {
         (None, [only]) => Ok(only.clone()),
         (None, several) => {
             let mut message =
@@ -68,18 +71,18 @@ fn container(pod: &Value, name: &str, asked: Option<&str>) -> Result<String, Sta
             }
             Err(Status::bad_request(message))
         }
-        (Some(asked), _) => {
+        (Some(requested), _) => {
             let ephemeral = names("/spec/ephemeralContainers");
-            match [main, init, ephemeral].iter().flatten().any(|known| known == asked) {
-                true => Ok(asked.to_owned()),
-                false => Err(Status::bad_request(format!("container {asked} is not valid for pod {name}"))),
+            match [main, init, ephemeral].iter().flatten().any(|known| known == requested) {
+                true => Ok(requested.to_owned()),
+                false => Err(Status::bad_request(format!("container {requested} is not valid for pod {name}"))),
             }
         }
     }
 }
 
-/// Which part of a log is asked for, and how it is shown.
-struct Options {
+/// The part of a log that is requested, and its format.
+struct LogOptions {
     follow: bool,
     previous: bool,
     timestamps: bool,
@@ -89,7 +92,7 @@ struct Options {
     stream: Option<LogStream>,
 }
 
-impl Options {
+impl LogOptions {
     fn read(query: &Query, pod: &str, now: Timestamp) -> Result<Self, Status> {
         let mut errors = Vec::new();
         let tail = query.int("tailLines")?;
@@ -113,7 +116,7 @@ impl Options {
             }
             (Some(seconds), None) => now.checked_sub(SignedDuration::from_secs(seconds)).ok(),
             (None, Some(time)) => Some(time.parse().map_err(|_| {
-                Status::bad_request(format!("unable to decode query parameter sinceTime: {time:?} is no time"))
+                Status::bad_request(format!("unable to decode query parameter sinceTime: {time:?} is not a time"))
             })?),
             (None, None) => None,
         };
@@ -133,7 +136,7 @@ impl Options {
         if !errors.is_empty() {
             return Err(field::invalid("", "PodLogOptions", pod, &errors));
         }
-        Ok(Options {
+        Ok(LogOptions {
             follow: query.bool("follow")?.unwrap_or_default(),
             previous: query.bool("previous")?.unwrap_or_default(),
             timestamps: query.bool("timestamps")?.unwrap_or_default(),
@@ -149,17 +152,17 @@ impl Options {
     }
 }
 
-/// Where a reader stands in a log.
-struct Follower {
+/// A reader of a log and its position.
+struct LogReader {
     log: ContainerLog,
-    options: Options,
-    /// The first line that has not been shown.
+    options: LogOptions,
+    /// The position of the first unread line.
     next: LogPosition,
-    /// How many bytes may still be shown.
+    /// How many bytes the limit still allows.
     left: Option<usize>,
 }
 
-impl Follower {
+impl LogReader {
     fn write(&mut self, lines: &[Line]) -> Bytes {
         let mut text = Vec::new();
         for line in lines {
@@ -176,27 +179,27 @@ impl Follower {
     }
 }
 
-/// A log that goes on.
-struct Follow {
+/// A log that is followed.
+struct LogFollower {
     first: Option<Bytes>,
-    follower: Follower,
+    reader: LogReader,
 }
 
-impl FrameStream for Follow {
+impl FrameStream for LogFollower {
     fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, ConnectionCut>>> {
         if let Some(first) = self.first.take().filter(|first| !first.is_empty()) {
             return Poll::Ready(Some(Ok(first)));
         }
-        let follower = &mut self.follower;
+        let reader = &mut self.reader;
         loop {
-            if follower.left == Some(0) {
+            if reader.left == Some(0) {
                 return Poll::Ready(None);
             }
-            let part = ready!(follower.log.poll_read(follower.next, context));
+            let part = ready!(reader.log.poll_read(reader.next, context));
             let Some(LogPart { mut lines, next, ended }) = part else { return Poll::Ready(None) };
-            follower.next = next;
-            lines.retain(|line| follower.options.shows(line));
-            let text = follower.write(&lines);
+            reader.next = next;
+            lines.retain(|line| reader.options.shows(line));
+            let text = reader.write(&lines);
             if !text.is_empty() {
                 return Poll::Ready(Some(Ok(text)));
             }

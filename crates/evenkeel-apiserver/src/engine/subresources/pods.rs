@@ -1,4 +1,4 @@
-//! The sub-resources of pods that change them: binding, eviction, resize.
+//! The subresources that change pods: binding, eviction and resize.
 
 use std::sync::Arc;
 
@@ -6,20 +6,77 @@ use evenkeel_core::LabelSelector;
 use evenkeel_core::{Reason, Status, StatusCause, StatusDetails};
 use serde_json::{Value, json};
 
-use super::delete::check_preconditions;
-use super::options::{DeleteOptions, WriteOptions};
-use super::scale::check_kind;
-use super::write::{Scope, Target, Writer, Written, check_uid};
-use super::{ApiEngine, object};
+use super::check_kind;
+use crate::engine::object::set_path;
+use crate::engine::options::{DeleteOptions, WriteOptions};
+use crate::engine::request::ResourceRequest;
+use crate::engine::target::{Target, WriteScope, Writer, Written, check_name, check_uid};
+use crate::engine::verbs::delete::check_preconditions;
+use crate::engine::verbs::patch::apply_patch;
+use crate::engine::{ApiEngine, decode, object, response};
 use crate::env::rfc3339;
+use crate::http_types::HandlerOutcome;
+use crate::negotiate::{Endpoint, PatchType};
+use crate::route::Verb;
 use crate::store::{At, Record, Span};
 
 const BUDGETS: &str = "poddisruptionbudgets.policy";
 const VIOLATED: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
 
 impl ApiEngine {
-    /// `POST pods/X/binding`: assigns a pod to a node (MSC-4).
-    pub(super) fn bind(&self, target: Target<'_>, binding: &Value, writer: Writer<'_>) -> Result<(), Status> {
+    /// Serves `POST pods/X/binding`.
+    pub(super) fn create_binding(self: &Arc<Self>, request: &ResourceRequest<'_>) -> Result<HandlerOutcome, Status> {
+        let options = WriteOptions::from_query(request.query, "CreateOptions")?;
+        let manager = request.manager(&options);
+        let body = decode::parse(request.http, "Binding")?.value;
+        self.bind(request.target(WriteScope::Main), &body, Writer::new(&options, &manager))?;
+        Ok(HandlerOutcome::Response(response::created(request)))
+    }
+
+    /// Serves `POST pods/X/eviction`.
+    pub(super) fn create_eviction(self: &Arc<Self>, request: &ResourceRequest<'_>) -> Result<HandlerOutcome, Status> {
+        let options = WriteOptions::from_query(request.query, "CreateOptions")?;
+        let manager = request.manager(&options);
+        let body = decode::parse(request.http, "Eviction")?.value;
+        let target = request.target(WriteScope::Main);
+        self.evict(target, &body, Writer::new(&options, &manager))?;
+        if !options.dry_run {
+            self.after_delete(target.resource, target.namespace, target.name);
+        }
+        Ok(HandlerOutcome::Response(response::created(request)))
+    }
+
+    /// Serves `GET|PUT|PATCH pods/X/resize`.
+    pub(super) fn resize(self: &Arc<Self>, request: &ResourceRequest<'_>) -> Result<HandlerOutcome, Status> {
+        if request.route.verb == Verb::Get {
+            return self.get(request);
+        }
+        let view = self.view(request, Endpoint::Object)?;
+        let options = WriteOptions::from_query(request.query, "UpdateOptions")?;
+        let manager = request.manager(&options);
+        let writer = Writer::new(&options, &manager);
+        let target = request.target(WriteScope::Main);
+        let mut warnings = Vec::new();
+        let mut written = if request.route.verb == Verb::Patch {
+            let kind = PatchType::of(&request.http.headers, false)?;
+            self.resize_containers(target, writer, |old| {
+                let (new, complaints) = apply_patch(request, kind, old, options.field_validation)?;
+                warnings = complaints;
+                Ok(new)
+            })?
+        } else {
+            let registry = self.registry();
+            let sent = decode::object(&registry, target.resource, request.http, options.field_validation)?;
+            check_name(&sent.object, request.name())?;
+            warnings = sent.warnings;
+            self.resize_containers(target, writer, |_| Ok(sent.object.clone()))?
+        };
+        written.warnings.splice(0..0, warnings);
+        self.write_response(&view, &written, options.dry_run)
+    }
+
+    /// Assigns a pod to a node (MSC-4).
+    pub(crate) fn bind(&self, target: Target<'_>, binding: &Value, writer: Writer<'_>) -> Result<(), Status> {
         check_kind(binding, &["v1"], "Binding")?;
         let node = binding.pointer("/target/name").and_then(Value::as_str).unwrap_or_default().to_owned();
         if node.is_empty() {
@@ -33,8 +90,8 @@ impl ApiEngine {
         let now = rfc3339(self.env.wall());
         let name = target.name;
         let refuse = |why: String| Err(Status::conflict("", "pods/binding", name, why));
-        let target = Target { scope: Scope::Whole { subresource: "binding" }, ..target };
-        self.update(target, writer, |old| {
+        let target = Target { scope: WriteScope::Whole { subresource: "binding" }, ..target };
+        self.update_object(target, writer, |old| {
             if object::is_deleting(old) {
                 return refuse(format!("pod {name} is being deleted, cannot be assigned to a host"));
             }
@@ -51,9 +108,9 @@ impl ApiEngine {
             require_version(&mut new, object::text(binding, "resourceVersion"));
             let annotations = object::metadata(binding).get("annotations").and_then(Value::as_object);
             for (key, value) in annotations.into_iter().flatten() {
-                super::write::set_path(&mut new, &["metadata", "annotations", key.as_str()], Some(value.clone()));
+                set_path(&mut new, &["metadata", "annotations", key.as_str()], Some(value.clone()));
             }
-            super::write::set_path(&mut new, &["spec", "nodeName"], Some(node.as_str().into()));
+            set_path(&mut new, &["spec", "nodeName"], Some(node.as_str().into()));
             let condition = json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null,
                                    "lastTransitionTime": now});
             set_condition(&mut new, condition);
@@ -62,8 +119,8 @@ impl ApiEngine {
         Ok(())
     }
 
-    /// `POST pods/X/eviction`: deletes a pod if its disruption budget allows (MSC-3).
-    pub(super) fn evict(&self, target: Target<'_>, eviction: &Value, writer: Writer<'_>) -> Result<(), Status> {
+    /// Deletes a pod if its disruption budget allows it (MSC-3).
+    fn evict(&self, target: Target<'_>, eviction: &Value, writer: Writer<'_>) -> Result<(), Status> {
         check_kind(eviction, &["policy/v1", "policy/v1beta1"], "Eviction")?;
         let given = object::text(eviction, "name");
         if !given.is_empty() && given != target.name {
@@ -78,17 +135,17 @@ impl ApiEngine {
         let Some(record) = self.store.get(&target.resource.storage, &target.key()) else {
             return Err(target.not_found());
         };
-        // Asked before anything is written: a refused eviction leaves no trace.
+        // Checked before anything is written: a refused eviction changes nothing.
         check_preconditions(target, &record, &options)?;
         let pod = record.value();
         let phase = pod.pointer("/status/phase").and_then(Value::as_str).unwrap_or_default();
         let unprotected = object::is_deleting(&pod) || matches!(phase, "Pending" | "Succeeded" | "Failed");
         if !unprotected {
-            self.take_from_budget(target, &pod, writer)?;
+            self.charge_budget(target, &pod, writer)?;
         }
         let now = rfc3339(self.env.wall());
-        let marked = Target { scope: Scope::Whole { subresource: "eviction" }, ..target };
-        let written = self.update(marked, writer, |old| {
+        let marked = Target { scope: WriteScope::Whole { subresource: "eviction" }, ..target };
+        let written = self.update_object(marked, writer, |old| {
             check_uid(marked, old, options.uid.as_deref().unwrap_or_default())?;
             let mut new = old.clone();
             require_version(&mut new, options.resource_version.as_deref().unwrap_or_default());
@@ -99,17 +156,17 @@ impl ApiEngine {
             Ok(new)
         })?;
         if let Some(version) = &mut options.resource_version {
-            // The mark is a write of our own, not one that the client wants to be told of.
+            // The condition is a write of this eviction, which must not fail its own precondition.
             *version = written.record.revision.to_string();
         }
-        match self.delete(target, &options) {
+        match self.delete_object(target, &options) {
             Err(status) if status.is_not_found() => Ok(()),
             other => other.map(|_| ()),
         }
     }
 
-    /// Counts an eviction against the one budget that covers the pod.
-    fn take_from_budget(&self, target: Target<'_>, pod: &Value, writer: Writer<'_>) -> Result<(), Status> {
+    /// Charges an eviction to the one budget that covers the pod.
+    fn charge_budget(&self, target: Target<'_>, pod: &Value, writer: Writer<'_>) -> Result<(), Status> {
         let budgets = self.budgets_of(target.namespace.unwrap_or_default(), pod);
         let budget = match budgets.as_slice() {
             [] => return Ok(()),
@@ -128,10 +185,10 @@ impl ApiEngine {
         }
         let registry = self.registry();
         let Some(resource) = registry.lookup("policy", "v1", "poddisruptionbudgets") else { return Ok(()) };
-        let charged = Target { resource, namespace: target.namespace, name, scope: Scope::Status };
+        let charged = Target { resource, namespace: target.namespace, name, scope: WriteScope::Status };
         let now = rfc3339(self.env.wall());
-        self.update(charged, writer, |budget| {
-            // Asked of the very state that is charged: of two evictions that race for the last one, one is refused.
+        self.update_object(charged, writer, |budget| {
+            // Decided on the version that is charged: of two concurrent evictions for the last disruption, one is refused.
             let left = disruptions_left(budget)?;
             let mut new = budget.clone();
             new["status"]["disruptionsAllowed"] = left.into();
@@ -157,15 +214,15 @@ impl ApiEngine {
         budgets
     }
 
-    /// `PUT|PATCH pods/X/resize`: changes the resources of containers and nothing else (MSC-8).
-    pub(super) fn resize(
+    /// Changes the resources and resize policies of containers and nothing else (MSC-8).
+    fn resize_containers(
         &self,
         target: Target<'_>,
         writer: Writer<'_>,
         mut make: impl FnMut(&Value) -> Result<Value, Status>,
     ) -> Result<Written, Status> {
-        let target = Target { scope: Scope::Field { subresource: "resize", path: &["spec"] }, ..target };
-        self.update(target, writer, |old| {
+        let target = Target { scope: WriteScope::Field { subresource: "resize", path: &["spec"] }, ..target };
+        self.update_object(target, writer, |old| {
             let wanted = make(old)?;
             let mut new = old.clone();
             for list in ["containers", "initContainers"] {
@@ -186,7 +243,7 @@ impl ApiEngine {
     }
 }
 
-/// How many disruptions a budget allows after one more, if it allows one more.
+/// Returns how many disruptions a budget allows after this one; an error if it allows none.
 fn disruptions_left(budget: &Value) -> Result<i64, Status> {
     let name = object::text(budget, "name");
     let number = |pointer: &str| budget.pointer(pointer).and_then(Value::as_i64).unwrap_or(0);
@@ -206,7 +263,7 @@ fn disruptions_left(budget: &Value) -> Result<i64, Status> {
     Ok(allowed - 1)
 }
 
-/// Makes a write depend on the version that the client has seen, if it names one.
+/// Makes a resource version of the client a precondition of the write.
 fn require_version(object: &mut Value, version: &str) {
     if !version.is_empty() {
         object::metadata_mut(object).insert("resourceVersion".into(), version.into());
@@ -218,7 +275,8 @@ fn is_unready(pod: &Value) -> bool {
     !conditions.into_iter().flatten().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
 }
 
-/// Pods that are not ready may go if the budget says always, or if enough others are healthy.
+/// Returns whether a pod that is not ready may be evicted: always, if the policy says so, else if enough others are
+/// healthy.
 fn may_evict_unready(budget: &Value) -> bool {
     let number = |pointer: &str| budget.pointer(pointer).and_then(Value::as_i64).unwrap_or(0);
     let always = budget.pointer("/spec/unhealthyPodEvictionPolicy").and_then(Value::as_str) == Some("AlwaysAllow");

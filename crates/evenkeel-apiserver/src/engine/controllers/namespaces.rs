@@ -1,29 +1,30 @@
-//! The life of namespaces: what may be created in them, and how they empty and go.
+//! The namespace controller: empties terminating namespaces and removes them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use evenkeel_core::{Status, StatusCause};
 use serde_json::{Value, json};
 
-use super::delete::Deleted;
-use super::options::{DeleteOptions, Propagation, WriteOptions};
-use super::write::{Scope, Target, Writer};
-use super::{ApiEngine, object};
+use crate::engine::options::{DeleteOptions, Propagation, WriteOptions};
+use crate::engine::target::{Target, WriteScope, Writer};
+use crate::engine::verbs::delete::DeleteOutcome;
+use crate::engine::{ApiEngine, ControllerTiming, object};
 use crate::env::rfc3339;
 use crate::registry::Resource;
 use crate::store::{At, Record, Span};
 
-pub(super) const TABLE: &str = "namespaces";
+const TABLE: &str = "namespaces";
 const PODS: &str = "pods";
-/// Namespaces that are there from the start (NS-1).
-pub(super) const INITIAL: &[&str] = &["default", "kube-node-lease", "kube-public", "kube-system"];
-/// The last finalizer of a namespace's specification, which stands for its content.
+/// Namespaces that exist from the start (NS-1).
+pub(crate) const INITIAL: &[&str] = &["default", "kube-node-lease", "kube-public", "kube-system"];
+/// The finalizer in `spec.finalizers` that stands for the content of a namespace.
 const CONTENT: &str = "kubernetes";
 
 impl ApiEngine {
-    /// NS-3 and NS-4.
-    pub(super) fn check_namespace_takes_content(
+    /// Refuses a create in a namespace that does not exist or is terminating (NS-3, NS-4).
+    pub(crate) fn check_namespace_accepts_objects(
         &self,
         resource: &Resource,
         namespace: &str,
@@ -45,11 +46,45 @@ impl ApiEngine {
         Err(status)
     }
 
-    /// Does for a terminating namespace what can be done now: deletes its content and, once it is empty, takes the
-    /// finalizer away that stands for the content, so that the namespace goes (NS-7). Pods go at once, without grace:
-    /// there is no kubelet that would end them.
-    pub(super) fn sweep_namespace(&self, namespace: &str) {
-        let _one_at_a_time = self.sweeping.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Returns whether a namespace is marked for deletion.
+    pub(crate) fn is_namespace_terminating(&self, namespace: &str) -> bool {
+        self.store.get(TABLE, namespace).is_some_and(|record| record.facts.deleting)
+    }
+
+    /// Sweeps a terminating namespace now or after the delay of the settings.
+    pub(crate) fn schedule_sweep(&self, namespace: &str) {
+        match self.settings.namespaces {
+            ControllerTiming::Off => {}
+            ControllerTiming::Immediate => self.sweep(namespace),
+            ControllerTiming::Delayed(delay) => {
+                let at = self.env.monotonic().saturating_add(delay);
+                let mut sweeps = self.sweeps.lock().unwrap_or_else(PoisonError::into_inner);
+                sweeps.insert((at, namespace.to_owned()));
+            }
+        }
+    }
+
+    /// Runs the sweeps that are due.
+    pub(crate) fn run_due_sweeps(&self, now: Duration) {
+        let due = {
+            let mut sweeps = self.sweeps.lock().unwrap_or_else(PoisonError::into_inner);
+            let later = sweeps.split_off(&(now + Duration::from_nanos(1), String::new()));
+            std::mem::replace(&mut *sweeps, later)
+        };
+        due.iter().for_each(|(_, namespace)| self.sweep(namespace));
+    }
+
+    /// Sweeps a namespace. That may remove the last object of a terminating definition.
+    fn sweep(&self, namespace: &str) {
+        self.sweep_namespace(namespace);
+        self.sweep_definitions();
+    }
+
+    /// Deletes the content of a terminating namespace. Once it is empty, removes the finalizer that stands for the
+    /// content, which removes the namespace (NS-7). Pods are deleted without a grace period: there is no kubelet to
+    /// stop them.
+    fn sweep_namespace(&self, namespace: &str) {
+        let _sweeping = self.sweeping.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(record) = self.store.get(TABLE, namespace).filter(|record| record.facts.deleting) else { return };
         let holds_content = record
             .value()
@@ -75,14 +110,14 @@ impl ApiEngine {
         self.report(namespace, &remaining);
     }
 
-    /// The names of the namespaces that are going.
-    pub(super) fn terminating_namespaces(&self) -> Vec<String> {
+    /// Returns the names of the terminating namespaces.
+    pub(crate) fn terminating_namespaces(&self) -> Vec<String> {
         let page = self.store.list(TABLE, Span::default(), At::Latest, |_, record| record.facts.deleting);
         let records = page.map(|page| page.records).unwrap_or_default();
         records.iter().map(|record| object::text(&record.value(), "name").to_owned()).collect()
     }
 
-    /// Deletes all objects of a resource in a namespace; answers with those that something holds.
+    /// Deletes all objects of a resource in a namespace. Returns those that finalizers hold.
     fn empty(&self, resource: &Arc<Resource>, namespace: &str) -> Vec<Arc<Record>> {
         let prefix = format!("{namespace}/");
         let span = Span { prefix: &prefix, ..Span::default() };
@@ -96,34 +131,34 @@ impl ApiEngine {
         };
         let mut held = Vec::new();
         for record in page.records {
-            // Marked and still there: a finalizer holds it, and to delete it again would change nothing. Pods may have
-            // been given time, which ends here.
+            // A finalizer holds a marked object, and a second delete changes nothing. A marked pod may be in its grace
+            // period, which ends here.
             if record.facts.deleting && *resource.storage != *PODS {
                 held.push(record);
                 continue;
             }
             let value = record.value();
             let name = object::text(&value, "name");
-            let target = Target { resource, namespace: Some(namespace), name, scope: Scope::Main };
-            if let Ok(Deleted::Pending(pending)) = self.delete(target, &options) {
+            let target = Target { resource, namespace: Some(namespace), name, scope: WriteScope::Main };
+            if let Ok(DeleteOutcome::Pending(pending)) = self.delete_object(target, &options) {
                 held.push(pending);
             }
         }
         held
     }
 
-    /// Tells in the namespace's conditions what still holds it, or lets it go.
+    /// Writes what holds the namespace into its conditions, or removes its finalizer.
     fn report(&self, namespace: &str, remaining: &[Remaining]) {
         let registry = self.registry();
         let Some(resource) = registry.lookup("", "v1", "namespaces") else { return };
         let path = if remaining.is_empty() { &["spec", "finalizers"][..] } else { &["status", "conditions"][..] };
         let subresource = if remaining.is_empty() { "finalize" } else { "status" };
-        let scope = Scope::Field { subresource, path };
+        let scope = WriteScope::Field { subresource, path };
         let target = Target { resource, namespace: None, name: namespace, scope };
         let now = rfc3339(self.env.wall());
         let options = WriteOptions::default();
         let writer = Writer::new(&options, "evenkeel");
-        let done = self.update(target, writer, |old| {
+        let done = self.update_object(target, writer, |old| {
             let mut new = old.clone();
             if remaining.is_empty() {
                 if let Some(Value::Array(finalizers)) = new.pointer_mut("/spec/finalizers") {
@@ -137,19 +172,19 @@ impl ApiEngine {
         if let Err(status) = done
             && !status.is_not_found()
         {
-            tracing::warn!(namespace, %status, "a terminating namespace could not be updated");
+            tracing::warn!(namespace, %status, "cannot update terminating namespace");
         }
     }
 }
 
-/// Of an object's metadata, what holds it.
+/// The finalizers in the metadata of an object.
 #[derive(Default, serde::Deserialize)]
-struct Held {
+struct HoldingMetadata {
     #[serde(default)]
     finalizers: Vec<String>,
 }
 
-/// A resource that a namespace still has objects of.
+/// A resource and its objects that remain in a namespace.
 type Remaining = (Arc<Resource>, Vec<Arc<Record>>);
 
 fn conditions(remaining: &[Remaining], old: &Value, now: &str) -> Value {
@@ -161,8 +196,8 @@ fn conditions(remaining: &[Remaining], old: &Value, now: &str) -> Value {
     let content = format!("Some resources are remaining: {}", counts.join(", "));
     let mut finalizers: BTreeMap<String, usize> = BTreeMap::new();
     for record in remaining.iter().flat_map(|(_, held)| held) {
-        // Only the metadata is read: this is done for all that is left whenever one of them goes.
-        let metadata: Held = serde_json::from_slice(record.metadata()).unwrap_or_default();
+        // Only the metadata is parsed: this runs for all remaining objects whenever one is removed.
+        let metadata: HoldingMetadata = serde_json::from_slice(record.metadata()).unwrap_or_default();
         for finalizer in metadata.finalizers {
             *finalizers.entry(finalizer).or_default() += 1;
         }

@@ -1,19 +1,20 @@
-//! Server-side apply: from the bytes of an intent to a write (SSA-1).
+//! Server-side apply: PATCH with an apply configuration (SSA-1).
 //!
-//! Who may change and who owns what is worked out in [`field_ownership`](crate::field_ownership); here the intent is read and held to
-//! what the endpoint writes, and the result takes the way of every other write.
+//! [`field_ownership`](crate::field_ownership) merges the configuration and decides conflicts. This file decodes it,
+//! restricts it to what the endpoint writes, and writes the result like every other update.
 
 use std::sync::Arc;
 
 use evenkeel_core::Status;
 use serde_json::{Map, Value, json};
 
-use super::dispatch::{Request, accepted, check_name};
-use super::options::{FieldValidation, WriteOptions};
-use super::reviews::with_requester;
-use super::scale::{Paths, SCALE};
-use super::write::{Ownership, Scope, Target, Writer, Written, has_version, set_path};
-use super::{ApiEngine, object};
+use super::patch::accept_result;
+use crate::engine::object::set_path;
+use crate::engine::options::{FieldValidation, WriteOptions};
+use crate::engine::request::ResourceRequest;
+use crate::engine::subresources::scale::{SCALE, ScaleFields};
+use crate::engine::target::{OwnershipSource, Target, WriteScope, Writer, Written, check_name, has_version};
+use crate::engine::{ApiEngine, object};
 use crate::env::rfc3339;
 use crate::http_types::HandlerOutcome;
 use crate::negotiate::Endpoint;
@@ -21,46 +22,50 @@ use crate::schema::Schema;
 use crate::schema::json::{self, Parsed};
 use crate::{field_ownership, go_json};
 
-/// How often an object may come and go while it is applied to before the client is told.
-const ATTEMPTS: usize = 8;
+/// How often an object may be created and deleted by others before the apply fails.
+const APPLY_ATTEMPTS: usize = 8;
 
-/// The metadata that says which object is meant, and which version of it.
+/// The metadata that identifies an object and its version.
 const IDENTITY: [&str; 4] = ["name", "namespace", "uid", "resourceVersion"];
 
-/// What a manager wants of an object, and what there is to say about how it was written.
+/// The configuration that a manager applies, and the warnings about its encoding.
 struct Intent {
     object: Value,
     warnings: Vec<String>,
 }
 
 impl ApiEngine {
-    /// Applies to an object, or creates it.
-    pub(super) fn apply(self: &Arc<Self>, request: &Request<'_>, scope: Scope<'_>) -> Result<HandlerOutcome, Status> {
+    /// Serves an apply: changes the object, or creates it.
+    pub(super) fn apply(
+        self: &Arc<Self>,
+        request: &ResourceRequest<'_>,
+        scope: WriteScope<'_>,
+    ) -> Result<HandlerOutcome, Status> {
         let options = WriteOptions::of_patch(request.query, true)?;
         let view = self.view(request, Endpoint::Object)?;
         let resource = request.resource();
         let api_version = resource.api_version();
         let Intent { object: mut intent, warnings } =
-            read(&request.request.body, &api_version, &resource.kind, options.field_validation)?;
+            read(&request.http.body, &api_version, &resource.kind, options.field_validation)?;
         check_schema(&intent, resource.schema())?;
         let target = request.target(scope);
         restrict(&mut intent, target);
         let mut written = self.apply_intent(request, target, &intent, &options)?;
         written.warnings.splice(0..0, warnings);
-        self.after_update(request, &written, &options);
-        self.written(&view, &written, options.dry_run)
+        self.after_write(resource, request.namespace(), request.name(), &written, &options);
+        self.write_response(&view, &written, options.dry_run)
     }
 
-    /// Applies a Scale: an intent for the one field that it shows.
-    pub(super) fn apply_scale(
+    /// Applies a Scale, which writes one field of its object.
+    pub(crate) fn apply_scale(
         &self,
-        request: &Request<'_>,
+        request: &ResourceRequest<'_>,
         target: Target<'_>,
-        paths: &Paths,
+        fields: &ScaleFields,
     ) -> Result<(Written, Vec<String>), Status> {
         let options = WriteOptions::of_patch(request.query, true)?;
         let Intent { object: scale, warnings } =
-            read(&request.request.body, "autoscaling/v1", "Scale", options.field_validation)?;
+            read(&request.http.body, "autoscaling/v1", "Scale", options.field_validation)?;
         check_schema(&scale, Schema::builtin(SCALE))?;
         check_name(&scale, request.name())?;
         let resource = request.resource();
@@ -70,20 +75,20 @@ impl ApiEngine {
                 object::metadata_mut(&mut intent).insert(key.into(), value.clone());
             }
         }
-        paths.write(resource, &scale, &mut intent)?;
+        fields.write(resource, &scale, &mut intent)?;
         let written = self.apply_intent(request, target, &intent, &options)?;
         Ok((written, warnings))
     }
 
     fn apply_intent(
         &self,
-        request: &Request<'_>,
+        request: &ResourceRequest<'_>,
         target: Target<'_>,
         intent: &Value,
         options: &WriteOptions,
     ) -> Result<Written, Status> {
         let manager = request.manager(options);
-        let writer = Writer { ownership: Ownership::AsGiven, ..Writer::new(options, &manager) };
+        let writer = Writer { ownership: OwnershipSource::ManagedFields, ..Writer::new(options, &manager) };
         let make = |live: Option<&Value>| {
             let resource = target.resource;
             let write = field_ownership::Write {
@@ -94,19 +99,20 @@ impl ApiEngine {
                 reset: target.reset_fields(),
             };
             let made = field_ownership::apply(live, intent, resource.schema(), &write, options.force)?;
-            // Whatever the schema does not know has been refused already.
-            accepted(request, live, made, &[], FieldValidation::Ignore).map(|(object, _)| object)
+            // Fields that the schema does not know are already refused.
+            accept_result(request, live, made, &[], FieldValidation::Ignore).map(|(object, _)| object)
         };
-        let mut attempts = 1..ATTEMPTS;
+        let mut attempts = 1..APPLY_ATTEMPTS;
         loop {
-            match self.update(target, writer, |live| make(Some(live))) {
-                Err(status) if status.is_not_found() && target.scope == Scope::Main => {}
+            match self.update_object(target, writer, |live| make(Some(live))) {
+                Err(status) if status.is_not_found() && target.scope == WriteScope::Main => {}
                 other => return other,
             }
             check_creatable(target, intent)?;
-            let object = with_requester(target.resource, make(None)?, &request.request.user);
-            match self.create(target.resource, target.namespace, object, writer) {
-                // Someone else was faster, so there is something to apply to after all.
+            let mut object = make(None)?;
+            target.resource.strategy.hooks.set_requester(&mut object, &request.http.user);
+            match self.create_object(target.resource, target.namespace, object, writer) {
+                // A concurrent create committed first, so there is an object to apply to.
                 Err(status) if status.is_already_exists() && attempts.next().is_some() => {}
                 other => return other,
             }
@@ -114,7 +120,7 @@ impl ApiEngine {
     }
 }
 
-/// An intent that says which object it means is not for a new one.
+/// Refuses to create an object for a configuration that names a uid or a resource version.
 fn check_creatable(target: Target<'_>, intent: &Value) -> Result<(), Status> {
     let uid = object::text(intent, "uid");
     if !uid.is_empty() {
@@ -128,7 +134,7 @@ fn check_creatable(target: Target<'_>, intent: &Value) -> Result<(), Status> {
     Ok(())
 }
 
-/// Reads an intent, which must be of this kind. JSON is YAML, too.
+/// Decodes a configuration of this kind from JSON or YAML.
 fn read(body: &[u8], api_version: &str, kind: &str, validation: FieldValidation) -> Result<Intent, Status> {
     let undecodable = |why: String| Status::bad_request(format!("error decoding YAML: {why}"));
     let Parsed { value, duplicates } = match json::parse(body) {
@@ -136,7 +142,7 @@ fn read(body: &[u8], api_version: &str, kind: &str, validation: FieldValidation)
         Err(_) => {
             let text = std::str::from_utf8(body).map_err(|error| undecodable(error.to_string()))?;
             let value = serde_saphyr::from_str(text).map_err(|error| {
-                // The first line says what is wrong and where; the others repeat the client's text.
+                // The first line names the fault and its position; the others repeat the body.
                 undecodable(error.to_string().lines().next().unwrap_or_default().to_owned())
             })?;
             Parsed { value, duplicates: Vec::new() }
@@ -172,7 +178,7 @@ fn read(body: &[u8], api_version: &str, kind: &str, validation: FieldValidation)
     Ok(Intent { object, warnings })
 }
 
-/// Group, version and kind as messages write them.
+/// Returns group, version and kind as error messages spell them.
 fn type_of(object: &Value) -> String {
     let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
     let (group, version) = match text("apiVersion").split_once('/') {
@@ -183,8 +189,8 @@ fn type_of(object: &Value) -> String {
     format!("{group}/{version}, Kind={}", text("kind"))
 }
 
-/// Everything that an intent names must be in the schema, whatever `fieldValidation` says: a field that is not cannot
-/// be owned. The real server answers with a 500, and so do we.
+/// Refuses fields that the schema does not know, whatever the `fieldValidation`: such a field cannot be owned.
+/// kube-apiserver returns 500 here.
 fn check_schema(intent: &Value, schema: Option<&Schema>) -> Result<(), Status> {
     let Some(schema) = schema else { return Ok(()) };
     field_ownership::check_intent(intent, schema).map_err(|why| {
@@ -194,30 +200,30 @@ fn check_schema(intent: &Value, schema: Option<&Schema>) -> Result<(), Status> {
     })
 }
 
-/// Leaves of an intent what the endpoint writes (SSA-4); nobody owns what was not for it to say.
+/// Removes from a configuration what the endpoint does not write (SSA-4), so that the manager does not own it.
 fn restrict(intent: &mut Value, target: Target<'_>) {
     let path: &[&str] = match target.scope {
-        Scope::Main if target.resource.strategy.has_status => {
+        WriteScope::Main if target.resource.strategy.has_status => {
             if let Some(fields) = intent.as_object_mut() {
                 fields.remove("status");
             }
             return;
         }
-        Scope::Main | Scope::Whole { .. } => return,
-        Scope::Status => &["status"],
-        Scope::Field { path, .. } => path,
+        WriteScope::Main | WriteScope::Whole { .. } => return,
+        WriteScope::Status => &["status"],
+        WriteScope::Field { path, .. } => path,
     };
-    let mut left = json!({"metadata": {}});
+    let mut kept = json!({"metadata": {}});
     for key in ["apiVersion", "kind"] {
-        object::copy_field(&mut left, intent, key);
+        object::copy_field(&mut kept, intent, key);
     }
     for key in IDENTITY {
         if let Some(value) = object::metadata(intent).get(key) {
-            object::metadata_mut(&mut left).insert(key.into(), value.clone());
+            object::metadata_mut(&mut kept).insert(key.into(), value.clone());
         }
     }
     if let Some(value) = path.iter().try_fold(&*intent, |value, key| value.get(key)) {
-        set_path(&mut left, path, Some(value.clone()));
+        set_path(&mut kept, path, Some(value.clone()));
     }
-    *intent = left;
+    *intent = kept;
 }

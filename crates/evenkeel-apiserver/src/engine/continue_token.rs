@@ -1,4 +1,4 @@
-//! Continue tokens: where the next page of a list begins.
+//! Continue tokens: the position at which the next page of a list starts.
 
 use base64::Engine;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
@@ -9,7 +9,7 @@ use crate::go_json;
 
 const VERSION: &str = "meta.k8s.io/v1";
 
-/// Go's unpadded URL encoding, which does not mind stray bits at the end.
+/// Go's unpadded URL encoding, which accepts trailing bits.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &base64::alphabet::URL_SAFE,
     GeneralPurposeConfig::new()
@@ -18,23 +18,23 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
         .with_decode_allow_trailing_bits(true),
 );
 
-/// The place after which a list goes on.
+/// The position after which a list continues.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Continue {
-    /// The revision of the first page; `None` to go on at the present, inconsistently.
-    pub(super) revision: Option<u64>,
-    /// The last key of the page before, relative to the root of the list.
-    pub(super) after: String,
+pub(crate) struct ContinueToken {
+    /// The revision of the first page; `None` continues at the latest revision, inconsistently.
+    pub(crate) revision: Option<u64>,
+    /// The last key of the previous page, relative to the list.
+    pub(crate) after: String,
 }
 
-impl Continue {
-    pub(super) fn encode(&self) -> String {
+impl ContinueToken {
+    pub(crate) fn encode(&self) -> String {
         let revision = self.revision.map_or(json!(-1), |revision| json!(revision));
         let token = json!({"v": VERSION, "rv": revision, "start": format!("{}\0", self.after)});
         BASE64.encode(token.to_string())
     }
 
-    pub(super) fn decode(text: &str) -> Result<Self, Status> {
+    pub(crate) fn decode(text: &str) -> Result<Self, Status> {
         Self::parse(text).map_err(|why| Status::bad_request(format!("invalid continue token: {why}")))
     }
 
@@ -74,7 +74,7 @@ impl Continue {
         if !after.split('/').all(clean) || after.contains('\0') {
             return Err(format!("continue key is not valid: {start:?}"));
         }
-        Ok(Continue { revision, after: after.to_owned() })
+        Ok(ContinueToken { revision, after: after.to_owned() })
     }
 }
 

@@ -1,0 +1,6 @@
+//! The controllers inside the server: those without which namespaces and definitions would never be removed, and the
+//! expiry of events.
+
+pub(crate) mod definitions;
+mod events;
+pub(crate) mod namespaces;

@@ -1,0 +1,197 @@
+//! What kinds add to the verbs: [`KindHooks`], and the kinds that implement them.
+//!
+//! The registry finds the hooks of a kind by its store (`registry/strategy.rs`). Built-in kinds without an entry there
+//! use [`BuiltinKind`]; custom resources use [`CustomResourceHooks`].
+
+mod certificates;
+mod custom;
+mod definitions;
+mod jobs;
+mod namespaces;
+mod pods;
+mod reviews;
+mod services;
+mod unenforced;
+
+use std::fmt::Debug;
+use std::sync::{MutexGuard, RwLockReadGuard};
+
+use evenkeel_core::Status;
+use jiff::Timestamp;
+use serde_json::Value;
+
+pub(crate) use certificates::CertificateSigningRequestHooks;
+pub(crate) use custom::CustomResourceHooks;
+pub(crate) use definitions::DefinitionHooks;
+pub(crate) use jobs::JobHooks;
+pub(crate) use namespaces::NamespaceHooks;
+pub(crate) use pods::{BindingHooks, PodHooks};
+pub(crate) use reviews::{AccessReviewHooks, RulesReviewHooks, SelfSubjectReviewHooks, TokenReviewHooks, user_info};
+pub(crate) use services::ServiceHooks;
+pub(crate) use unenforced::UnenforcedHooks;
+
+use super::ApiEngine;
+use super::options::DeleteOptions;
+use super::request::ResourceRequest;
+use super::target::{WriteScope, Writer};
+use super::verbs::delete::{DeletePlan, plan_delete};
+use crate::field::FieldError;
+use crate::http_types::User;
+use crate::kinds;
+use crate::registry::Resource;
+use crate::store::Record;
+
+/// The functions of a kind's strategy. The defaults are those of a built-in kind.
+pub(crate) trait KindHooks: Debug + Sync {
+    /// Takes a lock that a write request of the kind holds until its response is made.
+    fn lock_request<'e>(&self, _: &'e ApiEngine) -> Option<RwLockReadGuard<'e, ()>> {
+        None
+    }
+
+    /// Takes a lock that a write of the kind holds from preparation to commit.
+    fn lock_write<'e>(&self, _: &'e ApiEngine) -> Option<MutexGuard<'e, ()>> {
+        None
+    }
+
+    /// Answers a create without storing an object; `None` stores it.
+    fn answer_create(
+        &self,
+        _engine: &ApiEngine,
+        _request: &ResourceRequest<'_>,
+        _object: &Value,
+        _writer: Writer<'_>,
+    ) -> Result<Option<CreateAnswer>, Status> {
+        Ok(None)
+    }
+
+    /// Writes the user of the request into a new object.
+    fn set_requester(&self, _new: &mut Value, _user: &User) {}
+
+    /// Refuses a create before anything is prepared. Runs while no namespace or definition starts its deletion.
+    fn check_create(&self, _engine: &ApiEngine, _resource: &Resource, _name: &str) -> Result<(), Status> {
+        Ok(())
+    }
+
+    /// Completes a new object before it is validated. Name and uid are set.
+    fn prepare_create(&self, engine: &ApiEngine, resource: &Resource, new: &mut Value) -> Result<(), Status> {
+        let _ = engine;
+        prepare_builtin_create(resource, new);
+        Ok(())
+    }
+
+    /// Returns whether a new object has generation 1, if the kind tracks its generation.
+    fn has_first_generation(&self, resource: &Resource) -> bool {
+        kinds::has_first_generation(&resource.group, &resource.kind)
+    }
+
+    /// Validates a new object beyond its metadata.
+    fn validate_create(&self, resource: &Resource, new: &Value, errors: &mut Vec<FieldError>) {
+        if let Some(schema) = resource.schema() {
+            add_new(errors, kinds::validate_create(&resource.group, &resource.kind, new));
+            add_new(errors, schema.validate_builtin(new));
+        }
+    }
+
+    /// Completes the new version of an object before it is validated. Runs for the main endpoint only.
+    fn prepare_update(
+        &self,
+        engine: &ApiEngine,
+        resource: &Resource,
+        new: &mut Value,
+        old: &Value,
+    ) -> Result<Vec<FieldError>, Status> {
+        let _ = engine;
+        kinds::prepare_update(&resource.group, &resource.kind, new, old);
+        Ok(Vec::new())
+    }
+
+    /// Returns whether an update increments `metadata.generation` (SUB-9, SUB-10).
+    fn generation_changes(&self, resource: &Resource, new: &Value, old: &Value) -> bool {
+        kinds::generation_changes(&resource.group, &resource.kind, new, old)
+    }
+
+    /// Validates an update beyond its metadata.
+    fn validate_update(
+        &self,
+        resource: &Resource,
+        scope: WriteScope<'_>,
+        new: &Value,
+        old: &Value,
+        errors: &mut Vec<FieldError>,
+    ) {
+        if scope == WriteScope::Main {
+            add_new(errors, kinds::validate_update(&resource.group, &resource.kind, new, old));
+        }
+    }
+
+    /// Returns the warnings that the response to a write carries.
+    fn warnings(&self, _resource: &Resource, _record: &Record) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Runs after a write that has committed and does not delete the object.
+    fn after_write(&self, _engine: &ApiEngine, _name: &str) {}
+
+    /// Refuses the deletion of an object.
+    fn check_delete(&self, _name: &str) -> Result<(), Status> {
+        Ok(())
+    }
+
+    /// Returns whether objects of other kinds live in an object of this kind. No object is created while such an
+    /// object is marked for deletion.
+    fn contains_objects(&self) -> bool {
+        false
+    }
+
+    /// Decides what a delete does to an object.
+    fn plan_delete(&self, resource: &Resource, old: &Value, options: &DeleteOptions, now: Timestamp) -> DeletePlan {
+        plan_delete(resource, old, options, now)
+    }
+
+    /// Returns whether finalizers outside of the metadata hold an object.
+    fn has_own_finalizers(&self, _object: &Value) -> bool {
+        false
+    }
+
+    /// Runs after an object of the kind is marked for deletion or removed.
+    fn after_delete(&self, _engine: &ApiEngine, _resource: &Resource, _name: &str) {}
+
+    /// Returns the warning that the response to a delete carries.
+    fn delete_warning(&self, _options: &DeleteOptions) -> Option<&'static str> {
+        None
+    }
+
+    /// Returns whether a collection is deleted without yielding to other requests.
+    fn deletes_collection_at_once(&self) -> bool {
+        false
+    }
+}
+
+/// The answer to a create that stores no object.
+#[derive(Debug)]
+pub(crate) enum CreateAnswer {
+    /// The sent object with this status.
+    Status(Value),
+    /// A Status of success.
+    Success,
+}
+
+/// A built-in kind that the generic strategy serves.
+#[derive(Debug)]
+pub(crate) struct BuiltinKind;
+
+impl KindHooks for BuiltinKind {}
+
+fn prepare_builtin_create(resource: &Resource, new: &mut Value) {
+    let uid = super::object::text(new, "uid").to_owned();
+    kinds::prepare_create(&resource.group, &resource.version, &resource.kind, new, &uid);
+}
+
+/// Adds errors that are not known yet. Two validators may find the same fault; the first wording is kept.
+fn add_new(errors: &mut Vec<FieldError>, found: Vec<FieldError>) {
+    for error in found {
+        if !errors.iter().any(|known| known.field == error.field && known.fault == error.fault) {
+            errors.push(error);
+        }
+    }
+}

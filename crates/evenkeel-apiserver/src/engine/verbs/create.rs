@@ -1,0 +1,203 @@
+//! POST: stores a new object.
+
+use std::sync::{Arc, PoisonError};
+
+use evenkeel_core::Status;
+use http::StatusCode;
+use serde_json::Value;
+
+use crate::engine::decode::{self, Incoming};
+use crate::engine::options::WriteOptions;
+use crate::engine::request::ResourceRequest;
+use crate::engine::strategies::CreateAnswer;
+use crate::engine::target::{OwnershipSource, Target, WriteScope, Writer, Written, check_namespace, has_version};
+use crate::engine::view::{self, View};
+use crate::engine::{ApiEngine, convert, object, response};
+use crate::env::{rfc3339, uuid};
+use crate::field::FieldError;
+use crate::http_types::HandlerOutcome;
+use crate::meta;
+use crate::negotiate::Endpoint;
+use crate::registry::Resource;
+use crate::store::{Draft, Expect, Record, Write};
+
+/// How often a generated name may collide before the create fails (OBJ-5).
+const NAME_ATTEMPTS: usize = 8;
+
+impl ApiEngine {
+    /// Serves a POST to a collection.
+    pub(crate) fn create(self: &Arc<Self>, request: &ResourceRequest<'_>) -> Result<HandlerOutcome, Status> {
+        let resource = request.resource();
+        let options = WriteOptions::from_query(request.query, "CreateOptions")?;
+        let view = self.view(request, Endpoint::Object)?;
+        let Incoming { object: mut new, warnings } =
+            decode::object(&self.registry(), resource, request.http, options.field_validation)?;
+        let manager = request.manager(&options);
+        let writer = Writer::new(&options, &manager);
+        let hooks = resource.strategy.hooks;
+        match hooks.answer_create(self, request, &new, writer)? {
+            None => {}
+            Some(CreateAnswer::Success) => return Ok(HandlerOutcome::Response(response::created(request))),
+            Some(CreateAnswer::Status(status)) => {
+                new["status"] = status;
+                let body = view::encode(view::render(new), view.representation)?;
+                let response = response::with_code(StatusCode::CREATED, view.representation, body);
+                return Ok(HandlerOutcome::Response(response));
+            }
+        }
+        hooks.set_requester(&mut new, &request.http.user);
+        let mut written = self.create_object(resource, request.namespace(), new, writer)?;
+        written.warnings.splice(0..0, warnings);
+        let name = object::text(&written.record.value(), "name").to_owned();
+        self.after_write(resource, request.namespace(), &name, &written, &options);
+        self.write_response(&view, &written, options.dry_run)
+    }
+
+    /// Returns the response to a write.
+    pub(crate) fn write_response(
+        &self,
+        view: &View,
+        written: &Written,
+        dry_run: bool,
+    ) -> Result<HandlerOutcome, Status> {
+        let body = match dry_run && written.created {
+            true => view.unstored(&written.record)?,
+            false => view.single(&written.record, None)?,
+        };
+        let code = if written.created { StatusCode::CREATED } else { StatusCode::OK };
+        let mut response = response::with_code(code, view.representation, body);
+        response::warn(&mut response, &written.warnings);
+        response::warn(&mut response, &view.resource.strategy.hooks.warnings(&view.resource, &written.record));
+        Ok(HandlerOutcome::Response(response))
+    }
+
+    /// Stores a new object. `new` has been decoded and defaulted.
+    pub(crate) fn create_object(
+        &self,
+        resource: &Arc<Resource>,
+        namespace: Option<&str>,
+        mut new: Value,
+        writer: Writer<'_>,
+    ) -> Result<Written, Status> {
+        check_namespace(&mut new, namespace)?;
+        // Deletion of a namespace or a definition starts before this create or after it, never during it.
+        let _creating = self.creates.read().unwrap_or_else(PoisonError::into_inner);
+        let name = object::text(&new, "name");
+        resource.strategy.hooks.check_create(self, resource, name)?;
+        if let Some(namespace) = namespace {
+            self.check_namespace_accepts_objects(resource, namespace, name)?;
+        }
+        if has_version(&new) {
+            let message = "resourceVersion should not be set on objects to be created";
+            return Err(Status::failure(500, Default::default(), message));
+        }
+        self.fill_system_metadata(&mut new);
+        if !object::text(&new, "name").is_empty() || object::text(&new, "generateName").is_empty() {
+            return self.create_named(resource, namespace, new, writer);
+        }
+        let mut name = String::new();
+        for _ in 0..NAME_ATTEMPTS {
+            name = meta::generate_name(object::text(&new, "generateName"), || self.env.random());
+            let mut named = new.clone();
+            object::metadata_mut(&mut named).insert("name".into(), name.as_str().into());
+            match self.create_named(resource, namespace, named, writer) {
+                Err(status) if status.is_already_exists() => {}
+                other => return other,
+            }
+        }
+        let mut status = Status::already_exists(&resource.group, &resource.plural, &name);
+        status.message.push_str(", the server was not able to generate a unique name for the object");
+        status.details.get_or_insert_default().retry_after_seconds = 1;
+        Err(status)
+    }
+
+    /// Stores a new object under the name that it carries. Validation refuses an object without a name.
+    fn create_named(
+        &self,
+        resource: &Arc<Resource>,
+        namespace: Option<&str>,
+        mut new: Value,
+        writer: Writer<'_>,
+    ) -> Result<Written, Status> {
+        let mut warnings = Vec::new();
+        let _lock = resource.strategy.hooks.lock_write(self);
+        let name = object::text(&new, "name").to_owned();
+        let target = Target { resource, namespace, name: &name, scope: WriteScope::Main };
+        // The writer owns what it sent, not what the server adds.
+        if writer.ownership == OwnershipSource::Changes {
+            self.track_ownership(&target, None, &mut new, writer);
+        }
+        self.prepare_create(resource, &mut new, &mut warnings)?;
+        let errors = validate_create(resource, &new);
+        if !errors.is_empty() {
+            return Err(target.invalid(&errors));
+        }
+        let facts = object::facts(resource, &new);
+        let stored = convert::to_storage(new, resource);
+        let draft = Draft::new(&stored, facts, self.store.revision() + 1);
+        let key = target.key();
+        if writer.options.dry_run {
+            if let Some(present) = self.store.get(&resource.storage, &key) {
+                return Err(already_exists(&target, &present));
+            }
+            return Ok(Written { record: Arc::new(draft.preview(0)), created: true, warnings });
+        }
+        let now = self.env.monotonic();
+        match self.store.commit(&resource.storage, &key, Expect::Absent, Write::Put(draft), now) {
+            Ok((_, Some(record))) => Ok(Written { record, created: true, warnings }),
+            Ok((_, None)) => Err(Status::internal("a create left no object")),
+            Err(_) => Err(match self.store.get(&resource.storage, &key) {
+                Some(present) => already_exists(&target, &present),
+                None => Status::already_exists(&resource.group, &resource.plural, &name),
+            }),
+        }
+    }
+
+    fn fill_system_metadata(&self, new: &mut Value) {
+        let now = rfc3339(self.env.wall());
+        let uid = uuid(&*self.env);
+        let metadata = object::metadata_mut(new);
+        for key in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
+            metadata.remove(key);
+        }
+        metadata.insert("uid".into(), uid.into());
+        metadata.insert("creationTimestamp".into(), now.into());
+    }
+
+    fn prepare_create(
+        &self,
+        resource: &Arc<Resource>,
+        new: &mut Value,
+        warnings: &mut Vec<String>,
+    ) -> Result<(), Status> {
+        let strategy = &resource.strategy;
+        if strategy.has_status
+            && let Some(fields) = new.as_object_mut()
+        {
+            fields.remove("status");
+        }
+        strategy.hooks.prepare_create(self, resource, new)?;
+        if strategy.tracks_generation && strategy.hooks.has_first_generation(resource) {
+            object::metadata_mut(new).insert("generation".into(), 1.into());
+        }
+        if let Some(metadata) = new.get_mut("metadata") {
+            warnings.extend(meta::dedup_owner_references(metadata));
+        }
+        Ok(())
+    }
+}
+
+fn validate_create(resource: &Resource, new: &Value) -> Vec<FieldError> {
+    let strategy = &resource.strategy;
+    let mut errors = meta::validate_object_meta(object::metadata(new), strategy.names, resource.namespaced);
+    strategy.hooks.validate_create(resource, new, &mut errors);
+    errors
+}
+
+fn already_exists(target: &Target<'_>, present: &Record) -> Status {
+    let mut status = Status::already_exists(&target.resource.group, &target.resource.plural, target.name);
+    if present.facts.deleting {
+        status.message.insert_str(0, "object is being deleted: ");
+    }
+    status
+}

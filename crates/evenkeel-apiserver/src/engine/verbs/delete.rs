@@ -1,0 +1,334 @@
+//! DELETE of one object and of a collection: preconditions, finalizers, grace periods and propagation.
+
+use std::sync::{Arc, PoisonError};
+
+use evenkeel_core::{Status, StatusDetails};
+use http::StatusCode;
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::list::{PageOutcome, list_response};
+use crate::engine::options::{DeleteOptions, ListOptions, Propagation};
+use crate::engine::request::ResourceRequest;
+use crate::engine::target::{Target, WriteScope, server_timeout};
+use crate::engine::view;
+use crate::engine::{ApiEngine, convert, decode, object, response};
+use crate::env::rfc3339;
+use crate::http_types::{Body, HandlerOutcome};
+use crate::negotiate::{Endpoint, Representation};
+use crate::registry::Resource;
+use crate::store::{Draft, Expect, Record, Write};
+
+const ORPHAN: &str = "orphan";
+const FOREGROUND: &str = "foregroundDeletion";
+const DELETE_ATTEMPTS: usize = 1000;
+/// How many objects of a collection are deleted before other requests run: few enough for the shortest history that a
+/// watch can follow.
+const COLLECTION_BATCH: usize = 64;
+
+/// The result of a delete.
+#[derive(Debug)]
+pub(crate) enum DeleteOutcome {
+    /// The object was removed at this revision; `last` is its last state.
+    Removed { last: Arc<Record>, revision: u64 },
+    /// A finalizer or a grace period holds the object; this is its state now.
+    Pending(Arc<Record>),
+}
+
+/// What a delete does to the object that it finds.
+#[derive(Debug)]
+pub(crate) enum DeletePlan {
+    /// Leaves the object as it is: it is being deleted already.
+    Nothing,
+    /// Marks the object, which waits for its finalizers or its grace period.
+    Mark(Value),
+    /// Removes the object in one revision.
+    Remove,
+    /// Changes the object in one revision and removes it in the next, as for pods (DEL-9).
+    MarkAndRemove(Value),
+}
+
+impl ApiEngine {
+    /// Serves a DELETE of one object.
+    pub(crate) fn delete(self: &Arc<Self>, request: &ResourceRequest<'_>) -> Result<HandlerOutcome, Status> {
+        let options = delete_options(request)?;
+        let view = self.view(request, Endpoint::Object)?;
+        let target = request.target(WriteScope::Main);
+        let deleted = self.delete_object(target, &options)?;
+        if !options.dry_run {
+            self.after_delete(target.resource, target.namespace, target.name);
+        }
+        let strategy = &target.resource.strategy;
+        let representation = view.representation;
+        let mut response = match deleted {
+            DeleteOutcome::Pending(record) => {
+                let accepted = options.orphan_dependents == Some(false);
+                let code = if accepted { StatusCode::ACCEPTED } else { StatusCode::OK };
+                response::with_code(code, representation, view.single(&record, None)?)
+            }
+            DeleteOutcome::Removed { last, revision } if strategy.delete_returns_object => {
+                response::ok(representation, view.single(&last, Some(revision))?)
+            }
+            DeleteOutcome::Removed { last, .. } => {
+                let status = serde_json::to_vec(&success(target, &last)).unwrap_or_default();
+                response::ok(representation, view::encode(status.into(), representation)?)
+            }
+        };
+        warn(&mut response, target.resource, &options);
+        Ok(HandlerOutcome::Response(response))
+    }
+
+    /// Serves a DELETE of a collection.
+    pub(crate) fn delete_collection(self: &Arc<Self>, request: &ResourceRequest<'_>) -> Result<HandlerOutcome, Status> {
+        let resource = request.resource();
+        let options = delete_options(request)?;
+        let list = ListOptions::from_query(request.query, false)?;
+        let view = self.view(request, Endpoint::List)?;
+        let filter = request.filter()?;
+        let mut page = match self.page(&resource.storage, &filter, &list, request.waited)? {
+            PageOutcome::Page { page, .. } => page,
+            PageOutcome::Later(outcome) => return Ok(outcome),
+        };
+        let selected = page.records.clone();
+        page.next_after = None;
+        let mut response = list_response(view, &filter, page, true)?;
+        warn(&mut response, resource, &options);
+        let deletion = CollectionDeletion {
+            engine: Arc::clone(self),
+            resource: Arc::clone(resource),
+            remaining: selected.into_iter(),
+            options,
+            response,
+            status_representation: request.status_representation(),
+        };
+        Ok(deletion.run())
+    }
+
+    /// Deletes one object, or starts its deletion.
+    pub(crate) fn delete_object(&self, target: Target<'_>, options: &DeleteOptions) -> Result<DeleteOutcome, Status> {
+        let hooks = target.resource.strategy.hooks;
+        hooks.check_delete(target.name)?;
+        let _no_creates =
+            hooks.contains_objects().then(|| self.creates.write().unwrap_or_else(PoisonError::into_inner));
+        for _ in 0..DELETE_ATTEMPTS {
+            let Some(record) = self.store.get(&target.resource.storage, &target.key()) else {
+                return Err(target.not_found());
+            };
+            check_preconditions(target, &record, options)?;
+            let plan = hooks.plan_delete(target.resource, &record.value(), options, self.env.wall());
+            if let Some(deleted) = self.carry_out(target, &record, plan, options.dry_run) {
+                return Ok(deleted);
+            }
+        }
+        Err(server_timeout("delete", target))
+    }
+
+    /// Tries once to carry out a plan; returns `None` if another write committed in between.
+    fn carry_out(
+        &self,
+        target: Target<'_>,
+        record: &Arc<Record>,
+        plan: DeletePlan,
+        dry_run: bool,
+    ) -> Option<DeleteOutcome> {
+        let resource = target.resource;
+        let (table, key) = (&resource.storage, target.key());
+        let now = self.env.monotonic();
+        let draft = |object: &Value, revision| {
+            let facts = object::facts(resource, &convert::to_version(object.clone(), resource));
+            Draft::new(object, facts, revision)
+        };
+        let remove = |revision| {
+            let expect = Expect::Revision(revision);
+            self.store.commit(table, &key, expect, Write::Delete, now).ok().map(|(revision, _)| revision)
+        };
+        let mark = |object: &Value| {
+            let draft = draft(object, self.store.revision() + 1);
+            let expect = Expect::Revision(record.revision);
+            self.store.commit(table, &key, expect, Write::Put(draft), now).ok().and_then(|(_, marked)| marked)
+        };
+        let preview = |object: &Value| Arc::new(draft(object, record.revision).preview(record.revision));
+        Some(match plan {
+            DeletePlan::Nothing => DeleteOutcome::Pending(Arc::clone(record)),
+            DeletePlan::Mark(object) if dry_run => DeleteOutcome::Pending(preview(&object)),
+            DeletePlan::MarkAndRemove(object) if dry_run => {
+                DeleteOutcome::Removed { last: preview(&object), revision: record.revision }
+            }
+            DeletePlan::Remove if dry_run => {
+                DeleteOutcome::Removed { last: Arc::clone(record), revision: record.revision }
+            }
+            DeletePlan::Mark(object) => DeleteOutcome::Pending(mark(&object)?),
+            DeletePlan::Remove => {
+                let revision = remove(record.revision)?;
+                DeleteOutcome::Removed { last: Arc::clone(record), revision }
+            }
+            DeletePlan::MarkAndRemove(object) => {
+                let marked = mark(&object)?;
+                match remove(marked.revision) {
+                    Some(revision) => DeleteOutcome::Removed { last: marked, revision },
+                    // The other writer found an object without finalizers and removed it.
+                    None if marked.facts.deleting => DeleteOutcome::Pending(marked),
+                    // The object had only lost a finalizer, so it may still exist.
+                    None => return None,
+                }
+            }
+        })
+    }
+
+    /// Runs what a removal or a mark for deletion gives rise to. The object may have been the last to hold its
+    /// namespace or its definition.
+    pub(crate) fn after_delete(&self, resource: &Resource, namespace: Option<&str>, name: &str) {
+        resource.strategy.hooks.after_delete(self, resource, name);
+        if let Some(namespace) = namespace
+            && self.is_namespace_terminating(namespace)
+        {
+            self.schedule_sweep(namespace);
+        }
+    }
+}
+
+fn delete_options(request: &ResourceRequest<'_>) -> Result<DeleteOptions, Status> {
+    let version = request.resource().api_version();
+    if request.http.body.is_empty() {
+        return DeleteOptions::from_request(request.query, None, &version);
+    }
+    let body = decode::parse(request.http, "DeleteOptions")?;
+    DeleteOptions::from_request(request.query, Some(&body.value), &version)
+}
+
+fn warn(response: &mut http::Response<Body>, resource: &Resource, options: &DeleteOptions) {
+    if let Some(warning) = resource.strategy.hooks.delete_warning(options) {
+        response::warn(response, &[warning.to_owned()]);
+    }
+}
+
+/// A collection under deletion. It yields after each batch, so that watches can keep up.
+struct CollectionDeletion {
+    engine: Arc<ApiEngine>,
+    resource: Arc<Resource>,
+    remaining: std::vec::IntoIter<Arc<Record>>,
+    options: DeleteOptions,
+    /// The response if nothing fails.
+    response: http::Response<Body>,
+    /// The form of a Status if a delete fails.
+    status_representation: Representation,
+}
+
+impl CollectionDeletion {
+    /// Deletes the next batch. An object that no longer exists counts as deleted (DEL-13).
+    fn run(mut self) -> HandlerOutcome {
+        let at_once = self.resource.strategy.hooks.deletes_collection_at_once();
+        let batch = if at_once { usize::MAX } else { COLLECTION_BATCH };
+        for record in self.remaining.by_ref().take(batch) {
+            let value = record.value();
+            let namespace = Some(object::text(&value, "namespace")).filter(|namespace| !namespace.is_empty());
+            let name = object::text(&value, "name");
+            let target = Target { resource: &self.resource, namespace, name, scope: WriteScope::Main };
+            match self.engine.delete_object(target, &self.options) {
+                Ok(_) if !self.options.dry_run => self.engine.after_delete(&self.resource, namespace, name),
+                Err(status) if !status.is_not_found() => {
+                    return HandlerOutcome::Response(response::status(&status, self.status_representation));
+                }
+                _ => {}
+            }
+        }
+        match self.remaining.len() {
+            0 => HandlerOutcome::Response(self.response),
+            _ => HandlerOutcome::Unfinished(Box::new(move || self.run())),
+        }
+    }
+}
+
+/// DEL-2: uid and resource version are preconditions.
+pub(crate) fn check_preconditions(target: Target<'_>, record: &Record, options: &DeleteOptions) -> Result<(), Status> {
+    let Resource { group, kind, .. } = &**target.resource;
+    if let Some(uid) = options.uid.as_deref()
+        && uid != &*record.facts.uid
+    {
+        let why = format!(
+            "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been \
+             deleted and then recreated",
+            record.facts.uid
+        );
+        return Err(Status::conflict(group, kind, target.name, why));
+    }
+    if let Some(version) = options.resource_version.as_deref()
+        && version != record.revision.to_string()
+    {
+        let why = format!(
+            "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record ({}). \
+             The object might have been modified",
+            record.revision
+        );
+        return Err(Status::conflict(group, kind, target.name, why));
+    }
+    Ok(())
+}
+
+/// Decides what a delete does to an object without a grace period.
+pub(crate) fn plan_delete(resource: &Resource, old: &Value, options: &DeleteOptions, now: Timestamp) -> DeletePlan {
+    let mut new = old.clone();
+    let finalizers_change = !object::is_deleting(old) && set_propagation(resource, &mut new, options);
+    if object::finalizers(&new).next().is_none() {
+        return if finalizers_change { DeletePlan::MarkAndRemove(new) } else { DeletePlan::Remove };
+    }
+    if object::is_deleting(old) {
+        return DeletePlan::Nothing;
+    }
+    mark(&mut new, now, 0);
+    DeletePlan::Mark(new)
+}
+
+/// Sets the deletion timestamp for the first time. The generation counts it as a change of the specification (DEL-7).
+pub(crate) fn mark(object: &mut Value, at: Timestamp, period: i64) {
+    let metadata = object::metadata_mut(object);
+    if let Some(generation) = metadata.get("generation").and_then(Value::as_i64).filter(|generation| *generation > 0) {
+        metadata.insert("generation".into(), generation.saturating_add(1).into());
+    }
+    metadata.insert("deletionTimestamp".into(), rfc3339(at).into());
+    metadata.insert("deletionGracePeriodSeconds".into(), period.into());
+}
+
+/// Turns the propagation policy into a finalizer for the garbage collector (DEL-11, DEL-12). Returns whether the
+/// finalizers changed.
+pub(crate) fn set_propagation(resource: &Resource, object: &mut Value, options: &DeleteOptions) -> bool {
+    if resource.strategy.ignores_propagation {
+        return false;
+    }
+    let before: Vec<String> = object::finalizers(object).map(str::to_owned).collect();
+    let has = |name: &str| before.iter().any(|finalizer| finalizer == name);
+    let policy = options.requested_propagation().unwrap_or({
+        if has(ORPHAN) {
+            Propagation::Orphan
+        } else if has(FOREGROUND) {
+            Propagation::Foreground
+        } else if resource.strategy.orphans_by_default {
+            Propagation::Orphan
+        } else {
+            Propagation::Background
+        }
+    });
+    let mut after: Vec<String> =
+        before.iter().filter(|finalizer| !matches!(finalizer.as_str(), ORPHAN | FOREGROUND)).cloned().collect();
+    match policy {
+        Propagation::Orphan => after.push(ORPHAN.to_owned()),
+        Propagation::Foreground => after.push(FOREGROUND.to_owned()),
+        Propagation::Background => {}
+    }
+    let changed = after != before;
+    if changed {
+        object::set_finalizers(object, after);
+    }
+    changed
+}
+
+/// Returns the Status that reports a deletion (DEL-5).
+fn success(target: Target<'_>, record: &Record) -> Status {
+    Status::success().with_details(StatusDetails {
+        name: target.name.to_owned(),
+        group: target.resource.group.clone(),
+        kind: target.resource.plural.clone(),
+        uid: record.facts.uid.to_string(),
+        ..StatusDetails::default()
+    })
+}

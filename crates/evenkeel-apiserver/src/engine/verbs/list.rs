@@ -1,0 +1,231 @@
+//! GET of a collection.
+
+mod protobuf;
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use evenkeel_core::Status;
+use serde_json::{Value, json};
+
+use self::protobuf::ProtobufList;
+use crate::engine::continue_token::ContinueToken;
+use crate::engine::filter::ObjectFilter;
+use crate::engine::options::{ListOptions, VersionMatch, invalid_version};
+use crate::engine::request::ResourceRequest;
+use crate::engine::view::{self, View};
+use crate::engine::{ApiEngine, response};
+use crate::http_types::{Body, ConnectionCut, FrameStream, HandlerOutcome};
+use crate::negotiate::{Endpoint, Media, Transform};
+use crate::store::{At, Page, Record, Span, Unavailable};
+
+/// Lists longer than this are sent in chunks of about this size.
+const CHUNK: usize = 256 * 1024;
+
+/// The objects that a request for a collection selects.
+pub(super) enum PageOutcome {
+    Page {
+        page: Page,
+        consistent: bool,
+    },
+    /// The store has not reached the requested revision.
+    Later(HandlerOutcome),
+}
+
+impl ApiEngine {
+    /// Serves a GET of a collection.
+    pub(crate) fn list(&self, request: &ResourceRequest<'_>) -> Result<HandlerOutcome, Status> {
+        let view = self.view(request, Endpoint::List)?;
+        let options = ListOptions::from_query(request.query, false)?;
+        let filter = request.filter()?;
+        Ok(match self.page(&view.resource.storage, &filter, &options, request.waited)? {
+            PageOutcome::Page { page, consistent } if view.representation.media == Media::Protobuf => {
+                let metadata = list_metadata(&view, &filter, &page, consistent);
+                ProtobufList::new(view, metadata, page.records).run()
+            }
+            PageOutcome::Page { page, consistent } => {
+                HandlerOutcome::Response(list_response(view, &filter, page, consistent)?)
+            }
+            PageOutcome::Later(outcome) => outcome,
+        })
+    }
+
+    /// Returns the objects that a request for a collection selects.
+    pub(super) fn page(
+        &self,
+        table: &str,
+        filter: &ObjectFilter,
+        options: &ListOptions,
+        waited: bool,
+    ) -> Result<PageOutcome, Status> {
+        let (at, token, limit) = self.page_of(options, filter)?;
+        let after = token.as_ref().map(|token| format!("{}{}", filter.prefix, token.after));
+        let span = Span { prefix: &filter.prefix, after: after.as_deref(), limit };
+        match self.select(table, filter, span, at) {
+            Ok(page) => {
+                let consistent = token.as_ref().is_none_or(|token| token.revision.is_some());
+                Ok(PageOutcome::Page { page, consistent })
+            }
+            Err(Unavailable::Compacted { .. }) => Err(too_old(token.as_ref())),
+            Err(unavailable) => self.wait_or_refuse(at, unavailable, waited).map(PageOutcome::Later),
+        }
+    }
+
+    /// Returns the objects that a filter selects. A filter that can match one key only reads that key.
+    fn select(&self, table: &str, filter: &ObjectFilter, span: Span<'_>, at: At) -> Result<Page, Unavailable> {
+        let matches = |key: &str, record: &Record| filter.matches(key, record);
+        match &filter.key {
+            None => self.store.list(table, span, at, matches),
+            Some(key) => {
+                let after = span.after.filter(|after| *after >= key.as_str());
+                let mut page = self.store.list(table, Span { prefix: key, after, limit: 1 }, at, matches)?;
+                page.next_after = None;
+                Ok(page)
+            }
+        }
+    }
+
+    /// Returns the revision and the page that a list requests (LST-1 to LST-7).
+    fn page_of(
+        &self,
+        options: &ListOptions,
+        filter: &ObjectFilter,
+    ) -> Result<(At, Option<ContinueToken>, usize), Status> {
+        let requested = options.revision().map_err(invalid_version)?;
+        if !options.continue_token.is_empty() {
+            let token = ContinueToken::decode(&options.continue_token)?;
+            if !matches!(requested, None | Some(0)) {
+                return Err(Status::bad_request("specifying resource version is not allowed when using continue"));
+            }
+            // A token names a key relative to its list. In a namespaced list that is a name without a namespace.
+            if !filter.prefix.is_empty() && token.after.contains('/') {
+                return Err(Status::bad_request("invalid continue token: the key is outside of this list"));
+            }
+            let at = token.revision.map_or(At::Latest, At::Exactly);
+            return Ok((at, Some(token), options.limit));
+        }
+        Ok(match (requested, options.version_match) {
+            (None, _) => (At::Latest, None, options.limit),
+            (Some(0), _) => (At::Any, None, 0),
+            (Some(revision), Some(VersionMatch::Exact)) => (At::Exactly(revision), None, options.limit),
+            (Some(revision), Some(VersionMatch::NotOlderThan)) => (At::NotOlderThan(revision), None, options.limit),
+            (Some(revision), None) if options.limit > 0 => (At::Exactly(revision), None, options.limit),
+            (Some(revision), None) => (At::NotOlderThan(revision), None, 0),
+        })
+    }
+}
+
+/// LST-8 and LST-9.
+pub(super) fn too_old(token: Option<&ContinueToken>) -> Status {
+    let Some(token) = token else {
+        return Status::expired("The resourceVersion for the provided list is too old.");
+    };
+    let mut status = Status::expired(
+        "The provided continue parameter is too old to display a consistent list result. You can start a new list \
+         without the continue parameter, or use the continue token in this response to retrieve the remainder of the \
+         results. Continuing with the provided token results in an inconsistent list - objects that were created, \
+         modified, or deleted between the time the first chunk was returned and now may show up in the list.",
+    );
+    status.metadata.continue_token = ContinueToken { revision: None, after: token.after.clone() }.encode();
+    status
+}
+
+/// Returns the metadata of a list as JSON.
+fn list_metadata(view: &View, filter: &ObjectFilter, page: &Page, consistent: bool) -> Value {
+    let mut metadata = json!({"resourceVersion": page.revision.to_string()});
+    if let Some(last) = &page.next_after {
+        let after = last.strip_prefix(filter.prefix.as_str()).unwrap_or(last).to_owned();
+        let token = ContinueToken { revision: consistent.then_some(page.revision), after };
+        metadata["continue"] = token.encode().into();
+        if !filter.has_selectors() {
+            metadata["remainingItemCount"] = page.remaining.into();
+        }
+    } else if view.resource.custom.is_some() && view.representation.transform == Transform::None {
+        metadata["continue"] = "".into();
+    }
+    metadata
+}
+
+/// Returns the response of a list.
+pub(super) fn list_response(
+    view: View,
+    filter: &ObjectFilter,
+    page: Page,
+    consistent: bool,
+) -> Result<http::Response<Body>, Status> {
+    let metadata = list_metadata(&view, filter, &page, consistent);
+    let representation = view.representation;
+    if representation.media == Media::Protobuf {
+        return ProtobufList::new(view, metadata, page.records).run_at_once();
+    }
+    if let Transform::Table(_) = representation.transform {
+        let rows = page.records.iter().map(|record| view.row(record, None)).collect();
+        let table = view.table(rows, metadata, true);
+        return Ok(response::ok(representation, view::encode(table.to_string().into(), representation)?));
+    }
+    let (api_version, kind) = view.list_kind_in_form();
+    let head = format!(
+        "{{\"kind\":{},\"apiVersion\":{},\"metadata\":{metadata},\"items\":[",
+        Value::from(kind),
+        Value::from(api_version)
+    );
+    let mut stream =
+        ListStream { view, head: head.into(), records: page.records.into_iter(), first: true, done: false };
+    if representation.media != Media::Json || representation.pretty {
+        let mut whole = Vec::new();
+        while let Some(chunk) = stream.next_chunk() {
+            whole.extend_from_slice(&chunk);
+        }
+        return Ok(response::ok(representation, view::encode(whole.into(), representation)?));
+    }
+    let short = stream.records.as_slice().iter().map(|record| record.json().len()).sum::<usize>() < CHUNK / 2;
+    let body = match short {
+        true => Body::whole(stream.next_chunk().unwrap_or_default()),
+        false => Body::stream(stream),
+    };
+    Ok(response::with_body(representation, body))
+}
+
+/// A list that is encoded while it is read. The records are shared with the store, so a list of any length costs one
+/// pointer per object and one chunk.
+struct ListStream {
+    view: View,
+    head: Bytes,
+    records: std::vec::IntoIter<Arc<Record>>,
+    first: bool,
+    done: bool,
+}
+
+impl ListStream {
+    fn next_chunk(&mut self) -> Option<Bytes> {
+        if self.done {
+            return None;
+        }
+        let size = CHUNK.min(self.records.as_slice().iter().take(256).map(|record| record.json().len() + 8).sum());
+        let mut chunk = Vec::with_capacity(size + self.head.len() + 64);
+        chunk.extend_from_slice(&std::mem::take(&mut self.head));
+        for record in self.records.by_ref() {
+            if !std::mem::take(&mut self.first) {
+                chunk.push(b',');
+            }
+            match self.view.representation.transform {
+                Transform::None => self.view.item(&record, &mut chunk),
+                _ => chunk.extend_from_slice(&self.view.metadata(&record, None)),
+            }
+            if chunk.len() >= CHUNK {
+                return Some(chunk.into());
+            }
+        }
+        self.done = true;
+        chunk.extend_from_slice(b"]}");
+        Some(chunk.into())
+    }
+}
+
+impl FrameStream for ListStream {
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Bytes, ConnectionCut>>> {
+        Poll::Ready(self.next_chunk().map(Ok))
+    }
+}

@@ -1,0 +1,241 @@
+//! PUT: replaces an object; and the write that update, patch and apply share.
+
+use std::sync::Arc;
+
+use evenkeel_core::Status;
+use serde_json::Value;
+
+use crate::engine::decode::{self, Incoming};
+use crate::engine::object::set_path;
+use crate::engine::options::WriteOptions;
+use crate::engine::request::ResourceRequest;
+use crate::engine::target::{
+    OwnershipSource, Target, WriteScope, Writer, Written, check_name, check_namespace, check_uid, check_version,
+    has_version, server_timeout,
+};
+use crate::engine::{ApiEngine, convert, object};
+use crate::env::rfc3339;
+use crate::http_types::HandlerOutcome;
+use crate::negotiate::Endpoint;
+use crate::registry::Resource;
+use crate::store::{Draft, Expect, Record, Write};
+use crate::{field_ownership, meta};
+
+/// How often a write retries when another write commits in between. One of the two makes progress each time, so only
+/// a client that never stops writing the same object exhausts this.
+const WRITE_ATTEMPTS: usize = 1000;
+
+impl ApiEngine {
+    /// Serves a PUT of an object or of one of its subresources.
+    pub(crate) fn update(
+        self: &Arc<Self>,
+        request: &ResourceRequest<'_>,
+        scope: WriteScope<'_>,
+    ) -> Result<HandlerOutcome, Status> {
+        let resource = request.resource();
+        let options = WriteOptions::from_query(request.query, "UpdateOptions")?;
+        let view = self.view(request, Endpoint::Object)?;
+        let Incoming { object: sent, warnings } =
+            decode::object(&self.registry(), resource, request.http, options.field_validation)?;
+        check_name(&sent, request.name())?;
+        let manager = request.manager(&options);
+        let writer = Writer::new(&options, &manager);
+        let target = request.target(scope);
+        let replace = |old: &Value| {
+            check_uid(target, old, object::text(&sent, "uid"))?;
+            Ok(sent.clone())
+        };
+        let creates = resource.strategy.create_on_update && scope == WriteScope::Main;
+        let mut written = match self.update_object(target, writer, replace) {
+            Err(status) if status.is_not_found() && creates => {
+                match self.create_by_update(request, sent.clone(), writer) {
+                    // A concurrent create committed first, so there is an object to update.
+                    Err(status) if status.is_already_exists() => self.update_object(target, writer, replace)?,
+                    other => other?,
+                }
+            }
+            other => other?,
+        };
+        written.warnings.splice(0..0, warnings);
+        self.after_write(resource, request.namespace(), request.name(), &written, &options);
+        self.write_response(&view, &written, options.dry_run)
+    }
+
+    /// Creates an object by PUT (UPD-6). A resource version in the body requires an existing object.
+    fn create_by_update(
+        &self,
+        request: &ResourceRequest<'_>,
+        object: Value,
+        writer: Writer<'_>,
+    ) -> Result<Written, Status> {
+        if has_version(&object) {
+            return Err(request.target(WriteScope::Main).not_found());
+        }
+        self.create_object(request.resource(), request.namespace(), object, writer)
+    }
+
+    /// Changes an object. `make` receives the stored object in the version of the endpoint and returns the new object,
+    /// decoded and defaulted. It runs again if another write commits in between.
+    pub(crate) fn update_object(
+        &self,
+        target: Target<'_>,
+        writer: Writer<'_>,
+        mut make: impl FnMut(&Value) -> Result<Value, Status>,
+    ) -> Result<Written, Status> {
+        for _ in 0..WRITE_ATTEMPTS {
+            let key = target.key();
+            let Some(record) = self.store.get(&target.resource.storage, &key) else {
+                return Err(target.not_found());
+            };
+            let old = convert::to_version(record.value(), target.resource);
+            let new = make(&old)?;
+            if let Some(written) = self.try_update(target, writer, &record, &old, new)? {
+                return Ok(written);
+            }
+        }
+        Err(server_timeout("update", target))
+    }
+
+    /// Tries once to write; returns `None` if another write committed in between.
+    fn try_update(
+        &self,
+        target: Target<'_>,
+        writer: Writer<'_>,
+        record: &Arc<Record>,
+        old: &Value,
+        mut new: Value,
+    ) -> Result<Option<Written>, Status> {
+        let resource = target.resource;
+        let hooks = resource.strategy.hooks;
+        let _lock = hooks.lock_write(self);
+        check_version(target, record, &new)?;
+        check_namespace(&mut new, target.namespace)?;
+        let mut warnings = Vec::new();
+        let managed_fields = match writer.ownership {
+            OwnershipSource::Changes => None,
+            OwnershipSource::ManagedFields => Some(object::metadata_mut(&mut new).remove("managedFields")),
+        };
+        restrict_to_scope(target, old, &mut new);
+        if let Some(metadata) = new.get_mut("metadata") {
+            meta::inherit_metadata(metadata, object::metadata(old));
+            warnings.extend(meta::dedup_owner_references(metadata));
+        }
+        let mut errors = Vec::new();
+        if target.scope == WriteScope::Main {
+            errors.extend(hooks.prepare_update(self, resource, &mut new, old)?);
+        }
+        let whole = matches!(target.scope, WriteScope::Whole { .. });
+        if resource.strategy.tracks_generation && !whole && hooks.generation_changes(resource, &new, old) {
+            let generation = object::metadata(old).get("generation").and_then(Value::as_i64).unwrap_or(0);
+            object::metadata_mut(&mut new).insert("generation".into(), generation.saturating_add(1).into());
+        }
+        errors.extend(meta::validate_object_meta_update(object::metadata(&new), object::metadata(old)));
+        hooks.validate_update(resource, target.scope, &new, old, &mut errors);
+        if !errors.is_empty() {
+            return Err(target.invalid(&errors));
+        }
+        match managed_fields {
+            None => self.track_ownership(&target, Some(old), &mut new, writer),
+            Some(managed_fields) => set_path(&mut new, &["metadata", "managedFields"], managed_fields),
+        }
+        object::metadata_mut(&mut new).insert("resourceVersion".into(), record.revision.to_string().into());
+        if field_ownership::equal_ignoring_managed_times(&new, old) {
+            return Ok(Some(Written { record: Arc::clone(record), created: false, warnings }));
+        }
+        let facts = object::facts(resource, &new);
+        let stored = convert::to_storage(new, resource);
+        if writer.options.dry_run {
+            let draft = Draft::new(&stored, facts, record.revision);
+            let record = Arc::new(draft.preview(record.revision));
+            return Ok(Some(Written { record, created: false, warnings }));
+        }
+        let draft = Draft::new(&stored, facts, self.store.revision() + 1);
+        let expect = Expect::Revision(record.revision);
+        let now = self.env.monotonic();
+        let key = target.key();
+        if is_deletion_complete(resource, &stored) {
+            return match self.store.commit(&resource.storage, &key, expect, Write::Delete, now) {
+                Ok((revision, _)) => {
+                    let record = Arc::new(draft.preview(revision));
+                    Ok(Some(Written { record, created: false, warnings }))
+                }
+                Err(_) => Ok(None),
+            };
+        }
+        match self.store.commit(&resource.storage, &key, expect, Write::Put(draft), now) {
+            Ok((_, Some(record))) => Ok(Some(Written { record, created: false, warnings })),
+            Ok((_, None)) => Err(Status::internal("an update left no object")),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// Records in `new` which fields the writer owns.
+    pub(super) fn track_ownership(
+        &self,
+        target: &Target<'_>,
+        old: Option<&Value>,
+        new: &mut Value,
+        writer: Writer<'_>,
+    ) {
+        let resource = target.resource;
+        let write = field_ownership::Write {
+            manager: writer.manager,
+            api_version: &resource.api_version(),
+            subresource: target.scope.subresource(),
+            now: &rfc3339(self.env.wall()),
+            reset: target.reset_fields(),
+        };
+        field_ownership::update_managed_fields(old, new, resource.schema(), &write);
+    }
+
+    /// Runs what a committed write gives rise to: the kind's own work, and the controllers of a deletion.
+    pub(crate) fn after_write(
+        &self,
+        resource: &Resource,
+        namespace: Option<&str>,
+        name: &str,
+        written: &Written,
+        options: &WriteOptions,
+    ) {
+        if options.dry_run {
+            return;
+        }
+        if written.record.facts.deleting {
+            self.after_delete(resource, namespace, name);
+        } else {
+            resource.strategy.hooks.after_write(self, name);
+        }
+    }
+}
+
+/// Returns whether a deleting object has no finalizer and no grace period left (UPD-9).
+fn is_deletion_complete(resource: &Resource, object: &Value) -> bool {
+    let grace = object::metadata(object).get("deletionGracePeriodSeconds").and_then(Value::as_i64);
+    object::is_deleting(object)
+        && grace.unwrap_or(0) == 0
+        && object::finalizers(object).next().is_none()
+        && !resource.strategy.hooks.has_own_finalizers(object)
+}
+
+/// Takes from the request only what the endpoint writes (SUB-2, SUB-3).
+fn restrict_to_scope(target: Target<'_>, old: &Value, new: &mut Value) {
+    match target.scope {
+        WriteScope::Main => {
+            if target.resource.strategy.has_status {
+                object::copy_field(new, old, "status");
+            }
+        }
+        WriteScope::Status => {
+            let mut kept = old.clone();
+            object::copy_field(&mut kept, new, "status");
+            *new = kept;
+        }
+        WriteScope::Field { path, .. } => {
+            let mut kept = old.clone();
+            let wanted = path.iter().try_fold(&*new, |value, key| value.get(key)).cloned();
+            set_path(&mut kept, path, wanted);
+            *new = kept;
+        }
+        WriteScope::Whole { .. } => {}
+    }
+}

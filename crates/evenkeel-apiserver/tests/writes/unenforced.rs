@@ -1,0 +1,87 @@
+//! Objects that the server stores and does not act upon: every write carries a warning.
+
+use serde_json::{Value, json};
+
+use crate::api::{Api, MERGE};
+use crate::{CONFIG_MAPS, DEFINITIONS, config_map, widgets};
+
+const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
+const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
+const FLOW_CONTROL: &str = "/apis/flowcontrol.apiserver.k8s.io/v1";
+
+fn object(api_version: &str, kind: &str, rest: Value) -> Value {
+    let mut object = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "a"}});
+    object.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+    object
+}
+
+#[tokio::test(start_paused = true)]
+async fn writes_of_unenforced_kinds_carry_a_warning() {
+    let api = Api::start().await;
+    let admission = "admissionregistration.k8s.io/v1";
+    let rbac = "rbac.authorization.k8s.io/v1";
+    let flow_control = "flowcontrol.apiserver.k8s.io/v1";
+    let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "a"});
+    let cases = [
+        (format!("{ADMISSION}/validatingwebhookconfigurations"), object(admission, "ValidatingWebhookConfiguration", json!({}))),
+        (format!("{ADMISSION}/mutatingwebhookconfigurations"), object(admission, "MutatingWebhookConfiguration", json!({}))),
+        (format!("{ADMISSION}/validatingadmissionpolicies"), object(admission, "ValidatingAdmissionPolicy", json!({"spec": {}}))),
+        (
+            format!("{ADMISSION}/validatingadmissionpolicybindings"),
+            object(admission, "ValidatingAdmissionPolicyBinding", json!({"spec": {"policyName": "a"}})),
+        ),
+        ("/api/v1/namespaces/default/resourcequotas".to_owned(), object("v1", "ResourceQuota", json!({"spec": {}}))),
+        ("/api/v1/namespaces/default/limitranges".to_owned(), object("v1", "LimitRange", json!({"spec": {"limits": []}}))),
+        (format!("{RBAC}/clusterroles"), object(rbac, "ClusterRole", json!({"rules": []}))),
+        (format!("{RBAC}/clusterrolebindings"), object(rbac, "ClusterRoleBinding", json!({"roleRef": role}))),
+        (format!("{FLOW_CONTROL}/prioritylevelconfigurations"), object(flow_control, "PriorityLevelConfiguration", json!({"spec": {"type": "Exempt"}}))),
+    ];
+    for (path, object) in cases {
+        let kind = object["kind"].as_str().unwrap();
+        let warning = format!("299 - \"evenkeel: {kind} is stored but not enforced\"");
+        let one = format!("{path}/a");
+        let dry_run = api.post(&format!("{path}?dryRun=All"), &object).await;
+        assert_eq!((dry_run.status, dry_run.warnings()), (201, vec![warning.as_str()]), "{}", dry_run.text);
+        api.get(&one).await.expect(404);
+        let created = api.post(&path, &object).await;
+        assert_eq!((created.status, created.warnings()), (201, vec![warning.as_str()]), "{}", created.text);
+        let patch = json!({"metadata": {"labels": {"a": "b"}}}).to_string();
+        let patched = api.send("PATCH", &one, &[("content-type", MERGE)], patch).await;
+        assert_eq!((patched.status, patched.warnings()), (200, vec![warning.as_str()]), "{}", patched.text);
+        let updated = api.put(&one, &patched.body).await;
+        assert_eq!((updated.status, updated.warnings()), (200, vec![warning.as_str()]), "{}", updated.text);
+        let applied = api.apply(&format!("{one}?fieldManager=tester&force=true"), &object).await;
+        assert_eq!((applied.status, applied.warnings()), (200, vec![warning.as_str()]), "{}", applied.text);
+        assert!(api.get(&one).await.warnings().is_empty(), "a read of {kind} carries no warning");
+        assert!(api.delete(&one).await.warnings().is_empty(), "a delete of {kind} carries no warning");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_definition_with_a_conversion_webhook_carries_a_warning() {
+    let api = Api::start().await;
+    let mut definition = widgets();
+    definition["spec"]["conversion"] = json!({"strategy": "Webhook", "webhook": {
+        "clientConfig": {"url": "https://example.com/convert"}, "conversionReviewVersions": ["v1"]}});
+    let warning = "299 - \"evenkeel: conversion webhook is stored but not enforced\"";
+    let dry_run = api.post(&format!("{DEFINITIONS}?dryRun=All"), &definition).await;
+    assert_eq!((dry_run.status, dry_run.warnings()), (201, vec![warning]), "{}", dry_run.text);
+    let created = api.post(DEFINITIONS, &definition).await;
+    assert_eq!((created.status, created.warnings()), (201, vec![warning]), "{}", created.text);
+
+    let one = format!("{DEFINITIONS}/widgets.example.com");
+    let patch = json!({"spec": {"conversion": {"strategy": "None", "webhook": null}}});
+    let patched = api.patch(&one, &patch).await;
+    assert_eq!((patched.status, patched.warnings()), (200, Vec::new()), "{}", patched.text);
+}
+
+#[tokio::test(start_paused = true)]
+async fn kinds_that_others_act_upon_carry_no_warning() {
+    let api = Api::start().await;
+    let policy = object("networking.k8s.io/v1", "NetworkPolicy", json!({"spec": {"podSelector": {}}}));
+    let path = "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies";
+    for (path, object) in [(path, policy), (CONFIG_MAPS, config_map("a"))] {
+        let created = api.post(path, &object).await;
+        assert_eq!((created.status, created.warnings()), (201, Vec::new()), "{}", created.text);
+    }
+}
