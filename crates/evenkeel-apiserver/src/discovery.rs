@@ -8,7 +8,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha512};
 
 use crate::http_types::Body;
-use crate::negotiate::{choose, status_reply};
+use crate::negotiate::{choose, status_response};
 use crate::registry::{Group, Registry, Resource, Subresource, Version};
 use crate::route::Refusal;
 use crate::version::ServerVersion;
@@ -57,18 +57,18 @@ pub(crate) fn respond(
                 let groups = registry.documents().groups.get_or_init(|| group_list(registry));
                 varying(json_reply(groups.clone()))
             }
-            Err(status) => status_reply(&status),
+            Err(status) => status_response(&status),
         },
         DiscoveryPath::Group(name) => match (registry.group(name), choose(headers, &[json])) {
-            (None, _) => Refusal::PageNotFound.reply(),
-            (_, Err(status)) => status_reply(&status),
+            (None, _) => Refusal::PageNotFound.response(),
+            (_, Err(status)) => status_response(&status),
             (Some(group), Ok(_)) => json_reply(to_bytes(&ApiGroup::of(group, true))),
         },
         DiscoveryPath::Version { group, version } => {
             let version = registry.group(group).and_then(|group| group.version(version));
             match (version, choose(headers, &[json])) {
-                (None, _) => Refusal::PageNotFound.reply(),
-                (_, Err(status)) => status_reply(&status),
+                (None, _) => Refusal::PageNotFound.response(),
+                (_, Err(status)) => status_response(&status),
                 (Some(version), Ok(_)) => {
                     let document = version.discovery.get_or_init(|| resource_list(version));
                     json_reply(document.clone())

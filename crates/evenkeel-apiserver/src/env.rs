@@ -1,35 +1,35 @@
-//! The only way by which time and chance reach the server.
+//! The source of time and randomness of the server.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-/// What the server's engine asks of the world: the time of day, a clock that never goes back, and randomness.
+/// Provides the time of day, a monotonic clock and randomness.
 ///
-/// Everything that is not determined by the requests enters here, so the same requests with the same `Env` give the
-/// same answers to the byte: uids, generated names, resource versions and timestamps included.
+/// Everything that the requests do not determine enters here. The same requests with the same `Env` therefore give the
+/// same responses to the byte, including uids, generated names, resource versions and timestamps.
 pub trait Env: Send + Sync + 'static {
-    /// The time of day, for `creationTimestamp` and its like.
+    /// Returns the time of day, for timestamps such as `creationTimestamp`.
     fn wall(&self) -> Timestamp;
 
-    /// Time since some fixed point; never goes back.
+    /// Returns the time since a fixed point. It never decreases.
     fn monotonic(&self) -> Duration;
 
-    /// Sixty-four random bits.
+    /// Returns 64 random bits.
     fn random(&self) -> u64;
 }
 
-/// RFC 3339 in UTC with whole seconds, as in `metadata.creationTimestamp`.
+/// Formats a time as RFC 3339 in UTC with whole seconds, as in `metadata.creationTimestamp`.
 pub(crate) fn rfc3339(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// RFC 3339 in UTC with six digits of a second, as in a Lease's `renewTime`.
+/// Formats a time as RFC 3339 in UTC with microseconds, as in the `renewTime` of a Lease.
 pub(crate) fn rfc3339_micro(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()
 }
 
-/// A random (version 4) UUID.
+/// Returns a random (version 4) UUID.
 pub(crate) fn uuid(env: &dyn Env) -> String {
     let (high, low) = (env.random(), env.random());
     let high = (high & 0xffff_ffff_ffff_0fff) | 0x4000;

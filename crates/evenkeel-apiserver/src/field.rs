@@ -1,11 +1,11 @@
-//! Field errors: what validation finds, and how it is told to the client.
+//! Field errors: the results of validation, and their form in a Status.
 
 use std::fmt;
 
 use evenkeel_core::{Reason, Status, StatusCause, StatusDetails};
 use serde_json::Value;
 
-/// What is wrong with one field.
+/// The fault of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     Required,
@@ -20,7 +20,7 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
-    /// The `reason` of the cause in a Status.
+    /// Returns the `reason` of the cause in a Status.
     fn reason(self) -> &'static str {
         match self {
             Fault::Required => "FieldValueRequired",
@@ -49,15 +49,15 @@ impl Fault {
     }
 }
 
-/// One fault of one field of the object that was sent.
+/// One fault of one field of the sent object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FieldError {
     pub(crate) fault: Fault,
     /// The path, such as `spec.containers[0].name`; `<nil>` for the object itself.
     pub(crate) field: String,
-    /// The offending value as it is printed (strings are quoted), where the message shows one.
+    /// The invalid value as the message prints it (strings are quoted), if it does.
     pub(crate) value: Option<String>,
-    /// The rest of the sentence; may be empty.
+    /// The rest of the message; may be empty.
     pub(crate) detail: String,
 }
 
@@ -121,7 +121,7 @@ impl FieldError {
         }
     }
 
-    /// The message without the path, as it stands in a cause.
+    /// Returns the message without the path, as in a cause.
     pub(crate) fn message(&self) -> String {
         let mut message = self.fault.text().to_owned();
         for part in self.value.as_deref().into_iter().chain((!self.detail.is_empty()).then_some(self.detail.as_str())) {
@@ -142,7 +142,7 @@ impl fmt::Display for FieldError {
     }
 }
 
-/// The 422 that carries these errors (ERR-6). `kind` is the object's kind; errors must not be empty.
+/// Returns the 422 for these errors (ERR-6), which must not be empty.
 pub(crate) fn invalid(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> Status {
     let qualified = evenkeel_core::status::qualified(group, kind);
     let text = match errors {

@@ -1,8 +1,8 @@
-//! The words of Go's JSON decoder: for syntax errors, and for kinds of values.
+//! The messages of Go's JSON decoder: syntax errors and the names of value kinds.
 
 use serde_json::Value;
 
-/// The word for a kind of JSON value, as the decoder's messages use it.
+/// Returns the name of a kind of JSON value in Go's messages.
 pub(crate) fn kind_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -14,9 +14,9 @@ pub(crate) fn kind_of(value: &Value) -> &'static str {
     }
 }
 
-/// What Go's decoder says of JSON that is none; `None` if there is nothing wrong with it.
+/// Returns Go's message for invalid JSON; `None` if the JSON is valid.
 pub(crate) fn syntax_error(body: &[u8]) -> Option<String> {
-    let mut scanner = Scanner { state: State::Value, open: Vec::new() };
+    let mut scanner = Scanner { state: ScannerState::Value, open: Vec::new() };
     for (position, &byte) in body.iter().enumerate() {
         if let Err(context) = scanner.step(byte) {
             if context == TOO_DEEP {
@@ -27,15 +27,15 @@ pub(crate) fn syntax_error(body: &[u8]) -> Option<String> {
         }
     }
     // A number at the top ends with the input.
-    let complete = scanner.step(b' ').is_ok() && matches!(scanner.state, State::EndTop);
+    let complete = scanner.step(b' ').is_ok() && matches!(scanner.state, ScannerState::EndTop);
     (!complete).then(|| "unexpected end of JSON input".to_owned())
 }
 
-/// Go's decoder gives up on what is nested deeper than this.
+/// The nesting limit of Go's decoder.
 const MAX_NESTING: usize = 10_000;
 const TOO_DEEP: &str = "exceeded max depth";
 
-/// What the scanner is in the middle of.
+/// The container that the scanner is in.
 #[derive(Clone, Copy)]
 enum Parse {
     ObjectKey,
@@ -43,9 +43,9 @@ enum Parse {
     ArrayValue,
 }
 
-/// What the scanner waits for.
+/// What the scanner expects next.
 #[derive(Clone, Copy)]
-enum State {
+enum ScannerState {
     Value,
     ValueOrEmpty,
     Key,
@@ -54,9 +54,9 @@ enum State {
     EndTop,
     InString,
     Escape,
-    /// How many digits of `\u` are still to come.
+    /// How many digits of `\u` are missing.
     Hex(u8),
-    /// A literal and how much of it was read.
+    /// A literal and how much of it is read.
     Literal(&'static str, usize),
     Negative,
     Integer,
@@ -69,9 +69,9 @@ enum State {
     ExponentDigits,
 }
 
-/// The scanner's transitions, one byte at a time; an error is the words that follow the offending character.
+/// Advances the scanner by one byte. An error is the text after the invalid character.
 struct Scanner {
-    state: State,
+    state: ScannerState,
     open: Vec<Parse>,
 }
 
@@ -79,82 +79,90 @@ impl Scanner {
     fn step(&mut self, byte: u8) -> Result<(), &'static str> {
         let is_space = matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
         self.state = match self.state {
-            State::Value | State::ValueOrEmpty | State::Key | State::KeyOrEmpty | State::EndTop if is_space => {
+            ScannerState::Value
+            | ScannerState::ValueOrEmpty
+            | ScannerState::Key
+            | ScannerState::KeyOrEmpty
+            | ScannerState::EndTop
+                if is_space =>
+            {
                 return Ok(());
             }
-            State::ValueOrEmpty if byte == b']' => return self.end_value(byte),
-            State::Value | State::ValueOrEmpty => match byte {
-                b'{' => self.enter(Parse::ObjectKey, State::KeyOrEmpty)?,
-                b'[' => self.enter(Parse::ArrayValue, State::ValueOrEmpty)?,
-                b'"' => State::InString,
-                b'-' => State::Negative,
-                b'0' => State::IntegerDone,
-                b'1'..=b'9' => State::Integer,
-                b't' => State::Literal("true", 1),
-                b'f' => State::Literal("false", 1),
-                b'n' => State::Literal("null", 1),
+            ScannerState::ValueOrEmpty if byte == b']' => return self.end_value(byte),
+            ScannerState::Value | ScannerState::ValueOrEmpty => match byte {
+                b'{' => self.enter(Parse::ObjectKey, ScannerState::KeyOrEmpty)?,
+                b'[' => self.enter(Parse::ArrayValue, ScannerState::ValueOrEmpty)?,
+                b'"' => ScannerState::InString,
+                b'-' => ScannerState::Negative,
+                b'0' => ScannerState::IntegerDone,
+                b'1'..=b'9' => ScannerState::Integer,
+                b't' => ScannerState::Literal("true", 1),
+                b'f' => ScannerState::Literal("false", 1),
+                b'n' => ScannerState::Literal("null", 1),
                 _ => return Err("looking for beginning of value"),
             },
-            State::KeyOrEmpty if byte == b'}' => {
+            ScannerState::KeyOrEmpty if byte == b'}' => {
                 if let Some(parse) = self.open.last_mut() {
                     *parse = Parse::ObjectValue;
                 }
                 return self.end_value(byte);
             }
-            State::Key | State::KeyOrEmpty if byte == b'"' => State::InString,
-            State::Key | State::KeyOrEmpty => return Err("looking for beginning of object key string"),
-            State::EndValue => return self.end_value(byte),
-            State::EndTop => return Err("after top-level value"),
-            State::InString => match byte {
-                b'"' => State::EndValue,
-                b'\\' => State::Escape,
+            ScannerState::Key | ScannerState::KeyOrEmpty if byte == b'"' => ScannerState::InString,
+            ScannerState::Key | ScannerState::KeyOrEmpty => return Err("looking for beginning of object key string"),
+            ScannerState::EndValue => return self.end_value(byte),
+            ScannerState::EndTop => return Err("after top-level value"),
+            ScannerState::InString => match byte {
+                b'"' => ScannerState::EndValue,
+                b'\\' => ScannerState::Escape,
                 0..=0x1f => return Err("in string literal"),
-                _ => State::InString,
+                _ => ScannerState::InString,
             },
-            State::Escape => match byte {
-                b'b' | b'f' | b'n' | b'r' | b't' | b'\\' | b'/' | b'"' => State::InString,
-                b'u' => State::Hex(4),
+            ScannerState::Escape => match byte {
+                b'b' | b'f' | b'n' | b'r' | b't' | b'\\' | b'/' | b'"' => ScannerState::InString,
+                b'u' => ScannerState::Hex(4),
                 _ => return Err("in string escape code"),
             },
-            State::Hex(left) => match (byte.is_ascii_hexdigit(), left) {
-                (true, 1) => State::InString,
-                (true, _) => State::Hex(left - 1),
+            ScannerState::Hex(left) => match (byte.is_ascii_hexdigit(), left) {
+                (true, 1) => ScannerState::InString,
+                (true, _) => ScannerState::Hex(left - 1),
                 (false, _) => return Err("in \\u hexadecimal character escape"),
             },
-            State::Literal(word, read) => {
+            ScannerState::Literal(word, read) => {
                 if word.as_bytes().get(read) != Some(&byte) {
                     return Err(literal_context(word, read));
                 }
-                if read + 1 == word.len() { State::EndValue } else { State::Literal(word, read + 1) }
+                if read + 1 == word.len() { ScannerState::EndValue } else { ScannerState::Literal(word, read + 1) }
             }
-            State::Negative => match byte {
-                b'0' => State::IntegerDone,
-                b'1'..=b'9' => State::Integer,
+            ScannerState::Negative => match byte {
+                b'0' => ScannerState::IntegerDone,
+                b'1'..=b'9' => ScannerState::Integer,
                 _ => return Err("in numeric literal"),
             },
-            State::Integer if byte.is_ascii_digit() => State::Integer,
-            State::Integer | State::IntegerDone => match byte {
-                b'.' => State::Point,
-                b'e' | b'E' => State::Exponent,
+            ScannerState::Integer if byte.is_ascii_digit() => ScannerState::Integer,
+            ScannerState::Integer | ScannerState::IntegerDone => match byte {
+                b'.' => ScannerState::Point,
+                b'e' | b'E' => ScannerState::Exponent,
                 _ => return self.end_value(byte),
             },
-            State::Point if byte.is_ascii_digit() => State::Fraction,
-            State::Point => return Err("after decimal point in numeric literal"),
-            State::Fraction => match byte {
-                b'0'..=b'9' => State::Fraction,
-                b'e' | b'E' => State::Exponent,
+            ScannerState::Point if byte.is_ascii_digit() => ScannerState::Fraction,
+            ScannerState::Point => return Err("after decimal point in numeric literal"),
+            ScannerState::Fraction => match byte {
+                b'0'..=b'9' => ScannerState::Fraction,
+                b'e' | b'E' => ScannerState::Exponent,
                 _ => return self.end_value(byte),
             },
-            State::Exponent if matches!(byte, b'+' | b'-') => State::ExponentSign,
-            State::Exponent | State::ExponentSign if byte.is_ascii_digit() => State::ExponentDigits,
-            State::Exponent | State::ExponentSign => return Err("in exponent of numeric literal"),
-            State::ExponentDigits if byte.is_ascii_digit() => State::ExponentDigits,
-            State::ExponentDigits => return self.end_value(byte),
+            ScannerState::Exponent if matches!(byte, b'+' | b'-') => ScannerState::ExponentSign,
+            ScannerState::Exponent | ScannerState::ExponentSign if byte.is_ascii_digit() => {
+                ScannerState::ExponentDigits
+            }
+            ScannerState::Exponent | ScannerState::ExponentSign => return Err("in exponent of numeric literal"),
+            ScannerState::ExponentDigits if byte.is_ascii_digit() => ScannerState::ExponentDigits,
+            ScannerState::ExponentDigits => return self.end_value(byte),
         };
         Ok(())
     }
 
-    fn enter(&mut self, parse: Parse, state: State) -> Result<State, &'static str> {
+    fn enter(&mut self, parse: Parse, state: ScannerState) -> Result<ScannerState, &'static str> {
         if self.open.len() == MAX_NESTING {
             return Err(TOO_DEEP);
         }
@@ -162,26 +170,26 @@ impl Scanner {
         Ok(state)
     }
 
-    /// The byte after a value.
+    /// Handles the byte after a value.
     fn end_value(&mut self, byte: u8) -> Result<(), &'static str> {
         let is_space = matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
         self.state = match (self.open.last_mut(), byte) {
-            (None, _) if is_space => State::EndTop,
+            (None, _) if is_space => ScannerState::EndTop,
             (None, _) => return Err("after top-level value"),
-            (Some(_), _) if is_space => State::EndValue,
+            (Some(_), _) if is_space => ScannerState::EndValue,
             (Some(parse @ Parse::ObjectKey), b':') => {
                 *parse = Parse::ObjectValue;
-                State::Value
+                ScannerState::Value
             }
             (Some(Parse::ObjectKey), _) => return Err("after object key"),
             (Some(parse @ Parse::ObjectValue), b',') => {
                 *parse = Parse::ObjectKey;
-                State::Key
+                ScannerState::Key
             }
-            (Some(Parse::ArrayValue), b',') => State::Value,
+            (Some(Parse::ArrayValue), b',') => ScannerState::Value,
             (Some(Parse::ObjectValue), b'}') | (Some(Parse::ArrayValue), b']') => {
                 self.open.pop();
-                if self.open.is_empty() { State::EndTop } else { State::EndValue }
+                if self.open.is_empty() { ScannerState::EndTop } else { ScannerState::EndValue }
             }
             (Some(Parse::ObjectValue), _) => return Err("after object key:value pair"),
             (Some(Parse::ArrayValue), _) => return Err("after array element"),
@@ -204,7 +212,7 @@ fn literal_context(word: &str, read: usize) -> &'static str {
     }
 }
 
-/// The first character of the bytes between single quotes, escaped as Go does it.
+/// Returns the first character of the bytes in single quotes, escaped like Go.
 fn quote_first(bytes: &[u8]) -> String {
     let head = bytes.get(..4).unwrap_or(bytes);
     let character = head.utf8_chunks().next().and_then(|chunk| chunk.valid().chars().next());
@@ -229,7 +237,7 @@ fn quote_first(bytes: &[u8]) -> String {
     }
 }
 
-/// Whether Go counts the character as printable: letters, marks, numbers, punctuation, symbols and the plain space.
+/// Returns whether Go counts the character as printable: letters, marks, numbers, punctuation, symbols and the plain space.
 pub(crate) fn is_print(character: char) -> bool {
     match character {
         '\'' | '"' | '\\' => true,

@@ -1,4 +1,4 @@
-//! What passes between the fronts and the engine: a whole request in, a response (whole or streaming) out.
+//! The types between the listener and the engine: a buffered request, and a response whose body may be a stream.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body::Frame;
 
-/// Who is asking, as authentication found it.
+/// An authenticated user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct User {
     /// The user's name.
@@ -19,11 +19,11 @@ pub struct User {
     pub uid: String,
     /// The groups the user is in.
     pub groups: Vec<String>,
-    /// Whatever else the authenticator knows.
+    /// Further attributes from the authenticator.
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
-/// A request whose body has arrived whole.
+/// A request whose body is complete.
 #[derive(Debug)]
 pub(crate) struct ApiRequest {
     pub(crate) method: http::Method,
@@ -33,31 +33,31 @@ pub(crate) struct ApiRequest {
     pub(crate) user: User,
 }
 
-/// What the engine makes of a [`ApiRequest`].
+/// The result of handling an [`ApiRequest`].
 pub(crate) enum HandlerOutcome {
-    /// The answer; its body may be a stream.
+    /// The response; its body may be a stream.
     Response(http::Response<Body>),
-    /// The call asks for state that is not there yet: hand it in again when the store has reached this revision, or
+    /// The store has not reached the requested revision. The caller retries the request when the store reaches it, or
     /// after three seconds with `waited` set.
     AwaitRevision {
         /// The revision to wait for.
         revision: u64,
-        /// How long the client gives the request, if it says so (URL-10).
+        /// The timeout of the request, if it has one (URL-10).
         allotted: Option<Duration>,
     },
-    /// More work than a thread should be held for: let others run, then go on with this.
+    /// A long operation that yields. The caller lets other tasks run, then calls the continuation.
     Unfinished(Box<dyn FnOnce() -> HandlerOutcome + Send>),
 }
 
 impl HandlerOutcome {
-    /// The same with a last touch to the answer, whenever it comes.
-    pub(crate) fn with(self, touch: impl FnOnce(&mut http::Response<Body>) + Send + 'static) -> HandlerOutcome {
+    /// Changes the response when it is made.
+    pub(crate) fn with(self, edit: impl FnOnce(&mut http::Response<Body>) + Send + 'static) -> HandlerOutcome {
         match self {
-            HandlerOutcome::Response(mut answer) => {
-                touch(&mut answer);
-                HandlerOutcome::Response(answer)
+            HandlerOutcome::Response(mut response) => {
+                edit(&mut response);
+                HandlerOutcome::Response(response)
             }
-            HandlerOutcome::Unfinished(rest) => HandlerOutcome::Unfinished(Box::new(move || rest().with(touch))),
+            HandlerOutcome::Unfinished(rest) => HandlerOutcome::Unfinished(Box::new(move || rest().with(edit))),
             waiting @ HandlerOutcome::AwaitRevision { .. } => waiting,
         }
     }
@@ -65,25 +65,24 @@ impl HandlerOutcome {
 
 /// The body of a response.
 ///
-/// A whole answer is one frame. A watch is a frame per event, whole; it ends when the watch does. A long list
-/// is a frame per batch of items.
-pub struct Body(Kind);
+/// A buffered response is one frame. A watch is one frame per event and ends with the watch. A long list is one frame
+/// per chunk of items.
+pub struct Body(BodyKind);
 
-enum Kind {
+enum BodyKind {
     Whole(Option<Bytes>),
     Stream(Pin<Box<dyn FrameStream>>),
 }
 
-/// A body that is made as it is read.
+/// A body that is produced while it is read.
 pub(crate) trait FrameStream: Send {
-    /// The next frame, or `None` at the end. An error cuts the connection.
+    /// Returns the next frame, or `None` at the end. An error cuts the connection.
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, ConnectionCut>>>;
 }
 
-/// The stream ends here, in the middle, as if the connection had broken. Only faults do this.
+/// The body ends early, as if the connection had broken. Only injected faults do this.
 ///
-/// Its source is an [`io::Error`] of the kind that a broken connection gives, so that a client in this process can treat
-/// the one like the other.
+/// Its source is the [`io::Error`] of a broken connection, so that an in-process client treats both alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionCut;
 
@@ -101,14 +100,14 @@ impl std::error::Error for ConnectionCut {
 }
 
 impl Body {
-    /// A body of these bytes.
+    /// Returns a body of these bytes.
     pub fn whole(bytes: impl Into<Bytes>) -> Self {
         let bytes = bytes.into();
-        Body(Kind::Whole((!bytes.is_empty()).then_some(bytes)))
+        Body(BodyKind::Whole((!bytes.is_empty()).then_some(bytes)))
     }
 
     pub(crate) fn stream(stream: impl FrameStream + 'static) -> Self {
-        Body(Kind::Stream(Box::pin(stream)))
+        Body(BodyKind::Stream(Box::pin(stream)))
     }
 }
 
@@ -118,21 +117,21 @@ impl http_body::Body for Body {
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, ConnectionCut>>> {
         match &mut self.get_mut().0 {
-            Kind::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-            Kind::Stream(stream) => {
+            BodyKind::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            BodyKind::Stream(stream) => {
                 stream.as_mut().poll_frame(cx).map(|frame| frame.map(|bytes| bytes.map(Frame::data)))
             }
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(&self.0, Kind::Whole(None))
+        matches!(&self.0, BodyKind::Whole(None))
     }
 
     fn size_hint(&self) -> http_body::SizeHint {
         match &self.0 {
-            Kind::Whole(bytes) => http_body::SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
-            Kind::Stream(_) => http_body::SizeHint::default(),
+            BodyKind::Whole(bytes) => http_body::SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
+            BodyKind::Stream(_) => http_body::SizeHint::default(),
         }
     }
 }
@@ -140,8 +139,8 @@ impl http_body::Body for Body {
 impl std::fmt::Debug for Body {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.0 {
-            Kind::Whole(bytes) => write!(f, "Body({} bytes)", bytes.as_ref().map_or(0, Bytes::len)),
-            Kind::Stream(_) => f.write_str("Body(stream)"),
+            BodyKind::Whole(bytes) => write!(f, "Body({} bytes)", bytes.as_ref().map_or(0, Bytes::len)),
+            BodyKind::Stream(_) => f.write_str("Body(stream)"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Definitions of custom resources that a server gets from its owner: values, texts, and folders of files (CRD-18).
+//! Installs CustomResourceDefinitions from values, texts and folders (CRD-18).
 
 use std::path::{Path, PathBuf};
 
@@ -14,10 +14,10 @@ use crate::listener::InProcess;
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const KIND: &str = "CustomResourceDefinition";
 
-/// CustomResourceDefinitions in one of the forms that people have them in.
+/// CustomResourceDefinitions as a value or as text.
 ///
-/// A text is YAML or JSON and may hold several documents; those that are no definitions are passed over, as are empty
-/// ones. A type that serialises to a definition goes through [`serde_json::to_value`].
+/// A text is YAML or JSON and may contain several documents. Empty documents and objects of other kinds are skipped. Use
+/// [`serde_json::to_value`] for a type that serialises to a definition.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum CrdSource {
@@ -45,7 +45,7 @@ impl From<&str> for CrdSource {
     }
 }
 
-/// Why a definition was not installed.
+/// An error of the installation of a definition.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InstallError {
@@ -54,46 +54,46 @@ pub enum InstallError {
     Read {
         /// The file or folder.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the operating system.
         source: std::io::Error,
     },
     /// A text is neither YAML nor JSON.
     #[error("{origin} is not YAML: {reason}")]
     Syntax {
-        /// The file, or which of the given texts.
+        /// The file, or the index of the given text.
         origin: String,
-        /// What is wrong, and where.
+        /// The fault and its position.
         reason: String,
     },
     /// The server refused a definition.
     #[error("{origin}: the definition {name:?} was refused: {status}")]
     Refused {
-        /// The file, or which of the given definitions.
+        /// The file, or the index of the given definition.
         origin: String,
         /// The definition's name; empty if it has none.
         name: String,
-        /// The server's answer.
+        /// The response of the server.
         status: Box<Status>,
     },
-    /// The definition is there, but other definitions hold its names.
+    /// The definition is stored, but other definitions hold its names.
     #[error("{origin}: the definition {name:?} is not served: {reason}")]
     NotEstablished {
-        /// The file, or which of the given definitions.
+        /// The file, or the index of the given definition.
         origin: String,
         /// The definition's name.
         name: String,
-        /// What the server says of its names.
+        /// The reason in the condition of the definition.
         reason: String,
     },
-    /// A fault swallowed the answer.
-    #[error("{origin}: the server gave no answer")]
-    NoAnswer {
-        /// The file, or which of the given definitions.
+    /// An injected fault dropped the response.
+    #[error("{origin}: the server sent no response")]
+    NoResponse {
+        /// The file, or the index of the given definition.
         origin: String,
     },
 }
 
-/// Installs definitions in the order given; what was there before is replaced. Answers with their names.
+/// Installs definitions in the order given and replaces existing ones. Returns their names.
 pub(crate) async fn install(
     service: &InProcess,
     sources: impl IntoIterator<Item = CrdSource>,
@@ -139,22 +139,22 @@ pub(crate) async fn install_folder(service: &InProcess, folder: &Path) -> Result
     Ok(names)
 }
 
-/// The definitions among the documents of a text.
+/// Returns the definitions among the documents of a text.
 fn documents(origin: &str, text: &str) -> Result<Vec<Value>, InstallError> {
     let documents: Vec<Value> = serde_saphyr::from_multiple(text).map_err(|error| {
-        // The first line says what is wrong and where; the others repeat the text.
+        // The first line names the fault and its position; the others repeat the text.
         let reason = error.to_string().lines().next().unwrap_or_default().to_owned();
         InstallError::Syntax { origin: origin.to_owned(), reason }
     })?;
     Ok(documents.into_iter().filter(|document| document["kind"] == KIND).collect())
 }
 
-/// Creates or replaces one definition, and sees to it that it is served.
+/// Creates or replaces one definition and checks that it is served.
 async fn put(service: &InProcess, origin: &str, mut definition: Value) -> Result<String, InstallError> {
     let name = definition["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     let refused = |status| InstallError::Refused { origin: origin.to_owned(), name: name.clone(), status };
     let one = format!("{DEFINITIONS}/{name}");
-    // What is no name is the server's to refuse, in its words.
+    // The server itself refuses an invalid name.
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.');
     let named = !name.is_empty() && name.bytes().all(plain);
     let present = if named { send(service, origin, Method::GET, &one, None).await?.ok() } else { None };
@@ -181,17 +181,17 @@ async fn send(
     path: &str,
     body: Option<&Value>,
 ) -> Result<Result<Value, Box<Status>>, InstallError> {
-    let no_answer = || InstallError::NoAnswer { origin: origin.to_owned() };
+    let no_response = || InstallError::NoResponse { origin: origin.to_owned() };
     let bytes = body.map(|body| Bytes::from(body.to_string())).unwrap_or_default();
     let request = Request::builder()
         .method(method)
         .uri(path)
         .header(header::CONTENT_TYPE, "application/json")
         .body(Full::new(bytes))
-        .map_err(|_| no_answer())?;
-    let answer = service.clone().call(request).await.map_err(|_| no_answer())?;
-    let ok = answer.status().is_success();
-    let body = answer.into_body().collect().await.map_err(|_| no_answer())?.to_bytes();
+        .map_err(|_| no_response())?;
+    let response = service.clone().call(request).await.map_err(|_| no_response())?;
+    let ok = response.status().is_success();
+    let body = response.into_body().collect().await.map_err(|_| no_response())?.to_bytes();
     if ok {
         return Ok(Ok(serde_json::from_slice(&body).unwrap_or_default()));
     }

@@ -5,14 +5,14 @@ use std::path::Path;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 
-/// What a client needs to reach the server.
+/// The connection settings of a client.
 pub(crate) struct Kubeconfig<'a> {
     pub(crate) server: &'a str,
     pub(crate) ca_pem: Option<&'a str>,
     pub(crate) credential: Credential<'a>,
 }
 
-/// What a client shows to be let in.
+/// The credential of a client.
 pub(crate) enum Credential<'a> {
     None,
     Token(&'a str),
@@ -20,7 +20,7 @@ pub(crate) enum Credential<'a> {
 }
 
 impl Kubeconfig<'_> {
-    /// The YAML text. Values are written as JSON strings, which YAML reads as they are.
+    /// Returns the YAML text. Values are JSON strings, which are valid YAML.
     pub(crate) fn render(&self) -> String {
         let quoted = |text: &str| serde_json::Value::from(text).to_string();
         let mut text = String::from(
@@ -69,7 +69,7 @@ pub(crate) fn write_private(path: &Path, text: &str) -> io::Result<()> {
     });
     let done = written.and_then(|()| std::fs::rename(&temporary, path));
     if done.is_err() {
-        // The first error is the one to tell.
+        // The first error is returned.
         let _ = std::fs::remove_file(&temporary);
     }
     done
@@ -99,7 +99,7 @@ fn warn_if_open(path: &Path) {
             tracing::warn!(
                 path = %path.display(),
                 mode = format!("{mode:o}"),
-                "the kubeconfig could be read by others until now; its replacement cannot"
+                "kubeconfig was readable by other users; its replacement is not"
             );
         }
     }

@@ -1,5 +1,4 @@
-//! An embedded Kubernetes API server: start it in a test, point any client at it, and there is a cluster's API without a
-//! cluster.
+//! An embedded Kubernetes API server: the API of a cluster inside the process, for tests and development.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -13,15 +12,29 @@
 //! # }
 //! ```
 //!
-//! It promises to answer as kube-apiserver 1.37 does, in what it serves: every built-in kind and
-//! CustomResourceDefinitions, with the metadata rules, concurrency control, lists, watches, patches and errors that
-//! clients rely on. The same requests with the same [`Env`] give the same bytes. Objects are
-//! kept until they are deleted; history, logs and whatever else it keeps are bounded. Nothing is left when its handle is
-//! dropped. [`Faults`] make it fail in the ways that real servers and networks do.
+//! # Guarantees
 //!
-//! It deliberately does not persist anything, authorize (who is let in may do everything), run controllers other than
-//! those without which namespaces and definitions would never go, or collect garbage. What it does not support it says
-//! in a 501; it never pretends.
+//! - It behaves like kube-apiserver 1.37 in what it serves: every built-in kind and CustomResourceDefinitions, with the
+//!   metadata rules, concurrency control, lists, watches, patches and errors that clients rely on.
+//! - The same requests with the same [`Env`] give the same bytes.
+//! - Objects are kept until they are deleted. History, logs and request records are bounded.
+//! - Dropping its handle ends all its tasks and closes its sockets.
+//! - [`Faults`] inject failures of real servers and networks.
+//!
+//! # Not supported
+//!
+//! - It persists nothing, authorizes every authenticated request, and collects no garbage. Its only controllers remove
+//!   terminating namespaces and definitions and expire events.
+//! - A request to an unsupported subresource returns 501.
+//! - An object that kube-apiserver would act upon and this server does not (webhook configurations, admission policies,
+//!   quotas, limit ranges, RBAC, flow control, API services, conversion webhooks) is stored, and every write of it
+//!   returns a `Warning` header.
+//!
+//! # Modules
+//!
+//! `listener` serves HTTP and authenticates; `engine` is the server without I/O, one file per verb; `registry` describes
+//! the served resources and their strategies; `store` holds the objects and their history; `patch` and `field_ownership`
+//! change objects; `schema`, `kinds` and `crd` validate and default them.
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,7 @@
-//! The rules of `metadata`: what every object's header must satisfy, whatever its kind.
+//! The rules of `metadata` for all kinds.
 //!
-//! All functions here are pure. Paths in errors start at `metadata`, and errors come in the order in which kube-apiserver
-//! reports them; where that order is a Go map's, ours is by key.
+//! All functions are pure. Paths in errors start at `metadata`. Errors are in the order of kube-apiserver; where that is
+//! the order of a Go map, they are sorted by key.
 
 mod names;
 #[cfg(test)]
@@ -18,19 +18,19 @@ pub(crate) use names::{
 use crate::field::{Fault, FieldError};
 use crate::registry::NameRule;
 
-/// Keys and values of all annotations together may not be longer than this.
+/// The limit of the total size of annotations.
 const ANNOTATIONS_MAX_BYTES: usize = 256 * 1024;
-/// A generated name is never longer than this, suffix included.
+/// The limit of a generated name including its suffix.
 const GENERATED_NAME_MAX: usize = 63;
 const SUFFIX_LENGTH: usize = 5;
-/// No vowels and no look-alikes, so that no suffix spells a word.
+/// The alphabet of suffixes: without vowels and similar characters, so that no suffix is a word.
 const SUFFIX_ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
 const IMMUTABLE: &str = "field is immutable";
-/// What may not be negative is refused with these words.
+/// The message for a negative number.
 pub(crate) const NEGATIVE: &str = "must be greater than or equal to 0";
 
-/// `generateName` and a random suffix (OBJ-5). `random` gives 64 random bits per request.
+/// Returns `generateName` with a random suffix (OBJ-5). `random` returns 64 random bits per call.
 pub(crate) fn generate_name(prefix: &str, mut random: impl FnMut() -> u64) -> String {
     let mut end = prefix.len().min(GENERATED_NAME_MAX - SUFFIX_LENGTH);
     while !prefix.is_char_boundary(end) {
@@ -48,7 +48,7 @@ pub(crate) fn generate_name(prefix: &str, mut random: impl FnMut() -> u64) -> St
     name
 }
 
-/// Checks the metadata of an object that is to be created, after its name has been generated (OBJ-6, OBJ-10).
+/// Validates the metadata of a new object, after its name is generated (OBJ-6, OBJ-10).
 pub(crate) fn validate_object_meta(meta: &Value, rule: NameRule, namespaced: bool) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let generate_name = text(meta, "generateName");
@@ -74,8 +74,8 @@ pub(crate) fn validate_object_meta(meta: &Value, rule: NameRule, namespaced: boo
     errors
 }
 
-/// Checks the metadata of an update against what is stored (UPD-7, UPD-8). Run [`inherit_metadata`] first: what it keeps
-/// silently is not an error. The resource version is not looked at: whether it may be absent depends on the kind.
+/// Validates the metadata of an update against the stored object (UPD-7, UPD-8). Call [`inherit_metadata`] first: the
+/// fields that it restores are no errors. Does not check the resource version, whose rules depend on the kind.
 pub(crate) fn validate_object_meta_update(new: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if present(old, "deletionTimestamp").is_some() {
@@ -103,8 +103,8 @@ pub(crate) fn validate_object_meta_update(new: &Value, old: &Value) -> Vec<Field
     errors
 }
 
-/// Gives an update what a client may leave out and what it can never change (UPD-7): the uid if absent, the creation
-/// time, the generation, and the marks of a deletion that has begun.
+/// Copies from the stored object what a client may omit or cannot change (UPD-7): the uid if absent, the creation time,
+/// the generation, and the deletion timestamp and grace period.
 pub(crate) fn inherit_metadata(new: &mut Value, old: &Value) {
     let Some(new) = new.as_object_mut() else { return };
     copy(new, old, "generation");
@@ -122,7 +122,7 @@ pub(crate) fn inherit_metadata(new: &mut Value, old: &Value) {
     }
 }
 
-/// Removes owner references that repeat an earlier one, and says so (OBJ-11). The text is for a `Warning` header.
+/// Removes duplicate owner references (OBJ-11). Returns the text of a `Warning` header if there were any.
 pub(crate) fn dedup_owner_references(meta: &mut Value) -> Option<String> {
     let references = meta.get_mut("ownerReferences")?.as_array_mut()?;
     let mut kept: Vec<Value> = Vec::with_capacity(references.len());
@@ -144,7 +144,7 @@ pub(crate) fn dedup_owner_references(meta: &mut Value) -> Option<String> {
     })
 }
 
-/// Checks label keys and values; `path` is where the map is.
+/// Validates label keys and values; `path` is that of the map.
 pub(crate) fn validate_labels(labels: Option<&Value>, path: &str, errors: &mut Vec<FieldError>) {
     for (key, value) in labels.and_then(Value::as_object).into_iter().flatten() {
         refuse(errors, path, key, qualified_name(key));
@@ -153,7 +153,7 @@ pub(crate) fn validate_labels(labels: Option<&Value>, path: &str, errors: &mut V
     }
 }
 
-/// Checks annotation keys and the size of all annotations; `path` is where the map is.
+/// Validates annotation keys and the total size; `path` is that of the map.
 pub(crate) fn validate_annotations(annotations: Option<&Value>, path: &str, errors: &mut Vec<FieldError>) {
     let Some(annotations) = annotations.and_then(Value::as_object) else {
         return;
@@ -168,7 +168,7 @@ pub(crate) fn validate_annotations(annotations: Option<&Value>, path: &str, erro
     }
 }
 
-/// A value that takes more bytes than it may. Its text is not repeated to the client.
+/// Returns the error for a value with too many bytes. The message does not repeat the value.
 pub(crate) fn too_long(path: &str, max: usize) -> FieldError {
     FieldError {
         fault: Fault::TooLong,
@@ -178,7 +178,7 @@ pub(crate) fn too_long(path: &str, max: usize) -> FieldError {
     }
 }
 
-/// One error for each fault that was found in `value`.
+/// Adds one error for each fault of `value`.
 pub(crate) fn refuse(errors: &mut Vec<FieldError>, path: &str, value: &str, faults: Vec<String>) {
     for fault in faults {
         errors.push(FieldError::invalid(path, &Value::from(value), fault));
@@ -281,7 +281,7 @@ fn nonnegative(errors: &mut Vec<FieldError>, meta: &Value, key: &str) {
     }
 }
 
-/// `version` or `group/version`, neither part empty at the end.
+/// Parses `version` or `group/version`.
 fn is_group_version(api_version: &str) -> bool {
     match api_version.split_once('/') {
         None => true,
@@ -300,7 +300,7 @@ fn copy(new: &mut Map<String, Value>, old: &Value, key: &str) {
     }
 }
 
-/// The field, unless it is absent or null.
+/// Returns the field unless it is absent or null.
 fn present<'a>(meta: &'a Value, key: &str) -> Option<&'a Value> {
     meta.get(key).filter(|value| !value.is_null())
 }

@@ -1,4 +1,4 @@
-//! Content negotiation: in which form an answer is wanted, and in which form a body came.
+//! Content negotiation: the form of a response, and the encoding of a request body.
 use bytes::Bytes;
 use evenkeel_core::{Reason, Status, StatusDetails};
 use http::header::{self, HeaderMap, HeaderValue};
@@ -7,17 +7,17 @@ use crate::engine::encode;
 use crate::http_types::Body;
 use crate::query::{Query, go_bool};
 
-/// How an answer is written.
+/// The form of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Representation {
     pub(crate) media: Media,
     pub(crate) transform: Transform,
-    /// Indented, for people (NEG-7).
+    /// Indented (NEG-7).
     pub(crate) pretty: bool,
 }
 
 impl Representation {
-    /// What is answered to who does not say.
+    /// The default: compact JSON.
     pub(crate) const JSON: Representation =
         Representation { media: Media::Json, transform: Transform::None, pretty: false };
 }
@@ -31,7 +31,7 @@ pub(crate) enum Media {
     Protobuf,
 }
 
-/// What is made of the object or list before it is written (NEG-4).
+/// The transform of an object or list before it is encoded (NEG-4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Transform {
     #[default]
@@ -41,7 +41,7 @@ pub(crate) enum Transform {
     PartialObjectMetadataList(MetaVersion),
 }
 
-/// The version of `meta.k8s.io` in which a transformed answer is wanted.
+/// The version of `meta.k8s.io` of a transformed response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MetaVersion {
     V1,
@@ -49,7 +49,7 @@ pub(crate) enum MetaVersion {
 }
 
 impl MetaVersion {
-    /// As it stands in the answer's `apiVersion`.
+    /// Returns the `apiVersion` of the response.
     pub(crate) fn api_version(self) -> &'static str {
         match self {
             MetaVersion::V1 => "meta.k8s.io/v1",
@@ -58,7 +58,7 @@ impl MetaVersion {
     }
 }
 
-/// What an endpoint answers with, and so which transforms make sense there.
+/// The content of an endpoint's response, which decides the possible transforms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Endpoint {
     /// One object.
@@ -67,12 +67,12 @@ pub(crate) enum Endpoint {
     List,
     /// A stream of objects, each transformed by itself; YAML cannot be streamed.
     Watch,
-    /// Something that is always written as it is.
+    /// A document without transforms.
     Plain,
 }
 
 impl Media {
-    /// Every medium, the favourite of a client that takes anything first.
+    /// All media types; the first one is chosen for a client that accepts anything.
     const ALL: [Media; 3] = [Media::Json, Media::Yaml, Media::Protobuf];
 
     fn subtype(self) -> &'static str {
@@ -83,7 +83,7 @@ impl Media {
         }
     }
 
-    /// The value of `Content-Type`.
+    /// Returns the value of `Content-Type`.
     pub(crate) fn content_type(self) -> HeaderValue {
         HeaderValue::from_static(match self {
             Media::Json => "application/json",
@@ -92,7 +92,7 @@ impl Media {
         })
     }
 
-    /// The value of `Content-Type` of a watch (WAT-1).
+    /// Returns the value of `Content-Type` of a watch (WAT-1).
     pub(crate) fn stream_content_type(self) -> HeaderValue {
         match self {
             Media::Protobuf => HeaderValue::from_static("application/vnd.kubernetes.protobuf;stream=watch"),
@@ -100,8 +100,8 @@ impl Media {
         }
     }
 
-    /// Whether this medium carries what a transform makes. Whole objects have a protobuf form if their kind has; tables
-    /// have none, and metadata always has (NEG-5).
+    /// Returns whether this media type can encode a transform. In protobuf, whole objects depend on their kind, Tables
+    /// have no form, and metadata always has one (NEG-5).
     fn carries(self, transform: Transform, protobuf: impl Fn() -> bool) -> bool {
         self != Media::Protobuf
             || match transform {
@@ -125,7 +125,7 @@ impl<'a> Clause<'a> {
     fn parse(text: &'a str) -> Option<Clause<'a>> {
         let (range, parameters) = text.split_once(';').unwrap_or((text, ""));
         let range = range.trim();
-        // A lone star is what old Java clients send for "anything".
+        // Old Java clients send a single star for "anything".
         let (media, subtype) = if range == "*" { ("*", "*") } else { range.split_once('/')? };
         let mut clause = Clause { media, subtype, parameters, quality: 1000 };
         if let Some(quality) = clause.parameter("q") {
@@ -147,19 +147,19 @@ impl<'a> Clause<'a> {
             && (self.subtype == "*" || self.subtype.eq_ignore_ascii_case(subtype))
     }
 
-    /// How exact the range is: a star is the last choice among equals.
+    /// Returns the number of wildcards: of equal clauses the most specific one is preferred.
     fn vagueness(&self) -> u8 {
         u8::from(self.media == "*") + u8::from(self.subtype == "*")
     }
 }
 
-/// `0.5` as 500; `None` for what is no quality.
+/// Parses a quality: `0.5` is 500. Returns `None` if it is invalid.
 fn quality_of(text: &str) -> Option<u16> {
     let quality: f32 = text.parse().ok()?;
     (0.0..=1.0).contains(&quality).then_some((quality * 1000.0) as u16)
 }
 
-/// The clauses of all Accept headers, best first. Refused ones (`q=0`) are left out. No header is no clause.
+/// Returns the clauses of all Accept headers, best first, without refused ones (`q=0`).
 fn clauses(headers: &HeaderMap) -> Vec<Clause<'_>> {
     let mut clauses: Vec<Clause<'_>> = headers
         .get_all(header::ACCEPT)
@@ -177,8 +177,8 @@ fn accepts_anything(headers: &HeaderMap) -> bool {
     headers.get_all(header::ACCEPT).iter().all(|value| value.as_bytes().trim_ascii().is_empty())
 }
 
-/// Chooses the form of the answer (NEG-1, NEG-4 to NEG-7). `protobuf` says whether the whole objects of the endpoint have
-/// a protobuf form: those of custom resources have none (BIN-3). It is asked only if that matters.
+/// Chooses the form of the response (NEG-1, NEG-4 to NEG-7). `protobuf` returns whether whole objects of the endpoint have
+/// a protobuf form; custom resources have none (BIN-3). It is called only if needed.
 pub(crate) fn negotiate(
     headers: &HeaderMap,
     query: &Query,
@@ -214,17 +214,16 @@ pub(crate) fn negotiate(
             return Err(Status::failure(406, Reason::NOT_ACCEPTABLE, refusal));
         }
     }
-    // Built-in resources refuse unknown media types before they look at anything else, and say so in other words.
+    // Built-in resources refuse unknown media types first, with another message.
     Err(if known || !protobuf() { none_fits(endpoint) } else { not_acceptable() })
 }
 
-/// The form of a Status: every client that reads protobuf or YAML reads it there too. Where nothing fits, JSON, so that
-/// the client learns what happened.
+/// Returns the form of a Status. It is JSON if no other media type fits, so that the client can read the error.
 pub(crate) fn negotiate_status(headers: &HeaderMap, query: &Query) -> Representation {
     negotiate(headers, query, Endpoint::Plain, || true).unwrap_or(Representation::JSON)
 }
 
-/// The transform that a clause asks for; `None` when it is one that this endpoint does not make.
+/// Returns the transform that a clause requests; `None` if the endpoint does not support it.
 fn transform_of(clause: &Clause<'_>, endpoint: Endpoint) -> Option<Transform> {
     let Some(kind) = clause.parameter("as") else {
         return Some(Transform::None);
@@ -255,9 +254,8 @@ fn wants_pretty(headers: &HeaderMap, query: &Query) -> bool {
         .is_some_and(|agent| ["curl", "Wget", "Mozilla/5.0"].iter().any(|browser| agent.starts_with(browser)))
 }
 
-/// Which of several fixed representations is wanted: the index of the first offer that the best clause matches. An offer
-/// is a media type and the parameters that a clause must carry; an offer without parameters takes only clauses that ask
-/// for no conversion.
+/// Returns the index of the first offer that the best clause matches. An offer is a media type and the parameters that a
+/// clause must have; an offer without parameters matches only clauses without a transform.
 pub(crate) fn choose(headers: &HeaderMap, offers: &[(&str, &[(&str, &str)])]) -> Result<usize, Status> {
     if accepts_anything(headers) {
         return offers.iter().position(|(_, parameters)| parameters.is_empty()).ok_or_else(not_acceptable);
@@ -288,7 +286,7 @@ fn none_fits(endpoint: Endpoint) -> Status {
     Status::failure(406, Reason::NOT_ACCEPTABLE, message)
 }
 
-/// No clause of the Accept header names a media type that there is (NEG-2).
+/// No clause of the Accept header names a known media type (NEG-2).
 pub(crate) fn not_acceptable() -> Status {
     Status::failure(
         406,
@@ -299,16 +297,16 @@ pub(crate) fn not_acceptable() -> Status {
     .with_details(StatusDetails::default())
 }
 
-/// The media type of a request's `Content-Type` without its parameters; `None` when the header is absent or empty.
+/// Returns the media type of `Content-Type` without parameters; `None` if the header is absent or empty.
 fn content_type(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(header::CONTENT_TYPE)?;
-    // A value that is not text is no media type that anyone reads.
+    // A value that is not text matches no media type.
     let value = value.to_str().unwrap_or("unreadable");
     let media = value.split_once(';').map_or(value, |(media, _)| media).trim();
     (!media.is_empty()).then_some(media)
 }
 
-/// How a body is encoded.
+/// The encoding of a request body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BodyMedia {
     /// JSON.
@@ -319,7 +317,7 @@ pub(crate) enum BodyMedia {
     Protobuf,
 }
 
-/// How the body of a create or update is encoded (NEG-3, BIN-3). Absent means JSON.
+/// Returns the encoding of the body of a create or update (NEG-3, BIN-3). The default is JSON.
 pub(crate) fn body_media(headers: &HeaderMap, custom: bool) -> Result<BodyMedia, Status> {
     const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
     match content_type(headers) {
@@ -346,11 +344,11 @@ pub(crate) enum PatchType {
 }
 
 impl PatchType {
-    /// Every kind of patch, in the order in which refusals list them.
+    /// All kinds of patch, in the order in which errors list them.
     pub(crate) const ALL: [PatchType; 4] =
         [PatchType::Json, PatchType::Merge, PatchType::StrategicMerge, PatchType::Apply];
 
-    /// The media type.
+    /// Returns the media type.
     pub(crate) fn media_type(self) -> &'static str {
         match self {
             PatchType::Json => "application/json-patch+json",
@@ -360,7 +358,7 @@ impl PatchType {
         }
     }
 
-    /// The kind of patch that a request carries. Custom resources have no strategic merge.
+    /// Returns the kind of patch of a request. Custom resources have no strategic merge.
     pub(crate) fn of(headers: &HeaderMap, custom: bool) -> Result<PatchType, Status> {
         let media = content_type(headers).unwrap_or_default();
         PatchType::ALL
@@ -389,18 +387,18 @@ fn unknown_format(accepted: &str) -> Status {
     )
 }
 
-/// A Status as an answer, in JSON. Its retry-after becomes a header too (ERR-18).
-pub(crate) fn status_reply(status: &Status) -> http::Response<Body> {
-    status_reply_in(status, Representation::JSON)
+/// Returns a Status as a response in JSON. Its retry-after is also a header (ERR-18).
+pub(crate) fn status_response(status: &Status) -> http::Response<Body> {
+    status_response_in(status, Representation::JSON)
 }
 
-/// A Status as an answer, in the form that the client of this request reads.
-pub(crate) fn status_reply_to(headers: &HeaderMap, uri: &http::Uri, status: &Status) -> http::Response<Body> {
-    status_reply_in(status, negotiate_status(headers, &Query::parse(uri.query())))
+/// Returns a Status as a response in the form that the request accepts.
+pub(crate) fn status_response_to(headers: &HeaderMap, uri: &http::Uri, status: &Status) -> http::Response<Body> {
+    status_response_in(status, negotiate_status(headers, &Query::parse(uri.query())))
 }
 
-/// A Status as an answer, in this form. That nothing is acceptable is always told in JSON (NEG-2).
-pub(crate) fn status_reply_in(status: &Status, representation: Representation) -> http::Response<Body> {
+/// Returns a Status as a response in this form. A 406 is always JSON (NEG-2).
+pub(crate) fn status_response_in(status: &Status, representation: Representation) -> http::Response<Body> {
     let json = Bytes::from(serde_json::to_vec(status).unwrap_or_default());
     let wanted = Representation { transform: Transform::None, ..representation };
     let written = if status.is_not_acceptable() { None } else { encode(json.clone(), wanted).ok() };

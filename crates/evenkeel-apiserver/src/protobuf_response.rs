@@ -1,7 +1,6 @@
-//! Answers in Kubernetes' protobuf: the envelope around a message, lists that are written in pieces, and the frames of a
-//! watch (BIN-1, BIN-2).
+//! Responses in Kubernetes' protobuf: the envelope around a message, lists, and the frames of a watch (BIN-1, BIN-2).
 //!
-//! What the fields of a kind are is known to [`evenkeel_core::protobuf`]; here is only what surrounds them.
+//! [`evenkeel_core::protobuf`] encodes the messages of kinds; this module adds what surrounds them.
 
 mod text;
 
@@ -11,16 +10,16 @@ use evenkeel_core::protobuf::{Message, to_vec};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-pub(crate) use self::text::Text;
+pub(crate) use self::text::JsonText;
 
-/// What every body begins with.
+/// The first bytes of every body.
 const PREFIX: &[u8] = b"k8s\0";
-/// The last fields of an envelope, both empty: how the message is encoded and what it is.
+/// The last fields of an envelope, both empty: content encoding and content type.
 pub(crate) const TAIL: &[u8] = b"\x1a\0\x22\0";
-/// How many bytes the length before a frame of a watch takes.
+/// The size of the length before a frame of a watch.
 pub(crate) const FRAME_HEADER: usize = 4;
 
-/// Why something has no protobuf form.
+/// An error of the protobuf encoding.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unwritable {
     #[error("no protobuf message is known for the kind {kind:?} of {api_version:?}")]
@@ -29,17 +28,17 @@ pub(crate) enum Unwritable {
     Message { api_version: String, kind: String, source: ProtobufError },
 }
 
-/// Whether objects of a kind, and lists of them, can be written.
+/// Returns whether objects of a kind, and lists of them, have a protobuf form.
 pub(crate) fn has_form(api_version: &str, kind: &str) -> bool {
     message_of(api_version, kind).is_some()
 }
 
 fn message_of(api_version: &str, kind: &str) -> Option<&'static Message> {
-    // What this old version is asked for is the same in the new one.
+    // The two versions have the same messages.
     Message::of_kind(if api_version == "meta.k8s.io/v1beta1" { "meta.k8s.io/v1" } else { api_version }, kind)
 }
 
-/// An object as a message, without an envelope.
+/// Encodes an object as a message without an envelope.
 pub(crate) fn message(api_version: &str, kind: &str, object: &impl Serialize) -> Result<Vec<u8>, Unwritable> {
     let Some(message) = message_of(api_version, kind) else {
         return Err(Unwritable::UnknownKind { api_version: api_version.to_owned(), kind: kind.to_owned() });
@@ -51,26 +50,26 @@ pub(crate) fn message(api_version: &str, kind: &str, object: &impl Serialize) ->
     })
 }
 
-/// A message in its envelope.
+/// Returns a message in its envelope.
 pub(crate) fn envelope(api_version: &str, kind: &str, message: &[u8]) -> Bytes {
     let mut out = Vec::with_capacity(envelope_size(api_version, kind, message.len()));
     put_envelope(&mut out, api_version, kind, message);
     out.into()
 }
 
-/// An object that names its kind and version, in an envelope.
+/// Encodes an object that names its kind and version, in an envelope.
 pub(crate) fn object(object: &Value) -> Result<Bytes, Unwritable> {
     let (api_version, kind) = names(object);
     Ok(envelope(api_version, kind, &message(api_version, kind, object)?))
 }
 
-/// A frame of a watch: its length, the type of the event, and the object in an envelope of its own.
+/// Returns a frame of a watch: its length, the type of the event, and the object in an envelope of its own.
 pub(crate) fn event(event: &str, api_version: &str, kind: &str, message: &[u8]) -> Bytes {
     let raw = envelope_size(api_version, kind, message.len());
     let object = field_size(raw);
     let size = field_size(event.len()) + field_size(object);
     let mut out = Vec::with_capacity(FRAME_HEADER + size);
-    // Objects are far below 4 GiB: the request that made them was at most a few MiB.
+    // Objects are far below 4 GiB: a request is at most a few MiB.
     out.extend_from_slice(&u32::try_from(size).unwrap_or(u32::MAX).to_be_bytes());
     put_field(&mut out, 1, event.as_bytes());
     put_header(&mut out, 2, object);
@@ -79,14 +78,14 @@ pub(crate) fn event(event: &str, api_version: &str, kind: &str, message: &[u8]) 
     out.into()
 }
 
-/// A frame with an object that names its kind and version.
+/// Returns a frame with an object that names its kind and version.
 pub(crate) fn event_of(name: &str, object: &Value) -> Result<Bytes, Unwritable> {
     let (api_version, kind) = names(object);
     Ok(event(name, api_version, kind, &message(api_version, kind, object)?))
 }
 
-/// The beginning of a list, up to its first item. `items` is the sum of [`item_size`] over them all: the envelope tells
-/// the length of what it holds before it holds it.
+/// Returns the start of a list up to its first item. `items` is the sum of [`item_size`] over all items, because the
+/// envelope starts with the length of its content.
 pub(crate) fn list_head(api_version: &str, kind: &str, metadata: &Value, items: usize) -> Result<Vec<u8>, Unwritable> {
     // Metadata is the first field of every list, and items are the second.
     let head = message(api_version, kind, &json!({"metadata": metadata}))?;
@@ -96,7 +95,7 @@ pub(crate) fn list_head(api_version: &str, kind: &str, metadata: &Value, items: 
     Ok(out)
 }
 
-/// How many bytes an item of this length takes in a list.
+/// Returns the size in a list of an item of this length.
 pub(crate) fn item_size(length: usize) -> usize {
     field_size(length)
 }
@@ -122,7 +121,7 @@ fn put_envelope(out: &mut Vec<u8>, api_version: &str, kind: &str, message: &[u8]
     out.extend_from_slice(TAIL);
 }
 
-/// The envelope up to a message of this length.
+/// Appends the envelope up to a message of this length.
 fn put_envelope_head(out: &mut Vec<u8>, api_version: &str, kind: &str, message: usize) {
     out.extend_from_slice(PREFIX);
     put_header(out, 1, field_size(api_version.len()) + field_size(kind.len()));
@@ -136,7 +135,7 @@ fn put_field(out: &mut Vec<u8>, number: u8, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// The tag and the length of a field that has one. Numbers here are below 16, so a tag is a byte.
+/// Appends tag and length of a field. Field numbers here are below 16, so a tag is one byte.
 fn put_header(out: &mut Vec<u8>, number: u8, length: usize) {
     out.push(number << 3 | 2);
     let mut left = length;
@@ -147,7 +146,7 @@ fn put_header(out: &mut Vec<u8>, number: u8, length: usize) {
     out.push(left as u8);
 }
 
-/// Tag, length and content.
+/// Returns the size of a field: tag, length and content.
 fn field_size(length: usize) -> usize {
     let bits = usize::BITS - (length | 1).leading_zeros();
     1 + bits.div_ceil(7) as usize + length

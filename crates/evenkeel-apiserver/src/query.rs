@@ -1,4 +1,4 @@
-//! The query of a URL, decoded once and read by type.
+//! The query of a URL, decoded once, with typed getters.
 use std::time::Duration;
 
 use evenkeel_core::Status;
@@ -11,7 +11,7 @@ use evenkeel_core::duration::{self, DurationError};
 pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// Decodes what stands after the `?`. A pair with a broken escape is dropped, as Go's server does.
+    /// Decodes the text after the `?`. A pair with an invalid escape is dropped, as in Go.
     pub(crate) fn parse(text: Option<&str>) -> Query {
         let pairs = text.unwrap_or_default().split('&').filter(|pair| !pair.is_empty() && !pair.contains(';'));
         Query(
@@ -24,22 +24,22 @@ impl Query {
         )
     }
 
-    /// The first value of a parameter. An empty value is a value.
+    /// Returns the first value of a parameter. An empty value counts.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.all(name).next()
     }
 
-    /// Every value of a parameter, for those that may repeat (`dryRun`, `command`).
+    /// Returns every value of a parameter that may repeat (`dryRun`, `command`).
     pub(crate) fn all<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a str> {
         self.0.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// The first value of a parameter, where an empty one counts as absent.
+    /// Returns the first value of a parameter; `None` if it is empty.
     pub(crate) fn non_empty(&self, name: &str) -> Option<&str> {
         self.get(name).filter(|value| !value.is_empty())
     }
 
-    /// A boolean in the syntax of Go's `strconv.ParseBool`. A parameter with no value (`?force`) is true.
+    /// Parses a boolean in the syntax of Go's `strconv.ParseBool`. A parameter without a value (`?force`) is true.
     pub(crate) fn bool(&self, name: &str) -> Result<Option<bool>, Status> {
         match self.get(name) {
             None => Ok(None),
@@ -51,7 +51,7 @@ impl Query {
         }
     }
 
-    /// A whole number in base ten; an empty value counts as absent.
+    /// Parses a decimal integer. An empty value counts as absent.
     pub(crate) fn int(&self, name: &str) -> Result<Option<i64>, Status> {
         let Some(value) = self.non_empty(name) else {
             return Ok(None);
@@ -66,7 +66,7 @@ impl Query {
         })
     }
 
-    /// The time the client gives a request (URL-10): `timeout` in Go's duration syntax.
+    /// Parses `timeout` in Go's duration syntax (URL-10).
     pub(crate) fn timeout(&self) -> Result<Option<Duration>, Status> {
         let Some(value) = self.non_empty("timeout") else {
             return Ok(None);
@@ -80,8 +80,8 @@ impl Query {
         })
     }
 
-    /// Whether a GET of a collection is a watch (URL-3): `watch` is there, and is neither `false` nor `0`.
-    pub(crate) fn asks_to_watch(&self) -> bool {
+    /// Returns whether a GET of a collection is a watch (URL-3): `watch` is present and neither `false` nor `0`.
+    pub(crate) fn is_watch(&self) -> bool {
         self.get("watch").is_some_and(|value| !value.eq_ignore_ascii_case("false") && value != "0")
     }
 }
@@ -99,7 +99,7 @@ pub(crate) fn go_bool(value: &str) -> Option<bool> {
     }
 }
 
-/// Undoes percent-encoding; `None` when an escape is broken or the result is not UTF-8.
+/// Decodes percent-encoding. Returns `None` if an escape is invalid or the result is not UTF-8.
 pub(crate) fn percent_decode(text: &str, plus_is_space: bool) -> Option<String> {
     let encoded = text.contains('%') || (plus_is_space && text.contains('+'));
     if !encoded {

@@ -1,4 +1,4 @@
-//! From a method and a URL to what is asked for.
+//! Routes a method and a URL to a resource or a document.
 
 use std::sync::Arc;
 
@@ -8,11 +8,11 @@ use http::header::{self, HeaderValue};
 
 use crate::discovery::DiscoveryPath;
 use crate::http_types::Body;
-use crate::negotiate::{Representation, status_reply_in};
+use crate::negotiate::{Representation, status_response_in};
 use crate::query::{Query, percent_decode};
 use crate::registry::{Registry, Resource, Version};
 
-/// What a request is about.
+/// The target of a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Route {
     /// One of the discovery documents.
@@ -27,11 +27,11 @@ pub(crate) enum Route {
     Resource(ResourceRoute),
 }
 
-/// Which health is asked for.
+/// A request to a health endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Health {
     pub(crate) endpoint: HealthEndpoint,
-    /// `/readyz/ping` asks for `ping` alone.
+    /// `/readyz/ping` requests `ping` alone.
     pub(crate) check: Option<String>,
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct ResourceRoute {
     pub(crate) subresource: Option<String>,
 }
 
-/// What is done to objects.
+/// The verb of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
     Get,
@@ -67,7 +67,7 @@ pub(crate) enum Verb {
 }
 
 impl Verb {
-    /// As discovery and authorization spell it.
+    /// Returns the spelling in discovery and authorization.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Verb::Get => "get",
@@ -81,12 +81,12 @@ impl Verb {
         }
     }
 
-    /// Whether nothing is changed by it.
+    /// Returns whether the verb changes nothing.
     pub(crate) fn only_reads(self) -> bool {
         matches!(self, Verb::Get | Verb::List | Verb::Watch)
     }
 
-    /// URL-3.
+    /// Returns the verb of a method (URL-3).
     pub(crate) fn of(method: &Method, named: bool, watch: bool) -> Option<Verb> {
         Some(match (method.as_str(), named) {
             ("POST", _) => Verb::Create,
@@ -101,7 +101,7 @@ impl Verb {
         })
     }
 
-    /// The methods that reach a verb.
+    /// Returns the methods of a verb.
     fn methods(verb: &str) -> &'static [&'static str] {
         match verb {
             "get" | "list" | "watch" => &["GET", "HEAD"],
@@ -114,51 +114,51 @@ impl Verb {
     }
 }
 
-/// A request that names nothing the server has, or wants of it what it does not do.
+/// A request that no route serves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// The path means nothing (URL-6).
+    /// The path is unknown (URL-6).
     PageNotFound,
-    /// The answer is this Status.
+    /// The response is this Status.
     Status(Box<Status>),
-    /// The path is known, the method is not for it (URL-8).
+    /// The path is known and does not allow the method (URL-8).
     MethodNotAllowed {
-        /// What may be done instead, as in the `Allow` header.
+        /// The allowed methods, as in the `Allow` header.
         allow: String,
-        /// The answer.
+        /// The response.
         status: Box<Status>,
     },
 }
 
 impl Refusal {
-    /// The refusal as an answer, in JSON.
-    pub(crate) fn reply(&self) -> http::Response<Body> {
-        self.reply_in(Representation::JSON)
+    /// Returns the response in JSON.
+    pub(crate) fn response(&self) -> http::Response<Body> {
+        self.response_in(Representation::JSON)
     }
 
-    /// The refusal as an answer, in this form if it is a Status.
-    pub(crate) fn reply_in(&self, representation: Representation) -> http::Response<Body> {
+    /// Returns the response; a Status is in this form.
+    pub(crate) fn response_in(&self, representation: Representation) -> http::Response<Body> {
         match self {
             Refusal::PageNotFound => {
-                let mut reply = http::Response::new(Body::whole("404 page not found\n"));
-                *reply.status_mut() = http::StatusCode::NOT_FOUND;
-                let headers = reply.headers_mut();
+                let mut response = http::Response::new(Body::whole("404 page not found\n"));
+                *response.status_mut() = http::StatusCode::NOT_FOUND;
+                let headers = response.headers_mut();
                 headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
                 headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-                reply
+                response
             }
-            Refusal::Status(status) => status_reply_in(status, representation),
+            Refusal::Status(status) => status_response_in(status, representation),
             Refusal::MethodNotAllowed { allow, status } => {
-                let mut reply = status_reply_in(status, representation);
+                let mut response = status_response_in(status, representation);
                 if let Ok(allow) = HeaderValue::from_str(allow) {
-                    reply.headers_mut().insert(header::ALLOW, allow);
+                    response.headers_mut().insert(header::ALLOW, allow);
                 }
-                reply
+                response
             }
         }
     }
 
-    /// Nothing in a built-in group version has this path.
+    /// Returns the error for an unknown path below a built-in group version.
     fn no_such_resource() -> Refusal {
         Refusal::Status(Box::new(
             Status::failure(404, Reason::NOT_FOUND, "the server could not find the requested resource")
@@ -187,7 +187,7 @@ impl From<Status> for Refusal {
     }
 }
 
-/// Finds what a request is about (URL-1 to URL-9).
+/// Routes a request (URL-1 to URL-9).
 pub(crate) fn route(registry: &Registry, method: &Method, path: &str, query: &Query) -> Result<Route, Refusal> {
     let raw = segments(path).ok_or(Refusal::PageNotFound)?;
     let (&first, rest) = raw.split_first().ok_or(Refusal::PageNotFound)?;
@@ -229,24 +229,24 @@ pub(crate) fn route(registry: &Registry, method: &Method, path: &str, query: &Qu
     if method == Method::GET || method == Method::HEAD { Ok(route) } else { Err(Refusal::method("GET, HEAD")) }
 }
 
-/// The segments of a path, still encoded. No path needs more, but for what follows a proxy sub-resource, and that stays
-/// one piece.
+/// Returns the segments of a path, still encoded. Only the path after a `proxy` subresource can be longer; the rest of
+/// it stays one segment.
 pub(crate) fn segments(path: &str) -> Option<Vec<&str>> {
     let trimmed = path.strip_prefix('/')?;
     Some(trimmed.strip_suffix('/').unwrap_or(trimmed).splitn(12, '/').collect())
 }
 
-/// The parts of a resource path, still encoded: what it names if there is such a thing.
+/// The parts of a resource path, still encoded. Whether they exist is not checked.
 pub(crate) struct Parts<'a> {
     pub(crate) namespace: Option<&'a str>,
     pub(crate) plural: &'a str,
-    /// Name, sub-resource and the rest.
+    /// Name, subresource and the rest.
     pub(crate) tail: &'a [&'a str],
-    /// The old way to ask for a watch (URL-5).
+    /// Whether the path has the legacy `watch` prefix (URL-5).
     pub(crate) legacy_watch: bool,
 }
 
-/// Splits what follows group and version (URL-1, URL-2).
+/// Splits the segments after group and version (URL-1, URL-2).
 pub(crate) fn parts<'a>(group: &str, segments: &'a [&'a str]) -> Option<Parts<'a>> {
     let (legacy_watch, segments) = match segments {
         ["watch", rest @ ..] => (true, rest),
@@ -262,9 +262,9 @@ pub(crate) fn parts<'a>(group: &str, segments: &'a [&'a str]) -> Option<Parts<'a
 }
 
 impl Parts<'_> {
-    /// Whether a watch is wanted, by the path or by the query.
-    pub(crate) fn asks_to_watch(&self, query: &Query) -> bool {
-        self.legacy_watch || (self.tail.is_empty() && query.asks_to_watch())
+    /// Returns whether the path or the query requests a watch.
+    pub(crate) fn is_watch(&self, query: &Query) -> bool {
+        self.legacy_watch || (self.tail.is_empty() && query.is_watch())
     }
 }
 
@@ -280,7 +280,7 @@ fn resource(
     let served = served.ok_or(Refusal::PageNotFound)?;
     let parts = parts(group, segments).ok_or_else(|| unknown(served))?;
     let resource = served.resource(parts.plural).ok_or_else(|| unknown(served))?;
-    let watch = parts.asks_to_watch(query);
+    let watch = parts.is_watch(query);
     if parts.legacy_watch && (parts.tail.len() > 1 || !matches!(method.as_str(), "GET" | "HEAD")) {
         return Err(unknown(served));
     }
@@ -298,7 +298,7 @@ fn resource(
     let scope_fits = match (resource.namespaced, namespace.is_some()) {
         (true, true) | (false, false) => true,
         (false, true) => false,
-        // URL-7: across all namespaces there is only reading.
+        // URL-7: requests across all namespaces only read.
         (true, false) => name.is_none() && (resource.custom.is_none() || verb.is_some_and(reads_all)),
     };
     if !scope_fits {
@@ -323,8 +323,8 @@ fn resource(
         (false, false) if everywhere => matches!(verb, "list" | "watch"),
         (false, false) => matches!(verb, "list" | "watch" | "create" | "deletecollection"),
     };
-    // Discovery hides the writes of a terminating definition, but finalizers must still come off its objects. What a
-    // create gets to hear is not the router's to say.
+    // Discovery hides the writes of a terminating definition, but clients must still remove finalizers from its objects.
+    // The create verb refuses creates itself.
     let terminating = subresource.is_none() && resource.custom.as_ref().is_some_and(|custom| custom.terminating);
     let allowed = |verb: &str| fits_here(verb) && (terminating || known_verbs.iter().any(|known| known == verb));
     let Some(verb) = verb.filter(|verb| allowed(verb.as_str())) else {
@@ -338,7 +338,7 @@ fn reads_all(verb: Verb) -> bool {
     matches!(verb, Verb::List | Verb::Watch)
 }
 
-/// A path below a served group version that names nothing: custom groups answer it as any unknown path.
+/// Returns the refusal of an unknown path below a served group version. Custom groups treat it like any unknown path.
 fn unknown(version: &Version) -> Refusal {
     if version.builtin { Refusal::no_such_resource() } else { Refusal::PageNotFound }
 }
@@ -369,10 +369,10 @@ fn method_not_allowed<'a>(
     }
 }
 
-/// Decodes a path segment that is going to be a key of the store (URL-9).
+/// Decodes a path segment that becomes part of a store key (URL-9).
 fn segment(raw: &str, what: &str) -> Result<String, Refusal> {
     let decoded = percent_decode(raw, false)
-        .ok_or_else(|| Status::bad_request(format!("{what} parameter invalid: {raw:?}: broken escape")))?;
+        .ok_or_else(|| Status::bad_request(format!("{what} parameter invalid: {raw:?}: invalid escape")))?;
     let why = match decoded.as_str() {
         "" => return Err(Refusal::PageNotFound),
         "." => "may not be '.'",

@@ -1,4 +1,4 @@
-//! [`ApiServer`]: the running server, as the rest of the world sees it.
+//! [`ApiServer`]: the handle of a running server, and its builder.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -26,24 +26,23 @@ use crate::logs::PodLogs;
 use crate::store::StoreStats;
 use crate::version::ServerVersion;
 
-/// How many connections a server accepts unless told otherwise.
+/// The default limit of connections.
 const MAX_CONNECTIONS: u64 = 4096;
-/// How often the engine is told that time has passed.
+/// The interval of the engine's tick.
 const TICK: Duration = Duration::from_secs(1);
 
 /// A Kubernetes API server inside this process.
 ///
-/// It starts in milliseconds, needs no other binary, keeps everything in memory, and answers like kube-apiserver.
-/// [`ApiServer::start`] listens with plain HTTP on a free port of the loopback interface and takes everyone for the
-/// administrator; [`ApiServer::builder`] offers TLS, tokens, another address, or no socket at all. By the time the
-/// server is handed out, it accepts requests.
+/// It starts in milliseconds, needs no other binary, keeps everything in memory, and behaves like kube-apiserver.
+/// [`ApiServer::start`] listens with plain HTTP on a free port of the loopback interface and treats every client as the
+/// administrator. [`ApiServer::builder`] offers TLS, tokens, another address, or no socket at all. The server accepts
+/// requests when the handle is returned.
 ///
-/// Several servers in one process share nothing. A server lives on the tokio runtime on which it was started, and ends
-/// when the handle is dropped: no task or socket survives. [`ApiServer::shutdown`] does the same politely, and returns
-/// only when it is done.
+/// Several servers in one process share nothing. A server runs on the tokio runtime that started it. Dropping the handle
+/// stops it: no task or socket survives. [`ApiServer::shutdown`] stops it gracefully and returns when it has stopped.
 ///
-/// This is a tool for tests and development. Certificates and tokens are real and made anew at every start, but nothing
-/// here is hardened for hostile tenants.
+/// This is a tool for tests and development. It generates real certificates and tokens at every start, but it is not
+/// hardened against hostile tenants.
 pub struct ApiServer {
     shared: Arc<Shared>,
     listening: Option<Listening>,
@@ -51,10 +50,10 @@ pub struct ApiServer {
     identity: Option<Arc<Identity>>,
     token: Option<Secret>,
     fault_endpoint_token: Option<Secret>,
-    ticking: Ticking,
+    ticker: Ticker,
 }
 
-/// Why a server did not start.
+/// An error of [`Builder::start`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
@@ -63,24 +62,24 @@ pub enum StartError {
         "{address} is in use by another program; stop that one, or listen on another port (port 0 picks a free one)"
     )]
     AddressInUse {
-        /// The address that was asked for.
+        /// The requested address.
         address: SocketAddr,
     },
     /// The address cannot be listened on for another reason.
     #[error("cannot listen on {address}")]
     Listen {
-        /// The address that was asked for.
+        /// The requested address.
         address: SocketAddr,
-        /// What the system says.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// Everyone on the network would be administrator.
+    /// Every client on the network would be administrator.
     #[error(
-        "refusing to listen on {address} without authentication: everyone who can reach it would be administrator; \
+        "refusing to listen on {address} without authentication: every client that can reach it would be administrator; \
          use TLS or a token, or allow it with `i_know_this_is_open`"
     )]
     OpenToTheNetwork {
-        /// The address that was asked for.
+        /// The requested address.
         address: SocketAddr,
     },
     /// TLS could not be set up.
@@ -94,7 +93,7 @@ pub enum StartError {
     Randomness,
 }
 
-/// How to start an [`ApiServer`].
+/// Configures and starts an [`ApiServer`].
 #[must_use = "a builder does nothing until `start`"]
 pub struct Builder {
     address: Option<SocketAddr>,
@@ -113,12 +112,12 @@ impl ApiServer {
     /// Starts a server on a free port of the loopback interface, with plain HTTP and no authentication.
     ///
     /// # Errors
-    /// When no port can be listened on.
+    /// Returns an error if no port can be bound.
     pub async fn start() -> Result<Self, StartError> {
         Self::builder().start().await
     }
 
-    /// A server with other settings than those of [`ApiServer::start`].
+    /// Returns a builder for a server with other settings than those of [`ApiServer::start`].
     pub fn builder() -> Builder {
         Builder {
             address: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))),
@@ -134,18 +133,18 @@ impl ApiServer {
         }
     }
 
-    /// Where the server listens, e.g. `http://127.0.0.1:40123`. A server with no socket has a URL too, for requests
+    /// Returns the URL of the server, e.g. `http://127.0.0.1:40123`. A server without a socket has a URL for requests
     /// through [`ApiServer::service`].
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// The certificate authority that vouches for the server, if it speaks TLS.
+    /// Returns the certificate authority of the server, if it uses TLS.
     pub fn ca_pem(&self) -> Option<&str> {
         self.identity.as_ref().map(|identity| identity.ca_pem.as_str())
     }
 
-    /// A kubeconfig with which kubectl and every other client is the administrator.
+    /// Returns a kubeconfig with the credentials of the administrator.
     pub fn kubeconfig(&self) -> String {
         let credential = match (&self.identity, &self.token) {
             (Some(identity), _) => {
@@ -157,42 +156,42 @@ impl ApiServer {
         Kubeconfig { server: &self.url, ca_pem: self.ca_pem(), credential }.render()
     }
 
-    /// Writes the kubeconfig to a file that only its owner can read, whole or not at all.
+    /// Writes the kubeconfig atomically to a file that only its owner can read.
     ///
     /// # Errors
-    /// When the file cannot be written; what was there before is then still there.
+    /// Returns an error if the file cannot be written. An existing file is unchanged then.
     pub fn write_kubeconfig(&self, path: impl AsRef<Path>) -> io::Result<()> {
         write_private(path.as_ref(), &self.kubeconfig())
     }
 
-    /// A token of the administrator, where credentials are asked for: one that was given to the builder, or with TLS one
-    /// that was made at start.
+    /// Returns a token of the administrator if the server requires credentials: one from the builder, or with TLS one
+    /// generated at start.
     pub fn token(&self) -> Option<&str> {
         self.token.as_ref().map(|token| token.0.as_str())
     }
 
-    /// The server as a service of this process, with no socket between; acts as the administrator.
+    /// Returns the server as an in-process service without a socket. It acts as the administrator.
     pub fn service(&self) -> InProcess {
         InProcess::new(Arc::clone(&self.shared), Caller::Inside(Arc::new(authenticated(admin()))))
     }
 
-    /// A client of this server, with no socket between; acts as the administrator. For a client that comes over the
-    /// network, make one from [`ApiServer::kubeconfig`].
+    /// Returns an in-process client without a socket. It acts as the administrator. For a client over the network, use
+    /// [`ApiServer::kubeconfig`].
     #[cfg(feature = "client")]
     pub fn client(&self) -> evenkeel_client::Client {
         evenkeel_client::Client::from_service(self.service())
     }
 
-    /// The logs of pods: what is written here can be read at `pods/X/log`.
+    /// Returns the logs of pods, which `pods/X/log` serves.
     pub fn logs(&self) -> PodLogs {
         self.shared.handler.logs()
     }
 
-    /// Installs CustomResourceDefinitions, in the order given; one that is there already is replaced. When this returns,
-    /// they are served: there is nothing to wait for. Answers with their names.
+    /// Installs CustomResourceDefinitions in the order given and replaces existing ones. They are served when this
+    /// returns. Returns their names.
     ///
     /// # Errors
-    /// At the first one that is refused. Those before it stay.
+    /// Returns an error at the first definition that the server refuses. Those before it stay installed.
     pub async fn install_crds<I>(&self, definitions: I) -> Result<Vec<String>, InstallError>
     where
         I: IntoIterator,
@@ -201,53 +200,54 @@ impl ApiServer {
         install::install(&self.service(), definitions.into_iter().map(Into::into)).await
     }
 
-    /// How much the store holds.
+    /// Returns the sizes of the store.
     pub fn stats(&self) -> StoreStats {
         self.shared.handler.stats()
     }
 
-    /// Makes the server misbehave.
+    /// Returns the fault injector of the server.
     pub fn faults(&self) -> &Faults {
         &self.shared.faults
     }
 
-    /// The token of the fault endpoint `/evenkeel/faults`, if it is on.
+    /// Returns the token of the fault endpoint `/evenkeel/faults`, if it is enabled.
     pub fn fault_endpoint_token(&self) -> Option<&str> {
         self.fault_endpoint_token.as_ref().map(|token| token.0.as_str())
     }
 
-    /// The last few thousand requests, oldest first. A request appears when its answer begins.
+    /// Returns the last few thousand requests, oldest first. A request is recorded when its response starts.
     pub fn requests(&self) -> Vec<RequestRecord> {
         self.shared.records.snapshot()
     }
 
-    /// How many connections there are and have been.
+    /// Returns the counters of connections.
     pub fn connections(&self) -> ConnectionCounts {
         self.listening.as_ref().map_or_else(ConnectionCounts::default, |listening| listening.counters.snapshot())
     }
 
-    /// Everything the server holds at this moment, for [`Builder::snapshot`] or [`ApiServer::restore`].
+    /// Returns a snapshot for [`Builder::snapshot`] or [`ApiServer::restore`].
     pub fn snapshot(&self) -> Snapshot {
         self.shared.handler.snapshot()
     }
 
-    /// Goes back to a snapshot, of this server or of another. All watches end. Resource versions go back too, as after a
-    /// restored backup: clients that remember newer ones have to start over.
+    /// Restores a snapshot of this server or of another one and closes all watches. Resource versions decrease, as after
+    /// a restored backup: clients with newer ones must relist.
     pub fn restore(&self, snapshot: &Snapshot) {
         self.shared.handler.restore(snapshot);
     }
 
-    /// A builder for another server that begins where this one is now, and then goes its own way.
+    /// Returns a builder for an independent server that starts with the current content of this one.
     pub fn fork(&self) -> Builder {
         ApiServer::builder().snapshot(self.snapshot())
     }
 
-    /// Stops: accepts no more, ends all watches, lets requests finish for up to two seconds, closes every socket.
+    /// Stops the server: accepts no more connections, closes all watches, waits up to two seconds for requests in flight,
+    /// and closes every socket.
     pub async fn shutdown(mut self) {
         if let Some(listening) = self.listening.take() {
             listening.stop().await;
         }
-        self.ticking.stop().await;
+        self.ticker.stop().await;
     }
 }
 
@@ -280,106 +280,107 @@ impl Builder {
         self
     }
 
-    /// Opens no socket: the server is reached through [`ApiServer::service`] alone, and TLS has nothing to protect.
+    /// Opens no socket. Only [`ApiServer::service`] reaches the server, and TLS is not used.
     pub fn in_process_only(mut self) -> Self {
         self.address = None;
         self
     }
 
-    /// Speaks plain HTTP, which is the default. Without tokens everyone is the administrator.
+    /// Uses plain HTTP, which is the default. Without tokens every client is the administrator.
     pub fn plain_http(mut self) -> Self {
         self.tls = false;
         self
     }
 
-    /// Speaks TLS, with certificates made at start. Clients show a certificate (that of the administrator is in the
-    /// kubeconfig) or a token (see [`ApiServer::token`]).
+    /// Uses TLS with certificates generated at start. Clients present a certificate (the kubeconfig contains that of the
+    /// administrator) or a token (see [`ApiServer::token`]).
     pub fn tls(mut self) -> Self {
         self.tls = true;
         self
     }
 
-    /// Takes bearers of this token for the administrator. From now on credentials are asked for.
+    /// Authenticates this token as the administrator. The server requires credentials from then on.
     pub fn token(self, token: impl Into<String>) -> Self {
         self.tokens([(token.into(), admin())])
     }
 
-    /// Takes bearers of these tokens for these users. From now on credentials are asked for.
+    /// Authenticates these tokens as these users. The server requires credentials from then on.
     pub fn tokens(mut self, tokens: impl IntoIterator<Item = (String, User)>) -> Self {
         self.tokens.extend(tokens.into_iter().map(|(token, user)| (Secret(token), user)));
         self
     }
 
-    /// Where credentials are asked for, serves requests without any as those of `system:anonymous`.
+    /// Serves requests without credentials as `system:anonymous` if the server requires credentials.
     pub fn anonymous(mut self, allowed: bool) -> Self {
         self.anonymous = allowed;
         self
     }
 
-    /// Allows to listen without authentication on an address that others can reach.
+    /// Allows listening without authentication on an address that other machines can reach.
     pub fn i_know_this_is_open(mut self) -> Self {
         self.open = true;
         self
     }
 
-    /// Serves `/evenkeel/faults` to clients on this machine that show [`ApiServer::fault_endpoint_token`].
+    /// Serves `/evenkeel/faults` to clients on this machine that present [`ApiServer::fault_endpoint_token`].
     pub fn fault_endpoint(mut self, enabled: bool) -> Self {
         self.fault_endpoint = enabled;
         self
     }
 
-    /// Closes new connections beyond this many.
+    /// Limits the number of connections; further ones are closed.
     pub fn max_connections(mut self, connections: u64) -> Self {
         self.max_connections = connections;
         self
     }
 
-    /// Keeps this many changes of each resource for watches to resume from, and at least one: with none, no watch could
-    /// ever show anything.
+    /// Keeps this many events of each resource for watches to resume from. At least one is kept: a watch reads its
+    /// events from the history.
     pub fn history(mut self, changes: usize) -> Self {
         self.settings.history.events = changes.max(1);
         self
     }
 
-    /// Forgets changes that are older than this, too; real servers do after five minutes. Unless told so, only
-    /// [`Builder::history`] counts.
+    /// Evicts events older than this, too. kube-apiserver keeps five minutes. By default only [`Builder::history`] bounds
+    /// the history.
     pub fn history_age(mut self, age: Duration) -> Self {
         self.settings.history.age = Some(age);
         self
     }
 
-    /// Answers like this release, where releases differ; like the newest, unless told otherwise.
+    /// Behaves like this release where releases differ. The default is the newest.
     pub fn version(mut self, version: ServerVersion) -> Self {
         self.settings.version = version;
         self
     }
 
-    /// Starts with what another server held, instead of empty.
+    /// Starts with the content of a snapshot.
     pub fn snapshot(mut self, snapshot: Snapshot) -> Self {
         self.settings.snapshot = Some(snapshot);
         self
     }
 
-    /// When a deleted namespace's content is deleted; at once, unless told otherwise.
-    pub fn namespace_controller(mut self, pace: ControllerTiming) -> Self {
-        self.settings.namespaces = pace;
+    /// Sets when the namespace controller deletes the content of a deleted namespace. The default is
+    /// [`ControllerTiming::Immediate`].
+    pub fn namespace_controller(mut self, timing: ControllerTiming) -> Self {
+        self.settings.namespaces = timing;
         self
     }
 
-    /// How long events are kept; an hour, unless told otherwise. `None` keeps them for ever.
+    /// Sets the time to live of Event objects. The default is one hour; `None` keeps them.
     pub fn event_ttl(mut self, ttl: Option<Duration>) -> Self {
         self.settings.event_ttl = ttl;
         self
     }
 
-    /// Installs the CustomResourceDefinitions in this folder's `.yaml`, `.yml` and `.json` files before the server is
-    /// handed out. Other objects in those files are passed over. May be called several times.
+    /// Installs the CustomResourceDefinitions in the `.yaml`, `.yml` and `.json` files of a folder before
+    /// [`Builder::start`] returns. Skips other objects in those files. May be called several times.
     pub fn crd_dir(mut self, folder: impl Into<PathBuf>) -> Self {
         self.crd_dirs.push(folder.into());
         self
     }
 
-    /// Takes time and randomness from here. Certificates and tokens do not come from it.
+    /// Sets the source of time and randomness. Certificates and tokens do not use it.
     pub fn env(mut self, env: impl Env) -> Self {
         self.clock = Arc::new(Clock::new(Arc::new(env)));
         self
@@ -388,7 +389,7 @@ impl Builder {
     /// Starts the server. Must be called on a tokio runtime.
     ///
     /// # Errors
-    /// When the address cannot be listened on, or should not be.
+    /// Returns an error if the address cannot be bound, or if it would be open to the network.
     pub async fn start(mut self) -> Result<ApiServer, StartError> {
         self.ensure_token()?;
         let mut settings = self.settings.clone();
@@ -421,7 +422,7 @@ impl Builder {
         handler: Arc<dyn Handler>,
         store: Arc<dyn StoreControl>,
     ) -> Result<ApiServer, StartError> {
-        // Plain HTTP with no tokens asks nobody for credentials; TLS always does.
+        // Plain HTTP without tokens requires no credentials; TLS always does.
         let open = !self.tls && self.tokens.is_empty();
         let local = self.address.is_none_or(|address| address.ip().to_canonical().is_loopback());
         if let Some(address) = self.address
@@ -450,7 +451,7 @@ impl Builder {
         let shared = Arc::new(Shared {
             auth: Authenticator {
                 open,
-                // Who opens a server to the network reaches it by whatever name it has there.
+                // A server that is open to the network is reached by any name that it has there.
                 checks_host: open && local,
                 anonymous: self.anonymous,
                 tokens,
@@ -470,16 +471,8 @@ impl Builder {
         let listening = bound.map(|(listener, address)| {
             Listening::start(listener, address, identity.clone(), Arc::clone(&shared), self.max_connections)
         });
-        tracing::debug!(%url, "the API server has started");
-        Ok(ApiServer {
-            shared,
-            listening,
-            url,
-            identity,
-            token,
-            fault_endpoint_token,
-            ticking: Ticking::start(handler),
-        })
+        tracing::debug!(%url, "API server started");
+        Ok(ApiServer { shared, listening, url, identity, token, fault_endpoint_token, ticker: Ticker::start(handler) })
     }
 }
 
@@ -499,7 +492,7 @@ fn url(tls: bool, address: Option<SocketAddr>) -> String {
     let Some(mut address) = address else {
         return "http://localhost".into();
     };
-    // Nobody can connect to "any address"; on this machine, the loopback stands for it.
+    // Clients cannot connect to the unspecified address; on this machine the loopback address stands for it.
     match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(IpAddr::V4(Ipv4Addr::LOCALHOST)),
         IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(IpAddr::V6(std::net::Ipv6Addr::LOCALHOST)),
@@ -508,13 +501,13 @@ fn url(tls: bool, address: Option<SocketAddr>) -> String {
     format!("{}://{address}", if tls { "https" } else { "http" })
 }
 
-/// Tells the engine about the passing of time until dropped.
+/// Ticks the engine until dropped.
 #[derive(Debug)]
-struct Ticking(JoinHandle<()>);
+struct Ticker(JoinHandle<()>);
 
-impl Ticking {
+impl Ticker {
     fn start(handler: Arc<dyn Handler>) -> Self {
-        Ticking(tokio::spawn(async move {
+        Ticker(tokio::spawn(async move {
             let mut interval = interval(TICK);
             interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
             interval.tick().await;
@@ -531,7 +524,7 @@ impl Ticking {
     }
 }
 
-impl Drop for Ticking {
+impl Drop for Ticker {
     fn drop(&mut self) {
         self.0.abort();
     }
@@ -554,9 +547,9 @@ impl std::fmt::Debug for Secret {
     }
 }
 
-/// The real world: the system's clocks, and random numbers from a seed of the system's entropy.
+/// The clocks of the system, and random numbers from a seed of the system's entropy.
 ///
-/// The monotonic clock is tokio's. When a test pauses or advances that one, the time of day goes along.
+/// The monotonic clock is tokio's. When a test pauses or advances it, the time of day follows.
 #[derive(Debug)]
 struct SystemEnv {
     start: Instant,
@@ -565,7 +558,7 @@ struct SystemEnv {
 }
 
 impl SystemEnv {
-    #[expect(clippy::disallowed_methods, reason = "this is the rim: the real clock enters here")]
+    #[expect(clippy::disallowed_methods, reason = "the real clock enters the server here")]
     fn new() -> Self {
         use std::hash::{BuildHasher, Hasher};
         // The standard library seeds its hash maps with the system's entropy.
@@ -573,7 +566,7 @@ impl SystemEnv {
         SystemEnv { start: Instant::now(), real_start: std::time::Instant::now(), state: AtomicU64::new(seed) }
     }
 
-    #[expect(clippy::disallowed_methods, reason = "this is the rim: the real clock enters here")]
+    #[expect(clippy::disallowed_methods, reason = "the real clock enters the server here")]
     fn time_of_day() -> Timestamp {
         Timestamp::now()
     }
@@ -583,7 +576,7 @@ impl Env for SystemEnv {
     fn wall(&self) -> Timestamp {
         let ahead = self.start.elapsed().saturating_sub(self.real_start.elapsed());
         let now = Self::time_of_day();
-        // Reading two clocks takes a moment; only a clock that was moved is ahead by more.
+        // Reading two clocks takes time; only a clock that a test advanced is ahead by more.
         if ahead < Duration::from_millis(10) { now } else { now.checked_add(ahead).unwrap_or(now) }
     }
 

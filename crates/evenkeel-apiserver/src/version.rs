@@ -1,16 +1,15 @@
-//! Which release of Kubernetes the server answers like.
+//! The release of Kubernetes that the server behaves like.
 
-/// A release of Kubernetes, as far as the server's answers depend on it (ARC-7).
+/// A release of Kubernetes, as far as responses depend on it (ARC-7).
 ///
-/// The resources are those of 1.37 in any case. What differs is what `/version` says, and whether a watch can be asked
-/// for its initial events (`sendInitialEvents`): 1.33 refuses that, as its default feature gates did, and so makes clients
-/// take their way without it.
+/// The resources are those of 1.37 in any case. The releases differ in `/version` and in WatchList: 1.33 refuses
+/// `sendInitialEvents`, as its default feature gates do, so clients fall back to list and watch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum ServerVersion {
     /// 1.32
     V1_32,
-    /// 1.33, which knows no `sendInitialEvents`
+    /// 1.33, which refuses `sendInitialEvents`
     V1_33,
     /// 1.34
     V1_34,
@@ -35,7 +34,7 @@ impl ServerVersion {
         }
     }
 
-    /// Whether watches can be asked for their initial events.
+    /// Returns whether a watch may request its initial events.
     pub(crate) fn has_watch_list(self) -> bool {
         self != ServerVersion::V1_33
     }

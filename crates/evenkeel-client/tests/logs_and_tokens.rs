@@ -8,6 +8,9 @@ use k8s_openapi::api::authentication::v1::TokenRequest;
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
 use serde_json::{Value, json};
 
+/// The audience that the embedded server accepts as its own.
+const API_AUDIENCE: &str = "https://kubernetes.default.svc.cluster.local";
+
 fn from<T: serde::de::DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).unwrap()
 }
@@ -92,9 +95,9 @@ async fn aut_5_a_token_authenticates_its_service_account() {
     let accounts = client.core_v1().service_accounts("default");
     let account: ServiceAccount = from(json!({"metadata": {"name": "robot"}}));
     let created = accounts.create(&account).await.unwrap();
-    let asked: TokenRequest = from(json!({"spec": {"audiences": ["me"], "expirationSeconds": 600}}));
+    let asked: TokenRequest = from(json!({"spec": {"audiences": ["me", API_AUDIENCE], "expirationSeconds": 600}}));
     let answer = accounts.create_token("robot", &asked).await.unwrap();
-    assert_eq!(answer.spec.unwrap().audiences.unwrap(), ["me"]);
+    assert_eq!(answer.spec.unwrap().audiences.unwrap(), ["me", API_AUDIENCE]);
     let token = answer.status.unwrap().token.unwrap();
 
     let whoami = || async {

@@ -21,7 +21,7 @@ impl ApiEngine {
         let outcome = match route::route(&registry, &request.method, request.uri.path(), &query) {
             Err(refusal) => {
                 let representation = negotiate::negotiate_status(headers, &query);
-                return HandlerOutcome::Response(refusal.reply_in(representation));
+                return HandlerOutcome::Response(refusal.response_in(representation));
             }
             Ok(Route::Resource(route)) => {
                 self.dispatch_resource(&ResourceRequest { http: request, query: &query, route: &route, waited })

@@ -1,6 +1,6 @@
-//! JSON for people: the same text with line breaks, its members in the same order.
+//! Indents JSON for readers and keeps the order of its members.
 
-/// Indents compact JSON by two spaces, as Go's encoder does. What is not JSON comes out spaced oddly, and whole.
+/// Indents compact JSON by two spaces, like Go's encoder. Text that is not JSON keeps all its characters.
 pub(crate) fn indent(json: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(json.len() * 2);
     let mut depth = 0usize;

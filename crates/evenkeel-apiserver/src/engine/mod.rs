@@ -40,7 +40,7 @@ use serde_json::json;
 use self::options::WriteOptions;
 pub(crate) use self::subresources::service_account_token::SigningKey;
 use self::target::Writer;
-use self::timers::Timers;
+use self::timers::TimerWheel;
 pub(crate) use self::view::encode;
 use crate::env::Env;
 use crate::faults::StoreControl;
@@ -127,7 +127,7 @@ pub(crate) struct ApiEngine {
     registry: RwLock<Registry>,
     env: Arc<dyn Env>,
     settings: Settings,
-    timers: Arc<Timers>,
+    timers: Arc<TimerWheel>,
     /// Held shared by writes of definitions until they are in force, and exclusively while a snapshot is taken or
     /// restored: store and registry of a snapshot must agree.
     definition_writes: RwLock<()>,

@@ -9,7 +9,7 @@ use http::{Response, StatusCode};
 
 use super::request::ResourceRequest;
 use crate::http_types::Body;
-use crate::negotiate::{Representation, status_reply_in};
+use crate::negotiate::{Representation, status_response_in};
 
 /// Warnings longer than this in total are shortened, and those that still do not fit are dropped (NEG-12).
 const ALL_WARNINGS: usize = 4096;
@@ -41,11 +41,11 @@ pub(crate) fn created(request: &ResourceRequest<'_>) -> Response<Body> {
 /// Returns a Status as a response. The message of a 403 is escaped, so that no browser takes it for markup (ERR-20).
 pub(crate) fn status(status: &Status, representation: Representation) -> Response<Body> {
     if !status.is_forbidden() {
-        return status_reply_in(status, representation);
+        return status_response_in(status, representation);
     }
     let mut escaped = status.clone();
     escaped.message = escape_html(&status.message);
-    let mut response = status_reply_in(&escaped, representation);
+    let mut response = status_response_in(&escaped, representation);
     response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }

@@ -1,4 +1,4 @@
-//! One timer wheel for all watches: buckets of a second, turned by the server's tick.
+//! One timer wheel for all watches, with one bucket per second. The tick of the server advances it.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,23 +7,23 @@ use std::time::Duration;
 
 use crate::store::WatchWaker;
 
-/// WatchWakers by the second in which they want to be woken.
+/// The watches by the second in which they must be woken.
 #[derive(Debug, Default)]
-pub(crate) struct Timers {
+pub(crate) struct TimerWheel {
     next: AtomicU64,
     due: Mutex<BTreeMap<(u64, u64), Arc<WatchWaker>>>,
 }
 
-/// A watch_waker's place on the wheel; leaving it is a matter of dropping this.
+/// A timer on the wheel. Dropping it removes it.
 #[derive(Debug)]
 pub(crate) struct Timer {
-    wheel: Arc<Timers>,
+    wheel: Arc<TimerWheel>,
     key: (u64, u64),
 }
 
 impl Timer {
     /// Wakes `watch_waker` at the first tick at or after `at`.
-    pub(crate) fn set(wheel: &Arc<Timers>, at: Duration, watch_waker: &Arc<WatchWaker>) -> Self {
+    pub(crate) fn set(wheel: &Arc<TimerWheel>, at: Duration, watch_waker: &Arc<WatchWaker>) -> Self {
         let second = at.as_secs() + u64::from(at.subsec_nanos() > 0);
         let key = (second, wheel.next.fetch_add(1, Ordering::Relaxed));
         wheel.due.lock().unwrap_or_else(PoisonError::into_inner).insert(key, Arc::clone(watch_waker));
@@ -37,8 +37,8 @@ impl Drop for Timer {
     }
 }
 
-impl Timers {
-    /// Wakes everyone whose time has come.
+impl TimerWheel {
+    /// Wakes the watches that are due.
     pub(crate) fn turn(&self, now: Duration) {
         let due = {
             let mut wheel = self.due.lock().unwrap_or_else(PoisonError::into_inner);

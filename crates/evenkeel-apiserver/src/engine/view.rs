@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::indent::indent;
 use super::{convert, object};
 use crate::negotiate::{Media, MetaVersion, Representation, Transform};
-use crate::protobuf_response::{self, Text, Unwritable};
+use crate::protobuf_response::{self, JsonText, Unwritable};
 use crate::registry::Resource;
 use crate::store::Record;
 use crate::table::{self, Printer};
@@ -197,9 +197,9 @@ impl View {
             }
             Transform::None => match (record.protobuf(), at) {
                 (Some(message), None) => return Ok(Cow::Borrowed(message)),
-                _ => protobuf_response::message(api_version, kind, &Text(&self.json(record, at)))?,
+                _ => protobuf_response::message(api_version, kind, &JsonText(&self.json(record, at)))?,
             },
-            _ => protobuf_response::message(api_version, kind, &Text(&self.metadata(record, at)))?,
+            _ => protobuf_response::message(api_version, kind, &JsonText(&self.metadata(record, at)))?,
         };
         Ok(Cow::Owned(message))
     }

@@ -45,7 +45,7 @@ impl Subject {
         subject.namespace = decoded(parts.namespace.or(itself));
         subject.resource = parts.plural.to_owned();
         subject.name = decoded(name);
-        let watch = parts.asks_to_watch(&Query::parse(uri.query()));
+        let watch = parts.is_watch(&Query::parse(uri.query()));
         if let Some(verb) = Verb::of(method, name.is_some(), watch) {
             subject.verb = verb.as_str().to_owned();
         }

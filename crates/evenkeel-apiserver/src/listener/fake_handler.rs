@@ -174,7 +174,7 @@ impl Handler for FakeHandler {
         };
         HandlerOutcome::Response(match result {
             Ok((code, value)) => json_response(code, Body::whole(value.to_string())),
-            Err(status) => crate::negotiate::status_reply(&status),
+            Err(status) => crate::negotiate::status_response(&status),
         })
     }
 

@@ -14,7 +14,7 @@ use serde_json::json;
 use super::auth::{Tokens, bearer};
 use crate::faults::{Faults, Rule, RuleId};
 use crate::http_types::{Body, User};
-use crate::negotiate::status_reply;
+use crate::negotiate::status_response;
 
 /// Where the fault endpoints live.
 const ROOT: &str = "/evenkeel/faults";
@@ -70,7 +70,7 @@ impl FaultEndpoint {
                 response.headers_mut().insert(header::CONTENT_TYPE, json);
                 response
             }
-            Err(status) => status_reply(&status),
+            Err(status) => status_response(&status),
         }
     }
 }

@@ -22,7 +22,7 @@ use crate::faults::framing::Framing;
 use crate::faults::subject::Subject;
 use crate::faults::{Fate, Faults, Plan};
 use crate::http_types::{ApiRequest, Body, ConnectionCut, HandlerOutcome, User};
-use crate::negotiate::{status_reply, status_reply_to};
+use crate::negotiate::{status_response, status_response_to};
 
 /// How long a request may wait for a revision that the store has not reached.
 const AWAIT_REVISION: Duration = Duration::from_secs(3);
@@ -121,7 +121,7 @@ impl InProcess {
         }
         let user = match self.user(&parts).and_then(|user| impersonate(user, &mut parts.headers)) {
             Ok(user) => user,
-            Err(status) => return Ok(status_reply_to(&parts.headers, &parts.uri, &status)),
+            Err(status) => return Ok(status_response_to(&parts.headers, &parts.uri, &status)),
         };
         user_name.clone_from(&user.name);
         let faults = &self.shared.faults;
@@ -139,7 +139,7 @@ impl InProcess {
             sleep(plan.delay).await;
         }
         match plan.fate {
-            Fate::Answer(status) => return Ok(status_reply_to(&parts.headers, &parts.uri, &status)),
+            Fate::Answer(status) => return Ok(status_response_to(&parts.headers, &parts.uri, &status)),
             Fate::Drop => return Err(ConnectionCut),
             Fate::Hang => std::future::pending::<()>().await,
             Fate::Handle | Fate::HandleThenDrop | Fate::ReadThenDrop => {}
@@ -148,7 +148,7 @@ impl InProcess {
             Ok(body) => body,
             Err(Refusal::Gone) => return Err(ConnectionCut),
             Err(Refusal::Answer(status)) => {
-                return Ok(closing(status_reply_to(&parts.headers, &parts.uri, &status)));
+                return Ok(closing(status_response_to(&parts.headers, &parts.uri, &status)));
             }
         };
         if plan.fate == Fate::ReadThenDrop {
@@ -193,13 +193,13 @@ impl InProcess {
                 )))
             };
             if let Err(status) = admitted {
-                return Ok(closing(status_reply(&status)));
+                return Ok(closing(status_response(&status)));
             }
         }
         match receive::body(body).await {
             Ok(body) => Ok(FaultEndpoint::handle(&self.shared.faults, &parts.method, parts.uri.path(), &body)),
             Err(Refusal::Gone) => Err(ConnectionCut),
-            Err(Refusal::Answer(status)) => Ok(closing(status_reply(&status))),
+            Err(Refusal::Answer(status)) => Ok(closing(status_response(&status))),
         }
     }
 
@@ -238,7 +238,7 @@ impl InProcess {
             };
             if waited {
                 let status = Status::internal("the store waits for a revision without end");
-                return status_reply_to(&request.headers, &request.uri, &status);
+                return status_response_to(&request.headers, &request.uri, &status);
             }
             let patience = allotted.map_or(AWAIT_REVISION, |allotted| allotted.min(AWAIT_REVISION));
             let deadline = *deadline.get_or_insert_with(|| Instant::now() + patience);
@@ -247,7 +247,7 @@ impl InProcess {
             if waited && patience < AWAIT_REVISION {
                 let message = "Timeout: request did not complete within the allotted timeout";
                 let status = Status::failure(504, Reason::TIMEOUT, message);
-                return status_reply_to(&request.headers, &request.uri, &status);
+                return status_response_to(&request.headers, &request.uri, &status);
             }
         }
     }

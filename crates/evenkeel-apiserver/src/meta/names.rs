@@ -1,8 +1,7 @@
-//! The rules that names, label keys and label values follow, and the words that refuse them.
+//! The rules of names, label keys and label values, with the messages of kube-apiserver.
 //!
-//! Each rule answers with every fault it finds, in the order in which a client of Kubernetes knows them; an empty answer
-//! means that the text is good. The grammars are small enough to be matched by hand, and a name is checked on every
-//! write, so no regular expression is run.
+//! Each rule returns all faults in the order of kube-apiserver; an empty list means that the text is valid. The grammars
+//! are matched by hand rather than by regular expressions, because every write checks a name.
 
 use crate::registry::NameRule;
 
@@ -27,14 +26,14 @@ const LABEL_VALUE_FAULT: &str = "a valid label must be an empty string or consis
 const CONFIG_KEY_FAULT: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. \
     'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
 
-/// What is wrong with a name under `rule` (OBJ-10). A `prefix` is going to have a suffix, so it may end with a dash.
+/// Returns the faults of a name under `rule` (OBJ-10). A `prefix` gets a suffix, so it may end with a dash.
 pub(crate) fn validate_name(rule: NameRule, name: &str, prefix: bool) -> Vec<String> {
     if rule == NameRule::PathSegment {
         return path_segment(name);
     }
     let masked;
     let name = match name.strip_suffix('-') {
-        // The dash and the character before it give way to one good character, so the length counts one less.
+        // One valid character replaces the dash and the character before it, so the length counts one less.
         Some(stem) if prefix && !stem.is_empty() => {
             let mut kept = stem.to_owned();
             kept.pop();
@@ -87,7 +86,7 @@ fn dns_1035_label(name: &str) -> Vec<String> {
     faults
 }
 
-/// Anything that can be one segment of a URL's path.
+/// One segment of a URL path.
 pub(crate) fn path_segment(name: &str) -> Vec<String> {
     if matches!(name, "." | "..") {
         return vec![format!("may not be '{name}'")];
@@ -95,7 +94,7 @@ pub(crate) fn path_segment(name: &str) -> Vec<String> {
     ["/", "%"].into_iter().filter(|part| name.contains(part)).map(|part| format!("may not contain '{part}'")).collect()
 }
 
-/// A label key, an annotation key or a finalizer: a name, with an optional subdomain and a slash before it.
+/// A label key, an annotation key or a finalizer: a name with an optional subdomain and slash before it.
 pub(crate) fn qualified_name(value: &str) -> Vec<String> {
     let mut faults = Vec::new();
     let name = match value.split_once('/') {
@@ -131,7 +130,7 @@ pub(crate) fn qualified_name(value: &str) -> Vec<String> {
     faults
 }
 
-/// The value of a label: empty, or a word of letters, digits, dashes, underscores and dots.
+/// The value of a label: empty, or letters, digits, dashes, underscores and dots.
 pub(crate) fn label_value(value: &str) -> Vec<String> {
     let mut faults = Vec::new();
     if value.len() > LABEL_MAX {
@@ -143,7 +142,7 @@ pub(crate) fn label_value(value: &str) -> Vec<String> {
     faults
 }
 
-/// A key of a ConfigMap or a Secret: what can be a file's name.
+/// A key of a ConfigMap or a Secret: a valid file name.
 pub(crate) fn config_key(key: &str) -> Vec<String> {
     let mut faults = Vec::new();
     if key.len() > SUBDOMAIN_MAX {

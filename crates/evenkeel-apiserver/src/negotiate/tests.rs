@@ -60,7 +60,7 @@ fn neg_2_nothing_matches_is_406_in_json() {
             })
         );
         let protobuf = Representation { media: Media::Protobuf, ..Representation::JSON };
-        let reply = status_reply_in(&status, protobuf);
+        let reply = status_response_in(&status, protobuf);
         assert_eq!(reply.status(), 406);
         assert_eq!(reply.headers()["content-type"], "application/json");
     }

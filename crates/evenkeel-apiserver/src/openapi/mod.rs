@@ -14,7 +14,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::discovery::{digest, is_known, json_reply, quoted_etag};
 use crate::http_types::Body;
-use crate::negotiate::{choose, status_reply};
+use crate::negotiate::{choose, status_response};
 use crate::query::Query;
 use crate::registry::{Registry, Version};
 use crate::route::Refusal;
@@ -47,14 +47,14 @@ pub(crate) fn respond(
 ) -> http::Response<Body> {
     // JSON is the only form there is: documents are read by kubectl as such.
     if let Err(status) = acceptable(headers) {
-        return status_reply(&status);
+        return status_response(&status);
     }
     if path.is_empty() {
         let index = registry.documents().openapi_index.get_or_init(|| index(registry));
         return document_reply(&index.0, headers);
     }
     let Some(version) = find(registry, path) else {
-        return Refusal::PageNotFound.reply();
+        return Refusal::PageNotFound.response();
     };
     let document = version_document(version);
     match query.non_empty("hash") {

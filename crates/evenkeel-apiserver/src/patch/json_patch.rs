@@ -1,9 +1,8 @@
 //! JSON Patch (RFC 6902), as kube-apiserver applies it.
 //!
-//! Written by hand rather than taken from a crate: the limits (number of operations, copied bytes, depth) have to hold
-//! while the patch is being applied, not around it, and the places where the real server is more lenient than the RFC
-//! have to be ours. Those are: `replace` of a missing key adds it; an operation without `value` means `null`; `test`
-//! takes a missing key for `null`; a patch that is `null` has no operations.
+//! Written by hand rather than taken from a crate: the limits (number of operations, copied bytes, depth) must hold while
+//! the patch is applied, and kube-apiserver is more lenient than the RFC: `replace` of a missing key adds it; an operation
+//! without `value` means `null`; `test` takes a missing key for `null`; a patch that is `null` has no operations.
 
 use std::borrow::Cow;
 
@@ -13,19 +12,18 @@ use super::OperationError as Why;
 use super::PatchError;
 use crate::go_json::kind_of;
 
-/// How many operations one patch may have (PAT-5).
+/// The limit of operations of one patch (PAT-5).
 pub(crate) const MAX_OPERATIONS: usize = 10_000;
 
-/// How many bytes of JSON the `copy` operations of one patch may make (PAT-5).
+/// The limit of bytes that the `copy` operations of one patch add (PAT-5).
 const MAX_COPIED_BYTES: usize = 3 << 20;
 
-/// How deeply the patched object may be nested. Below the limit of the JSON parser, so that what a patch makes can be
-/// read again.
+/// The nesting limit of the patched object. It is below that of the JSON parser, so that the result can be parsed.
 const MAX_DEPTH: usize = 120;
 
 /// Applies the JSON patch in `patch` to `doc`.
 ///
-/// On an error the document is left as the operations before the failing one made it: patch a copy.
+/// On an error the document contains the operations before the failing one: patch a copy.
 pub(crate) fn apply_json_patch(doc: &mut Value, patch: &[u8]) -> Result<(), PatchError> {
     let operations = match serde_json::from_slice(patch).map_err(|_| PatchError::NotJson)? {
         Value::Array(operations) => operations,
@@ -49,7 +47,7 @@ pub(crate) fn apply_json_patch(doc: &mut Value, patch: &[u8]) -> Result<(), Patc
     Ok(())
 }
 
-/// One step of a patch; what is absent is empty.
+/// One operation of a patch; absent fields are empty.
 struct Operation {
     op: String,
     path: String,
@@ -86,7 +84,7 @@ impl Operation {
     }
 }
 
-/// The document under work and what has been spent on it.
+/// The document and the used budgets.
 struct Patcher<'d> {
     doc: &'d mut Value,
     /// Never less than the depth of the document.
@@ -175,9 +173,8 @@ impl Patcher<'_> {
             return Err(Why::IntoItself);
         }
         let value = self.remove(from)?;
-        // What is moved reaches no deeper than the document did. Only where that bound is not good enough is the
-        // value walked, and then it is paid for like a copy: otherwise moving a large value to and fro would be
-        // unbounded work.
+        // A moved value is no deeper than the document. Only if that bound is not sufficient is the value walked, and
+        // then it is charged like a copy: otherwise moving a large value repeatedly would be unbounded work.
         let bound = levels(path) + self.depth.saturating_sub(levels(from));
         if bound > MAX_DEPTH {
             self.pay(json_size(&value))?;
@@ -197,7 +194,7 @@ impl Patcher<'_> {
         self.add(path, value)
     }
 
-    /// Spends from the budget for copies.
+    /// Charges the budget of copies.
     fn pay(&mut self, bytes: usize) -> Result<(), Why> {
         self.copied = self.copied.saturating_add(bytes);
         if self.copied > MAX_COPIED_BYTES {
@@ -206,7 +203,7 @@ impl Patcher<'_> {
         Ok(())
     }
 
-    /// Refuses what would nest the document too deeply.
+    /// Refuses a value that would nest the document too deeply.
     fn deepen(&mut self, depth: usize) -> Result<(), Why> {
         if depth > MAX_DEPTH {
             return Err(Why::TooDeep);
@@ -215,7 +212,7 @@ impl Patcher<'_> {
         Ok(())
     }
 
-    /// What is at the path; `None` for a missing key of an object that is there.
+    /// Returns the value at the path; `None` for a missing key of an existing object.
     fn find(&mut self, path: &str) -> Result<Option<&Value>, Why> {
         let (parent, key) = self.parent(path)?;
         match parent {
@@ -228,7 +225,7 @@ impl Patcher<'_> {
         }
     }
 
-    /// The container that the pointer's last token is looked up in, and that token.
+    /// Returns the container of the pointer's last token, and that token.
     fn parent<'p>(&mut self, path: &'p str) -> Result<(&mut Value, Cow<'p, str>), Why> {
         let (ancestors, last) = path.rsplit_once('/').ok_or(Why::BadPath)?;
         let mut node = &mut *self.doc;
@@ -249,17 +246,17 @@ impl Patcher<'_> {
     }
 }
 
-/// How many containers a pointer leads into.
+/// Returns the number of containers along a pointer.
 fn levels(path: &str) -> usize {
     path.bytes().filter(|byte| *byte == b'/').count()
 }
 
-/// A token of a JSON pointer as the key it stands for.
+/// Unescapes a token of a JSON pointer.
 fn unescape(token: &str) -> Cow<'_, str> {
     if token.contains('~') { Cow::Owned(token.replace("~1", "/").replace("~0", "~")) } else { Cow::Borrowed(token) }
 }
 
-/// A list index below `bound`: decimal digits with no leading zero.
+/// Parses a list index below `bound`: decimal digits without a leading zero.
 fn index(token: &str, bound: usize) -> Result<usize, Why> {
     let canonical = token == "0" || (token.bytes().all(|byte| byte.is_ascii_digit()) && !token.starts_with('0'));
     match token.parse() {
@@ -268,8 +265,8 @@ fn index(token: &str, bound: usize) -> Result<usize, Why> {
     }
 }
 
-/// How deeply containers are nested: 0 for a scalar, 1 for a flat object. The values seen here are no deeper than
-/// [`MAX_DEPTH`] or the limit of the JSON parser, which bounds the recursion.
+/// Returns the nesting of containers: 0 for a scalar, 1 for a flat object. The values are no deeper than [`MAX_DEPTH`] or
+/// the limit of the JSON parser, which bounds the recursion.
 pub(super) fn depth(value: &Value) -> usize {
     match value {
         Value::Object(map) => 1 + map.values().map(depth).max().unwrap_or(0),
@@ -278,7 +275,7 @@ pub(super) fn depth(value: &Value) -> usize {
     }
 }
 
-/// The length of the value as JSON.
+/// Returns the length of the value as JSON.
 fn json_size(value: &Value) -> usize {
     struct Count(usize);
     impl std::io::Write for Count {
@@ -291,7 +288,7 @@ fn json_size(value: &Value) -> usize {
         }
     }
     let mut count = Count(0);
-    // Neither a Value nor this writer can fail; a size that is unknown all the same counts as too large.
+    // Neither a Value nor this writer fails; an unknown size would count as too large.
     match serde_json::to_writer(&mut count, value) {
         Ok(()) => count.0,
         Err(_) => usize::MAX,

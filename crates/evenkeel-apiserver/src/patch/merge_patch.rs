@@ -25,8 +25,8 @@ pub(crate) fn apply_merge_patch(doc: &mut Value, body: &[u8]) -> Result<(), Patc
 
 /// Merges `patch` into `target`: `null` deletes, objects merge, everything else replaces.
 ///
-/// The recursion is as deep as the patch, which the JSON parser has bounded; the result is no deeper than the deeper of
-/// the two.
+/// The recursion is as deep as the patch, which the JSON parser bounds. The result is no deeper than the deeper of the
+/// two.
 fn merge(target: &mut Value, patch: Value) {
     let Value::Object(patch) = patch else {
         *target = patch;
@@ -45,7 +45,7 @@ fn merge(target: &mut Value, patch: Value) {
     }
 }
 
-/// The merge patch that turns `from` into `to`, if there is one: merge patches cannot write a `null`.
+/// Returns the merge patch that turns `from` into `to`, if there is one: a merge patch cannot write a `null`.
 #[cfg(test)]
 pub(crate) fn create_merge_patch(from: &Value, to: &Value) -> Value {
     let (Value::Object(from), Value::Object(to)) = (from, to) else {
@@ -58,7 +58,7 @@ pub(crate) fn create_merge_patch(from: &Value, to: &Value) -> Value {
     for (name, value) in to {
         match from.get(name) {
             Some(old) if old == value => {}
-            // An object can only be written over a non-object as a whole, which is what merging into nothing does.
+            // An object replaces a non-object as a whole, which is the same as merging into nothing.
             Some(old) => drop(patch.insert(name.clone(), create_merge_patch(old, value))),
             None => drop(patch.insert(name.clone(), value.clone())),
         }

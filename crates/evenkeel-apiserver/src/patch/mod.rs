@@ -1,13 +1,10 @@
-//! Patches: what the body of a PATCH request does to the object it is sent to.
+//! The patch formats: JSON Patch, JSON Merge Patch and strategic merge patch, as pure functions.
 //!
-//! JSON Patch and JSON Merge Patch are pure functions of the object and the body; strategic merge also needs the schema.
-//! Server-side apply is about who owns what, and lives in [`field_ownership`](crate::field_ownership).
+//! The PATCH verb is `engine/verbs/patch.rs`. Server-side apply is in [`field_ownership`](crate::field_ownership).
 
 mod json_patch;
 mod merge_patch;
 mod strategic;
-#[cfg(test)]
-mod strategic_tests;
 #[cfg(test)]
 mod tests;
 
@@ -24,7 +21,7 @@ pub(crate) use json_patch::apply_json_patch;
 pub(crate) use merge_patch::apply_merge_patch;
 use strategic::{StrategicError, apply_strategic_merge};
 
-/// What a patch made of an object.
+/// The result of a patch.
 #[derive(Debug)]
 pub(crate) struct Patched {
     pub(crate) object: Value,
@@ -32,7 +29,7 @@ pub(crate) struct Patched {
     pub(crate) duplicates: Vec<String>,
 }
 
-/// Applies a patch and gives the patched object; what it must still satisfy (PAT-4) is the caller's to check.
+/// Applies a patch and returns the patched object. The caller validates it (PAT-4).
 pub(crate) fn apply(
     kind: PatchType,
     mut object: Value,
@@ -49,44 +46,43 @@ pub(crate) fn apply(
     Ok(Patched { object, duplicates })
 }
 
-/// The 422 for an object that a patch made and that cannot be read as its kind (PAT-8), or not without strict errors
-/// (DRY-4).
+/// Returns the 422 for a patched object that cannot be decoded as its kind (PAT-8), or not without strict errors (DRY-4).
 pub(crate) fn unreadable_result(patched: &Value, why: &str) -> Status {
     let error = FieldError::invalid("patch", &Value::from(patched.to_string()), why);
     field::invalid("", "", "", &[error])
 }
 
-/// For the places that server-side apply does not reach.
+/// Returns the error for endpoints without server-side apply.
 fn not_implemented() -> Status {
-    let message = "this server does not support server-side apply to this sub-resource yet";
+    let message = "this server does not support server-side apply to this subresource";
     Status::failure(501, Reason::from("NotImplemented"), message)
 }
 
-/// Why a patch was refused.
+/// An error of a patch.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub(crate) enum PatchError {
-    /// The body is not JSON at all.
+    /// The body is not JSON.
     #[error("invalid JSON patch")]
     NotJson,
-    /// The body is JSON of the wrong shape; the text says what was expected.
+    /// The body is JSON of the wrong type; the text names the expected one.
     #[error("error decoding patch: {0}")]
     Shape(String),
-    /// A strategic merge patch that is no JSON object, in the words of Go's JSON package.
+    /// A strategic merge patch that is not a JSON object, with the message of Go's JSON package.
     #[error("{0}")]
     Syntax(String),
-    /// A strategic merge patch that makes no sense.
+    /// An invalid strategic merge patch.
     #[error("{0}")]
     Strategic(#[from] StrategicError),
-    /// A merge patch that is `null`: there is nothing it could mean for a whole object.
+    /// A merge patch that is `null`, which has no meaning for a whole object.
     #[error("Invalid JSON Patch")]
     NullMerge,
-    /// More operations than a JSON patch may have.
+    /// A JSON patch with too many operations.
     #[error("The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {got}")]
     TooManyOperations {
-        /// How many there are.
+        /// The number of operations.
         got: usize,
     },
-    /// An operation cannot be done on this object.
+    /// An operation fails on this object.
     #[error("operation {index} ({op} {path:?}): {why}")]
     Operation {
         /// The position in the patch, from 0.
@@ -95,27 +91,27 @@ pub(crate) enum PatchError {
         op: String,
         /// The JSON pointer.
         path: String,
-        /// What is in the way.
+        /// The cause.
         why: OperationError,
     },
 }
 
-/// Why one operation of a JSON patch failed.
+/// An error of one operation of a JSON patch.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub(crate) enum OperationError {
-    /// A pointer leads nowhere.
+    /// The pointer does not exist in the object.
     #[error("there is nothing at this path")]
     Missing,
-    /// A pointer does not start with a slash, or is empty where the whole object cannot be meant.
+    /// The pointer does not start with a slash, or is empty where the whole object is not allowed.
     #[error("this is not a usable path")]
     BadPath,
-    /// Not an index of this list.
+    /// The token is not an index of the list.
     #[error("this is not an index of the list")]
     BadIndex,
-    /// A `test` found another value.
+    /// A `test` failed.
     #[error("the value is another one")]
     TestFailed,
-    /// There is no such operation.
+    /// The operation is unknown.
     #[error("there is no such operation")]
     UnknownOperation,
     /// The whole object can only become an object or a list.
@@ -149,7 +145,7 @@ impl From<PatchError> for Status {
     }
 }
 
-/// The 422 whose reason stays on the server: clients have always been told just this.
+/// Returns the 422 of kube-apiserver, which does not name the cause.
 fn rejected() -> Status {
     Status::failure(422, Reason::INVALID, "the server rejected our request due to an error in our request")
         .with_details(StatusDetails::default())

@@ -1,17 +1,17 @@
-//! Strategic merge patch: a merge patch that knows the schema.
+//! Strategic merge patch: a merge patch that uses the schema.
 //!
 //! Objects merge field by field as in a JSON merge patch. Lists that the schema declares to be merged are merged item by
 //! item: objects by their merge key, scalars by their value. All other lists are replaced. Directives among the fields
-//! say what such a patch could not say otherwise:
+//! express the rest:
 //!
-//! - `$patch: replace` in an object, or in an item of a merged list, puts the rest in place of what is there;
+//! - `$patch: replace` in an object, or in an item of a merged list, replaces the present value with the rest;
 //! - `$patch: delete` in an object empties it; in an item of a merged list it removes the item with that key;
 //! - `$deleteFromPrimitiveList/F` removes values from the list `F`;
-//! - `$setElementOrder/F` says in which order the items of the list `F` should stand;
+//! - `$setElementOrder/F` sets the order of the items of the list `F`;
 //! - `$retainKeys` names the only fields that an object may keep.
 //!
-//! `$patch: merge` is refused, as the real server does. Where that server blames itself for a patch that makes no sense
-//! (a status of 500), this one blames the patch (400).
+//! `$patch: merge` is refused, as by kube-apiserver. For an invalid patch kube-apiserver returns 500 in some cases; this
+//! server returns 400.
 
 use std::collections::{HashMap, HashSet};
 
@@ -24,7 +24,7 @@ use crate::go_json::kind_of;
 use crate::schema::json::{self, Parsed};
 use crate::schema::{PatchStrategy, Schema};
 
-/// How deeply a patch may be nested.
+/// The nesting limit of a patch.
 const MAX_DEPTH: usize = 64;
 
 const DIRECTIVE: &str = "$patch";
@@ -32,25 +32,25 @@ const RETAIN_KEYS: &str = "$retainKeys";
 const DELETE_FROM_LIST: &str = "$deleteFromPrimitiveList";
 const SET_ORDER: &str = "$setElementOrder";
 
-/// Why a strategic merge patch was refused.
+/// An error of a strategic merge patch.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub(crate) enum StrategicError {
-    /// A `$deleteFromPrimitiveList` without a field, or that is no list of scalars.
+    /// A `$deleteFromPrimitiveList` without a field, or that is not a list of scalars.
     #[error("invalid patch format of primitive list")]
     PrimitiveList,
-    /// `$retainKeys` is no list, or does not name a field that the patch sets.
+    /// `$retainKeys` is not a list, or does not name a field that the patch sets.
     #[error("invalid patch format of retainKeys")]
     RetainKeys,
-    /// A `$setElementOrder` without a field, or that is no list.
+    /// A `$setElementOrder` without a field, or that is not a list.
     #[error("invalid patch format of setElementOrder list")]
     ElementOrder,
-    /// The items of a list are in another order than its `$setElementOrder` asks for, or are not named by it.
+    /// The items of a list are in another order than in `$setElementOrder`, or missing there.
     #[error("the order in the patch of {field:?} does not match its $setElementOrder list")]
     OrderMismatch {
         /// The list.
         field: String,
     },
-    /// A value of `$patch` that means nothing here.
+    /// An unknown value of `$patch`.
     #[error("unknown patch type: {0}")]
     UnknownDirective(String),
     /// `$patch: merge` in an item of a list.
@@ -61,16 +61,16 @@ pub(crate) enum StrategicError {
     NoMergeKey {
         /// The list.
         field: String,
-        /// The field that tells its items apart.
+        /// The merge key of its items.
         key: String,
     },
-    /// The list is to be merged, but the schema does not say how to tell its items apart.
+    /// The list must be merged, but the schema has no merge key.
     #[error("cannot merge lists without merge key for {0}")]
     Unkeyed(String),
     /// Objects and scalars, or several kinds of scalars, in one list.
     #[error("list element types are not identical: {0}")]
     MixedItems(String),
-    /// A list to be merged has lists for items.
+    /// A list to be merged contains lists.
     #[error("lists of lists are not supported")]
     ListOfLists,
     /// The patch is nested too deeply.
@@ -80,10 +80,10 @@ pub(crate) enum StrategicError {
 
 use StrategicError as Fault;
 
-/// Applies the strategic merge patch in `body` to an object of this schema (PAT-7). Answers with the fields that occur
-/// twice in the patch.
+/// Applies the strategic merge patch in `body` to an object of this schema (PAT-7). Returns the fields that occur twice
+/// in the patch.
 ///
-/// On an error the document is left half done: patch a copy.
+/// On an error the document is partly patched: patch a copy.
 pub(crate) fn apply_strategic_merge(
     doc: &mut Value,
     body: &[u8],
@@ -93,7 +93,7 @@ pub(crate) fn apply_strategic_merge(
         json::parse(body).map_err(|fault| PatchError::Syntax(fault.to_string()))?;
     let patch = match patch {
         Value::Object(patch) => patch,
-        // To Go this is an empty map.
+        // Go decodes this as an empty map.
         Value::Null => Map::new(),
         other => {
             let found = kind_of(&other);
@@ -168,7 +168,7 @@ fn is_replaced(field: Option<&Schema>) -> bool {
     field.is_some_and(|field| field.patch_strategy() == PatchStrategy::Replace)
 }
 
-/// The merge key of a list; scalars have none.
+/// Returns the merge key of a list; scalars have none.
 fn merge_key(field: Option<&Schema>) -> Option<&str> {
     match field?.patch_strategy() {
         PatchStrategy::Merge(key) => key,
@@ -180,18 +180,18 @@ fn unknown_directive(directive: &Value) -> Fault {
     Fault::UnknownDirective(directive.as_str().map_or_else(|| directive.to_string(), str::to_owned))
 }
 
-/// The field that a directive such as `$setElementOrder/ports` is about.
+/// Returns the field of a directive such as `$setElementOrder/ports`.
 fn field_of<'n>(name: &'n str, directive: &str) -> Option<&'n str> {
     name.strip_prefix(directive)?.strip_prefix('/')
 }
 
-/// Whether the name of a field is a directive to those who merge.
+/// Returns whether the name of a field is a directive.
 fn is_directive(name: &str) -> bool {
     name == RETAIN_KEYS || field_of(name, DELETE_FROM_LIST).is_some() || field_of(name, SET_ORDER).is_some()
 }
 
-/// A value of a patch that there is nothing to merge with: nulls and directives say nothing to it. `None` if it was
-/// there for its directive alone.
+/// Returns a value of a patch without its nulls and directives, for a field that the object does not have. `None` if the
+/// value consists of its directive alone.
 fn bare(value: Value) -> Option<Value> {
     match value {
         Value::Object(fields) if fields.contains_key(DIRECTIVE) => None,
@@ -206,7 +206,7 @@ fn without_directives(fields: Map<String, Value>) -> Map<String, Value> {
     said.filter_map(|(name, value)| Some((name, bare(value)?))).collect()
 }
 
-/// `$retainKeys`: all other fields go. The patch may not set what it does not retain.
+/// `$retainKeys`: removes all other fields. The patch may not set a field that it does not retain.
 fn retain_keys(target: &mut Map<String, Value>, patch: &Map<String, Value>, keys: &Value) -> Result<(), Fault> {
     let keys = keys.as_array().ok_or(Fault::RetainKeys)?;
     let keys: HashSet<&str> = keys.iter().filter_map(Value::as_str).collect();
@@ -232,7 +232,7 @@ fn delete_from_list(target: Option<&mut Value>, values: &Value) -> Result<(), Fa
     Ok(())
 }
 
-/// Takes every list that has a `$setElementOrder` out of the patch, together with that, and merges it.
+/// Removes every list with a `$setElementOrder` from the patch, with its directive, and merges it.
 fn merge_ordered_lists(
     target: &mut Map<String, Value>,
     patch: &mut Map<String, Value>,
@@ -274,7 +274,7 @@ fn merge_ordered_lists(
     Ok(())
 }
 
-/// The items that a patch has must be named by its `$setElementOrder`, in the same order.
+/// Checks that `$setElementOrder` names the items of the patch in the same order.
 fn check_order(wanted: &[Value], order: &[String], field: &str, key: Option<&str>) -> Result<(), Fault> {
     if order.is_empty() {
         return Ok(());
@@ -289,8 +289,8 @@ fn check_order(wanted: &[Value], order: &[String], field: &str, key: Option<&str
     Ok(())
 }
 
-/// Merges the items of a patch into a list. Items that are in the patch stand in its order; the others stay where they
-/// are in relation to those, and behind what is new.
+/// Merges the items of a patch into a list. Items in the patch take its order; the others keep their position relative to
+/// those, after new items.
 fn merge_list(live: Vec<Value>, patch: Vec<Value>, name: &str, list: Option<&Schema>) -> Result<Vec<Value>, Fault> {
     let Some(first) = live.first().or(patch.first()) else {
         return Ok(live);
@@ -336,11 +336,11 @@ fn merge_list(live: Vec<Value>, patch: Vec<Value>, name: &str, list: Option<&Sch
     Ok(arrange(merged, &order, &live_order))
 }
 
-/// The items of a patch, apart from those that are there for their directive.
+/// The items of a patch without those that consist of a directive.
 struct Special {
     /// The keys of items to remove.
     deleted: HashSet<String>,
-    /// Whether the rest takes the place of the whole list.
+    /// Whether the rest replaces the whole list.
     replace: bool,
     rest: Vec<Value>,
 }
@@ -364,7 +364,7 @@ impl Special {
     }
 }
 
-/// What tells an item of a list from the others, as text.
+/// Returns the identity of an item of a list as text.
 fn key_of(item: &Value, field: &str, key: Option<&str>) -> Result<String, Fault> {
     let Some(key) = key else {
         return Ok(item.to_string());
@@ -383,14 +383,14 @@ fn with_keys(items: Vec<Value>, field: &str, key: Option<&str>) -> Result<Vec<(S
     items.into_iter().map(|item| Ok((key_of(&item, field, key)?, item))).collect()
 }
 
-/// Where each key stands first.
+/// Returns the first position of each key.
 fn positions(keys: &[String]) -> impl Iterator<Item = (&str, usize)> {
-    // The last of equal keys wins in a map, so they are told from the back.
+    // The last of equal keys wins in a map, so the keys are inserted from the back.
     keys.iter().enumerate().rev().map(|(at, key)| (key.as_str(), at))
 }
 
-/// Puts the items that `order` names into that order, the others into the order of `live`, and merges the two: an item
-/// that only the server has stands before a named one if it did so before, and else behind it.
+/// Sorts the items that `order` names into that order and the others into the order of `live`, and merges the two. An
+/// item that only the server has precedes a named one if it preceded it before, and follows it otherwise.
 fn arrange(items: Vec<(String, Value)>, order: &[String], live: &[String]) -> Vec<Value> {
     let order: HashMap<&str, usize> = positions(order).collect();
     let live: HashMap<&str, usize> = positions(live).collect();
@@ -412,3 +412,6 @@ fn arrange(items: Vec<(String, Value)>, order: &[String], live: &[String]) -> Ve
     arranged.extend(others.map(|(_, item)| item));
     arranged
 }
+
+#[cfg(test)]
+mod tests;

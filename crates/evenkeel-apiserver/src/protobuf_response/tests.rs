@@ -37,7 +37,7 @@ proptest! {
     #[test]
     fn text_serialises_as_the_tree_that_it_is_the_text_of(value in any_json()) {
         let text = value.to_string();
-        prop_assert_eq!(serde_json::to_value(Text(text.as_bytes())).unwrap(), value);
+        prop_assert_eq!(serde_json::to_value(JsonText(text.as_bytes())).unwrap(), value);
     }
 }
 
@@ -61,7 +61,7 @@ fn any_json() -> impl Strategy<Value = Value> {
 
 #[test]
 fn text_that_is_cut_is_an_error() {
-    assert!(serde_json::to_value(Text(b"{\"a\":[1,")).is_err());
+    assert!(serde_json::to_value(JsonText(b"{\"a\":[1,")).is_err());
 }
 
 #[test]
@@ -86,6 +86,6 @@ fn bin_1_every_built_in_kind_and_its_list_can_be_written() {
 #[test]
 fn text_is_read_to_its_end_where_fields_are_left_out() {
     let pod = json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "a"}, "spec": {"nodeName": "n"}});
-    let (tree, text) = (message("v1", "Pod", &pod), message("v1", "Pod", &Text(pod.to_string().as_bytes())));
+    let (tree, text) = (message("v1", "Pod", &pod), message("v1", "Pod", &JsonText(pod.to_string().as_bytes())));
     assert_eq!(tree.unwrap(), text.unwrap());
 }

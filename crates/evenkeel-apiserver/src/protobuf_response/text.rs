@@ -1,5 +1,4 @@
-//! JSON text as something that can be serialised: what the server holds is text, and a tree of it, made only to be
-//! written as protobuf, would cost more than the writing.
+//! Serialises JSON text directly. Parsing it into a value first would cost more than encoding it as protobuf.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -8,17 +7,17 @@ use std::fmt;
 use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::ser::{self, Serialize, SerializeMap, SerializeSeq, Serializer};
 
-/// JSON, which serialises as what it says.
-pub(crate) struct Text<'a>(pub(crate) &'a [u8]);
+/// JSON text that serialises as its value.
+pub(crate) struct JsonText<'a>(pub(crate) &'a [u8]);
 
-impl Serialize for Text<'_> {
+impl Serialize for JsonText<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut json = serde_json::Deserializer::from_slice(self.0);
         Once::new(&mut json).serialize(serializer)
     }
 }
 
-/// A part of the text that has not been read. It can be serialised once, for reading it is what moves the reader on.
+/// An unread part of the text. It can be serialised once, because that advances the reader.
 struct Once<D>(Cell<Option<D>>);
 
 impl<D> Once<D> {
@@ -26,7 +25,7 @@ impl<D> Once<D> {
         Once(Cell::new(Some(deserializer)))
     }
 
-    /// Reads what nobody has asked for: there are fields that are not written.
+    /// Skips the part if it was not serialised: some fields have no protobuf form.
     fn skip<'de>(self) -> Result<(), D::Error>
     where
         D: Deserializer<'de>,
@@ -37,15 +36,15 @@ impl<D> Once<D> {
 
 impl<'de, D: Deserializer<'de>> Serialize for Once<D> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let deserializer = self.0.take().ok_or_else(|| ser::Error::custom("this has been written already"))?;
-        deserializer.deserialize_any(Writer(serializer)).map_err(ser::Error::custom)
+        let deserializer = self.0.take().ok_or_else(|| ser::Error::custom("this value was serialised already"))?;
+        deserializer.deserialize_any(Forward(serializer)).map_err(ser::Error::custom)
     }
 }
 
-/// Writes what it is shown.
-struct Writer<S>(S);
+/// Forwards the visited value to a serializer.
+struct Forward<S>(S);
 
-impl<'de, S: Serializer> Visitor<'de> for Writer<S> {
+impl<'de, S: Serializer> Visitor<'de> for Forward<S> {
     type Value = S::Ok;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -17,10 +17,10 @@ fn pairs_are_decoded_and_may_repeat() {
 #[test]
 fn url_3_watch_is_on_unless_false_or_zero() {
     for on in ["watch", "watch=", "watch=true", "watch=1", "watch=yes"] {
-        assert!(query(on).asks_to_watch(), "{on}");
+        assert!(query(on).is_watch(), "{on}");
     }
     for off in ["", "watch=false", "watch=0", "watch=False"] {
-        assert!(!query(off).asks_to_watch(), "{off}");
+        assert!(!query(off).is_watch(), "{off}");
     }
 }
 
@@ -67,6 +67,6 @@ proptest::proptest! {
     #[test]
     fn url_14_no_query_breaks_the_reader(text in "(timeout=|limit=|force=)?[-+.0-9a-zµ%&=;]{0,24}") {
         let query = query(&text);
-        let _ = (query.timeout(), query.int("limit"), query.bool("force"), query.asks_to_watch());
+        let _ = (query.timeout(), query.int("limit"), query.bool("force"), query.is_watch());
     }
 }

@@ -1,4 +1,4 @@
-//! The resources that every server has, read from the discovery document of a default kube-apiserver.
+//! The built-in resources, read from the discovery document of a default kube-apiserver.
 
 use std::sync::{Arc, LazyLock};
 
@@ -70,7 +70,7 @@ struct SubresourceFacts<'a> {
     verbs: Vec<&'a str>,
 }
 
-/// Group and version are both empty when they are those of the document.
+/// Group and version are both empty if they are those of the document.
 #[derive(Deserialize)]
 struct KindFacts<'a> {
     group: &'a str,
@@ -135,7 +135,7 @@ fn owned(texts: &[&str]) -> Vec<String> {
     texts.iter().map(|text| (*text).to_owned()).collect()
 }
 
-/// The OpenAPI name of a built-in kind: `io.k8s.api.` and the first label of the group, with two exceptions.
+/// Returns the OpenAPI name of a built-in kind: `io.k8s.api.` and the first label of the group, with two exceptions.
 pub(crate) fn schema_id(group: &str, version: &str, kind: &str) -> String {
     let package = match group {
         "" => "api.core",

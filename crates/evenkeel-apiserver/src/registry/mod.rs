@@ -1,4 +1,4 @@
-//! What the server serves: every resource, built-in or custom, as data.
+//! The served resources, built-in and custom, as data.
 
 mod builtin;
 mod snapshot;
@@ -33,7 +33,7 @@ pub(crate) struct Resource {
     /// In the order in which discovery shows them.
     pub(crate) verbs: Vec<String>,
     pub(crate) subresources: Vec<Subresource>,
-    /// Which store of objects this version reads and writes: versions of one resource share it.
+    /// The store of the objects. All versions of a resource share it.
     pub(crate) storage: Arc<str>,
     pub(crate) strategy: KindStrategy,
     pub(crate) schema: Option<SchemaHandle>,
@@ -48,8 +48,7 @@ pub(crate) enum SchemaHandle {
     Custom(Arc<Schema>),
 }
 
-/// The schema of a built-in kind, found when it is first asked for: a server that never sees a kind never reads its
-/// schema.
+/// The schema of a built-in kind, loaded when it is first used.
 #[derive(Clone, Debug)]
 pub(crate) struct BuiltinSchema {
     id: String,
@@ -72,7 +71,7 @@ impl BuiltinSchema {
 pub(crate) struct Subresource {
     pub(crate) name: String,
     pub(crate) verbs: Vec<String>,
-    /// What it answers with; for `scale` this is `autoscaling/v1 Scale`.
+    /// The kind of the response; for `scale` this is `autoscaling/v1 Scale`.
     pub(crate) response_group: String,
     pub(crate) response_version: String,
     pub(crate) response_kind: String,
@@ -99,11 +98,11 @@ pub(crate) struct KindStrategy {
     pub(crate) unconditional_update: bool,
     /// PUT of a missing object creates it (UPD-6).
     pub(crate) create_on_update: bool,
-    /// DELETE answers with the object rather than with a Status (DEL-5).
+    /// DELETE returns the object rather than a Status (DEL-5).
     pub(crate) delete_returns_object: bool,
-    /// Dependents are orphaned unless the client says otherwise (DEL-12).
+    /// A delete orphans dependents by default (DEL-12).
     pub(crate) orphans_by_default: bool,
-    /// `status` is written through its own sub-resource only (SUB-2).
+    /// `status` is written through its own subresource only (SUB-2).
     pub(crate) has_status: bool,
     /// Field selectors besides `metadata.name` and `metadata.namespace` (SEL-3).
     pub(crate) selectable: Vec<SelectableField>,
@@ -139,11 +138,11 @@ impl Default for KindStrategy {
 pub(crate) struct SelectableField {
     /// As the selector spells it.
     pub(crate) label: String,
-    /// Where the value is, as the keys to follow.
+    /// The path of the value.
     pub(crate) path: Vec<String>,
 }
 
-/// Which words refuse an unknown field selector.
+/// The message for an unknown field selector.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum UnknownField {
     /// `"x" is not a known field selector: only "metadata.name", "metadata.namespace"`
@@ -155,20 +154,20 @@ pub(crate) enum UnknownField {
     NotSupportedForKind,
 }
 
-/// What a CustomResourceDefinition says of one of its versions beyond names and schema.
+/// The properties of one version of a CustomResourceDefinition beyond names and schema.
 #[derive(Debug, Default)]
 pub(crate) struct CustomFacts {
     /// The name of the CustomResourceDefinition.
     pub(crate) definition: String,
     pub(crate) columns: Vec<PrinterColumn>,
     pub(crate) scale: Option<ScalePaths>,
-    /// The Warning that answers carry while this version is deprecated.
+    /// The Warning of responses while this version is deprecated.
     pub(crate) deprecation_warning: Option<String>,
     /// The version in which objects are stored.
     pub(crate) storage_version: String,
-    /// The definition is being deleted: no creates.
+    /// The definition is being deleted and refuses creates.
     pub(crate) terminating: bool,
-    /// Changes whenever the definition does: objects that carry another stamp were written under another schema.
+    /// Changes with the definition: objects with another stamp were written under another schema.
     pub(crate) schema_stamp: u64,
     /// The schema as published, for OpenAPI.
     pub(crate) published_schema: serde_json::Value,
@@ -186,7 +185,7 @@ pub(crate) struct PrinterColumn {
     pub(crate) json_path: String,
 }
 
-/// Where a custom resource keeps its replicas (SUB-7), as dotted paths with a leading dot.
+/// The fields of a custom resource that a Scale shows (SUB-7), as dotted paths with a leading dot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ScalePaths {
     pub(crate) spec_replicas: String,
@@ -204,7 +203,7 @@ impl Resource {
         self.subresources.iter().find(|subresource| subresource.name == name)
     }
 
-    /// The schema of the kind, if it has one.
+    /// Returns the schema of the kind, if it has one.
     pub(crate) fn schema(&self) -> Option<&Schema> {
         match self.schema.as_ref()? {
             SchemaHandle::Builtin(builtin) => *builtin.schema.get_or_init(|| Schema::builtin(&builtin.id)),
@@ -212,13 +211,13 @@ impl Resource {
         }
     }
 
-    /// Whether the resource (not one of its sub-resources) has this verb.
+    /// Returns whether the resource itself has this verb.
     pub(crate) fn has_verb(&self, verb: &str) -> bool {
         self.verbs.iter().any(|known| known == verb)
     }
 
-    /// What a field selector reads when the selected field is absent (SEL-3): Go's zero value of the field, which
-    /// upstream prints, where the field is a number or a boolean there.
+    /// Returns the value of an absent field for field selectors (SEL-3): Go's zero value, which kube-apiserver prints for
+    /// numbers and booleans.
     pub(crate) fn absent_field(&self, label: &str) -> &'static str {
         match (&self.custom, label) {
             (None, "spec.hostNetwork" | "spec.unschedulable") => "false",
@@ -239,8 +238,8 @@ impl Resource {
         }
     }
 
-    /// Names the form in which objects are stored (DIS-3): equal hashes mean that two resources are one. Resources that
-    /// are never stored have none.
+    /// Returns a hash of the stored form (DIS-3). Resources with equal hashes share a store. Resources that are not stored
+    /// have none.
     pub(crate) fn storage_version_hash(&self) -> Option<String> {
         if self.custom.is_none() && !self.has_verb("update") {
             return None;
@@ -256,7 +255,7 @@ pub(crate) fn group_version(group: &str, version: &str) -> String {
     if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
 }
 
-/// The name of the store that a resource lives in: `pods`, `deployments.apps`. Events of both groups share one.
+/// Returns the name of the store of a resource: `pods`, `deployments.apps`. Events of both groups share one.
 pub(crate) fn storage_key(group: &str, plural: &str) -> String {
     match (group, plural) {
         ("events.k8s.io", "events") => "events".to_owned(),

@@ -1,4 +1,4 @@
-//! [`Registry`]: what is served right now, as an immutable value.
+//! [`Registry`]: the served resources at one moment, as an immutable value.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -10,17 +10,17 @@ use super::{Resource, builtin};
 use crate::discovery::Aggregated;
 use crate::openapi::{self, Document};
 
-/// Every resource that is served at one moment. Cloning is cheap; changes make a new one and share what did not change,
-/// cached documents included, so a request that holds a registry sees one consistent API surface from start to end.
+/// The served resources at one moment. Cloning is cheap. A change makes a new registry that shares all unchanged parts,
+/// including cached documents, so a request sees one consistent API from start to end.
 #[derive(Clone, Debug)]
 pub(crate) struct Registry(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    /// In discovery order: core, the other built-in groups by priority, custom groups as they came (DIS-7).
+    /// In discovery order: core, the other built-in groups by priority, custom groups by installation (DIS-7).
     groups: Vec<Arc<Group>>,
     by_name: HashMap<String, usize>,
-    /// By the name of the definition, as they came.
+    /// The definitions in the order of installation.
     definitions: Vec<Definition>,
     documents: Documents,
 }
@@ -31,7 +31,7 @@ struct Definition {
     resources: Arc<[Arc<Resource>]>,
 }
 
-/// What is made on the first request and then kept, of the documents that span all groups.
+/// The documents that span all groups, made by the first request.
 #[derive(Debug, Default)]
 pub(crate) struct Documents {
     pub(crate) groups: OnceLock<Bytes>,
@@ -45,7 +45,7 @@ pub(crate) struct Documents {
 pub(crate) struct Group {
     /// Empty for the core group.
     pub(crate) name: String,
-    /// The most stable and newest first: that one is preferred. Never empty.
+    /// The preferred version (most stable, then newest) first. Never empty.
     pub(crate) versions: Vec<Arc<Version>>,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct Version {
     pub(crate) name: String,
     /// Sorted by plural.
     pub(crate) resources: Vec<Arc<Resource>>,
-    /// Whether the server brings this version itself; its unknown paths are answered differently.
+    /// Whether the version is built in. Its unknown paths have another response.
     pub(crate) builtin: bool,
     pub(crate) discovery: OnceLock<Bytes>,
     pub(crate) openapi: OnceLock<Document>,
@@ -74,7 +74,7 @@ static BUILTIN: LazyLock<Registry> = LazyLock::new(|| {
 });
 
 impl Registry {
-    /// What a server without definitions serves. All servers of a process share it and its documents.
+    /// Returns the built-in resources. All servers of a process share them and their documents.
     pub(crate) fn builtin() -> Registry {
         BUILTIN.clone()
     }
@@ -84,33 +84,33 @@ impl Registry {
         Registry(Arc::new(Inner { groups, by_name, definitions, documents: Documents::default() }))
     }
 
-    /// The resource that a URL names.
+    /// Returns the resource of a URL.
     pub(crate) fn lookup(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Resource>> {
         self.group(group)?.version(version)?.resource(plural)
     }
 
-    /// The resource of a kind, as owner references and bodies name it.
+    /// Returns the resource of a kind.
     pub(crate) fn lookup_kind(&self, group: &str, version: &str, kind: &str) -> Option<&Arc<Resource>> {
         let version = self.group(group)?.version(version)?;
         version.resources.iter().find(|resource| resource.kind == kind)
     }
 
-    /// The groups in discovery order; the core group is the first.
+    /// Returns the groups in discovery order; the core group is first.
     pub(crate) fn groups(&self) -> &[Arc<Group>] {
         &self.0.groups
     }
 
-    /// One group; the empty name is the core group.
+    /// Returns one group; the empty name is the core group.
     pub(crate) fn group(&self, name: &str) -> Option<&Arc<Group>> {
         self.0.groups.get(*self.0.by_name.get(name)?)
     }
 
-    /// Every resource in every version, in discovery order.
+    /// Returns every resource in every version, in discovery order.
     pub(crate) fn resources(&self) -> impl Iterator<Item = &Arc<Resource>> {
         self.groups().iter().flat_map(|group| &group.versions).flat_map(|version| &version.resources)
     }
 
-    /// What must be emptied before a namespace may go: one resource per store, in its preferred version.
+    /// Returns the resources to empty before a namespace is removed: one per store, in its preferred version.
     pub(crate) fn namespaced_stores(&self) -> impl Iterator<Item = &Arc<Resource>> {
         let mut seen = HashSet::new();
         self.resources().filter(move |resource| {
@@ -121,12 +121,12 @@ impl Registry {
         })
     }
 
-    /// The same, with this definition's resources in place of those it had before.
+    /// Returns a registry with the resources of this definition replaced.
     pub(crate) fn with_definition(&self, name: &str, resources: Vec<Resource>) -> Registry {
         self.replace(name, resources.into_iter().map(Arc::new).collect())
     }
 
-    /// The same, without this definition's resources.
+    /// Returns a registry without the resources of this definition.
     pub(crate) fn without_definition(&self, name: &str) -> Registry {
         self.replace(name, Vec::new())
     }
@@ -171,7 +171,7 @@ impl Registry {
 }
 
 impl Group {
-    /// Gathers the resources of one group by version. A version that holds what it held in `old` is taken over with its
+    /// Groups the resources of one group by version. A version with the same resources as in `old` is reused with its
     /// documents.
     fn build<'a>(
         name: &str,
@@ -206,19 +206,19 @@ impl Group {
         (!versions.is_empty()).then(|| Group { name: name.to_owned(), versions })
     }
 
-    /// One version of the group.
+    /// Returns one version of the group.
     pub(crate) fn version(&self, name: &str) -> Option<&Arc<Version>> {
         self.versions.iter().find(|version| version.name == name)
     }
 
-    /// The version that clients should use when they have no reason for another.
+    /// Returns the preferred version.
     pub(crate) fn preferred(&self) -> Option<&Arc<Version>> {
         self.versions.first()
     }
 }
 
 impl Version {
-    /// The resource with this plural.
+    /// Returns the resource with this plural.
     pub(crate) fn resource(&self, plural: &str) -> Option<&Arc<Resource>> {
         let index = self.resources.binary_search_by(|resource| resource.plural.as_str().cmp(plural)).ok()?;
         self.resources.get(index)
@@ -234,8 +234,8 @@ fn same(a: &[Arc<Resource>], b: &[Arc<Resource>]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| Arc::ptr_eq(a, b))
 }
 
-/// Sorts versions as Kubernetes does: stable before beta before alpha, then the higher number first; whatever does not
-/// look like a version comes last, by its letters.
+/// Returns the sort key of a version: stable before beta before alpha, then the higher number first. Names of another
+/// form follow in lexical order.
 pub(crate) fn version_priority(version: &str) -> impl Ord + use<> {
     let parsed = (|| {
         let rest = version.strip_prefix('v')?;
@@ -254,7 +254,7 @@ pub(crate) fn version_priority(version: &str) -> impl Ord + use<> {
     (parsed.is_none(), parsed, version.to_owned())
 }
 
-/// A number without leading zeros, and what follows it.
+/// Parses a number without leading zeros. Returns it with the rest.
 fn number(text: &str) -> Option<(u64, &str)> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (digits, rest) = text.split_at(digits);

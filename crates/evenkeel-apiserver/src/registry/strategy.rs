@@ -1,4 +1,4 @@
-//! How built-in kinds differ from each other, as tables keyed by their store (`pods`, `deployments.apps`).
+//! The strategies of built-in kinds, as tables keyed by store (`pods`, `deployments.apps`).
 
 use super::{KindStrategy, NameRule, SelectableField, UnknownField};
 use crate::engine::strategies::{
@@ -7,7 +7,7 @@ use crate::engine::strategies::{
     UnenforcedHooks,
 };
 
-/// OBJ-10, beyond the default (a DNS subdomain).
+/// The rules of names (OBJ-10) other than the default, a DNS subdomain.
 const NAMES: &[(&str, NameRule)] = &[
     ("namespaces", NameRule::DnsLabel),
     ("services", NameRule::Dns1035Label),
@@ -15,12 +15,12 @@ const NAMES: &[(&str, NameRule)] = &[
     ("rolebindings.rbac.authorization.k8s.io", NameRule::PathSegment),
     ("clusterroles.rbac.authorization.k8s.io", NameRule::PathSegment),
     ("clusterrolebindings.rbac.authorization.k8s.io", NameRule::PathSegment),
-    // A signer's name with its slashes turned into colons, and addresses with theirs: no DNS names.
+    // The name of a signer with colons for slashes, and IP addresses, are not DNS names.
     ("clustertrustbundles.certificates.k8s.io", NameRule::PathSegment),
     ("ipaddresses.networking.k8s.io", NameRule::PathSegment),
 ];
 
-/// SUB-9.
+/// The kinds that track `metadata.generation` (SUB-9).
 const TRACKS_GENERATION: &[&str] = &[
     "pods",
     "podtemplates",
@@ -52,7 +52,7 @@ const TRACKS_GENERATION: &[&str] = &[
     "customresourcedefinitions.apiextensions.k8s.io",
 ];
 
-/// UPD-4: these want a resource version in every update.
+/// The kinds whose updates require a resource version (UPD-4).
 const CONDITIONAL_UPDATE: &[&str] = &[
     "customresourcedefinitions.apiextensions.k8s.io",
     "leases.coordination.k8s.io",
@@ -73,7 +73,7 @@ const CONDITIONAL_UPDATE: &[&str] = &[
     "storageversionmigrations.storagemigration.k8s.io",
 ];
 
-/// UPD-6.
+/// The kinds that a PUT creates (UPD-6).
 const CREATE_ON_UPDATE: &[&str] = &[
     "leases.coordination.k8s.io",
     "endpoints",
@@ -87,7 +87,7 @@ const CREATE_ON_UPDATE: &[&str] = &[
     "clusterrolebindings.rbac.authorization.k8s.io",
 ];
 
-/// DEL-5.
+/// The kinds whose DELETE returns the object (DEL-5).
 const DELETE_RETURNS_OBJECT: &[&str] = &[
     "namespaces",
     "pods",
@@ -109,11 +109,11 @@ const DELETE_RETURNS_OBJECT: &[&str] = &[
     "resourceslices.resource.k8s.io",
 ];
 
-/// DEL-12.
+/// The kinds whose dependents are orphaned by default (DEL-12).
 const ORPHANS_BY_DEFAULT: &[&str] = &["jobs.batch", "replicationcontrollers"];
 
-/// SEL-3: the labels of field selectors. A label is the path of its field unless [`path_of`] knows better. Kinds listed
-/// here refuse other labels in words of their own (SEL-4).
+/// The labels of field selectors (SEL-3). A label is the path of its field unless [`path_of`] maps it. Kinds listed here
+/// refuse other labels with a message of their own (SEL-4).
 const SELECTABLE: &[(&str, &[&str])] = &[
     (
         "pods",
@@ -142,8 +142,8 @@ const SELECTABLE: &[(&str, &[&str])] = &[
     ("resourceslices.resource.k8s.io", &["spec.nodeName", "spec.driver", "spec.pool.name"]),
 ];
 
-/// The two groups of events share a store, but not the names of their fields. What they share stands at the same place,
-/// because the store keeps the values by their position.
+/// The two groups of events share a store, but not the names of their fields. Shared fields have the same position,
+/// because the store keeps the values by position.
 const CORE_EVENT_FIELDS: &[&str] = &[
     "involvedObject.kind",
     "involvedObject.namespace",
@@ -170,7 +170,7 @@ const EVENTS_GROUP_FIELDS: &[&str] = &[
     "type",
 ];
 
-/// Where the field of a label is, for labels that are not the path themselves.
+/// Returns the path of a label.
 fn path_of(label: &str) -> &str {
     match label {
         "spec.host" => "spec.nodeName",
@@ -218,7 +218,7 @@ const UNENFORCED: &[&str] = &[
     "validatingadmissionpolicybindings.admissionregistration.k8s.io",
 ];
 
-/// Every key that a table names: the tables may only speak of resources that are served.
+/// Returns every store that a table names; each must be served.
 #[cfg(test)]
 pub(super) fn named_stores() -> impl Iterator<Item = &'static str> {
     let keyed = NAMES.iter().map(|(key, _)| *key);
@@ -230,7 +230,7 @@ pub(super) fn named_stores() -> impl Iterator<Item = &'static str> {
         .chain(keyed)
 }
 
-/// The strategy of a built-in resource; `storage` is its [`super::storage_key`].
+/// Returns the strategy of a built-in resource; `storage` is its [`super::storage_key`].
 pub(super) fn of(group: &str, storage: &str, has_status: bool) -> KindStrategy {
     let labels = match (group, storage) {
         ("", "events") => Some(CORE_EVENT_FIELDS),

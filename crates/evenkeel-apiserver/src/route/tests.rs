@@ -33,7 +33,7 @@ fn refused(method: &str, target: &str) -> Refusal {
 }
 
 fn code(refusal: &Refusal) -> u16 {
-    refusal.reply().status().as_u16()
+    refusal.response().status().as_u16()
 }
 
 #[test]
@@ -121,16 +121,16 @@ fn url_6_unknown_paths() {
     ] {
         let refusal = refused("GET", target);
         assert_eq!(refusal, Refusal::PageNotFound, "{target}");
-        let reply = refusal.reply();
-        assert_eq!(reply.status(), 404);
-        assert_eq!(reply.headers()["content-type"], "text/plain; charset=utf-8");
-        assert_eq!(reply.headers()["x-content-type-options"], "nosniff");
-        assert_eq!(body(reply), "404 page not found\n");
+        let response = refusal.response();
+        assert_eq!(response.status(), 404);
+        assert_eq!(response.headers()["content-type"], "text/plain; charset=utf-8");
+        assert_eq!(response.headers()["x-content-type-options"], "nosniff");
+        assert_eq!(body(response), "404 page not found\n");
     }
-    let reply = refused("GET", "/api/v1/nothings").reply();
-    assert_eq!(reply.headers()["content-type"], "application/json");
+    let response = refused("GET", "/api/v1/nothings").response();
+    assert_eq!(response.headers()["content-type"], "application/json");
     assert_eq!(
-        serde_json::from_slice::<Value>(&body(reply)).unwrap(),
+        serde_json::from_slice::<Value>(&body(response)).unwrap(),
         json!({
             "apiVersion": "v1", "code": 404, "details": {}, "kind": "Status", "metadata": {}, "reason": "NotFound",
             "message": "the server could not find the requested resource", "status": "Failure"
@@ -160,10 +160,10 @@ fn url_8_methods_that_do_not_fit() {
         ("POST", "/api/v1/pods", "GET, HEAD"),
         ("OPTIONS", "/api/v1/nodes/n", "DELETE, GET, HEAD, PATCH, PUT"),
     ] {
-        let reply = refused(method, target).reply();
-        assert_eq!(reply.headers()["allow"], allow, "{method} {target}");
+        let response = refused(method, target).response();
+        assert_eq!(response.headers()["allow"], allow, "{method} {target}");
         assert_eq!(
-            serde_json::from_slice::<Value>(&body(reply)).unwrap(),
+            serde_json::from_slice::<Value>(&body(response)).unwrap(),
             json!({
                 "apiVersion": "v1", "code": 405, "details": {}, "kind": "Status", "metadata": {},
                 "message": "the server does not allow this method on the requested resource",

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::record::Record;
 
-/// A state that a key has had: an object, or none.
+/// A version of a key: an object, or its deletion.
 #[derive(Clone, Debug)]
 pub(super) enum Version {
     Live(Arc<Record>),
@@ -29,7 +29,7 @@ impl Version {
     }
 }
 
-/// The versions of one key that reads may still ask for, oldest first. Most keys have one, kept without an allocation.
+/// The versions of one key that reads may request, oldest first. Most keys have one, which needs no allocation.
 #[derive(Clone, Debug)]
 pub(super) struct Chain {
     older: VecDeque<Version>,
@@ -49,7 +49,7 @@ impl Chain {
         self.latest.record()
     }
 
-    /// The state at a revision: the newest version that is not newer.
+    /// Returns the object at a revision.
     pub(super) fn at(&self, revision: u64) -> Option<&Arc<Record>> {
         if self.latest.revision() <= revision {
             return self.latest.record();
@@ -58,7 +58,7 @@ impl Chain {
         newer.checked_sub(1).and_then(|index| self.older.get(index)).and_then(Version::record)
     }
 
-    /// Forgets what reads at `floor` and later do not need. Answers whether the whole key can be forgotten.
+    /// Drops the versions that reads at `floor` and later do not need. Returns whether the key itself can be dropped.
     pub(super) fn trim(&mut self, floor: u64) -> bool {
         let needed = |version: &Version| version.revision() <= floor;
         if needed(&self.latest) {
@@ -70,14 +70,14 @@ impl Chain {
         if matches!(self.older.front(), Some(Version::Tombstone(revision)) if *revision <= floor) {
             self.older.pop_front();
         }
-        // A key that is written all the time keeps its room; one that was hot once gives it back.
+        // A key that is written often keeps its capacity; one that is no longer written releases it.
         if self.older.capacity() > 4 * (self.older.len() + 1) {
             self.older.shrink_to_fit();
         }
         false
     }
 
-    /// How many versions are held.
+    /// Returns the number of versions.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.older.len() + 1

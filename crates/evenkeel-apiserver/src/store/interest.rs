@@ -1,11 +1,11 @@
-//! Who wants to be woken by which change.
+//! The index of watches by the changes that wake them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Waker;
 
-/// The changes that can matter to a watcher, as coarse as an index needs it; its exact filter is its own affair.
+/// The changes that wake a watch. It is coarse, as an index needs it; the watch applies its exact filter itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Interest {
     All,
@@ -15,28 +15,28 @@ pub(crate) enum Interest {
     Field(usize, Box<str>),
 }
 
-/// A watcher's bed: where it leaves its waker when it goes to sleep.
+/// The waker of a watch that waits for events.
 #[derive(Debug, Default)]
 pub(crate) struct WatchWaker {
     waker: Mutex<Option<Waker>>,
-    /// Lets a waker pass a watcher that is up already without taking the lock.
-    asleep: AtomicBool,
+    /// Whether the watch waits. Lets [`WatchWaker::wake`] skip one that does not, without taking the lock.
+    waiting: AtomicBool,
     closed: AtomicBool,
 }
 
 impl WatchWaker {
-    /// To be called before the last look at the data, so that no change slips in between.
+    /// Registers a waker. Called before the last read of the events, so that no event is missed.
     pub(crate) fn prepare(&self, waker: &Waker) {
         let mut slot = self.waker.lock().unwrap_or_else(PoisonError::into_inner);
         match &*slot {
             Some(present) if present.will_wake(waker) => {}
             _ => *slot = Some(waker.clone()),
         }
-        self.asleep.store(true, Ordering::SeqCst);
+        self.waiting.store(true, Ordering::SeqCst);
     }
 
     pub(crate) fn wake(&self) {
-        if self.asleep.swap(false, Ordering::SeqCst) {
+        if self.waiting.swap(false, Ordering::SeqCst) {
             let waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner).clone();
             if let Some(waker) = waker {
                 waker.wake();
@@ -44,7 +44,7 @@ impl WatchWaker {
         }
     }
 
-    /// Ends the watch.
+    /// Closes the watch.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
         self.wake();
@@ -57,15 +57,15 @@ impl WatchWaker {
 
 type WatchWakers = BTreeMap<u64, Arc<WatchWaker>>;
 
-/// The watchers of one resource, by interest.
+/// The watches of one resource, by interest.
 #[derive(Debug, Default)]
 pub(super) struct Watchers {
     next: AtomicU64,
-    index: Mutex<Index>,
+    index: Mutex<InterestIndex>,
 }
 
 #[derive(Debug, Default)]
-struct Index {
+struct InterestIndex {
     all: WatchWakers,
     by_namespace: HashMap<Box<str>, WatchWakers>,
     by_key: HashMap<Box<str>, WatchWakers>,
@@ -73,7 +73,7 @@ struct Index {
     by_field: Vec<HashMap<Box<str>, WatchWakers>>,
 }
 
-impl Index {
+impl InterestIndex {
     fn slot(&mut self, interest: &Interest) -> &mut WatchWakers {
         match interest {
             Interest::All => &mut self.all,
@@ -101,7 +101,7 @@ impl Index {
         }
     }
 
-    fn everyone(&self) -> impl Iterator<Item = &Arc<WatchWaker>> {
+    fn all_wakers(&self) -> impl Iterator<Item = &Arc<WatchWaker>> {
         let keyed = self
             .by_namespace
             .values()
@@ -118,7 +118,7 @@ fn drop_if_empty(map: &mut HashMap<Box<str>, WatchWakers>, key: &str) {
 }
 
 impl Watchers {
-    fn index(&self) -> std::sync::MutexGuard<'_, Index> {
+    fn index(&self) -> std::sync::MutexGuard<'_, InterestIndex> {
         self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -134,7 +134,7 @@ impl Watchers {
         index.drop_empty(interest);
     }
 
-    /// Wakes everyone who may care for a change of this key. `fields` are the selectable fields before and after it.
+    /// Wakes the watches that a change of this key may concern. `fields` are the selectable fields before and after it.
     pub(super) fn wake<'a>(&self, key: &str, fields: impl Iterator<Item = &'a [Box<str>]>) {
         let index = self.index();
         index.all.values().for_each(|watch_waker| watch_waker.wake());
@@ -154,15 +154,15 @@ impl Watchers {
         }
     }
 
-    pub(super) fn wake_everyone(&self) {
-        self.index().everyone().for_each(|watch_waker| watch_waker.wake());
+    pub(super) fn wake_all(&self) {
+        self.index().all_wakers().for_each(|watch_waker| watch_waker.wake());
     }
 
-    pub(super) fn close_everyone(&self) {
-        self.index().everyone().for_each(|watch_waker| watch_waker.close());
+    pub(super) fn close_all(&self) {
+        self.index().all_wakers().for_each(|watch_waker| watch_waker.close());
     }
 
     pub(super) fn len(&self) -> usize {
-        self.index().everyone().count()
+        self.index().all_wakers().count()
     }
 }

@@ -1,16 +1,17 @@
-//! The store: every object of the server, its recent past, and who waits for its future.
+//! The store: every object of the server, its recent history, and the watches on it.
 //!
-//! There is one revision counter. Every committed write takes the next revision, and the object's resource version is
-//! that revision; so resource versions are unique across all resources and ordered by time, as etcd's are. Writes that
-//! change nothing, fail or only pretend (dry runs) take none.
+//! There is one revision counter. Every committed write takes the next revision, which becomes the resource version of
+//! the object. Resource versions are therefore unique across all resources and ordered by time, as in etcd. Writes that
+//! change nothing or fail, and dry runs, take none.
 //!
 //! Each resource is a [`Table`]: an ordered map from key (`namespace/name` or `name`) to the versions of that object,
-//! and a bounded ring of events. How far back reads and watches reach is decided by the ring alone: when an event is
-//! forgotten, the versions that only it needed go with it.
+//! and a bounded ring of events. The ring alone decides how far back reads and watches reach: evicting an event also
+//! evicts the versions that only it needed.
 //!
-//! Locking: one lock for all tables. A writer holds it to check its precondition, take a revision, and link what it has
-//! prepared; a reader, to collect the pointers that its filter selects. Objects are encoded and parsed outside, and a
-//! commit wakes watchers when it has let go; only what happens rarely (compaction, lag, the tick) wakes under the lock.
+//! Locking: one lock for all tables. A writer holds it to check its precondition, take a revision and link the prepared
+//! record; a reader, to collect the records that its filter selects. Objects are encoded and parsed outside of the lock.
+//! A commit wakes watches after it has released the lock; only rare operations (compaction, lag, the tick) wake them
+//! under the lock.
 
 mod chain;
 mod interest;
@@ -32,12 +33,12 @@ pub(crate) use record::{Draft, Facts, Record};
 pub(crate) use ring::Event;
 use ring::Ring;
 
-/// How much of the past a resource remembers.
+/// The bounds of the history of each resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct History {
-    /// At most this many events per resource; older resource versions answer 410.
+    /// At most this many events per resource; older resource versions return 410.
     pub(crate) events: usize,
-    /// Events older than this are forgotten too.
+    /// Events older than this are evicted too.
     pub(crate) age: Option<Duration>,
 }
 
@@ -48,23 +49,23 @@ impl Default for History {
     }
 }
 
-/// See the module's documentation.
+/// The objects and their history. See the documentation of the module.
 #[derive(Debug)]
 pub(crate) struct Store {
-    inner: RwLock<Inner>,
+    inner: RwLock<StoreState>,
     history: History,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct StoreState {
     revision: u64,
-    /// How many revisions cached reads and watches are behind: a stale replica for tests.
+    /// By how many revisions cached reads and watches lag: a stale replica for tests.
     lag: u64,
-    /// History was thrown away up to here: a resource whose first object is yet to come remembers it too.
+    /// The history is compacted up to here, also for resources without objects.
     compacted: u64,
     tables: HashMap<Arc<str>, Table>,
-    /// Calls that wait for a revision. Every commit and every tick wakes and forgets them all; who is still waiting
-    /// then comes back.
+    /// Requests that wait for a revision. Every commit and every tick wakes and drops them all; a request that still
+    /// waits registers again.
     waiting: Vec<Waker>,
 }
 
@@ -75,65 +76,65 @@ struct Table {
     live: usize,
     ring: Ring,
     watchers: Arc<Watchers>,
-    /// Events since every watcher was last woken.
-    unannounced: usize,
+    /// Events since all watches were last woken.
+    since_wake_all: usize,
 }
 
-/// What a commit expects to find under its key.
+/// The precondition of a commit on its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expect {
     Absent,
     Revision(u64),
 }
 
-/// What a commit does.
+/// The change of a commit.
 #[derive(Debug)]
 pub(crate) enum Write {
     Put(Draft),
     Delete,
 }
 
-/// The key is not in the state that the commit expected: look again, and decide again.
+/// Another write committed first: the precondition does not hold, and the writer must read again.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Raced;
+pub(crate) struct CommitConflict;
 
-/// The state asked for is no longer, or not yet, to be had.
+/// The requested revision is not available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unavailable {
-    /// Forgotten. Everything from `floor` on is remembered.
+    /// Compacted. The history starts at `floor`.
     Compacted { floor: u64 },
     /// Not reached yet.
     Future { current: u64 },
 }
 
-/// Which state of the store a read wants.
+/// The revision that a read requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum At {
-    /// The present.
+    /// The latest revision.
     Latest,
-    /// Whatever a replica has at hand.
+    /// The revision of the replica.
     Any,
-    /// The replica's state, but not older than this.
+    /// The revision of the replica, but not older than this.
     NotOlderThan(u64),
-    /// The state as of this revision.
+    /// Exactly this revision.
     Exactly(u64),
 }
 
-/// Some objects of one resource, as of one revision.
+/// Objects of one resource at one revision.
 #[derive(Debug)]
 pub(crate) struct Page {
     pub(crate) revision: u64,
     pub(crate) records: Vec<Arc<Record>>,
     /// The key of the last record, if more match after it.
     pub(crate) next_after: Option<Box<str>>,
-    /// How many objects of the range follow the last record, selected or not.
+    /// How many objects of the range follow the last record, whether selected or not.
     pub(crate) remaining: usize,
 }
 
-/// Which objects of a resource a read wants.
+/// The range of keys that a read requests.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Span<'a> {
-    /// Keys that begin with this: `namespace/`, or nothing.
+    /// The prefix of the keys: `namespace/` or empty.
     pub(crate) prefix: &'a str,
     /// Only keys after this one.
     pub(crate) after: Option<&'a str>,
@@ -141,8 +142,8 @@ pub(crate) struct Span<'a> {
     pub(crate) limit: usize,
 }
 
-/// A watcher's place in the history. It owns no queue: what it has not read is in the ring, and if the ring moves past
-/// it, the watch ends. Dropping it forgets the watcher.
+/// The position of a watch in the history. It owns no queue: unread events are in the ring, and the watch ends if the ring
+/// evicts them. Dropping the cursor unregisters the watch.
 #[derive(Debug)]
 pub(crate) struct Cursor {
     table: Arc<str>,
@@ -150,7 +151,7 @@ pub(crate) struct Cursor {
     interest: Interest,
     id: u64,
     pub(crate) watch_waker: Arc<WatchWaker>,
-    /// Everything up to this revision has been read.
+    /// All events up to this revision are read.
     pub(crate) revision: u64,
 }
 
@@ -160,11 +161,11 @@ impl Drop for Cursor {
     }
 }
 
-/// The history has moved past the cursor.
+/// The ring has evicted events that the cursor has not read.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Overtaken;
+pub(crate) struct CursorExpired;
 
-/// Everything that a store holds at one moment, its history included. The objects themselves are shared with the store.
+/// The content of a store at one moment, including its history. The objects are shared with the store.
 #[derive(Clone, Debug)]
 pub(crate) struct Image {
     revision: u64,
@@ -175,13 +176,13 @@ pub(crate) struct Image {
 /// Sizes, for tests and metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoreStats {
-    /// The newest revision.
+    /// The latest revision.
     pub revision: u64,
-    /// Objects that exist.
+    /// Existing objects.
     pub objects: usize,
-    /// Events that are remembered.
+    /// Events in the history.
     pub events: usize,
-    /// Watches that are open.
+    /// Open watches.
     pub watchers: usize,
 }
 
@@ -190,16 +191,16 @@ impl Store {
         Store { inner: RwLock::default(), history }
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, Inner> {
+    fn read(&self) -> RwLockReadGuard<'_, StoreState> {
         self.inner.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, Inner> {
+    fn write(&self) -> RwLockWriteGuard<'_, StoreState> {
         self.inner.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads with this table in place, so that a watch of a resource without objects has something to watch.
-    fn read_with(&self, table: &Arc<str>) -> RwLockReadGuard<'_, Inner> {
+    /// Locks for reading and creates the table if absent, so that a resource without objects can be watched.
+    fn read_with(&self, table: &Arc<str>) -> RwLockReadGuard<'_, StoreState> {
         let inner = self.read();
         if inner.tables.contains_key(table) {
             return inner;
@@ -213,22 +214,22 @@ impl Store {
         self.read()
     }
 
-    /// The newest revision.
+    /// Returns the latest revision.
     pub(crate) fn revision(&self) -> u64 {
         self.read().revision
     }
 
-    /// The newest revision that watches have been shown.
+    /// Returns the latest revision that watches may see.
     pub(crate) fn visible_revision(&self) -> u64 {
         self.read().visible()
     }
 
-    /// The latest state of one object.
+    /// Returns the latest version of one object.
     pub(crate) fn get(&self, table: &str, key: &str) -> Option<Arc<Record>> {
         self.read().tables.get(table)?.objects.get(key)?.latest().cloned()
     }
 
-    /// One object in a state chosen by `at`.
+    /// Returns one object at the requested revision.
     pub(crate) fn get_at(&self, table: &str, key: &str, at: At) -> Result<Option<Arc<Record>>, Unavailable> {
         let inner = self.read();
         let revision = inner.resolve(table, at)?;
@@ -236,7 +237,7 @@ impl Store {
         Ok(chain.and_then(|chain| chain.at(revision)).cloned())
     }
 
-    /// The objects of a span that `select` accepts, in key order.
+    /// Returns the objects of a span that `select` accepts, in key order.
     pub(crate) fn list(
         &self,
         table: &str,
@@ -247,7 +248,7 @@ impl Store {
         self.read().list(table, span, at, select)
     }
 
-    /// Commits a write if the key is as expected. Answers with the revision and, for a put, the record.
+    /// Commits a write if its precondition holds. Returns the revision and, for a put, the record.
     pub(crate) fn commit(
         &self,
         table: &Arc<str>,
@@ -255,8 +256,8 @@ impl Store {
         expect: Expect,
         write: Write,
         now: Duration,
-    ) -> Result<(u64, Option<Arc<Record>>), Raced> {
-        let (event, watchers, others, everyone, waiting) = {
+    ) -> Result<(u64, Option<Arc<Record>>), CommitConflict> {
+        let (event, watchers, others, wake_all, waiting) = {
             let mut inner = self.write();
             let inner = &mut *inner;
             let revision = inner.revision + 1;
@@ -265,7 +266,7 @@ impl Store {
             match (&previous, expect) {
                 (None, Expect::Absent) => {}
                 (Some(record), Expect::Revision(expected)) if record.revision == expected => {}
-                _ => return Err(Raced),
+                _ => return Err(CommitConflict),
             }
             inner.revision = revision;
             let current = match write {
@@ -282,19 +283,19 @@ impl Store {
                 protobuf: Default::default(),
             });
             table.apply(&event, self.history);
-            let everyone = table.is_announcement_due(self.history);
+            let wake_all = table.is_wake_all_due(self.history);
             let watchers = Arc::clone(&table.watchers);
-            // A replica that lags shows with this revision what an earlier one did, to whichever resource.
+            // On a lagging replica this revision makes an earlier event visible, which may be of any resource.
             let others: Vec<_> = match inner.lag {
                 0 => Vec::new(),
                 _ => inner.tables.values().map(|table| Arc::clone(&table.watchers)).collect(),
             };
-            (event, watchers, others, everyone, std::mem::take(&mut inner.waiting))
+            (event, watchers, others, wake_all, std::mem::take(&mut inner.waiting))
         };
         waiting.into_iter().for_each(Waker::wake);
-        others.iter().for_each(|watchers| watchers.wake_everyone());
-        if everyone {
-            watchers.wake_everyone();
+        others.iter().for_each(|watchers| watchers.wake_all());
+        if wake_all {
+            watchers.wake_all();
         } else {
             let states = event.previous.iter().chain(&event.current);
             watchers.wake(key, states.map(|record| &*record.facts.fields));
@@ -302,7 +303,7 @@ impl Store {
         Ok((event.revision, event.current.clone()))
     }
 
-    /// Opens a watch on changes after a revision.
+    /// Opens a watch on the events after a revision.
     pub(crate) fn watch_from(&self, table: &Arc<str>, interest: Interest, after: u64) -> Result<Cursor, Unavailable> {
         let inner = self.read_with(table);
         match inner.floor(table) {
@@ -311,7 +312,7 @@ impl Store {
         }
     }
 
-    /// Opens a watch on the changes that follow a state, together with that state.
+    /// Returns the objects at the requested revision and opens a watch on the events after it.
     pub(crate) fn watch_with_state(
         &self,
         table: &Arc<str>,
@@ -325,7 +326,7 @@ impl Store {
         Ok((page.records, inner.cursor(table, interest, page.revision)))
     }
 
-    /// Opens a watch on the changes that follow a state, without that state.
+    /// Opens a watch on the events after the requested revision.
     pub(crate) fn watch_after_state(
         &self,
         table: &Arc<str>,
@@ -337,20 +338,20 @@ impl Store {
         Ok(inner.cursor(table, interest, revision))
     }
 
-    /// Whether the history still holds everything that a cursor has not read.
+    /// Returns whether the history contains all events that a cursor has not read.
     pub(crate) fn can_advance(&self, cursor: &Cursor) -> bool {
         self.read().tables.get(&cursor.table).is_some_and(|table| table.ring.after(cursor.revision).is_some())
     }
 
-    /// Reads up to `limit` events after the cursor and moves it. Nothing new: moves it to the present, so that a watch
-    /// of a quiet resource keeps up with the others.
-    pub(crate) fn advance(&self, cursor: &mut Cursor, limit: usize) -> Result<Vec<Arc<Event>>, Overtaken> {
+    /// Reads up to `limit` events after the cursor and advances it. Without events it advances to the latest visible
+    /// revision, so that a watch on a quiet resource does not fall behind.
+    pub(crate) fn advance(&self, cursor: &mut Cursor, limit: usize) -> Result<Vec<Arc<Event>>, CursorExpired> {
         let inner = self.read();
         let visible = inner.visible();
         let Some(table) = inner.tables.get(&cursor.table) else {
-            return Err(Overtaken);
+            return Err(CursorExpired);
         };
-        let events = table.ring.after(cursor.revision).ok_or(Overtaken)?;
+        let events = table.ring.after(cursor.revision).ok_or(CursorExpired)?;
         let batch: Vec<_> = events.take_while(|event| event.revision <= visible).take(limit).map(Arc::clone).collect();
         match batch.last() {
             Some(last) if batch.len() == limit => cursor.revision = last.revision,
@@ -359,7 +360,7 @@ impl Store {
         Ok(batch)
     }
 
-    /// Ready when the store has reached a revision.
+    /// Returns ready when the store has reached a revision.
     pub(crate) fn poll_revision(&self, revision: u64, cx: &mut Context<'_>) -> Poll<()> {
         let mut inner = self.write();
         if inner.visible() >= revision {
@@ -371,7 +372,7 @@ impl Store {
         Poll::Pending
     }
 
-    /// Forgets history: every read and watch at a revision before `revision` is refused from now on.
+    /// Compacts the history: reads and watches before `revision` are refused from now on.
     pub(crate) fn compact(&self, revision: u64) {
         let mut inner = self.write();
         let floor = revision.min(inner.revision);
@@ -379,39 +380,38 @@ impl Store {
         for table in inner.tables.values_mut() {
             while table.evict(|event| event.revision <= floor) {}
             table.ring.raise_floor(floor);
-            table.watchers.wake_everyone();
+            table.watchers.wake_all();
         }
     }
 
-    /// The work of every second: forgets events that are older than the history allows, and waiting calls that may
-    /// have gone away.
+    /// Evicts events that exceed the age of the history, and wakes waiting requests. Called about once a second.
     pub(crate) fn tick(&self, now: Duration) {
         let mut inner = self.write();
         std::mem::take(&mut inner.waiting).into_iter().for_each(Waker::wake);
         let Some(age) = self.history.age else { return };
         for table in inner.tables.values_mut() {
-            if std::mem::take(&mut table.unannounced) > 0 {
-                table.watchers.wake_everyone();
+            if std::mem::take(&mut table.since_wake_all) > 0 {
+                table.watchers.wake_all();
             }
             while table.evict(|event| event.at.saturating_add(age) < now) {}
         }
     }
 
-    /// Holds cached reads and watches this many revisions behind the present.
+    /// Makes cached reads and watches lag by this many revisions.
     pub(crate) fn set_lag(&self, revisions: u64) {
         let mut inner = self.write();
         inner.lag = revisions;
         std::mem::take(&mut inner.waiting).into_iter().for_each(Waker::wake);
-        inner.tables.values().for_each(|table| table.watchers.wake_everyone());
+        inner.tables.values().for_each(|table| table.watchers.wake_all());
     }
 
-    /// Takes a picture of everything, at the price of a pointer or two per key.
+    /// Returns an image of the store. Costs one or two pointers per key.
     pub(crate) fn image(&self) -> Image {
         let inner = self.read();
         Image { revision: inner.revision, compacted: inner.compacted, tables: Arc::new(inner.copy_tables()) }
     }
 
-    /// Goes back (or forth) to a picture. Watches end: what they have seen may never have happened.
+    /// Replaces the content by an image and closes all watches, whose events may not be part of it.
     pub(crate) fn load(&self, image: &Image) {
         let tables = image.tables.iter().map(|(name, table)| (Arc::clone(name), table.copy())).collect();
         let old = {
@@ -420,19 +420,19 @@ impl Store {
             inner.compacted = image.compacted;
             std::mem::replace(&mut inner.tables, tables)
         };
-        old.values().for_each(|table| table.watchers.close_everyone());
+        old.values().for_each(|table| table.watchers.close_all());
     }
 
-    /// Ends all watches of one resource.
+    /// Closes all watches of one resource.
     pub(crate) fn close_watches_of(&self, table: &str) {
         if let Some(table) = self.read().tables.get(table) {
-            table.watchers.close_everyone();
+            table.watchers.close_all();
         }
     }
 
-    /// Ends all watches.
+    /// Closes all watches.
     pub(crate) fn close_watches(&self) {
-        self.read().tables.values().for_each(|table| table.watchers.close_everyone());
+        self.read().tables.values().for_each(|table| table.watchers.close_all());
     }
 
     pub(crate) fn stats(&self) -> StoreStats {
@@ -447,8 +447,8 @@ impl Store {
     }
 }
 
-impl Inner {
-    /// What a replica that lags has seen.
+impl StoreState {
+    /// Returns the revision of the lagging replica.
     fn visible(&self) -> u64 {
         self.revision.saturating_sub(self.lag)
     }
@@ -457,7 +457,7 @@ impl Inner {
         self.tables.iter().map(|(name, table)| (Arc::clone(name), table.copy())).collect()
     }
 
-    /// Reads and watches of a table start here or later.
+    /// Returns the first revision at which reads and watches of a table may start.
     fn floor(&self, table: &str) -> u64 {
         self.tables.get(table).map_or(0, |table| table.ring.floor())
     }
@@ -492,7 +492,7 @@ impl Inner {
         Ok(page)
     }
 
-    /// The revision at which a read happens.
+    /// Resolves the requested revision.
     fn resolve(&self, table: &str, at: At) -> Result<u64, Unavailable> {
         let (visible, floor) = (self.visible(), self.floor(table));
         match at {
@@ -515,25 +515,25 @@ impl Inner {
 }
 
 impl Table {
-    /// An empty resource whose history reaches back to `floor`.
+    /// Returns an empty table whose history starts at `floor`.
     fn new(floor: u64) -> Self {
         Table {
             objects: BTreeMap::new(),
             live: 0,
             ring: Ring::new(floor),
             watchers: Arc::new(Watchers::default()),
-            unannounced: 0,
+            since_wake_all: 0,
         }
     }
 
-    /// The same objects and the same history, watched by nobody.
+    /// Returns a table with the same objects and history, without watches.
     fn copy(&self) -> Self {
         Table {
             objects: self.objects.clone(),
             live: self.live,
             ring: self.ring.clone(),
             watchers: Arc::default(),
-            unannounced: 0,
+            since_wake_all: 0,
         }
     }
 
@@ -558,23 +558,23 @@ impl Table {
             }
         }
         self.ring.push(Arc::clone(event));
-        self.unannounced += 1;
+        self.since_wake_all += 1;
         while self.ring.len() > history.events && self.evict(|_| true) {}
     }
 
-    /// Twice per length of the ring everyone is woken, so that a watcher that sleeps because no event concerns it moves
-    /// on, and is not taken for one that cannot keep up.
-    fn is_announcement_due(&mut self, history: History) -> bool {
-        let due = self.unannounced >= (history.events / 2).max(1);
+    /// Returns whether to wake all watches, which happens twice per length of the ring. A watch that no event concerns
+    /// advances then, and does not expire like one that cannot keep up.
+    fn is_wake_all_due(&mut self, history: History) -> bool {
+        let due = self.since_wake_all >= (history.events / 2).max(1);
         if due {
-            self.unannounced = 0;
+            self.since_wake_all = 0;
         }
         due
     }
 
-    /// Forgets the oldest event if `forget` says so, and the versions that only reads before it could ask for.
-    fn evict(&mut self, forget: impl FnOnce(&Event) -> bool) -> bool {
-        let Some(event) = self.ring.evict_if(forget) else {
+    /// Evicts the oldest event if `is_expired` returns true, and the versions that only reads before it need.
+    fn evict(&mut self, is_expired: impl FnOnce(&Event) -> bool) -> bool {
+        let Some(event) = self.ring.evict_if(is_expired) else {
             return false;
         };
         if let Some(chain) = self.objects.get_mut(&event.key)

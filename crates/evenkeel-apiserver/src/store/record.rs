@@ -1,4 +1,4 @@
-//! One version of one object, at rest.
+//! One stored version of one object.
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -6,22 +6,22 @@ use std::sync::OnceLock;
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
-/// A committed version of an object: canonical JSON and the few facts that lists and watches ask for.
+/// A committed version of an object: canonical JSON and the facts that lists and watches need.
 ///
-/// The JSON is compact and begins with `kind`, `apiVersion` and `metadata`, in this order; the other fields follow
-/// sorted. Thanks to this order an item of a typed list, the same object in another version, and the bare metadata are
-/// slices of one allocation: reading never parses.
+/// The JSON is compact and starts with `kind`, `apiVersion` and `metadata`, in this order; the other fields follow
+/// sorted. In this order an item of a typed list, the same object in another version, and the metadata alone are
+/// slices of one allocation, so reads do not parse.
 #[derive(Debug)]
 pub(crate) struct Record {
     bytes: Bytes,
     layout: Layout,
     pub(crate) revision: u64,
     pub(crate) facts: Facts,
-    /// The object as a protobuf message, in the version in which it is stored, once somebody has asked for it (BIN-4).
+    /// The object as a protobuf message in its stored version, encoded by the first read in protobuf (BIN-4).
     protobuf: OnceLock<Box<[u8]>>,
 }
 
-/// Where the parts of a record are.
+/// The offsets of the parts of a record.
 #[derive(Clone, Copy, Debug)]
 struct Layout {
     /// The first byte after `"apiVersion":"…",`.
@@ -32,7 +32,7 @@ struct Layout {
     version: (u32, u32),
 }
 
-/// What is kept parsed beside the bytes.
+/// The values that are kept parsed beside the bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Facts {
     pub(crate) uid: Box<str>,
@@ -42,7 +42,7 @@ pub(crate) struct Facts {
     pub(crate) fields: Box<[Box<str>]>,
     /// `metadata.deletionTimestamp` is set.
     pub(crate) deleting: bool,
-    /// Which state of its schema the object has been checked and defaulted against.
+    /// The state of the schema that validated and defaulted the object.
     pub(crate) schema_stamp: u64,
 }
 
@@ -54,45 +54,45 @@ impl Facts {
 }
 
 impl Record {
-    /// The whole object, in the version in which it is stored.
+    /// Returns the whole object in its stored version.
     pub(crate) fn json(&self) -> &Bytes {
         &self.bytes
     }
 
-    /// The object without the opening brace, `kind` and `apiVersion`: `"metadata":{…},…}`.
+    /// Returns the object without the opening brace, `kind` and `apiVersion`: `"metadata":{…},…}`.
     pub(crate) fn body(&self) -> &[u8] {
         self.bytes.get(self.layout.body as usize..).unwrap_or_default()
     }
 
-    /// The value of `metadata`.
+    /// Returns the value of `metadata`.
     pub(crate) fn metadata(&self) -> &[u8] {
         self.bytes.get(range(self.layout.metadata)).unwrap_or_default()
     }
 
-    /// The object as a protobuf message in the version of [`Record::json`], if one has been kept.
+    /// Returns the cached protobuf message in the version of [`Record::json`].
     pub(crate) fn protobuf(&self) -> Option<&[u8]> {
         self.protobuf.get().map(|message| &**message)
     }
 
-    /// Keeps a message for [`Record::protobuf`]. All who make one make the same, so the first stays.
+    /// Caches a message for [`Record::protobuf`]. Concurrent readers encode the same message, so the first one stays.
     pub(crate) fn cache_protobuf(&self, message: Vec<u8>) -> &[u8] {
         self.protobuf.get_or_init(|| message.into())
     }
 
-    /// The object as a tree.
+    /// Returns the object as a JSON value.
     pub(crate) fn value(&self) -> Value {
-        // The bytes were written by `Draft::new` from a tree, so they parse.
+        // `Draft::new` wrote the bytes from a JSON value, so they parse.
         serde_json::from_slice(&self.bytes).unwrap_or_default()
     }
 
-    /// The bytes of [`Record::json`] with another resource version: how a deletion shows the object's last state.
+    /// Returns [`Record::json`] with another resource version, as the event of a deletion needs it.
     pub(crate) fn json_at(&self, revision: u64) -> Bytes {
         let mut bytes = self.bytes.to_vec();
         bytes.splice(range(self.layout.version), revision.to_string().into_bytes());
         bytes.into()
     }
 
-    /// The bytes of [`Record::metadata`] with another resource version.
+    /// Returns [`Record::metadata`] with another resource version.
     pub(crate) fn metadata_at(&self, revision: u64) -> Bytes {
         let offset = self.layout.metadata.0;
         let version = (self.layout.version.0 - offset, self.layout.version.1 - offset);
@@ -141,7 +141,7 @@ impl Draft {
         Draft { bytes, layout: Layout { body, metadata: (metadata_start, metadata_end), version }, facts }
     }
 
-    /// The record that a commit at this revision would make; nothing is committed.
+    /// Returns the record that a commit at this revision would make, without committing it.
     pub(crate) fn preview(self, revision: u64) -> Record {
         self.commit(revision)
     }
@@ -166,7 +166,7 @@ fn range((start, end): (u32, u32)) -> Range<usize> {
     start as usize..end as usize
 }
 
-/// Objects are far below 4 GiB: the request that made them was at most a few MiB.
+/// Returns the current offset. Objects are far below 4 GiB: a request is at most a few MiB.
 fn offset(bytes: &[u8]) -> u32 {
     u32::try_from(bytes.len()).unwrap_or(u32::MAX)
 }
@@ -195,7 +195,7 @@ fn write_key(bytes: &mut Vec<u8>, key: &str) {
 }
 
 fn write_value<T: serde::Serialize + ?Sized>(bytes: &mut Vec<u8>, value: &T) {
-    // Writing JSON to memory fails for no tree: keys are strings, and numbers are finite.
+    // Writing a JSON value to memory cannot fail: keys are strings, and numbers are finite.
     let written = serde_json::to_writer(&mut *bytes, value);
     debug_assert!(written.is_ok());
 }

@@ -8,43 +8,43 @@ use bytes::Bytes;
 
 use super::record::Record;
 
-/// One committed change. At least one of `current` and `previous` is there.
+/// One committed change. At least one of `current` and `previous` is set.
 #[derive(Debug)]
 pub(crate) struct Event {
     pub(crate) revision: u64,
     pub(crate) key: Box<str>,
-    /// The state after the change; none after a deletion.
+    /// The object after the change; none after a deletion.
     pub(crate) current: Option<Arc<Record>>,
-    /// The state before the change; none before a creation.
+    /// The object before the change; none before a creation.
     pub(crate) previous: Option<Arc<Record>>,
-    /// When it happened, on the server's monotonic clock.
+    /// The time of the commit on the server's monotonic clock.
     pub(super) at: Duration,
     /// The event as JSON.
     pub(crate) json: Frames,
-    /// The event as protobuf, which costs nothing until somebody watches in it.
+    /// The event as protobuf, encoded when the first protobuf watch reads it.
     pub(crate) protobuf: OnceLock<Box<Frames>>,
 }
 
-/// An event as most watchers see it, written once, by the first watcher that needs it (STO-18).
+/// The frames that most watches share. The first watch that needs one encodes it (STO-18).
 #[derive(Debug, Default)]
 pub(crate) struct Frames {
     pub(crate) whole: OnceLock<Bytes>,
-    /// For watchers of metadata alone.
+    /// The frame of watches of metadata.
     pub(crate) metadata: OnceLock<Bytes>,
 }
 
-/// The events of one resource that are still remembered, oldest first.
+/// The events of one resource in the history, oldest first.
 #[derive(Clone, Debug)]
 pub(super) struct Ring {
     events: VecDeque<Arc<Event>>,
-    /// The revision of the newest event that is forgotten.
+    /// The revision of the newest evicted event.
     evicted: u64,
     /// Reads and new watches start here or later; at or after `evicted`.
     floor: u64,
 }
 
 impl Ring {
-    /// An empty history that begins after this revision.
+    /// Returns an empty history that starts after this revision.
     pub(super) fn new(floor: u64) -> Self {
         Ring { events: VecDeque::new(), evicted: 0, floor }
     }
@@ -61,9 +61,9 @@ impl Ring {
         self.events.push_back(event);
     }
 
-    /// Forgets the oldest event if `forget` says so, and answers with it.
-    pub(super) fn evict_if(&mut self, forget: impl FnOnce(&Event) -> bool) -> Option<Arc<Event>> {
-        if !forget(self.events.front()?) {
+    /// Evicts the oldest event if `is_expired` returns true, and returns it.
+    pub(super) fn evict_if(&mut self, is_expired: impl FnOnce(&Event) -> bool) -> Option<Arc<Event>> {
+        if !is_expired(self.events.front()?) {
             return None;
         }
         let oldest = self.events.pop_front()?;
@@ -72,13 +72,13 @@ impl Ring {
         Some(oldest)
     }
 
-    /// Refuses reads and new watches before this revision, whose events must be gone already.
+    /// Refuses reads and new watches before this revision, whose events must be evicted.
     pub(super) fn raise_floor(&mut self, floor: u64) {
         self.floor = self.floor.max(floor);
     }
 
-    /// The events after a revision, oldest first; `None` if some of them are forgotten. A watcher that has read
-    /// everything survives a floor that is raised above it.
+    /// Returns the events after a revision, oldest first; `None` if some of them are evicted. A watch that has read all
+    /// events survives a floor that is raised above it.
     pub(super) fn after(&self, revision: u64) -> Option<impl Iterator<Item = &Arc<Event>>> {
         if revision < self.evicted {
             return None;

@@ -51,7 +51,7 @@ fn sto_1_every_write_takes_one_revision() {
     assert_eq!(put(&store, "ns/a", 2), 2);
     assert_eq!(delete(&store, "ns/a"), 3);
     let stale = store.commit(&table(), "ns/a", Expect::Revision(2), draft("ns/a", 3), NOW);
-    assert_eq!(stale.unwrap_err(), Raced);
+    assert_eq!(stale.unwrap_err(), CommitConflict);
     assert_eq!(store.revision(), 3, "a failed write takes no revision");
 }
 
@@ -151,7 +151,7 @@ fn wat_22_a_watcher_that_the_ring_overtakes_is_ended() {
     for data in 1..4 {
         put(&store, "ns/a", data);
     }
-    assert_eq!(store.advance(&mut cursor, 10).unwrap_err(), Overtaken);
+    assert_eq!(store.advance(&mut cursor, 10).unwrap_err(), CursorExpired);
 }
 
 #[test]

@@ -23,18 +23,33 @@ async fn writes_of_unenforced_kinds_carry_a_warning() {
     let flow_control = "flowcontrol.apiserver.k8s.io/v1";
     let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "a"});
     let cases = [
-        (format!("{ADMISSION}/validatingwebhookconfigurations"), object(admission, "ValidatingWebhookConfiguration", json!({}))),
-        (format!("{ADMISSION}/mutatingwebhookconfigurations"), object(admission, "MutatingWebhookConfiguration", json!({}))),
-        (format!("{ADMISSION}/validatingadmissionpolicies"), object(admission, "ValidatingAdmissionPolicy", json!({"spec": {}}))),
+        (
+            format!("{ADMISSION}/validatingwebhookconfigurations"),
+            object(admission, "ValidatingWebhookConfiguration", json!({})),
+        ),
+        (
+            format!("{ADMISSION}/mutatingwebhookconfigurations"),
+            object(admission, "MutatingWebhookConfiguration", json!({})),
+        ),
+        (
+            format!("{ADMISSION}/validatingadmissionpolicies"),
+            object(admission, "ValidatingAdmissionPolicy", json!({"spec": {}})),
+        ),
         (
             format!("{ADMISSION}/validatingadmissionpolicybindings"),
             object(admission, "ValidatingAdmissionPolicyBinding", json!({"spec": {"policyName": "a"}})),
         ),
         ("/api/v1/namespaces/default/resourcequotas".to_owned(), object("v1", "ResourceQuota", json!({"spec": {}}))),
-        ("/api/v1/namespaces/default/limitranges".to_owned(), object("v1", "LimitRange", json!({"spec": {"limits": []}}))),
+        (
+            "/api/v1/namespaces/default/limitranges".to_owned(),
+            object("v1", "LimitRange", json!({"spec": {"limits": []}})),
+        ),
         (format!("{RBAC}/clusterroles"), object(rbac, "ClusterRole", json!({"rules": []}))),
         (format!("{RBAC}/clusterrolebindings"), object(rbac, "ClusterRoleBinding", json!({"roleRef": role}))),
-        (format!("{FLOW_CONTROL}/prioritylevelconfigurations"), object(flow_control, "PriorityLevelConfiguration", json!({"spec": {"type": "Exempt"}}))),
+        (
+            format!("{FLOW_CONTROL}/prioritylevelconfigurations"),
+            object(flow_control, "PriorityLevelConfiguration", json!({"spec": {"type": "Exempt"}})),
+        ),
     ];
     for (path, object) in cases {
         let kind = object["kind"].as_str().unwrap();

@@ -19,8 +19,8 @@ fn watch_waker() -> (Arc<Alarm>, Arc<WatchWaker>) {
 }
 
 #[test]
-fn sto_21_one_wheel_wakes_whoever_is_due() {
-    let wheel = Arc::new(Timers::default());
+fn sto_21_the_wheel_wakes_the_watches_that_are_due() {
+    let wheel = Arc::new(TimerWheel::default());
     let times = [Duration::from_secs(1), Duration::from_millis(1500), Duration::from_secs(2), Duration::MAX / 2];
     let watch_wakers: Vec<_> = times.map(|_| watch_waker()).into();
     let timers: Vec<_> = times.iter().zip(&watch_wakers).map(|(at, (_, it))| Timer::set(&wheel, *at, it)).collect();
@@ -28,10 +28,10 @@ fn sto_21_one_wheel_wakes_whoever_is_due() {
     wheel.turn(Duration::from_millis(999));
     assert_eq!(woken(), [0, 0, 0, 0]);
     wheel.turn(Duration::from_millis(1001));
-    assert_eq!(woken(), [1, 0, 0, 0], "no one before their time");
+    assert_eq!(woken(), [1, 0, 0, 0], "no timer fires early");
     wheel.turn(Duration::from_secs(2));
     wheel.turn(Duration::from_secs(3));
-    assert_eq!(woken(), [1, 1, 1, 0], "and everyone once");
+    assert_eq!(woken(), [1, 1, 1, 0], "each timer fires once");
     drop(timers);
-    assert!(wheel.due.lock().unwrap().is_empty(), "who leaves is forgotten");
+    assert!(wheel.due.lock().unwrap().is_empty(), "a dropped timer is removed");
 }

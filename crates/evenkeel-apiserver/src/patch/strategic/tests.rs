@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use proptest::sample::subsequence;
 use serde_json::{Value, json};
 
-use super::PatchError;
-use super::strategic::{StrategicError, apply_strategic_merge};
+use super::{StrategicError, apply_strategic_merge};
+use crate::patch::PatchError;
 use crate::schema::Schema;
 
 const POD: &str = "io.k8s.api.core.v1.Pod";
