@@ -1,4 +1,4 @@
-//! Alone in its process, so that it can count what the process holds.
+//! Runs alone in its process, so that it can count open files and threads.
 #![cfg(target_os = "linux")]
 
 use evenkeel_apiserver::ApiServer;
@@ -15,9 +15,9 @@ async fn serve_once(server: &ApiServer) -> std::io::Result<()> {
     let address = server.url().trim_start_matches("http://");
     let mut stream = TcpStream::connect(address).await?;
     stream.write_all(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await?;
-    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    let mut response = String::new();
+    stream.read_to_string(&mut response).await?;
+    assert!(response.starts_with("HTTP/1.1 200"), "{response}");
     Ok(())
 }
 
@@ -35,7 +35,7 @@ async fn arc_4_no_file_or_thread_survives() {
         serve_once(&server).await.unwrap();
         let address = server.url().trim_start_matches("http://").to_owned();
         drop(server);
-        // What a drop aborts ends when the runtime comes to it.
+        // Aborted tasks end when the runtime polls them.
         while TcpStream::connect(&address).await.is_ok() {
             tokio::task::yield_now().await;
         }

@@ -1,7 +1,7 @@
-//! Many clients write while watches break; then everyone stops, and nothing is left. Alone in its process, so that it
-//! can count what the process holds.
+//! Many clients write while watches break; afterwards all state is released. Runs alone in its process, so that it can
+//! count open files.
 #![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may panic and talk")]
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a panic fails the test, and it prints its figures")]
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,70 +24,75 @@ const KEYS: u64 = 200;
 const OPERATIONS: u64 = 60;
 const HISTORY: usize = 150;
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
-/// Written when all writers are done: who has seen it has seen everything.
+/// Written after all writers are done: a watcher that has received it has received all events.
 const LAST: &str = "the-last";
-/// Nothing here takes long; a test that hangs should say where.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The limit of every wait, so that a test that hangs names the cause.
+const WAIT_LIMIT: Duration = Duration::from_secs(60);
 
-/// The server did not answer.
+/// The server sent no response.
 #[derive(Debug)]
-struct Gone;
+struct Disconnected;
 
 /// One connection, kept open between requests.
 struct Connection(SendRequest<Full<Bytes>>);
 
 impl Connection {
-    async fn open(address: &str) -> Result<Self, Gone> {
-        let stream = TcpStream::connect(address).await.map_err(|_| Gone)?;
-        let (sender, connection) = handshake(TokioIo::new(stream)).await.map_err(|_| Gone)?;
+    async fn open(address: &str) -> Result<Self, Disconnected> {
+        let stream = TcpStream::connect(address).await.map_err(|_| Disconnected)?;
+        let (sender, connection) = handshake(TokioIo::new(stream)).await.map_err(|_| Disconnected)?;
         tokio::spawn(connection);
         Ok(Connection(sender))
     }
 
-    async fn send(&mut self, method: &str, path: &str, body: Option<&Value>) -> Result<Response<Incoming>, Gone> {
+    async fn send(
+        &mut self,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Response<Incoming>, Disconnected> {
         let media = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
         let request =
             Request::builder().method(method).uri(path).header("host", "localhost").header("content-type", media);
         let body = body.map(Value::to_string).unwrap_or_default();
-        self.0.ready().await.map_err(|_| Gone)?;
-        self.0.send_request(request.body(Full::new(Bytes::from(body))).unwrap()).await.map_err(|_| Gone)
+        self.0.ready().await.map_err(|_| Disconnected)?;
+        self.0.send_request(request.body(Full::new(Bytes::from(body))).unwrap()).await.map_err(|_| Disconnected)
     }
 
-    async fn json(&mut self, method: &str, path: &str, body: Option<&Value>) -> Result<(u16, Value), Gone> {
+    async fn json(&mut self, method: &str, path: &str, body: Option<&Value>) -> Result<(u16, Value), Disconnected> {
         let reply = self.send(method, path, body).await?;
         let code = reply.status().as_u16();
-        let bytes = reply.into_body().collect().await.map_err(|_| Gone)?.to_bytes();
+        let bytes = reply.into_body().collect().await.map_err(|_| Disconnected)?.to_bytes();
         Ok((code, serde_json::from_slice(&bytes).unwrap()))
     }
 }
 
-/// What someone knows of the objects: their names, versions and data.
-type State = BTreeMap<String, (String, Value)>;
+/// Names, versions and data of the objects.
+type KnownObjects = BTreeMap<String, (String, Value)>;
 
 fn entry(object: &Value) -> (String, (String, Value)) {
     let text = |key: &str| object["metadata"][key].as_str().unwrap().to_owned();
     (text("name"), (text("resourceVersion"), object["data"].clone()))
 }
 
-async fn list(address: &str) -> Result<(String, State), Gone> {
+async fn list(address: &str) -> Result<(String, KnownObjects), Disconnected> {
     let (code, list) = Connection::open(address).await?.json("GET", MAPS, None).await?;
     assert_eq!(code, 200);
     let revision = list["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
     Ok((revision, list["items"].as_array().unwrap().iter().map(entry).collect()))
 }
 
-/// Creates, changes and deletes, whatever comes. Other writers are about the same keys, so any answer of a healthy
-/// server will do; answers with how many writes there were.
-async fn write(address: String, writer: u64, operations: u64) -> Result<u64, Gone> {
+/// Creates, changes and deletes. Other writers use the same keys, so any response of a healthy server is accepted.
+/// Returns the number of writes.
+async fn write(address: String, writer: u64, operations: u64) -> Result<u64, Disconnected> {
     let mut connection = Connection::open(&address).await?;
-    let mut chance = writer.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mut random = writer.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mut written = 0;
     for number in 0..operations {
-        chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let key = format!("key-{:03}", (chance >> 33) % KEYS);
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let key = format!("key-{:03}", (random >> 33) % KEYS);
         let one = format!("{MAPS}/{key}");
         let data = json!({"by": writer.to_string(), "number": number.to_string()});
-        let (code, _) = match (chance >> 20) % 10 {
+        let (code, _) = match (random >> 20) % 10 {
             0..4 => {
                 let new = json!({"metadata": {"name": key}, "data": data});
                 connection.json("POST", MAPS, Some(&new)).await?
@@ -108,30 +113,35 @@ async fn write(address: String, writer: u64, operations: u64) -> Result<u64, Gon
     Ok(written)
 }
 
-/// How often a watcher had to begin again, and how.
+/// How often a watcher had to restart, by cause.
 #[derive(Clone, Copy, Debug, Default)]
-struct Troubles {
+struct Restarts {
     ends: u64,
     cuts: u64,
     expired: u64,
 }
 
-/// Follows the objects as an informer does: list, watch, resume from the last version seen, list again when that is too
+/// Follows the objects as an informer does: list, watch, resume from the last version seen, relist when that is too
 /// old.
 struct Watcher {
     address: String,
     revision: Option<String>,
-    state: State,
-    troubles: Troubles,
+    state: KnownObjects,
+    restarts: Restarts,
 }
 
 impl Watcher {
     fn new(address: &str) -> Self {
-        Watcher { address: address.to_owned(), revision: None, state: State::new(), troubles: Troubles::default() }
+        Watcher {
+            address: address.to_owned(),
+            revision: None,
+            state: KnownObjects::new(),
+            restarts: Restarts::default(),
+        }
     }
 
-    /// Follows until what is known satisfies the condition.
-    async fn follow(mut self, enough: fn(&State) -> bool) -> Result<Self, Gone> {
+    /// Follows until the known objects satisfy the condition.
+    async fn follow(mut self, enough: fn(&KnownObjects) -> bool) -> Result<Self, Disconnected> {
         loop {
             let revision = match &self.revision {
                 Some(revision) => revision.clone(),
@@ -160,22 +170,22 @@ impl Watcher {
     }
 
     fn expire(&mut self) {
-        self.troubles.expired += 1;
+        self.restarts.expired += 1;
         self.revision = None;
     }
 
-    /// Reads one watch until it ends or enough is known; answers which.
-    async fn read(&mut self, mut body: Incoming, enough: fn(&State) -> bool) -> bool {
+    /// Reads one watch until it ends or the condition holds. Returns whether it holds.
+    async fn read(&mut self, mut body: Incoming, enough: fn(&KnownObjects) -> bool) -> bool {
         let mut text = Vec::new();
         loop {
             match body.frame().await {
                 None => {
-                    self.troubles.ends += 1;
+                    self.restarts.ends += 1;
                     return false;
                 }
-                // Half an event is no event.
+                // A partial event is dropped.
                 Some(Err(_)) => {
-                    self.troubles.cuts += 1;
+                    self.restarts.cuts += 1;
                     return false;
                 }
                 Some(Ok(frame)) => text.extend_from_slice(&frame.into_data().unwrap_or_default()),
@@ -223,14 +233,14 @@ fn tasks() -> usize {
     Handle::current().metrics().num_alive_tasks()
 }
 
-/// Waits until it is so; what is waited for is under way.
+/// Waits until the condition holds.
 async fn until(what: &str, mut so: impl FnMut() -> bool) {
     let wait = async {
         while !so() {
             tokio::task::yield_now().await;
         }
     };
-    assert!(tokio::time::timeout(PATIENCE, wait).await.is_ok(), "still waiting for {what}");
+    assert!(tokio::time::timeout(WAIT_LIMIT, wait).await.is_ok(), "still waiting for {what}");
 }
 
 async fn all<T: Send + 'static>(what: &str, mut set: JoinSet<T>, mut each: impl FnMut(T)) {
@@ -239,7 +249,7 @@ async fn all<T: Send + 'static>(what: &str, mut set: JoinSet<T>, mut each: impl 
             each(done.unwrap());
         }
     };
-    assert!(tokio::time::timeout(PATIENCE, join).await.is_ok(), "still waiting for {what}");
+    assert!(tokio::time::timeout(WAIT_LIMIT, join).await.is_ok(), "still waiting for {what}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -248,18 +258,18 @@ async fn arc_4_flt_4_load_with_broken_watches_converges_and_leaves_nothing() {
     converge().await.unwrap();
     until("the files", || files() <= files_before).await;
     until("the tasks", || tasks() == 0).await;
-    stop_half_way().await;
+    stop_under_load().await;
     until("the files", || files() <= files_before).await;
     until("the tasks", || tasks() == 0).await;
 }
 
-/// Everyone writes and watches until all is done.
-async fn converge() -> Result<(), Gone> {
+/// Writes and watches until all watchers have converged.
+async fn converge() -> Result<(), Disconnected> {
     let server = ApiServer::builder().history(HISTORY).start().await.unwrap();
     let address = server.url().trim_start_matches("http://").to_owned();
     let (files_idle, tasks_idle, at_start) = (files(), tasks(), server.stats());
 
-    // Load: everyone writes, everyone watches, and the watches break.
+    // Load: concurrent writers and watchers, and the watches break.
     let broken = server.faults().drop_watch_after(20);
     let mut watchers = JoinSet::new();
     for _ in 0..WATCHERS {
@@ -283,25 +293,25 @@ async fn converge() -> Result<(), Gone> {
     let mut connection = Connection::open(&address).await?;
     connection.json("POST", MAPS, Some(&json!({"metadata": {"name": LAST}}))).await?;
 
-    // Everyone knows the same, and it is so.
+    // All watchers have converged to the stored objects.
     let (_, truth) = list(&address).await?;
     let mut followers = Vec::new();
     all("the watchers", watchers, |watcher| followers.push(watcher.unwrap())).await;
-    let mut troubles = Troubles::default();
+    let mut restarts = Restarts::default();
     for watcher in &followers {
-        assert!(watcher.state == truth, "{} objects, and {} in truth", watcher.state.len(), truth.len());
-        troubles.ends += watcher.troubles.ends;
-        troubles.cuts += watcher.troubles.cuts;
-        troubles.expired += watcher.troubles.expired;
+        assert!(watcher.state == truth, "{} objects, but {} are stored", watcher.state.len(), truth.len());
+        restarts.ends += watcher.restarts.ends;
+        restarts.cuts += watcher.restarts.cuts;
+        restarts.expired += watcher.restarts.expired;
     }
-    println!("{written} writes, {} objects left, {troubles:?}", truth.len());
-    assert!(troubles.ends > 0 && troubles.cuts > 0, "{troubles:?}");
+    println!("{written} writes, {} objects left, {restarts:?}", truth.len());
+    assert!(restarts.ends > 0 && restarts.cuts > 0, "{restarts:?}");
 
-    // Everything goes, and everyone sees it.
+    // All objects are deleted, and every watcher receives it.
     server.faults().remove(broken);
     let mut watchers = JoinSet::new();
     for watcher in followers {
-        watchers.spawn(watcher.follow(State::is_empty));
+        watchers.spawn(watcher.follow(KnownObjects::is_empty));
     }
     let (code, _) = connection.json("DELETE", MAPS, None).await?;
     assert_eq!(code, 200);
@@ -309,7 +319,7 @@ async fn converge() -> Result<(), Gone> {
     all("the watchers", watchers, |watcher| drop(watcher.unwrap())).await;
     assert!(list(&address).await?.1.is_empty());
 
-    // Nothing is left: no connection, no watch, no task, no file, no object; history as much as was asked for.
+    // No connection, watch, task, file or object is left, and the history is within its limit.
     until("the connections", || server.connections().open == 0).await;
     until("the watches", || server.stats().watchers == 0).await;
     until("the tasks", || tasks() == tasks_idle).await;
@@ -318,13 +328,13 @@ async fn converge() -> Result<(), Gone> {
     assert_eq!(objects, at_start.objects);
     assert!(events <= HISTORY + at_start.events, "{events} events");
     server.faults().compact_now();
-    assert_eq!(server.stats().events, 0, "what nobody can ask for is not kept");
+    assert_eq!(server.stats().events, 0, "a compacted history holds no events");
     server.shutdown().await;
     Ok(())
 }
 
-/// The server stops while everyone is busy: everyone gets to know, and nobody waits.
-async fn stop_half_way() {
+/// Stops the server under load: every client gets an error, and none waits.
+async fn stop_under_load() {
     let server = ApiServer::builder().history(HISTORY).start().await.unwrap();
     let address = server.url().trim_start_matches("http://").to_owned();
     let mut clients = JoinSet::new();
@@ -338,5 +348,5 @@ async fn stop_half_way() {
     }
     until("the load", || server.stats().revision > 500 && server.stats().watchers > 0).await;
     server.shutdown().await;
-    all("the clients", clients, |gone| assert!(gone, "the server is gone, and everyone knows")).await;
+    all("the clients", clients, |failed| assert!(failed, "every client gets an error")).await;
 }

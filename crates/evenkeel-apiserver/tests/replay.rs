@@ -1,6 +1,6 @@
-//! The same requests, clock and seed give the same answers to the byte.
+//! The same requests, clock and seed give the same responses to the byte.
 
-#![allow(clippy::unwrap_used, reason = "in a test a panic is a finding")]
+#![allow(clippy::unwrap_used, reason = "a panic fails the test")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tower_service::Service;
 
-/// A world whose clock stands still until it is moved, and whose chance is a seed.
+/// An environment with a manual clock and a seeded random generator.
 #[derive(Clone)]
 struct Script(Arc<(AtomicU64, AtomicU64)>);
 
@@ -119,7 +119,7 @@ fn tape() -> Vec<(&'static str, String, &'static str, String)> {
     tape
 }
 
-/// Plays the tape on a new server; everything that it said.
+/// Plays the tape on a new server and returns all its responses.
 async fn play(seed: u64) -> Vec<String> {
     let script = Script::new(seed);
     let server = ApiServer::builder().in_process_only().env(script.clone()).start().await.unwrap();
@@ -143,9 +143,9 @@ async fn play(seed: u64) -> Vec<String> {
         let path = path.replace("{token}", &token);
         let forms: &[&str] = if method == "GET" { &["", table, "application/yaml"] } else { &[""] };
         for accept in forms {
-            let answer = send(method, &path, media, accept, body.clone()).await;
-            let head = format!("{method} {path} {} {:?}", answer.status(), answer.headers());
-            let text = String::from_utf8(answer.into_body().collect().await.unwrap().to_bytes().to_vec()).unwrap();
+            let response = send(method, &path, media, accept, body.clone()).await;
+            let head = format!("{method} {path} {} {:?}", response.status(), response.headers());
+            let text = String::from_utf8(response.into_body().collect().await.unwrap().to_bytes().to_vec()).unwrap();
             if let Ok(value) = serde_json::from_str::<Value>(&text)
                 && let Some(next) = value["metadata"]["continue"].as_str()
             {
@@ -154,7 +154,7 @@ async fn play(seed: u64) -> Vec<String> {
             said.push(format!("{head}\n{text}"));
         }
     }
-    // The watches of a server that is dropped end when they have shown what has happened.
+    // The watches of a dropped server end after the last event.
     drop(server);
     let events = watch.into_body().collect().await.unwrap().to_bytes();
     said.push(String::from_utf8(events.to_vec()).unwrap());

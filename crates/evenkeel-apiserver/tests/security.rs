@@ -1,6 +1,6 @@
-//! Who is let in, as whom, and what nobody gets whoever they are.
+//! Authentication, impersonation, and requests that are refused for every user.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "in a test a panic is a finding")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a panic fails the test")]
 
 mod support;
 
@@ -13,16 +13,16 @@ use support::Client;
 
 const REVIEW: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 
-/// Whom the server takes the bearer of these headers for.
-async fn who(server: &ApiServer, authorization: Option<&str>) -> (u16, Value) {
+/// Returns the user that the server authenticates.
+async fn whoami(server: &ApiServer, authorization: Option<&str>) -> (u16, Value) {
     let headers: Vec<(String, String)> =
         authorization.map(|value| ("authorization".to_owned(), value.to_owned())).into_iter().collect();
     let body = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}).to_string();
     let reply = Client::new(server.url()).send("POST", REVIEW, "application/json", body, &headers).await;
     let code = reply.status().as_u16();
     let bytes = reply.into_body().collect().await.unwrap().to_bytes();
-    let answer: Value = serde_json::from_slice(&bytes).unwrap();
-    (code, if code == 201 { answer["status"]["userInfo"].clone() } else { answer })
+    let response: Value = serde_json::from_slice(&bytes).unwrap();
+    (code, if code == 201 { response["status"]["userInfo"].clone() } else { response })
 }
 
 fn joe() -> User {
@@ -35,36 +35,36 @@ fn joe() -> User {
 }
 
 #[tokio::test(start_paused = true)]
-async fn aut_1_where_nobody_is_asked_everyone_is_the_administrator() {
+async fn aut_1_without_credentials_every_client_is_administrator() {
     let server = ApiServer::start().await.unwrap();
     let admin = json!({"username": "system:admin", "groups": ["system:masters", "system:authenticated"]});
-    assert_eq!(who(&server, None).await, (201, admin.clone()));
-    assert_eq!(who(&server, Some("Bearer whatever")).await, (201, admin));
+    assert_eq!(whoami(&server, None).await, (201, admin.clone()));
+    assert_eq!(whoami(&server, Some("Bearer whatever")).await, (201, admin));
 }
 
 #[tokio::test(start_paused = true)]
-async fn aut_2_aut_4_tokens_stand_for_users() {
+async fn aut_2_aut_4_tokens_authenticate_users() {
     let server = ApiServer::builder().tokens([("joes".to_owned(), joe())]).start().await.unwrap();
     let info = json!({
         "username": "joe", "uid": "u-1", "groups": ["devs", "system:authenticated"], "extra": {"team": ["blue"]},
     });
-    assert_eq!(who(&server, Some("Bearer joes")).await, (201, info.clone()));
-    assert_eq!(who(&server, Some("bEARER joes")).await, (201, info));
+    assert_eq!(whoami(&server, Some("Bearer joes")).await, (201, info.clone()));
+    assert_eq!(whoami(&server, Some("bEARER joes")).await, (201, info));
     for wrong in [None, Some("Bearer other"), Some("Bearer "), Some("Basic am9lczo="), Some("joes")] {
-        let (code, answer) = who(&server, wrong).await;
+        let (code, response) = whoami(&server, wrong).await;
         assert_eq!(
-            (code, &answer["reason"], &answer["message"]),
+            (code, &response["reason"], &response["message"]),
             (401, &json!("Unauthorized"), &json!("Unauthorized"))
         );
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn aut_4_anonymous_is_somebody_where_that_is_allowed() {
+async fn aut_4_anonymous_requests_have_a_user_if_allowed() {
     let server = ApiServer::builder().tokens([("joes".to_owned(), joe())]).anonymous(true).start().await.unwrap();
     let anonymous = json!({"username": "system:anonymous", "groups": ["system:unauthenticated"]});
-    assert_eq!(who(&server, None).await, (201, anonymous));
-    assert_eq!(who(&server, Some("Bearer other")).await.0, 401, "a wrong token is worse than none");
+    assert_eq!(whoami(&server, None).await, (201, anonymous));
+    assert_eq!(whoami(&server, Some("Bearer other")).await.0, 401, "an invalid token is not anonymous");
 }
 
 #[tokio::test(start_paused = true)]
@@ -80,12 +80,12 @@ async fn aut_6_a_request_can_be_another_users() {
         let bytes = reply.into_body().collect().await.unwrap().to_bytes();
         (code, serde_json::from_slice::<Value>(&bytes).unwrap())
     };
-    let (code, answer) = send(&headers).await;
+    let (code, response) = send(&headers).await;
     let info = json!({"username": "joe", "groups": ["devs", "system:authenticated"]});
-    assert_eq!((code, &answer["status"]["userInfo"]), (201, &info));
+    assert_eq!((code, &response["status"]["userInfo"]), (201, &info));
     assert_eq!(server.requests().last().unwrap().user, "joe");
-    let (code, answer) = send(&headers[1..]).await;
-    assert_eq!((code, &answer["reason"]), (400, &json!("BadRequest")));
+    let (code, response) = send(&headers[1..]).await;
+    assert_eq!((code, &response["reason"]), (400, &json!("BadRequest")));
 }
 
 #[tokio::test(start_paused = true)]
@@ -106,13 +106,13 @@ async fn aut_10_reviews_are_answered_and_not_stored() {
     ] {
         let path = format!("/apis/authorization.k8s.io/v1/{path}");
         let body = json!({"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec});
-        let (code, answer) = client.json("POST", &path, Some(&body)).await;
-        assert_eq!((code, &answer["kind"]), (201, &json!(kind)), "{answer}");
+        let (code, response) = client.json("POST", &path, Some(&body)).await;
+        assert_eq!((code, &response["kind"]), (201, &json!(kind)), "{response}");
         if kind == "SelfSubjectRulesReview" {
-            assert_eq!(answer["status"]["resourceRules"][0]["verbs"], json!(["*"]));
-            assert_eq!(answer["status"]["incomplete"], false);
+            assert_eq!(response["status"]["resourceRules"][0]["verbs"], json!(["*"]));
+            assert_eq!(response["status"]["incomplete"], false);
         } else {
-            assert_eq!(answer["status"]["allowed"], true, "{answer}");
+            assert_eq!(response["status"]["allowed"], true, "{response}");
         }
         assert_eq!(client.json("GET", &path, None).await.0, 405);
     }
@@ -120,7 +120,7 @@ async fn aut_10_reviews_are_answered_and_not_stored() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn aut_2_a_request_for_a_certificate_says_who_asked() {
+async fn aut_2_a_certificate_request_records_the_requester() {
     let server = ApiServer::builder().tokens([("joes".to_owned(), joe())]).start().await.unwrap();
     let body = json!({
         "metadata": {"name": "mine"},
@@ -178,17 +178,17 @@ async fn sec_63_a_continue_token_opens_no_other_list() {
     let token = page["metadata"]["continue"].as_str().unwrap();
     let path = format!("/api/v1/namespaces/b/configmaps?limit=10&continue={token}");
     let (code, page) = client.json("GET", &path, None).await;
-    let seen: Vec<String> = page["items"].as_array().unwrap().iter().map(place).collect();
+    let seen: Vec<String> = page["items"].as_array().unwrap().iter().map(namespaced_name).collect();
     assert_eq!((code, seen), (200, vec!["b/two".to_owned(), "b/zoo".to_owned()]));
 
-    // Tokens made by hand: out of the list's place, or with no sense.
+    // Forged tokens: outside of the list, or invalid.
     let revision = page["metadata"]["resourceVersion"].as_str().unwrap();
     for start in ["../b/one\0", "../../secrets/a/one\0", "/one\0", "a//one\0", ".\0", "..\0", "", "\0"] {
         let text = format!(r#"{{"v":"meta.k8s.io/v1","rv":{revision},"start":{}}}"#, json!(start));
         let token = URL_SAFE_NO_PAD.encode(text);
         let path = format!("/api/v1/namespaces/a/configmaps?limit=10&continue={token}");
-        let (code, answer) = client.json("GET", &path, None).await;
-        assert_eq!(code, 400, "{start:?}: {answer}");
+        let (code, response) = client.json("GET", &path, None).await;
+        assert_eq!(code, 400, "{start:?}: {response}");
     }
     for text in [r#"{"v":"other","rv":1,"start":"a"}"#, "[]", "{", r#"{"v":"meta.k8s.io/v1","rv":0,"start":"a"}"#] {
         let path = format!("/api/v1/namespaces/a/configmaps?continue={}", URL_SAFE_NO_PAD.encode(text));
@@ -196,7 +196,7 @@ async fn sec_63_a_continue_token_opens_no_other_list() {
     }
 }
 
-fn place(object: &Value) -> String {
+fn namespaced_name(object: &Value) -> String {
     let text = |key: &str| object["metadata"][key].as_str().unwrap();
     format!("{}/{}", text("namespace"), text("name"))
 }
@@ -234,9 +234,9 @@ async fn sec_64_what_costs_too_much_is_refused() {
         })
     };
     let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-    let (code, answer) = client.json("POST", definitions, Some(&definition("(((a{1000}){1000}){1000})"))).await;
-    assert_eq!(code, 422, "{answer}");
-    // What backtracking engines choke on is a matter of course.
+    let (code, response) = client.json("POST", definitions, Some(&definition("(((a{1000}){1000}){1000})"))).await;
+    assert_eq!(code, 422, "{response}");
+    // A pattern that makes backtracking engines slow.
     assert_eq!(client.json("POST", definitions, Some(&definition("^(a+)+$"))).await.0, 201);
     let body = json!({"apiVersion": "example.com/v1", "kind": "Foo", "metadata": {"name": "f"}, "a": format!("{}!", "a".repeat(50_000))});
     assert_eq!(client.json("POST", "/apis/example.com/v1/namespaces/default/foos", Some(&body)).await.0, 422);

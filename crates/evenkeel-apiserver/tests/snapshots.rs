@@ -1,6 +1,6 @@
 //! Snapshots and forks through the public handle.
 
-#![allow(clippy::unwrap_used, reason = "a test may fail")]
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 mod support;
 
@@ -21,7 +21,7 @@ async fn create(client: &Client, name: &str) {
 }
 
 #[tokio::test]
-async fn sto_27_a_fork_begins_with_the_fixture_and_goes_its_own_way() {
+async fn sto_27_a_fork_starts_with_the_fixture_and_is_independent() {
     let server = ApiServer::start().await.unwrap();
     let client = Client::new(server.url());
     create(&client, "fixture").await;
@@ -40,7 +40,11 @@ async fn sto_27_a_fork_begins_with_the_fixture_and_goes_its_own_way() {
     create(&client, "original").await;
     assert_eq!(names(&forked).await, ["fixture", "forked"]);
     assert_eq!(names(&client).await, ["fixture", "original"]);
-    assert_eq!(forked.json("GET", "/apis/example.com/v1/widgets", None).await.0, 200, "definitions come along");
+    assert_eq!(
+        forked.json("GET", "/apis/example.com/v1/widgets", None).await.0,
+        200,
+        "the fork serves the definitions"
+    );
     assert_eq!(fork.stats().revision, server.stats().revision);
 }
 
@@ -61,5 +65,5 @@ async fn flt_5_a_restored_backup_takes_resource_versions_back() {
 async fn sto_1_a_fresh_server_is_always_at_the_same_revision() {
     let (one, two) = (ApiServer::start().await.unwrap(), ApiServer::start().await.unwrap());
     assert_eq!(one.stats(), two.stats());
-    assert_eq!(one.stats().objects, 4, "the namespaces that every cluster has");
+    assert_eq!(one.stats().objects, 4, "the initial namespaces");
 }

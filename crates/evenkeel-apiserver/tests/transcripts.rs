@@ -1,8 +1,10 @@
-//! What a real kube-apiserver 1.37 answered, step by step, and what this server answers to the same requests over HTTP.
+//! Plays recorded requests over HTTP and compares the responses with those of kube-apiserver 1.37.
 //!
-//! Every step must give the same status and the same normalised body.
+//! Every step must give the same status and the same normalised body. 119 of the 250 steps compare the whole body; 131
+//! leave out the fields that the step lists in `ignore`: `managedFields` alone in 92 of them, further fields (`spec`,
+//! `status`, versions of the build) in 39.
 
-#![allow(clippy::unwrap_used, reason = "a test may fail")]
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 mod support;
 
@@ -16,7 +18,7 @@ use serde_json::{Value, json};
 use support::Client;
 
 #[tokio::test(start_paused = true)]
-async fn acc_3_answers_match_a_real_kube_apiserver() {
+async fn acc_3_responses_match_a_recorded_kube_apiserver() {
     let text = include_str!("data/apiserver-1.37.json");
     let scenarios: Vec<Value> = serde_json::from_str(text).unwrap();
     // The recorded server had no controller manager beside it.
@@ -35,13 +37,13 @@ async fn acc_3_answers_match_a_real_kube_apiserver() {
         for (number, step) in scenario["steps"].as_array().unwrap().iter().enumerate() {
             steps += 1;
             let label = format!("{name} #{}", number + 1);
-            let (status, content_type, answer) = perform(&client, step, &captured).await;
+            let (status, content_type, response) = perform(&client, step, &captured).await;
             for (variable, pointer) in step["capture"].as_object().into_iter().flatten() {
-                let value = answer.pointer(pointer.as_str().unwrap()).and_then(Value::as_str).unwrap_or_default();
+                let value = response.pointer(pointer.as_str().unwrap()).and_then(Value::as_str).unwrap_or_default();
                 captured.insert(variable.clone(), value.to_owned());
             }
             let expected = &step["expect"];
-            let normalised = normaliser.normalise(answer, step, &namespace);
+            let normalised = normaliser.normalise(response, step, &namespace);
             let recorded = without_ignored(expected["body"].clone(), step);
             let status_matches = expected["status"] == status;
             let body_matches = status_matches && recorded == normalised && expected["contentType"] == content_type;
@@ -83,7 +85,7 @@ async fn perform(client: &Client, step: &Value, captured: &BTreeMap<String, Stri
     let status = reply.status().as_u16();
     let media = reply.headers().get("content-type").map(|value| value.to_str().unwrap().to_owned());
     let media = media.unwrap_or_default().split(';').next().unwrap().to_owned();
-    let answer = match step["watch_seconds"].as_u64() {
+    let response = match step["watch_seconds"].as_u64() {
         Some(seconds) if status == 200 => watch(reply, Duration::from_secs(seconds)).await,
         _ => {
             let bytes = reply.into_body().collect().await.unwrap().to_bytes();
@@ -93,7 +95,7 @@ async fn perform(client: &Client, step: &Value, captured: &BTreeMap<String, Stri
             }
         }
     };
-    (status, media, answer)
+    (status, media, response)
 }
 
 /// Reads a watch until it ends or the (virtual) time is up.
@@ -111,7 +113,7 @@ async fn watch(reply: http::Response<hyper::body::Incoming>, time: Duration) -> 
     json!({"events": events, "ended": ended})
 }
 
-/// Makes two runs comparable: whatever differs from run to run gets a name.
+/// Makes two runs comparable: replaces values that differ from run to run by names.
 struct Normaliser {
     uid: Regex,
     time: Regex,
@@ -164,7 +166,7 @@ impl Normaliser {
     }
 }
 
-/// Leaves out what the step does not compare.
+/// Removes the fields that the step does not compare.
 fn without_ignored(mut value: Value, step: &Value) -> Value {
     for pointer in step["ignore"].as_array().into_iter().flatten() {
         let keys: Vec<&str> = pointer.as_str().unwrap().split('/').skip(1).collect();
@@ -173,7 +175,7 @@ fn without_ignored(mut value: Value, step: &Value) -> Value {
     value
 }
 
-/// Entries in a fixed order, without their times.
+/// Sorts the entries and removes their times.
 fn managed(entries: &mut Value) {
     let Value::Array(entries) = entries else { return };
     for entry in entries.iter_mut() {
@@ -182,7 +184,7 @@ fn managed(entries: &mut Value) {
     entries.sort_by_key(|entry| (entry["manager"].to_string(), entry["operation"].to_string()));
 }
 
-/// Removes what a pointer with `*` names.
+/// Removes the fields that a pointer with `*` selects.
 fn remove(value: &mut Value, keys: &[&str]) {
     let Some((first, rest)) = keys.split_first() else { return };
     match value {

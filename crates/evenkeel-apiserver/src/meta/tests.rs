@@ -53,7 +53,7 @@ fn obj_6_a_name_is_required() {
 }
 
 #[test]
-fn obj_10_bad_names_are_refused_in_the_known_words() {
+fn obj_10_invalid_names_are_refused_with_the_known_messages() {
     assert_eq!(
         named("Bad_Name"),
         ["metadata.name: Invalid value: \"Bad_Name\": a lowercase RFC 1123 subdomain must consist of lower case \

@@ -47,7 +47,7 @@ fn neg_1_several_accept_headers_are_one() {
 }
 
 #[test]
-fn neg_2_nothing_matches_is_406_in_json() {
+fn neg_2_no_match_is_406_in_json() {
     for value in ["application/xml", "application/cbor", "application/json;q=0"] {
         let status = accept(value, Endpoint::Object).unwrap_err();
         assert_eq!(
@@ -138,7 +138,7 @@ fn neg_3_pat_1_patch_types_and_their_refusals() {
 }
 
 #[test]
-fn neg_4_transforms_and_the_way_down_to_plain_json() {
+fn neg_4_transforms_and_the_fallback_to_plain_json() {
     let table = Transform::Table(MetaVersion::V1);
     let kubectl = "application/json;as=Table;v=v1;g=meta.k8s.io,\
                    application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
@@ -182,7 +182,7 @@ fn neg_5_metadata_in_protobuf() {
 }
 
 #[test]
-fn a_status_is_told_in_the_clients_form_and_in_json_where_it_has_none() {
+fn a_status_is_in_the_clients_form_and_in_json_without_one() {
     let form = |value: &str| negotiate_status(&headers(&[("accept", value)]), &Query::default()).media;
     assert_eq!(form("application/vnd.kubernetes.protobuf,application/json"), Media::Protobuf);
     assert_eq!(form("application/yaml"), Media::Yaml);

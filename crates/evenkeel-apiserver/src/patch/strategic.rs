@@ -202,8 +202,8 @@ fn bare(value: Value) -> Option<Value> {
 }
 
 fn without_directives(fields: Map<String, Value>) -> Map<String, Value> {
-    let said = fields.into_iter().filter(|(name, value)| !value.is_null() && !is_directive(name));
-    said.filter_map(|(name, value)| Some((name, bare(value)?))).collect()
+    let values = fields.into_iter().filter(|(name, value)| !value.is_null() && !is_directive(name));
+    values.filter_map(|(name, value)| Some((name, bare(value)?))).collect()
 }
 
 /// `$retainKeys`: removes all other fields. The patch may not set a field that it does not retain.
@@ -225,9 +225,9 @@ fn delete_from_list(target: Option<&mut Value>, values: &Value) -> Result<(), Fa
     if values.iter().any(|value| value.is_object() || value.is_array()) {
         return Err(Fault::PrimitiveList);
     }
-    let gone: HashSet<String> = values.iter().map(Value::to_string).collect();
+    let removed: HashSet<String> = values.iter().map(Value::to_string).collect();
     if let Some(Value::Array(target)) = target {
-        target.retain(|value| !gone.contains(&value.to_string()));
+        target.retain(|value| !removed.contains(&value.to_string()));
     }
     Ok(())
 }

@@ -24,7 +24,7 @@ fn why(doc: Value, patch: Value) -> OperationError {
 }
 
 #[test]
-fn server_side_apply_says_where_it_is_not_supported() {
+fn unsupported_server_side_apply_is_refused() {
     let status = apply(PatchType::Apply, json!({}), b"a: 1").unwrap_err();
     assert_eq!((status.code, status.reason.as_str()), (501, "NotImplemented"));
 }
@@ -61,7 +61,7 @@ fn pat_5_operations() {
 }
 
 #[test]
-fn pat_5_failing_operations_are_told_apart() {
+fn pat_5_failing_operations_are_distinguished() {
     use OperationError::*;
     let doc = || json!({"data": {"k": "v"}, "list": [1, 2]});
     for (operation, expected) in [
@@ -169,7 +169,7 @@ fn pat_5_depth_is_bounded() {
     }
     assert_eq!(why(json!({}), Value::from(operations)), OperationError::TooDeep);
 
-    // Moves deepen too, but a move that stays within the limit is not refused for what lies elsewhere.
+    // Moves deepen too, but a move within the limit is not refused for the depth of other fields.
     let chain = |levels: usize| (0..levels).fold(json!({}), |inner, _| json!({"a": inner}));
     let deep_path = "/b".to_owned() + &"/a".repeat(100);
     let doc = || json!({"b": chain(100), "deep": chain(60), "flat": {}});
@@ -199,7 +199,7 @@ fn pat_6_merge() {
 }
 
 #[test]
-fn pat_6_a_body_that_is_no_object_is_400() {
+fn pat_6_a_body_that_is_not_an_object_is_400() {
     for (body, message) in [
         ("not json", "invalid JSON patch"),
         ("", "invalid JSON patch"),

@@ -1,7 +1,7 @@
 //! Bodies in Kubernetes' protobuf, which Go clients send for built-in kinds, read into the JSON form of the same object
 //! (BIN-1).
 //!
-//! Answers are written by [`protobuf_response`](crate::protobuf_response).
+//! [`protobuf_response`](crate::protobuf_response) encodes responses.
 
 use evenkeel_core::ProtobufError;
 use evenkeel_core::protobuf::{Message, from_slice, unwrap_envelope};

@@ -51,7 +51,7 @@ fn bin_1_inline_fields_times_and_values_of_two_types() {
 }
 
 #[test]
-fn bin_1_what_is_no_message_is_refused() {
+fn bin_1_a_body_that_is_not_a_message_is_refused() {
     assert_eq!(decode(b"{}"), Err(ProtobufFault::NoPrefix));
     let unknown = ProtobufFault::UnknownKind { api_version: "example.com/v1".into(), kind: "Foo".into() };
     assert_eq!(decode(&body("example.com/v1", "Foo", b"")), Err(unknown));
@@ -88,7 +88,7 @@ fn bin_1_both_forms_of_an_object_are_the_same() {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         let Some(resource) = registry.lookup_kind(group, version, object["kind"].as_str().unwrap()) else { continue };
         let Some(schema) = resource.schema() else { continue };
-        // A field that has gone since the objects were made is unknown in JSON only.
+        // A field that was removed after the fixtures were made is unknown in JSON only.
         let normal = |mut object: Value| schema.decode_builtin(&mut object).map(|_unknown| object);
         assert!(normal(object).unwrap() == normal(expected).unwrap(), "{} differs", path.display());
         compared += 1;
@@ -98,7 +98,7 @@ fn bin_1_both_forms_of_an_object_are_the_same() {
 
 proptest! {
     #[test]
-    fn bin_1_any_bytes_give_an_answer(raw in prop::collection::vec(any::<u8>(), 0..100)) {
+    fn bin_1_any_bytes_give_a_response(raw in prop::collection::vec(any::<u8>(), 0..100)) {
         let _ = decode(&raw);
         let _ = decode(&[PREFIX, &raw].concat());
         let _ = decode(&body("v1", "Pod", &raw));

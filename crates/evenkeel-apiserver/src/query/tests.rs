@@ -65,7 +65,7 @@ fn url_14_bad_values_of_known_options_are_bad_requests() {
 
 proptest::proptest! {
     #[test]
-    fn url_14_no_query_breaks_the_reader(text in "(timeout=|limit=|force=)?[-+.0-9a-zµ%&=;]{0,24}") {
+    fn url_14_no_query_breaks_the_parser(text in "(timeout=|limit=|force=)?[-+.0-9a-zµ%&=;]{0,24}") {
         let query = query(&text);
         let _ = (query.timeout(), query.int("limit"), query.bool("force"), query.is_watch());
     }

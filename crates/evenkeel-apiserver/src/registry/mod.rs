@@ -84,7 +84,7 @@ pub(crate) enum NameRule {
     DnsSubdomain,
     DnsLabel,
     Dns1035Label,
-    /// Anything that can stand in a URL path segment.
+    /// Any valid URL path segment.
     PathSegment,
 }
 

@@ -78,7 +78,7 @@ fn arc_5_the_api_surface_is_data() {
 }
 
 #[test]
-fn arc_5_tables_speak_only_of_what_is_served() {
+fn arc_5_strategy_tables_name_only_served_resources() {
     let served: HashSet<&str> = RESOURCES.iter().map(|resource| &*resource.storage).collect();
     for store in strategy::named_stores() {
         assert!(served.contains(store), "{store} is in a table but not served");
@@ -161,7 +161,7 @@ fn sub_9_generation_is_tracked_where_upstream_does() {
 }
 
 #[test]
-fn upd_4_who_wants_a_resource_version() {
+fn upd_4_kinds_that_require_a_resource_version() {
     let conditional = kinds(|strategy| !strategy.unconditional_update);
     let expected = [
         "CustomResourceDefinition",
@@ -186,7 +186,7 @@ fn upd_4_who_wants_a_resource_version() {
 }
 
 #[test]
-fn upd_6_who_is_created_on_update() {
+fn upd_6_kinds_that_an_update_creates() {
     let expected = [
         "Lease",
         "Endpoints",
@@ -203,7 +203,7 @@ fn upd_6_who_is_created_on_update() {
 }
 
 #[test]
-fn del_5_who_answers_a_delete_with_the_object() {
+fn del_5_kinds_whose_delete_returns_the_object() {
     let objects = kinds(|strategy| strategy.delete_returns_object);
     for kind in ["Namespace", "Pod", "PersistentVolumeClaim", "Service", "ServiceAccount", "ResourceClaim"] {
         assert!(objects.contains(kind), "{kind}");
@@ -215,7 +215,7 @@ fn del_5_who_answers_a_delete_with_the_object() {
 }
 
 #[test]
-fn del_12_who_orphans_by_default() {
+fn del_12_kinds_that_orphan_by_default() {
     assert_eq!(
         kinds(|strategy| strategy.orphans_by_default),
         ["Job", "ReplicationController"].map(str::to_owned).into()
@@ -305,7 +305,7 @@ fn dis_7_groups_by_priority_and_versions_by_stability() {
 }
 
 #[test]
-fn dis_8_definitions_come_and_go_and_old_snapshots_stay() {
+fn dis_8_definitions_change_and_old_registries_stay() {
     let before = Registry::builtin();
     let with = with_foo();
     assert!(before.lookup("sample.evenkeel.dev", "v1", "foos").is_none());

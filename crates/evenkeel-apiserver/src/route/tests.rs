@@ -200,7 +200,7 @@ fn unknown_sub_resources_are_not_found() {
 }
 
 #[test]
-fn url_9_no_segment_escapes_its_place() {
+fn url_9_no_segment_escapes_its_position() {
     for name in
         ["%2e%2e", "..", "%2E", ".", "a%2Fb", "%2F", "%25", "a%25b", "%2e%2e%2fsecrets", "%zz", "%", "a%00b", "%ff"]
     {

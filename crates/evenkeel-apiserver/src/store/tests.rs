@@ -82,7 +82,7 @@ fn sto_3_reads_at_a_revision_see_the_newest_version_not_newer() {
 }
 
 #[test]
-fn sto_3_forgotten_history_leaves_one_version_per_key_and_no_tombstone() {
+fn sto_3_evicted_history_leaves_one_version_per_key_and_no_tombstone() {
     let store = Store::new(History { events: 2, age: None });
     put(&store, "ns/gone", 0);
     delete(&store, "ns/gone");
@@ -155,7 +155,7 @@ fn wat_22_a_watcher_that_the_ring_overtakes_is_ended() {
 }
 
 #[test]
-fn wat_20_a_resource_remembers_4096_events_unless_told_otherwise() {
+fn wat_20_the_default_history_holds_4096_events() {
     let store = Store::new(History::default());
     for data in 0..5000 {
         put(&store, "ns/a", data);
@@ -167,7 +167,7 @@ fn wat_20_a_resource_remembers_4096_events_unless_told_otherwise() {
 }
 
 #[test]
-fn wat_21_history_begins_with_the_store_not_with_the_first_object() {
+fn wat_21_the_history_starts_with_the_store_not_with_the_first_object() {
     let store = Store::new(History::default());
     put(&store, "ns/a", 0);
     store.compact(1);
@@ -175,7 +175,11 @@ fn wat_21_history_begins_with_the_store_not_with_the_first_object() {
     let secrets: Arc<str> = "secrets".into();
     assert!(store.watch_from(&secrets, Interest::All, 1).is_ok(), "nothing of it is forgotten");
     let refused = store.watch_from(&secrets, Interest::All, 0).unwrap_err();
-    assert_eq!(refused, Unavailable::Compacted { floor: 1 }, "what came before the compaction is, for everyone");
+    assert_eq!(
+        refused,
+        Unavailable::Compacted { floor: 1 },
+        "revisions before the compaction are refused for every resource"
+    );
 }
 
 #[test]
@@ -243,7 +247,7 @@ fn sto_23_a_lagging_replica_shows_the_past_until_it_catches_up() {
 }
 
 #[test]
-fn sto_23_what_a_lagging_replica_gets_to_see_wakes_whom_it_concerns() {
+fn sto_23_events_of_a_lagging_replica_wake_their_watches() {
     let store = Store::new(History::default());
     store.set_lag(1);
     let alarm = Arc::new(Alarm::default());
@@ -277,7 +281,7 @@ fn sto_27_an_image_brings_everything_back_and_shares_the_objects() {
     put(&store, "ns/b", 2);
     let fork = Store::new(History::default());
     fork.load(&image);
-    assert_eq!(put(&fork, "ns/c", 3), 2, "the fork goes its own way from the same revision");
+    assert_eq!(put(&fork, "ns/c", 3), 2, "the fork continues independently from the same revision");
     assert_eq!(names(&list(&fork, Span::default(), At::Latest).unwrap()), ["a", "c"]);
     let shared = |store: &Store| store.list(&table(), Span::default(), At::Exactly(1), |_, _| true).unwrap().records;
     assert!(Arc::ptr_eq(&shared(&store)[0], &shared(&fork)[0]));
@@ -287,7 +291,7 @@ fn sto_27_an_image_brings_everything_back_and_shares_the_objects() {
 }
 
 #[test]
-fn sto_27_a_compaction_is_undone_and_taken_along_like_everything_else() {
+fn sto_27_an_image_contains_the_compaction() {
     let store = Store::new(History::default());
     put(&store, "ns/a", 1);
     store.compact(1);

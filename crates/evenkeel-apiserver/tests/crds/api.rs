@@ -12,16 +12,16 @@ pub(crate) const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresour
 /// Where the objects of [`foo_definition`] live.
 pub(crate) const FOOS: &str = "/apis/example.com/v1/namespaces/default/foos";
 
-/// An answer, read whole.
+/// A buffered response.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct TestResponse {
     pub(crate) code: u16,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Value,
 }
 
-impl Answer {
-    /// The body of an answer that must have this code.
+impl TestResponse {
+    /// Returns the body of a response that must have this code.
     #[track_caller]
     pub(crate) fn expect(self, code: u16) -> Value {
         assert_eq!(self.code, code, "{}", self.body);
@@ -32,7 +32,7 @@ impl Answer {
         self.body["message"].as_str().unwrap_or_default()
     }
 
-    /// The fields that an Invalid answer complains about.
+    /// Returns the fields of an Invalid response.
     pub(crate) fn fields(&self) -> Vec<&str> {
         let causes = self.body["details"]["causes"].as_array().map_or(&[][..], Vec::as_slice);
         causes.iter().filter_map(|cause| cause["field"].as_str()).collect()
@@ -43,7 +43,7 @@ impl Answer {
     }
 }
 
-/// A server and the administrator's way to it.
+/// A server and an in-process service of it.
 pub(crate) struct Api {
     pub(crate) server: ApiServer,
     service: InProcess,
@@ -74,30 +74,30 @@ impl Api {
         self.service.clone().call(request.body(Full::new(Bytes::from(body))).unwrap()).await.unwrap()
     }
 
-    async fn whole(&self, method: &str, path: &str, media: &str, body: String) -> Answer {
+    async fn whole(&self, method: &str, path: &str, media: &str, body: String) -> TestResponse {
         let (head, body) = self.send(method, path, media, body).await.into_parts();
         let bytes = body.collect().await.unwrap().to_bytes();
         let body = serde_json::from_slice(&bytes).unwrap_or_else(|_| String::from_utf8_lossy(&bytes).into());
-        Answer { code: head.status.as_u16(), headers: head.headers, body }
+        TestResponse { code: head.status.as_u16(), headers: head.headers, body }
     }
 
-    pub(crate) async fn get(&self, path: &str) -> Answer {
+    pub(crate) async fn get(&self, path: &str) -> TestResponse {
         self.whole("GET", path, "", String::new()).await
     }
 
-    pub(crate) async fn post(&self, path: &str, body: &Value) -> Answer {
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> TestResponse {
         self.whole("POST", path, "application/json", body.to_string()).await
     }
 
-    pub(crate) async fn merge(&self, path: &str, body: &Value) -> Answer {
+    pub(crate) async fn merge(&self, path: &str, body: &Value) -> TestResponse {
         self.whole("PATCH", path, "application/merge-patch+json", body.to_string()).await
     }
 
-    pub(crate) async fn patch(&self, path: &str, media: &str, body: &str) -> Answer {
+    pub(crate) async fn patch(&self, path: &str, media: &str, body: &str) -> TestResponse {
         self.whole("PATCH", path, media, body.to_owned()).await
     }
 
-    pub(crate) async fn delete(&self, path: &str) -> Answer {
+    pub(crate) async fn delete(&self, path: &str) -> TestResponse {
         self.whole("DELETE", path, "", String::new()).await
     }
 
@@ -110,9 +110,9 @@ impl Api {
 
     /// A watch that has begun.
     pub(crate) async fn watch(&self, path: &str) -> Watch {
-        let answer = self.send("GET", path, "", String::new()).await;
-        assert_eq!(answer.status(), 200);
-        Watch(answer.into_body())
+        let response = self.send("GET", path, "", String::new()).await;
+        assert_eq!(response.status(), 200);
+        Watch(response.into_body())
     }
 }
 

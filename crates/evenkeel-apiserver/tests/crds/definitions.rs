@@ -1,4 +1,4 @@
-//! What a definition must look like, and how it comes into force.
+//! Validation of definitions, and how they come into force.
 
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ async fn crd_1_names_and_conversion_are_filled_in() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn crd_1_what_is_wrong_is_told_by_field() {
+async fn crd_1_invalid_definitions_are_refused_by_field() {
     let api = Api::start().await;
     let cases: [(&str, Value, &str); 7] = [
         ("/metadata/name", json!("bars.example.com"), "metadata.name"),
@@ -31,9 +31,9 @@ async fn crd_1_what_is_wrong_is_told_by_field() {
     for (pointer, value, field) in cases {
         let mut wrong = foo_definition();
         *wrong.pointer_mut(pointer).unwrap() = value;
-        let answer = api.post(DEFINITIONS, &wrong).await;
-        assert_eq!(answer.code, 422, "{pointer}: {}", answer.body);
-        assert!(answer.fields().contains(&field), "{pointer}: {:?}", answer.fields());
+        let response = api.post(DEFINITIONS, &wrong).await;
+        assert_eq!(response.code, 422, "{pointer}: {}", response.body);
+        assert!(response.fields().contains(&field), "{pointer}: {:?}", response.fields());
     }
     let two = definition("foos", "Foo", json!([version("v1", true), version("v2", true)]));
     assert_eq!(api.post(DEFINITIONS, &two).await.code, 422, "two storage versions");
@@ -65,7 +65,7 @@ async fn crd_2_conditions_of_an_accepted_definition() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn crd_2_a_name_that_is_taken_keeps_a_definition_from_being_served() {
+async fn crd_2_a_definition_with_a_taken_name_is_not_served() {
     let api = Api::with_foos().await;
     let rival = definition("foolikes", "Foo", json!([version("v1", true)]));
     api.post(DEFINITIONS, &rival).await.expect(201);
@@ -79,7 +79,7 @@ async fn crd_2_a_name_that_is_taken_keeps_a_definition_from_being_served() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn crd_2_names_that_are_given_up_go_to_who_waits_for_them() {
+async fn crd_2_released_names_establish_waiting_definitions() {
     let api = Api::start().await;
     let mut first = foo_definition();
     first["spec"]["names"]["shortNames"] = json!(["f"]);
@@ -109,7 +109,7 @@ async fn crd_3_crd_4_a_definition_is_in_force_when_its_create_returns() {
     let api = Api::start().await;
     let began = tokio::time::Instant::now();
     let created = api.post(DEFINITIONS, &foo_definition()).await.expect(201);
-    assert_eq!(created["status"]["conditions"], Value::Null, "the answer is the object as it was created");
+    assert_eq!(created["status"]["conditions"], Value::Null, "the response is the object as it was created");
     let stored = api.get(&format!("{DEFINITIONS}/foos.example.com")).await.expect(200);
     let revision = |object: &Value| object["metadata"]["resourceVersion"].as_str().unwrap().parse::<u64>().unwrap();
     assert_eq!(revision(&stored), revision(&created) + 1, "established in the next revision");
@@ -120,7 +120,7 @@ async fn crd_3_crd_4_a_definition_is_in_force_when_its_create_returns() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn crd_3_whoever_sees_it_established_can_use_it() {
+async fn crd_3_an_established_definition_is_served() {
     let api = Api::start().await;
     let mut watch = api.watch(&format!("{DEFINITIONS}?watch=true")).await;
     api.post(DEFINITIONS, &foo_definition()).await.expect(201);
@@ -153,15 +153,15 @@ async fn crd_5_schemas_must_be_structural() {
     for (schema, field) in cases {
         let mut wrong = foo_definition();
         wrong["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = schema.clone();
-        let answer = api.post(DEFINITIONS, &wrong).await;
-        assert_eq!(answer.code, 422, "{schema}: {}", answer.body);
+        let response = api.post(DEFINITIONS, &wrong).await;
+        assert_eq!(response.code, 422, "{schema}: {}", response.body);
         let field = format!("{root}{field}");
-        assert!(answer.fields().contains(&field.as_str()), "{schema}: {:?}", answer.fields());
+        assert!(response.fields().contains(&field.as_str()), "{schema}: {:?}", response.fields());
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn crd_8_what_the_server_does_not_check_is_told() {
+async fn crd_8_unchecked_formats_return_a_warning() {
     let api = Api::start().await;
     let mut odd = foo_definition();
     odd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["mode"] =
@@ -186,9 +186,9 @@ async fn crd_14_names_stay_once_established() {
         (json!({"spec": {"scope": "Cluster"}}), "spec.scope"),
         (json!({"spec": {"group": "example.org"}}), "spec.group"),
     ] {
-        let answer = api.merge(&path, &change).await;
-        assert_eq!(answer.code, 422, "{change}: {}", answer.body);
-        assert!(answer.fields().contains(&field), "{change}: {:?}", answer.fields());
+        let response = api.merge(&path, &change).await;
+        assert_eq!(response.code, 422, "{change}: {}", response.body);
+        assert!(response.fields().contains(&field), "{change}: {:?}", response.fields());
     }
     api.merge(&path, &json!({"spec": {"names": {"singular": "foolet"}}})).await.expect(200);
     let list = api.get("/apis/example.com/v1").await.expect(200);
@@ -196,7 +196,7 @@ async fn crd_14_names_stay_once_established() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn crd_16_dis_8_discovery_and_openapi_know_it_at_once() {
+async fn crd_16_dis_8_discovery_and_openapi_show_it_at_once() {
     let api = Api::start().await;
     let groups = |body: &Value| body["groups"].as_array().unwrap().iter().any(|group| group["name"] == "example.com");
     assert!(!groups(&api.get("/apis").await.expect(200)));

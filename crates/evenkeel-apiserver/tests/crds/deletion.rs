@@ -1,4 +1,4 @@
-//! The end of a definition, and of what it defined.
+//! Deletion of a definition and of its objects.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ fn held(name: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn crd_15_a_definition_without_objects_goes_at_once() {
+async fn crd_15_a_definition_without_objects_is_removed_at_once() {
     let api = Api::with_foos().await;
     let deleted = api.delete(&one()).await.expect(200);
     assert_eq!(deleted["metadata"]["finalizers"], json!(["customresourcecleanup.apiextensions.k8s.io"]));
@@ -28,7 +28,7 @@ async fn crd_15_a_definition_without_objects_goes_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn crd_15_wat_25_objects_go_first_and_their_finalizers_are_respected() {
+async fn crd_15_wat_25_objects_are_deleted_first_and_their_finalizers_hold() {
     let api = Api::with_foos().await;
     api.post(FOOS, &foo("free", json!({}))).await.expect(201);
     api.post(FOOS, &held("held")).await.expect(201);
@@ -37,7 +37,7 @@ async fn crd_15_wat_25_objects_go_first_and_their_finalizers_are_respected() {
     assert_eq!(definitions.next().await.unwrap()["type"], "ADDED");
     api.delete(&one()).await.expect(200);
 
-    // The one that nothing holds is gone, the other waits; nothing new comes in.
+    // The object without finalizers is removed, the other waits; creates are refused.
     api.get(&format!("{FOOS}/free")).await.expect(404);
     let waiting = api.get(&format!("{FOOS}/held")).await.expect(200);
     assert!(waiting["metadata"]["deletionTimestamp"].is_string());
@@ -70,7 +70,7 @@ async fn crd_15_wat_25_objects_go_first_and_their_finalizers_are_respected() {
     // A deletion shows the state that was stored last.
     assert_eq!(reasons(&mut definitions).await, ("DELETED".into(), "InstanceDeletionInProgress".into()));
 
-    // Who watched the objects sees them go, and then the end of the watch.
+    // A watch receives the deletes, and then ends.
     let mut seen = Vec::new();
     while let Some(event) = watch.next().await {
         let text = |pointer: &str| event.pointer(pointer).unwrap().as_str().unwrap().to_owned();
@@ -81,7 +81,7 @@ async fn crd_15_wat_25_objects_go_first_and_their_finalizers_are_respected() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn crd_15_a_definition_that_others_hold_stays_until_they_let_go() {
+async fn crd_15_a_definition_with_other_finalizers_waits_for_them() {
     let api = Api::start().await;
     let mut definition = foo_definition();
     definition["metadata"]["finalizers"] = json!(["example.com/hold"]);
@@ -98,7 +98,7 @@ async fn crd_15_a_definition_that_others_hold_stays_until_they_let_go() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn crd_15_objects_of_versions_that_nobody_serves_go_too() {
+async fn crd_15_objects_of_unserved_versions_are_deleted_too() {
     let api = Api::with_foos().await;
     api.post(FOOS, &foo("a", json!({}))).await.expect(201);
     let objects = api.server.stats().objects;
@@ -133,14 +133,14 @@ async fn wat_25_a_change_of_the_definition_ends_watches_and_an_idle_write_does_n
     let mut watch = api.watch(&format!("{FOOS}?watch=true")).await;
     api.merge(&one(), &json!({"metadata": {"labels": {"a": "b"}}})).await.expect(200);
     api.post(FOOS, &foo("a", json!({}))).await.expect(201);
-    assert_eq!(watch.next().await.unwrap()["type"], "ADDED", "a label changes nothing for those who watch");
+    assert_eq!(watch.next().await.unwrap()["type"], "ADDED", "a label does not close watches");
     api.merge(&one(), &json!({"spec": {"names": {"shortNames": ["f"]}}})).await.expect(200);
     assert!(watch.next().await.is_none());
 }
 
-/// While some create and others let go, the definition is deleted: it goes, and everything that it defined with it.
+/// Deletes a definition while tasks create objects and remove finalizers: the definition and its objects are removed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn crd_15_nothing_outlives_a_definition_and_nothing_keeps_it() {
+async fn crd_15_no_object_outlives_or_holds_a_deleted_definition() {
     let api = Arc::new(Api::start().await);
     for _ in 0..30 {
         api.post(DEFINITIONS, &foo_definition()).await.expect(201);
@@ -157,9 +157,9 @@ async fn crd_15_nothing_outlives_a_definition_and_nothing_keeps_it() {
                         let freed = api.merge(&format!("{FOOS}/held-{task}"), &free).await;
                         assert_eq!(freed.code, 200, "{}", freed.body);
                     }
-                    let answer = api.post(FOOS, &foo(&format!("foo-{task}-{number}"), json!({}))).await;
-                    if number >= 5 && answer.code != 201 {
-                        assert!(matches!(answer.code, 403 | 404), "{}", answer.body);
+                    let response = api.post(FOOS, &foo(&format!("foo-{task}-{number}"), json!({}))).await;
+                    if number >= 5 && response.code != 201 {
+                        assert!(matches!(response.code, 403 | 404), "{}", response.body);
                         break;
                     }
                 }

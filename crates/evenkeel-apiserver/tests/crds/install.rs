@@ -1,4 +1,4 @@
-//! Definitions that come with the server.
+//! Definitions that the builder installs.
 
 use std::path::PathBuf;
 
@@ -24,7 +24,7 @@ spec:
 ---
 ";
 
-/// A folder that is gone when the test is over.
+/// A folder that is removed after the test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -60,7 +60,7 @@ async fn crd_18_values_and_texts_are_installed_and_served_when_the_call_returns(
 }
 
 #[tokio::test(start_paused = true)]
-async fn crd_18_what_is_refused_says_which_and_why() {
+async fn crd_18_an_install_error_names_the_definition_and_the_reason() {
     let api = Api::start().await;
     let mut wrong = foo_definition();
     wrong["spec"]["scope"] = "Galactic".into();

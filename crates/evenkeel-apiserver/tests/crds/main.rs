@@ -1,7 +1,7 @@
 //! CustomResourceDefinitions from end to end, through the in-process service: admission, establishment, the objects they
-//! define, several versions, deletion, and what discovery and OpenAPI say of them.
+//! define, several versions, deletion, discovery and OpenAPI.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "in a test a panic is a finding")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a panic fails the test")]
 
 mod api;
 mod definitions;

@@ -9,11 +9,11 @@ async fn crd_6_crd_7_crd_9_an_object_is_pruned_defaulted_and_checked_in_this_ord
     let api = Api::with_foos().await;
     let large = i64::MAX - 1;
     let sent = foo("a", json!({"replicas": large, "bogus": 1, "free": {"any": {"thing": [1]}}}));
-    let answer = api.post(&format!("{FOOS}?fieldValidation=Ignore"), &sent).await;
-    let created = answer.expect(201);
+    let response = api.post(&format!("{FOOS}?fieldValidation=Ignore"), &sent).await;
+    let created = response.expect(201);
     assert_eq!(created["spec"], json!({"replicas": large, "mode": "calm", "free": {"any": {"thing": [1]}}}));
     assert_eq!(api.get(&format!("{FOOS}/a")).await.expect(200)["spec"], created["spec"]);
-    // A default does not save what is invalid, and a null is as good as nothing where null is not allowed.
+    // A default does not mend an invalid value, and a null counts as absent where null is not allowed.
     let nulled = api.post(FOOS, &foo("b", json!({"mode": null}))).await.expect(201);
     assert_eq!(nulled["spec"], json!({"mode": "calm"}));
     let wrong = api.post(FOOS, &foo("c", json!({"replicas": -1, "mode": "odd"}))).await;
@@ -77,14 +77,14 @@ async fn crd_8_keywords_are_checked() {
     for (key, value, field) in cases {
         let mut spec = good.clone();
         spec[key] = value.clone();
-        let answer = api.post(FOOS, &foo("bad", spec)).await;
-        assert_eq!(answer.code, 422, "{key}={value}: {}", answer.body);
-        assert!(answer.fields().contains(&field), "{key}={value}: {:?}", answer.fields());
+        let response = api.post(FOOS, &foo("bad", spec)).await;
+        assert_eq!(response.code, 422, "{key}={value}: {}", response.body);
+        assert!(response.fields().contains(&field), "{key}={value}: {:?}", response.fields());
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn crd_9_what_is_not_in_the_schema_goes_and_is_told_of() {
+async fn crd_9_unknown_fields_are_pruned_with_a_warning() {
     let api = Api::with_foos().await;
     let mut sent = foo("a", json!({"bogus": 1}));
     sent["metadata"]["labels"] = json!({"kept": "yes"});
@@ -105,7 +105,7 @@ async fn crd_9_what_is_not_in_the_schema_goes_and_is_told_of() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn crd_12_what_was_wrong_before_and_is_not_touched_is_let_be() {
+async fn crd_12_an_unchanged_invalid_value_is_accepted() {
     let api = Api::with_foos().await;
     api.post(FOOS, &foo("a", json!({"replicas": 9}))).await.expect(201);
     let path = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/replicas/maximum";
@@ -130,10 +130,10 @@ async fn crd_17_lists_carry_the_kind_of_every_item_and_strategic_merge_is_refuse
     let list = api.get(FOOS).await.expect(200);
     assert_eq!((&list["kind"], &list["apiVersion"]), (&json!("FooHeap"), &json!("example.com/v1")));
     assert_eq!((&list["items"][0]["kind"], &list["items"][0]["apiVersion"]), (&json!("Foo"), &json!("example.com/v1")));
-    let answer = api.patch(&format!("{FOOS}/a"), "application/strategic-merge-patch+json", "{}").await;
-    assert_eq!(answer.code, 415);
+    let response = api.patch(&format!("{FOOS}/a"), "application/strategic-merge-patch+json", "{}").await;
+    assert_eq!(response.code, 415);
     assert_eq!(
-        answer.message(),
+        response.message(),
         "the body of the request was in an unknown format - accepted media types include: \
          application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"
     );

@@ -39,7 +39,7 @@ async fn crd_13_every_served_version_shows_the_same_objects() {
         (&event["object"]["apiVersion"], &event["object"]["spec"]["replicas"]),
         (&json!("example.com/v1alpha1"), &json!(2))
     );
-    // What is sent to one version in another is refused.
+    // A body of another version is refused.
     assert_eq!(api.post(&at("v1"), &sent).await.code, 400);
 }
 
@@ -56,7 +56,7 @@ async fn crd_13_the_preferred_version_is_the_most_stable() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn crd_14_a_version_in_which_objects_may_rest_cannot_go() {
+async fn crd_14_a_stored_version_cannot_be_removed() {
     let api = Api::start().await;
     let path = format!("{DEFINITIONS}/foos.example.com");
     api.post(DEFINITIONS, &definition("foos", "Foo", json!([version("v1", true)]))).await.expect(201);
@@ -71,7 +71,7 @@ async fn crd_14_a_version_in_which_objects_may_rest_cannot_go() {
     let refused = api.merge(&path, &new_only).await;
     assert_eq!((refused.code, refused.fields()), (422, vec!["status.storedVersions[0]"]), "{}", refused.message());
 
-    // Once the objects have been written anew and the status says so, the old version may go.
+    // The old version can be removed once the objects are rewritten and the status lists only the new one.
     let migrated = json!({"status": {"storedVersions": ["v2"]}});
     api.merge(&format!("{path}/status"), &migrated).await.expect(200);
     api.merge(&path, &new_only).await.expect(200);

@@ -18,11 +18,11 @@ use tower_service::Service;
 
 use crate::wire;
 
-/// What a client of metadata that reads JSON accepts from a list, and from everything else.
+/// The Accept headers of a metadata client in JSON, for a list and for everything else.
 pub(crate) const METADATA_LIST: &str =
     "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 pub(crate) const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
-/// What kubectl accepts from a list.
+/// The Accept header of kubectl for a list.
 pub(crate) const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,\
      application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
 
@@ -54,23 +54,23 @@ pub(crate) struct Api {
     server: ApiServer,
 }
 
-/// A whole answer.
+/// A buffered response.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct TestResponse {
     pub(crate) code: u16,
     pub(crate) headers: http::HeaderMap,
     pub(crate) body: Value,
 }
 
-impl Answer {
-    /// The body of an answer that must be a success.
+impl TestResponse {
+    /// Returns the body of a response that must be a success.
     #[track_caller]
     pub(crate) fn ok(self) -> Value {
         assert!((200..300).contains(&self.code), "{} {}", self.code, self.body);
         self.body
     }
 
-    /// The message of an answer that must have this code.
+    /// Returns the message of a response that must have this code.
     #[track_caller]
     pub(crate) fn refused(self, code: u16) -> String {
         assert_eq!(self.code, code, "{}", self.body);
@@ -100,7 +100,7 @@ impl Api {
         self.server.shutdown().await;
     }
 
-    /// Sends a request; answers when the headers are there.
+    /// Sends a request and returns when the headers have arrived.
     pub(crate) async fn send(
         &self,
         method: &str,
@@ -123,21 +123,21 @@ impl Api {
         path: &str,
         headers: &[(&str, &str)],
         body: Option<&Value>,
-    ) -> Answer {
+    ) -> TestResponse {
         let (head, body) = self.send(method, path, headers, body).await.into_parts();
         let bytes = body.collect().await.unwrap().to_bytes();
         let body = match head.headers.get("content-type") {
             Some(media) if media == wire::PROTOBUF => wire::object(&bytes),
             _ => serde_json::from_slice(&bytes).unwrap_or(Value::Null),
         };
-        Answer { code: head.status.as_u16(), headers: head.headers, body }
+        TestResponse { code: head.status.as_u16(), headers: head.headers, body }
     }
 
-    pub(crate) async fn get(&self, path: &str) -> Answer {
+    pub(crate) async fn get(&self, path: &str) -> TestResponse {
         self.http_types("GET", path, &[], None).await
     }
 
-    pub(crate) async fn get_as(&self, accept: &str, path: &str) -> Answer {
+    pub(crate) async fn get_as(&self, accept: &str, path: &str) -> TestResponse {
         self.http_types("GET", path, &[("accept", accept)], None).await
     }
 
@@ -146,24 +146,24 @@ impl Api {
         List(self.get(path).await.ok())
     }
 
-    pub(crate) async fn post(&self, path: &str, body: Value) -> Answer {
+    pub(crate) async fn post(&self, path: &str, body: Value) -> TestResponse {
         self.http_types("POST", path, &[("content-type", "application/json")], Some(&body)).await
     }
 
-    pub(crate) async fn put(&self, path: &str, body: Value) -> Answer {
+    pub(crate) async fn put(&self, path: &str, body: Value) -> TestResponse {
         self.http_types("PUT", path, &[("content-type", "application/json")], Some(&body)).await
     }
 
-    /// A merge patch.
-    pub(crate) async fn patch(&self, path: &str, body: Value) -> Answer {
+    /// Sends a merge patch.
+    pub(crate) async fn patch(&self, path: &str, body: Value) -> TestResponse {
         self.http_types("PATCH", path, &[("content-type", "application/merge-patch+json")], Some(&body)).await
     }
 
-    pub(crate) async fn delete(&self, path: &str) -> Answer {
+    pub(crate) async fn delete(&self, path: &str) -> TestResponse {
         self.http_types("DELETE", path, &[], None).await
     }
 
-    /// Creates a ConfigMap in the default namespace and answers with its resource version.
+    /// Creates a ConfigMap in the default namespace and returns its resource version.
     pub(crate) async fn add(&self, name: &str, labels: Value) -> u64 {
         self.add_to("default", name, labels).await
     }
@@ -173,7 +173,7 @@ impl Api {
         version(&self.post(&path, config_map(name, labels)).await.ok())
     }
 
-    /// Changes a ConfigMap of the default namespace and answers with its resource version.
+    /// Changes a ConfigMap of the default namespace and returns its resource version.
     pub(crate) async fn touch(&self, name: &str, data: &str) -> u64 {
         version(&self.patch(&format!("{CONFIG_MAPS}/{name}"), json!({"data": {"k": data}})).await.ok())
     }
@@ -207,11 +207,11 @@ impl Api {
         Watch { binary: wanted == wire::PROTOBUF_STREAM, ..Watch::new(response.into_body()) }
     }
 
-    /// The answer to a watch that is refused.
-    pub(crate) async fn refused_watch(&self, path: &str) -> Answer {
-        let answer = self.get(&watching(path)).await;
-        assert_ne!(answer.code, 200, "{}", answer.body);
-        answer
+    /// Returns the response to a watch that is refused.
+    pub(crate) async fn refused_watch(&self, path: &str) -> TestResponse {
+        let response = self.get(&watching(path)).await;
+        assert_ne!(response.code, 200, "{}", response.body);
+        response
     }
 }
 
@@ -295,7 +295,7 @@ pub(crate) struct Watch {
     body: Body,
     /// Events are protobuf messages, not lines.
     binary: bool,
-    /// What has arrived of an event that is not whole yet.
+    /// The received part of an incomplete event.
     rest: BytesMut,
     events: VecDeque<Event>,
     ended: bool,

@@ -1,4 +1,4 @@
-//! Bookmarks: when they come, what they say, and what they may not say.
+//! Bookmarks: when they are sent, and what they contain.
 
 use evenkeel_apiserver::ServerVersion;
 use serde_json::json;
@@ -9,7 +9,7 @@ use crate::api::{Api, CONFIG_MAPS, METADATA, pass};
 const INITIAL: &str = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
 
 #[tokio::test(start_paused = true)]
-async fn wat_15_bookmarks_come_only_to_who_asks_and_carry_only_a_version() {
+async fn wat_15_bookmarks_are_sent_on_request_and_carry_only_a_version() {
     let api = Api::start().await;
     let a = api.add("a", json!({})).await;
     let query = format!("resourceVersion={a}");
@@ -51,12 +51,15 @@ async fn wat_16_the_end_of_the_initial_events_is_marked_once() {
     let mut unasked = api.watch(&format!("{CONFIG_MAPS}?allowWatchBookmarks=true")).await;
     assert_eq!(unasked.ready().unwrap().to_string(), "ADDED a");
     assert_eq!(unasked.ready().unwrap().to_string(), "ADDED b");
-    assert!(unasked.ready().unwrap().ends_initial_events(), "who names no version asks for initial events (WAT-5)");
+    assert!(
+        unasked.ready().unwrap().ends_initial_events(),
+        "a watch without a version requests initial events (WAT-5)"
+    );
     assert!(unasked.is_silent());
 }
 
 #[tokio::test(start_paused = true)]
-async fn wat_17_bookmarks_come_every_minute_and_before_the_end() {
+async fn wat_17_bookmarks_are_sent_every_minute_and_before_the_end() {
     let api = Api::start().await;
     let start = Instant::now();
     let now = api.now().await;
@@ -82,7 +85,7 @@ async fn wat_18_a_bookmark_is_never_ahead_of_what_is_not_delivered() {
     for number in 0..200 {
         written.push(api.add(&format!("o{number}"), json!({})).await);
     }
-    // It has long been time for a bookmark when the reader comes back.
+    // A bookmark is overdue when the reader polls again.
     pass(100).await;
     let mut delivered = start;
     let mut bookmarks = 0;
@@ -96,7 +99,7 @@ async fn wat_18_a_bookmark_is_never_ahead_of_what_is_not_delivered() {
             "BOOKMARK" => {
                 bookmarks += 1;
                 assert!(written.first().is_none_or(|next| event.version() < *next), "{event:?} before {written:?}");
-                assert!(event.version() >= delivered, "bookmarks do not go back");
+                assert!(event.version() >= delivered, "bookmarks do not decrease");
             }
             other => panic!("{other}"),
         }
@@ -155,7 +158,7 @@ async fn wat_19_a_watch_whose_selection_is_quiet_stays_resumable() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn arc_7_wat_40_a_server_of_1_33_knows_no_initial_events() {
+async fn arc_7_wat_40_a_server_of_1_33_refuses_initial_events() {
     let api = Api::with(|builder| builder.version(ServerVersion::V1_33)).await;
     assert_eq!(api.get("/version").await.ok()["gitVersion"], "v1.33.0+evenkeel");
     api.add("a", json!({})).await;

@@ -1,4 +1,4 @@
-//! How watches live off the shared history: no queues, one encoding, and an end for who falls behind.
+//! Watches read the shared history: no queues, one encoding, and an end for a watch that falls behind.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::wire::{BINARY, BINARY_METADATA};
 const INITIAL: &str = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
 
 #[tokio::test(start_paused = true)]
-async fn wat_22_sto_16_a_reader_that_falls_behind_the_history_is_ended_and_hurts_nobody() {
+async fn wat_22_sto_16_a_watch_behind_the_history_ends_and_others_continue() {
     let api = Api::with(|builder| builder.history(8)).await;
     let start = api.now().await;
     let mut slow = api.watch(&format!("{CONFIG_MAPS}?resourceVersion={start}")).await;
@@ -53,7 +53,7 @@ async fn sto_20_the_present_and_what_follows_it_meet_without_a_seam() {
     }
     let mut watch = api.watch(CONFIG_MAPS).await;
     assert_eq!(watch.ready().unwrap().to_string(), "ADDED o000");
-    // What happens while the present is being read comes after it.
+    // Events during the initial events are sent after them.
     api.remove("o299").await;
     api.add("later", json!({})).await;
     let mut rest = watch.all_ready();
@@ -74,7 +74,7 @@ async fn sto_20_wat_22_a_reader_too_slow_for_the_present_is_ended() {
     }
     let rest = watch.all_ready();
     assert!(watch.has_ended() && rest.len() < 299, "{}", rest.len());
-    assert!(!rest.contains(&"BOOKMARK".to_owned()), "what is not whole is not marked as such");
+    assert!(!rest.contains(&"BOOKMARK".to_owned()), "incomplete initial events get no bookmark");
 }
 
 #[tokio::test(start_paused = true)]
@@ -90,7 +90,7 @@ async fn sto_18_watchers_share_one_encoding() {
         }
         let (one, other) = (first.frame().await, second.frame().await);
         assert_eq!(one, other);
-        assert_eq!(one.as_ptr(), other.as_ptr(), "the same bytes in the same place");
+        assert_eq!(one.as_ptr(), other.as_ptr(), "both watches share one allocation");
     }
 }
 
@@ -116,7 +116,7 @@ async fn sto_23_a_replica_is_a_place_in_the_log() {
     for name in ["b", "c", "d"] {
         api.add(name, json!({})).await;
     }
-    assert_eq!(watch.all_ready(), ["ADDED b"], "watches see what the replica has applied");
+    assert_eq!(watch.all_ready(), ["ADDED b"], "watches receive what the replica has applied");
     let zero = api.list(&format!("{CONFIG_MAPS}?resourceVersion=0")).await;
     assert_eq!((zero.names(), zero.version()), (vec!["a", "b"], a + 1));
     assert_eq!(api.list(CONFIG_MAPS).await.names().len(), 4, "the present is the log's");
@@ -142,7 +142,7 @@ async fn sto_24_a_server_may_forget_by_age() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn del_13_wat_22_a_watch_keeps_up_with_the_end_of_a_collection() {
+async fn del_13_wat_22_a_watch_keeps_up_with_a_collection_delete() {
     let api = Api::with(|builder| builder.history(128)).await;
     let names: Vec<String> = (0..500).map(|number| format!("o{number:03}")).collect();
     for name in &names {

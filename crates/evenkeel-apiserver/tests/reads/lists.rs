@@ -49,7 +49,7 @@ async fn lst_1_a_list_shows_every_write_before_it() {
         assert_eq!(list.version(), written);
         assert_eq!((list.next(), list.remaining()), ("", None));
     }
-    // A replica that lags does not matter to who asks for the present.
+    // A lagging replica does not affect a read of the latest revision.
     api.faults().lag_replica(3);
     assert_eq!(api.list(CONFIG_MAPS).await.names().len(), 5);
 }
@@ -80,7 +80,7 @@ async fn lst_3_at_zero_any_state_will_do_and_pages_are_not_cut() {
     }
     api.faults().lag_replica(2);
     let stale = api.list(&format!("{CONFIG_MAPS}?resourceVersion=0")).await;
-    assert_eq!(stale.names().len(), 4, "a replica that lags shows what it has");
+    assert_eq!(stale.names().len(), 4, "a lagging replica returns what it has");
     assert_eq!(stale.version(), api.now().await - 2);
 }
 
@@ -132,12 +132,12 @@ async fn lst_8_lst_18_err_11_an_exact_state_that_is_forgotten_is_expired() {
     let refused = api.get(&exact(now - 3)).await;
     assert_eq!(refused.body["reason"], "Expired");
     assert_eq!(refused.refused(410), "The resourceVersion for the provided list is too old.");
-    // Whoever does not insist on the exact state is served.
+    // A request without an exact revision is served.
     assert_eq!(api.list(&format!("{CONFIG_MAPS}?resourceVersion={}", now - 3)).await.names().len(), 6);
 }
 
 #[tokio::test(start_paused = true)]
-async fn lst_18_a_resource_remembers_as_many_changes_as_it_was_told_to() {
+async fn lst_18_the_history_holds_the_configured_number_of_events() {
     let api = Api::with(|builder| builder.history(3)).await;
     for number in 0..6 {
         api.add(&format!("o{number}"), json!({})).await;
@@ -149,7 +149,7 @@ async fn lst_18_a_resource_remembers_as_many_changes_as_it_was_told_to() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lst_9_err_11_an_expired_token_comes_with_one_that_goes_on_at_the_present() {
+async fn lst_9_err_11_an_expired_token_is_returned_with_an_inconsistent_one() {
     let api = six().await;
     let first = api.list(&format!("{CONFIG_MAPS}?limit=2")).await;
     api.remove("o2").await;
@@ -185,7 +185,7 @@ async fn lst_10_a_token_names_the_last_key_below_the_root_of_its_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lst_11_bad_tokens_are_refused_in_words() {
+async fn lst_11_invalid_tokens_are_refused_with_a_reason() {
     let api = six().await;
     let with = |rv: Value, start: &str| token(json!({"v": "meta.k8s.io/v1", "rv": rv, "start": start}));
     for bad in [
@@ -235,21 +235,21 @@ async fn lst_13_options_that_contradict_each_other_are_invalid() {
         ),
         ("sendInitialEvents=true", "sendInitialEvents: Forbidden: sendInitialEvents is forbidden for list"),
     ] {
-        let answer = api.get(&format!("{CONFIG_MAPS}?{query}")).await;
-        assert_eq!(answer.body["reason"], "Invalid");
-        assert_eq!(answer.refused(422), format!("{invalid}{why}"), "{query}");
+        let response = api.get(&format!("{CONFIG_MAPS}?{query}")).await;
+        assert_eq!(response.body["reason"], "Invalid");
+        assert_eq!(response.refused(422), format!("{invalid}{why}"), "{query}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn lst_14_what_remains_is_counted_only_where_nothing_is_selected() {
+async fn lst_14_remaining_items_are_counted_only_without_selectors() {
     let api = six().await;
     api.add_namespace("other").await;
     api.add_to("other", "x", json!({})).await;
     let all = pages(&api, "/api/v1/configmaps?limit=3").await;
     assert_eq!(all.iter().map(List::remaining).collect::<Vec<_>>(), [Some(4), Some(1), None]);
     let one_namespace = api.list(&format!("{CONFIG_MAPS}?limit=5")).await;
-    assert_eq!(one_namespace.remaining(), Some(1), "what is in other namespaces does not count");
+    assert_eq!(one_namespace.remaining(), Some(1), "objects of other namespaces do not count");
     for selector in ["labelSelector=even%3Dyes", "fieldSelector=metadata.name%21%3Do0"] {
         let page = api.list(&format!("{CONFIG_MAPS}?limit=1&{selector}")).await;
         assert!(!page.next().is_empty());
@@ -270,7 +270,7 @@ async fn lst_15_pages_of_a_selection_are_full() {
     assert_eq!(names(&one), [["o3"]]);
     let after = token(json!({"v": "meta.k8s.io/v1", "rv": -1, "start": "o3\u{0}"}));
     let list = api.list(&format!("{CONFIG_MAPS}?fieldSelector=metadata.name%3Do3&continue={after}")).await;
-    assert_eq!(list.names(), Vec::<&str>::new(), "a page does not show again what the one before it showed");
+    assert_eq!(list.names(), Vec::<&str>::new(), "a page does not repeat the previous one");
 }
 
 #[tokio::test(start_paused = true)]
@@ -284,14 +284,14 @@ async fn lst_16_err_12_a_future_version_is_waited_for() {
         format!("{CONFIG_MAPS}/o0?resourceVersion={future}"),
     ] {
         let start = Instant::now();
-        let answer = api.get(&path).await;
+        let response = api.get(&path).await;
         assert_eq!(start.elapsed().as_secs(), 3, "{path}");
-        assert_eq!(answer.headers["retry-after"], "1");
+        assert_eq!(response.headers["retry-after"], "1");
         let details = json!({"causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
                              "retryAfterSeconds": 1});
-        assert_eq!(answer.body["details"], details);
-        assert_eq!(answer.body["reason"], "Timeout");
-        assert_eq!(answer.refused(504), format!("Timeout: Too large resource version: {future}, current: {now}"));
+        assert_eq!(response.body["details"], details);
+        assert_eq!(response.body["reason"], "Timeout");
+        assert_eq!(response.refused(504), format!("Timeout: Too large resource version: {future}, current: {now}"));
     }
     let path = format!("{CONFIG_MAPS}?resourceVersion={future}");
     let (list, written) = tokio::join!(api.list(&path), async {
@@ -302,7 +302,7 @@ async fn lst_16_err_12_a_future_version_is_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lst_17_a_version_that_is_no_number_is_refused() {
+async fn lst_17_a_version_that_is_not_a_number_is_refused() {
     let api = six().await;
     for path in [format!("{CONFIG_MAPS}?resourceVersion=x1"), format!("{CONFIG_MAPS}/o0?resourceVersion=x1")] {
         assert_eq!(
@@ -314,14 +314,14 @@ async fn lst_17_a_version_that_is_no_number_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lst_19_a_cache_that_is_not_ready_asks_to_come_back() {
+async fn lst_19_a_cache_that_is_not_ready_returns_retry_after() {
     let api = six().await;
     let spec = "status:code=429,retry-after=7,message=storage is (re)initializing,verb=list,times=1";
     api.faults().add(Faults::parse(spec).unwrap());
-    let answer = api.get(CONFIG_MAPS).await;
-    assert_eq!(answer.headers["retry-after"], "7");
-    assert_eq!(answer.body["details"]["retryAfterSeconds"], 7);
-    assert_eq!(answer.refused(429), "storage is (re)initializing");
+    let response = api.get(CONFIG_MAPS).await;
+    assert_eq!(response.headers["retry-after"], "7");
+    assert_eq!(response.body["details"]["retryAfterSeconds"], 7);
+    assert_eq!(response.refused(429), "storage is (re)initializing");
     api.list(CONFIG_MAPS).await;
 }
 
@@ -331,7 +331,7 @@ async fn sec_63_a_token_reaches_nothing_outside_of_its_list() {
     api.add_namespace("other").await;
     api.add_to("other", "x1", json!({})).await;
     api.add_to("other", "x2", json!({})).await;
-    // The token of one namespace is a mere name in another.
+    // The token of one namespace is a plain name in another.
     let here = api.list(&format!("{CONFIG_MAPS}?limit=1")).await;
     let there = api.list(&format!("/api/v1/namespaces/other/configmaps?continue={}", here.next())).await;
     assert_eq!(there.names(), ["x1", "x2"]);
@@ -404,7 +404,7 @@ proptest! {
     #![proptest_config(crate::api::repeatable(150))]
 
     #[test]
-    fn fuz_26_tokens_and_options_are_answered_or_refused(
+    fn fuz_26_tokens_and_options_are_accepted_or_refused(
         requests in prop::collection::vec(prop::collection::vec(option(), 0..5), 1..8),
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
@@ -415,7 +415,7 @@ proptest! {
                 let path = format!("{CONFIG_MAPS}?{}", options.join("&"));
                 let code = api.send("GET", &path, &[], None).await.status().as_u16();
                 let sound = matches!(code, 200 | 400 | 410 | 422 | 504);
-                // A watch tells of a version that is no number with a 500, as the real server does.
+                // A watch returns 500 for a version that is not a number, as kube-apiserver does.
                 assert!(sound || (code == 500 && path.contains("watch")), "{code} {path}");
             }
         });

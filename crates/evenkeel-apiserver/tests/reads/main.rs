@@ -1,7 +1,7 @@
-//! What clients read: lists, watches, tables, and the sub-resources of objects, through the in-process service and, where
+//! Reads: lists, watches, tables and subresources, through the in-process service and, where
 //! the wire itself matters, over sockets. All in virtual time.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "in a test a panic is a finding")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a panic fails the test")]
 
 mod api;
 mod bookmarks;

@@ -1,4 +1,4 @@
-//! WAT-27: whatever is written, and whenever a watcher goes away and comes back, what it has seen is what there is.
+//! WAT-27: after any writes and reconnects, a watcher knows exactly the stored objects.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::wire::{BINARY, BINARY_METADATA};
 
 const NAMESPACES: [&str; 2] = ["default", "other"];
 
-/// Where the watchers look, and what they select.
+/// The collections and selectors of the watchers.
 const WATCHERS: [&str; 6] = [
     "/api/v1/configmaps",
     "/api/v1/namespaces/default/configmaps",
@@ -30,13 +30,13 @@ enum Step {
     Delete(usize, u8),
     /// Something of another resource.
     Elsewhere,
-    /// A watcher reads what is there.
+    /// A watcher reads the available events.
     Read(usize),
-    /// A watcher loses its connection with whatever it had not read, and comes back.
+    /// A watcher loses its connection with all unread events, and reconnects.
     Drop(usize),
     /// A minute passes: it is time for bookmarks.
     Wait,
-    /// The server forgets what is not in this last number of revisions.
+    /// The server compacts all but this number of revisions.
     Compact(u64),
     /// Watches lag this many revisions behind.
     Lag(u64),
@@ -58,7 +58,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..60)
 }
 
-/// A client that keeps a copy of what it watches.
+/// A client that keeps a copy of the watched objects.
 struct Mirror {
     path: &'static str,
     accept: &'static str,
@@ -84,7 +84,7 @@ impl Mirror {
         self.watch = Some(api.watch_as(self.accept, &path).await);
     }
 
-    /// Reads what is there; comes back if the watch has ended.
+    /// Reads the available events; reconnects if the watch has ended.
     async fn read(&mut self, api: &Api) {
         if self.watch.is_none() {
             self.connect(api).await;
@@ -116,7 +116,7 @@ impl Mirror {
                 }
                 unexpected => panic!("{unexpected:?} for {event:?} on {}", self.path),
             }
-            // Until their end is marked, initial events stand for no version.
+            // Initial events have no resource version until the bookmark at their end.
             if self.seen.is_some() || event.ends_initial_events() {
                 self.seen = Some(event.version());
             }
@@ -127,7 +127,7 @@ impl Mirror {
     }
 }
 
-/// What a fresh list of a watcher's selection shows.
+/// Returns a fresh list of the selection of a watcher.
 async fn truth(api: &Api, path: &str) -> BTreeMap<String, u64> {
     let list = api.list(path).await;
     let entry = |object: &Value| {
@@ -171,16 +171,16 @@ async fn perform(api: &Api, step: &Step, mirrors: &mut [Mirror], count: usize) {
     }
 }
 
-/// Adds one to a counter that others add to as well.
+/// Increments a counter that other tasks increment too.
 async fn increment(api: &Api) -> u64 {
     let path = "/api/v1/namespaces/default/configmaps/counter";
     loop {
         let mut counter = api.get(path).await.ok();
         let value: u64 = counter["data"]["n"].as_str().unwrap().parse().unwrap();
         counter["data"]["n"] = (value + 1).to_string().into();
-        let answer = api.put(path, counter).await;
-        if answer.code != 409 {
-            return version(&answer.ok());
+        let response = api.put(path, counter).await;
+        if response.code != 409 {
+            return version(&response.ok());
         }
     }
 }
@@ -257,7 +257,7 @@ proptest! {
             }
             api.faults().lag_replica(0);
             for mirror in &mut mirrors {
-                // Once to learn that the watch has ended or expired, once to come back, once to start over.
+                // One read finds the watch ended or expired, one reconnects, one relists.
                 for _ in 0..3 {
                     mirror.read(&api).await;
                 }
@@ -268,7 +268,7 @@ proptest! {
     }
 
     #[test]
-    fn wat_27_with_history_enough_nobody_starts_over(steps in steps()) {
+    fn wat_27_with_a_long_history_no_watch_relists(steps in steps()) {
         let steps: Vec<Step> =
             steps.into_iter().filter(|step| !matches!(step, Step::Compact(_) | Step::Lag(_))).collect();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();

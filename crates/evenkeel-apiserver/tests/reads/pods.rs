@@ -1,4 +1,4 @@
-//! The sub-resources of pods that change them: eviction, binding, ephemeral containers, resize.
+//! The subresources of pods that change them: eviction, binding, ephemeral containers, resize.
 
 use serde_json::{Value, json};
 
@@ -30,8 +30,8 @@ async fn msc_3_a_pod_without_a_budget_is_marked_and_deleted() {
     let api = Api::start().await;
     running(&api, "p", "True").await;
     let mut watch = api.watch(&format!("{PODS}?resourceVersion={}", api.now().await)).await;
-    let answer = api.post(&format!("{PODS}/p/eviction"), eviction("p")).await;
-    assert_eq!((answer.code, &answer.body["status"]), (201, &json!("Success")));
+    let response = api.post(&format!("{PODS}/p/eviction"), eviction("p")).await;
+    assert_eq!((response.code, &response.body["status"]), (201, &json!("Success")));
     let marked = watch.ready().unwrap();
     let condition = &marked.object["status"]["conditions"][1];
     assert_eq!((&condition["type"], &condition["status"]), (&json!("DisruptionTarget"), &json!("True")));
@@ -60,12 +60,12 @@ async fn msc_3_a_budget_is_charged_until_it_is_spent() {
     let charged = api.get(&format!("{BUDGETS}/b")).await.ok();
     assert_eq!(charged["status"]["disruptionsAllowed"], 0);
     assert!(charged["status"]["disruptedPods"]["p1"].is_string(), "{charged}");
-    let answer = api.post(&format!("{PODS}/p2/eviction"), eviction("p2")).await;
-    assert_eq!(answer.headers.get("retry-after"), None);
+    let response = api.post(&format!("{PODS}/p2/eviction"), eviction("p2")).await;
+    assert_eq!(response.headers.get("retry-after"), None);
     let cause = json!([{"reason": "DisruptionBudget",
                         "message": "The disruption budget b needs 2 healthy pods and has 3 currently"}]);
-    assert_eq!(answer.body["details"]["causes"], cause);
-    assert_eq!(answer.refused(429), "Cannot evict pod as it would violate the pod's disruption budget.");
+    assert_eq!(response.body["details"]["causes"], cause);
+    assert_eq!(response.refused(429), "Cannot evict pod as it would violate the pod's disruption budget.");
     let kept = api.get(&format!("{PODS}/p2")).await.ok();
     assert_eq!(kept["metadata"].get("deletionTimestamp"), None);
     assert_eq!(kept["status"]["conditions"].as_array().unwrap().len(), 1, "and is not marked either");
@@ -75,20 +75,20 @@ async fn msc_3_a_budget_is_charged_until_it_is_spent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn msc_3_a_budget_that_is_not_up_to_date_asks_to_wait() {
+async fn msc_3_a_stale_budget_returns_retry_after() {
     let api = Api::start().await;
     budget(&api, "b", json!({"minAvailable": 1}), json!({"observedGeneration": 0, "disruptionsAllowed": 5})).await;
     running(&api, "p", "True").await;
-    let answer = api.post(&format!("{PODS}/p/eviction"), eviction("p")).await;
-    assert_eq!((answer.code, &answer.headers["retry-after"]), (429, &"10".parse().unwrap()));
+    let response = api.post(&format!("{PODS}/p/eviction"), eviction("p")).await;
+    assert_eq!((response.code, &response.headers["retry-after"]), (429, &"10".parse().unwrap()));
     assert_eq!(
-        answer.body["details"]["causes"][0]["message"],
+        response.body["details"]["causes"][0]["message"],
         "The disruption budget b is still being processed by the server."
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn msc_3_pods_that_are_not_ready_go_by_the_budgets_policy() {
+async fn msc_3_unready_pods_are_evicted_by_the_policy_of_the_budget() {
     for (policy, healthy, code) in [(None, 1, 429), (None, 2, 201), (Some("AlwaysAllow"), 1, 201)] {
         let api = Api::start().await;
         let mut spec = json!({"minAvailable": 2});
@@ -99,8 +99,8 @@ async fn msc_3_pods_that_are_not_ready_go_by_the_budgets_policy() {
                             "desiredHealthy": 2, "expectedPods": 3});
         budget(&api, "b", spec, status).await;
         running(&api, "p", "False").await;
-        let answer = api.post(&format!("{PODS}/p/eviction"), eviction("p")).await;
-        assert_eq!(answer.code, code, "{policy:?} {healthy}: {}", answer.body);
+        let response = api.post(&format!("{PODS}/p/eviction"), eviction("p")).await;
+        assert_eq!(response.code, code, "{policy:?} {healthy}: {}", response.body);
         let after = api.get(&format!("{BUDGETS}/b")).await.ok();
         assert_eq!(after["status"]["disruptionsAllowed"], 0, "pods that are not ready cost nothing");
     }
@@ -148,7 +148,7 @@ async fn msc_3_preconditions_are_about_the_pod_as_the_client_saw_it() {
     let path = format!("{PODS}/p/eviction");
     assert_eq!(api.post(&path, with("uid", json!("someone-else"))).await.code, 409);
     assert_eq!(api.post(&path, with("resourceVersion", json!("1"))).await.code, 409);
-    assert_eq!(api.get(&format!("{PODS}/p")).await.ok(), pod, "what is refused leaves no mark");
+    assert_eq!(api.get(&format!("{PODS}/p")).await.ok(), pod, "a refused eviction changes nothing");
     let seen = pod["metadata"]["resourceVersion"].clone();
     assert_eq!(api.post(&path, with("resourceVersion", seen)).await.code, 201);
 }
@@ -176,8 +176,8 @@ async fn msc_4_a_binding_assigns_a_pod_once() {
     let path = format!("{PODS}/p/binding");
     let mut first = binding("p", "n1");
     first["metadata"]["annotations"] = json!({"scheduled-by": "test"});
-    let answer = api.post(&path, first).await;
-    assert_eq!((answer.code, &answer.body["status"]), (201, &json!("Success")));
+    let response = api.post(&path, first).await;
+    assert_eq!((response.code, &response.body["status"]), (201, &json!("Success")));
     let bound = api.get(&format!("{PODS}/p")).await.ok();
     assert_eq!(bound["spec"]["nodeName"], "n1");
     assert_eq!(bound["metadata"]["annotations"]["scheduled-by"], "test");
@@ -247,7 +247,7 @@ async fn msc_8_ephemeral_containers_and_resources_change_through_their_sub_resou
 }
 
 #[tokio::test(start_paused = true)]
-async fn msc_8_ephemeral_containers_come_and_stay() {
+async fn msc_8_ephemeral_containers_are_added_and_kept() {
     let api = Api::start().await;
     api.post(PODS, pod("p")).await.ok();
     let path = format!("{PODS}/p/ephemeralcontainers");

@@ -1,4 +1,4 @@
-//! Answers in Kubernetes' protobuf.
+//! Responses in Kubernetes' protobuf.
 
 use evenkeel_apiserver::{Action, Rule, WatchAction};
 use serde_json::{Value, json};
@@ -14,22 +14,22 @@ const INITIAL: &str = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&
 
 impl Api {
     /// Sends JSON and reads protobuf.
-    async fn binary(&self, method: &str, path: &str, body: Option<&Value>) -> crate::api::Answer {
+    async fn protobuf(&self, method: &str, path: &str, body: Option<&Value>) -> crate::api::TestResponse {
         let media = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
-        let answer = self.http_types(method, path, &[("accept", BINARY), ("content-type", media)], body).await;
-        assert_eq!(answer.headers["content-type"], PROTOBUF, "{method} {path}");
-        answer
+        let response = self.http_types(method, path, &[("accept", BINARY), ("content-type", media)], body).await;
+        assert_eq!(response.headers["content-type"], PROTOBUF, "{method} {path}");
+        response
     }
 
-    /// Reads the same in both forms, which must say the same, and answers with it.
+    /// Reads the same in both forms, which must be equal, and returns it.
     async fn both(&self, path: &str) -> Value {
-        let (json, binary) = (self.get(path).await.ok(), self.binary("GET", path, None).await.ok());
+        let (json, binary) = (self.get(path).await.ok(), self.protobuf("GET", path, None).await.ok());
         assert_eq!(without_nulls(json), binary, "{path}");
         binary
     }
 }
 
-/// What JSON has and protobuf cannot: fields that are null or no items.
+/// Removes what only JSON has: null fields and empty lists.
 fn without_nulls(value: Value) -> Value {
     match value {
         Value::Object(fields) => {
@@ -49,7 +49,7 @@ fn deployment(name: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bin_1_objects_and_lists_say_the_same_as_in_json() {
+async fn bin_1_objects_and_lists_equal_their_json() {
     let api = Api::start().await;
     api.post(PODS, pod("web")).await.ok();
     api.post(DEPLOYMENTS, deployment("web")).await.ok();
@@ -78,7 +78,7 @@ async fn bin_1_objects_and_lists_say_the_same_as_in_json() {
         ("/api/v1/namespaces/default/events", "e"),
         (DEFINITIONS, "widgets.example.com"),
     ] {
-        // Twice: what is kept from the first time is what is shown the second.
+        // Twice: the second read uses the cached message.
         for _ in 0..2 {
             let object = api.both(&format!("{list}/{name}")).await;
             let all = List(api.both(list).await);
@@ -106,7 +106,7 @@ async fn bin_1_lst_7_pages_of_protobuf_are_those_of_json() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bin_1_a_long_list_comes_in_pieces() {
+async fn bin_1_a_long_list_is_sent_in_chunks() {
     let api = Api::start().await;
     for number in 0..1200 {
         let mut object = config_map(&format!("o{number:04}"), json!({}));
@@ -158,9 +158,9 @@ async fn bin_3_custom_resources_are_json_but_their_metadata_is_not() {
     api.post(DEFINITIONS, widget_definition()).await.ok();
     let created = api.post(WIDGETS, widget("w", json!({"color": "red"}))).await.ok();
     let one = format!("{WIDGETS}/w");
-    let answer = api.get_as(BINARY, &one).await;
-    assert_eq!(answer.headers["content-type"], "application/json");
-    assert_eq!(answer.ok(), created);
+    let response = api.get_as(BINARY, &one).await;
+    assert_eq!(response.headers["content-type"], "application/json");
+    assert_eq!(response.ok(), created);
     for path in [one.as_str(), WIDGETS] {
         let refused = api.get_as(PROTOBUF, path).await;
         assert_eq!(refused.headers["content-type"], "application/json");
@@ -168,9 +168,9 @@ async fn bin_3_custom_resources_are_json_but_their_metadata_is_not() {
     }
     let metadata = json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
                           "metadata": created["metadata"]});
-    let answer = api.get_as(BINARY_METADATA, &one).await;
-    assert_eq!(answer.headers["content-type"], PROTOBUF);
-    assert_eq!(answer.ok(), metadata);
+    let response = api.get_as(BINARY_METADATA, &one).await;
+    assert_eq!(response.headers["content-type"], PROTOBUF);
+    assert_eq!(response.ok(), metadata);
     let list = List(api.get_as(BINARY_METADATA_LIST, WIDGETS).await.ok());
     assert_eq!((&list.0["kind"], list.names()), (&json!("PartialObjectMetadataList"), vec!["w"]));
     let mut watch = api.watch_as(BINARY_METADATA, WIDGETS).await;
@@ -182,13 +182,13 @@ async fn bin_3_custom_resources_are_json_but_their_metadata_is_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn neg_5_tables_come_as_json() {
+async fn neg_5_tables_are_json() {
     let api = Api::start().await;
     api.add("a", json!({})).await;
     let accept = format!("application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io,{TABLE}");
-    let answer = api.get_as(&accept, CONFIG_MAPS).await;
+    let response = api.get_as(&accept, CONFIG_MAPS).await;
     assert_eq!(
-        (&answer.headers["content-type"], &answer.body["kind"]),
+        (&response.headers["content-type"], &response.body["kind"]),
         (&"application/json".parse().unwrap(), &json!("Table"))
     );
     let one = api.get_as(BINARY_METADATA, &format!("{CONFIG_MAPS}/a")).await;
@@ -201,73 +201,73 @@ async fn neg_5_tables_come_as_json() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn writes_are_answered_in_protobuf() {
+async fn writes_respond_in_protobuf() {
     let api = Api::start().await;
     let one = format!("{CONFIG_MAPS}/a");
-    let dry = api.binary("POST", &format!("{CONFIG_MAPS}?dryRun=All"), Some(&config_map("a", json!({})))).await;
-    assert_eq!((dry.code, version(&dry.body)), (201, 0), "what was not stored has no version");
-    let created = api.binary("POST", CONFIG_MAPS, Some(&config_map("a", json!({})))).await;
+    let dry = api.protobuf("POST", &format!("{CONFIG_MAPS}?dryRun=All"), Some(&config_map("a", json!({})))).await;
+    assert_eq!((dry.code, version(&dry.body)), (201, 0), "an object that was not stored has no version");
+    let created = api.protobuf("POST", CONFIG_MAPS, Some(&config_map("a", json!({})))).await;
     assert_eq!(created.code, 201);
     assert_eq!(created.body, api.both(&one).await);
     let mut object = created.body;
     object["data"] = json!({"k": "v"});
-    let updated = api.binary("PUT", &one, Some(&object)).await.ok();
+    let updated = api.protobuf("PUT", &one, Some(&object)).await.ok();
     assert_eq!(updated["data"], json!({"k": "v"}));
-    let conflict = api.binary("PUT", &one, Some(&object)).await;
+    let conflict = api.protobuf("PUT", &one, Some(&object)).await;
     assert_eq!(conflict.body["details"]["name"], "a");
     assert!(conflict.refused(409).starts_with("Operation cannot be fulfilled on configmaps \"a\""));
-    let patched = api.binary("PATCH", &one, Some(&json!({"data": {"k": "w"}}))).await.ok();
+    let patched = api.protobuf("PATCH", &one, Some(&json!({"data": {"k": "w"}}))).await.ok();
     assert_eq!(patched, api.both(&one).await);
-    let deleted = api.binary("DELETE", &one, None).await.ok();
+    let deleted = api.protobuf("DELETE", &one, None).await.ok();
     assert_eq!((&deleted["kind"], &deleted["status"]), (&json!("Status"), &json!("Success")));
-    assert_eq!(api.binary("GET", &one, None).await.refused(404), "configmaps \"a\" not found");
+    assert_eq!(api.protobuf("GET", &one, None).await.refused(404), "configmaps \"a\" not found");
     api.add("b", json!({})).await;
-    let all = List(api.binary("DELETE", CONFIG_MAPS, None).await.ok());
+    let all = List(api.protobuf("DELETE", CONFIG_MAPS, None).await.ok());
     assert_eq!(all.names(), ["b"]);
     assert_eq!(api.both(CONFIG_MAPS).await.get("items"), None);
 }
 
 #[tokio::test(start_paused = true)]
-async fn sub_resources_are_answered_in_protobuf() {
+async fn subresources_respond_in_protobuf() {
     let api = Api::start().await;
     api.post(DEPLOYMENTS, deployment("d")).await.ok();
     let scale = format!("{DEPLOYMENTS}/d/scale");
     let mut shown = api.both(&scale).await;
     assert_eq!((&shown["kind"], &shown["spec"]["replicas"]), (&json!("Scale"), &json!(2)));
     shown["spec"]["replicas"] = json!(5);
-    assert_eq!(api.binary("PUT", &scale, Some(&shown)).await.ok()["spec"]["replicas"], 5);
+    assert_eq!(api.protobuf("PUT", &scale, Some(&shown)).await.ok()["spec"]["replicas"], 5);
     let change = json!({"status": {"replicas": 3}});
-    let status = api.binary("PATCH", &format!("{DEPLOYMENTS}/d/status"), Some(&change)).await.ok();
+    let status = api.protobuf("PATCH", &format!("{DEPLOYMENTS}/d/status"), Some(&change)).await.ok();
     assert_eq!(status["status"]["replicas"], 3);
     api.post(PODS, pod("p")).await.ok();
     let binding = json!({"kind": "Binding", "apiVersion": "v1", "metadata": {"name": "p"},
                          "target": {"kind": "Node", "name": "n"}});
-    let bound = api.binary("POST", &format!("{PODS}/p/binding"), Some(&binding)).await;
+    let bound = api.protobuf("POST", &format!("{PODS}/p/binding"), Some(&binding)).await;
     assert_eq!((bound.code, &bound.body["status"]), (201, &json!("Success")));
     let eviction = json!({"kind": "Eviction", "apiVersion": "policy/v1", "metadata": {"name": "p"}});
-    let evicted = api.binary("POST", &format!("{PODS}/p/eviction"), Some(&eviction)).await;
+    let evicted = api.protobuf("POST", &format!("{PODS}/p/eviction"), Some(&eviction)).await;
     assert_eq!((evicted.code, &evicted.body["status"]), (201, &json!("Success")));
     let account = json!({"kind": "ServiceAccount", "apiVersion": "v1", "metadata": {"name": "s"}});
     api.post("/api/v1/namespaces/default/serviceaccounts", account).await.ok();
     let request = json!({"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1", "spec": {"audiences": []}});
-    let token = api.binary("POST", "/api/v1/namespaces/default/serviceaccounts/s/token", Some(&request)).await;
+    let token = api.protobuf("POST", "/api/v1/namespaces/default/serviceaccounts/s/token", Some(&request)).await;
     assert!(token.ok()["status"]["token"].as_str().is_some_and(|token| token.contains('.')));
 }
 
 #[tokio::test(start_paused = true)]
-async fn errors_that_no_object_gives_rise_to_are_protobuf_too() {
+async fn errors_without_an_object_are_protobuf_too() {
     let api = Api::start().await;
-    let unknown = api.binary("GET", "/api/v1/nothings", None).await;
+    let unknown = api.protobuf("GET", "/api/v1/nothings", None).await;
     assert_eq!(unknown.refused(404), "the server could not find the requested resource");
     api.faults().fail_next(1, 429, Some(1));
-    let busy = api.binary("GET", CONFIG_MAPS, None).await;
+    let busy = api.protobuf("GET", CONFIG_MAPS, None).await;
     assert_eq!((busy.code, &busy.headers["retry-after"]), (429, &"1".parse().unwrap()));
     let yaml = api.send("GET", &format!("{CONFIG_MAPS}/a"), &[("accept", "application/yaml")], None).await;
     assert_eq!((yaml.status().as_u16(), &yaml.headers()["content-type"]), (404, &"application/yaml".parse().unwrap()));
 }
 
 #[tokio::test(start_paused = true)]
-async fn flt_4_faults_know_the_frames_of_protobuf() {
+async fn flt_4_faults_respect_protobuf_frames() {
     let api = Api::start().await;
     let path = format!("{CONFIG_MAPS}?allowWatchBookmarks=true");
     let fault = |action| Rule::new(Action::Watch(action)).times(1);
@@ -301,5 +301,5 @@ async fn flt_4_faults_know_the_frames_of_protobuf() {
     let frame = wire::take_frame(&mut bytes::BytesMut::from(watch.frame().await)).unwrap();
     assert_eq!(frame[0] >> 3, 0, "there is no field 0");
     api.touch("a", "x").await;
-    assert_eq!(watch.all_ready(), ["MODIFIED a"], "what follows is sound");
+    assert_eq!(watch.all_ready(), ["MODIFIED a"], "the next frame is valid");
 }

@@ -44,8 +44,8 @@ async fn sel_1_labels() {
         assert_eq!(labelled(&api, selector).await.join(" "), expected, "{selector}");
     }
     for bad in ["app in x", "app in (x", "=x", "a==b==c", "n>x", "!", "a b", "a/b/c=d", "app=x,,y"] {
-        let answer = api.get(&format!("{CONFIG_MAPS}?labelSelector={}", encode(bad))).await;
-        assert_eq!((answer.code, &answer.body["reason"]), (400, &json!("BadRequest")), "{bad}: {}", answer.body);
+        let response = api.get(&format!("{CONFIG_MAPS}?labelSelector={}", encode(bad))).await;
+        assert_eq!((response.code, &response.body["reason"]), (400, &json!("BadRequest")), "{bad}: {}", response.body);
         assert_eq!(api.refused_watch(&format!("{CONFIG_MAPS}?labelSelector={}", encode(bad))).await.code, 400);
     }
 }
@@ -71,8 +71,8 @@ async fn sel_2_fields() {
         assert_eq!(by_field(&api, CONFIG_MAPS, selector).await.join(" "), expected, "{selector}");
     }
     for bad in ["metadata.name", "metadata.name=a\\b", "metadata.name>a"] {
-        let answer = api.get(&format!("{CONFIG_MAPS}?fieldSelector={}", encode(bad))).await;
-        assert_eq!(answer.code, 400, "{bad}: {}", answer.body);
+        let response = api.get(&format!("{CONFIG_MAPS}?fieldSelector={}", encode(bad))).await;
+        assert_eq!(response.code, 400, "{bad}: {}", response.body);
     }
 }
 
@@ -174,7 +174,7 @@ async fn sel_3_custom_resources_select_on_what_their_definition_names() {
     api.post(WIDGETS, widget("plain", json!({}))).await.ok();
     assert_eq!(by_field(&api, WIDGETS, "spec.color=red").await, ["red"]);
     assert_eq!(by_field(&api, WIDGETS, "spec.color!=red").await, ["plain"]);
-    assert_eq!(by_field(&api, WIDGETS, "spec.color=").await, ["plain"], "what is not there is empty");
+    assert_eq!(by_field(&api, WIDGETS, "spec.color=").await, ["plain"], "an absent field is empty");
     assert_eq!(by_field(&api, "/apis/example.com/v2/widgets", "spec.color=red").await, ["red"]);
     let mut watch = api.watch(&format!("{WIDGETS}?fieldSelector=spec.color%3Dred")).await;
     assert_eq!(watch.all_ready(), ["ADDED red"]);
@@ -186,7 +186,7 @@ async fn sel_3_custom_resources_select_on_what_their_definition_names() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sel_4_each_kind_refuses_unknown_fields_in_its_own_words() {
+async fn sel_4_each_kind_refuses_unknown_fields_with_its_own_message() {
     let api = Api::start().await;
     let refusal =
         async |path: &str, field: &str| api.get(&format!("{path}?fieldSelector={field}%3Dx")).await.refused(400);

@@ -1,4 +1,4 @@
-//! What only the wire shows: framing, and headers that do not wait for the first event.
+//! Framing on the wire, and headers that do not wait for the first event.
 
 use bytes::Bytes;
 use evenkeel_apiserver::ApiServer;
@@ -19,11 +19,11 @@ async fn add(server: &ApiServer, name: &str) {
     let object = json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": name}});
     let request = Request::post(PATH).header("content-type", "application/json");
     let body = Full::new(Bytes::from(object.to_string()));
-    let answer = server.service().call(request.body(body).unwrap()).await.unwrap();
-    assert_eq!(answer.status(), 201);
+    let response = server.service().call(request.body(body).unwrap()).await.unwrap();
+    assert_eq!(response.status(), 201);
 }
 
-/// Reads until the text says something.
+/// Reads until the text contains something.
 async fn read_until(stream: &mut TcpStream, text: &mut String, wanted: &str) {
     let mut buffer = [0; 4096];
     while !text.contains(wanted) {
@@ -34,7 +34,7 @@ async fn read_until(stream: &mut TcpStream, text: &mut String, wanted: &str) {
 }
 
 #[tokio::test]
-async fn wat_1_over_http_1_a_watch_is_chunked_and_its_headers_come_at_once() {
+async fn wat_1_over_http_1_a_watch_is_chunked_and_its_headers_are_sent_at_once() {
     let server = ApiServer::start().await.unwrap();
     let mut stream = TcpStream::connect(server.url().trim_start_matches("http://")).await.unwrap();
     let request = format!("GET {PATH}?watch=true HTTP/1.1\r\nHost: localhost\r\n\r\n");
@@ -61,10 +61,10 @@ async fn wat_1_over_http_2_a_watch_is_a_stream_beside_others() {
     let mut watches = Vec::new();
     for _ in 0..3 {
         let request = Request::get(&uri).body(Empty::<Bytes>::new()).unwrap();
-        let answer = sender.send_request(request).await.unwrap();
-        assert_eq!((answer.status(), answer.version()), (http::StatusCode::OK, http::Version::HTTP_2));
-        assert_eq!(answer.headers()["content-type"], "application/json");
-        watches.push(answer.into_body());
+        let response = sender.send_request(request).await.unwrap();
+        assert_eq!((response.status(), response.version()), (http::StatusCode::OK, http::Version::HTTP_2));
+        assert_eq!(response.headers()["content-type"], "application/json");
+        watches.push(response.into_body());
     }
     add(&server, "a").await;
     for mut watch in watches {
@@ -81,8 +81,8 @@ async fn wat_2_wat_23_over_http_1_whole_lines_then_the_end_of_the_body() {
     for name in ["a", "b", "c"] {
         add(&server, name).await;
     }
-    let answer = client.send("GET", &format!("{PATH}?watch=true&timeoutSeconds=1"), "", String::new(), &[]).await;
-    let bytes = answer.into_body().collect().await.expect("a body with its proper end").to_bytes();
+    let response = client.send("GET", &format!("{PATH}?watch=true&timeoutSeconds=1"), "", String::new(), &[]).await;
+    let bytes = response.into_body().collect().await.expect("a body with its proper end").to_bytes();
     let lines: Vec<Value> =
         std::str::from_utf8(&bytes).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(lines.len(), 3);
@@ -92,8 +92,8 @@ async fn wat_2_wat_23_over_http_1_whole_lines_then_the_end_of_the_body() {
 async fn wat_24_watches_over_sockets_end_with_the_server() {
     let server = ApiServer::start().await.unwrap();
     let client = Client::new(server.url());
-    let answer = client.send("GET", &format!("{PATH}?watch=true"), "", String::new(), &[]).await;
-    let body = tokio::spawn(answer.into_body().collect());
+    let response = client.send("GET", &format!("{PATH}?watch=true"), "", String::new(), &[]).await;
+    let body = tokio::spawn(response.into_body().collect());
     server.shutdown().await;
     // Requests that are given up after the time of grace end in the middle of their body.
     assert!(body.await.unwrap().expect("a clean end").to_bytes().is_empty());

@@ -63,7 +63,7 @@ async fn sub_2_custom_resources_have_a_status_of_its_own_only_if_declared() {
     assert_eq!(api.get(&format!("{WIDGETS}/w")).await.ok().get("status"), None);
     let other = "/apis/example.com/v2/namespaces/default/widgets/w";
     let patched = api.patch(other, json!({"status": {"phase": "patched"}})).await.ok();
-    assert_eq!(patched["status"]["phase"], "patched", "without the sub-resource the status is a field like others");
+    assert_eq!(patched["status"]["phase"], "patched", "without the subresource the status is a field like others");
     assert_eq!(api.get(&format!("{other}/status")).await.code, 404);
 }
 
@@ -99,23 +99,23 @@ async fn sub_4_status_writes_are_checked_like_others_and_create_nothing() {
     assert_eq!(other.code, 422, "{}", other.body);
     let mut absent = created;
     absent["metadata"]["name"] = "absent".into();
-    let answer = api.put(&format!("{DEPLOYMENTS}/absent/status"), absent).await;
-    assert_eq!(answer.refused(404), "deployments.apps \"absent\" not found");
+    let response = api.put(&format!("{DEPLOYMENTS}/absent/status"), absent).await;
+    assert_eq!(response.refused(404), "deployments.apps \"absent\" not found");
     assert_eq!(api.patch(&format!("{DEPLOYMENTS}/absent/status"), json!({"status": {}})).await.code, 404);
     assert_eq!(api.get(&format!("{DEPLOYMENTS}/absent")).await.code, 404);
 }
 
 #[tokio::test(start_paused = true)]
-async fn sub_5_a_sub_resource_write_that_leaves_nothing_to_wait_for_completes_the_deletion() {
+async fn sub_5_a_subresource_write_without_finalizers_completes_the_deletion() {
     let api = Api::with(|builder| builder.namespace_controller(evenkeel_apiserver::ControllerTiming::Off)).await;
-    // A status write does not complete what a finalizer holds.
+    // A status write does not complete a deletion that a finalizer holds.
     let mut held = deployment("held");
     held["metadata"]["finalizers"] = json!(["example.com/f"]);
     api.post(DEPLOYMENTS, held).await.ok();
     api.delete(&format!("{DEPLOYMENTS}/held")).await.ok();
     api.patch(&format!("{DEPLOYMENTS}/held/status"), json!({"status": {"replicas": 1}})).await.ok();
     assert_eq!(api.get(&format!("{DEPLOYMENTS}/held")).await.code, 200);
-    // A deleted namespace waits for its specification's finalizers, which a sub-resource removes.
+    // A deleted namespace waits for its specification's finalizers, which a subresource removes.
     api.add_namespace("gone").await;
     api.delete("/api/v1/namespaces/gone").await.ok();
     let mut namespace = api.get("/api/v1/namespaces/gone").await.ok();
@@ -250,9 +250,9 @@ async fn sub_8_approval_writes_the_conditions_of_a_signing_request() {
     let mut created = api.post(requests, request).await.ok();
     let approved = json!([{"type": "Approved", "status": "True", "reason": "Test"}]);
     created["status"] = json!({"conditions": approved, "certificate": "LS0tLS0K"});
-    let answer = api.put(&format!("{requests}/r/approval"), created).await.ok();
-    assert_eq!(answer["status"]["conditions"][0]["type"], "Approved");
-    assert_eq!(answer["status"].get("certificate"), None, "which is for the status to write");
+    let response = api.put(&format!("{requests}/r/approval"), created).await.ok();
+    assert_eq!(response["status"]["conditions"][0]["type"], "Approved");
+    assert_eq!(response["status"].get("certificate"), None, "only the status endpoint writes it");
 }
 
 #[tokio::test(start_paused = true)]
@@ -340,7 +340,7 @@ async fn sub_9_generations_count_changes_of_the_specification() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sub_9_some_kinds_count_in_their_own_way() {
+async fn sub_9_kinds_with_their_own_generation_rules() {
     let api = Api::start().await;
     let classes = "/apis/scheduling.k8s.io/v1/priorityclasses";
     let class = json!({"kind": "PriorityClass", "apiVersion": "scheduling.k8s.io/v1", "metadata": {"name": "x"},
@@ -357,7 +357,7 @@ async fn sub_9_some_kinds_count_in_their_own_way() {
     let definition = api.post(DEFINITIONS, widget_definition()).await.ok();
     assert_eq!(generation(&definition), Some(1));
     let path = format!("{DEFINITIONS}/widgets.example.com");
-    assert_eq!(generation(&api.get(&path).await.ok()), Some(1), "what the server writes into the status does not");
+    assert_eq!(generation(&api.get(&path).await.ok()), Some(1), "writes of the server to the status do not");
     let renamed = api.patch(&path, json!({"spec": {"names": {"categories": ["all"]}}})).await.ok();
     assert_eq!(generation(&renamed), Some(2));
     let drivers = "/apis/storage.k8s.io/v1/csidrivers";
@@ -369,7 +369,7 @@ async fn sub_9_some_kinds_count_in_their_own_way() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sub_10_what_else_moves_a_generation() {
+async fn sub_10_other_changes_that_increment_the_generation() {
     let api = Api::start().await;
     api.post(DEPLOYMENTS, deployment("web")).await.ok();
     let path = format!("{DEPLOYMENTS}/web");

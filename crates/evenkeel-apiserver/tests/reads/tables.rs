@@ -52,7 +52,7 @@ async fn tab_1_a_finished_pod_has_a_condition_on_its_row() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tab_2_rows_carry_as_much_of_the_object_as_is_asked_for() {
+async fn tab_2_rows_carry_the_requested_part_of_the_object() {
     let api = Api::start().await;
     api.add("a", json!({"k": "v"})).await;
     let row = async |query: &str| api.get_as(TABLE, &format!("{CONFIG_MAPS}{query}")).await.ok()["rows"][0].clone();
@@ -113,7 +113,7 @@ async fn tab_4_custom_resources_have_the_columns_of_their_definition() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tab_7_ages_are_told_by_the_servers_clock() {
+async fn tab_7_ages_use_the_clock_of_the_server() {
     let api = Api::start().await;
     api.add("a", json!({})).await;
     let age = async || api.get_as(TABLE, CONFIG_MAPS).await.ok()["rows"][0]["cells"][2].clone();
@@ -155,7 +155,7 @@ async fn wat_26_a_bookmark_may_be_the_frame_that_brings_the_columns() {
     let mut watch = api.watch_as(TABLE, &format!("{CONFIG_MAPS}?{INITIAL}")).await;
     let bookmark = watch.ready().unwrap();
     assert_eq!((bookmark.kind.as_str(), columns(&bookmark.object).len()), ("BOOKMARK", 3));
-    assert_eq!(bookmark.object["rows"][0]["cells"].as_array().unwrap().len(), 3, "one cell a column");
+    assert_eq!(bookmark.object["rows"][0]["cells"].as_array().unwrap().len(), 3, "one cell per column");
     api.add("a", json!({})).await;
     assert_eq!(columns(&watch.ready().unwrap().object).len(), 0);
     pass(61).await;

@@ -1,4 +1,4 @@
-//! WATCH: where it starts, what it shows, and how it ends.
+//! Watches: where they start, what they send, and how they end.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ async fn wat_2_an_event_is_one_line_of_type_and_object() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wat_3_changes_come_in_order_and_once() {
+async fn wat_3_events_are_sent_in_order_and_once() {
     let api = Api::start().await;
     let start = api.now().await;
     let mut watch = api.watch(&format!("{CONFIG_MAPS}?resourceVersion={start}")).await;
@@ -43,7 +43,7 @@ async fn wat_3_changes_come_in_order_and_once() {
     let seen: Vec<u64> = std::iter::from_fn(|| watch.ready()).map(|event| event.version()).collect();
     assert_eq!(seen, expected);
     let mut watch = api.watch(CONFIG_MAPS).await;
-    assert_eq!(watch.all_ready(), ["ADDED a", "ADDED b", "ADDED c"], "the present comes in the order of the keys");
+    assert_eq!(watch.all_ready(), ["ADDED a", "ADDED b", "ADDED c"], "initial events are in the order of the keys");
 }
 
 #[tokio::test(start_paused = true)]
@@ -61,7 +61,7 @@ async fn wat_4_a_deleted_object_is_shown_as_it_was_at_the_version_of_its_deletio
 }
 
 #[tokio::test(start_paused = true)]
-async fn wat_5_without_a_version_a_watch_begins_with_the_present() {
+async fn wat_5_without_a_version_a_watch_starts_with_the_initial_events() {
     let api = Api::start().await;
     api.add("a", json!({})).await;
     api.add("b", json!({})).await;
@@ -71,7 +71,7 @@ async fn wat_5_without_a_version_a_watch_begins_with_the_present() {
         api.touch("a", query).await;
         assert_eq!(watch.all_ready(), ["MODIFIED a"]);
     }
-    // A replica that lags answers zero with what it has, and nothing with what there is.
+    // A lagging replica serves version 0 from what it has, and no version from the latest revision.
     api.faults().lag_replica(2);
     api.remove("b").await;
     api.add("c", json!({})).await;
@@ -101,14 +101,14 @@ async fn wat_6_a_watch_from_the_future_opens_at_once_and_is_silent_until_then() 
     assert_eq!(opened.elapsed(), Duration::ZERO);
     api.add("a", json!({})).await;
     pass(130).await;
-    assert!(watch.is_silent(), "neither what comes before, nor a bookmark of what has not been");
+    assert!(watch.is_silent(), "neither earlier events nor a bookmark before the revision is reached");
     api.add("b", json!({})).await;
     assert!(watch.is_silent());
     api.add("c", json!({})).await;
     let event = watch.ready().unwrap();
     assert_eq!((event.to_string().as_str(), event.version()), ("ADDED c", now + 3));
     pass(61).await;
-    assert_eq!(watch.ready().unwrap().version(), now + 3, "bookmarks begin with the present");
+    assert_eq!(watch.ready().unwrap().version(), now + 3, "bookmarks start at the latest revision");
 }
 
 #[tokio::test(start_paused = true)]
@@ -127,7 +127,7 @@ async fn wat_7_initial_events_are_the_present_then_its_bookmark_then_changes() {
         assert_eq!(watch.all_ready(), ["MODIFIED a"]);
     }
     let mut unmarked = api.watch(&format!("{CONFIG_MAPS}?{INITIAL}")).await;
-    assert_eq!(unmarked.all_ready(), ["ADDED a", "ADDED b"], "no bookmark for who did not ask for bookmarks");
+    assert_eq!(unmarked.all_ready(), ["ADDED a", "ADDED b"], "no bookmark without allowWatchBookmarks");
 }
 
 #[tokio::test(start_paused = true)]
@@ -152,7 +152,7 @@ async fn wat_7_err_12_initial_events_of_the_future_are_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wat_8_without_initial_events_a_watch_begins_after_the_present() {
+async fn wat_8_without_initial_events_a_watch_starts_after_the_latest_revision() {
     let api = Api::start().await;
     let a = api.add("a", json!({})).await;
     api.add("b", json!({})).await;
@@ -164,7 +164,7 @@ async fn wat_8_without_initial_events_a_watch_begins_after_the_present() {
     }
     let mut watch = api.watch(&format!("{CONFIG_MAPS}?{NO_INITIAL}&resourceVersion={a}")).await;
     assert_eq!(watch.all_ready(), ["ADDED b", "MODIFIED a", "MODIFIED a"]);
-    // A replica's present is what it has seen.
+    // The latest revision of a replica is the last one it has applied.
     api.faults().lag_replica(1);
     let c = api.add("c", json!({})).await;
     let mut stale = api.watch(&format!("{CONFIG_MAPS}?{NO_INITIAL}&resourceVersion=0")).await;
@@ -193,7 +193,7 @@ async fn wat_9_wat_12_wat_21_a_version_that_is_forgotten_is_an_error_event_and_t
 }
 
 #[tokio::test(start_paused = true)]
-async fn wat_21_history_begins_where_the_server_does_for_every_resource() {
+async fn wat_21_the_history_of_every_resource_starts_with_the_server() {
     let api = Api::start().await;
     let start = api.list(CONFIG_MAPS).await.version();
     // Others are written to before the first of these is; that loses nothing.
@@ -232,27 +232,27 @@ async fn wat_10_options_that_contradict_each_other_are_refused_before_the_stream
             "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden when continue is provided",
         ),
     ] {
-        let answer = api.refused_watch(&format!("{CONFIG_MAPS}?{query}")).await;
-        assert_eq!(answer.refused(422), format!("{invalid}{why}"), "{query}");
+        let response = api.refused_watch(&format!("{CONFIG_MAPS}?{query}")).await;
+        assert_eq!(response.refused(422), format!("{invalid}{why}"), "{query}");
     }
-    let answer = api.refused_watch(&format!("{CONFIG_MAPS}?resourceVersion=x")).await;
-    assert_eq!(answer.body.get("reason"), None);
+    let response = api.refused_watch(&format!("{CONFIG_MAPS}?resourceVersion=x")).await;
+    assert_eq!(response.body.get("reason"), None);
     assert_eq!(
-        answer.refused(500),
+        response.refused(500),
         "resourceVersion: Invalid value: \"x\": strconv.ParseUint: parsing \"x\": invalid syntax"
     );
     api.faults().add(Faults::parse("status:code=429,retry-after=2,verb=watch").unwrap());
-    let answer = api.refused_watch(CONFIG_MAPS).await;
-    assert_eq!((answer.code, &answer.headers["retry-after"]), (429, &"2".parse().unwrap()));
+    let response = api.refused_watch(CONFIG_MAPS).await;
+    assert_eq!((response.code, &response.headers["retry-after"]), (429, &"2".parse().unwrap()));
 }
 
 #[tokio::test(start_paused = true)]
-async fn wat_11_expiry_comes_as_an_event_or_as_an_answer() {
+async fn wat_11_expiry_is_an_event_or_a_response() {
     let api = Api::start().await;
     api.add("a", json!({})).await;
     let rule = api.faults().add(Rule::watch(WatchAction::Expire { event: 0, form: ExpireForm::Http }));
-    let answer = api.refused_watch(CONFIG_MAPS).await;
-    assert_eq!((answer.code, &answer.body["reason"]), (410, &json!("Expired")));
+    let response = api.refused_watch(CONFIG_MAPS).await;
+    assert_eq!((response.code, &response.body["reason"]), (410, &json!("Expired")));
     api.faults().remove(rule);
     api.faults().add(Rule::watch(WatchAction::Expire { event: 0, form: ExpireForm::Event }));
     let mut watch = api.watch(CONFIG_MAPS).await;
@@ -283,7 +283,7 @@ async fn wat_13_entering_and_leaving_a_selection_are_added_and_deleted() {
     assert_eq!(event.object["data"]["k"], "kept");
     api.touch("a", "unseen").await;
     api.remove("a").await;
-    assert!(watch.is_silent(), "the end of what is not selected");
+    assert!(watch.is_silent(), "deletes of unselected objects are not sent");
     api.add("b", json!({"sel": "in"})).await;
     api.remove("b").await;
     assert_eq!(watch.all_ready(), ["ADDED b", "DELETED b"]);
@@ -326,7 +326,7 @@ async fn wat_14_a_namespace_can_be_watched_by_its_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wat_14_a_watch_by_field_sees_objects_come_and_go() {
+async fn wat_14_a_watch_by_field_sends_added_and_deleted() {
     let api = Api::start().await;
     let mut watch = api.watch("/api/v1/pods?fieldSelector=spec.nodeName%3Dn1").await;
     let mut unassigned = api.watch("/api/v1/pods?fieldSelector=spec.nodeName%3D").await;
@@ -358,7 +358,10 @@ async fn wat_23_a_watch_ends_cleanly_when_its_time_is_up() {
         assert!((1800.0..3601.0).contains(&ended), "{ended}");
         defaults.push(ended as u64);
     }
-    assert!(defaults[0] != defaults[1] || defaults[1] != defaults[2], "spread, so that not all come back at once");
+    assert!(
+        defaults[0] != defaults[1] || defaults[1] != defaults[2],
+        "spread, so that clients do not reconnect at once"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -386,7 +389,7 @@ async fn wat_25_a_change_of_the_definition_ends_the_watches_of_its_resource() {
     let path = format!("{DEFINITIONS}/widgets.example.com");
     api.post(WIDGETS, widget("w", json!({}))).await.ok();
     api.patch(&path, json!({"spec": {"names": {"shortNames": ["wd"]}}})).await.ok();
-    assert_eq!(first.all_ready(), ["ADDED w"], "what came before the change is shown");
+    assert_eq!(first.all_ready(), ["ADDED w"], "events before the change are sent");
     assert!(first.has_ended());
     assert_eq!((second.all_ready(), second.has_ended()), (vec!["ADDED w".to_owned()], true));
     assert!(others.is_silent());

@@ -6,9 +6,9 @@ use serde_json::Value;
 
 pub(crate) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 pub(crate) const PROTOBUF_STREAM: &str = "application/vnd.kubernetes.protobuf;stream=watch";
-/// What client-go's typed clients accept.
+/// The Accept header of client-go's typed clients.
 pub(crate) const BINARY: &str = "application/vnd.kubernetes.protobuf,application/json";
-/// What client-go's metadata client accepts from everything but a list, and from a list.
+/// The Accept headers of client-go's metadata client, for an object and for a list.
 pub(crate) const BINARY_METADATA: &str = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,\
      application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 pub(crate) const BINARY_METADATA_LIST: &str = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;\
@@ -20,7 +20,7 @@ pub(crate) fn object(bytes: &[u8]) -> Value {
     let envelope = unwrap_envelope(bytes).unwrap();
     let message = Message::of_kind(envelope.api_version, envelope.kind).unwrap();
     let mut object: Value = from_slice(message, envelope.raw).unwrap();
-    assert!(bytes.ends_with(b"\x1a\0\x22\0"), "as Go ends it");
+    assert!(bytes.ends_with(b"\x1a\0\x22\0"), "the envelope ends like Go's");
     object["kind"] = envelope.kind.into();
     object["apiVersion"] = envelope.api_version.into();
     object

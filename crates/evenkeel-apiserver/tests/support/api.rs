@@ -1,4 +1,4 @@
-//! The server without a socket, for tests that read like sentences: a method and a path in, an answer out.
+//! An in-process server for tests: a method and a path in, a response out.
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
@@ -22,38 +22,38 @@ pub(crate) const JSON_PATCH: &str = "application/json-patch+json";
 pub(crate) const STRATEGIC: &str = "application/strategic-merge-patch+json";
 pub(crate) const APPLY: &str = "application/apply-patch+yaml";
 
-/// When every test begins: 2030-01-01T00:00:00Z.
+/// The start time of every test: 2030-01-01T00:00:00Z.
 pub(crate) const START: i64 = 1_893_456_000;
 
-/// Time that passes with tokio's clock from [`START`], and numbers that are said beforehand.
+/// Time that follows tokio's clock from [`START`], and random numbers that a test may set.
 #[derive(Clone)]
 pub(crate) struct TestEnv {
     start: tokio::time::Instant,
-    chance: Arc<Mutex<Chance>>,
+    random: Arc<Mutex<RandomNumbers>>,
 }
 
 #[derive(Default)]
-struct Chance {
-    said: VecDeque<u64>,
+struct RandomNumbers {
+    next: VecDeque<u64>,
     counting: bool,
     last: u64,
 }
 
 impl TestEnv {
-    /// Every number is another.
+    /// Returns an environment in which every random number differs.
     pub(crate) fn new() -> Self {
-        let chance = Arc::new(Mutex::new(Chance { counting: true, ..Chance::default() }));
-        TestEnv { start: tokio::time::Instant::now(), chance }
+        let random = Arc::new(Mutex::new(RandomNumbers { counting: true, ..RandomNumbers::default() }));
+        TestEnv { start: tokio::time::Instant::now(), random }
     }
 
-    /// Every number is zero, unless [`TestEnv::say`] says otherwise.
-    pub(crate) fn without_chance() -> Self {
-        TestEnv { start: tokio::time::Instant::now(), chance: Arc::default() }
+    /// Returns an environment in which every random number is zero unless [`TestEnv::set_random`] sets it.
+    pub(crate) fn with_zeros() -> Self {
+        TestEnv { start: tokio::time::Instant::now(), random: Arc::default() }
     }
 
-    /// The next numbers.
-    pub(crate) fn say(&self, numbers: impl IntoIterator<Item = u64>) {
-        self.chance.lock().unwrap().said.extend(numbers);
+    /// Sets the next random numbers.
+    pub(crate) fn set_random(&self, numbers: impl IntoIterator<Item = u64>) {
+        self.random.lock().unwrap().next.extend(numbers);
     }
 }
 
@@ -68,46 +68,46 @@ impl Env for TestEnv {
     }
 
     fn random(&self) -> u64 {
-        let mut chance = self.chance.lock().unwrap();
-        if let Some(number) = chance.said.pop_front() {
+        let mut random = self.random.lock().unwrap();
+        if let Some(number) = random.next.pop_front() {
             return number;
         }
-        if chance.counting {
-            chance.last = chance.last.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        if random.counting {
+            random.last = random.last.wrapping_add(0x9e37_79b9_7f4a_7c15);
         }
-        chance.last
+        random.last
     }
 }
 
-/// A server and the way to speak to it.
+/// A server and an in-process service of it.
 pub(crate) struct Api {
     pub(crate) server: ApiServer,
     service: InProcess,
 }
 
-/// A way to speak to a server that can go to another task.
+/// A cloneable handle for other tasks.
 #[derive(Clone)]
 pub(crate) struct Handle(InProcess);
 
-/// What came back.
+/// A buffered response.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct TestResponse {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,
     pub(crate) text: String,
-    /// Null if the text is no JSON.
+    /// Null if the text is not JSON.
     pub(crate) body: Value,
 }
 
-impl Answer {
-    /// The body, of an answer with this code.
+impl TestResponse {
+    /// Returns the body of a response that must have this code.
     #[track_caller]
     pub(crate) fn expect(self, status: u16) -> Value {
         assert_eq!(self.status, status, "{}", self.text);
         self.body
     }
 
-    /// The message of a Status with this code and reason.
+    /// Returns the message of a Status that must have this code and reason.
     #[track_caller]
     pub(crate) fn refusal(&self, status: u16, reason: &str) -> &str {
         assert_eq!(self.status, status, "{}", self.text);
@@ -128,7 +128,7 @@ impl Answer {
 }
 
 impl Api {
-    /// A server with nothing special, at [`START`].
+    /// Starts a server with default settings at [`START`].
     pub(crate) async fn start() -> Self {
         Self::with(ApiServer::builder().env(TestEnv::new())).await
     }
@@ -149,53 +149,53 @@ impl Api {
         path: &str,
         headers: &[(&str, &str)],
         body: impl Into<Bytes>,
-    ) -> Answer {
+    ) -> TestResponse {
         self.handle().send(method, path, headers, body).await
     }
 
-    pub(crate) async fn get(&self, path: &str) -> Answer {
+    pub(crate) async fn get(&self, path: &str) -> TestResponse {
         self.handle().get(path).await
     }
 
-    pub(crate) async fn post(&self, path: &str, body: &Value) -> Answer {
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> TestResponse {
         self.send("POST", path, &[], body.to_string()).await
     }
 
-    pub(crate) async fn put(&self, path: &str, body: &Value) -> Answer {
+    pub(crate) async fn put(&self, path: &str, body: &Value) -> TestResponse {
         self.handle().put(path, body).await
     }
 
-    /// A merge patch.
-    pub(crate) async fn patch(&self, path: &str, body: &Value) -> Answer {
+    /// Sends a merge patch.
+    pub(crate) async fn patch(&self, path: &str, body: &Value) -> TestResponse {
         self.send("PATCH", path, &[("content-type", MERGE)], body.to_string()).await
     }
 
-    /// A strategic merge patch.
-    pub(crate) async fn strategic(&self, path: &str, body: &Value) -> Answer {
+    /// Sends a strategic merge patch.
+    pub(crate) async fn strategic(&self, path: &str, body: &Value) -> TestResponse {
         self.send("PATCH", path, &[("content-type", STRATEGIC)], body.to_string()).await
     }
 
-    /// A server-side apply; the path says who applies.
-    pub(crate) async fn apply(&self, path: &str, intent: &Value) -> Answer {
+    /// Sends a server-side apply; the path names the field manager.
+    pub(crate) async fn apply(&self, path: &str, intent: &Value) -> TestResponse {
         self.send("PATCH", path, &[("content-type", APPLY)], intent.to_string()).await
     }
 
-    pub(crate) async fn delete(&self, path: &str) -> Answer {
+    pub(crate) async fn delete(&self, path: &str) -> TestResponse {
         self.send("DELETE", path, &[], "").await
     }
 
-    /// A delete with options in its body.
-    pub(crate) async fn delete_with(&self, path: &str, options: &Value) -> Answer {
+    /// Sends a delete with options in its body.
+    pub(crate) async fn delete_with(&self, path: &str, options: &Value) -> TestResponse {
         self.send("DELETE", path, &[], options.to_string()).await
     }
 
-    /// The revision at which a collection is now.
+    /// Returns the current revision of a collection.
     pub(crate) async fn revision(&self, path: &str) -> u64 {
         let list = self.get(path).await.expect(200);
         list["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap()
     }
 
-    /// A watch of what happens in a collection from now on.
+    /// Opens a watch from the current revision of a collection.
     pub(crate) async fn watch(&self, path: &str) -> Watch {
         let revision = self.revision(path).await;
         let uri = format!("{path}?watch=true&resourceVersion={revision}");
@@ -213,7 +213,7 @@ impl Handle {
         path: &str,
         headers: &[(&str, &str)],
         body: impl Into<Bytes>,
-    ) -> Answer {
+    ) -> TestResponse {
         let mut request = Request::builder().method(method).uri(path);
         for (name, value) in headers {
             request = request.header(*name, *value);
@@ -224,14 +224,14 @@ impl Handle {
         let bytes = body.collect().await.unwrap().to_bytes();
         let text = String::from_utf8(bytes.to_vec()).unwrap();
         let body = serde_json::from_str(&text).unwrap_or(Value::Null);
-        Answer { status: parts.status.as_u16(), headers: parts.headers, text, body }
+        TestResponse { status: parts.status.as_u16(), headers: parts.headers, text, body }
     }
 
-    pub(crate) async fn get(&self, path: &str) -> Answer {
+    pub(crate) async fn get(&self, path: &str) -> TestResponse {
         self.send("GET", path, &[], "").await
     }
 
-    pub(crate) async fn put(&self, path: &str, body: &Value) -> Answer {
+    pub(crate) async fn put(&self, path: &str, body: &Value) -> TestResponse {
         self.send("PUT", path, &[], body.to_string()).await
     }
 }
@@ -242,7 +242,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// The events that are there, without waiting for more.
+    /// Returns the available events without waiting.
     pub(crate) fn events(&mut self) -> Vec<Value> {
         let mut events = Vec::new();
         let mut context = Context::from_waker(Waker::noop());
@@ -254,7 +254,7 @@ impl Watch {
         events
     }
 
-    /// The types of the events that are there, such as `ADDED MODIFIED`.
+    /// Returns the types of the available events, such as `ADDED MODIFIED`.
     pub(crate) fn types(&mut self) -> String {
         let events = self.events();
         let types: Vec<&str> = events.iter().map(|event| event["type"].as_str().unwrap()).collect();
@@ -262,7 +262,7 @@ impl Watch {
     }
 }
 
-/// The resource version of an object, as a number.
+/// Returns the resource version of an object as a number.
 #[track_caller]
 pub(crate) fn version(object: &Value) -> u64 {
     object["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap()

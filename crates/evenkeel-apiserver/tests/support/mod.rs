@@ -1,6 +1,11 @@
-//! A plain HTTP/1.1 client for tests: one connection per request in flight, nothing added to what the test says.
+//! A plain HTTP/1.1 client for tests: one connection per request, and no headers of its own.
 
-#![allow(dead_code, clippy::unwrap_used, clippy::expect_used, reason = "each test uses its own part, and may fail")]
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "each test uses a part of it, and a failed unwrap fails the test"
+)]
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -10,19 +15,19 @@ use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::TcpStream;
 
-/// Speaks to one server.
+/// A client of one server.
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
     address: String,
 }
 
 impl Client {
-    /// A client for a server at `http://host:port`.
+    /// Returns a client of a server at `http://host:port`.
     pub(crate) fn new(url: &str) -> Self {
         Client { address: url.strip_prefix("http://").expect("a plain URL").to_owned() }
     }
 
-    /// Sends one request on a connection of its own and answers when the headers are there.
+    /// Sends one request on a new connection and returns when the headers have arrived.
     pub(crate) async fn send(
         &self,
         method: &str,
@@ -44,7 +49,7 @@ impl Client {
         sender.send_request(request.body(Full::new(Bytes::from(body))).unwrap()).await.unwrap()
     }
 
-    /// Sends JSON and reads the answer whole.
+    /// Sends JSON and reads the whole response.
     pub(crate) async fn json(&self, method: &str, path: &str, body: Option<&Value>) -> (u16, Value) {
         let body = body.map(Value::to_string).unwrap_or_default();
         let content_type = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };

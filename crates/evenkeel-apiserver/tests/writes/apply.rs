@@ -13,7 +13,7 @@ fn intent(data: Value) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": data})
 }
 
-/// Manager, operation, sub-resource and fields of every entry.
+/// Manager, operation, subresource and fields of every entry.
 fn owners(object: &Value) -> Vec<(&str, &str, &str, &Value)> {
     let entries = object["metadata"]["managedFields"].as_array().map(Vec::as_slice).unwrap_or_default();
     entries
@@ -64,7 +64,7 @@ async fn ssa_1_an_intent_is_yaml_or_json() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ssa_1_what_an_intent_must_say_and_must_not() {
+async fn ssa_1_required_and_forbidden_fields_of_an_apply() {
     let api = Api::start().await;
     for (change, message) in [
         (json!({"apiVersion": null}), "invalid object type: /, Kind=ConfigMap"),
@@ -121,7 +121,7 @@ async fn pat_3_an_intent_may_name_the_version_it_is_for() {
     api.apply(ONE, &conditional).await.expect(200);
     conditional["data"]["k"] = "x".into();
     assert!(api.apply(ONE, &conditional).await.refusal(409, "Conflict").contains("the object has been modified"));
-    // It says that the object is there.
+    // The resource version requires an existing object.
     api.delete(A).await.expect(200);
     api.apply(ONE, &conditional).await.refusal(404, "NotFound");
 }
@@ -141,7 +141,7 @@ async fn pat_4_an_apply_is_an_update() {
     assert_eq!((&applied["metadata"]["generation"], &applied["spec"]["replicas"]), (&json!(2), &json!(3)));
     wanted["spec"]["replicas"] = (-1).into();
     assert!(api.apply(&path, &wanted).await.refusal(422, "Invalid").contains("spec.replicas: Invalid value: -1"));
-    // What is no longer wanted takes its default again.
+    // A field that is no longer applied takes its default again.
     wanted["spec"].as_object_mut().unwrap().remove("replicas");
     assert_eq!(api.apply(&path, &wanted).await.expect(200)["spec"]["replicas"], 1);
 }
@@ -163,7 +163,7 @@ async fn ssa_4_a_status_is_applied_at_its_endpoint_alone() {
     let entries = owners(&applied);
     assert_eq!(entries.len(), 2);
     assert!(entries.contains(&("one", "Apply", "status", &owned)), "{entries:?}");
-    // One manager, two entries: what it applies to one endpoint does not prune the other.
+    // One manager, two entries: an apply to one endpoint does not prune the fields of the other.
     let applied = api.apply(&format!("{DEPLOYMENTS}/a?fieldManager=one"), &deployment("a")).await.expect(200);
     assert_eq!(applied["status"]["replicas"], 3);
     // A status is no reason to create.
@@ -193,7 +193,7 @@ async fn ssa_7_ssa_15_the_first_apply_after_ownership_was_forgotten() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ssa_8_lists_merge_by_key_and_what_is_given_up_goes() {
+async fn ssa_8_lists_merge_by_key_and_abandoned_items_are_removed() {
     let api = Api::start().await;
     let one = format!("{DEPLOYMENTS}/a?fieldManager=one");
     let two = format!("{DEPLOYMENTS}/a?fieldManager=two");
@@ -236,7 +236,7 @@ async fn err_5_ssa_9_ssa_10_conflicts_with_updaters_and_force() {
     );
     let cause = |field: &str| json!({"reason": "FieldManagerConflict", "message": "conflict with \"ctl\" using v1", "field": field});
     assert_eq!(refused.body["details"], json!({"causes": [cause(".data.a"), cause(".data.b")]}));
-    // What is there already can be shared without a word.
+    // An equal value is shared without a conflict.
     let shared = api.apply(ONE, &intent(json!({"a": "1"}))).await.expect(200);
     assert_eq!(
         owners(&shared),
@@ -264,7 +264,7 @@ async fn ssa_11_an_apply_that_changes_nothing_is_no_write() {
     assert_eq!(created["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]["cpu"], "1");
     let mut watch = api.watch(DEPLOYMENTS).await;
     tokio::time::advance(std::time::Duration::from_secs(60)).await;
-    // Even where the intent spells a value in another way.
+    // Also if the configuration spells the value differently.
     let again = api.apply(&path, &wanted).await.expect(200);
     assert_eq!(again, created);
     assert_eq!(watch.types(), "");
@@ -346,7 +346,7 @@ async fn ssa_14_custom_resources_are_applied_by_their_schema() {
     let status = api.apply(&format!("{WIDGETS}/a/status?fieldManager=one"), &wanted).await.expect(200);
     let owned = json!({"f:status": {"f:phase": {}}});
     assert!(owners(&status).contains(&("one", "Apply", "status", &owned)), "{status}");
-    // What is no longer applied goes, the default comes back.
+    // Fields that are no longer applied are removed, and the default returns.
     let applied = apply("one", json!({"size": 5})).await.expect(200);
     assert_eq!(applied["spec"]["size"], 5);
     assert_eq!(applied["spec"].get("plain"), None);
@@ -361,13 +361,13 @@ async fn ssa_16_what_kubectl_sends_to_move_from_client_side_to_server_side_apply
     first["metadata"]["annotations"] = json!({annotation: config_map("a").to_string()});
     let create = format!("{CONFIG_MAPS}?fieldManager=kubectl-client-side-apply");
     let created = api.post(&create, &first).await.expect(201);
-    // The object as the annotation has it, under a name of its own, sharing what is there.
+    // The object of the annotation under another manager shares the present values.
     let helper = format!("{A}?fieldManager=kubectl-last-applied");
     let mut last = config_map("a");
     last["metadata"]["annotations"] = first["metadata"]["annotations"].clone();
     let applied = api.apply(&helper, &last).await.expect(200);
     assert_eq!(owners(&applied).len(), 2);
-    // Then all entries are written anew, by position and version.
+    // All entries are then rewritten, by position and version.
     let mut entry = applied["metadata"]["managedFields"][0].clone();
     entry["manager"] = "kubectl".into();
     let list = json!([
@@ -383,7 +383,7 @@ async fn ssa_16_what_kubectl_sends_to_move_from_client_side_to_server_side_apply
 }
 
 #[tokio::test(start_paused = true)]
-async fn ssa_16_without_that_kubectl_may_change_what_the_annotation_says_is_its_own() {
+async fn ssa_16_without_it_kubectl_may_change_the_fields_of_the_annotation() {
     let api = Api::start().await;
     let annotation = "kubectl.kubernetes.io/last-applied-configuration";
     let mut first = config_map("a");
@@ -408,7 +408,7 @@ async fn dry_2_a_dry_run_of_an_apply_changes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dry_4_an_apply_tells_of_duplicate_fields() {
+async fn dry_4_an_apply_reports_duplicate_fields() {
     let api = Api::start().await;
     let twice = r#"{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "1", "k": "2"}}"#;
     let send = async |query: &str| api.send("PATCH", &format!("{ONE}{query}"), &[("content-type", APPLY)], twice).await;
@@ -453,7 +453,7 @@ async fn ssa_3_a_scale_can_be_applied() {
     .refusal(404, "NotFound");
 }
 
-/// Many appliers at once, each with a key of its own: all of them get it, and whoever comes first creates.
+/// Concurrent applies, each with a key of its own: all succeed, and the first one creates the object.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn ssa_8_many_appliers_at_once_lose_nothing() {
     let api = Api::start().await;

@@ -1,4 +1,4 @@
-//! Delete: options, preconditions, grace, finalizers and propagation, of one object and of many.
+//! Deletes of one object and of a collection: options, preconditions, grace, finalizers and propagation.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ fn job(name: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn del_1_options_come_from_the_body_or_else_from_the_query() {
+async fn del_1_options_are_read_from_the_body_or_else_from_the_query() {
     let api = Api::start().await;
     for (options, query) in [
         (json!({"kind": "DeleteOptions", "apiVersion": "v1", "dryRun": ["All"]}), ""),
@@ -79,7 +79,7 @@ async fn del_2_a_delete_may_be_for_one_object_only() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn del_3_policies_are_known_words_and_said_once() {
+async fn del_3_a_policy_is_a_known_value_and_given_once() {
     let api = Api::start().await;
     api.post(CONFIG_MAPS, &config_map("a")).await.expect(201);
     let refused = api.delete(&format!("{A}?propagationPolicy=Later")).await;
@@ -95,14 +95,14 @@ async fn del_3_policies_are_known_words_and_said_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn del_4_del_5_a_plain_object_goes_at_once() {
+async fn del_4_del_5_an_object_without_finalizers_is_removed_at_once() {
     let api = Api::start().await;
     let created = api.post(CONFIG_MAPS, &config_map("a")).await.expect(201);
     let mut watch = api.watch(CONFIG_MAPS).await;
-    let answer = api.delete(A).await.expect(200);
+    let response = api.delete(A).await.expect(200);
     let uid = &created["metadata"]["uid"];
     assert_eq!(
-        answer,
+        response,
         json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
                "details": {"name": "a", "kind": "configmaps", "uid": uid}})
     );
@@ -116,12 +116,12 @@ async fn del_4_del_5_a_plain_object_goes_at_once() {
     let account = json!({"metadata": {"name": "s"}});
     let accounts = "/api/v1/namespaces/default/serviceaccounts";
     let created = api.post(accounts, &account).await.expect(201);
-    let answer = api.delete(&format!("{accounts}/s")).await.expect(200);
-    assert_eq!((&answer["kind"], version(&answer)), (&json!("ServiceAccount"), version(&created) + 1));
+    let response = api.delete(&format!("{accounts}/s")).await.expect(200);
+    assert_eq!((&response["kind"], version(&response)), (&json!("ServiceAccount"), version(&created) + 1));
 }
 
 #[tokio::test(start_paused = true)]
-async fn del_6_accepted_is_said_to_those_who_ask_for_it() {
+async fn del_6_orphan_dependents_false_returns_accepted() {
     let api = Api::start().await;
     for name in ["a", "b", "c"] {
         api.post(CONFIG_MAPS, &held_config_map(name)).await.expect(201);
@@ -181,11 +181,11 @@ async fn del_8_the_period_of_a_pod() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn del_9_pods_go_in_two_revisions() {
+async fn del_9_pods_are_deleted_in_two_revisions() {
     let api = Api::start().await;
     let created = api.post(PODS, &pod("p")).await.expect(201);
     let mut watch = api.watch(PODS).await;
-    let answer = api.delete(P).await.expect(200);
+    let response = api.delete(P).await.expect(200);
     let events = watch.events();
     let types: Vec<&Value> = events.iter().map(|event| &event["type"]).collect();
     assert_eq!(types, ["MODIFIED", "DELETED"]);
@@ -194,7 +194,7 @@ async fn del_9_pods_go_in_two_revisions() {
     assert_eq!(marked["metadata"]["deletionGracePeriodSeconds"], 0);
     assert_eq!((version(marked), version(gone)), (version(&created) + 1, version(&created) + 2));
     assert_eq!(gone["metadata"]["deletionTimestamp"], "2030-01-01T00:00:00Z");
-    assert_eq!(&answer, gone, "the answer is the pod as it went");
+    assert_eq!(&response, gone, "the response is the last state of the pod");
     api.post(PODS, &running_pod("p")).await.expect(201);
     assert_eq!(watch.types(), "ADDED");
     api.delete(P).await.expect(200);
@@ -230,7 +230,7 @@ async fn del_10_a_second_delete_may_only_shorten() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn del_10_less_than_nothing_is_the_shortest_time() {
+async fn del_10_a_negative_grace_period_is_the_shortest() {
     let api = Api::start().await;
     api.post(PODS, &running_pod("p")).await.expect(201);
     api.delete(P).await.expect(200);
@@ -249,7 +249,7 @@ async fn del_11_policies_become_finalizers() {
         assert_eq!(finalizers(&marked), [expected]);
         for other in ["Foreground", "Orphan", "Background"] {
             let again = api.delete(&format!("{path}?propagationPolicy={other}")).await.expect(200);
-            assert_eq!(finalizers(&again), [expected], "what has begun goes on as it began");
+            assert_eq!(finalizers(&again), [expected], "a second delete does not change the policy");
         }
     }
     let mut other = config_map("c");
@@ -272,7 +272,7 @@ async fn del_11_policies_become_finalizers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn del_12_the_policy_that_nobody_named() {
+async fn del_12_the_default_propagation_policy() {
     let api = Api::start().await;
     for (name, finalizer) in [("a", "orphan"), ("b", "foregroundDeletion")] {
         let mut object = config_map(name);
@@ -282,24 +282,24 @@ async fn del_12_the_policy_that_nobody_named() {
         assert_eq!(finalizers(&marked), [finalizer]);
     }
     api.post(JOBS, &job("j")).await.expect(201);
-    let answer = api.delete(&format!("{JOBS}/j")).await;
+    let response = api.delete(&format!("{JOBS}/j")).await;
     assert_eq!(
-        answer.warnings(),
+        response.warnings(),
         ["299 - \"child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to \
           remove them or set propagationPolicy=Orphan to suppress this warning\""]
     );
-    assert_eq!(finalizers(&answer.expect(200)), ["orphan"]);
+    assert_eq!(finalizers(&response.expect(200)), ["orphan"]);
     for policy in ["Background", "Orphan"] {
         api.post(JOBS, &job("k")).await;
-        let answer = api.delete(&format!("{JOBS}/k?propagationPolicy={policy}")).await;
-        assert_eq!((answer.status, answer.warnings()), (200, vec![]));
+        let response = api.delete(&format!("{JOBS}/k?propagationPolicy={policy}")).await;
+        assert_eq!((response.status, response.warnings()), (200, vec![]));
     }
     let controller = json!({"metadata": {"name": "r"}, "spec": {"selector": {"a": "b"}, "template": {
         "metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "main", "image": "app"}]}}}});
     let controllers = "/api/v1/namespaces/default/replicationcontrollers";
     api.post(controllers, &controller).await.expect(201);
-    let answer = api.delete(&format!("{controllers}/r")).await;
-    assert_eq!((answer.warnings(), finalizers(&answer.body)), (vec![], vec!["orphan"]));
+    let response = api.delete(&format!("{controllers}/r")).await;
+    assert_eq!((response.warnings(), finalizers(&response.body)), (vec![], vec!["orphan"]));
 }
 
 #[tokio::test(start_paused = true)]
@@ -323,7 +323,7 @@ async fn del_13_del_14_many_at_once() {
     assert_eq!((&deleted["kind"], names(&deleted)), (&json!("ConfigMapList"), names(&tried)));
     assert_eq!(watch.types(), "DELETED DELETED DELETED");
     let deleted = api.delete(&format!("{CONFIG_MAPS}?limit=2")).await.expect(200);
-    assert_eq!(names(&deleted), ["c3", "c4"], "one page and no more");
+    assert_eq!(names(&deleted), ["c3", "c4"], "one page only");
     assert_eq!(names(&api.get(CONFIG_MAPS).await.expect(200)), ["c5", "held"]);
     api.delete_with(&format!("{CONFIG_MAPS}?fieldSelector=metadata.name=c5"), &json!({})).await.expect(200);
     let deleted = api.delete(CONFIG_MAPS).await.expect(200);
@@ -337,7 +337,7 @@ async fn del_13_del_14_many_at_once() {
     api.post(CONFIG_MAPS, &config_map("late")).await.expect(201);
     let deleted =
         api.delete(&format!("{CONFIG_MAPS}?resourceVersion={before}&resourceVersionMatch=Exact")).await.expect(200);
-    assert_eq!(names(&deleted), ["held"], "what was there then");
+    assert_eq!(names(&deleted), ["held"], "the objects at that revision");
     api.delete(&format!("{CONFIG_MAPS}?resourceVersion=soon")).await.refusal(400, "BadRequest");
     api.delete(&format!("{CONFIG_MAPS}?resourceVersion=9999")).await.refusal(504, "Timeout");
     api.delete(&format!("{CONFIG_MAPS}?continue=x")).await.refusal(400, "BadRequest");
@@ -345,7 +345,7 @@ async fn del_13_del_14_many_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn del_13_definitions_that_go_together_take_their_objects_along() {
+async fn del_13_deleting_all_definitions_deletes_their_objects() {
     let api = Api::start().await;
     api.post(DEFINITIONS, &widgets()).await.expect(201);
     api.post(WIDGETS, &widget("w")).await.expect(201);
@@ -355,7 +355,7 @@ async fn del_13_definitions_that_go_together_take_their_objects_along() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn del_7_a_definition_serves_until_its_last_finalizer_goes_and_no_longer() {
+async fn del_7_a_definition_is_served_until_its_last_finalizer_is_removed() {
     let api = Api::start().await;
     let mut held = widgets();
     held["metadata"]["finalizers"] = json!(["example.com/hold"]);

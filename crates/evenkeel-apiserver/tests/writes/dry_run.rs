@@ -8,7 +8,7 @@ use crate::*;
 const A: &str = "/api/v1/namespaces/default/configmaps/a";
 
 #[tokio::test(start_paused = true)]
-async fn dry_1_nothing_is_written_and_nothing_is_seen() {
+async fn dry_1_nothing_is_written_and_no_event_is_sent() {
     let api = Api::start().await;
     api.post(CONFIG_MAPS, &config_map("a")).await.expect(201);
     api.post(PODS, &pod("p")).await.expect(201);
@@ -97,7 +97,7 @@ async fn dry_3_connections_cannot_be_tried_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dry_4_fields_nobody_knows() {
+async fn dry_4_unknown_fields() {
     let api = Api::start().await;
     let body = r#"{"metadata":{"name":"a"},"data":{"k":"v"},"dta":{"x":"y"},"data":{"k":"w"}}"#;
     let refused = api.send("POST", &format!("{CONFIG_MAPS}?fieldValidation=Strict"), &[], body).await;

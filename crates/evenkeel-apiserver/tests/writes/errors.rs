@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use crate::api::{Api, TestEnv};
 use crate::*;
 
-fn details(answer: &crate::api::Answer) -> &Value {
-    &answer.body["details"]
+fn details(response: &crate::api::TestResponse) -> &Value {
+    &response.body["details"]
 }
 
 #[tokio::test(start_paused = true)]
@@ -38,8 +38,8 @@ async fn err_2_already_exists() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn err_3_err_18_no_name_is_left() {
-    let api = Api::with(ApiServer::builder().env(TestEnv::without_chance())).await;
+async fn err_3_err_18_generated_names_are_exhausted() {
+    let api = Api::with(ApiServer::builder().env(TestEnv::with_zeros())).await;
     let generated = json!({"metadata": {"generateName": "web-"}});
     api.post(CONFIG_MAPS, &generated).await.expect(201);
     let refused = api.post(CONFIG_MAPS, &generated).await;
@@ -146,7 +146,7 @@ async fn err_11_err_12_versions_of_the_past_and_of_the_future() {
     refused.refusal(410, "Expired");
     let next = refused.body["metadata"]["continue"].as_str().unwrap();
     let page = api.get(&format!("{CONFIG_MAPS}?limit=1&continue={next}")).await.expect(200);
-    assert_eq!(page["items"][0]["metadata"]["name"], "b", "an inconsistent list goes on where the old one ended");
+    assert_eq!(page["items"][0]["metadata"]["name"], "b", "an inconsistent list continues where the old one ended");
     let now = api.revision(CONFIG_MAPS).await;
     let refused = api.get(&format!("{CONFIG_MAPS}?resourceVersion=1000")).await;
     let message = refused.refusal(504, "Timeout");
@@ -178,7 +178,7 @@ async fn err_13_too_many_requests() {
     assert_eq!(api.revision(PODS).await, before);
 }
 
-/// What only a broken or overloaded server says is said when a fault makes it so, with the same headers.
+/// Errors of a broken or overloaded server are injected as faults, with the same headers.
 #[tokio::test(start_paused = true)]
 async fn err_14_err_16_err_18_a_server_in_trouble() {
     let api = Api::start().await;
@@ -197,7 +197,7 @@ async fn err_14_err_16_err_18_a_server_in_trouble() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn err_20_no_markup_in_what_is_forbidden() {
+async fn err_20_forbidden_messages_are_escaped() {
     let api = Api::with(ApiServer::builder().env(TestEnv::new()).namespace_controller(ControllerTiming::Off)).await;
     api.post(NAMESPACES, &namespace("n")).await.expect(201);
     api.delete(&format!("{NAMESPACES}/n")).await.expect(200);

@@ -1,4 +1,4 @@
-//! Requests that nobody would send: the server answers each of them, and a refusal changes nothing.
+//! Malformed requests: the server responds to each of them, and a refused one changes nothing.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -85,7 +85,7 @@ fn junk() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// Where to go in a tree, step by step, and what to put there; `None` removes.
+/// A path into a JSON value and the value to set there; `None` removes it.
 type Mutation = (Vec<prop::sample::Index>, Option<String>, Option<Value>);
 
 fn mutation() -> impl Strategy<Value = Mutation> {
@@ -248,35 +248,35 @@ fn request() -> impl Strategy<Value = Request> {
     prop_oneof![19 => known, 1 => strange]
 }
 
-/// Sends one request and looks at the answer.
+/// Sends one request and checks the response.
 async fn check(api: &Api, request: &Request) -> Result<(), TestCaseError> {
     if request.path.parse::<http::Uri>().is_err() {
         return Ok(());
     }
     let before = api.revision(NAMESPACES).await;
     let headers = [("content-type", request.content_type)];
-    let answer = api.send(request.method, &request.path, &headers, request.body.clone()).await;
-    let plain = answer.header("content-type").starts_with("text/plain") || request.method == "HEAD";
-    if answer.status >= 400 {
-        prop_assert_eq!(api.revision(NAMESPACES).await, before, "a refusal changed something: {:?}", answer);
+    let response = api.send(request.method, &request.path, &headers, request.body.clone()).await;
+    let plain = response.header("content-type").starts_with("text/plain") || request.method == "HEAD";
+    if response.status >= 400 {
+        prop_assert_eq!(api.revision(NAMESPACES).await, before, "a refused request changed something: {:?}", response);
         if !plain {
-            prop_assert_eq!(&answer.body["kind"], "Status", "{:?}", answer);
-            prop_assert_eq!(&answer.body["status"], "Failure", "{:?}", answer);
-            prop_assert_eq!(&answer.body["code"], answer.status, "{:?}", answer);
-            prop_assert!(answer.body["message"].as_str().is_some_and(|text| !text.is_empty()), "{:?}", answer);
+            prop_assert_eq!(&response.body["kind"], "Status", "{:?}", response);
+            prop_assert_eq!(&response.body["status"], "Failure", "{:?}", response);
+            prop_assert_eq!(&response.body["code"], response.status, "{:?}", response);
+            prop_assert!(response.body["message"].as_str().is_some_and(|text| !text.is_empty()), "{:?}", response);
         }
-        let expected = answer.status < 500
-            || answer.status == 501
-            || answer.text.contains("Too large resource version")
-            || answer.text.contains("failed to create typed patch object")
-            || answer.text.contains("more than one PodDisruptionBudget")
-            || answer.text.contains("resourceVersion should not be set");
-        prop_assert!(expected, "the server blames itself: {:?}", answer);
-    } else if !plain && (200..300).contains(&answer.status) {
-        prop_assert!(answer.body.is_object(), "{:?}", answer);
-        let is_object = answer.body["kind"].is_string() && answer.body["apiVersion"].is_string();
+        let expected = response.status < 500
+            || response.status == 501
+            || response.text.contains("Too large resource version")
+            || response.text.contains("failed to create typed patch object")
+            || response.text.contains("more than one PodDisruptionBudget")
+            || response.text.contains("resourceVersion should not be set");
+        prop_assert!(expected, "unexpected server error: {:?}", response);
+    } else if !plain && (200..300).contains(&response.status) {
+        prop_assert!(response.body.is_object(), "{:?}", response);
+        let is_object = response.body["kind"].is_string() && response.body["apiVersion"].is_string();
         let resource = request.path.starts_with("/api/v1/") || request.path.matches('/').count() > 3;
-        prop_assert!(is_object || !resource || request.path.starts_with("/openapi"), "{:?}", answer);
+        prop_assert!(is_object || !resource || request.path.starts_with("/openapi"), "{:?}", response);
     }
     Ok(())
 }
@@ -285,7 +285,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, max_shrink_iters: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn fuz_20_acc_8_every_request_is_answered_and_a_refused_one_changes_nothing(
+    fn fuz_20_acc_8_every_request_gets_a_response_and_a_refused_one_changes_nothing(
         requests in prop::collection::vec(request(), 1..60),
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();

@@ -1,6 +1,6 @@
 //! The write side of the server, line by line of its contract, through the service with no socket between.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 #[path = "../support/api.rs"]
 mod api;

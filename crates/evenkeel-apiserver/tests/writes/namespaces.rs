@@ -56,7 +56,7 @@ async fn ns_3_a_namespace_must_be_there_for_creates_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ns_4_nothing_new_in_a_terminating_namespace() {
+async fn ns_4_a_terminating_namespace_refuses_creates() {
     let api = Api::with(paced(ControllerTiming::Off)).await;
     api.post(NAMESPACES, &namespace("n")).await.expect(201);
     api.post(INSIDE, &config_map("old")).await.expect(201);
@@ -72,7 +72,7 @@ async fn ns_4_nothing_new_in_a_terminating_namespace() {
                 "field": "metadata.namespace"}])
     );
     let changed = api.patch(&format!("{INSIDE}/old"), &json!({"data": {"k": "w"}})).await.expect(200);
-    assert_eq!(changed["data"]["k"], "w", "what is there may change");
+    assert_eq!(changed["data"]["k"], "w", "existing objects may change");
     api.delete(&format!("{INSIDE}/old")).await.expect(200);
 }
 
@@ -88,7 +88,7 @@ async fn ns_5_some_namespaces_stay() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ns_6_ns_8_without_a_controller_someone_else_finalizes() {
+async fn ns_6_ns_8_without_the_controller_a_client_finalizes() {
     let api = Api::with(paced(ControllerTiming::Off)).await;
     let created = api.post(NAMESPACES, &namespace("n")).await.expect(201);
     let mut watch = api.watch(NAMESPACES).await;
@@ -123,13 +123,13 @@ async fn ns_6_both_kinds_of_finalizers_hold_a_namespace() {
     api.post(NAMESPACES, &held).await.expect(201);
     api.delete(N).await.expect(200);
     let waiting = api.get(N).await.expect(200);
-    assert_eq!(waiting["spec"]["finalizers"].as_array().map_or(0, Vec::len), 0, "its content is gone: {waiting}");
+    assert_eq!(waiting["spec"]["finalizers"].as_array().map_or(0, Vec::len), 0, "its content is removed: {waiting}");
     api.patch(N, &json!({"metadata": {"finalizers": null}})).await.expect(200);
     api.get(N).await.refusal(404, "NotFound");
 }
 
 #[tokio::test(start_paused = true)]
-async fn ns_7_a_namespace_goes_with_all_that_is_in_it() {
+async fn ns_7_a_namespace_is_removed_with_its_content() {
     let api = Api::start().await;
     api.post(NAMESPACES, &namespace("n")).await.expect(201);
     api.post(NAMESPACES, &namespace("n2")).await.expect(201);
@@ -155,7 +155,7 @@ async fn ns_7_a_namespace_goes_with_all_that_is_in_it() {
     assert_eq!(pods.last().unwrap()["type"], "DELETED");
     assert_eq!(config_maps.last().unwrap()["type"], "DELETED");
     let last = |events: &[Value]| version(&events.last().unwrap()["object"]);
-    assert!(last(&pods) < last(&config_maps), "pods go first");
+    assert!(last(&pods) < last(&config_maps), "pods are deleted first");
     for path in [CONFIG_MAPS, PODS, DEPLOYMENTS, LEASES, WIDGETS] {
         let left = |space: &str| path.replace("default", space);
         assert_eq!(api.get(&left("n")).await.expect(200)["items"], json!([]));
@@ -167,7 +167,7 @@ async fn ns_7_a_namespace_goes_with_all_that_is_in_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ns_7_what_holds_a_namespace_is_told() {
+async fn ns_7_conditions_report_what_holds_a_namespace() {
     let api = Api::start().await;
     api.post(NAMESPACES, &namespace("n")).await.expect(201);
     api.post(INSIDE, &held_config_map("a")).await.expect(201);
@@ -228,9 +228,9 @@ async fn ns_8_a_controller_may_take_its_time() {
     api.get(N).await.refusal(404, "NotFound");
 }
 
-/// While some create, another deletes the namespace: when it is gone, so is everything that was created in it.
+/// Deletes a namespace while tasks create objects in it: when it is removed, so are all its objects.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn ns_7_nothing_slips_into_a_namespace_that_goes() {
+async fn ns_7_no_object_outlives_its_namespace() {
     let api = Api::start().await;
     for _ in 0..30 {
         api.post(NAMESPACES, &namespace("n")).await.expect(201);
@@ -239,9 +239,9 @@ async fn ns_7_nothing_slips_into_a_namespace_that_goes() {
             tokio::spawn(async move {
                 for number in 0..1000 {
                     let object = config_map(&format!("c{task}-{number}")).to_string();
-                    let answer = handle.send("POST", INSIDE, &[], object).await;
-                    if answer.status != 201 {
-                        assert!(matches!(answer.status, 403 | 404), "{}", answer.text);
+                    let response = handle.send("POST", INSIDE, &[], object).await;
+                    if response.status != 201 {
+                        assert!(matches!(response.status, 403 | 404), "{}", response.text);
                         break;
                     }
                 }
@@ -260,9 +260,9 @@ async fn ns_7_nothing_slips_into_a_namespace_that_goes() {
     }
 }
 
-/// Several deletes in a terminating namespace each look whether it may go; none waits for what another takes away.
+/// Concurrent deletes in a terminating namespace each try to remove it; none waits for objects that another one removes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn ns_7_a_namespace_goes_however_many_empty_it() {
+async fn ns_7_concurrent_deletes_empty_a_namespace() {
     let api = Api::start().await;
     let pods = "/api/v1/namespaces/n/pods";
     for _ in 0..30 {

@@ -27,7 +27,7 @@ async fn obj_1_obj_2_the_server_gives_identity_and_time() {
     for discarded in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
         assert!(!metadata.contains_key(discarded), "{discarded}");
     }
-    assert_eq!(api.get(&format!("{CONFIG_MAPS}/a")).await.expect(200), created, "what was answered is what is stored");
+    assert_eq!(api.get(&format!("{CONFIG_MAPS}/a")).await.expect(200), created, "the response is the stored object");
     let other = api.post(CONFIG_MAPS, &config_map("b")).await.expect(201);
     assert_ne!(other["metadata"]["uid"], created["metadata"]["uid"]);
 }
@@ -67,13 +67,13 @@ async fn obj_4_kind_and_version_may_be_left_out_but_not_be_wrong() {
 
 #[tokio::test(start_paused = true)]
 async fn obj_5_a_generated_name_that_is_taken_is_replaced() {
-    let env = TestEnv::without_chance();
+    let env = TestEnv::with_zeros();
     let api = Api::with(ApiServer::builder().env(env.clone())).await;
     let generated = json!({"metadata": {"generateName": "web-"}});
     let first = api.post(CONFIG_MAPS, &generated).await.expect(201);
     assert_eq!(first["metadata"]["name"], "web-bbbbb");
-    // Two numbers make the uid; then there is one for each name.
-    env.say([0, 0, 0, 1]);
+    // Two random numbers make the uid, and one each name.
+    env.set_random([0, 0, 0, 1]);
     let second = api.post(CONFIG_MAPS, &generated).await.expect(201);
     assert_eq!(second["metadata"]["name"], "web-cbbbb");
     let both = json!({"metadata": {"generateName": "web-", "name": "mine"}});
@@ -129,7 +129,7 @@ async fn obj_8_revisions_are_of_the_whole_server_and_only_grow() {
     api.delete(&format!("{CONFIG_MAPS}/a")).await.expect(200);
     versions.push(api.revision(CONFIG_MAPS).await);
     let steps: Vec<u64> = versions.windows(2).map(|pair| pair[1] - pair[0]).collect();
-    assert_eq!(steps, [1; 6], "each write is one revision, whatever it writes: {versions:?}");
+    assert_eq!(steps, [1; 6], "each write of any kind is one revision: {versions:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -169,9 +169,9 @@ async fn obj_11_owners_are_named_once() {
     let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u-1"});
     let mut owned = config_map("a");
     owned["metadata"]["ownerReferences"] = json!([owner, owner]);
-    let answer = api.post(CONFIG_MAPS, &owned).await;
-    assert!(answer.warnings()[0].contains("duplicate UID(s) observed: u-1"), "{:?}", answer.warnings());
-    assert_eq!(answer.expect(201)["metadata"]["ownerReferences"], json!([owner]));
+    let response = api.post(CONFIG_MAPS, &owned).await;
+    assert!(response.warnings()[0].contains("duplicate UID(s) observed: u-1"), "{:?}", response.warnings());
+    assert_eq!(response.expect(201)["metadata"]["ownerReferences"], json!([owner]));
 }
 
 #[tokio::test(start_paused = true)]
@@ -217,7 +217,7 @@ async fn obj_13_a_write_that_changes_nothing_writes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn obj_15_no_address_and_no_port_is_given_twice() {
+async fn obj_15_no_address_and_no_port_is_assigned_twice() {
     let api = Api::start().await;
     let tasks = (0..4).map(|task| {
         let handle = api.handle();
@@ -326,7 +326,7 @@ async fn msc_2_leases_are_what_elections_need() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn neg_10_kind_and_version_come_first_except_in_typed_lists() {
+async fn neg_10_kind_and_version_are_first_except_in_typed_lists() {
     let api = Api::start().await;
     let head = r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"#;
     assert!(api.post(CONFIG_MAPS, &config_map("a")).await.text.starts_with(head));

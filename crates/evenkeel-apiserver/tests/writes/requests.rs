@@ -1,4 +1,4 @@
-//! What holds for every request: time limits, headers, warnings, health.
+//! All requests: timeouts, headers, warnings, health.
 
 use serde_json::json;
 
@@ -24,9 +24,9 @@ async fn url_10_time_limits_are_read() {
     assert_eq!(api.revision(CONFIG_MAPS).await, revision);
 }
 
-/// The one thing that a request waits for is a state that is yet to come.
+/// A request waits only for a future revision.
 #[tokio::test(start_paused = true)]
-async fn url_10_nobody_waits_longer_than_they_are_given() {
+async fn url_10_no_request_waits_longer_than_its_timeout() {
     let api = Api::start().await;
     let future = api.revision(CONFIG_MAPS).await + 100;
     for (limit, seconds, message) in [
@@ -36,8 +36,8 @@ async fn url_10_nobody_waits_longer_than_they_are_given() {
         ("", 3, "Timeout: Too large resource version"),
     ] {
         let began = tokio::time::Instant::now();
-        let answer = api.get(&format!("{CONFIG_MAPS}?resourceVersion={future}{limit}")).await;
-        assert!(answer.refusal(504, "Timeout").starts_with(message), "{limit}: {}", answer.text);
+        let response = api.get(&format!("{CONFIG_MAPS}?resourceVersion={future}{limit}")).await;
+        assert!(response.refusal(504, "Timeout").starts_with(message), "{limit}: {}", response.text);
         assert_eq!(began.elapsed().as_secs(), seconds, "{limit}");
     }
 }
@@ -60,7 +60,7 @@ async fn url_11_a_body_may_be_three_mebibytes_long() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn url_13_headers_nobody_knows_do_no_harm() {
+async fn url_13_unknown_headers_are_ignored() {
     let api = Api::start().await;
     let headers = [
         ("kubectl-command", "kubectl create"),
@@ -109,27 +109,27 @@ async fn url_7_what_has_a_namespace_is_written_in_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn neg_12_warnings_are_said_once_and_in_measure() {
+async fn neg_12_warnings_are_unique_and_bounded() {
     let api = Api::start().await;
     let create = async |name: &str, fields: &[(String, i32)]| {
         let mut object = config_map(name);
         for (field, value) in fields {
             object[field] = json!(value);
         }
-        let answer = api.post(CONFIG_MAPS, &object).await;
-        assert_eq!(answer.status, 201);
-        answer.warnings().into_iter().map(str::to_owned).collect::<Vec<_>>()
+        let response = api.post(CONFIG_MAPS, &object).await;
+        assert_eq!(response.status, 201);
+        response.warnings().into_iter().map(str::to_owned).collect::<Vec<_>>()
     };
     let few: Vec<_> = (0..3).map(|number| (format!("field{number}"), 0)).collect();
     let warnings = create("few", &few).await;
     assert_eq!(warnings[0], "299 - \"unknown field \\\"field0\\\"\"");
     assert_eq!(warnings.len(), 3);
     let long = [("x".repeat(4000), 0)];
-    assert!(create("long", &long).await[0].len() > 4000, "what fits is not cut");
+    assert!(create("long", &long).await[0].len() > 4000, "a warning that fits is not shortened");
     let many: Vec<_> = (0..2000).map(|number| (format!("field{number:04}{}", "x".repeat(400)), 0)).collect();
     let warnings = create("many", &many).await;
     assert!(warnings.iter().all(|warning| warning.len() <= 256 + "299 - \"\"".len() + 2), "each is cut");
-    assert_eq!(warnings.len(), 4096 / 256, "and what does not fit even so is left out");
+    assert_eq!(warnings.len(), 4096 / 256, "warnings that still do not fit are dropped");
     let same = json!({"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"});
     let mut twice = config_map("twice");
     twice["metadata"]["ownerReferences"] = json!([same, same, same]);
@@ -137,12 +137,12 @@ async fn neg_12_warnings_are_said_once_and_in_measure() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dis_11_the_server_says_that_it_is_well() {
+async fn dis_11_health_endpoints_return_ok() {
     let api = Api::start().await;
     for endpoint in ["/healthz", "/livez", "/readyz"] {
-        let answer = api.get(endpoint).await;
-        assert_eq!((answer.status, answer.text.as_str()), (200, "ok"));
-        assert_eq!(answer.header("content-type"), "text/plain; charset=utf-8");
+        let response = api.get(endpoint).await;
+        assert_eq!((response.status, response.text.as_str()), (200, "ok"));
+        assert_eq!(response.header("content-type"), "text/plain; charset=utf-8");
         let verbose = api.get(&format!("{endpoint}?verbose")).await.text;
         assert!(verbose.starts_with("[+]ping ok\n"), "{verbose}");
         assert!(verbose.ends_with(&format!("{} check passed\n", &endpoint[1..])), "{verbose}");

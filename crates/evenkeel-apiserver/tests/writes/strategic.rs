@@ -29,7 +29,7 @@ async fn pat_2_pat_3_a_strategic_merge_needs_an_object_and_may_need_a_version() 
     let patched = api.strategic(&path, &labelled(&created["metadata"]["resourceVersion"])).await.expect(200);
     assert_eq!(patched["metadata"]["labels"], json!({"a": "b"}));
     api.strategic(&path, &labelled(&created["metadata"]["resourceVersion"])).await.refusal(409, "Conflict");
-    // What changes nothing is no write.
+    // A patch without changes writes nothing.
     let again = api.strategic(&path, &json!({"metadata": {"labels": {"a": "b"}}})).await.expect(200);
     assert_eq!(version(&again), version(&patched));
 }
@@ -49,7 +49,7 @@ async fn pat_7_containers_merge_by_name_and_are_defaulted() {
     assert_eq!(patched["metadata"]["generation"], 2);
     let manager = &patched["metadata"]["managedFields"][0];
     assert_eq!(manager["operation"], "Update");
-    // A change of strategy leaves nothing of the old one behind.
+    // A change of strategy removes the fields of the old one.
     let patch = json!({"spec": {"strategy": {"$retainKeys": ["type"], "type": "Recreate"}}});
     let patched = api.strategic(&path, &patch).await.expect(200);
     assert_eq!(patched["spec"]["strategy"], json!({"type": "Recreate"}));
@@ -92,7 +92,7 @@ async fn pat_7_a_scale_takes_a_strategic_merge() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pat_7_pat_8_what_makes_no_sense_is_refused_and_changes_nothing() {
+async fn pat_7_pat_8_an_invalid_patch_is_refused_and_changes_nothing() {
     let api = Api::start().await;
     let path = format!("{PODS}/a");
     let created = api.post(PODS, &pod("a")).await.expect(201);
@@ -116,16 +116,16 @@ async fn pat_7_pat_8_what_makes_no_sense_is_refused_and_changes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dry_4_a_strategic_merge_tells_of_unknown_and_duplicate_fields() {
+async fn dry_4_a_strategic_merge_reports_unknown_and_duplicate_fields() {
     let api = Api::start().await;
     api.post(PODS, &pod("a")).await.expect(201);
     let path = format!("{PODS}/a");
     let twice = r#"{"metadata": {"labels": {"a": "1", "a": "2"}, "bogus": 1}}"#;
     let send =
         async |query: &str| api.send("PATCH", &format!("{path}{query}"), &[("content-type", STRATEGIC)], twice).await;
-    let answer = send("?dryRun=All").await;
+    let response = send("?dryRun=All").await;
     assert_eq!(
-        answer.warnings(),
+        response.warnings(),
         ["299 - \"unknown field \\\"metadata.bogus\\\"\"", "299 - \"duplicate field \\\"metadata.labels.a\\\"\""]
     );
     let refused = send("?fieldValidation=Strict").await;

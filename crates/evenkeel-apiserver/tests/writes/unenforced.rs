@@ -37,7 +37,11 @@ async fn writes_of_unenforced_kinds_carry_a_warning() {
         ),
         (
             format!("{ADMISSION}/validatingadmissionpolicybindings"),
-            object(admission, "ValidatingAdmissionPolicyBinding", json!({"spec": {"policyName": "a"}})),
+            object(
+                admission,
+                "ValidatingAdmissionPolicyBinding",
+                json!({"spec": {"policyName": "a", "validationActions": ["Deny"]}}),
+            ),
         ),
         ("/api/v1/namespaces/default/resourcequotas".to_owned(), object("v1", "ResourceQuota", json!({"spec": {}}))),
         (

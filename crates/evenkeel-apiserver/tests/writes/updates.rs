@@ -1,4 +1,4 @@
-//! Update and patch: conflicts, preconditions, what may change, and what many writers at once come to.
+//! Updates and patches: conflicts, preconditions, immutable fields, and concurrent writers.
 
 use serde_json::{Value, json};
 
@@ -114,7 +114,7 @@ async fn upd_7_what_never_changes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn upd_8_upd_9_a_deleting_object_gains_no_finalizers_and_goes_with_the_last() {
+async fn upd_8_upd_9_a_deleting_object_gains_no_finalizers_and_is_removed_with_the_last() {
     let api = Api::start().await;
     let created = api.post(CONFIG_MAPS, &held_config_map("a")).await.expect(201);
     api.delete(A).await.expect(200);
@@ -127,7 +127,7 @@ async fn upd_8_upd_9_a_deleting_object_gains_no_finalizers_and_goes_with_the_las
     let mut watch = api.watch(CONFIG_MAPS).await;
     let before = api.revision(CONFIG_MAPS).await;
     let last = api.patch(A, &json!({"metadata": {"finalizers": null}, "data": {"k": "last"}})).await.expect(200);
-    assert_eq!(last["data"]["k"], "last", "the answer is the object of the request");
+    assert_eq!(last["data"]["k"], "last", "the response is the object of the request");
     let events = watch.events();
     assert_eq!(events.len(), 1, "no MODIFIED: {events:?}");
     assert_eq!(events[0]["type"], "DELETED");
@@ -227,7 +227,7 @@ async fn pat_8_a_patch_must_leave_an_object_of_its_kind() {
     assert!((400..500).contains(&refused.status), "{}", refused.text);
 }
 
-/// Many tasks, each patching a key of its own: nobody is told to try again, and nothing is lost.
+/// Concurrent patches, each of a key of its own: no conflict, and no update is lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn upd_10_patches_do_not_conflict() {
     let api = Api::start().await;
@@ -247,9 +247,9 @@ async fn upd_10_patches_do_not_conflict() {
     assert_eq!(api.get(A).await.expect(200)["data"].as_object().unwrap().len(), 1 + 8 * 20);
 }
 
-/// Every client reads, adds one and writes what it read, until it has succeeded as often as it wants.
+/// Every client reads, increments and writes, until it has succeeded as often as required.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn upd_11_counting_together_loses_nothing() {
+async fn upd_11_concurrent_counters_lose_no_update() {
     for (clients, increments) in [(1, 40), (2, 40), (8, 25), (24, 5)] {
         let api = Api::start().await;
         let mut start = config_map("a");
@@ -264,10 +264,10 @@ async fn upd_11_counting_together_loses_nothing() {
                     let mut object = handle.get(A).await.expect(200);
                     let count: usize = object["data"]["count"].as_str().unwrap().parse().unwrap();
                     object["data"]["count"] = (count + 1).to_string().into();
-                    let answer = handle.put(A, &object).await;
-                    match answer.status {
-                        200 => won.push(version(&answer.body)),
-                        _ => assert!(answer.refusal(409, "Conflict").contains("has been modified")),
+                    let response = handle.put(A, &object).await;
+                    match response.status {
+                        200 => won.push(version(&response.body)),
+                        _ => assert!(response.refusal(409, "Conflict").contains("has been modified")),
                     }
                 }
                 won
@@ -287,7 +287,7 @@ async fn upd_11_counting_together_loses_nothing() {
     }
 }
 
-/// A PUT that may create meets another one: both succeed, and one of them created.
+/// Two concurrent creating PUTs: both succeed, and one of them creates the object.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn upd_6_creating_together_creates_once() {
     let api = Api::start().await;
@@ -298,12 +298,12 @@ async fn upd_6_creating_together_creates_once() {
             let (handle, body) = (api.handle(), body.clone());
             tokio::spawn(async move { handle.put(path, &body).await.status })
         });
-        let mut answers = Vec::new();
+        let mut responses = Vec::new();
         for task in tasks.collect::<Vec<_>>() {
-            answers.push(task.await.unwrap());
+            responses.push(task.await.unwrap());
         }
-        answers.sort_unstable();
-        assert_eq!(answers, [200, 200, 200, 201]);
+        responses.sort_unstable();
+        assert_eq!(responses, [200, 200, 200, 201]);
         api.delete(path).await.expect(200);
     }
 }

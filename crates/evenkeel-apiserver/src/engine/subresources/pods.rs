@@ -275,7 +275,7 @@ fn is_unready(pod: &Value) -> bool {
     !conditions.into_iter().flatten().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
 }
 
-/// Returns whether a pod that is not ready may be evicted: always, if the policy says so, else if enough others are
+/// Returns whether a pod that is not ready may be evicted: always, if the policy allows it, else if enough others are
 /// healthy.
 fn may_evict_unready(budget: &Value) -> bool {
     let number = |pointer: &str| budget.pointer(pointer).and_then(Value::as_i64).unwrap_or(0);

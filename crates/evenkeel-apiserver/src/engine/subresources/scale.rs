@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use evenkeel_core::Status;
 use evenkeel_core::LabelSelector;
+use evenkeel_core::Status;
 use serde_json::{Value, json};
 
 use super::check_kind;

@@ -90,7 +90,7 @@ fn containers(names: &[&str]) -> Value {
 }
 
 #[test]
-fn pat_7_new_items_stand_before_those_of_the_server() {
+fn pat_7_new_items_precede_those_of_the_server() {
     assert_eq!(pod(containers(&["c"]), containers(&["side"])), containers(&["side", "c"]));
     // The order of the patch wins; items of the server stay in front of what they stood in front of.
     assert_eq!(pod(containers(&["a", "b", "c", "d"]), containers(&["d", "b"])), containers(&["a", "c", "d", "b"]));
@@ -139,7 +139,7 @@ fn pat_7_patch_delete() {
     let live = || json!({"containers": [{"name": "a"}, {"name": "b"}, {"name": "a", "image": "twice"}]});
     let patch = json!({"containers": [{"name": "a", "$patch": "delete"}, {"name": "none", "$patch": "delete"}]});
     assert_eq!(pod(live(), patch), containers(&["b"]));
-    // In an object it leaves nothing behind, whatever else is said.
+    // In an object it removes everything, whatever the patch adds.
     let emptied = json!({"securityContext": {"$patch": "delete", "runAsUser": 1}});
     assert_eq!(pod(json!({"securityContext": {"runAsGroup": 2}}), emptied.clone()), json!({"securityContext": {}}));
     // What is not there is not made.
@@ -191,7 +191,7 @@ fn pat_7_retain_keys() {
     assert_eq!(merged(DEPLOYMENT, live, strategy(nulls_may_go)), strategy(json!({"type": "RollingUpdate"})));
 }
 
-/// A patch of containers of these names, with the order they and the others should stand in.
+/// A patch of containers of these names, with the order of these and the other items.
 fn ordered(names: &[&str], order: &[&str]) -> Value {
     let mut patch = containers(names);
     patch["$setElementOrder/containers"] = containers(order)["containers"].take();
@@ -206,7 +206,7 @@ fn pat_7_set_element_order() {
     let mut only = json!({"$setElementOrder/containers": [{"name": "c"}, {"name": "a"}]});
     assert_eq!(pod(live(), only.clone()), containers(&["b", "c", "a"]));
     assert_eq!(pod(json!({}), only.take()), json!({}));
-    // New items stand where the order says.
+    // New items take the position that the order names.
     assert_eq!(pod(live(), ordered(&["d"], &["a", "d", "b", "c"])), containers(&["a", "d", "b", "c"]));
     assert_eq!(pod(json!({}), ordered(&["b", "a"], &["b", "a"])), containers(&["b", "a"]));
     // Deleted items need no place.
@@ -296,7 +296,7 @@ fn pat_7_directives_never_end_up_in_the_object() {
 }
 
 #[test]
-fn duplicate_fields_of_a_patch_are_told() {
+fn duplicate_fields_of_a_patch_are_returned() {
     let patch = br#"{"metadata": {"labels": {"a": "1", "a": "2"}}}"#;
     let mut doc = json!({});
     assert_eq!(apply_strategic_merge(&mut doc, patch, Schema::builtin(POD)).unwrap(), ["metadata.labels.a"]);
