@@ -1,6 +1,6 @@
-//! [`RateLimiter`]: how many requests we allow ourselves.
+//! [`RateLimiter`]: the client-side rate limit.
 //!
-//! [`TokenBucket`] is the arithmetic. [`RateLimiter`] adds a line of waiters and tokio's timers.
+//! [`TokenBucket`] is the arithmetic. [`RateLimiter`] adds a queue of waiters and tokio's timers.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,46 +11,45 @@ use tokio::time::{Instant, sleep};
 
 use crate::config::{ConfigError, Throttle};
 
-/// A token bucket: it starts full, and every request takes a token out of it. Cheap to clone; clones share the bucket.
+/// A token bucket: it starts full, and every request takes a token. Cheap to clone; clones share the bucket.
 ///
-/// Whoever finds it empty waits, first come, first served. A wait that is given up takes no token with it, and those who
-/// came later move up.
+/// Requests that find it empty wait in FIFO order. A cancelled wait takes no token, and later waiters move up.
 ///
-/// Every client has one of its own if its configuration asks for it; give one to
-/// [`ClientBuilder::rate_limiter`](crate::ClientBuilder::rate_limiter) to share it among several clients. All time is
-/// tokio's, so that paused tests see what they expect.
+/// A client has its own limiter if its configuration sets a rate;
+/// [`ClientBuilder::rate_limiter`](crate::ClientBuilder::rate_limiter) shares one among clients. All time is tokio's,
+/// so that it works in paused tests.
 #[derive(Clone)]
 pub struct RateLimiter {
-    inner: Arc<Inner>,
+    inner: Arc<LimiterInner>,
 }
 
-struct Inner {
+struct LimiterInner {
     throttle: Throttle,
-    state: Mutex<State>,
-    /// Held by the first in line while it waits for its token. Tokio's lock is fair: this is the line.
+    state: Mutex<LimiterState>,
+    /// Held by the first waiter. Tokio's lock is fair: it is the queue.
     line: tokio::sync::Mutex<()>,
 }
 
-struct State {
+struct LimiterState {
     bucket: TokenBucket,
     /// The origin of the bucket's time.
     origin: Instant,
-    /// How many are in line.
+    /// The number of waiters.
     waiting: u32,
 }
 
-/// There would be no token in time. None was taken.
+/// There is no token before the deadline. None was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the rate limit would delay the request by {wait:?}, which is longer than it may take")]
+#[error("the rate limit would delay the request by {wait:?}, which exceeds its timeout")]
 #[non_exhaustive]
 pub struct WouldExceedDeadline {
-    /// How long it would have taken.
+    /// The wait.
     pub wait: Duration,
 }
 
 impl RateLimiter {
-    /// A limiter with a full bucket. The rate must be positive and the bucket hold at least one token: with less, no
-    /// request would ever be sent.
+    /// Creates a limiter with a full bucket. The rate must be positive and the burst at least one: otherwise no request
+    /// would ever be sent.
     pub fn new(throttle: Throttle) -> Result<Self, ConfigError> {
         let invalid = |problem: &str| Err(ConfigError::Invalid { problem: problem.to_owned() });
         let Some(tokens) = TokenBucket::per_second(throttle.qps.into(), throttle.burst) else {
@@ -62,37 +61,37 @@ impl RateLimiter {
         Ok(RateLimiter::with_bucket(throttle, tokens))
     }
 
-    /// A stand-in for tests that never makes anybody wait.
+    /// Creates a limiter for tests that never waits.
     pub fn always() -> Self {
         RateLimiter::with_bucket(Throttle { qps: 1.0, burst: u32::MAX }, TokenBucket::every(Duration::ZERO, u32::MAX))
     }
 
-    /// A stand-in for tests that lets nobody through: waiting lasts for ever, and with a deadline fails at once.
+    /// Creates a limiter for tests that never has a token: a wait never ends, and with a deadline fails at once.
     pub fn never() -> Self {
         RateLimiter::with_bucket(Throttle { qps: 1.0, burst: 0 }, TokenBucket::every(Duration::MAX, 0))
     }
 
     fn with_bucket(throttle: Throttle, bucket: TokenBucket) -> Self {
-        let state = Mutex::new(State { bucket, origin: Instant::now(), waiting: 0 });
-        RateLimiter { inner: Arc::new(Inner { throttle, state, line: tokio::sync::Mutex::new(()) }) }
+        let state = Mutex::new(LimiterState { bucket, origin: Instant::now(), waiting: 0 });
+        RateLimiter { inner: Arc::new(LimiterInner { throttle, state, line: tokio::sync::Mutex::new(()) }) }
     }
 
-    /// Takes a token if there is one and nobody waits for it.
+    /// Takes a token if there is one and no waiter.
     pub fn try_accept(&self) -> bool {
         let mut state = self.inner.state();
         state.waiting == 0 && state.try_take(Instant::now())
     }
 
-    /// Waits for a token. Returns how long that took.
+    /// Waits for a token. Returns how long it took.
     pub async fn accept(&self) -> Duration {
         // Without a deadline no wait is too long.
         self.wait(None).await.unwrap_or_else(|too_long| too_long.wait)
     }
 
-    /// Waits for a token until this moment; fails at once if it would come later. Returns how long it took.
+    /// Waits for a token until the deadline; fails at once if the token would be later. Returns how long it took.
     pub async fn wait(&self, deadline: Option<Instant>) -> Result<Duration, WouldExceedDeadline> {
         let started = Instant::now();
-        let place = {
+        let position = {
             let mut state = self.inner.state();
             if state.waiting == 0 && state.try_take(started) {
                 return Ok(Duration::ZERO);
@@ -103,7 +102,7 @@ impl RateLimiter {
                 return Err(WouldExceedDeadline { wait });
             }
             state.waiting += 1;
-            Place(&self.inner)
+            QueuePosition(&self.inner)
         };
         let _turn = self.inner.line.lock().await;
         loop {
@@ -117,17 +116,17 @@ impl RateLimiter {
             };
             sleep(wait).await;
         }
-        drop(place);
+        drop(position);
         Ok(started.elapsed())
     }
 
-    /// The rate that was configured, in tokens per second.
+    /// Returns the configured rate, in tokens per second.
     pub fn qps(&self) -> f32 {
         self.inner.throttle.qps
     }
 }
 
-impl State {
+impl LimiterState {
     fn try_take(&mut self, now: Instant) -> bool {
         self.bucket.try_take(now.saturating_duration_since(self.origin))
     }
@@ -138,8 +137,8 @@ impl State {
     }
 }
 
-impl Inner {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl LimiterInner {
+    fn state(&self) -> MutexGuard<'_, LimiterState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -150,29 +149,29 @@ impl fmt::Debug for RateLimiter {
     }
 }
 
-/// A place in line, given up when it is dropped.
-struct Place<'a>(&'a Inner);
+/// A position in the queue, left on drop.
+struct QueuePosition<'a>(&'a LimiterInner);
 
-impl Drop for Place<'_> {
+impl Drop for QueuePosition<'_> {
     fn drop(&mut self) {
         self.0.state().waiting -= 1;
     }
 }
 
-/// Says when a wait for the limiter is worth a line in the log, which for the long ones is once in a while.
+/// Decides whether a wait is logged. Long waits are logged once per interval.
 #[derive(Debug, Default)]
 pub(crate) struct ThrottleLog {
     last: Mutex<Option<Instant>>,
 }
 
-/// A wait that is worth saying to whoever debugs.
+/// The shortest wait that is logged at debug level.
 const NOTABLE: Duration = Duration::from_millis(50);
-/// A wait that its victim should know the reason of.
+/// The shortest wait that is logged at info level.
 const LONG: Duration = Duration::from_secs(1);
-/// How often the latter is said.
+/// The interval of the latter.
 const LONG_EVERY: Duration = Duration::from_secs(10);
 
-/// How loudly to speak of a wait.
+/// The log level of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Notice {
     Silent,

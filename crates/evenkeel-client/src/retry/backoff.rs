@@ -1,4 +1,4 @@
-//! [`Backoff`]: how long to wait between attempts, and how many there are.
+//! [`Backoff`]: the waits between attempts, and their number.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ pub use evenkeel_base::jitter;
 use evenkeel_base::scale;
 use evenkeel_core::Status;
 
-/// Waits that grow from attempt to attempt. A value, not a timer: it is given the dice and says how long to wait.
+/// Exponential backoff. A value, not a timer: it takes a random number and returns the wait.
 ///
 /// ```
 /// use std::time::Duration;
@@ -20,29 +20,29 @@ use evenkeel_core::Status;
 pub struct Backoff {
     /// The next wait, before jitter.
     pub duration: Duration,
-    /// By what the wait grows with every step; 0 leaves it as it is.
+    /// The factor by which the wait grows; 0 keeps it.
     pub factor: f64,
-    /// How much longer than `duration` a wait may get by chance, as a part of it: 0.1 for up to a tenth. 0 for none.
+    /// The maximal random extension of a wait, relative to `duration`: 0.1 for up to a tenth. 0 for none.
     pub jitter: f64,
-    /// How many attempts are left.
+    /// The number of attempts left.
     pub steps: u32,
-    /// What `duration` does not grow beyond. Reaching it also ends the attempts.
+    /// The maximal `duration`. Reaching it also ends the attempts.
     pub cap: Option<Duration>,
 }
 
-/// For writes that others may have raced: five attempts, about 10 ms apart.
+/// For writes with occasional conflicts: five attempts, about 10 ms apart.
 pub const DEFAULT_RETRY: Backoff =
     Backoff { duration: Duration::from_millis(10), factor: 1.0, jitter: 0.1, steps: 5, cap: None };
 
-/// For writes that others are likely to race again and again: four attempts, 10, 50 and 250 ms apart.
+/// For writes with frequent conflicts: four attempts, 10, 50 and 250 ms apart.
 pub const DEFAULT_BACKOFF: Backoff =
     Backoff { duration: Duration::from_millis(10), factor: 5.0, jitter: 0.1, steps: 4, cap: None };
 
 impl Backoff {
-    /// The wait that is due now, and takes the step to the next one.
+    /// Returns the current wait, and advances to the next one.
     ///
-    /// `random` is evenly spread over `[0, 1)`. Jitter does not add up: the wait after this one grows from what this one
-    /// would have been without. Without steps left, the same wait comes again and again.
+    /// `random` is uniform in `[0, 1)`. Jitter does not accumulate: the next wait grows from this one without jitter.
+    /// Without steps left, the wait stays the same.
     pub fn step(&mut self, random: f64) -> Duration {
         let wait = if self.jitter > 0.0 { jitter(self.duration, self.jitter, random) } else { self.duration };
         if self.steps == 0 {
@@ -59,8 +59,7 @@ impl Backoff {
         wait
     }
 
-    /// How long to wait after an attempt that has failed; `None` if it was the last one, after which there is nothing to
-    /// wait for.
+    /// Returns the wait after a failed attempt; `None` after the last one.
     pub fn next_wait(&mut self, random: f64) -> Option<Duration> {
         if self.steps <= 1 {
             self.steps = 0;
@@ -71,7 +70,7 @@ impl Backoff {
     }
 }
 
-/// What a server asks to be waited for before the next try, if that is something to wait for.
+/// Returns the server's suggested delay before a retry, capped at five minutes.
 pub(crate) fn server_retry_delay(status: &Status) -> Duration {
     const LONGEST: Duration = Duration::from_secs(300);
     status.retry_after().unwrap_or_default().min(LONGEST)

@@ -162,7 +162,7 @@ async fn map_005_the_mapper_returns_all_mappings_and_singulars() {
     let mapper = RestMapper::new(fake.client().discovery().cached());
     assert_eq!(mapper.mappings("g", "Foo", &[]).await.unwrap().len(), 1);
     assert_eq!(mapper.singular("foos").await.unwrap(), "foo");
-    let requests = fake.requests().len();
+    fake.requests();
     assert_eq!(mapper.singular("bars").await.unwrap(), "bars");
-    assert_eq!(fake.requests().len(), requests, "an unknown name does not run discovery again");
+    assert!(fake.requests().is_empty(), "an unknown name does not run discovery again");
 }

@@ -100,7 +100,7 @@ async fn a_list_that_is_too_large_is_given_up() {
     fixture.limits.list = 50;
     let mut stream = begin(&fixture, response(200, JSON, LIST)).await.unwrap();
     let words = all(&mut stream).await;
-    assert!(words.len() == 1 && words[0].contains("larger than 50 bytes"), "{words:?}");
+    assert!(words.len() == 1 && words[0].contains("larger than the limit of 50 bytes"), "{words:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -174,7 +174,7 @@ async fn a_broken_item_fails_the_list_and_is_named() {
     let text = r#"{"kind":"DeploymentList","apiVersion":"apps/v1","metadata":{"resourceVersion":"7"},"items":[
         {"metadata":{"name":"a","namespace":"ns"}},{"metadata":{"name":"b","namespace":"ns","labels":7}}]}"#;
     let error = list(response(200, JSON, text)).await.unwrap_err();
-    assert!(error.to_string().contains("ns/b: cannot read Deployment"), "{error}");
+    assert!(error.to_string().contains("ns/b: cannot decode Deployment"), "{error}");
     assert!(error.to_string().contains("items[1].metadata.labels"), "{error}");
 }
 

@@ -129,7 +129,7 @@ async fn trn_026_debug_has_the_status_and_the_time_and_trace_the_headers_with_se
         let has = |part: &str| text.lines().any(|line| line.contains(part));
         let (debug, trace) = (level >= Level::DEBUG, level >= Level::TRACE);
         assert_eq!(has("event DEBUG message=response received attempt=2 status=200 took="), debug, "{text}");
-        assert_eq!(has("event DEBUG message=no answer attempt=1 took="), debug, "{text}");
+        assert_eq!(has("event DEBUG message=no response attempt=1 took="), debug, "{text}");
         assert_eq!(has(r#""x-seen": "seen""#), trace, "{text}");
         assert_eq!(has(r#""authorization": "Bearer <masked>""#), trace, "{text}");
         assert_eq!(has("event TRACE message=response headers attempt=2"), trace, "{text}");

@@ -67,7 +67,7 @@ async fn fc_010_a_wait_that_would_be_too_long_fails_at_once_and_takes_nothing() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn fc_010_those_in_line_count_and_whoever_gives_up_leaves_the_token_to_them() {
+async fn fc_010_waiters_count_and_a_cancelled_one_leaves_its_token() {
     let limiter = limiter(1.0, 1);
     assert!(limiter.try_accept());
     let started = Instant::now();
@@ -79,7 +79,7 @@ async fn fc_010_those_in_line_count_and_whoever_gives_up_leaves_the_token_to_the
     tokio::task::yield_now().await;
     let second = spawn(&limiter);
     tokio::task::yield_now().await;
-    assert!(!limiter.try_accept(), "nobody overtakes those in line");
+    assert!(!limiter.try_accept(), "a new request does not overtake waiters");
     let error = limiter.wait(Some(started + 2900 * MS)).await.unwrap_err();
     assert_eq!(error.wait, Duration::from_secs(3), "two are ahead");
     tokio::time::advance(500 * MS).await;
@@ -93,7 +93,7 @@ async fn fc_010_those_in_line_count_and_whoever_gives_up_leaves_the_token_to_the
 }
 
 #[tokio::test(start_paused = true)]
-async fn fc_010_a_token_is_for_whoever_waits_for_it_even_if_another_comes_just_then() {
+async fn fc_010_a_token_belongs_to_the_waiter_and_not_to_a_new_request() {
     let limiter = limiter(1.0, 1);
     assert!(limiter.try_accept());
     let mut context = Context::from_waker(Waker::noop());
@@ -123,8 +123,8 @@ async fn fc_012_the_limiter_knows_its_rate() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn fc_013_all_of_it_goes_by_one_clock() {
-    // Better than client-go, whose Wait goes by the real clock even if another one was injected.
+async fn fc_013_all_time_is_of_one_clock() {
+    // Better than client-go, whose Wait uses the real clock even if another one was injected.
     let limiter = limiter(0.001, 1);
     assert!(limiter.try_accept());
     assert!(!limiter.try_accept());
@@ -133,7 +133,7 @@ async fn fc_013_all_of_it_goes_by_one_clock() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn fc_014_stand_ins_let_everybody_or_nobody_through() {
+async fn fc_014_test_limiters_pass_everything_or_nothing() {
     let always = RateLimiter::always();
     for _ in 0..10_000 {
         assert!(always.try_accept());
@@ -164,15 +164,15 @@ fn cfg_008_a_limit_without_a_burst_is_an_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lim_004_long_waits_are_told_once_in_ten_seconds() {
+async fn lim_004_long_waits_are_logged_once_in_ten_seconds() {
     let log = ThrottleLog::default();
     let start = Instant::now();
     assert_eq!(log.notice(50 * MS, start), Notice::Silent);
     assert_eq!(log.notice(51 * MS, start), Notice::Debug);
     assert_eq!(log.notice(1000 * MS, start), Notice::Debug);
-    let told =
+    let logged =
         (0..1000).filter(|second| log.notice(1001 * MS, start + Duration::from_secs(*second)) == Notice::Info).count();
-    assert_eq!(told, 100);
+    assert_eq!(logged, 100);
 }
 
 proptest! {
