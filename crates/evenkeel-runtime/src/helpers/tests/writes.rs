@@ -82,7 +82,7 @@ async fn co_022_create_or_patch_requires_a_name_that_does_not_change() {
     let server = server().await;
     let maps = server.client().api::<ConfigMap>().namespace("default");
     let error = create_or_patch(&maps, &ConfigMap::default(), |_| {}).await.unwrap_err();
-    assert!(error.to_string().contains("needs a name"), "{error}");
+    assert!(error.to_string().contains("has no name"), "{error}");
     let initial: ConfigMap = serde_json::from_value(json!({"metadata": {"name": "a"}})).unwrap();
     let error = create_or_patch(&maps, &initial, |map| map.metadata.name = Some("b".into())).await.unwrap_err();
     assert!(error.to_string().contains("renamed"), "{error}");
