@@ -60,9 +60,12 @@ async fn err_6_err_19_faults_are_listed_by_field() {
     let refused = api.post(DEPLOYMENTS, &object).await;
     let message = refused.refusal(422, "Invalid");
     assert!(message.starts_with("Deployment.apps \"web\" is invalid: [") && message.ends_with(']'), "{message}");
-    let told = details(&refused);
-    assert_eq!((&told["name"], &told["group"], &told["kind"]), (&json!("web"), &json!("apps"), &json!("Deployment")));
-    for cause in told["causes"].as_array().unwrap() {
+    let reported = details(&refused);
+    assert_eq!(
+        (&reported["name"], &told["group"], &told["kind"]),
+        (&json!("web"), &json!("apps"), &json!("Deployment"))
+    );
+    for cause in reported["causes"].as_array().unwrap() {
         assert_eq!(cause["reason"], "FieldValueInvalid", "{cause}");
         let text = format!("{}: {}", cause["field"].as_str().unwrap(), cause["message"].as_str().unwrap());
         assert!(message.contains(&text), "{text}");
