@@ -62,7 +62,7 @@ async fn err_6_err_19_faults_are_listed_by_field() {
     assert!(message.starts_with("Deployment.apps \"web\" is invalid: [") && message.ends_with(']'), "{message}");
     let reported = details(&refused);
     assert_eq!(
-        (&reported["name"], &told["group"], &told["kind"]),
+        (&reported["name"], &reported["group"], &reported["kind"]),
         (&json!("web"), &json!("apps"), &json!("Deployment"))
     );
     for cause in reported["causes"].as_array().unwrap() {
