@@ -1,46 +1,46 @@
-//! What handlers are told: [`Event`], and [`Deleted`] for objects that are gone.
+//! [`Event`]: a notification to a handler, and [`Deleted`], a deleted object.
 
 use evenkeel_core::{Obj, ObjectKey, Untyped};
 
-/// Something that happened to an object, as a handler is told.
+/// A notification: a change of an object, as a handler receives it.
 #[derive(Clone, Debug)]
 pub enum Event<K> {
-    /// The handler has not heard of this object before, or it had gone.
+    /// The object is new to the handler.
     Add {
         /// The object.
         object: Obj<K>,
-        /// Whether it was there already when the informer began, or when the handler was added.
+        /// Whether the object is part of the initial list of the informer, or was stored when the handler was added.
         initial: bool,
     },
-    /// The object has changed, or may have: resyncs and relists tell of objects that have not.
+    /// The object changed, or may have: resyncs and relists redeliver unchanged objects.
     Update {
-        /// What the handler was told last; or, for one that is told only of [the latest](crate::Delivery::Latest) and of an
-        /// object that went and came back, its last state before it went.
+        /// The state of the last notification. With [`Delivery::Latest`](crate::Delivery::Latest), for an object that was deleted
+        /// and created again, the last state before the deletion.
         old: Obj<K>,
-        /// What it is now.
+        /// The current state.
         new: Obj<K>,
     },
-    /// The object is gone.
+    /// The object was deleted.
     Delete(Deleted<K>),
 }
 
-/// An object that is gone.
+/// A deleted object.
 #[derive(Clone, Debug)]
 pub enum Deleted<K> {
-    /// The watch told of it; this is the last state, with the resource version of the deletion.
+    /// The watch reported the deletion. This is the last state, with the resource version of the deletion.
     Observed(Obj<K>),
-    /// It was missing from a later list: the deletion itself, and perhaps more before it, was not seen. client-go calls
-    /// this `DeletedFinalStateUnknown`.
+    /// A tombstone: a later list does not contain the object, and the deletion itself was not observed. client-go calls it
+    /// `DeletedFinalStateUnknown`.
     Missed {
-        /// Which object.
+        /// The key of the object.
         key: ObjectKey,
-        /// What was last known of it, which may be old; `None` if nothing was.
+        /// The last known state, which may be old; `None` if there is none.
         last_known: Option<Obj<K>>,
     },
 }
 
 impl<K> Event<K> {
-    /// Which object.
+    /// Returns the key of the object.
     pub fn key(&self) -> &ObjectKey {
         match self {
             Event::Add { object, .. } => object.key(),
@@ -49,7 +49,7 @@ impl<K> Event<K> {
         }
     }
 
-    /// The object as it is now, or as it was last known; `None` only of a deletion of which nothing is known.
+    /// Returns the current or last known state; `None` only for a tombstone without one.
     pub fn object(&self) -> Option<&Obj<K>> {
         match self {
             Event::Add { object, .. } => Some(object),
@@ -58,7 +58,7 @@ impl<K> Event<K> {
         }
     }
 
-    /// The same event, about an object that is decoded as `L`.
+    /// Returns the same event for an object that is decoded as `L`.
     pub fn cast<L>(self) -> Event<L> {
         match self {
             Event::Add { object, initial } => Event::Add { object: object.cast(), initial },
@@ -69,7 +69,7 @@ impl<K> Event<K> {
 }
 
 impl<K> Deleted<K> {
-    /// Which object.
+    /// Returns the key of the object.
     pub fn key(&self) -> &ObjectKey {
         match self {
             Deleted::Observed(object) => object.key(),
@@ -77,7 +77,7 @@ impl<K> Deleted<K> {
         }
     }
 
-    /// The last state that is known.
+    /// Returns the last known state.
     pub fn object(&self) -> Option<&Obj<K>> {
         match self {
             Deleted::Observed(object) => Some(object),
@@ -85,12 +85,12 @@ impl<K> Deleted<K> {
         }
     }
 
-    /// Whether the state of the object when it went is not known: it was found missing.
+    /// Returns whether this is a tombstone: the final state is unknown.
     pub fn is_final_state_unknown(&self) -> bool {
         matches!(self, Deleted::Missed { .. })
     }
 
-    /// The same, about an object that is decoded as `L`.
+    /// Returns the same for an object that is decoded as `L`.
     pub fn cast<L>(self) -> Deleted<L> {
         match self {
             Deleted::Observed(object) => Deleted::Observed(object.cast()),

@@ -1,4 +1,4 @@
-//! The informer: a copy of what the API server has of one kind, kept up to date, and told to whoever wants to know.
+//! The informer: a local copy of the objects of one kind, kept up to date, with notifications to handlers.
 //!
 //! ```text
 //!             list, watch          deltas             writes          notifications
@@ -28,10 +28,10 @@
 //! # }
 //! ```
 //!
-//! # What it is for
+//! # Modules
 //!
-//! - [`source`]: where objects come from: [`ListerWatcher`], which a client's `Api` is, and which a test can be.
-//! - [`reflector`]: lists, watches, survives everything that happens to a watch, and writes what it hears.
+//! - [`source`]: [`ListerWatcher`], the source of objects: a client's `Api`, or a stand-in of a test.
+//! - [`reflector`]: lists and watches, recovers from all failures, and sends deltas.
 //! - [`delta`]: [`Delta`](delta::Delta), a change on its way from the reflector to the store, and the queues that hold them:
 //!   [`DeltaFifo`](delta::DeltaFifo), by object, and [`OrderedQueue`](delta::OrderedQueue), in watch order.
 //! - [`store`]: [`Indexer`], the objects by key and by any number of indexes, and [`Store`], which can be written too.
@@ -45,12 +45,12 @@
 //! - `testing`: fake sources and stores for tests, with the feature `testing`.
 //! - [`compat`]: ports of client-go tools that few programs need.
 //!
-//! # What it promises
+//! # Guarantees
 //!
-//! - What a handler is told is in the store already, or something newer is.
-//! - Each handler is told about each object in order, and never twice at the same time; a slow handler holds up nobody.
+//! - The store contains the object of a notification, or a newer state, before a handler is called.
+//! - A handler receives the changes of each object in order, one call at a time; a slow handler does not delay others.
 //! - A read never waits for the network, and never sees half of a write.
-//! - What is stored is shared by all readers and cannot be changed by any of them, so nothing has to watch out for it:
+//! - Stored objects are shared by all readers and immutable, so no mutation detector is needed:
 //!
 //!   ```compile_fail,E0594
 //!   # use evenkeel_cache::Store;
@@ -60,12 +60,12 @@
 //!       pod.typed().unwrap().metadata.name = None; // a shared value cannot be assigned to
 //!   }
 //!   ```
-//! - The cores (queues, store, the reflector's course, resync arithmetic) know no clock, no runtime and no I/O.
+//! - Queues, store, the reflector's state machine and resync arithmetic are sans-IO: no clock, no runtime.
 //!
-//! # What it deliberately does not do
+//! # Deliberately absent
 //!
-//! - It does not decode objects into Rust types unless somebody asks: see [`Obj`].
-//! - It does not write to the API server.
+//! - Objects are decoded into Rust types only on access: see [`Obj`].
+//! - The cache does not write to the API server.
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
@@ -104,5 +104,14 @@ pub use until::Until;
 
 use evenkeel_core::Untyped;
 
-/// An object of whatever kind. The machinery moves these about; the handles that users hold say of what kind they are.
+/// An object of any kind. Internals pass these; the handles of users are typed.
 pub type Object = Obj<Untyped>;
+
+/// Returns the message of a panic.
+pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
+    panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no message")
+}

@@ -1,42 +1,45 @@
-//! What is counted and timed, under the names that client-go once had for it, so that existing dashboards work.
+//! The metrics of the cache, under client-go's names, so that existing dashboards work.
 //!
-//! Everything goes through the facade of the crate `metrics`: install a recorder and it is there.
+//! All metrics go through the facade of the crate `metrics`. The recorder may be installed before or after an informer is
+//! built.
 //!
 //! | name | labels | what |
 //! |---|---|---|
-//! | [`LISTS`] | `name` | lists begun, pages not counted; watches that begin with all objects are lists too |
-//! | [`LIST_DURATION`] | `name` | seconds until all objects were there |
-//! | [`ITEMS_PER_LIST`] | `name` | how many there were |
-//! | [`WATCHES`] | `name` | watches asked for |
-//! | [`SHORT_WATCHES`] | `name` | those of them that ended within a second and said nothing |
-//! | [`WATCH_DURATION`] | `name` | seconds that watches lasted |
-//! | [`ITEMS_PER_WATCH`] | `name` | events that came of a watch |
-//! | [`LAST_RESOURCE_VERSION`] | `name` | the version that was reached, if it is a number |
-//! | [`RELISTS`] | `name` | times that all objects had to be asked for again after a failure |
-//! | [`DECODE_FAILURES`] | `name` | objects and events that could not be read |
-//! | [`LAST_HEARD`] | `name` | when the server was last heard, in seconds since 1970: how stale the copy may be |
+//! | [`LISTS`] | `name` | lists, WatchLists included; pages do not count |
+//! | [`LIST_DURATION`] | `name` | seconds until the list was complete |
+//! | [`ITEMS_PER_LIST`] | `name` | objects per list |
+//! | [`WATCHES`] | `name` | watches |
+//! | [`SHORT_WATCHES`] | `name` | watches that ended within a second without an event |
+//! | [`WATCH_DURATION`] | `name` | duration of watches in seconds |
+//! | [`ITEMS_PER_WATCH`] | `name` | events per watch |
+//! | [`LAST_RESOURCE_VERSION`] | `name` | the resource version that was reached, if it is a number |
+//! | [`RELISTS`] | `name` | relists after a failure |
+//! | [`DECODE_FAILURES`] | `name` | unreadable objects and events |
+//! | [`LAST_HEARD`] | `name` | when the server last sent something, in seconds since 1970 |
 //!
 //! `name` is the reflector's, which is the informer's. Informers have these too, each with the labels `name`, `group`,
 //! `version` and `resource`, and those of handlers with `handler` besides:
 //!
 //! | name | what |
 //! |---|---|
-//! | [`QUEUED_ITEMS`] | deltas that wait to be applied |
-//! | [`PROCESSING_LATENCY`] | seconds that it took to apply a batch of them and to hand out the notifications |
-//! | [`STORE_RESOURCE_VERSION`] | the version that the store has reached, its last fifteen digits |
+//! | [`QUEUED_ITEMS`] | deltas in the queue |
+//! | [`PROCESSING_LATENCY`] | seconds to apply a batch of deltas and distribute the notifications |
+//! | [`STORE_RESOURCE_VERSION`] | the last 15 digits of the store's resource version |
 //! | [`STORE_OBJECTS`], [`STORE_BYTES`] | objects in the store, and the bytes of their payloads |
-//! | [`HANDLER_PENDING`] | notifications that a handler has yet to hear |
-//! | [`HANDLER_LAG`] | seconds that the oldest of them has been waiting |
-//! | [`HANDLER_PANICS`] | calls of a handler that panicked |
+//! | [`HANDLER_PENDING`] | pending notifications of a handler |
+//! | [`HANDLER_LAG`] | age of the oldest pending notification in seconds |
+//! | [`HANDLER_PANICS`] | panics of a handler |
 //!
 //! The recorder has to be there before the informer is made.
 
-use std::sync::Once;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use ::metrics::{
     Counter, Gauge, Histogram, SharedString, Unit, counter, describe_counter, describe_gauge, describe_histogram,
-    gauge, histogram,
+    gauge, histogram, with_recorder,
 };
 
 pub use crate::informer::metrics::{
@@ -67,8 +70,7 @@ pub const DECODE_FAILURES: &str = "reflector_decode_failures_total";
 /// Shows when the server was last heard.
 pub const LAST_HEARD: &str = "reflector_last_heard_timestamp_seconds";
 
-/// Tells the recorder what the metrics mean. The first reflector of the process does this by itself; call it if the
-/// recorder was installed later.
+/// Describes the metrics to the recorder. Reflectors do this themselves.
 pub fn describe() {
     crate::informer::metrics::describe();
     describe_counter!(LISTS, Unit::Count, "Lists begun, by reflector.");
@@ -84,13 +86,59 @@ pub fn describe() {
     describe_gauge!(LAST_HEARD, Unit::Seconds, "When the server was last heard, in seconds since 1970.");
 }
 
+/// Handles of metrics for the recorder that is installed.
+///
+/// A program may install its recorder after it built its informers. A recorder can be installed once, so the handles are made
+/// at most twice: when they are first used, and when the recorder is another one than then.
+pub(crate) struct PerRecorder<T> {
+    make: Box<dyn Fn() -> T + Send + Sync>,
+    first: OnceLock<(usize, T)>,
+    later: OnceLock<T>,
+}
+
+impl<T> PerRecorder<T> {
+    pub(crate) fn new(make: impl Fn() -> T + Send + Sync + 'static) -> Self {
+        PerRecorder { make: Box::new(make), first: OnceLock::new(), later: OnceLock::new() }
+    }
+
+    pub(crate) fn get(&self) -> &T {
+        if let Some(handles) = self.later.get() {
+            return handles;
+        }
+        let recorder = with_recorder(|recorder| std::ptr::from_ref(recorder).addr());
+        let (known, handles) = self.first.get_or_init(|| (recorder, (self.make)()));
+        if *known == recorder { handles } else { self.later.get_or_init(|| (self.make)()) }
+    }
+}
+
+impl<T> fmt::Debug for PerRecorder<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PerRecorder").finish_non_exhaustive()
+    }
+}
+
+/// The counters of a reflector.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ReflectorCounter {
+    Lists,
+    Relists,
+    Watches,
+    ShortWatches,
+    DecodeFailures,
+}
+
+/// The names of the counters, in the order of [`ReflectorCounter`].
+const COUNTERS: [&str; 5] = [LISTS, RELISTS, WATCHES, SHORT_WATCHES, DECODE_FAILURES];
+
 /// The metrics of one reflector.
 pub(crate) struct ReflectorMetrics {
-    pub(crate) lists: Counter,
-    pub(crate) relists: Counter,
-    pub(crate) watches: Counter,
-    pub(crate) short_watches: Counter,
-    pub(crate) decode_failures: Counter,
+    /// The counts so far, for a recorder that is installed late.
+    totals: Arc<[AtomicU64; 5]>,
+    handles: PerRecorder<ReflectorHandles>,
+}
+
+struct ReflectorHandles {
+    counters: [Counter; 5],
     list_duration: Histogram,
     items_per_list: Histogram,
     watch_duration: Histogram,
@@ -101,40 +149,52 @@ pub(crate) struct ReflectorMetrics {
 
 impl ReflectorMetrics {
     pub(crate) fn new(name: &str) -> Self {
-        static DESCRIBED: Once = Once::new();
-        DESCRIBED.call_once(describe);
-        let name = || SharedString::from_owned(name.to_owned());
-        ReflectorMetrics {
-            lists: counter!(LISTS, "name" => name()),
-            relists: counter!(RELISTS, "name" => name()),
-            watches: counter!(WATCHES, "name" => name()),
-            short_watches: counter!(SHORT_WATCHES, "name" => name()),
-            decode_failures: counter!(DECODE_FAILURES, "name" => name()),
-            list_duration: histogram!(LIST_DURATION, "name" => name()),
-            items_per_list: histogram!(ITEMS_PER_LIST, "name" => name()),
-            watch_duration: histogram!(WATCH_DURATION, "name" => name()),
-            items_per_watch: histogram!(ITEMS_PER_WATCH, "name" => name()),
-            last_version: gauge!(LAST_RESOURCE_VERSION, "name" => name()),
-            last_heard: gauge!(LAST_HEARD, "name" => name()),
-        }
+        let name = SharedString::from_owned(name.to_owned());
+        let totals: Arc<[AtomicU64; 5]> = Arc::default();
+        let known = Arc::clone(&totals);
+        let handles = PerRecorder::new(move || {
+            describe();
+            let name = || name.clone();
+            let handles = ReflectorHandles {
+                counters: COUNTERS.map(|counter| counter!(counter, "name" => name())),
+                list_duration: histogram!(LIST_DURATION, "name" => name()),
+                items_per_list: histogram!(ITEMS_PER_LIST, "name" => name()),
+                watch_duration: histogram!(WATCH_DURATION, "name" => name()),
+                items_per_watch: histogram!(ITEMS_PER_WATCH, "name" => name()),
+                last_version: gauge!(LAST_RESOURCE_VERSION, "name" => name()),
+                last_heard: gauge!(LAST_HEARD, "name" => name()),
+            };
+            for (counter, total) in handles.counters.iter().zip(&*known) {
+                counter.increment(total.load(Ordering::Relaxed));
+            }
+            handles
+        });
+        ReflectorMetrics { totals, handles }
+    }
+
+    /// Adds one to a counter.
+    pub(crate) fn increment(&self, counter: ReflectorCounter) {
+        let handles = self.handles.get();
+        self.totals[counter as usize].fetch_add(1, Ordering::Relaxed);
+        handles.counters[counter as usize].increment(1);
     }
 
     /// All objects are there.
     pub(crate) fn listed(&self, items: usize, took: Duration) {
-        self.items_per_list.record(items as f64);
-        self.list_duration.record(took);
+        self.handles.get().items_per_list.record(items as f64);
+        self.handles.get().list_duration.record(took);
     }
 
     /// A watch is over.
     pub(crate) fn watched(&self, events: u64, lasted: Duration) {
-        self.items_per_watch.record(events as f64);
-        self.watch_duration.record(lasted);
+        self.handles.get().items_per_watch.record(events as f64);
+        self.handles.get().watch_duration.record(lasted);
     }
 
     /// The server was heard, and the copy is at this version.
-    pub(crate) fn heard(&self, version: &str) {
+    pub(crate) fn received(&self, version: &str) {
         if let Ok(number) = version.parse::<u64>() {
-            self.last_version.set(number as f64);
+            self.handles.get().last_version.set(number as f64);
         }
         #[expect(
             clippy::disallowed_methods,
@@ -142,7 +202,7 @@ impl ReflectorMetrics {
         )]
         let now = std::time::SystemTime::now();
         if let Ok(since) = now.duration_since(std::time::UNIX_EPOCH) {
-            self.last_heard.set(since);
+            self.handles.get().last_heard.set(since);
         }
     }
 }

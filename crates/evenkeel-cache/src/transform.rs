@@ -1,4 +1,4 @@
-//! Ready-made transforms: what makes objects lighter, or otherwise different, before they are stored.
+//! Ready-made transforms, which drop or change fields of objects before they are stored.
 //!
 //! A transform is any `Fn(Object) -> Result<Object, BoxError> + Send + Sync`. It runs once for every state of an object,
 //! before store and handlers see it, and must leave the object's name, uid and resource version as they are. Those here

@@ -9,6 +9,7 @@ use crate::compat::Fifo;
 use crate::delta::testing::{SharedStore, TestSink, object, objects, text, version};
 use crate::delta::{DeltaFifo, ListMode, OrderedQueue};
 use crate::reflector::Reflector;
+use crate::reflector::testing::too_many;
 use crate::testing::FakeSource;
 
 fn atomic() -> (Producer, Consumer) {
@@ -382,4 +383,31 @@ async fn many_producers_lose_nothing_and_nobody_sleeps_for_ever() {
         }
     }
     assert_eq!(reached.into_values().collect::<Vec<_>>(), [3000; 4]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reflector_stops_when_its_consumer_is_dropped() {
+    // While it watches without events, when an event follows, and while it waits after errors.
+    for (event, refused) in [(false, false), (true, false), (false, true)] {
+        let info = Arc::clone(object("a@1").resource());
+        let source = FakeSource::new(Arc::clone(&info));
+        source.add(object("a@1")).unwrap();
+        let (mut producer, consumer) = atomic();
+        let failures = Arc::new(Mutex::new(0));
+        let count = Arc::clone(&failures);
+        let mut reflector =
+            Reflector::builder(Arc::new(source.clone()), info).on_error(move |_| *count.lock().unwrap() += 1).build();
+        if refused {
+            source.set_list_error(Some(too_many()));
+        }
+        let running = tokio::spawn(async move { reflector.run(&mut producer).await });
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        let before = *failures.lock().unwrap();
+        if event {
+            source.add(object("b@1")).unwrap();
+        }
+        drop(consumer);
+        running.await.unwrap();
+        assert_eq!(*failures.lock().unwrap(), before, "stopping is not a failure");
+    }
 }

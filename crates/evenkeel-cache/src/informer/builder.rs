@@ -197,7 +197,7 @@ impl Drop for DriverGuard {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let informer = self.shared.name.as_str();
-            tracing::error!(informer, "an index, a transform or an error handler panicked; the informer has stopped");
+            tracing::error!(informer, "list and watch source panicked; informer stopped");
         }
         self.shared.set_stopped();
     }

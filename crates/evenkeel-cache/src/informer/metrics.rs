@@ -1,7 +1,8 @@
-//! What informers count and time, under client-go's names where it has one.
+//! The metrics of informers, under client-go's names where it has one.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
 use ::metrics::{
@@ -9,6 +10,8 @@ use ::metrics::{
     histogram,
 };
 use evenkeel_core::ResourceInfo;
+
+use crate::metrics::PerRecorder;
 
 /// Shows how many deltas wait to be applied.
 pub const QUEUED_ITEMS: &str = "informer_queued_items";
@@ -20,9 +23,9 @@ pub const STORE_RESOURCE_VERSION: &str = "informer_store_resource_version";
 pub const STORE_OBJECTS: &str = "informer_store_objects";
 /// Shows how many bytes the payloads of the objects in the store have.
 pub const STORE_BYTES: &str = "informer_store_payload_bytes";
-/// Shows how many notifications a handler has yet to hear.
+/// Gauge of the pending notifications of a handler.
 pub const HANDLER_PENDING: &str = "informer_handler_pending_notifications";
-/// Shows how long the oldest of them has been waiting.
+/// Gauge of the age of the oldest pending notification.
 pub const HANDLER_LAG: &str = "informer_handler_lag_seconds";
 /// Counts calls of handlers that panicked.
 pub const HANDLER_PANICS: &str = "informer_handler_panics_total";
@@ -30,67 +33,81 @@ pub const HANDLER_PANICS: &str = "informer_handler_panics_total";
 /// client-go's buckets for [`PROCESSING_LATENCY`], in seconds.
 pub const LATENCY_BUCKETS: [f64; 12] = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
-/// Tells the recorder what the metrics of informers mean.
+/// Describes the metrics of informers to the recorder.
 pub(crate) fn describe() {
     describe_gauge!(QUEUED_ITEMS, Unit::Count, "Number of deltas that wait to be applied to the store.");
     describe_histogram!(PROCESSING_LATENCY, Unit::Seconds, "Time taken to apply deltas and hand out notifications.");
     describe_gauge!(STORE_RESOURCE_VERSION, Unit::Count, "The last 15 digits of the version that the store reached.");
     describe_gauge!(STORE_OBJECTS, Unit::Count, "Number of objects in the store.");
     describe_gauge!(STORE_BYTES, Unit::Bytes, "Bytes of the payloads in the store.");
-    describe_gauge!(HANDLER_PENDING, Unit::Count, "Notifications that a handler has yet to hear.");
-    describe_gauge!(HANDLER_LAG, Unit::Seconds, "How long the oldest of those has been waiting.");
+    describe_gauge!(HANDLER_PENDING, Unit::Count, "Pending notifications of a handler.");
+    describe_gauge!(HANDLER_LAG, Unit::Seconds, "Age of the oldest pending notification of a handler.");
     describe_counter!(HANDLER_PANICS, Unit::Count, "Calls of handlers that panicked.");
 }
 
-/// What an informer is called in metrics, for as long as it lives. No two that live are called the same, so that none
-/// counts for another: the second one of a name and a kind is `name-2`.
+/// The names of an informer and its handlers in metrics, for as long as they exist. No two have the same, so that none
+/// overwrites the gauges of another: the second informer of a name and a kind is `name-2`, and so is the second handler of a
+/// name.
 #[derive(Debug)]
 pub(super) struct Identity {
     labels: Vec<Label>,
-    taken: (String, String),
+    name: UniqueName,
+    handlers: NameRegistry,
 }
 
-static TAKEN: Mutex<BTreeSet<(String, String)>> = Mutex::new(BTreeSet::new());
+/// Names in use.
+type NameRegistry = Arc<Mutex<BTreeSet<(String, String)>>>;
 
-fn taken() -> MutexGuard<'static, BTreeSet<(String, String)>> {
-    TAKEN.lock().unwrap_or_else(PoisonError::into_inner)
+static INFORMERS: LazyLock<NameRegistry> = LazyLock::new(NameRegistry::default);
+
+/// A name in use, which is free again when this is dropped.
+#[derive(Debug)]
+struct UniqueName {
+    registry: NameRegistry,
+    /// The name, and the scope in which it is unique.
+    entry: (String, String),
+}
+
+impl UniqueName {
+    fn new(registry: &NameRegistry, name: &str, scope: &str) -> Self {
+        let mut names = registry.lock().unwrap_or_else(PoisonError::into_inner);
+        let candidates = std::iter::once(name.to_owned()).chain((2_u64..).map(|number| format!("{name}-{number}")));
+        let free = candidates.map(|name| (name, scope.to_owned())).find(|entry| !names.contains(entry));
+        // There are more numbers than names in use.
+        let entry = free.unwrap_or_default();
+        names.insert(entry.clone());
+        UniqueName { registry: Arc::clone(registry), entry }
+    }
+}
+
+impl Drop for UniqueName {
+    fn drop(&mut self) {
+        self.registry.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.entry);
+    }
 }
 
 impl Identity {
     pub(super) fn new(name: &str, info: &ResourceInfo) -> Self {
-        static DESCRIBED: Once = Once::new();
-        DESCRIBED.call_once(crate::metrics::describe);
-        let resource = format!("{}/{}", info.api_version(), info.plural());
-        let mut all = taken();
-        let names = std::iter::once(name.to_owned()).chain((2_u64..).map(|number| format!("{name}-{number}")));
-        let free = names.map(|name| (name, resource.clone())).find(|name| !all.contains(name));
-        // There are more numbers than there can be informers.
-        let own = free.unwrap_or_default();
-        all.insert(own.clone());
-        drop(all);
+        let name = UniqueName::new(&INFORMERS, name, &format!("{}/{}", info.api_version(), info.plural()));
         let labels = vec![
-            Label::new("name", own.0.clone()),
+            Label::new("name", name.entry.0.clone()),
             Label::new("group", info.group().to_owned()),
             Label::new("version", info.version().to_owned()),
             Label::new("resource", info.plural().to_owned()),
         ];
-        Identity { labels, taken: own }
+        Identity { labels, name, handlers: NameRegistry::default() }
     }
 
-    /// The name, made unique.
+    /// Returns the name, made unique.
     pub(super) fn name(&self) -> &str {
-        &self.taken.0
-    }
-}
-
-impl Drop for Identity {
-    fn drop(&mut self) {
-        taken().remove(&self.taken);
+        &self.name.entry.0
     }
 }
 
 /// The metrics of one informer.
-pub(super) struct InformerMetrics {
+pub(super) struct InformerMetrics(PerRecorder<InformerHandles>);
+
+struct InformerHandles {
     queued: Gauge,
     latency: Histogram,
     version: Gauge,
@@ -100,37 +117,42 @@ pub(super) struct InformerMetrics {
 
 impl InformerMetrics {
     pub(super) fn new(identity: &Identity) -> Self {
-        let labels = || identity.labels.clone();
-        InformerMetrics {
-            queued: gauge!(QUEUED_ITEMS, labels()),
-            latency: histogram!(PROCESSING_LATENCY, labels()),
-            version: gauge!(STORE_RESOURCE_VERSION, labels()),
-            objects: gauge!(STORE_OBJECTS, labels()),
-            bytes: gauge!(STORE_BYTES, labels()),
-        }
+        let labels = identity.labels.clone();
+        InformerMetrics(PerRecorder::new(move || {
+            let labels = || labels.clone();
+            InformerHandles {
+                queued: gauge!(QUEUED_ITEMS, labels()),
+                latency: histogram!(PROCESSING_LATENCY, labels()),
+                version: gauge!(STORE_RESOURCE_VERSION, labels()),
+                objects: gauge!(STORE_OBJECTS, labels()),
+                bytes: gauge!(STORE_BYTES, labels()),
+            }
+        }))
     }
 
     pub(super) fn queued(&self, deltas: usize) {
-        self.queued.set(deltas as f64);
+        self.0.get().queued.set(deltas as f64);
     }
 
     pub(super) fn processed(&self, took: Duration) {
-        self.latency.record(took);
+        self.0.get().latency.record(took);
     }
 
     pub(super) fn stored(&self, version: &str, objects: usize, bytes: usize) {
-        self.objects.set(objects as f64);
-        self.bytes.set(bytes as f64);
+        let handles = self.0.get();
+        handles.objects.set(objects as f64);
+        handles.bytes.set(bytes as f64);
         if let Some(number) = last_digits(version) {
-            self.version.set(number as f64);
+            handles.version.set(number as f64);
         }
     }
 }
 
 impl Drop for InformerMetrics {
-    /// An informer that has ended has nothing to show.
+    /// A stopped informer shows no objects.
     fn drop(&mut self) {
-        for gauge in [&self.queued, &self.objects, &self.bytes] {
+        let handles = self.0.get();
+        for gauge in [&handles.queued, &handles.objects, &handles.bytes] {
             gauge.set(0.0);
         }
     }
@@ -148,6 +170,13 @@ fn last_digits(version: &str) -> Option<u64> {
 /// The metrics of one handler.
 #[derive(Debug)]
 pub(super) struct HandlerMetrics {
+    _name: UniqueName,
+    /// The panics so far, for a recorder that is installed late.
+    panics: Arc<AtomicU64>,
+    handles: PerRecorder<HandlerHandles>,
+}
+
+struct HandlerHandles {
     pending: Gauge,
     lag: Gauge,
     panics: Counter,
@@ -155,25 +184,33 @@ pub(super) struct HandlerMetrics {
 
 impl HandlerMetrics {
     pub(super) fn new(identity: &Identity, handler: &str) -> Self {
-        let labels = || {
-            let mut labels = identity.labels.clone();
-            labels.push(Label::new("handler", handler.to_owned()));
-            labels
-        };
-        HandlerMetrics {
-            pending: gauge!(HANDLER_PENDING, labels()),
-            lag: gauge!(HANDLER_LAG, labels()),
-            panics: counter!(HANDLER_PANICS, labels()),
-        }
+        let name = UniqueName::new(&identity.handlers, handler, "");
+        let mut labels = identity.labels.clone();
+        labels.push(Label::new("handler", name.entry.0.clone()));
+        let panics: Arc<AtomicU64> = Arc::default();
+        let known = Arc::clone(&panics);
+        let handles = PerRecorder::new(move || {
+            let handles = HandlerHandles {
+                pending: gauge!(HANDLER_PENDING, labels.clone()),
+                lag: gauge!(HANDLER_LAG, labels.clone()),
+                panics: counter!(HANDLER_PANICS, labels.clone()),
+            };
+            handles.panics.increment(known.load(Ordering::Relaxed));
+            handles
+        });
+        HandlerMetrics { _name: name, panics, handles }
     }
 
     pub(super) fn behind(&self, pending: usize, lag: Duration) {
-        self.pending.set(pending as f64);
-        self.lag.set(lag);
+        let handles = self.handles.get();
+        handles.pending.set(pending as f64);
+        handles.lag.set(lag);
     }
 
     pub(super) fn panicked(&self) {
-        self.panics.increment(1);
+        let handles = self.handles.get();
+        self.panics.fetch_add(1, Ordering::Relaxed);
+        handles.panics.increment(1);
     }
 }
 

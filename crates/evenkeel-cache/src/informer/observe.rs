@@ -1,4 +1,4 @@
-//! Whoever wants to know what becomes of each object on its way through an informer: [`Observer`].
+//! [`Observer`]: observes each object on its way through an informer.
 
 pub use evenkeel_base::ObserverGuard;
 use evenkeel_core::{ObjectKey, Untyped};
@@ -23,42 +23,42 @@ use crate::reflector::ReflectorFailure;
 /// It should be quick: the informer, or the handler, waits for it. If it panics, that is logged, nobody else notices, and it is
 /// called no more.
 pub trait Observer: Send + Sync + 'static {
-    /// Something happens.
+    /// Receives an event.
     fn event(&self, event: InformerEvent<'_>);
 }
 
-/// Something that happens in an informer: see [`Observer`].
+/// An event of an informer: see [`Observer`].
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum InformerEvent<'a> {
     /// The reflector received a delta, which enters the delta queue next: an object or a bookmark of a watch, or all objects.
     /// Resyncs are not received: they are [`Applied`](Self::Applied) only.
     Received(&'a Delta),
-    /// The store is written, and this is what handlers are going to be told. Of an object that a list has brought once more as it
-    /// was (an update from a version to the same one), handlers are not told whose resync is not due.
+    /// The store was written, and handlers are notified next. For an object that a relist redelivers unchanged (an update from a
+    /// version to the same one), only handlers that are due for a resync are notified.
     Applied {
-        /// What they are told.
+        /// The notification.
         event: &'a Event<Untyped>,
-        /// Whether nothing was written, and they are told because the resync period is over.
+        /// Whether nothing was written, and this is a resync.
         is_resync: bool,
     },
-    /// A handler is called now, on this thread.
+    /// A handler is called next, on this thread.
     HandlerCalled {
-        /// Its name.
+        /// The name of the handler.
         handler: &'a str,
-        /// What it is told.
+        /// The notification.
         event: &'a Event<Untyped>,
     },
-    /// The call has returned.
+    /// The call of a handler returned.
     HandlerReturned {
         /// The name of the handler.
         handler: &'a str,
-        /// Which object it was about.
+        /// The key of the object.
         key: &'a ObjectKey,
-        /// Whether it returned by a panic.
+        /// Whether the handler panicked.
         panicked: bool,
     },
-    /// Something went wrong with a list, a watch or an object.
+    /// A list, a watch or an object failed.
     Failed(&'a ReflectorFailure),
 }
 

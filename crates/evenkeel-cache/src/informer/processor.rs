@@ -1,4 +1,4 @@
-//! Who is to be told: the listeners of an informer, and when each is due for a resync.
+//! [`Processor`]: sends notifications to the listeners of an informer, and tracks when each is due for a resync.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -15,25 +15,25 @@ use crate::event::Notifications;
 /// The listeners of an informer.
 pub(super) struct Processor {
     check: ResyncCheck,
-    /// The check period that the driver knows of, and who to wake when it is another.
-    known_period: Duration,
-    driver: Option<Waker>,
+    /// The check period that the reflector knows, and its waker for changes.
+    reported_period: Duration,
+    reflector: Option<Waker>,
     entries: Vec<ListenerEntry>,
 }
 
-/// A listener's place.
+/// A registered listener.
 pub(super) struct ListenerEntry {
     pub(super) listener: Arc<Listener>,
     schedule: ResyncSchedule,
-    /// Whether it hears of objects that a list brought and that have not changed.
+    /// Whether the listener was due at the last resync check, and receives unchanged objects of lists.
     syncing: bool,
-    /// The state of the store that it was told of when it came. What led to that state is not notifications to it.
+    /// The number of writes to the store when the listener joined. Earlier notifications are in its initial objects.
     joined: u64,
-    /// The handler, as long as nothing runs.
+    /// The handler, until the informer starts.
     pub(super) waiting: Option<HandlerRunner>,
 }
 
-/// A handler that has yet to be started.
+/// A handler that is not started yet.
 pub(super) struct HandlerRunner {
     pub(super) callback: Callback,
     pub(super) blocking: bool,
@@ -41,10 +41,10 @@ pub(super) struct HandlerRunner {
 
 impl Processor {
     pub(super) fn new(resync: Duration) -> Self {
-        Processor { check: ResyncCheck::new(resync), known_period: resync, driver: None, entries: Vec::new() }
+        Processor { check: ResyncCheck::new(resync), reported_period: resync, reflector: None, entries: Vec::new() }
     }
 
-    /// Takes a listener in, who has been told of everything up to this state of the store.
+    /// Adds a listener that has the objects of the store at write number `joined`.
     pub(super) fn join(
         &mut self,
         listener: Arc<Listener>,
@@ -59,16 +59,16 @@ impl Processor {
             for entry in &mut self.entries {
                 entry.schedule.derive(self.check.period(), now);
             }
-            self.driver.take().into_iter().for_each(Waker::wake);
+            self.reflector.take().into_iter().for_each(Waker::wake);
         }
         self.entries.push(ListenerEntry { listener, schedule, syncing: true, joined, waiting });
     }
 
-    /// Lets a listener go. What is handed back may be a handler, whose end is no business of the processor's.
+    /// Removes a listener. The caller drops the entry without the lock, as it may contain a handler.
     #[must_use]
     pub(super) fn leave(&mut self, listener: &Arc<Listener>) -> Option<ListenerEntry> {
-        let place = self.entries.iter().position(|entry| Arc::ptr_eq(&entry.listener, listener))?;
-        Some(self.entries.remove(place))
+        let position = self.entries.iter().position(|entry| Arc::ptr_eq(&entry.listener, listener))?;
+        Some(self.entries.remove(position))
     }
 
     pub(super) fn clear(&mut self) -> Vec<ListenerEntry> {
@@ -79,31 +79,31 @@ impl Processor {
         &self.entries
     }
 
-    /// The informer starts: how often to look for resyncs is settled now, and these are the handlers to start.
+    /// Fixes the resync check period, and returns the handlers to start.
     pub(super) fn start(&mut self) -> Vec<(Arc<Listener>, HandlerRunner)> {
         self.check.start();
         let take = |entry: &mut ListenerEntry| entry.waiting.take().map(|runner| (Arc::clone(&entry.listener), runner));
         self.entries.iter_mut().filter_map(take).collect()
     }
 
-    /// How often to look for resyncs; zero for never.
+    /// Returns the resync check period; zero for never.
     pub(super) fn check_period(&mut self) -> Duration {
-        self.known_period = self.check.period();
-        self.known_period
+        self.reported_period = self.check.period();
+        self.reported_period
     }
 
-    /// How often to look for resyncs, if that is not what the driver knows.
+    /// Returns the resync check period when it differs from the one that the reflector knows.
     pub(super) fn poll_check_period(&mut self, context: &Context<'_>) -> Poll<Duration> {
-        if self.known_period != self.check.period() {
+        if self.reported_period != self.check.period() {
             return Poll::Ready(self.check_period());
         }
-        if !self.driver.as_ref().is_some_and(|driver| driver.will_wake(context.waker())) {
-            self.driver = Some(context.waker().clone());
+        if !self.reflector.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
+            self.reflector = Some(context.waker().clone());
         }
         Poll::Pending
     }
 
-    /// The period that a listener gets; zero for never.
+    /// Returns the resync period of a listener; zero for never.
     pub(super) fn period_of(&self, listener: &Arc<Listener>) -> Option<Duration> {
         let entry = self.entries.iter().find(|entry| Arc::ptr_eq(&entry.listener, listener))?;
         (!entry.listener.is_revoked()).then(|| entry.schedule.period())
@@ -144,12 +144,12 @@ impl Processor {
         }
     }
 
-    /// Shows how far everybody is behind.
+    /// Updates the lag metrics of all listeners.
     pub(super) fn measure(&self, now: Instant) {
         self.entries.iter().for_each(|entry| entry.listener.measure_now(now));
     }
 
-    /// Tells everybody that the first list is complete.
+    /// Notifies all listeners that the initial list is complete.
     pub(super) fn synced(&mut self, now: Instant) {
         for entry in &self.entries {
             entry.listener.push_synced(now);

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use super::listener::{Lag, Listener, Told};
+use super::listener::{InitialSync, Lag, Listener};
 use super::shared::InformerShared;
 use crate::source::BoxFuture;
 use crate::wait::DoneChecker;
@@ -47,7 +47,7 @@ impl Registration {
     /// Returns `true` once the handler has processed the initial list: the objects of the informer's first list, or the stored
     /// objects if it was added later. All those calls have returned.
     pub fn has_synced(&self) -> bool {
-        self.listener.is_told()
+        self.listener.is_synced()
     }
 
     /// Waits until [`has_synced`](Self::has_synced).
@@ -55,10 +55,10 @@ impl Registration {
     /// # Errors
     /// If the handler was removed or the informer stopped before.
     pub async fn synced(&self) -> Result<(), Stopped> {
-        let mut told = self.listener.told();
-        let outcome = told.wait_for(|told| *told != Told::NotYet).await.map(|told| *told);
+        let mut told = self.listener.synced();
+        let outcome = told.wait_for(|told| *told != InitialSync::Pending).await.map(|told| *told);
         match outcome {
-            Ok(Told::All) => Ok(()),
+            Ok(InitialSync::Done) => Ok(()),
             _ => Err(Stopped::new(&self.informer, "the handler did not receive the whole initial list")),
         }
     }
@@ -117,9 +117,9 @@ impl DoneChecker for Registration {
     }
 
     fn done(&self) -> BoxFuture<'static, ()> {
-        let mut told = self.listener.told();
+        let mut told = self.listener.synced();
         Box::pin(async move {
-            if told.wait_for(|told| *told == Told::All).await.is_err() {
+            if told.wait_for(|told| *told == InitialSync::Done).await.is_err() {
                 std::future::pending().await
             }
         })

@@ -1,57 +1,57 @@
-//! When which handler is due to hear of everything again. Arithmetic only: no clock, no timer.
+//! Decides when each handler is due for a resync. Arithmetic only: the time is an argument.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The shortest period that a handler can have.
+/// The shortest resync period of a handler.
 pub(crate) const MINIMUM: Duration = Duration::from_secs(1);
 
-/// How often an informer looks whether a handler is due.
+/// How often an informer checks whether a handler is due.
 #[derive(Debug)]
 pub(crate) struct ResyncCheck {
-    /// What handlers get that ask for nothing.
+    /// The period of handlers without one of their own.
     default: Duration,
     period: Duration,
     started: bool,
 }
 
-/// When one handler is due.
+/// When one handler is due for a resync.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ResyncSchedule {
-    /// What it asked for.
+    /// The requested period.
     requested: Duration,
-    /// What it gets: zero for never.
+    /// The actual period; zero for never.
     period: Duration,
-    /// `None` for never: not in this world's time.
+    /// `None` for never: the time is out of range.
     next: Option<Instant>,
 }
 
 impl ResyncCheck {
-    /// The check of an informer with this period; zero for never, unless a handler asks for it.
+    /// Returns the check of an informer with this period; zero for never, unless a handler requests one.
     pub(crate) fn new(period: Duration) -> Self {
         ResyncCheck { default: period, period, started: false }
     }
 
-    /// How often to look; zero for never.
+    /// Returns the check period; zero for never.
     pub(crate) fn period(&self) -> Duration {
         self.period
     }
 
-    /// From now on the period is settled, unless it is zero and a handler comes that needs one.
+    /// Fixes the period, unless it is zero and a later handler requests one.
     pub(crate) fn start(&mut self) {
         self.started = true;
     }
 
-    /// Takes a handler in, which asks for a period of its own or for the informer's.
+    /// Returns the schedule of a handler with its own period, or with the informer's.
     ///
-    /// Before the start the informer looks as often as its most demanding handler needs; the schedules of the others have
-    /// to be [derived](ResyncSchedule::derive) again then. Once it has started, a handler gets no more than what there is; but if
-    /// there was nothing, the first handler that asks decides.
+    /// Before the start the check period is that of the most demanding handler, and the other schedules must be
+    /// [derived](ResyncSchedule::derive) again. After the start a handler cannot shorten it; if it is zero, the first handler with
+    /// a period sets it.
     pub(crate) fn admit(&mut self, requested: Option<Duration>, now: Instant) -> ResyncSchedule {
         let mut requested = requested.unwrap_or(self.default);
         if requested > Duration::ZERO && requested < MINIMUM && requested != self.default {
-            tracing::warn!(?requested, minimum = ?MINIMUM, "the resync period of a handler is too short; it is raised");
+            tracing::warn!(?requested, minimum = ?MINIMUM, "resync period of a handler is too short; raised to the minimum");
             requested = MINIMUM;
         }
         if requested > Duration::ZERO {
@@ -62,7 +62,7 @@ impl ResyncCheck {
                 tracing::warn!(
                     ?requested,
                     check = ?self.period,
-                    "the informer runs already and looks less often than the handler asks for resyncs; its period is raised"
+                    "informer is running with a longer resync check period; raised the handler's period to it"
                 );
             }
         }
@@ -73,7 +73,7 @@ impl ResyncCheck {
 }
 
 impl ResyncSchedule {
-    /// Works out what the handler gets when the informer looks this often.
+    /// Derives the actual period from the check period.
     pub(crate) fn derive(&mut self, check: Duration, now: Instant) {
         self.period = match (self.requested.is_zero(), check.is_zero()) {
             (false, false) => self.requested.max(check),
@@ -82,12 +82,12 @@ impl ResyncSchedule {
         self.next = now.checked_add(self.period);
     }
 
-    /// What the handler gets; zero for never.
+    /// Returns the actual period; zero for never.
     pub(crate) fn period(&self) -> Duration {
         self.period
     }
 
-    /// Whether the handler is due. If it is, it is due again after its period.
+    /// Returns whether the handler is due. If so, it is due again after its period.
     pub(crate) fn is_due(&mut self, now: Instant) -> bool {
         let due = !self.period.is_zero() && self.next.is_some_and(|next| now >= next);
         if due {

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use evenkeel_core::{ResourceInfo, ResourceVersion};
+use evenkeel_core::{Obj, ResourceInfo, ResourceVersion, Untyped};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -13,10 +13,10 @@ use super::metrics::Identity;
 use super::observe::Observers;
 use super::processor::{HandlerRunner, Processor};
 use super::status::InformerStatus;
-use crate::Event;
 use crate::delta::DeltaQueue;
 use crate::reflector::{ReflectorBuilder, ReflectorStatus};
 use crate::store::Table;
+use crate::{Event, Indexer, Snapshot};
 
 /// State that all handles and tasks of one informer share.
 pub(crate) struct InformerShared {
@@ -67,6 +67,21 @@ pub(super) enum StopMode {
     Drain,
     /// Stop; queued notifications are discarded.
     Immediate,
+}
+
+/// A listener that was added and waits for the current objects.
+#[must_use]
+pub(super) struct JoiningListener {
+    objects: Snapshot<Untyped>,
+    synced: bool,
+    now: Instant,
+}
+
+impl JoiningListener {
+    pub(super) fn send_initial(self, listener: &Listener) {
+        let added = |object: &Obj<Untyped>| Event::Add { object: object.clone(), initial: true };
+        listener.release(&self.objects.iter().map(added).collect(), self.synced, self.now);
+    }
 }
 
 /// Counts a task for as long as it lives, also if it panics or is dropped.
@@ -195,28 +210,36 @@ impl InformerShared {
         resync: Option<std::time::Duration>,
         runner: Option<HandlerRunner>,
     ) -> bool {
+        self.admit_listener(listener, resync, runner).map(|joining| joining.send_initial(listener)).is_some()
+    }
+
+    /// Adds a listener. [`JoiningListener::send_initial`] then copies the current objects without the processor's lock, which
+    /// the process loop needs for every notification.
+    pub(super) fn admit_listener(
+        self: &Arc<Self>,
+        listener: &Arc<Listener>,
+        resync: Option<std::time::Duration>,
+        runner: Option<HandlerRunner>,
+    ) -> Option<JoiningListener> {
         let now = Instant::now();
         let mut processor = self.processor();
         let lifecycle = self.lifecycle();
         if !self.can_run() {
-            return false;
+            return None;
         }
-        // Later commits reach the listener through the process loop, which needs the lock that is held here. Earlier commits
-        // are part of these objects.
-        let (commit, objects) = self.table.commits_and_objects();
-        listener.push(&objects.into_iter().map(|object| Event::Add { object, initial: true }).collect(), now);
-        if lifecycle.synced {
-            listener.push_synced(now);
-        }
+        // Later commits reach the listener through the processor, whose lock is held here. Earlier commits are part of these
+        // objects.
+        let objects = Indexer::over(Arc::clone(&self.table)).snapshot();
+        listener.hold();
         let (waiting, runner) = match lifecycle.phase {
             InformerPhase::Created => (runner, None),
             _ => (None, runner),
         };
-        processor.join(Arc::clone(listener), resync, commit, waiting, now);
+        processor.join(Arc::clone(listener), resync, objects.commits(), waiting, now);
         if let Some(runner) = runner {
             self.spawn(Arc::clone(listener), runner);
         }
-        true
+        Some(JoiningListener { objects, synced: lifecycle.synced, now })
     }
 
     /// Removes a listener. A call in progress runs to its end; no other starts once this has returned.

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use futures_core::Stream;
 
-use super::listener::{Batch, Listener, Told, Work};
+use super::listener::{Batch, InitialSync, Listener, Work};
 use super::registration::Registration;
 use super::shared::InformerShared;
 use crate::Event;
@@ -95,7 +95,7 @@ impl<K> Stream for Subscription<K> {
             match work {
                 Some(Work::Batch(batch)) => this.batch = Some((batch, 0)),
                 Some(Work::One(event)) => return Poll::Ready(this.yield_event(event)),
-                Some(Work::Synced) => this.listener.tell(Told::All),
+                Some(Work::Synced) => this.listener.set_synced(InitialSync::Done),
                 None => {
                     this.listener.revoke();
                     return Poll::Ready(None);

@@ -19,7 +19,7 @@ impl BackoffState {
     }
 
     /// Records that the reflector works.
-    pub(super) fn well(&mut self, now: Instant) {
+    pub(super) fn succeeded(&mut self, now: Instant) {
         self.0.succeeded(now.into_std());
     }
 

@@ -1,4 +1,4 @@
-//! [`ReflectorBuilder`]: how a reflector is to be.
+//! [`ReflectorBuilder`]: the options of a reflector.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,10 +17,10 @@ use crate::Object;
 use crate::metrics::ReflectorMetrics;
 use crate::source::{BoxError, ListerWatcher};
 
-/// The shortest silence after which a watch may count as dead, unless said otherwise.
+/// The default of [`ReflectorBuilder::silence`].
 const SILENCE: Duration = Duration::from_secs(180);
 
-/// How a [`Reflector`] is to be. What is not said is as in client-go.
+/// The options of a [`Reflector`]. The defaults are client-go's.
 pub struct ReflectorBuilder {
     source: Arc<dyn ListerWatcher>,
     resource: Arc<ResourceInfo>,
@@ -57,94 +57,90 @@ impl ReflectorBuilder {
         }
     }
 
-    /// What it is called in logs, failures and metrics. Without this it is called after its resource: `pods`,
-    /// `deployments.apps`.
+    /// Sets the name in logs, failures and metrics. The default is the resource: `pods`, `deployments.apps`.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// How often the store is told to [resync](crate::delta::Delta::SyncAll) while the reflector watches. The
-    /// period is measured from the end of the resync before, and anew after each round begins. Zero, which is the default,
-    /// is never.
+    /// Sets how often the reflector sends a [resync](crate::delta::Delta::SyncAll) while it watches. The period counts from the
+    /// end of the last resync, and restarts with each list. Zero, the default, is never.
     pub fn resync_period(mut self, period: Duration) -> Self {
         self.settings.resync_period = period;
         self
     }
 
-    /// How many objects are asked for at once.
+    /// Sets the page size of lists.
     ///
-    /// Without this it is 500, except where the server has everything at hand anyway: when a list that need not be the
-    /// newest is asked for, it is all of them, unless the server has shown that it hands those out in pages too.
+    /// The default is 500, except for lists that the server can serve from its watch cache: those are requested without pages,
+    /// unless the server has served one in pages before.
     pub fn page_size(mut self, objects: u32) -> Self {
         self.settings.page_size = objects;
         self
     }
 
-    /// Whether a watch that begins with all objects is tried before a list is made. It is, unless this says no or the source
-    /// [cannot do that](ListerWatcher::supports_watch_list).
+    /// Sets whether the reflector tries a WatchList before a list. The default is true, unless the source does not
+    /// [support](ListerWatcher::supports_watch_list) it.
     pub fn watch_list(mut self, watch_list: bool) -> Self {
         self.settings.watch_list = watch_list;
         self
     }
 
-    /// The shortest time that the server is asked to keep a watch open; the longest is twice that. Less than five minutes,
-    /// which is the default, are five minutes.
+    /// Sets the shortest watch timeout that is requested; the longest is twice that. The default and minimum is five minutes.
     pub fn min_watch_timeout(mut self, timeout: Duration) -> Self {
         self.settings.min_watch_timeout = timeout;
         self
     }
 
-    /// How long it waits after failures.
+    /// Sets the backoff after failures.
     pub fn backoff(mut self, backoff: Backoff) -> Self {
         self.settings.backoff = backoff;
         self
     }
 
-    /// For how long a watch that fails with an internal error of the server is tried again, with growing waits, before all
-    /// objects are asked for again. Zero, which is the default, is not at all.
+    /// Sets for how long a watch that fails with an internal error of the server is retried with backoff before a relist. Zero,
+    /// the default, relists at once.
     pub fn internal_error_retry(mut self, window: Duration) -> Self {
         self.settings.internal_error_retry = window;
         self
     }
 
-    /// The shortest silence after which a watch may count as dead, and is asked for again from where it was; three minutes
-    /// unless said otherwise, and ten seconds at least. `None` if silence shall never count.
+    /// Sets the shortest silence after which a watch may count as dead and is requested again at the same version. The default is
+    /// three minutes, the minimum ten seconds; `None` for never.
     ///
-    /// Only the silence of a server that sends bookmarks counts, and only when it has lasted four times as long as its
-    /// bookmarks are usually apart. In any case, a watch that the server does not end half a minute after it was to end it
-    /// counts as dead.
+    /// Only the silence of a server that sends bookmarks counts, and only when it lasts four times the usual bookmark interval.
+    /// In any case, a watch that the server has not closed half a minute after its timeout counts as dead.
     pub fn silence(mut self, shortest: Option<Duration>) -> Self {
         self.settings.silence = shortest;
         self
     }
 
-    /// Changes each object before it is stored. See [`Transform`].
+    /// Sets the function that changes each object before it is stored. See [`Transform`].
     pub fn transform(mut self, transform: impl Fn(Object) -> Result<Object, BoxError> + Send + Sync + 'static) -> Self {
         self.transform = Some(Arc::new(transform));
         self
     }
 
-    /// Whether objects rest [packed](evenkeel_core::pack), in a fraction of their memory; they do, unless this says no. It
-    /// costs a few microseconds per object that comes, and about one each time a payload is looked at.
+    /// Sets whether objects are stored [packed](evenkeel_core::pack), in a fraction of their memory. The default is true. Packing
+    /// costs a few microseconds per received object, and about one per access to a payload.
     pub fn pack(mut self, pack: bool) -> Self {
         self.pack = pack;
         self
     }
 
-    /// What happens to an object that cannot be transformed.
+    /// Sets what happens to an object that cannot be transformed.
     pub fn on_transform_error(mut self, policy: OnTransformError) -> Self {
         self.on_transform_error = policy;
         self
     }
 
-    /// Who hears of failures, instead of [the log](log_failure). Called by the reflector's own task: it must not block.
+    /// Sets the handler of failures, instead of [the log](log_failure). The reflector's task calls it: it must not block.
     pub fn on_error(mut self, handler: impl Fn(&ReflectorFailure) + Send + Sync + 'static) -> Self {
         self.on_error = Arc::new(handler);
         self
     }
 
-    /// Who hears of failures too, before the [handler](Self::on_error).
+    /// Adds an observer of failures, called before the [handler](Self::on_error).
     pub(crate) fn observe_errors(mut self, observer: impl Fn(&ReflectorFailure) + Send + Sync + 'static) -> Self {
         let handler = self.on_error;
         self.on_error = Arc::new(move |failure| {
@@ -154,14 +150,14 @@ impl ReflectorBuilder {
         self
     }
 
-    /// Whether all objects that a watch began with are compared with a list of the same version, and a difference is told
-    /// to the [handler](Self::on_error). This is for tests of servers: it costs a list each time.
+    /// Sets whether the initial events of each WatchList are compared with a list of the same version. A difference is reported to
+    /// the [handler](Self::on_error). This is for tests of servers: it costs a list each time.
     pub fn check_consistency(mut self, check: bool) -> Self {
         self.check_consistency = check;
         self
     }
 
-    /// The reflector. It does nothing before it is run.
+    /// Returns the reflector. It does nothing until it is run.
     pub fn build(self) -> Reflector {
         let name: Arc<str> = match self.name {
             Some(name) => name.into(),
@@ -187,9 +183,9 @@ impl ReflectorBuilder {
                 status: ReflectorStatus::default(),
                 random: fastrand::f64,
                 check_consistency: self.check_consistency,
-                checking: None,
+                consistency_check: None,
                 listed: Vec::new(),
-                list_began: None,
+                list_started: None,
                 is_closed: false,
             },
         }

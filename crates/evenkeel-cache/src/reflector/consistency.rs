@@ -1,4 +1,4 @@
-//! Whether what a watch began with is what a list of the same version has.
+//! Compares the initial events of a WatchList with a list of the same version.
 
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
@@ -13,21 +13,21 @@ use super::error::ReflectorError;
 use crate::Object;
 use crate::source::{ListPart, ListRequest, ListerWatcher, SourceError};
 
-/// How long to wait after a list that failed.
+/// The pause after a failed list.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Objects and their states, as they came: uid and version.
+/// The uid and resource version of objects, by key.
 pub(super) type ObjectVersions = HashMap<ObjectKey, (String, String)>;
 
-/// A check that is under way: what is wrong, if something is.
+/// A check in progress. Resolves to the difference, if there is one.
 pub(super) type ConsistencyCheck = Pin<Box<dyn Future<Output = Option<ReflectorError>> + Send>>;
 
 pub(super) fn version_of(object: &Object) -> (String, String) {
     (object.uid().to_owned(), object.resource_version().to_owned())
 }
 
-/// Compares what was streamed with a list of just the same version. A list that fails is asked for again until it works, or
-/// until the version is too old to be listed: then nothing can be said.
+/// Compares streamed objects with a list of exactly the same version. A failed list is retried until it succeeds, or until the
+/// version has expired: then the check is given up.
 pub(super) fn check(
     source: Arc<dyn ListerWatcher>,
     version: ResourceVersion,

@@ -1,4 +1,4 @@
-//! What went wrong, and what the reflector does about it: [`ReflectorFailure`].
+//! [`ReflectorFailure`]: an error of a reflector, and its recovery.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,22 +10,21 @@ use super::sink::SinkError;
 use super::status::ReflectorPhase;
 use crate::source::{BoxError, SourceError};
 
-/// Something went wrong, and this is what happens next. Handlers hear of every failure, and of each one once, before the
-/// reflector acts on it.
+/// An error of a reflector, and its recovery. The error handler receives every failure once, before the reflector acts on it.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct ReflectorFailure {
-    /// Which reflector.
+    /// The name of the reflector.
     pub reflector: Arc<str>,
-    /// Of what it keeps a copy.
+    /// The resource that it lists and watches.
     pub resource: Arc<ResourceInfo>,
-    /// What it was doing.
+    /// The phase in which the error occurred.
     pub phase: ReflectorPhase,
-    /// What went wrong.
+    /// The error.
     pub error: ReflectorError,
-    /// What it does next.
+    /// What the reflector does next.
     pub next: Recovery,
-    /// How many failures there have been in a row, with this one, that made the reflector wait; 0 if there was none.
+    /// The number of consecutive failures that caused a backoff, this one included; 0 if there was none.
     pub attempt: u32,
 }
 
@@ -33,56 +32,56 @@ pub struct ReflectorFailure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Recovery {
-    /// Nothing special: the failure is about one object, and the others go on.
+    /// Continues: the failure is about one object.
     Continue,
-    /// Asks for all objects again, after this time.
+    /// Relists after this time.
     Relist {
-        /// How long it waits.
+        /// The backoff.
         after: Duration,
     },
-    /// Watches again from where it is, after this time.
+    /// Watches again from the same resource version, after this time.
     Rewatch {
-        /// How long it waits.
+        /// The backoff.
         after: Duration,
     },
 }
 
-/// What can go wrong with a reflector.
+/// The errors of a reflector.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReflectorError {
-    /// There is no list.
+    /// A list failed.
     #[error("failed to list: {0}")]
     List(#[source] SourceError),
-    /// There is no watch.
+    /// A watch request failed.
     #[error("failed to watch: {0}")]
     Watch(#[source] SourceError),
-    /// The watch was there, and has ended with an error.
+    /// An open watch failed.
     #[error("the watch ended: {0}")]
     Stream(#[source] SourceError),
-    /// The watch ended at once and said nothing.
-    #[error("very short watch: it ended within a second, and no event came")]
+    /// The watch ended within a second without an event.
+    #[error("very short watch: it ended within a second without an event")]
     VeryShortWatch,
-    /// The watch ended at once, not for the first time, so that the next one waits.
+    /// The watch ended within a second, not for the first time, so that the next one waits.
     #[error("the watch ended within a second again")]
     HastyWatch,
-    /// A watch that was to begin with all objects ended before it had said that these were all.
-    #[error("the watch ended before all objects had come")]
+    /// A WatchList ended before the bookmark that ends the initial events.
+    #[error("the watch ended before the initial list was complete")]
     EndedBeforeSync,
-    /// Nothing was heard for so long that the watch must be dead.
-    #[error("nothing was heard of the watch for {silence:?}")]
+    /// The watch was silent for so long that it counts as dead.
+    #[error("the watch was silent for {silence:?}")]
     Silent {
-        /// For how long.
+        /// The silence.
         silence: Duration,
     },
-    /// The server did not end the watch when it was to.
-    #[error("the watch was not ended by the server after {timeout:?}, as it was asked to")]
+    /// The server did not close the watch after its timeout.
+    #[error("the server did not close the watch after its timeout of {timeout:?}")]
     Overdue {
-        /// When it was to end.
+        /// The timeout.
         timeout: Duration,
     },
-    /// The pages of a list lead back to where they began.
-    #[error("the list does not come to an end: a page is followed by itself")]
+    /// A continue token of a list repeats.
+    #[error("endless list: a page continues with itself")]
     EndlessList,
     /// The sink did not accept a delta.
     #[error("failed to write: {0}")]
@@ -90,54 +89,61 @@ pub enum ReflectorError {
     /// The transform failed.
     #[error("failed to transform {key}: {source}")]
     Transform {
-        /// Which object.
+        /// The key of the object.
         key: ObjectKey,
-        /// What it said.
+        /// The error of the transform.
         source: BoxError,
     },
-    /// The transform made another object of it.
+    /// The transform panicked.
+    #[error("the transform panicked on {key}: {message}")]
+    TransformPanicked {
+        /// The key of the object.
+        key: ObjectKey,
+        /// The message of the panic.
+        message: String,
+    },
+    /// The transform changed the key of the object.
     #[error("the transform changed the key of {key} to {became}")]
     TransformChangedKey {
-        /// Which object.
+        /// The key of the object.
         key: ObjectKey,
-        /// What its key was after the transform.
+        /// The key after the transform.
         became: ObjectKey,
     },
-    /// An object says that it is of another kind.
+    /// An object is of another kind.
     #[error("expected {expected}, but {key} is {found}")]
     OtherKind {
-        /// Which object.
+        /// The key of the object.
         key: ObjectKey,
-        /// API version and kind that were asked for.
+        /// The API version and kind that were requested.
         expected: String,
-        /// API version and kind that it states.
+        /// The API version and kind of the object.
         found: String,
     },
-    /// One object could not be read. It stays as it was last known.
-    #[error("an object cannot be read: {0}")]
+    /// One object is unreadable. It stays as it was last stored.
+    #[error("unreadable object: {0}")]
     Unreadable(#[source] StreamError),
-    /// An object could not be read some time ago. It may have been deleted, so all objects are asked for again.
-    #[error("an object could not be read, and may be gone")]
+    /// An object was unreadable some time ago. It may have been deleted, so the reflector relists.
+    #[error("an object was unreadable and may have been deleted")]
     PerhapsGone,
-    /// What was streamed is not what a list of the same version has.
+    /// The initial events of a WatchList differ from a list of the same version.
     #[error(
-        "the streamed objects are not those of the list at version {version}: {missing} missing, {extra} too many, \
-         {other} in another state"
+        "streamed objects differ from the list at version {version}: {missing} missing, {extra} extra, {other} in another state"
     )]
     Inconsistent {
         /// The version.
         version: String,
-        /// How many the list has and the stream had not.
+        /// The number of objects that only the list has.
         missing: usize,
-        /// How many the stream had and the list has not.
+        /// The number of objects that only the stream had.
         extra: usize,
-        /// How many are in another state.
+        /// The number of objects in another state.
         other: usize,
     },
 }
 
 impl ReflectorError {
-    /// What the source said, if this is its error.
+    /// Returns the error of the source, if this is one.
     pub fn source_error(&self) -> Option<&SourceError> {
         match self {
             ReflectorError::List(error) | ReflectorError::Watch(error) | ReflectorError::Stream(error) => Some(error),
@@ -145,16 +151,17 @@ impl ReflectorError {
         }
     }
 
-    /// The version that was asked for is too old. This happens, and asking for all objects again helps.
+    /// Returns whether the requested version has expired. A relist helps.
     pub fn is_expired(&self) -> bool {
         self.source_error().is_some_and(SourceError::is_expired)
     }
 
-    /// Whether this is about one object only, and the others are not affected.
+    /// Returns whether the error is about one object, and others are not affected.
     pub fn is_about_one_object(&self) -> bool {
         matches!(
             self,
             ReflectorError::Transform { .. }
+                | ReflectorError::TransformPanicked { .. }
                 | ReflectorError::TransformChangedKey { .. }
                 | ReflectorError::OtherKind { .. }
                 | ReflectorError::Unreadable(_)
@@ -172,52 +179,52 @@ impl fmt::Display for ReflectorFailure {
 impl fmt::Display for Recovery {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (what, after) = match self {
-            Recovery::Continue => return f.write_str("the others go on"),
-            Recovery::Relist { after } => ("listing again", after),
+            Recovery::Continue => return f.write_str("continuing with other objects"),
+            Recovery::Relist { after } => ("relisting", after),
             Recovery::Rewatch { after } => ("watching again", after),
         };
         if after.is_zero() { write!(f, "{what} now") } else { write!(f, "{what} in {after:.1?}") }
     }
 }
 
-/// Hears of failures. Called by the reflector's own task, which waits for it: it must not block.
+/// A handler of failures. The reflector's task calls it: it must not block.
 pub type ErrorHandler = Arc<dyn Fn(&ReflectorFailure) + Send + Sync>;
 
-/// What a reflector does with a failure if no handler was set: it logs it, with `tracing`, as loudly as it deserves.
+/// Logs a failure with `tracing`: the default error handler.
 ///
-/// A version that is too old and a connection that was lost are part of life and only seen when debugging; an object that
-/// cannot be taken is a warning; whatever else keeps the copy from being true is an error, or a warning the first time.
+/// Expired versions and lost connections are normal and logged at debug or trace; a rejected object or a dead watch is a warning;
+/// any other error that keeps the store from being up to date is an error.
 pub fn log_failure(failure: &ReflectorFailure) {
     let ReflectorFailure { reflector, resource, error, next, attempt, .. } = failure;
     let (reflector, kind) = (&**reflector, resource.kind());
-    match loudness(error) {
-        Loudness::Trace => tracing::trace!(reflector, kind, %error, %next, "the watch ended"),
-        Loudness::Debug => tracing::debug!(reflector, kind, %error, %next, attempt, "the watch ended"),
-        Loudness::Warn => tracing::warn!(reflector, kind, %error, %next, attempt, "an object or a watch was lost"),
-        Loudness::Error => tracing::error!(reflector, kind, %error, %next, attempt, "failed to list or watch"),
+    match log_level(error) {
+        LogLevel::Trace => tracing::trace!(reflector, kind, %error, %next, "watch ended"),
+        LogLevel::Debug => tracing::debug!(reflector, kind, %error, %next, attempt, "the watch ended"),
+        LogLevel::Warn => tracing::warn!(reflector, kind, %error, %next, attempt, "object or watch failed"),
+        LogLevel::Error => tracing::error!(reflector, kind, %error, %next, attempt, "failed to list or watch"),
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Loudness {
+enum LogLevel {
     Trace,
     Debug,
     Warn,
     Error,
 }
 
-fn loudness(error: &ReflectorError) -> Loudness {
+fn log_level(error: &ReflectorError) -> LogLevel {
     match error {
-        expired if expired.is_expired() => Loudness::Debug,
-        ReflectorError::Stream(SourceError::Connection(_)) => Loudness::Trace,
+        expired if expired.is_expired() => LogLevel::Debug,
+        ReflectorError::Stream(SourceError::Connection(_)) => LogLevel::Trace,
         ReflectorError::Watch(SourceError::Connection(_))
         | ReflectorError::Stream(SourceError::Garbled(StreamError::Truncated { .. }))
         | ReflectorError::EndedBeforeSync
         | ReflectorError::VeryShortWatch
-        | ReflectorError::HastyWatch => Loudness::Debug,
-        one if one.is_about_one_object() => Loudness::Warn,
-        ReflectorError::Silent { .. } | ReflectorError::Overdue { .. } | ReflectorError::PerhapsGone => Loudness::Warn,
-        _ => Loudness::Error,
+        | ReflectorError::HastyWatch => LogLevel::Debug,
+        one if one.is_about_one_object() => LogLevel::Warn,
+        ReflectorError::Silent { .. } | ReflectorError::Overdue { .. } | ReflectorError::PerhapsGone => LogLevel::Warn,
+        _ => LogLevel::Error,
     }
 }
 

@@ -1,15 +1,15 @@
-//! [`ErrorWindow`]: trying again for a while after errors that may pass. No clock of its own.
+//! [`ErrorWindow`]: retries for a while after transient errors. The time is an argument.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// A window that opens with the first error of a kind that may pass, and in which it makes sense to try again.
+/// A window that opens with the first transient error, and in which retries make sense.
 #[derive(Debug)]
 pub(super) struct ErrorWindow {
     /// How long the window stays open.
     longest: Duration,
-    /// After how long without such an error the next one opens a new window.
+    /// The time without an error after which the next one opens a new window.
     calm: Duration,
     opened: Option<Instant>,
     last: Option<Instant>,
@@ -20,7 +20,7 @@ impl ErrorWindow {
         ErrorWindow { longest, calm, opened: None, last: None }
     }
 
-    /// There has been an error that may pass. Others are not told of here, and close nothing.
+    /// Records a transient error. Other errors do not close the window.
     pub(super) fn failed(&mut self, now: Instant) {
         let is_calm = self.last.is_some_and(|last| now.saturating_duration_since(last) >= self.calm);
         if self.opened.is_none() || is_calm {
@@ -29,7 +29,7 @@ impl ErrorWindow {
         self.last = Some(now);
     }
 
-    /// Whether it makes sense to try again. When it no longer does, the next error opens a new window.
+    /// Returns whether to retry. Once it is false, the next error opens a new window.
     pub(super) fn may_retry(&mut self, now: Instant) -> bool {
         let Some(opened) = self.opened else { return false };
         if self.longest.is_zero() {
@@ -42,7 +42,7 @@ impl ErrorWindow {
         false
     }
 
-    /// Forgets all errors.
+    /// Closes the window.
     pub(super) fn close(&mut self) {
         self.opened = None;
         self.last = None;

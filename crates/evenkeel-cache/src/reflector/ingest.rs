@@ -1,5 +1,6 @@
-//! [`Ingest`]: what every object goes through on its way into the store, whether a list brings it or a watch.
+//! [`Ingest`]: checks, transforms and packs every object of a list or watch before it is sent to the sink.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use evenkeel_core::ResourceInfo;
@@ -11,35 +12,34 @@ use crate::delta::Delta;
 use crate::source::BoxError;
 use crate::{Deleted, Object};
 
-/// Changes objects before they are stored: drops what nobody reads, above all.
+/// Changes objects before they are stored, mostly to drop fields that no reader needs.
 ///
-/// It is run once for each state of an object that is stored, before anybody sees it. It must not change which object it is:
-/// name and namespace stay. What it leaves of uid and resource version is what the store knows of them; without those, the
-/// object is transformed again whenever a list brings it.
+/// It runs once for each stored state of an object, before any reader sees it. It must keep name and namespace. If it removes uid
+/// or resource version, the object is transformed again with every list. A panic is an error of its object.
 pub type Transform = Arc<dyn Fn(Object) -> Result<Object, BoxError> + Send + Sync>;
 
-/// What happens to an object that cannot be transformed. It is the same in lists and in watches, and it is always reported.
+/// What happens to an object that cannot be transformed, in lists and in watches. The error is always reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnTransformError {
-    /// The object stays as it was last stored; if it was not, it is left out. Others are not affected.
+    /// The object stays as it was last stored, or is left out if it was not. Other objects are not affected.
     #[default]
     Skip,
-    /// The object is stored as it came.
+    /// The object is stored untransformed.
     KeepRaw,
-    /// The list or the watch fails, and all objects are asked for again, after a wait: as long as there is such an object,
-    /// the copy is not up to date.
+    /// The list or watch fails, and the reflector relists with backoff. As long as there is such an object, the store is not up
+    /// to date.
     Fail,
 }
 
-/// What every object goes through.
+/// Checks, transforms and packs objects.
 pub(super) struct Ingest {
     pub(super) resource: Arc<ResourceInfo>,
-    /// Objects may be their metadata only.
+    /// Objects may be `PartialObjectMetadata`.
     pub(super) is_metadata_only: bool,
     pub(super) transform: Option<Transform>,
     pub(super) on_transform_error: OnTransformError,
-    /// Unless objects are to rest as they came.
+    /// `None` if objects are stored as they were received.
     pub(super) packer: Option<Packer>,
 }
 
@@ -57,7 +57,7 @@ impl<T> Ingested<T> {
 }
 
 impl Ingest {
-    /// Whether the object is one of those that were asked for. Those that do not say are.
+    /// Checks that the object is of the requested kind. Objects without a kind are.
     pub(super) fn check(&self, object: &Object) -> Result<(), ReflectorError> {
         let (kind, version) = (object.kind(), object.api_version());
         if kind == self.resource.kind() && version == self.resource.api_version() {
@@ -143,9 +143,14 @@ impl Ingest {
 
 fn apply(transform: &Transform, object: Object) -> Result<Object, ReflectorError> {
     let key = object.key().clone();
-    let transformed = match transform(object) {
-        Ok(transformed) => transformed,
-        Err(source) => return Err(ReflectorError::Transform { key, source }),
+    // A transform that panics is contained: its object is one that cannot be transformed.
+    let transformed = match catch_unwind(AssertUnwindSafe(|| transform(object))) {
+        Ok(Ok(transformed)) => transformed,
+        Ok(Err(source)) => return Err(ReflectorError::Transform { key, source }),
+        Err(panic) => {
+            let message = crate::panic_message(&*panic).to_owned();
+            return Err(ReflectorError::TransformPanicked { key, message });
+        }
     };
     if *transformed.key() != key {
         return Err(ReflectorError::TransformChangedKey { key, became: transformed.key().clone() });

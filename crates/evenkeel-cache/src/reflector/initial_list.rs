@@ -1,4 +1,4 @@
-//! [`InitialList`]: the objects that a watch begins with, until all have come.
+//! [`InitialList`]: the initial events of a WatchList, until they are complete.
 
 use std::hash::BuildHasher;
 
@@ -10,25 +10,25 @@ use rapidhash::quality::RandomState;
 use super::consistency::{ObjectVersions, version_of};
 use crate::Object;
 
-/// The place of one object, with the hash of its key: a few bytes, as there may be a million of them.
+/// The index of one object, with the hash of its key. Small, as there may be a million of them.
 #[derive(Clone, Copy, Debug)]
 struct InitialSlot {
     hash: u32,
     index: u32,
 }
 
-/// The objects that a watch begins with, in the order in which they came.
+/// The initial objects of a WatchList, in the order of their events.
 #[derive(Debug, Default)]
 pub(super) struct InitialList {
-    /// Where each object is. Whose place it is says the object that is there.
-    places: HashTable<InitialSlot>,
+    /// The index of each object. The object has the key.
+    slots: HashTable<InitialSlot>,
     hasher: RandomState,
     objects: Vec<Option<Object>>,
-    /// All objects as they came, if somebody wants to compare them.
-    states: Option<ObjectVersions>,
+    /// The versions of all objects, for the consistency check.
+    versions: Option<ObjectVersions>,
 }
 
-/// Half a hash, spread over a whole one: the table looks at its highest bits.
+/// Spreads half a hash over a whole one: the table uses the highest bits.
 const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 
 impl InitialSlot {
@@ -37,39 +37,39 @@ impl InitialSlot {
     }
 }
 
-fn key_at<'a>(objects: &'a [Option<Object>], place: &InitialSlot) -> Option<&'a ObjectKey> {
-    objects.get(place.index as usize)?.as_ref().map(|object| object.key())
+fn key_at<'a>(objects: &'a [Option<Object>], slot: &InitialSlot) -> Option<&'a ObjectKey> {
+    objects.get(slot.index as usize)?.as_ref().map(|object| object.key())
 }
 
 impl InitialList {
-    /// Nothing yet; with a record of all states if they are to be compared.
-    pub(super) fn new(with_states: bool) -> Self {
-        InitialList { states: with_states.then(ObjectVersions::new), ..InitialList::default() }
+    /// Returns an empty list; with the versions of all objects if they are to be compared.
+    pub(super) fn new(with_versions: bool) -> Self {
+        InitialList { versions: with_versions.then(ObjectVersions::new), ..InitialList::default() }
     }
 
-    /// This has come, before anything is done to it.
-    pub(super) fn note(&mut self, object: &Object, is_gone: bool) {
-        let Some(states) = &mut self.states else { return };
-        match is_gone {
-            true => states.remove(object.key()),
-            false => states.insert(object.key().clone(), version_of(object)),
+    /// Records the version of an object, before it is transformed.
+    pub(super) fn note(&mut self, object: &Object, is_deleted: bool) {
+        let Some(versions) = &mut self.versions else { return };
+        match is_deleted {
+            true => versions.remove(object.key()),
+            false => versions.insert(object.key().clone(), version_of(object)),
         };
     }
 
-    /// What has come, if it was recorded.
+    /// Returns the recorded versions.
     pub(super) fn take_versions(&mut self) -> Option<ObjectVersions> {
-        self.states.take()
+        self.versions.take()
     }
 
-    /// The object is there, in this state.
+    /// Adds or replaces an object.
     pub(super) fn put(&mut self, object: Object) {
         let hash = self.hash(object.key());
         let spread = InitialSlot { hash, index: 0 }.spread();
-        let is_same = |place: &InitialSlot| place.hash == hash && key_at(&self.objects, place) == Some(object.key());
-        match self.places.entry(spread, is_same, InitialSlot::spread) {
-            Entry::Occupied(place) => {
-                if let Some(slot) = self.objects.get_mut(place.get().index as usize) {
-                    *slot = Some(object);
+        let is_same = |slot: &InitialSlot| slot.hash == hash && key_at(&self.objects, slot) == Some(object.key());
+        match self.slots.entry(spread, is_same, InitialSlot::spread) {
+            Entry::Occupied(slot) => {
+                if let Some(stored) = self.objects.get_mut(slot.get().index as usize) {
+                    *stored = Some(object);
                 }
             }
             Entry::Vacant(vacant) => {
@@ -82,14 +82,14 @@ impl InitialList {
         }
     }
 
-    /// The object is gone.
+    /// Removes an object.
     pub(super) fn remove(&mut self, key: &ObjectKey) {
         let hash = self.hash(key);
-        let is_same = |place: &InitialSlot| place.hash == hash && key_at(&self.objects, place) == Some(key);
-        if let Ok(found) = self.places.find_entry(InitialSlot { hash, index: 0 }.spread(), is_same) {
-            let (place, _) = found.remove();
-            if let Some(slot) = self.objects.get_mut(place.index as usize) {
-                *slot = None;
+        let is_same = |slot: &InitialSlot| slot.hash == hash && key_at(&self.objects, slot) == Some(key);
+        if let Ok(found) = self.slots.find_entry(InitialSlot { hash, index: 0 }.spread(), is_same) {
+            let (slot, _) = found.remove();
+            if let Some(stored) = self.objects.get_mut(slot.index as usize) {
+                *stored = None;
             }
         }
     }
@@ -98,10 +98,10 @@ impl InitialList {
         (self.hasher.hash_one(key) >> 32) as u32
     }
 
-    /// What is there.
+    /// Returns the objects.
     pub(super) fn into_objects(self) -> Vec<Object> {
-        // Keys and places go first, so that they and the result are not in memory at once.
-        drop(self.places);
+        // The table is dropped first, so that it and the result are not in memory at once.
+        drop(self.slots);
         self.objects.into_iter().flatten().collect()
     }
 }

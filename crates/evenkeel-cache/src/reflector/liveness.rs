@@ -1,25 +1,25 @@
-//! [`Liveness`]: how long a watch may be silent. No clock of its own.
+//! [`Liveness`]: how long a watch may be silent. The time is an argument.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How many times the usual gap between bookmarks a watch may be silent.
+/// The multiple of the usual bookmark interval that a watch may be silent.
 const PATIENCE: u32 = 4;
-/// No silence is so short that it says something.
+/// The shortest silence that counts.
 const SHORTEST: Duration = Duration::from_secs(10);
 
-/// Learns from bookmarks how often the server speaks when it has nothing to say.
+/// Learns the bookmark interval of the server, to detect dead connections.
 ///
-/// A connection can die without a word: the machine that kept it is gone, and nobody tells. A server that sends bookmarks
-/// breaks the silence about once a minute, so a silence of several times as long says something. Without bookmarks it does
-/// not, and is not counted.
+/// A connection can die without an error, for example when a machine on the path is lost. A server that sends bookmarks does so
+/// about once a minute, so a silence of several times that long means that the watch is dead. Without bookmarks silence means
+/// nothing, and does not count.
 #[derive(Debug)]
 pub(super) struct Liveness {
     /// The shortest silence that counts; `None` if none does.
     shortest: Option<Duration>,
     last: Option<Instant>,
-    /// The usual gap between two bookmarks.
+    /// The usual interval between two bookmarks.
     gap: Option<Duration>,
 }
 
@@ -28,26 +28,26 @@ impl Liveness {
         Liveness { shortest: shortest.map(|silence| silence.max(SHORTEST)), last: None, gap: None }
     }
 
-    /// A bookmark has come.
-    pub(super) fn beat(&mut self, now: Instant) {
+    /// Records a bookmark.
+    pub(super) fn bookmark(&mut self, now: Instant) {
         if let Some(last) = self.last.replace(now) {
             let gap = now.saturating_duration_since(last);
             self.gap = Some(self.gap.map_or(gap, |usual| (usual * 3 + gap) / 4).max(gap));
         }
     }
 
-    /// The watch has ended: the next bookmark is another's.
+    /// Records the end of the watch: the next bookmark belongs to another.
     pub(super) fn pause(&mut self) {
         self.last = None;
     }
 
-    /// What was learned was wrong, or is no longer right.
+    /// Discards the learned interval.
     pub(super) fn forget(&mut self) {
         self.last = None;
         self.gap = None;
     }
 
-    /// How long a watch may be silent; `None` if that is not known.
+    /// Returns how long a watch may be silent; `None` if that is not known.
     pub(super) fn longest_silence(&self) -> Option<Duration> {
         Some(self.shortest?.max(self.gap?.saturating_mul(PATIENCE)))
     }

@@ -1,4 +1,4 @@
-//! Lists, watches, survives everything that happens to a watch, and writes what it hears.
+//! [`Reflector`]: lists and watches one resource, and sends the changes to a [`DeltaSink`].
 //!
 //! [`Reflector`] is the machine; [`DeltaSink`] is what it writes to; [`ReflectorFailure`] is how it tells what went wrong and
 //! [`ReflectorStatus`] how it is doing.
@@ -35,31 +35,30 @@ pub use status::{LastError, ReflectorPhase, ReflectorReport, ReflectorStatus};
 
 use crate::source::ListerWatcher;
 
-/// Keeps a store in step with what a [`ListerWatcher`] has.
+/// Lists and watches the objects of a [`ListerWatcher`], and sends the changes to a [`DeltaSink`].
 ///
-/// A reflector goes in rounds. A round begins with all objects: from a watch that begins with them if the source can do
-/// that, else from a list. They go to the store at once, with one [`ReplacedAll`](crate::delta::Delta::ReplacedAll). Then it watches, and
-/// each event is one write. When the watch ends, the next one begins where it ended; when that cannot be, because the
-/// version is too old or an event was lost, a new round begins. It goes on like that for ever: it gives up nothing but a
-/// single object.
+/// A reflector works in list-and-watch cycles. A cycle starts with all objects: from a WatchList if the source supports it, else
+/// from a list. They are
+/// sent as one [`ReplacedAll`](crate::delta::Delta::ReplacedAll). Then the reflector watches, and each event is one delta. When the
+/// watch ends, the next one continues at its resource version. When that is impossible, because the version has expired or an
+/// event was lost, the reflector relists. It runs until the sink is closed or the future is dropped: no error ends it.
 ///
-/// # What may be assumed
+/// # Guarantees
 ///
-/// - Until all objects have come nothing reaches the store, and then all of them do.
-/// - What is written comes in the order of the source, and the store is [flushed](DeltaSink::flush) whenever nothing
-///   more is at hand, at the latest after a thousand events.
-/// - Objects in the store are of the right kind, [transformed](ReflectorBuilder::transform) once, and keep nothing else in
-///   memory. An object of a list whose state the store [knows](DeltaSink::known) already is the known one.
-/// - Every failure is told to the [handler](ReflectorBuilder::on_error), with what happens next, before it happens.
-/// - Nothing is asked for again without a pause if it failed before.
+/// - The sink receives nothing before the initial list is complete, and then all of it.
+/// - Deltas are in the order of the source. The sink is [flushed](DeltaSink::flush) whenever no further event is ready, at the
+///   latest after a thousand events.
+/// - Objects are of the right kind, [transformed](ReflectorBuilder::transform) once, and own their memory. An object of a list
+///   whose state the sink [knows](DeltaSink::known) already is the known one.
+/// - The [error handler](ReflectorBuilder::on_error) receives every failure, with the recovery, before it happens.
+/// - A failed request is retried with backoff.
 ///
-/// # One object that cannot be had
+/// # Unreadable objects
 ///
-/// An object that cannot be read, or that the transform refuses, stays in the store as it was last known, and is left out if
-/// it was not: deleting something that is there would be worse than showing it as it was. All other objects are not
-/// affected. Since what cannot be read may have been a deletion, an event that cannot be read leads to a new round half a
-/// minute later, at most once in ten minutes; if not even the name can be read, the watch is given up and a new round begins
-/// after the usual wait. Objects that say they are of another kind are left out.
+/// An object that is unreadable, or that the transform rejects, stays as it was last stored, and is left out if it was not:
+/// deleting an existing object would be worse than showing an old state. Other objects are not affected. An unreadable event may
+/// have been a deletion, so the reflector relists half a minute later, at most once in ten minutes. If not even the name is
+/// readable, the watch ends and the reflector relists with backoff. Objects of another kind are skipped.
 ///
 /// ```no_run
 /// # use std::sync::Arc;
@@ -79,25 +78,25 @@ pub struct Reflector {
 }
 
 impl Reflector {
-    /// A reflector of these objects, to be described further.
+    /// Returns the builder of a reflector.
     pub fn builder(source: Arc<dyn ListerWatcher>, resource: Arc<ResourceInfo>) -> ReflectorBuilder {
         ReflectorBuilder::new(source, resource)
     }
 
-    /// Keeps the store in step, until the future is dropped: that ends the request that is under way.
+    /// Runs until the sink is closed. Dropping the future cancels the request in flight.
     ///
-    /// What was written is complete then: an event is either in the store or will come again. Run it again, with the same
-    /// store, and it begins a round from the version that it had reached.
+    /// Cancel safe: an event was either sent or will be received again. Another run with the same sink starts a cycle at the
+    /// version that was reached.
     pub async fn run(&mut self, sink: &mut dyn DeltaSink) {
         self.driver.run(sink).await;
     }
 
-    /// How it is doing, to be asked from anywhere.
+    /// Returns a handle to the state of the reflector.
     pub fn status(&self) -> ReflectorStatus {
         self.driver.status.clone()
     }
 
-    /// Its name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.driver.name
     }

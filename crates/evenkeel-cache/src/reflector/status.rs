@@ -1,83 +1,81 @@
-//! How a reflector is doing: [`ReflectorStatus`].
+//! [`ReflectorStatus`]: the observable state of a reflector.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::time::Instant;
 
-/// What a reflector is doing.
+/// The phase of a reflector.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReflectorPhase {
-    /// It has not been run yet, or its future was dropped.
+    /// Not running.
     #[default]
     Idle,
-    /// It asks for all objects, and has not got them all.
+    /// Listing: the objects are not complete.
     Listing,
-    /// It hears what happens to them.
+    /// Watching.
     Watching,
-    /// It waits before it tries again.
+    /// Waiting before a retry.
     Waiting {
         /// Until when.
         until: Instant,
     },
 }
 
-/// How a reflector is doing, seen from anywhere: cheap to clone and to ask, while the reflector runs and when it does not.
+/// A handle to the state of a reflector, running or not. Cheap to clone and to read.
 #[derive(Clone, Debug, Default)]
 pub struct ReflectorStatus(Arc<Mutex<ReflectorReport>>);
 
-/// How a reflector was doing at one time.
+/// The state of a reflector at one time.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ReflectorReport {
-    /// What it does.
+    /// The phase.
     pub phase: ReflectorPhase,
-    /// The version up to which everything has been written to the store; empty before the first list. What reads from a
-    /// queue behind the store may be behind.
+    /// The resource version up to which all changes were sent to the sink; empty before the first list.
     pub last_sync_resource_version: String,
-    /// How many lists were begun; pages are not counted, and watches that begin with all objects are.
+    /// The number of lists, WatchLists included. Pages do not count.
     pub lists: u64,
-    /// How many watches were asked for.
+    /// The number of watches.
     pub watches: u64,
-    /// How many watches ended within a second, without an event.
+    /// The number of watches that ended within a second without an event.
     pub short_watches: u64,
-    /// How many times the store's contents were replaced.
+    /// The number of complete lists that were sent to the sink.
     pub syncs: u64,
-    /// How many objects or events could not be read.
+    /// The number of unreadable objects and events.
     pub decode_failures: u64,
-    /// How many failures there were, of any kind.
+    /// The number of failures of any kind.
     pub failures: u64,
-    /// The last of them.
+    /// The last failure.
     pub last_error: Option<LastError>,
-    /// When the server was last heard: a list, an event or a bookmark.
+    /// When the server last sent a list, an event or a bookmark.
     pub last_heard: Option<Instant>,
-    /// Whether the source would not begin a watch with all objects when it was last asked to, so that a list was made
-    /// instead.
+    /// Whether the source refused the last WatchList, so that the reflector listed instead.
     pub is_watch_list_unavailable: bool,
 }
 
-/// A failure, as it is remembered.
+/// The last failure of a reflector.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LastError {
-    /// What went wrong, in words.
+    /// The error message.
     pub message: String,
     /// When.
     pub at: Instant,
 }
 
 impl ReflectorStatus {
-    /// How the reflector is doing.
+    /// Returns the state of the reflector.
     pub fn report(&self) -> ReflectorReport {
         self.lock().clone()
     }
 
-    /// The version up to which everything has been written to the store; empty before the first list.
+    /// Returns the resource version up to which all changes were sent to the sink; empty before the first list.
     pub fn last_sync_resource_version(&self) -> String {
         self.lock().last_sync_resource_version.clone()
     }
 
-    /// What the reflector does.
+    /// Returns the phase.
     pub fn phase(&self) -> ReflectorPhase {
         self.lock().phase
     }
@@ -87,7 +85,7 @@ impl ReflectorStatus {
     }
 
     fn lock(&self) -> MutexGuard<'_, ReflectorReport> {
-        // Nothing can panic while it is held but the clone of a text.
+        // Nothing panics while the lock is held.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

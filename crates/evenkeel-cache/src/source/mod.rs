@@ -1,7 +1,7 @@
-//! Where objects come from: [`ListerWatcher`].
+//! [`ListerWatcher`]: the source of objects.
 //!
-//! A source is asked for two things, a list and a watch, and says what became of it in its own words: [`SourceError`]. It
-//! knows which objects it is about (which namespace, which selectors); the reflector knows from which version on.
+//! A source lists and watches, and reports [`SourceError`]s. It determines the objects (namespace, selectors); the reflector
+//! determines the resource version.
 
 #[cfg(feature = "client")]
 mod client;
@@ -24,72 +24,70 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Lists and watches the objects of one kind.
 ///
-/// A future, a list or a watch that is dropped must end the request behind it: that is how the reflector cancels. A list is
-/// waited for as long as it takes, so one that may hang must have an end of its own, as those of a client have. A watch that
-/// hangs is noticed.
+/// Dropping a future, a list or a watch must cancel its request. The reflector waits for a list without a timeout, so the source
+/// needs one, as clients have. The reflector detects a watch that hangs.
 pub trait ListerWatcher: Send + Sync + 'static {
-    /// Asks for the objects that are there, or a page of them.
+    /// Lists the objects, or a page of them.
     fn list(&self, request: ListRequest) -> BoxFuture<'_, Result<Box<dyn ListItems>, SourceError>>;
 
-    /// Asks for what happens.
+    /// Watches the objects.
     fn watch(&self, request: WatchRequest) -> BoxFuture<'_, Result<Box<dyn WatchEvents>, SourceError>>;
 
-    /// Whether a watch can begin with all objects that are there (WatchList). A source that says yes and then refuses such
-    /// a watch is listed instead.
+    /// Returns whether the source supports WatchList. If it then refuses one, the reflector lists instead.
     fn supports_watch_list(&self) -> bool {
         true
     }
 
-    /// Whether objects are asked for as their metadata only, so that they may say that they are a `PartialObjectMetadata`.
+    /// Returns whether only metadata is requested, so that objects may be `PartialObjectMetadata`.
     fn is_metadata_only(&self) -> bool {
         false
     }
 }
 
-/// What is asked of a list.
+/// The parameters of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ListRequest {
-    /// The version that the list must not be older than: `""` for the newest there is, `"0"` for whatever is at hand.
+    /// The oldest acceptable version: `""` for the newest, `"0"` for any version that the server has in its cache.
     pub resource_version: String,
-    /// The list must be of just this [`resource_version`](Self::resource_version), not of a newer one.
+    /// The list must be of exactly this [`resource_version`](Self::resource_version).
     pub is_exact: bool,
     /// At most this many; 0 for all.
     pub limit: u32,
-    /// Where the page begins; empty for the first.
+    /// The continue token; empty for the first page.
     pub continue_token: String,
 }
 
-/// What is asked of a watch.
+/// The parameters of a watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WatchRequest {
-    /// What happened after this version is asked for.
+    /// The version after which events are sent.
     pub resource_version: String,
-    /// When the server should end the watch by itself.
+    /// When the server closes the watch.
     pub timeout: Duration,
-    /// Begin with all objects that are there, then a bookmark that says so. Not older than
+    /// Request a WatchList: send all objects first, then a bookmark that ends them. Not older than
     /// [`resource_version`](Self::resource_version), or the newest if that is empty.
     pub initial_events: bool,
 }
 
 impl ListRequest {
-    /// A list that is not older than this version.
+    /// Returns the parameters of a list that is not older than this version.
     pub fn not_older_than(version: impl Into<String>) -> Self {
         ListRequest { resource_version: version.into(), ..ListRequest::default() }
     }
 }
 
 impl WatchRequest {
-    /// A watch from this version on.
+    /// Returns the parameters of a watch after this version.
     pub fn from_version(version: impl Into<String>, timeout: Duration) -> Self {
         WatchRequest { resource_version: version.into(), timeout, initial_events: false }
     }
 }
 
-/// A list as it comes in, item by item.
+/// A list in progress, item by item.
 pub trait ListItems: Send {
-    /// The next part of the list. After an error or the end it is not asked again.
+    /// Returns the next part of the list. Not called again after an error or the end.
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<ListPart, SourceError>>;
 }
 
@@ -98,43 +96,43 @@ pub trait ListItems: Send {
 pub enum ListPart {
     /// An object.
     Object(Object),
-    /// Something that should have been an object. The others still come.
+    /// An unreadable object. Others follow.
     Unreadable(StreamError),
-    /// That was all.
+    /// The end of the list or page.
     End {
         /// The version of the list.
         resource_version: ResourceVersion,
-        /// Where the next page begins; empty if there is none.
+        /// The continue token of the next page; empty if there is none.
         continue_token: String,
     },
 }
 
-/// A watch as it comes in, event by event.
+/// A watch in progress, event by event.
 pub trait WatchEvents: Send {
-    /// The next event; `None` when the server has ended the watch in an orderly way.
+    /// Returns the next event; `None` when the server closed the watch.
     ///
-    /// An error of which [`is_about_one_object`](SourceError::is_about_one_object) is true leaves the watch as it is; after
-    /// any other it is not asked again.
+    /// An error that [`is_about_one_object`](SourceError::is_about_one_object) leaves the watch open; not called again after any
+    /// other.
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<WatchEvent<Untyped>, SourceError>>>;
 }
 
-/// Why there is no list, no watch, or no more of it.
+/// The error of a list or watch.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SourceError {
-    /// The server refused, or failed, and says why.
+    /// The server returned a `Status`.
     #[error("{0}")]
     Status(Box<Status>),
-    /// Nobody listens at the server's address, or there is none.
+    /// The connection was refused, or there is no address.
     #[error("{0}")]
     ConnectionRefused(#[source] BoxError),
-    /// The connection was lost, or nothing came in time.
+    /// The connection was lost, or timed out.
     #[error("{0}")]
     Connection(#[source] BoxError),
-    /// One object, or one event, made no sense. The others still come.
+    /// One object or event is unreadable. Others follow.
     #[error(transparent)]
     Unreadable(StreamError),
-    /// What comes makes no sense any more.
+    /// The stream is unreadable from here on.
     #[error(transparent)]
     Garbled(StreamError),
     /// Anything else.
@@ -142,11 +140,11 @@ pub enum SourceError {
     Other(#[source] BoxError),
 }
 
-/// An error of somebody else's.
+/// Any error.
 pub type BoxError = Box<dyn StdError + Send + Sync>;
 
 impl SourceError {
-    /// What the server said, if it said something.
+    /// Returns the `Status` of the server, if there is one.
     pub fn status(&self) -> Option<&Status> {
         match self {
             SourceError::Status(status) => Some(status),
@@ -154,18 +152,18 @@ impl SourceError {
         }
     }
 
-    /// Whether this is about one object only, and others still come.
+    /// Returns whether the error is about one object, and others follow.
     pub fn is_about_one_object(&self) -> bool {
         matches!(self, SourceError::Unreadable(_))
     }
 
-    /// The version that was asked for is too old.
+    /// Returns whether the requested version has expired.
     pub fn is_expired(&self) -> bool {
         self.status().is_some_and(Status::is_expired)
     }
 }
 
-/// Whether an object could not be read because of the form that it came in.
+/// Returns whether an object is unreadable because of its protobuf encoding.
 pub(crate) fn is_about_protobuf(error: &StreamError) -> bool {
     matches!(error, StreamError::Object { source, .. } if source.is_about_protobuf())
 }

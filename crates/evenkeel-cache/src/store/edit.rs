@@ -1,4 +1,4 @@
-//! [`Edit`]: changes to a version of the store that nobody else sees yet, and [`WriterState`], what writers know besides.
+//! [`Edit`]: changes an unpublished state of the store, and [`WriterState`], which only writers need.
 
 use evenkeel_core::{ResourceVersion, Untyped};
 
@@ -7,13 +7,13 @@ use super::state::{IndexState, StoreState, Totals};
 use super::values::{Cell, Values};
 use crate::Object;
 
-/// What writers know and readers need not.
+/// State that only writers need.
 #[derive(Debug, Default)]
 pub(super) struct WriterState {
     free_slots: Vec<u32>,
     slots: u32,
     indexes: Vec<IndexWriterState>,
-    /// Room to put together the values of one object.
+    /// A buffer for the values of one object.
     scratch: Vec<(u32, u32)>,
 }
 
@@ -25,7 +25,7 @@ struct IndexWriterState {
     ids: u32,
 }
 
-/// The values that an index gave for an object when it was written: for each its number, and the object's place there.
+/// The values of an object in an index: for each the value's id, and the object's position in its list.
 #[derive(Clone, Debug, Default)]
 enum Held {
     #[default]
@@ -59,14 +59,52 @@ impl WriterState {
     }
 }
 
-/// Changes to a version of the store that nobody else sees yet.
+/// Slots and value ids that a store retains for later writes, beside four times as many as are in use.
+const SPARE_IDS: usize = if cfg!(test) { 16 } else { 4096 };
+
+fn is_sparse(allocated: u32, used: usize) -> bool {
+    allocated as usize > SPARE_IDS + 4 * used
+}
+
+impl WriterState {
+    /// Returns whether most slots of the store, or most values of an index, are unused since a peak.
+    pub(super) fn is_sparse(&self, state: &StoreState) -> bool {
+        let mut indexes = self.indexes.iter().zip(&state.indexes);
+        is_sparse(self.slots, state.totals.objects) || indexes.any(|(own, index)| is_sparse(own.ids, index.distinct))
+    }
+
+    /// Returns the same objects in as little memory as they need. No index function is called: the values are known.
+    pub(super) fn compacted(&self, state: &StoreState) -> (StoreState, WriterState) {
+        let mut compact = state.emptied();
+        let mut writer_state = WriterState::new(self.indexes.len());
+        let mut edit = Edit { state: &mut compact, writer_state: &mut writer_state };
+        edit.state.reserve(state.totals.objects);
+        let mut values = Values::default();
+        for (slot, object) in state.occupied() {
+            values.refill(self.indexes.iter().zip(&state.indexes).map(|(own, index)| {
+                let held = own.held.get(slot as usize).unwrap_or(&Held::Nothing);
+                (held.as_slice().iter().filter_map(|(id, _)| index.text(*id)), matches!(held, Held::Misfit))
+            }));
+            edit.put(object.clone(), &values, 0);
+        }
+        (compact, writer_state)
+    }
+
+    /// Returns the number of slots.
+    #[cfg(test)]
+    pub(super) fn slots(&self) -> u32 {
+        self.slots
+    }
+}
+
+/// Changes an unpublished state of the store.
 pub(super) struct Edit<'a> {
     pub(super) state: &'a mut StoreState,
     pub(super) writer_state: &'a mut WriterState,
 }
 
 impl Edit<'_> {
-    /// Stores an object, whose values are those in the cells from this one on; answers with what was there before.
+    /// Stores an object, whose index values start at `cell`. Returns the previous object.
     pub(super) fn put(&mut self, object: Object, values: &Values, cell: usize) -> Option<Object> {
         let hash = self.state.hash(object.key().as_str());
         let known = self.state.find(hash, object.key().as_str());
@@ -89,7 +127,7 @@ impl Edit<'_> {
         before
     }
 
-    /// Removes an object; answers with what was there.
+    /// Removes an object, and returns it.
     pub(super) fn remove(&mut self, key: &str) -> Option<Object> {
         let hash = self.state.hash(key);
         let slot = self.state.find(hash, key)?;
@@ -98,13 +136,13 @@ impl Edit<'_> {
         }
         self.state.unlink(hash, slot);
         self.writer_state.free_slots.push(slot);
-        let gone = self.state.set(slot, None)?;
+        let removed = self.state.set(slot, None)?;
         self.state.totals.objects -= 1;
-        self.state.totals.payload_bytes -= gone.payload_bytes();
-        Some(gone)
+        self.state.totals.payload_bytes -= removed.payload_bytes();
+        Some(removed)
     }
 
-    /// Adds an index; the values are those of the objects in the slots.
+    /// Adds an index with the values of the objects in the slots.
     pub(super) fn add_index(
         &mut self,
         definition: &Index<Untyped>,
@@ -119,7 +157,7 @@ impl Edit<'_> {
         }
     }
 
-    /// Brings one index up to date for what is in a slot now; without values, nothing is.
+    /// Updates one index for the object in a slot; `None` for an empty slot.
     fn file(&mut self, index: usize, slot: u32, cell: Option<Cell<'_>>) {
         let held = self.writer_state.held(index, slot);
         let only = cell.and_then(|cell| cell.only());
@@ -132,7 +170,7 @@ impl Edit<'_> {
         let misfit = cell.is_some_and(|cell| cell.misfit);
         self.count_misfits(index, matches!(held, Held::Misfit), misfit);
 
-        // What comes is entered before what goes, so that a value that does both stays.
+        // New values are entered before old ones are removed, so that a value that stays is not dropped.
         let before = held.as_slice();
         let mut now = std::mem::take(&mut self.writer_state.scratch);
         for text in cell.into_iter().flat_map(|cell| cell.iter()) {
@@ -213,8 +251,8 @@ impl WriterState {
 }
 
 impl Totals {
-    /// Takes note of versions that were seen: a newer one counts, an older one does not, and of two that cannot be
-    /// compared the later counts. No version says nothing. Answers with those that cannot be compared.
+    /// Records observed versions: a newer one replaces the current one, an older one does not, and of two that cannot be compared the
+    /// later one does. Empty versions are ignored. Returns the versions that cannot be compared.
     pub(super) fn saw<'a>(&mut self, versions: impl Iterator<Item = &'a str>) -> Vec<ResourceVersion> {
         let mut opaque = Vec::new();
         let mut newest = self.version.as_str();
@@ -233,7 +271,7 @@ impl Totals {
     }
 }
 
-/// Whether [`ResourceVersion::compare`] can compare it: the same question, without making a version of every text.
+/// Returns whether [`ResourceVersion::compare`] can compare it, without an allocation.
 fn is_number(version: &str) -> bool {
     !version.starts_with('0') && !version.is_empty() && version.bytes().all(|byte| byte.is_ascii_digit())
 }

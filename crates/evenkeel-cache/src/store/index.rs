@@ -1,4 +1,4 @@
-//! [`Index`]: a way to find objects by something other than their key.
+//! [`Index`]: finds objects by values other than their key.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -16,12 +16,12 @@ pub const NAMESPACE_INDEX: &str = "namespace";
 
 type Function = Arc<dyn Fn(&Object, &mut Values) + Send + Sync>;
 
-/// A way to find objects of kind `K` by something other than their key: a name, and a function from an object to the
-/// values that it is found under, of which there may be none, one or many.
+/// An index of objects of kind `K`: a name, and a function from an object to its values, of which there may be none, one or many.
 ///
-/// The function is called once for each object that is written, before the write, and by the thread that writes; no lock
-/// is held meanwhile. It should depend on the object alone: what it says is remembered for as long as the object is
-/// stored. If it panics, so does the write, and nothing is written.
+/// The writing thread calls the function once for each written object, before the write and without a lock. It must depend on the
+/// object alone: the values are kept for as long as the object is
+/// stored. If it panics, the object is stored with no value in this index, counts as a
+/// [misfit](super::Indexer::misfits), and the panic is logged with its key.
 ///
 /// ```
 /// use evenkeel_cache::{Index, Store};
@@ -51,24 +51,23 @@ impl<K> Index<K> {
         Index { name: name.into(), function: Arc::new(function), kind: PhantomData }
     }
 
-    /// An index by the value at a path such as `spec.nodeName`, read from the payload without decoding it. Strings are
-    /// found under their text, anything else under its JSON. An object without the value, or with null there, is found
-    /// under nothing; one where it is the empty string is found under that.
+    /// Returns an index by the value at a path such as `spec.nodeName`, read from the payload without decoding it. The value of a
+    /// string is its text, of anything else its JSON. An object where it is absent or null has no value; the empty string is one.
     pub fn by_path(name: &str, path: &str) -> Self {
         let path: Box<str> = path.into();
         Self::new(name, move |object, values| match object.path(&path) {
             Ok(Some(value)) => values.push(&value.text()),
             Ok(None) => {}
-            Err(error) => tracing::error!(%error, path = &*path, "an object is left out of an index"),
+            Err(error) => tracing::error!(%error, path = &*path, "unreadable path; object has no value in this index"),
         })
     }
 
-    /// The index [`NAMESPACE_INDEX`], by namespace: one value for each object, empty for objects that live in none.
+    /// Returns the index [`NAMESPACE_INDEX`], by namespace: one value for each object, empty for cluster-scoped objects.
     pub fn namespace() -> Self {
         Self::new(NAMESPACE_INDEX, |object, values| values.push(object.key().namespace().unwrap_or_default()))
     }
 
-    /// An index by the value of a label, under the label's name. Objects without the label are found under nothing.
+    /// Returns an index by the value of a label, named after the label. Objects without the label have no value.
     pub fn label(label: &str) -> Self {
         let key: Box<str> = label.into();
         Self::new(label, move |object, values| {
@@ -78,12 +77,12 @@ impl<K> Index<K> {
         })
     }
 
-    /// An index by the uids of all owners.
+    /// Returns an index by the uids of all owners.
     pub fn owner(name: &str) -> Self {
         Self::new(name, |object, values| object.owner_references().for_each(|owner| values.push(owner.uid)))
     }
 
-    /// An index by the uid of the owner that controls the object; others are found under nothing.
+    /// Returns an index by the uid of the controlling owner. Objects without one have no value.
     pub fn controller(name: &str) -> Self {
         Self::new(name, |object, values| {
             if let Some(owner) = object.controller() {
@@ -92,7 +91,7 @@ impl<K> Index<K> {
         })
     }
 
-    /// The name it is asked by.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -111,24 +110,26 @@ impl<K> Index<K> {
 }
 
 impl<K: 'static> Index<K> {
-    /// An index by whatever this function says of an object's header, or of its bytes.
+    /// Returns an index by a function of an object's header or payload.
     pub fn by_object<V>(name: &str, values: impl Fn(&Obj<K>) -> V + Send + Sync + 'static) -> Self
     where
         V: IntoIterator,
         V::Item: AsRef<str>,
     {
+        let own_name: Box<str> = name.into();
         Self::new(name, move |object, found| {
-            values(object.as_kind()).into_iter().for_each(|value| found.push(value.as_ref()));
+            found.contain(&own_name, object, |found| {
+                values(object.as_kind()).into_iter().for_each(|value| found.push(value.as_ref()));
+            });
         })
     }
 }
 
 impl<K: DeserializeOwned + Send + Sync + 'static> Index<K> {
-    /// An index by whatever this function says of the decoded object.
+    /// Returns an index by a function of the decoded object.
     ///
-    /// Every object that is written is decoded for it, which costs far more than [`by_path`](Self::by_path). An object
-    /// that does not fit `K` is stored like any other but found under nothing; how many there are is for
-    /// [`Indexer::misfits`](super::Indexer::misfits) to say, and the first of them is logged.
+    /// Every written object is decoded, which costs far more than [`by_path`](Self::by_path). An object that does not fit `K` is
+    /// stored without a value, counts as a [misfit](super::Indexer::misfits), and the first one is logged.
     pub fn by<V>(name: &str, values: impl Fn(&K) -> V + Send + Sync + 'static) -> Self
     where
         V: IntoIterator,
@@ -137,11 +138,13 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Index<K> {
         let warned = AtomicBool::new(false);
         let own_name: Box<str> = name.into();
         Self::new(name, move |object, found| match object.as_kind::<K>().typed() {
-            Ok(value) => values(&value).into_iter().for_each(|value| found.push(value.as_ref())),
+            Ok(value) => found.contain(&own_name, object, |found| {
+                values(&value).into_iter().for_each(|value| found.push(value.as_ref()));
+            }),
             Err(error) => {
                 found.misfit();
                 if !warned.swap(true, Ordering::Relaxed) {
-                    tracing::warn!(index = &*own_name, %error, "an object cannot be indexed, and others may follow");
+                    tracing::warn!(index = &*own_name, %error, "object cannot be decoded; it has no value in this index");
                 }
             }
         })
@@ -160,7 +163,7 @@ impl<K> fmt::Debug for Index<K> {
     }
 }
 
-/// An index cannot be asked, or cannot be added.
+/// An index cannot be read or added.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum IndexError {
@@ -170,13 +173,13 @@ pub enum IndexError {
         /// The name.
         name: String,
     },
-    /// There is an index of this name already; nothing was added.
+    /// The name is taken; no index was added.
     #[error("indexer conflict: there is an index {name:?} already; none was added")]
     Conflict {
         /// The name.
         name: String,
     },
-    /// The informer has ended; nothing was added.
+    /// The informer has stopped; no index was added.
     #[error("no index was added to informer {informer} because it has stopped already")]
     Stopped {
         /// The informer.

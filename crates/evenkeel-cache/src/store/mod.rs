@@ -1,4 +1,4 @@
-//! The objects themselves: [`Indexer`] to read them, [`Store`] to write them too.
+//! The local copy of objects: [`Indexer`] to read, [`Store`] to read and write.
 
 mod edit;
 mod index;

@@ -1,11 +1,10 @@
-//! Growing arrays in pages, which two versions of the store share until one of them changes: [`Paged`] and [`HashTable`].
+//! Growing arrays in pages, which two states of the store share until one of them changes: [`Paged`] and [`HashTable`].
 //!
-//! Cloning either costs one reference count per page. A write to a page that nobody else has is made in place; any other
-//! page is copied first.
+//! Cloning either costs one reference count per page. A write to an unshared page is made in place; a shared page is copied first.
 
 use std::sync::Arc;
 
-/// An array in pages of `PAGE` places. Places that were never written hold the default.
+/// An array in pages of `PAGE` entries. Entries that were never written hold the default.
 #[derive(Clone, Debug)]
 pub(super) struct Paged<T, const PAGE: usize> {
     pages: Vec<Arc<[T]>>,
@@ -20,7 +19,7 @@ impl<T: Clone + Default, const PAGE: usize> Paged<T, PAGE> {
         self.pages.get(place as usize / PAGE)?.get(place as usize % PAGE)
     }
 
-    /// The place, to be written; there are as many as anybody asks for.
+    /// Returns an entry for writing. The array grows as needed.
     pub(super) fn place(&mut self, place: u32) -> &mut T {
         let page = place as usize / PAGE;
         while self.pages.len() <= page {
@@ -34,17 +33,17 @@ impl<T: Clone + Default, const PAGE: usize> Paged<T, PAGE> {
     }
 }
 
-/// Numbers by hash, with linear probing. The hash is kept beside the number, so that nothing else is looked at before it
-/// matches, and nothing at all when the table grows.
+/// Numbers by hash, with linear probing. The hash is stored beside the number, so that a look-up compares keys only when hashes
+/// match, and growing needs no keys.
 #[derive(Clone, Debug)]
 pub(super) struct HashTable {
-    /// The hash in the upper half, the number plus one in the lower; zero is an empty place.
+    /// The hash in the upper half, the number plus one in the lower; zero is an empty entry.
     places: Vec<Arc<[u64]>>,
     mask: u32,
     used: u32,
 }
 
-/// Places per page: 4 KiB, which is copied in less time than a cache miss or two take.
+/// Entries per page: 4 KiB, which is copied in the time of a cache miss or two.
 const PLACES: usize = 512;
 const SMALLEST: usize = 16;
 
@@ -55,7 +54,7 @@ impl HashTable {
 
     fn with_places(count: usize) -> Self {
         let page: Arc<[u64]> = (0..count.min(PLACES)).map(|_| 0).collect();
-        // All pages start as the same empty one.
+        // All pages start as one shared empty page.
         let places = vec![page; count.div_ceil(PLACES)];
         HashTable { places, mask: (count - 1) as u32, used: 0 }
     }
@@ -70,7 +69,7 @@ impl HashTable {
         Arc::make_mut(&mut self.places[place / PLACES])[place % PLACES] = entry;
     }
 
-    /// The number under this hash that is the right one.
+    /// Returns the number with this hash for which `is_right` holds.
     #[inline]
     pub(super) fn find(&self, hash: u32, mut is_right: impl FnMut(u32) -> bool) -> Option<u32> {
         let mut place = hash & self.mask;
@@ -86,7 +85,7 @@ impl HashTable {
         }
     }
 
-    /// Enters a number that is not there.
+    /// Inserts a number that is not in the table.
     pub(super) fn insert(&mut self, hash: u32, number: u32) {
         self.reserve(1);
         self.used += 1;
@@ -101,7 +100,7 @@ impl HashTable {
         self.set(place, entry);
     }
 
-    /// Makes room for so many more.
+    /// Reserves capacity for more numbers.
     pub(super) fn reserve(&mut self, more: usize) {
         let needed = self.used as usize + more;
         let mut count = self.mask as usize + 1;
@@ -119,15 +118,15 @@ impl HashTable {
         *self = larger;
     }
 
-    /// Takes a number out, and moves those behind it that would no longer be found.
-    pub(super) fn remove(&mut self, hash: u32, gone: u32) {
+    /// Removes a number, and moves entries behind it that would no longer be found.
+    pub(super) fn remove(&mut self, hash: u32, removed: u32) {
         let mut hole = hash & self.mask;
         loop {
             let entry = self.at(hole);
             if entry == 0 {
                 return;
             }
-            if (entry >> 32) as u32 == hash && number(entry) == gone {
+            if (entry >> 32) as u32 == hash && number(entry) == removed {
                 break;
             }
             hole = (hole + 1) & self.mask;

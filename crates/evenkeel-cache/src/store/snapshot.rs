@@ -1,4 +1,4 @@
-//! [`Snapshot`]: the store as it was at one moment.
+//! [`Snapshot`]: the store at one moment.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -9,13 +9,13 @@ use evenkeel_core::{Obj, ResourceVersion};
 use super::index::IndexError;
 use super::state::StoreState;
 
-/// The objects of an [`Indexer`](super::Indexer) as they were at one moment.
+/// The objects of an [`Indexer`](super::Indexer) at one moment.
 ///
 /// - Taking one costs a reference count, whatever the number of objects.
-/// - All its answers are from the same state, in which no transaction is half done. Later writes do not show in it.
-/// - It answers with references; looking at objects counts nothing. Clone those that are to outlive it.
-/// - It keeps in memory what it shows, also what has gone from the store since, and each write that follows copies a
-///   little of what the two share. Take one for as long as it is looked at, and then another.
+/// - All reads see the same state, with complete transactions. Later writes are not visible.
+/// - It returns references, without reference counting. Clone objects that must outlive it.
+/// - It keeps its objects in memory, also those that were removed from the store since, and each later write copies the pages that
+///   it changes. Hold a snapshot only while it is read.
 ///
 /// ```
 /// use evenkeel_cache::{Index, Store};
@@ -37,27 +37,27 @@ impl<K> Snapshot<K> {
         Snapshot { state, kind: PhantomData }
     }
 
-    /// The object with this key.
+    /// Returns the object with this key.
     pub fn get(&self, key: impl AsRef<str>) -> Option<&Obj<K>> {
         self.state.get(key.as_ref()).map(Obj::as_kind)
     }
 
-    /// All objects, in no particular order, but in the same one each time.
+    /// Returns all objects, in no particular order, but in the same one each time.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Obj<K>> + use<'_, K> {
         Counted { left: self.len(), objects: self.state.iter().map(Obj::as_kind) }
     }
 
-    /// How many objects there are.
+    /// Returns the number of objects.
     pub fn len(&self) -> usize {
         self.state.totals.objects
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no objects.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The objects that an index finds under a value, in no particular order; none if no object has it.
+    /// Returns the objects with a value in an index, in no particular order.
     pub fn by_index(
         &self,
         name: &str,
@@ -68,12 +68,17 @@ impl<K> Snapshot<K> {
         Ok(Counted { left: slots.len(), objects })
     }
 
-    /// The values that an index finds objects under, in no particular order; none if there is no such index.
+    /// Returns the values of an index, in no particular order; none if there is no such index.
     pub fn index_values(&self, name: &str) -> impl Iterator<Item = &str> + use<'_, K> {
         self.state.index(name).into_iter().flat_map(|index| index.texts())
     }
 
-    /// The version that the store had reached.
+    /// Returns the number of writes to the store so far.
+    pub(crate) fn commits(&self) -> u64 {
+        self.state.totals.commits
+    }
+
+    /// Returns the resource version of the store.
     pub fn resource_version(&self) -> &ResourceVersion {
         &self.state.totals.version
     }
@@ -94,7 +99,7 @@ impl<K> fmt::Debug for Snapshot<K> {
     }
 }
 
-/// An iterator that knows how many are to come.
+/// An iterator of known length.
 struct Counted<I> {
     left: usize,
     objects: I,
@@ -114,7 +119,7 @@ impl<I: Iterator> Iterator for Counted<I> {
     }
 
     fn fold<B, F: FnMut(B, I::Item) -> B>(self, first: B, each: F) -> B {
-        // Going through pages in one loop is what the inner iterator is good at.
+        // The inner iterator is fastest over whole pages.
         self.objects.fold(first, each)
     }
 }

@@ -1,4 +1,4 @@
-//! [`StoreState`]: one version of the store, as readers see it.
+//! [`StoreState`]: one state of the store, as readers see it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,33 +10,33 @@ use super::index::Index;
 use super::paged::{HashTable, Paged};
 use crate::Object;
 
-/// Objects per page. Copying a page counts a reference for each of its objects, so pages are small.
+/// Objects per page. Copying a page clones a reference to each of its objects, so pages are small.
 const OBJECTS: usize = 64;
 const VALUES: usize = 32;
 
-/// One version of the store. Once published it is not changed as long as anybody can see it.
+/// One state of the store. A published state does not change while a reader holds it.
 ///
-/// Objects lie in numbered slots. A key is looked up in a hash table of slot numbers, and compared with the one in the
-/// object; an index is a hash table of value numbers, and each value lists its slots. So no key is stored twice, and
-/// whoever asks an index hashes one value, not one key for each object found.
+/// Objects are in numbered slots. A key is looked up in a hash table of slots, and compared with the key of the object. An index
+/// is a hash table of value ids, and each value lists its slots. So no key is stored twice, and a look-up in an index hashes one
+/// value, not one key per object found.
 #[derive(Clone)]
 pub(super) struct StoreState {
     secrets: Arc<RapidSecrets>,
     keys: HashTable,
     slots: Paged<Option<Object>, OBJECTS>,
     pub(super) indexes: Vec<IndexState>,
-    /// What the indexes were made from.
+    /// The definitions of the indexes.
     pub(super) definitions: Arc<[Index<Untyped>]>,
     pub(super) totals: Totals,
 }
 
-/// What is known of all objects together.
+/// Totals of all objects.
 #[derive(Clone, Debug)]
 pub(super) struct Totals {
     pub(super) version: ResourceVersion,
     pub(super) objects: usize,
     pub(super) payload_bytes: usize,
-    /// How often objects have been written.
+    /// The number of writes.
     pub(super) commits: u64,
 }
 
@@ -74,7 +74,7 @@ impl Slots {
 
 impl StoreState {
     pub(super) fn new(definitions: Arc<[Index<Untyped>]>) -> Self {
-        // The standard library's keys are random, and differ from one to the next.
+        // The keys of the standard library are random.
         let seed = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0_u8);
         let totals = Totals { version: ResourceVersion::new(""), objects: 0, payload_bytes: 0, commits: 0 };
         StoreState {
@@ -84,6 +84,18 @@ impl StoreState {
             indexes: definitions.iter().map(IndexState::new).collect(),
             definitions,
             totals,
+        }
+    }
+
+    /// Returns a state without objects, with the same indexes, version and number of writes.
+    pub(super) fn emptied(&self) -> Self {
+        StoreState {
+            secrets: Arc::clone(&self.secrets),
+            keys: HashTable::new(),
+            slots: Paged::new(),
+            indexes: self.definitions.iter().map(IndexState::new).collect(),
+            definitions: Arc::clone(&self.definitions),
+            totals: Totals { objects: 0, payload_bytes: 0, ..self.totals.clone() },
         }
     }
 
@@ -108,12 +120,12 @@ impl StoreState {
         self.slots.get(slot)?.as_ref()
     }
 
-    /// The objects in the order of their slots.
+    /// Returns the objects in the order of their slots.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Object> + Clone + use<'_> {
         self.slots.iter().flatten()
     }
 
-    /// The objects with their slots.
+    /// Returns the objects with their slots.
     pub(super) fn occupied(&self) -> impl Iterator<Item = (u32, &Object)> {
         (0..).zip(self.slots.iter()).filter_map(|(slot, object)| Some((slot, object.as_ref()?)))
     }
@@ -122,7 +134,7 @@ impl StoreState {
         self.indexes.iter().find(|index| &*index.name == name)
     }
 
-    /// The slots of the objects that an index finds under a value; `None` if there is no such index.
+    /// Returns the slots of the objects with a value in an index; `None` if there is no such index.
     pub(super) fn slots_by_index(&self, name: &str, value: &str) -> Option<&[u32]> {
         let index = self.index(name)?;
         let found = index.find(self.hash(value), value).and_then(|id| index.value(id));
@@ -133,7 +145,7 @@ impl StoreState {
         self.keys.reserve(objects);
     }
 
-    /// Puts an object into a slot, or empties it; answers with what was there.
+    /// Fills or empties a slot. Returns the previous object.
     pub(super) fn set(&mut self, slot: u32, object: Option<Object>) -> Option<Object> {
         std::mem::replace(self.slots.place(slot), object)
     }
@@ -147,7 +159,7 @@ impl StoreState {
     }
 }
 
-/// Whether the object has this key.
+/// Returns whether the object has this key.
 fn is_named(object: &Object, key: &str) -> bool {
     object.key().as_bytes() == key.as_bytes()
 }
@@ -170,31 +182,31 @@ impl IndexState {
         self.value(id).map(|value| &*value.text)
     }
 
-    /// All values, in no particular order.
+    /// Returns all values, in no particular order.
     pub(super) fn texts(&self) -> impl Iterator<Item = &str> {
         self.values.iter().flatten().map(|value| &*value.text)
     }
 
-    /// A value that no object had, and the first that has it.
+    /// Adds a value with its first object.
     pub(super) fn begin(&mut self, id: u32, hash: u32, text: Arc<str>, slot: u32) {
         self.table.insert(hash, id);
         *self.values.place(id) = Some(Value { text, slots: Slots::One(slot) });
         self.distinct += 1;
     }
 
-    /// The last object that had the value is leaving.
+    /// Removes a value whose last object is removed.
     pub(super) fn end(&mut self, id: u32, hash: u32) {
         self.table.remove(hash, id);
         *self.values.place(id) = None;
         self.distinct -= 1;
     }
 
-    /// How many objects have the value.
+    /// Returns the number of objects with the value.
     pub(super) fn count(&self, id: u32) -> usize {
         self.value(id).map_or(0, |value| value.slots.as_slice().len())
     }
 
-    /// One more object has the value. Its place among the others is the last.
+    /// Adds an object to a value, at the last position.
     pub(super) fn enter(&mut self, id: u32, slot: u32) {
         if let Some(value) = self.values.place(id) {
             match &mut value.slots {
@@ -204,7 +216,7 @@ impl IndexState {
         }
     }
 
-    /// The object at this place no longer has the value, and others do. The last of them takes the place.
+    /// Removes the object at this position from a value that has others. The last one takes its position, and is returned.
     pub(super) fn leave(&mut self, id: u32, place: u32) -> Option<u32> {
         let Some(Value { slots: Slots::Many(slots), .. }) = self.values.place(id) else { return None };
         let slots = Arc::make_mut(slots);

@@ -1,18 +1,17 @@
-//! [`Table`]: what all indexers are made of.
+//! [`Table`]: the untyped store behind every [`Indexer`](super::Indexer) and [`Store`](super::Store).
 //!
-//! # How reads and writes meet
+//! # Concurrency
 //!
-//! There is one lock, and it is held for as long as a look-up or a small write takes: what a write needs to know (what the
-//! index functions say, above all) is found out before. A large write, such as a list after a long time away, is prepared
-//! on a copy that shares all pages with the present state and copies those that it changes; readers only wait for the
-//! pointer to be exchanged.
+//! There is one lock, held for the time of a look-up or a small write. Index functions run before it is taken. A large write, such
+//! as a relist with many changes, is prepared on a copy that shares all unchanged pages with the current state; readers wait only
+//! for the exchange of a pointer.
 //!
-//! A [`Snapshot`](super::Snapshot) is a reference to the state. As long as somebody has one, the next write makes a copy of
-//! the state's roots, and of each page that it changes; without snapshots, writes change pages in place. So there is one
-//! copy of everything, and nothing that has gone from the store stays in memory.
+//! A [`Snapshot`](super::Snapshot) is a reference to the state. While one exists, the next write copies the roots of the state and
+//! each page that it changes; without snapshots, writes change pages in place. So every object is stored once, and removed
+//! objects do not stay in memory. After a peak, [`Table::publish`] compacts tables that are mostly unused.
 //!
-//! (Two copies that take turns, so that readers need no lock at all, were tried: they make reads by many threads a little
-//! cheaper, and everything else that happens between two writes twice as dear, as each write leaves the caches cold.)
+//! (Two copies that alternate, so that readers need no lock, were measured: reads by many threads get slightly cheaper, and
+//! everything else twice as expensive, because each write leaves the caches cold.)
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -27,22 +26,21 @@ use crate::delta::Delta;
 use crate::event::Notifications;
 use crate::{Deleted, Event, Object};
 
-/// Changes of more objects than this are prepared on a copy, and more than this are not collected under the lock, so that
-/// nobody waits for it.
+/// Writes of more objects than this are prepared on a copy, and reads of more are collected without the lock.
 const LARGE: usize = 4096;
 
-/// What all indexers are made of.
+/// The untyped store.
 #[derive(Debug)]
 pub(crate) struct Table {
-    /// Writers take it inside their turn, readers alone.
+    /// Writers lock it while they hold `writer`.
     published: RwLock<Arc<StoreState>>,
-    /// Writers take turns.
+    /// Serializes writers.
     writer: Mutex<WriterState>,
     waiters: Waiters,
 }
 
 impl Table {
-    /// An empty one. Of indexes with the same name the last counts.
+    /// Returns an empty table. Of indexes with the same name the last is used.
     pub(crate) fn new(mut indexes: Vec<Index<Untyped>>) -> Self {
         let names: Vec<Arc<str>> = indexes.iter().map(|index| Arc::clone(index.shared_name())).collect();
         let mut place = 0;
@@ -58,7 +56,7 @@ impl Table {
         }
     }
 
-    /// The present state, which later writes do not change.
+    /// Returns the current state, which later writes do not change.
     pub(super) fn snapshot(&self) -> Arc<StoreState> {
         Arc::clone(&self.read())
     }
@@ -107,15 +105,9 @@ impl Table {
         Some(collect(&state, state.slots_by_index(name, value)?))
     }
 
-    /// How often objects have been written.
+    /// Returns the number of writes so far.
     pub(crate) fn commits(&self) -> u64 {
         self.read().totals.commits
-    }
-
-    /// All objects, and how often objects had been written by then.
-    pub(crate) fn commits_and_objects(&self) -> (u64, Vec<Object>) {
-        let state = self.snapshot();
-        (state.totals.commits, state.iter().cloned().collect())
     }
 
     pub(crate) fn version(&self) -> ResourceVersion {
@@ -240,8 +232,8 @@ impl Table {
         notifications
     }
 
-    /// The values of those objects that are not stored already, and the turn to write. A list after a short time away
-    /// brings few others, and what the indexes say of the rest is known.
+    /// Locks the writer, and returns the index values of the objects that are not stored already. A relist after a short time has
+    /// few of those.
     fn surveyed(&self, objects: &[Object]) -> (MutexGuard<'_, WriterState>, Survey, Values) {
         let state = self.snapshot();
         let survey = Survey::new(&state, objects);
@@ -253,7 +245,7 @@ impl Table {
                 return (writer, survey, values);
             }
         }
-        // Another writer was quicker, or a key occurs twice: all values are found out, whatever is stored.
+        // Another writer was faster, or a key occurs twice: evaluate all objects.
         drop(state);
         let (writer, values) = self.evaluated(|definitions| Values::of(objects, definitions));
         let mut survey = Survey::new(&self.read(), objects);
@@ -261,7 +253,7 @@ impl Table {
         (writer, survey, values)
     }
 
-    /// Nothing has happened up to this version.
+    /// Advances the version: nothing changed up to it.
     pub(crate) fn bookmark(&self, version: &ResourceVersion) {
         let mut writer = self.lock();
         let opaque = self.publish(&mut writer, false, |edit| edit.state.totals.saw([version.as_str()].into_iter()));
@@ -269,11 +261,11 @@ impl Table {
         self.waiters.reached(|| self.version(), &opaque);
     }
 
-    /// Adds indexes of all objects, present and future; all of them, or none if a name is taken.
+    /// Adds indexes of all objects, stored and later ones. Adds none if a name is taken.
     pub(crate) fn add_indexes(&self, added: &[Index<Untyped>]) -> Result<(), IndexError> {
         let mut values = Values::default();
-        // For each slot what was last seen in it, and which cell has its values. Objects that others write meanwhile are
-        // looked at in the next round; each is shorter than the one before.
+        // For each slot its last seen object, and the cell with its values. Objects that are written concurrently are evaluated in
+        // the next pass; each pass is shorter than the one before.
         let mut seen: Vec<Option<(Object, usize)>> = Vec::new();
         let mut cells = 0;
         loop {
@@ -314,18 +306,17 @@ impl Table {
         }
     }
 
-    /// Waits until the store has reached this version.
+    /// Waits until the store reaches this version.
     pub(crate) async fn at_least(&self, version: &ResourceVersion) -> Result<(), StoreStopped> {
         self.waiters.wait(version, || self.version()).await
     }
 
-    /// Nothing more will be written: those who wait for a version are told so, now and from now on.
+    /// Fails all waiters for a version, now and later: nothing more will be written.
     pub(crate) fn stop_waiting(&self) {
         self.waiters.stop();
     }
 
-    /// What index functions say, and the turn to write. They are called without a lock, and again if indexes were added
-    /// meanwhile.
+    /// Evaluates index functions without a lock, then locks the writer. Evaluates again if indexes were added meanwhile.
     fn evaluated<T>(&self, evaluate: impl Fn(&[Index<Untyped>]) -> T) -> (MutexGuard<'_, WriterState>, T) {
         loop {
             let definitions = Arc::clone(&self.read().definitions);
@@ -337,22 +328,36 @@ impl Table {
         }
     }
 
-    /// Makes a change, which readers see when it is complete.
+    /// Makes a change, which readers see when it is complete. Compacts the tables if most of them is unused.
     fn publish<T>(&self, writer_state: &mut WriterState, large: bool, change: impl FnOnce(&mut Edit<'_>) -> T) -> T {
-        if !large {
+        let (result, is_sparse) = if large {
+            let mut next = Arc::clone(&self.read());
+            let result = change(&mut Edit { state: Arc::make_mut(&mut next), writer_state });
+            let is_sparse = writer_state.is_sparse(&next);
+            self.exchange(next);
+            (result, is_sparse)
+        } else {
             let mut published = self.write();
-            return change(&mut Edit { state: Arc::make_mut(&mut published), writer_state });
+            let result = change(&mut Edit { state: Arc::make_mut(&mut published), writer_state });
+            (result, writer_state.is_sparse(&published))
+        };
+        if is_sparse {
+            let state = self.snapshot();
+            let (compact, compact_writer_state) = writer_state.compacted(&state);
+            *writer_state = compact_writer_state;
+            self.exchange(Arc::new(compact));
         }
-        let mut next = Arc::clone(&self.read());
-        let answer = change(&mut Edit { state: Arc::make_mut(&mut next), writer_state });
+        result
+    }
+
+    fn exchange(&self, next: Arc<StoreState>) {
         let previous = std::mem::replace(&mut *self.write(), next);
-        // Not under the lock: there may be much to let go of.
+        // Dropped without the lock: it may hold many objects.
         drop(previous);
-        answer
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Arc<StoreState>> {
-        // No code of users runs under the locks, so nothing is left half done.
+        // User code runs only while no lock is held, so the state is valid.
         self.published.read().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -361,8 +366,14 @@ impl Table {
     }
 
     fn lock(&self) -> MutexGuard<'_, WriterState> {
-        // No code of users runs under the lock, so nothing is left half done.
+        // User code runs only while no lock is held, so the state is valid.
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the number of slots for objects, used or not.
+    #[cfg(test)]
+    pub(super) fn slots(&self) -> u32 {
+        self.lock().slots()
     }
 
     #[cfg(test)]
@@ -373,11 +384,11 @@ impl Table {
 
 /// How a list differs from what is stored.
 struct Survey {
-    /// For each object of the list, whether it is stored already: the very object, not one like it.
+    /// For each object of the list, whether this very object is stored already.
     stored: Vec<bool>,
     /// The stored objects that the list does not contain.
     missing: Vec<Object>,
-    /// Whether the list has a stored key more than once.
+    /// Whether the list contains a stored key more than once.
     repeated: bool,
 }
 
@@ -405,7 +416,7 @@ impl Survey {
     }
 }
 
-/// Whether these are one object, not two that are alike.
+/// Returns whether both are the same object, not equal ones.
 fn is_same(one: &Object, other: &Object) -> bool {
     std::ptr::eq(one.header(), other.header())
 }

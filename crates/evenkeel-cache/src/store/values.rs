@@ -1,16 +1,19 @@
-//! [`Values`]: what the index functions say of the objects of one write, before it is made.
+//! [`Values`]: the index values of the objects of one write, evaluated before it.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use evenkeel_core::Untyped;
 
 use super::index::Index;
 use crate::Object;
-use evenkeel_core::Untyped;
 
-/// The values of some objects under each of some indexes, end to end: three allocations however many there are.
+/// The values of objects in indexes, concatenated: three allocations however many there are.
 #[derive(Debug, Default)]
 pub(super) struct Values {
     texts: String,
-    /// Where each value ends in the texts.
+    /// The end of each value in `texts`.
     ends: Vec<usize>,
-    /// One for each index of each object: where its values end, and whether the object could not be decoded.
+    /// For each index of each object the end of its values, and whether it is a misfit.
     cells: Vec<(usize, bool)>,
     misfit: bool,
 }
@@ -32,18 +35,41 @@ impl Values {
         }
     }
 
-    /// The object is found under this value.
+    /// Calls an index function of the user. If it panics, the object has no value in this index and counts as a misfit.
+    pub(super) fn contain(&mut self, index: &str, object: &Object, function: impl FnOnce(&mut Values)) {
+        let (texts, ends) = (self.texts.len(), self.ends.len());
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| function(self))) {
+            self.texts.truncate(texts);
+            self.ends.truncate(ends);
+            self.misfit();
+            let message = crate::panic_message(&*panic);
+            tracing::error!(index, key = %object.key(), message, "index function panicked; object has no value in this index");
+        }
+    }
+
+    /// Replaces all values by those of one object: for each index its values, and whether it is a misfit.
+    pub(super) fn refill<'a>(&mut self, indexes: impl Iterator<Item = (impl Iterator<Item = &'a str>, bool)>) {
+        self.texts.clear();
+        self.ends.clear();
+        self.cells.clear();
+        for (values, misfit) in indexes {
+            values.for_each(|value| self.push(value));
+            self.cells.push((self.ends.len(), misfit));
+        }
+    }
+
+    /// Adds a value of the current object.
     pub(super) fn push(&mut self, value: &str) {
         self.texts.push_str(value);
         self.ends.push(self.texts.len());
     }
 
-    /// The object cannot be decoded.
+    /// Marks the current object as a misfit: it cannot be indexed.
     pub(super) fn misfit(&mut self) {
         self.misfit = true;
     }
 
-    /// The values in a cell, which are numbered object by object.
+    /// Returns the values of a cell. Cells are numbered object by object.
     pub(super) fn cell(&self, cell: usize) -> Cell<'_> {
         let begin = cell.checked_sub(1).map_or(0, |before| self.cells[before].0);
         let (end, misfit) = self.cells[cell];
@@ -52,7 +78,7 @@ impl Values {
     }
 }
 
-/// The values of one object under one index.
+/// The values of one object in one index.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cell<'a> {
     texts: &'a str,
@@ -62,7 +88,7 @@ pub(super) struct Cell<'a> {
 }
 
 impl<'a> Cell<'a> {
-    /// The value, if there is exactly one.
+    /// Returns the value if there is exactly one.
     pub(super) fn only(&self) -> Option<&'a str> {
         match self.ends {
             [end] => self.texts.get(self.start..*end),

@@ -1,15 +1,15 @@
-//! Those who wait for the store to reach a version.
+//! Waiting until the store reaches a resource version.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use evenkeel_core::ResourceVersion;
 use tokio::sync::oneshot;
 
-/// The informer has stopped before its store has reached the version that somebody waits for.
+/// The informer stopped before its store reached the awaited version.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the informer has stopped; its store will not reach resource version {version}")]
+#[error("informer stopped; its store will not reach resource version {version}")]
 pub struct StoreStopped {
-    /// The version that was waited for.
+    /// The awaited version.
     pub version: ResourceVersion,
 }
 
@@ -27,18 +27,18 @@ struct Waiting {
 struct Waiter {
     id: u64,
     version: ResourceVersion,
-    /// Dropped without a word when there is nothing more to wait for.
+    /// Dropped without a value when the informer stops.
     reached: oneshot::Sender<()>,
 }
 
-/// Whether a store at this version has what was written with the other.
+/// Returns whether a store at version `present` includes the write with version `wanted`.
 fn covers(present: &ResourceVersion, wanted: &ResourceVersion) -> bool {
     present == wanted || present.is_newer_than(wanted)
 }
 
 impl Waiters {
-    /// Waits until `present` covers the version. Whoever changes what `present` says calls [`reached`](Self::reached)
-    /// afterwards; both look under the lock, so nobody is missed.
+    /// Waits until `present` covers the version. A writer that changes `present` calls [`reached`](Self::reached) afterwards; both
+    /// check under the lock, so no waiter is missed.
     pub(super) async fn wait(
         &self,
         version: &ResourceVersion,
@@ -47,7 +47,7 @@ impl Waiters {
         if matches!(version.as_str(), "" | "0") {
             return Ok(());
         }
-        let (entry, told) = {
+        let (entry, notified) = {
             let mut waiting = self.lock();
             if covers(&present(), version) {
                 return Ok(());
@@ -55,18 +55,18 @@ impl Waiters {
             if waiting.stopped {
                 return Err(StoreStopped { version: version.clone() });
             }
-            let (reached, told) = oneshot::channel();
+            let (reached, notified) = oneshot::channel();
             let id = waiting.next;
             waiting.next += 1;
             waiting.list.push(Waiter { id, version: version.clone(), reached });
-            (Entry { waiters: self, id }, told)
+            (WaiterEntry { waiters: self, id }, notified)
         };
-        let told = told.await;
+        let notified = notified.await;
         drop(entry);
-        told.map_err(|_| StoreStopped { version: version.clone() })
+        notified.map_err(|_| StoreStopped { version: version.clone() })
     }
 
-    /// The store has come to another version, and has passed these on the way, which cannot be compared.
+    /// Wakes the waiters of the current version, and those of the versions in `passed`, which cannot be compared.
     pub(super) fn reached(&self, present: impl FnOnce() -> ResourceVersion, passed: &[ResourceVersion]) {
         let mut waiting = self.lock();
         if waiting.list.is_empty() {
@@ -77,12 +77,12 @@ impl Waiters {
         let done: Vec<Waiter> = waiting.list.extract_if(.., done).collect();
         drop(waiting);
         for waiter in done {
-            // Nobody listens any more if the future was dropped meanwhile.
+            // The receiver is dropped if the future was.
             let _ = waiter.reached.send(());
         }
     }
 
-    /// Nothing more will come.
+    /// Fails all waiters, now and later: nothing more will be written.
     pub(super) fn stop(&self) {
         let mut waiting = self.lock();
         waiting.stopped = true;
@@ -101,13 +101,13 @@ impl Waiters {
     }
 }
 
-/// Takes itself off the list when the future is dropped.
-struct Entry<'a> {
+/// Removes a waiter when its future is dropped.
+struct WaiterEntry<'a> {
     waiters: &'a Waiters,
     id: u64,
 }
 
-impl Drop for Entry<'_> {
+impl Drop for WaiterEntry<'_> {
     fn drop(&mut self) {
         self.waiters.lock().list.retain(|waiter| waiter.id != self.id);
     }

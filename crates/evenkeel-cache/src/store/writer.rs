@@ -1,4 +1,4 @@
-//! [`Store`]: an [`Indexer`] and the right to write to it.
+//! [`Store`]: an [`Indexer`] with write access.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -13,13 +13,12 @@ use super::table::Table;
 use crate::Deleted;
 use crate::delta::Delta;
 
-/// The objects of one kind, to be read and written: an [`Indexer`] and the right to write to it. Cheap to clone; clones
-/// share the objects.
+/// The objects of one kind: an [`Indexer`] with write access. Cheap to clone; clones share the objects.
 ///
-/// - Writers take turns. What they write is seen by every read that begins after they return.
-/// - To change an object is to put another in its place.
-/// - The store keeps room for as many objects as it ever held, about 100 bytes for each; objects themselves go when they
-///   are replaced or removed, unless somebody still has them.
+/// - Writes are serialized. Every read that starts after a write returned sees it.
+/// - Objects are immutable: an update replaces the object.
+/// - Objects are dropped when they are replaced or removed, unless a caller still holds them. Tables shrink when less than a
+///   quarter of them is in use.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -39,49 +38,47 @@ pub struct Store<K> {
 }
 
 impl<K> Store<K> {
-    /// An empty one with these indexes. Of indexes with the same name the last counts.
+    /// Returns an empty store with these indexes. Of indexes with the same name the last is used.
     pub fn new(indexes: impl IntoIterator<Item = Index<K>>) -> Self {
         let table = Table::new(indexes.into_iter().map(Index::cast).collect());
         Store { indexer: Indexer::over(Arc::new(table)) }
     }
 
-    /// The same objects, to be read only.
+    /// Returns read access to the objects.
     pub fn indexer(&self) -> Indexer<K> {
         self.indexer.clone()
     }
 
-    /// Stores an object, whether its key is known or not; answers with what was there before. This is client-go's `Add`
-    /// and its `Update`.
+    /// Adds or replaces an object, and returns the previous one. client-go's `Add` and `Update`.
     pub fn put(&self, object: Obj<K>) -> Option<Obj<K>> {
         self.write(Delta::Updated(object.cast()))
     }
 
-    /// Removes the object with this key, if there is one, and answers with it. The store's version stays.
+    /// Removes and returns the object with this key. The version of the store stays.
     pub fn remove(&self, key: &ObjectKey) -> Option<Obj<K>> {
         self.delete(Deleted::Missed { key: key.clone(), last_known: None })
     }
 
-    /// Removes an object that is gone, and answers with what was stored. If its deletion was seen, the store has reached
-    /// the version of that.
+    /// Removes a deleted object, and returns the stored one. If the deletion was observed, the store reaches its version.
     pub fn delete(&self, deleted: Deleted<K>) -> Option<Obj<K>> {
         self.write(Delta::Deleted(deleted.cast()))
     }
 
-    /// Makes these all the objects there are, and this the version of the store. Of objects with the same key the last
-    /// counts. Readers are not held up while it is prepared.
+    /// Replaces all objects, and sets the version of the store. Of objects with the same key the last is stored. Readers do not wait
+    /// while a large replacement is prepared.
     pub fn replace(&self, objects: impl IntoIterator<Item = Obj<K>>, version: ResourceVersion) {
         let objects: Vec<_> = objects.into_iter().map(Obj::cast).collect();
         self.indexer.table.replace(objects, version, false);
     }
 
-    /// Nothing has happened up to this version.
+    /// Advances the version: nothing changed up to it.
     pub fn bookmark(&self, version: &ResourceVersion) {
         self.indexer.table.bookmark(version);
     }
 
-    /// Makes several writes at once, in order: readers see none of them or all. Answers with what was there before each.
+    /// Makes several writes in one step, in order: readers see all of them or none. Returns the previous object of each.
     ///
-    /// The function only says what to write. Nothing is written before it returns, or if it panics.
+    /// The function collects the writes. Nothing is written before it returns, or if it panics.
     ///
     /// ```
     /// # use evenkeel_cache::{Obj, ObjectKey, Store};
@@ -113,17 +110,17 @@ pub struct Transaction<K> {
 }
 
 impl<K> Transaction<K> {
-    /// Stores an object, whether its key is known or not.
+    /// Adds or replaces an object.
     pub fn put(&mut self, object: Obj<K>) {
         self.deltas.push(Delta::Updated(object.cast()));
     }
 
-    /// Removes the object with this key, if there is one.
+    /// Removes the object with this key.
     pub fn remove(&mut self, key: &ObjectKey) {
         self.delete(Deleted::Missed { key: key.clone(), last_known: None });
     }
 
-    /// Removes an object that is gone.
+    /// Removes a deleted object.
     pub fn delete(&mut self, deleted: Deleted<K>) {
         self.deltas.push(Delta::Deleted(deleted.cast()));
     }

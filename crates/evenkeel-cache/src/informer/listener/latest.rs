@@ -1,4 +1,4 @@
-//! What one handler has yet to hear, at most one thing per object.
+//! [`LatestQueue`]: the pending notifications of one handler, at most one per object.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -7,15 +7,15 @@ use tokio::time::Instant;
 
 use crate::{Deleted, Event, Object};
 
-/// What one handler has yet to hear, folded: of each object only what the handler has seen and what it is now.
+/// The pending notifications of one handler, merged per object: the last state that the handler saw, and the current state.
 ///
-/// An object keeps its place in line while it changes; one that came and went unseen is not told of at all. So this holds
-/// no more entries than there are live objects and objects that the handler believes to be alive.
+/// An object keeps its position while it changes. An object that is added and deleted before its turn is dropped. So the number of
+/// entries is bounded by the existing objects and those that the handler believes to exist.
 #[derive(Debug, Default)]
 pub(super) struct LatestQueue {
     order: VecDeque<LatestEntry>,
     pending: HashMap<ObjectKey, PendingChange>,
-    /// Entries of `order` whose pending are gone.
+    /// The number of entries of `order` without a pending change.
     stale: usize,
     ticket: u64,
 }
@@ -28,12 +28,12 @@ enum LatestEntry {
 
 #[derive(Debug)]
 struct PendingChange {
-    /// What the handler saw last, if it has seen the object and it was not gone then.
+    /// The last state that the handler saw, unless that was a deletion.
     seen: Option<Object>,
     now: ObjectState,
-    /// Which entry of the line is ours.
+    /// Identifies the entry in `order`.
     ticket: u64,
-    /// When there first was something to tell.
+    /// When the change became pending.
     since: Instant,
 }
 
@@ -43,7 +43,7 @@ enum ObjectState {
     Deleted(Deleted<Untyped>),
 }
 
-/// What comes out.
+/// What leaves the queue.
 #[derive(Debug)]
 pub(super) enum LatestItem {
     Event(Event<Untyped>, Instant),
@@ -51,17 +51,17 @@ pub(super) enum LatestItem {
 }
 
 impl LatestQueue {
-    /// How many objects there is something to tell of.
+    /// Returns the number of objects with a pending change.
     pub(super) fn len(&self) -> usize {
         self.pending.len()
     }
 
-    /// Everything that was pushed so far belongs to the first list.
+    /// Marks the end of the initial objects.
     pub(super) fn push_synced(&mut self) {
         self.order.push_back(LatestEntry::Synced);
     }
 
-    /// When there first was something to tell of the object that is next.
+    /// Returns since when the next change is pending.
     pub(super) fn since(&self) -> Option<Instant> {
         self.order.iter().find_map(|entry| match entry {
             LatestEntry::Object(key, ticket) => {
@@ -73,13 +73,13 @@ impl LatestQueue {
 
     pub(super) fn push(&mut self, event: Event<Untyped>, now: Instant) {
         match event {
-            Event::Add { object, initial } => self.there(None, object, initial, now),
-            Event::Update { old, new } => self.there(Some(old), new, false, now),
-            Event::Delete(deleted) => self.gone(deleted, now),
+            Event::Add { object, initial } => self.present(None, object, initial, now),
+            Event::Update { old, new } => self.present(Some(old), new, false, now),
+            Event::Delete(deleted) => self.deleted(deleted, now),
         }
     }
 
-    fn there(&mut self, seen: Option<Object>, object: Object, initial: bool, now: Instant) {
+    fn present(&mut self, seen: Option<Object>, object: Object, initial: bool, now: Instant) {
         if let Some(pending) = self.pending.get_mut(object.key()) {
             let initial = initial || matches!(pending.now, ObjectState::Present { initial: true, .. });
             pending.now = ObjectState::Present { object, initial };
@@ -89,7 +89,7 @@ impl LatestQueue {
         self.enqueue(key, seen, ObjectState::Present { object, initial }, now);
     }
 
-    fn gone(&mut self, deleted: Deleted<Untyped>, now: Instant) {
+    fn deleted(&mut self, deleted: Deleted<Untyped>, now: Instant) {
         match self.pending.get_mut(deleted.key()) {
             Some(pending) if pending.seen.is_some() => pending.now = ObjectState::Deleted(deleted),
             Some(_) => {
@@ -130,7 +130,7 @@ impl LatestQueue {
         }
     }
 
-    /// Keeps the line from growing with objects that come and go unseen.
+    /// Removes stale entries, so that the queue does not grow with objects that are added and deleted before their turn.
     fn tidy(&mut self) {
         if self.stale <= 16 + self.pending.len() {
             return;

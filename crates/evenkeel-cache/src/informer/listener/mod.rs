@@ -1,4 +1,4 @@
-//! One handler's side of an informer: what it has yet to hear, and whether it may still be called.
+//! [`Listener`]: the queue of one handler, and the permit to call it.
 
 mod latest;
 mod task;
@@ -19,30 +19,30 @@ use super::observe::Observers;
 use crate::Event;
 use crate::handler::{Delivery, OnPanic};
 
-/// How far a handler is behind.
+/// The lag of a handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Lag {
-    /// How many notifications it has yet to hear, the one that it is being told included.
+    /// The number of pending notifications, the one in progress included.
     pub pending: usize,
-    /// Since when the oldest of them has been waiting.
+    /// Since when the oldest is pending.
     pub since: Option<Instant>,
 }
 
-/// Notifications that many handlers share.
+/// Notifications that several handlers share.
 pub(crate) type Batch = Arc<[Event<Untyped>]>;
 
-/// What is next for a handler.
+/// The next work of a handler.
 #[derive(Debug)]
 pub(crate) enum Work {
     Batch(Batch),
     One(Event<Untyped>),
-    /// All that there was in the beginning has been told.
+    /// The initial notifications are complete.
     Synced,
 }
 
 impl Work {
-    /// What is to be told.
+    /// Returns the notifications.
     pub(crate) fn events(&self) -> &[Event<Untyped>] {
         match self {
             Work::Batch(batch) => batch,
@@ -51,35 +51,35 @@ impl Work {
         }
     }
 
-    /// All of it has been told.
+    /// Marks the work as done.
     pub(crate) fn done(&self, listener: &Listener) {
         if matches!(self, Work::Synced) {
-            listener.tell(Told::All);
+            listener.set_synced(InitialSync::Done);
         }
     }
 }
 
-/// Whether a handler has been told of all that there was in the beginning.
+/// Whether a handler has processed the initial notifications.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
-    NotYet,
-    All,
-    /// It never will be.
+pub(crate) enum InitialSync {
+    Pending,
+    Done,
+    /// It never will: the handler was removed.
     Never,
 }
 
-/// One handler's side of an informer.
+/// The queue of one handler, and the permit to call it.
 #[derive(Debug)]
 pub(crate) struct Listener {
     pub(crate) name: String,
     pub(crate) on_panic: OnPanic,
-    inbox: Mutex<ListenerQueue>,
+    queue: Mutex<ListenerQueue>,
     wake: Notify,
-    /// Told and being told.
+    /// The number of pending notifications, the one in progress included.
     pending: AtomicUsize,
     permit: AtomicU8,
-    told: watch::Sender<Told>,
-    /// Whether there is a task that calls the handler.
+    synced: watch::Sender<InitialSync>,
+    /// Whether the task of the handler runs.
     alive: watch::Sender<bool>,
     pub(crate) panics: AtomicU64,
     pub(crate) delivered: AtomicU64,
@@ -91,8 +91,10 @@ pub(crate) struct Listener {
 struct ListenerQueue {
     waiting: PendingWork,
     ending: ListenerStop,
-    /// When the notifications came that are being told.
+    /// When the notifications in progress were queued.
     since: Option<Instant>,
+    /// Work that arrived while the initial objects are copied; `None` when they are there.
+    held: Option<Vec<(Instant, Work)>>,
 }
 
 #[derive(Debug)]
@@ -104,9 +106,9 @@ enum PendingWork {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ListenerStop {
     No,
-    /// Nothing more comes in; what is there is still told.
+    /// Queued notifications are delivered; new ones are dropped.
     Drain,
-    /// Nothing more is told.
+    /// Nothing more is delivered.
     Now,
 }
 
@@ -132,11 +134,11 @@ impl Listener {
         Listener {
             name,
             on_panic,
-            inbox: Mutex::new(ListenerQueue { waiting, ending: ListenerStop::No, since: None }),
+            queue: Mutex::new(ListenerQueue { waiting, ending: ListenerStop::No, since: None, held: None }),
             wake: Notify::new(),
             pending: AtomicUsize::new(0),
             permit: AtomicU8::new(permit::IDLE),
-            told: watch::Sender::new(Told::NotYet),
+            synced: watch::Sender::new(InitialSync::Pending),
             alive: watch::Sender::new(false),
             panics: AtomicU64::new(0),
             delivered: AtomicU64::new(0),
@@ -145,16 +147,26 @@ impl Listener {
         }
     }
 
-    /// Hands in notifications. Never blocks.
+    /// Queues notifications. Never blocks.
     pub(crate) fn push(&self, batch: &Batch, now: Instant) {
         if batch.is_empty() {
             return;
         }
-        let mut inbox = self.inbox();
-        if inbox.ending != ListenerStop::No {
+        let mut queue_state = self.lock();
+        if queue_state.ending != ListenerStop::No {
             return;
         }
-        match &mut inbox.waiting {
+        match &mut queue_state.held {
+            Some(held) => held.push((now, Work::Batch(Arc::clone(batch)))),
+            None => self.enqueue(&mut queue_state, batch, now),
+        }
+        self.measure(&queue_state, now);
+        drop(queue_state);
+        self.wake.notify_one();
+    }
+
+    fn enqueue(&self, queue_state: &mut ListenerQueue, batch: &Batch, now: Instant) {
+        match &mut queue_state.waiting {
             PendingWork::Every(queue) => {
                 queue.push_back((now, Work::Batch(Arc::clone(batch))));
                 self.pending.fetch_add(batch.len(), Ordering::Relaxed);
@@ -163,59 +175,97 @@ impl Listener {
                 let before = latest.len();
                 batch.iter().for_each(|event| latest.push(event.clone(), now));
                 let after = latest.len();
-                // Folding may leave fewer than there were.
+                // Merging may leave fewer than before.
                 self.pending.fetch_add(after, Ordering::Relaxed);
                 self.pending.fetch_sub(before, Ordering::Relaxed);
             }
         }
-        self.measure(&inbox, now);
-        drop(inbox);
+    }
+
+    /// Holds back all work until [`release`](Self::release): the initial objects come first, and copying them takes a while.
+    pub(crate) fn hold(&self) {
+        self.lock().held = Some(Vec::new());
+    }
+
+    /// Queues the initial notifications, then the work that was held back.
+    pub(crate) fn release(&self, initial: &Batch, synced: bool, now: Instant) {
+        // Folded without the lock, which the process loop takes for each notification.
+        let mut latest = LatestQueue::default();
+        let is_latest = matches!(self.lock().waiting, PendingWork::Latest(_));
+        if is_latest {
+            initial.iter().for_each(|event| latest.push(event.clone(), now));
+        }
+        let mut queue_state = self.lock();
+        let held = queue_state.held.take().unwrap_or_default();
+        if queue_state.ending == ListenerStop::Now {
+            return;
+        }
+        match &mut queue_state.waiting {
+            PendingWork::Latest(own) => {
+                self.pending.fetch_add(latest.len(), Ordering::Relaxed);
+                *own = latest;
+            }
+            PendingWork::Every(_) if initial.is_empty() => {}
+            PendingWork::Every(_) => self.enqueue(&mut queue_state, initial, now),
+        }
+        if synced {
+            queue_state.push_synced(now);
+        }
+        for (at, work) in held {
+            match work {
+                Work::Batch(batch) => self.enqueue(&mut queue_state, &batch, at),
+                Work::One(_) => {}
+                Work::Synced => queue_state.push_synced(at),
+            }
+        }
+        self.measure(&queue_state, now);
+        drop(queue_state);
         self.wake.notify_one();
     }
 
-    /// Shows how far the handler is behind.
+    /// Updates the lag metrics.
     pub(crate) fn measure_now(&self, now: Instant) {
-        self.measure(&self.inbox(), now);
+        self.measure(&self.lock(), now);
     }
 
-    fn measure(&self, inbox: &ListenerQueue, now: Instant) {
-        let Lag { pending, since } = self.lag_of(inbox);
+    fn measure(&self, queue_state: &ListenerQueue, now: Instant) {
+        let Lag { pending, since } = self.lag_of(queue_state);
         self.metrics.behind(pending, since.map(|since| now.saturating_duration_since(since)).unwrap_or_default());
     }
 
-    /// A call has panicked.
+    /// Counts a call that panicked.
     fn panicked(&self) {
         self.panics.fetch_add(1, Ordering::Relaxed);
         self.metrics.panicked();
     }
 
-    /// What has been handed in so far is all that there was in the beginning.
+    /// Marks the end of the initial notifications.
     pub(crate) fn push_synced(&self, now: Instant) {
-        let mut inbox = self.inbox();
-        match &mut inbox.waiting {
-            PendingWork::Every(queue) => queue.push_back((now, Work::Synced)),
-            PendingWork::Latest(latest) => latest.push_synced(),
+        let mut queue_state = self.lock();
+        match &mut queue_state.held {
+            Some(held) => held.push((now, Work::Synced)),
+            None => queue_state.push_synced(now),
         }
-        drop(inbox);
+        drop(queue_state);
         self.wake.notify_one();
     }
 
-    /// What is next to be told; `None` when there will be nothing more. May be dropped and called again: nothing is lost.
+    /// Returns the next work; `None` when the listener has stopped. Cancel safe.
     pub(crate) async fn next(&self) -> Option<Work> {
         loop {
             let woken = self.wake.notified();
             {
-                let mut inbox = self.inbox();
-                if inbox.ending == ListenerStop::Now {
+                let mut queue_state = self.lock();
+                if queue_state.ending == ListenerStop::Now {
                     return None;
                 }
-                if let Some(work) = inbox.take() {
-                    self.measure(&inbox, Instant::now());
+                if let Some(work) = queue_state.take() {
+                    self.measure(&queue_state, Instant::now());
                     return Some(work);
                 }
-                inbox.since = None;
-                self.measure(&inbox, Instant::now());
-                if inbox.ending == ListenerStop::Drain {
+                queue_state.since = None;
+                self.measure(&queue_state, Instant::now());
+                if queue_state.ending == ListenerStop::Drain && queue_state.held.is_none() {
                     return None;
                 }
             }
@@ -223,78 +273,77 @@ impl Listener {
         }
     }
 
-    /// How many notifications the handler has yet to hear, the one that it is being told included.
+    /// Returns the number of pending notifications, the one in progress included.
     fn pending(&self) -> usize {
         self.pending.load(Ordering::Relaxed)
     }
 
-    /// Asks to make one call. If this is true, [`end_call`](Self::end_call) has to follow; if not, no call may be made any
-    /// more.
+    /// Requests permission for one call. If granted, [`end_call`](Self::end_call) must follow; if not, no further call is permitted.
     pub(crate) fn begin_call(&self) -> bool {
         self.permit.compare_exchange(permit::IDLE, permit::CALLING, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// The call has returned. Answers whether more may follow.
+    /// Records the end of a call. Returns whether more may follow.
     pub(crate) fn end_call(&self) -> bool {
-        // Nothing is pending any more if it was revoked meanwhile.
+        // A revoked listener has no pending notifications.
         let _ = self.pending.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |pending| pending.checked_sub(1));
         self.delivered.fetch_add(1, Ordering::Relaxed);
         self.permit.compare_exchange(permit::CALLING, permit::IDLE, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// Lets what is waiting be told, and nothing after that.
+    /// Stops after the queued notifications are delivered.
     pub(crate) fn drain(&self) {
-        let mut inbox = self.inbox();
-        if inbox.ending == ListenerStop::No {
-            inbox.ending = ListenerStop::Drain;
+        let mut queue_state = self.lock();
+        if queue_state.ending == ListenerStop::No {
+            queue_state.ending = ListenerStop::Drain;
         }
-        drop(inbox);
+        drop(queue_state);
         self.wake.notify_one();
     }
 
-    /// Ends it: a call that is being made runs to its end, and no other begins once this has returned.
+    /// Stops at once: a call in progress completes, and no other starts once this has returned.
     pub(crate) fn revoke(&self) {
         self.permit.store(permit::REVOKED, Ordering::Release);
-        let mut inbox = self.inbox();
-        inbox.ending = ListenerStop::Now;
-        let discarded = std::mem::replace(&mut inbox.waiting, PendingWork::Every(VecDeque::new()));
-        inbox.since = None;
-        drop(inbox);
+        let mut queue_state = self.lock();
+        queue_state.ending = ListenerStop::Now;
+        let discarded = std::mem::replace(&mut queue_state.waiting, PendingWork::Every(VecDeque::new()));
+        queue_state.since = None;
+        drop(queue_state);
         self.pending.store(0, Ordering::Relaxed);
         self.metrics.behind(0, Duration::ZERO);
-        // Not under the lock: there may be many objects in it.
+        // Dropped without the lock: it may hold many objects.
         drop(discarded);
-        self.tell(Told::Never);
+        self.set_synced(InitialSync::Never);
         self.wake.notify_one();
     }
 
-    /// Says whether all that there was in the beginning has been told. The first word is the last.
-    pub(crate) fn tell(&self, told: Told) {
-        self.told.send_if_modified(|now| {
-            let changes = *now == Told::NotYet && told != Told::NotYet;
+    /// Sets whether the initial notifications were processed. Only the first call has an effect.
+    pub(crate) fn set_synced(&self, synced: InitialSync) {
+        self.synced.send_if_modified(|current| {
+            let changes = *current == InitialSync::Pending && synced != InitialSync::Pending;
             if changes {
-                *now = told;
+                *current = synced;
             }
             changes
         });
     }
 
-    pub(crate) fn told(&self) -> watch::Receiver<Told> {
-        self.told.subscribe()
+    pub(crate) fn synced(&self) -> watch::Receiver<InitialSync> {
+        self.synced.subscribe()
     }
 
-    pub(crate) fn is_told(&self) -> bool {
-        *self.told.borrow() == Told::All
+    pub(crate) fn is_synced(&self) -> bool {
+        *self.synced.borrow() == InitialSync::Done
     }
 
-    /// Says whether there is a task that calls the handler.
+    /// Sets whether the task of the handler runs.
     pub(crate) fn set_alive(&self, alive: bool) {
         self.alive.send_replace(alive);
     }
 
-    /// Waits until there is no task that calls the handler.
+    /// Waits until the task of the handler has ended.
     pub(crate) async fn dropped(&self) {
-        // The sender lives in here.
+        // `self` holds the sender.
         let _ = self.alive.subscribe().wait_for(|alive| !alive).await;
     }
 
@@ -303,24 +352,31 @@ impl Listener {
     }
 
     pub(crate) fn lag(&self) -> Lag {
-        self.lag_of(&self.inbox())
+        self.lag_of(&self.lock())
     }
 
-    fn lag_of(&self, inbox: &ListenerQueue) -> Lag {
-        let waiting = match &inbox.waiting {
+    fn lag_of(&self, queue_state: &ListenerQueue) -> Lag {
+        let waiting = match &queue_state.waiting {
             PendingWork::Every(queue) => queue.front().map(|(since, _)| *since),
             PendingWork::Latest(latest) => latest.since(),
         };
         let pending = self.pending();
-        Lag { pending, since: inbox.since.or(waiting).filter(|_| pending > 0) }
+        Lag { pending, since: queue_state.since.or(waiting).filter(|_| pending > 0) }
     }
 
-    fn inbox(&self) -> MutexGuard<'_, ListenerQueue> {
-        self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, ListenerQueue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl ListenerQueue {
+    fn push_synced(&mut self, now: Instant) {
+        match &mut self.waiting {
+            PendingWork::Every(queue) => queue.push_back((now, Work::Synced)),
+            PendingWork::Latest(latest) => latest.push_synced(),
+        }
+    }
+
     fn take(&mut self) -> Option<Work> {
         match &mut self.waiting {
             PendingWork::Every(queue) => {

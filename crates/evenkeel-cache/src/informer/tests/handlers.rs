@@ -1,6 +1,7 @@
 //! Handlers that come early, late, and more than once.
 
 use super::*;
+use crate::Delivery;
 
 #[tokio::test(start_paused = true)]
 async fn inf_015_an_early_handler_sees_everything_from_the_first() {
@@ -201,5 +202,39 @@ async fn inf_016_nothing_is_lost_or_doubled_when_handlers_join_from_other_thread
         keys.sort();
         keys.dedup();
         assert_eq!((keys.len(), recorder.log().len()), (PODS, PODS));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_handler_does_not_hold_up_the_process_loop_while_objects_are_copied() {
+    for delivery in [Delivery::Every, Delivery::Latest] {
+        let source = source();
+        source.add(pod("a")).unwrap();
+        source.add(pod("b")).unwrap();
+        let informer = builder(&source).build();
+        let _running = informer.start();
+        informer.synced().await.unwrap();
+        let options = HandlerOptions::new().delivery(delivery);
+        let listener = informer.listener("late".to_owned(), &options);
+        // The listener is registered, and its objects are not copied yet.
+        let joining = informer.shared.admit_listener(&listener, None, None).unwrap();
+        source.modify(pod("a")).unwrap();
+        source.delete(pod("b")).unwrap();
+        source.add(pod("c")).unwrap();
+        settle().await;
+        assert_eq!(stored(&informer), ["a@3", "c@5"], "the process loop goes on");
+        joining.send_initial(&listener);
+        listener.drain();
+        let mut log = Vec::new();
+        while let Some(work) = listener.next().await {
+            log.extend(work.events().iter().map(tell));
+        }
+        match delivery {
+            Delivery::Every => {
+                let want = ["initial a@1", "initial b@2", "update a@1->3", "delete b@4", "add c@5"];
+                assert_eq!(log, want, "the initial objects come first");
+            }
+            _ => assert_eq!(log, ["initial a@3", "add c@5"]),
+        }
     }
 }

@@ -298,12 +298,27 @@ async fn handles_can_be_merged_and_a_drain_that_is_dropped_stops() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_of_a_transform_stops_the_informer() {
-    let source = source();
-    source.add(pod("a")).unwrap();
-    let broken = builder(&source)
-        .transform(|_: Object| -> Result<Object, std::convert::Infallible> { panic!("not this one") })
-        .build();
+async fn a_panic_of_the_source_stops_the_informer() {
+    /// A source with a defect.
+    struct Broken;
+    impl crate::ListerWatcher for Broken {
+        fn list(
+            &self,
+            _: crate::source::ListRequest,
+        ) -> crate::source::BoxFuture<'_, Result<Box<dyn crate::source::ListItems>, crate::source::SourceError>>
+        {
+            panic!("not this one");
+        }
+
+        fn watch(
+            &self,
+            _: crate::source::WatchRequest,
+        ) -> crate::source::BoxFuture<'_, Result<Box<dyn crate::source::WatchEvents>, crate::source::SourceError>>
+        {
+            panic!("not this one");
+        }
+    }
+    let broken = SharedInformer::<Untyped>::builder(Broken, &pods()).build();
     let _running = broken.start();
     broken.stopped().await;
     assert!(broken.is_stopped() && broken.synced().await.is_err());

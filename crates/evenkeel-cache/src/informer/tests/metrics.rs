@@ -87,3 +87,54 @@ async fn what_handlers_have_yet_to_hear_is_measured() {
     assert_eq!(now["informer_handler_panics_total"], 4.0);
     assert_eq!((now["informer_handler_pending_notifications"], now["informer_handler_lag_seconds"]), (0.0, 0.0));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_recorder_that_is_installed_late_receives_everything() {
+    let source = source();
+    source.add(pod("a")).unwrap();
+    let informer = builder(&source).name("late-recorder").build();
+    let handler = |event: Event<Untyped>| assert_ne!(event.key().name(), "a", "as told");
+    let registration = informer.add_handler(handler).unwrap();
+    let _running = informer.start();
+    registration.synced().await.unwrap();
+    let recorder = DebuggingRecorder::new();
+    let metrics = recorder.snapshotter();
+    let _local = ::metrics::set_default_local_recorder(&recorder);
+    source.add(pod("b")).unwrap();
+    settle().await;
+    source.reset_watch();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let now = values(&metrics, "late-recorder");
+    assert_eq!(now["informer_store_objects"], 2.0);
+    assert_eq!(now["reflector_last_resource_version"], 2.0);
+    assert_eq!(now["informer_handler_pending_notifications"], 0.0);
+    // Counters include what happened before.
+    assert_eq!(now["informer_handler_panics_total"], 1.0);
+    assert!(now["reflector_lists_total"] >= 1.0 && now["reflector_watches_total"] >= 2.0, "{now:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn handlers_of_one_name_have_gauges_of_their_own() {
+    let recorder = DebuggingRecorder::new();
+    let metrics = recorder.snapshotter();
+    let _local = ::metrics::set_default_local_recorder(&recorder);
+    let source = source();
+    source.add(pod("a")).unwrap();
+    let informer = builder(&source).name("twins").build();
+    let options = || HandlerOptions::new().name("twin");
+    let _stalled = informer.subscribe(options()).unwrap();
+    let mut quick = informer.subscribe(options()).unwrap();
+    let _running = informer.start();
+    quick.next().await.unwrap();
+    informer.synced().await.unwrap();
+    source.add(pod("b")).unwrap();
+    quick.next().await.unwrap();
+    let is_pending = |key: &::metrics::Key| key.name() == "informer_handler_pending_notifications";
+    let handler = |key: &::metrics::Key| {
+        key.labels().find(|label| label.key() == "handler").map(|label| label.value().to_owned()).unwrap_or_default()
+    };
+    let all = metrics.snapshot().into_vec().into_iter().filter(|(key, ..)| is_pending(key.key()));
+    let pending: BTreeMap<_, _> = all.map(|(key, _, _, value)| (handler(key.key()), value)).collect();
+    assert_eq!(pending.get("twin"), Some(&DebugValue::Gauge(2.0.into())));
+    assert_eq!(pending.get("twin-2"), Some(&DebugValue::Gauge(1.0.into())));
+}

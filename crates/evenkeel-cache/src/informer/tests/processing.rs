@@ -324,15 +324,18 @@ async fn ctl_017_events_that_come_together_are_one_step_of_the_store() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ctl_022_a_panic_of_an_index_function_stops_the_informer() {
+async fn ctl_022_a_panic_of_an_index_function_does_not_end_the_process_loop() {
     let source = source();
     source.add(pod("a")).unwrap();
     let index = crate::Index::by_object("broken", |_: &Object| -> Vec<String> { panic!("not this one") });
     let informer = builder(&source).index(index).build();
     let _running = informer.start();
-    informer.stopped().await;
-    assert!(informer.synced().await.is_err());
-    assert!(informer.indexer().list().is_empty(), "nothing is half written");
+    informer.synced().await.unwrap();
+    source.add(pod("b")).unwrap();
+    settle().await;
+    assert_eq!(stored(&informer), ["a@1", "b@2"], "no delta is lost");
+    assert_eq!(informer.indexer().misfits("broken"), Ok(2));
+    assert!(!informer.is_stopped());
 }
 
 #[tokio::test(start_paused = true)]

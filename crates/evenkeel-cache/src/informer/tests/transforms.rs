@@ -107,3 +107,54 @@ async fn ihc_27_a_transform_cannot_change_which_object_it_is() {
         assert_eq!(failures.lock().unwrap()[0], "the transform changed the key of pod1 to POD1");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_transform_that_panics_is_an_error_of_its_object() {
+    let source = source();
+    source.add(pod("a")).unwrap();
+    source.add(pod("bad")).unwrap();
+    let errors = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&errors);
+    let informer = builder(&source)
+        .transform(|object: Object| -> Result<Object, std::convert::Infallible> {
+            assert_ne!(object.key().name(), "bad", "not this one");
+            Ok(object)
+        })
+        .on_error(move |failure: &crate::reflector::ReflectorFailure| {
+            seen.lock().unwrap().push(failure.error.to_string());
+            panic!("an error handler that panics is contained as well");
+        })
+        .build();
+    let _running = informer.start();
+    informer.synced().await.unwrap();
+    source.add(pod("b")).unwrap();
+    settle().await;
+    assert_eq!(stored(&informer), ["a@1", "b@3"]);
+    let errors = errors.lock().unwrap();
+    assert!(
+        errors.len() == 1 && errors[0].starts_with("the transform panicked on") && errors[0].contains("not this one"),
+        "{errors:?}"
+    );
+    assert!(!informer.is_stopped());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_index_function_that_panics_does_not_stop_the_informer() {
+    let source = source();
+    source.add(pod("bad")).unwrap();
+    let index = crate::Index::by_object("picky", |object: &Object| {
+        assert_ne!(object.key().name(), "bad", "not this one");
+        [object.key().name().to_owned()]
+    });
+    let informer = builder(&source).index(index).build();
+    let _running = informer.start();
+    informer.synced().await.unwrap();
+    source.add(pod("b")).unwrap();
+    settle().await;
+    assert_eq!(stored(&informer), ["b@2", "bad@1"]);
+    assert_eq!(
+        (informer.indexer().by_index("picky", "b").unwrap().len(), informer.indexer().misfits("picky")),
+        (1, Ok(1))
+    );
+    assert!(!informer.is_stopped());
+}

@@ -22,10 +22,10 @@ fn ref_009_only_a_time_without_failures_begins_anew() {
     let mut delays = BackoffState::new(Backoff::default());
     waits(&mut delays, start, 0.0, 5);
     assert_eq!(delays.failed(at(600), 0.0).as_secs_f64(), 25.6, "time alone heals nothing");
-    delays.well(at(601));
-    delays.well(at(700));
+    delays.succeeded(at(601));
+    delays.succeeded(at(700));
     assert_eq!(delays.failed(at(720), 0.0).as_secs_f64(), 30.0, "two minutes less a second");
-    delays.well(at(721));
+    delays.succeeded(at(721));
     assert_eq!((delays.failed(at(841), 0.0).as_secs_f64(), delays.failures()), (0.8, 1));
 }
 

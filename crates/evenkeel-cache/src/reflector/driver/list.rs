@@ -1,4 +1,4 @@
-//! Lists, page by page and object by object.
+//! The lists of a reflector, page by page and object by object.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -9,9 +9,10 @@ use evenkeel_core::ResourceVersion;
 use tokio::task::yield_now;
 use tokio::time::Instant;
 
-use super::{Driver, TURN, key_of};
+use super::{Driver, YIELD_AFTER, key_of};
 use crate::Object;
 use crate::delta::Delta;
+use crate::metrics::ReflectorCounter;
 use crate::reflector::error::{Recovery, ReflectorError};
 use crate::reflector::ingest::Ingested;
 use crate::reflector::machine::PageOutcome;
@@ -19,20 +20,20 @@ use crate::reflector::sink::DeltaSink;
 use crate::reflector::status::ReflectorPhase;
 use crate::source::{ListItems, ListPart, ListRequest};
 
-/// A list that takes longer than this is told of.
+/// A list that takes longer than this is logged.
 const LONG: Duration = Duration::from_secs(10);
 
 impl Driver {
-    /// Asks for a page, and writes all of them if it is the last.
+    /// Requests a page. After the last one, sends the whole list to the sink.
     pub(super) async fn list(&mut self, request: ListRequest, sink: &mut dyn DeltaSink) {
         if request.continue_token.is_empty() {
-            self.begin_list();
+            self.start_list();
         }
         let outcome = self.page(request, sink).await;
         let now = Instant::now();
         let (error, next) = match outcome {
             Ok((version, token)) => match self.machine.page(version, token) {
-                PageOutcome::More => return self.heard(now),
+                PageOutcome::More => return self.received(now),
                 PageOutcome::Last(version) => {
                     let objects = std::mem::take(&mut self.listed);
                     match self.replace(objects, &version, sink) {
@@ -52,9 +53,9 @@ impl Driver {
         self.failed(error, next);
     }
 
-    pub(super) fn begin_list(&mut self) {
-        self.metrics.lists.increment(1);
-        self.list_began = Some(Instant::now());
+    pub(super) fn start_list(&mut self) {
+        self.metrics.increment(ReflectorCounter::Lists);
+        self.list_started = Some(Instant::now());
         self.status.change(|report| {
             report.lists += 1;
             report.phase = ReflectorPhase::Listing;
@@ -73,21 +74,21 @@ impl Driver {
             match poll_fn(|context| self.poll_items(&mut *items, sink, context)).await? {
                 Some(end) => return Ok(end),
                 None => {
-                    self.heard(Instant::now());
+                    self.received(Instant::now());
                     yield_now().await;
                 }
             }
         }
     }
 
-    /// Takes objects of a list until it is over or somebody else should have a turn.
+    /// Processes objects of a list until it ends, or until the task should yield.
     fn poll_items(
         &mut self,
         items: &mut dyn ListItems,
         sink: &mut dyn DeltaSink,
         context: &mut Context<'_>,
     ) -> Poll<Result<Option<(ResourceVersion, String)>, ReflectorError>> {
-        for _ in 0..TURN {
+        for _ in 0..YIELD_AFTER {
             match ready!(items.poll_next(context)) {
                 Ok(ListPart::Object(object)) => {
                     if let Some(object) = self.ingest_listed(object, sink)? {
@@ -121,7 +122,7 @@ impl Driver {
         Ok(accepted)
     }
 
-    /// Writes all objects.
+    /// Sends a complete list to the sink.
     pub(super) fn replace(
         &mut self,
         objects: Vec<Object>,
@@ -132,16 +133,16 @@ impl Driver {
         sink.push(Delta::ReplacedAll { objects, resource_version: version.clone() }).map_err(ReflectorError::Sink)?;
         let now = Instant::now();
         self.machine.synced(version, now);
-        let took = self.list_began.take().map_or(Duration::ZERO, |began| now.saturating_duration_since(began));
+        let took = self.list_started.take().map_or(Duration::ZERO, |started| now.saturating_duration_since(started));
         self.metrics.listed(count, took);
         if took > LONG {
-            tracing::info!(reflector = &*self.name, count, ?took, "it took long to list all objects");
+            tracing::info!(reflector = &*self.name, count, ?took, "slow list");
         }
         self.status.change(|report| {
             report.syncs += 1;
             report.phase = ReflectorPhase::Watching;
         });
-        self.heard(now);
+        self.received(now);
         sink.flush().map_err(ReflectorError::Sink)
     }
 }

@@ -1,9 +1,10 @@
-//! [`Driver`]: lists, watches and writes as the [`ReflectorMachine`] says.
+//! [`Driver`]: performs the actions of the [`ReflectorMachine`]: lists, watches, and sends deltas to the sink.
 
 mod list;
 mod watch;
 
 use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -19,11 +20,11 @@ use super::sink::{DeltaSink, SinkError, SinkRequest};
 use super::status::{LastError, ReflectorPhase, ReflectorStatus};
 use crate::Object;
 use crate::delta::Delta;
-use crate::metrics::ReflectorMetrics;
+use crate::metrics::{ReflectorCounter, ReflectorMetrics};
 use crate::source::ListerWatcher;
 
-/// How many events or objects are taken in a row before others get their turn.
-const TURN: usize = 1000;
+/// The number of events or objects that are processed before the task yields.
+const YIELD_AFTER: usize = 1000;
 pub(super) struct Driver {
     pub(super) source: Arc<dyn ListerWatcher>,
     pub(super) name: Arc<str>,
@@ -34,18 +35,18 @@ pub(super) struct Driver {
     pub(super) metrics: ReflectorMetrics,
     pub(super) random: fn() -> f64,
     pub(super) check_consistency: bool,
-    pub(super) checking: Option<ConsistencyCheck>,
-    /// What has come of the list that is under way.
+    pub(super) consistency_check: Option<ConsistencyCheck>,
+    /// The objects of the list in progress.
     pub(super) listed: Vec<Object>,
-    pub(super) list_began: Option<Instant>,
+    pub(super) list_started: Option<Instant>,
     /// The sink is closed: the reflector stops.
     pub(super) is_closed: bool,
 }
 
-/// Why the reflector ends a watch by itself.
+/// Why the reflector ends a watch.
 struct WatchAbort {
     error: ReflectorError,
-    /// The watch seems to be dead, but what it said is sound.
+    /// The watch is dead, but its events so far are valid.
     is_dead: bool,
 }
 
@@ -59,10 +60,10 @@ impl WatchAbort {
     }
 }
 
-/// Says that the reflector is idle when its future is dropped.
-struct Idle(ReflectorStatus);
+/// Sets the phase to idle when the future is dropped.
+struct ResetPhase(ReflectorStatus);
 
-impl Drop for Idle {
+impl Drop for ResetPhase {
     fn drop(&mut self) {
         self.0.change(|report| report.phase = ReflectorPhase::Idle);
     }
@@ -70,11 +71,11 @@ impl Drop for Idle {
 
 impl Driver {
     pub(super) async fn run(&mut self, sink: &mut dyn DeltaSink) {
-        let _idle = Idle(self.status.clone());
+        let _reset = ResetPhase(self.status.clone());
         self.machine.restart();
         self.listed = Vec::new();
-        self.list_began = None;
-        self.checking = None;
+        self.list_started = None;
+        self.consistency_check = None;
         self.is_closed = false;
         while !self.is_closed {
             match self.machine.step(Instant::now(), (self.random)()) {
@@ -85,7 +86,7 @@ impl Driver {
         }
     }
 
-    /// Waits, and resyncs meanwhile if that is due.
+    /// Waits, and resyncs meanwhile if a resync is due.
     async fn wait(&mut self, until: Instant, sink: &mut dyn DeltaSink) {
         self.status.change(|report| report.phase = ReflectorPhase::Waiting { until });
         let mut timer = Timer::default();
@@ -102,7 +103,7 @@ impl Driver {
         .await;
     }
 
-    /// Does what is due, and says if that ends the watch.
+    /// Does what is due. Ready if that ends the watch.
     fn poll_due(&mut self, timer: &mut Timer, sink: &mut dyn DeltaSink, context: &mut Context<'_>) -> Poll<WatchAbort> {
         while let Poll::Ready(request) = sink.poll_request(context) {
             match request {
@@ -133,16 +134,16 @@ impl Driver {
                 DueAction::Relist => return Poll::Ready(WatchAbort::unusable(ReflectorError::PerhapsGone)),
                 DueAction::StillSyncing { silence } => {
                     let (reflector, kind) = (&*self.name, self.ingest.resource.kind());
-                    tracing::warn!(reflector, kind, ?silence, "the watch has not said yet that all objects have come");
+                    tracing::warn!(reflector, kind, ?silence, "initial list is not complete; still waiting");
                 }
             }
         }
     }
 
-    /// The server was heard.
-    fn heard(&mut self, now: Instant) {
+    /// Records that the server sent something.
+    fn received(&mut self, now: Instant) {
         let version = self.machine.version();
-        self.metrics.heard(version);
+        self.metrics.received(version);
         self.status.change(|report| {
             report.last_heard = Some(now);
             if report.last_sync_resource_version != version {
@@ -154,7 +155,7 @@ impl Driver {
 
     #[cold]
     fn count_unreadable(&self) {
-        self.metrics.decode_failures.increment(1);
+        self.metrics.increment(ReflectorCounter::DecodeFailures);
         self.status.change(|report| report.decode_failures += 1);
     }
 
@@ -164,7 +165,7 @@ impl Driver {
         self.failed(ReflectorError::Unreadable(error), Recovery::Continue);
     }
 
-    /// Tells what went wrong, and what is next.
+    /// Reports a failure and the recovery from it.
     #[cold]
     fn failed(&mut self, error: ReflectorError, next: Recovery) {
         if let ReflectorError::Sink(SinkError::Closed { .. }) = error {
@@ -173,7 +174,7 @@ impl Driver {
             return;
         }
         if let Recovery::Relist { .. } = next {
-            self.metrics.relists.increment(1);
+            self.metrics.increment(ReflectorCounter::Relists);
         }
         let (is_instead, message) = (self.machine.is_listing_instead(), error.to_string());
         let mut phase = ReflectorPhase::Idle;
@@ -191,11 +192,14 @@ impl Driver {
             next,
             attempt: self.machine.failures(),
         };
-        (self.on_error)(&failure);
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| (self.on_error)(&failure))) {
+            let message = crate::panic_message(&*panic);
+            tracing::error!(reflector = &*self.name, message, "error handler panicked; the reflector continues");
+        }
     }
 }
 
-/// Which object could not be read, if that can be told.
+/// Returns the key of an unreadable object, if it is known.
 fn key_of(error: &StreamError) -> Option<&ObjectKey> {
     match error {
         StreamError::Object { key, .. } => key.as_deref(),
@@ -203,14 +207,14 @@ fn key_of(error: &StreamError) -> Option<&ObjectKey> {
     }
 }
 
-/// A timer that is only set anew when it must go off earlier.
+/// A timer that is reset only to fire earlier.
 #[derive(Default)]
 struct Timer {
     sleep: Option<Pin<Box<Sleep>>>,
 }
 
 impl Timer {
-    /// Ready at this time, or earlier. Never if there is none.
+    /// Ready at this time or earlier; never for `None`.
     fn poll(&mut self, at: Option<Instant>, context: &mut Context<'_>) -> Poll<()> {
         let Some(at) = at else { return Poll::Pending };
         match &mut self.sleep {

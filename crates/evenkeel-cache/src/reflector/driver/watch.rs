@@ -1,4 +1,4 @@
-//! Watches, event by event.
+//! The watches of a reflector, event by event.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -8,8 +8,9 @@ use evenkeel_core::{StreamError, Untyped, WatchEvent};
 use tokio::task::yield_now;
 use tokio::time::Instant;
 
-use super::{Driver, TURN, Timer, WatchAbort, key_of};
+use super::{Driver, Timer, WatchAbort, YIELD_AFTER, key_of};
 use crate::delta::Delta;
+use crate::metrics::ReflectorCounter;
 use crate::reflector::consistency;
 use crate::reflector::error::{Recovery, ReflectorError};
 use crate::reflector::ingest::Ingested;
@@ -19,39 +20,39 @@ use crate::reflector::sink::DeltaSink;
 use crate::reflector::status::ReflectorPhase;
 use crate::source::{SourceError, WatchEvents, WatchRequest, is_about_protobuf};
 
-/// What became of a stretch of a watch.
-enum Turn {
-    /// More is at hand.
+/// The outcome of polling a watch.
+enum PollOutcome {
+    /// More events are ready.
     More,
-    /// It is over.
-    WatchOutcome(WatchOutcome),
+    /// The watch ended.
+    Ended(WatchOutcome),
 }
 
-/// Why a watch is over.
+/// Why a watch ended.
 enum WatchOutcome {
     Closed,
     Failed(SourceError),
-    Halted(WatchAbort),
+    Aborted(WatchAbort),
 }
 
 impl From<WatchAbort> for WatchOutcome {
     fn from(halt: WatchAbort) -> Self {
-        WatchOutcome::Halted(halt)
+        WatchOutcome::Aborted(halt)
     }
 }
 
 impl Driver {
-    /// Watches until that is over.
+    /// Watches until the watch ends.
     pub(super) async fn watch(&mut self, request: WatchRequest, sink: &mut dyn DeltaSink) {
-        let asked = Instant::now();
+        let requested = Instant::now();
         let mut initial = request.initial_events.then(|| InitialList::new(self.check_consistency));
-        self.metrics.watches.increment(1);
+        self.metrics.increment(ReflectorCounter::Watches);
         self.status.change(|report| {
             report.watches += 1;
             report.phase = if initial.is_some() { ReflectorPhase::Listing } else { ReflectorPhase::Watching };
         });
         if initial.is_some() {
-            self.begin_list();
+            self.start_list();
         }
         let mut timer = Timer::default();
         let source = Arc::clone(&self.source);
@@ -63,9 +64,9 @@ impl Driver {
         .await;
         drop(opening);
         let mut events = 0;
-        let over = match opened {
+        let outcome = match opened {
             Err(halt) => halt.into(),
-            Ok(Err(error)) => return self.refused(error, asked),
+            Ok(Err(error)) => return self.refused(error, requested),
             Ok(Ok(mut stream)) => {
                 self.machine.watch_opened(Instant::now());
                 loop {
@@ -73,51 +74,55 @@ impl Driver {
                         self.poll_events(&mut *stream, &mut timer, &mut initial, &mut events, sink, context)
                     });
                     match turn.await {
-                        Turn::More => yield_now().await,
-                        Turn::WatchOutcome(over) => break over,
+                        PollOutcome::More => yield_now().await,
+                        PollOutcome::Ended(outcome) => break outcome,
                     }
                 }
             }
         };
-        self.metrics.watched(events, asked.elapsed());
-        self.over(over);
+        self.metrics.watched(events, requested.elapsed());
+        self.ended(outcome);
     }
 
-    /// The watch could not be had.
-    fn refused(&mut self, error: SourceError, asked: Instant) {
-        self.metrics.watched(0, asked.elapsed());
+    /// Handles a watch request that failed.
+    fn refused(&mut self, error: SourceError, requested: Instant) {
+        self.metrics.watched(0, requested.elapsed());
         let verdict = self.machine.watch_ended(WatchEnd::Refused(&error), Instant::now(), (self.random)());
         self.failed(ReflectorError::Watch(error), verdict.next);
     }
 
-    /// The watch has ended.
-    fn over(&mut self, over: WatchOutcome) {
-        let ending = match &over {
+    /// Handles the end of a watch.
+    fn ended(&mut self, outcome: WatchOutcome) {
+        let end = match &outcome {
             WatchOutcome::Closed => WatchEnd::Closed,
             WatchOutcome::Failed(error) => WatchEnd::Failed(error),
-            WatchOutcome::Halted(WatchAbort { is_dead: true, .. }) => WatchEnd::Dead,
-            WatchOutcome::Halted(WatchAbort { is_dead: false, .. }) => WatchEnd::Unusable,
+            WatchOutcome::Aborted(WatchAbort { is_dead: true, .. }) => WatchEnd::Dead,
+            WatchOutcome::Aborted(WatchAbort { is_dead: false, .. }) => WatchEnd::Unusable,
         };
-        let verdict = self.machine.watch_ended(ending, Instant::now(), (self.random)());
+        let verdict = self.machine.watch_ended(end, Instant::now(), (self.random)());
         if verdict.kind == WatchEndKind::Short {
-            self.metrics.short_watches.increment(1);
+            self.metrics.increment(ReflectorCounter::ShortWatches);
             self.status.change(|report| report.short_watches += 1);
         }
-        let error = match (over, verdict.kind) {
+        let error = match (outcome, verdict.kind) {
             (WatchOutcome::Failed(error), _) => ReflectorError::Stream(error),
-            (WatchOutcome::Halted(halt), _) => halt.error,
+            (WatchOutcome::Aborted(halt), _) => halt.error,
             (WatchOutcome::Closed, WatchEndKind::Short) => ReflectorError::VeryShortWatch,
             (WatchOutcome::Closed, WatchEndKind::Hasty) => ReflectorError::HastyWatch,
             (WatchOutcome::Closed, WatchEndKind::Early) => ReflectorError::EndedBeforeSync,
             (WatchOutcome::Closed, WatchEndKind::Usual) => {
-                tracing::trace!(reflector = &*self.name, version = self.machine.version(), "the watch ended");
+                tracing::trace!(
+                    reflector = &*self.name,
+                    version = self.machine.version(),
+                    "watch closed; watching again"
+                );
                 return;
             }
         };
         self.failed(error, verdict.next);
     }
 
-    /// Takes events until none is at hand, the watch is over or somebody else should have a turn.
+    /// Processes events until none is ready, the watch ends, or the task should yield.
     fn poll_events(
         &mut self,
         stream: &mut dyn WatchEvents,
@@ -126,43 +131,43 @@ impl Driver {
         events: &mut u64,
         sink: &mut dyn DeltaSink,
         context: &mut Context<'_>,
-    ) -> Poll<Turn> {
+    ) -> Poll<PollOutcome> {
         let mut taken = 0;
         let mut result = loop {
-            if taken == TURN {
-                break Poll::Ready(Turn::More);
+            if taken == YIELD_AFTER {
+                break Poll::Ready(PollOutcome::More);
             }
             let event = match stream.poll_next(context) {
                 Poll::Pending => break Poll::Pending,
-                Poll::Ready(None) => break Poll::Ready(Turn::WatchOutcome(WatchOutcome::Closed)),
+                Poll::Ready(None) => break Poll::Ready(PollOutcome::Ended(WatchOutcome::Closed)),
                 Poll::Ready(Some(event)) => event,
             };
             taken += 1;
             if let Err(over) = self.event(event, initial, sink) {
-                break Poll::Ready(Turn::WatchOutcome(over));
+                break Poll::Ready(PollOutcome::Ended(over));
             }
         };
         if taken > 0 {
             *events += taken as u64;
             let now = Instant::now();
-            self.machine.heard(now);
-            self.heard(now);
+            self.machine.received(now);
+            self.received(now);
             if let Err(error) = sink.flush() {
-                result = Poll::Ready(Turn::WatchOutcome(WatchAbort::unusable(ReflectorError::Sink(error)).into()));
+                result = Poll::Ready(PollOutcome::Ended(WatchAbort::unusable(ReflectorError::Sink(error)).into()));
             }
         }
-        if let Some(check) = &mut self.checking
+        if let Some(check) = &mut self.consistency_check
             && let Poll::Ready(found) = check.as_mut().poll(context)
         {
-            self.checking = None;
+            self.consistency_check = None;
             if let Some(inconsistent) = found {
                 self.failed(inconsistent, Recovery::Continue);
             }
         }
         match result {
-            // Even if there is always more at hand, what is due is done.
-            Poll::Pending | Poll::Ready(Turn::More) => match self.poll_due(timer, sink, context) {
-                Poll::Ready(halt) => Poll::Ready(Turn::WatchOutcome(halt.into())),
+            // Timers are served even if events are always ready.
+            Poll::Pending | Poll::Ready(PollOutcome::More) => match self.poll_due(timer, sink, context) {
+                Poll::Ready(halt) => Poll::Ready(PollOutcome::Ended(halt.into())),
                 Poll::Pending => result,
             },
             over => over,
@@ -184,7 +189,7 @@ impl Driver {
                         self.machine.bookmark(resource_version.as_str(), Instant::now());
                         self.replace(objects, &resource_version, sink).map_err(WatchAbort::unusable)?;
                         self.status.change(|report| report.is_watch_list_unavailable = false);
-                        self.checking = states
+                        self.consistency_check = states
                             .and_then(|states| consistency::check(Arc::clone(&self.source), resource_version, states));
                     }
                     None => {
@@ -201,14 +206,14 @@ impl Driver {
             Ok(WatchEvent::Modified(object)) => self.delta(Delta::Updated(object), initial, sink),
             Ok(WatchEvent::Deleted(object)) => self.delta(Delta::Deleted(object.into()), initial, sink),
             Err(SourceError::Unreadable(error @ StreamError::Object { .. })) => {
-                // What cannot be read as protobuf may be readable as JSON, which is what the client asks for next.
-                let is_worth_another_try = initial.is_some() && is_about_protobuf(&error);
+                // An object that is unreadable as protobuf may be readable as JSON, which the client requests next.
+                let retry_as_json = initial.is_some() && is_about_protobuf(&error);
                 match (initial, key_of(&error)) {
-                    _ if is_worth_another_try => {
+                    _ if retry_as_json => {
                         self.count_unreadable();
                         return Err(WatchOutcome::Failed(SourceError::Unreadable(error)));
                     }
-                    // Of an object that nothing is known of, nothing is known to be right either.
+                    // Without a key, no stored object can be trusted.
                     (None, None) => {
                         self.count_unreadable();
                         return Err(WatchOutcome::Failed(SourceError::Unreadable(error)));

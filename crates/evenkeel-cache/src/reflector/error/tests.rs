@@ -5,13 +5,13 @@ use super::*;
 #[test]
 fn ref_054_what_happens_every_day_is_not_shouted() {
     let lost = || SourceError::Connection("lost".into());
-    assert_eq!(loudness(&ReflectorError::Stream(Status::expired("old").into())), Loudness::Debug);
-    assert_eq!(loudness(&ReflectorError::List(Status::failure(410, Reason::GONE, "gone").into())), Loudness::Debug);
-    assert_eq!(loudness(&ReflectorError::Stream(lost())), Loudness::Trace);
-    assert_eq!(loudness(&ReflectorError::Watch(lost())), Loudness::Debug);
+    assert_eq!(log_level(&ReflectorError::Stream(Status::expired("old").into())), LogLevel::Debug);
+    assert_eq!(log_level(&ReflectorError::List(Status::failure(410, Reason::GONE, "gone").into())), LogLevel::Debug);
+    assert_eq!(log_level(&ReflectorError::Stream(lost())), LogLevel::Trace);
+    assert_eq!(log_level(&ReflectorError::Watch(lost())), LogLevel::Debug);
     let forbidden = Status::failure(403, Reason::FORBIDDEN, "no");
-    assert_eq!(loudness(&ReflectorError::Watch(forbidden.into())), Loudness::Error);
-    assert_eq!(loudness(&ReflectorError::List(lost())), Loudness::Error);
+    assert_eq!(log_level(&ReflectorError::Watch(forbidden.into())), LogLevel::Error);
+    assert_eq!(log_level(&ReflectorError::List(lost())), LogLevel::Error);
 }
 
 #[test]
@@ -35,6 +35,6 @@ fn a_failure_says_what_happened_to_whom_and_what_is_next() {
     };
     assert_eq!(
         failure.to_string(),
-        "pods (v1 Pod): very short watch: it ended within a second, and no event came; listing again in 800.0ms"
+        "pods (v1 Pod): very short watch: it ended within a second without an event; relisting in 800.0ms"
     );
 }

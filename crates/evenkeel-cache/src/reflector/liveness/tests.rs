@@ -9,16 +9,16 @@ fn silence_says_something_once_the_gap_is_known() {
     let start = Instant::now();
     let mut liveness = Liveness::new(Some(secs(180)));
     assert_eq!(liveness.longest_silence(), None);
-    liveness.beat(start);
+    liveness.bookmark(start);
     assert_eq!(liveness.longest_silence(), None, "one bookmark has no gap");
-    liveness.beat(start + secs(60));
+    liveness.bookmark(start + secs(60));
     assert_eq!(liveness.longest_silence(), Some(secs(240)));
     liveness.pause();
-    liveness.beat(start + secs(600));
+    liveness.bookmark(start + secs(600));
     assert_eq!(liveness.longest_silence(), Some(secs(240)), "the gap between two watches is none");
-    liveness.beat(start + secs(602));
+    liveness.bookmark(start + secs(602));
     assert_eq!(liveness.longest_silence(), Some(secs(182)), "a short gap changes little, (3 * 60 + 2) / 4 * 4");
-    liveness.beat(start + secs(702));
+    liveness.bookmark(start + secs(702));
     assert_eq!(liveness.longest_silence(), Some(secs(400)), "a long one is believed at once");
     liveness.forget();
     assert_eq!(liveness.longest_silence(), None);
@@ -28,8 +28,8 @@ fn silence_says_something_once_the_gap_is_known() {
 fn a_moment_is_no_silence() {
     let start = Instant::now();
     let mut liveness = Liveness::new(Some(Duration::ZERO));
-    liveness.beat(start);
-    liveness.beat(start);
+    liveness.bookmark(start);
+    liveness.bookmark(start);
     assert_eq!(liveness.longest_silence(), Some(secs(10)));
 }
 
@@ -37,7 +37,7 @@ fn a_moment_is_no_silence() {
 fn silence_never_counts_if_nobody_wants_it_to() {
     let start = Instant::now();
     let mut liveness = Liveness::new(None);
-    liveness.beat(start);
-    liveness.beat(start + secs(60));
+    liveness.bookmark(start);
+    liveness.bookmark(start + secs(60));
     assert_eq!(liveness.longest_silence(), None);
 }

@@ -1,9 +1,8 @@
-//! [`ReflectorMachine`]: what a reflector does next. No I/O; time and chance are passed in.
+//! [`ReflectorMachine`]: decides what a reflector does next. No I/O; time and randomness are arguments.
 //!
-//! A reflector goes in rounds. A round begins with all objects, from a list or from a watch that begins with them
-//! (WatchList), and goes on with watches, one after the other, for as long as each can begin where the one before ended.
-//! When that cannot be, a new round begins. Whoever drives the course asks for the next [`ReflectorAction`], does it, and tells what
-//! came of it.
+//! A reflector works in list-and-watch cycles. A cycle starts with all objects, from a list or from a WatchList. Then it watches:
+//! each watch continues at the resource version of the one before. When that is impossible, a relist starts a new cycle. The
+//! driver calls [`step`](ReflectorMachine::step) for the next [`ReflectorAction`], performs it, and reports the outcome.
 
 mod watch_end;
 
@@ -19,20 +18,20 @@ use super::liveness::Liveness;
 use crate::source::{ListRequest, SourceError, WatchRequest};
 pub(super) use watch_end::{WatchEnd, WatchEndKind};
 
-/// How many objects are asked for at once if nobody says otherwise.
+/// The default page size of lists.
 const PAGE: u32 = 500;
-/// The shortest time that the server is asked to keep a watch open.
+/// The shortest watch timeout that is requested of the server.
 pub(super) const MIN_WATCH_TIMEOUT: Duration = Duration::from_secs(300);
-/// How much later than it was to end a watch may end before it counts as dead.
+/// How long after its timeout a watch counts as dead.
 const GRACE: Duration = Duration::from_secs(30);
-/// After how long without an internal error the next one is the first of its kind.
+/// The time without an internal error after which the next one opens a new error window.
 const CALM: Duration = Duration::from_secs(60);
-/// Objects that could not be read make the reflector list again, but no more often than this.
+/// The shortest time between two relists because of unreadable objects.
 const RELIST_INTERVAL: Duration = Duration::from_secs(600);
-/// How long a server is believed that asks to be left alone.
-const LONGEST_ASKED: Duration = Duration::from_secs(300);
+/// The longest `Retry-After` that is obeyed.
+const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(300);
 
-/// What a reflector is to do, as far as its course is concerned.
+/// The settings of a reflector that concern its state machine.
 #[derive(Clone, Debug)]
 pub(super) struct ReflectorSettings {
     pub(super) resync_period: Duration,
@@ -41,39 +40,39 @@ pub(super) struct ReflectorSettings {
     pub(super) min_watch_timeout: Duration,
     pub(super) backoff: Backoff,
     pub(super) internal_error_retry: Duration,
-    /// The shortest silence after which a watch may count as dead; `None` if silence says nothing.
+    /// The shortest silence after which a watch may count as dead; `None` for never.
     pub(super) silence: Option<Duration>,
 }
 
-/// What to do next.
+/// The next action of the driver.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum ReflectorAction {
-    /// Nothing, until then. If the round goes on, resyncs are due meanwhile.
+    /// Wait until then. If the cycle continues, resyncs are due meanwhile.
     Wait(Instant),
-    /// Ask for a page.
+    /// Request a page of a list.
     List(ListRequest),
-    /// Ask for a watch.
+    /// Request a watch.
     Watch(WatchRequest),
 }
 
-/// What there is to do after a page.
+/// What follows a page of a list.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum PageOutcome {
-    /// Ask for another.
+    /// Request the next page.
     More,
-    /// Write what all pages had, at this version.
+    /// Replace the store with the objects of all pages, at this version.
     Last(ResourceVersion),
-    /// The pages go round in circles.
+    /// A continue token repeats.
     Endless,
 }
 
-/// What is due.
+/// What is due now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DueAction {
     Nothing,
     /// The resync period is over.
     Resync,
-    /// The watch should have ended by now.
+    /// The server has not closed the watch after its timeout.
     Overdue {
         timeout: Duration,
     },
@@ -81,9 +80,9 @@ pub(super) enum DueAction {
     Silent {
         silence: Duration,
     },
-    /// Objects could not be read, and it is time to see what became of them.
+    /// Objects were unreadable, and a relist is due.
     Relist,
-    /// All objects have not come yet, and nothing has for a while.
+    /// The initial list is not complete, and no event has arrived for a while.
     StillSyncing {
         silence: Duration,
     },
@@ -92,73 +91,73 @@ pub(super) enum DueAction {
 #[derive(Debug)]
 pub(super) struct ReflectorMachine {
     settings: ReflectorSettings,
-    /// The version of the last event, bookmark or list; empty if there was none.
+    /// The resource version of the last event, bookmark or list; empty before the first.
     version: String,
     has_version: bool,
     /// The server cannot serve [`version`](Self::version).
     is_version_unavailable: bool,
-    /// A list of whatever is at hand came in pages, so the server does not hold everything at hand.
-    pages_whatever_is_at_hand: bool,
+    /// A list at version `0` came in pages, so the server does not serve it from its watch cache.
+    pages_cached_lists: bool,
     delays: BackoffState,
     internal_errors: ErrorWindow,
     stage: ReflectorStage,
     /// When the next step is due.
     due: Option<Instant>,
-    round: CycleState,
+    cycle: CycleState,
     watch: Option<OpenWatch>,
     liveness: Liveness,
     resync_at: Option<Instant>,
     relist_at: Option<Instant>,
-    /// When objects that could not be read last led to a new round.
+    /// When unreadable objects last caused a relist.
     relisted: Option<Instant>,
-    /// How many watches in a row ended within a second.
+    /// The number of consecutive watches that ended within a second.
     hasty: u32,
 }
 
 #[derive(Debug)]
 enum ReflectorStage {
-    Begin,
+    Start,
     List(PagedList),
     WatchList,
     Watch,
 }
 
-/// A list that comes in pages.
+/// A list in pages.
 #[derive(Debug)]
 struct PagedList {
     version: String,
     limit: u32,
     token: String,
-    /// The version of the first page, which is that of the list.
+    /// The resource version of the first page, which is that of the list.
     first: Option<ResourceVersion>,
     pages: u32,
 }
 
-/// What is remembered for one round only.
+/// State of one list-and-watch cycle.
 #[derive(Debug, Default)]
 struct CycleState {
-    /// The version has been found unavailable.
+    /// The server could not serve the version.
     has_expired: bool,
-    /// How many watches ended before all objects had come.
+    /// The number of watches that ended before the initial list was complete.
     early: u32,
 }
 
-/// The watch that is open, or asked for.
+/// The watch that is open or requested.
 #[derive(Debug)]
 struct OpenWatch {
-    asked: Instant,
+    requested: Instant,
     timeout: Duration,
-    heard: Instant,
-    /// How many events have come that count.
+    last_event: Instant,
+    /// The number of events.
     events: u64,
-    /// All events so far say that an object was added, and may tell of objects in any order.
+    /// All events so far are `ADDED`, and may be in any order.
     is_leading: bool,
-    /// When to complain that all objects have not come.
-    complain_at: Option<Instant>,
+    /// When to log that the initial list is not complete.
+    log_at: Option<Instant>,
 }
 
-/// While all objects have not come, silence is told of this often.
-const COMPLAINT: Duration = Duration::from_secs(10);
+/// While the initial list is not complete, silence is logged this often.
+const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 impl ReflectorMachine {
     pub(super) fn new(settings: ReflectorSettings) -> Self {
@@ -166,12 +165,12 @@ impl ReflectorMachine {
             version: String::new(),
             has_version: false,
             is_version_unavailable: false,
-            pages_whatever_is_at_hand: false,
+            pages_cached_lists: false,
             delays: BackoffState::new(settings.backoff),
             internal_errors: ErrorWindow::new(settings.internal_error_retry, CALM),
-            stage: ReflectorStage::Begin,
+            stage: ReflectorStage::Start,
             due: None,
-            round: CycleState::default(),
+            cycle: CycleState::default(),
             watch: None,
             liveness: Liveness::new(settings.silence),
             resync_at: None,
@@ -186,19 +185,19 @@ impl ReflectorMachine {
         &self.version
     }
 
-    /// How many failures in a row made the reflector wait.
+    /// Returns the number of consecutive failures that caused a backoff.
     pub(super) fn failures(&self) -> u32 {
         self.delays.failures()
     }
 
-    /// The reflector is run, perhaps not for the first time: a round begins.
+    /// Starts a cycle: the reflector runs, perhaps not for the first time.
     pub(super) fn restart(&mut self) {
-        self.stage = ReflectorStage::Begin;
+        self.stage = ReflectorStage::Start;
         self.due = None;
         self.watch = None;
     }
 
-    /// What to do now. `random` is evenly spread over `[0, 1)`.
+    /// Returns the next action. `random` is uniform in `[0, 1)`.
     pub(super) fn step(&mut self, now: Instant, random: f64) -> ReflectorAction {
         if let Some(due) = self.due.take()
             && due > now
@@ -206,25 +205,25 @@ impl ReflectorMachine {
             self.due = Some(due);
             return ReflectorAction::Wait(due);
         }
-        if let ReflectorStage::Begin = self.stage {
-            self.begin();
+        if let ReflectorStage::Start = self.stage {
+            self.start_cycle();
         }
         match &self.stage {
             ReflectorStage::List(listing) => ReflectorAction::List(ListRequest {
-                // What follows a page is found by the token alone.
+                // Only the continue token identifies the next page.
                 resource_version: if listing.token.is_empty() { listing.version.clone() } else { String::new() },
                 limit: listing.limit,
                 continue_token: listing.token.clone(),
                 ..ListRequest::default()
             }),
-            ReflectorStage::Begin | ReflectorStage::WatchList => self.ask_watch(now, random, true),
-            ReflectorStage::Watch => self.ask_watch(now, random, false),
+            ReflectorStage::Start | ReflectorStage::WatchList => self.request_watch(now, random, true),
+            ReflectorStage::Watch => self.request_watch(now, random, false),
         }
     }
 
-    fn begin(&mut self) {
+    fn start_cycle(&mut self) {
         self.internal_errors.close();
-        self.round = CycleState::default();
+        self.cycle = CycleState::default();
         self.resync_at = None;
         self.relist_at = None;
         self.hasty = 0;
@@ -243,8 +242,8 @@ impl ReflectorMachine {
 
     fn list_of(&self, version: &str) -> PagedList {
         let limit = match self.settings.page_size {
-            0 if self.pages_whatever_is_at_hand => PAGE,
-            // Servers that hold everything at hand serve this from there, all at once, whatever the limit.
+            0 if self.pages_cached_lists => PAGE,
+            // Servers with a watch cache ignore the limit for these.
             0 if !matches!(version, "" | "0") => 0,
             0 => PAGE,
             explicit => explicit,
@@ -252,29 +251,29 @@ impl ReflectorMachine {
         PagedList { version: version.to_owned(), limit, token: String::new(), first: None, pages: 0 }
     }
 
-    fn ask_watch(&mut self, now: Instant, random: f64, initial_events: bool) -> ReflectorAction {
+    fn request_watch(&mut self, now: Instant, random: f64, initial_events: bool) -> ReflectorAction {
         let shortest = self.settings.min_watch_timeout.max(MIN_WATCH_TIMEOUT);
         let seconds = shortest.as_secs_f64() * (1.0 + random.clamp(0.0, 1.0));
         let timeout = Duration::from_secs(seconds as u64);
         let version = if initial_events && self.is_version_unavailable { "" } else { &self.version };
         self.watch = Some(OpenWatch {
-            asked: now,
+            requested: now,
             timeout,
-            heard: now,
+            last_event: now,
             events: 0,
             is_leading: initial_events || matches!(version, "" | "0"),
-            complain_at: initial_events.then(|| now + COMPLAINT),
+            log_at: initial_events.then(|| now + LOG_INTERVAL),
         });
         ReflectorAction::Watch(WatchRequest { resource_version: version.to_owned(), timeout, initial_events })
     }
 
-    /// A page has come to its end.
+    /// Processes the end of a page.
     pub(super) fn page(&mut self, version: ResourceVersion, token: String) -> PageOutcome {
         let ReflectorStage::List(listing) = &mut self.stage else { return PageOutcome::Last(version) };
         listing.pages += 1;
         let first = listing.first.get_or_insert(version).clone();
         if token.is_empty() {
-            self.pages_whatever_is_at_hand |= listing.version == "0" && listing.pages > 1;
+            self.pages_cached_lists |= listing.version == "0" && listing.pages > 1;
             return PageOutcome::Last(first);
         }
         if token == listing.token {
@@ -284,25 +283,25 @@ impl ReflectorMachine {
         PageOutcome::More
     }
 
-    /// What has come has been written: the store is at this version.
+    /// Records that the store was replaced at this version.
     pub(super) fn synced(&mut self, version: &ResourceVersion, now: Instant) {
         self.version.clear();
         self.version.push_str(version.as_str());
         self.has_version = true;
         self.is_version_unavailable = false;
         self.stage = ReflectorStage::Watch;
-        self.delays.well(now);
+        self.delays.succeeded(now);
         self.set_resync_period(self.settings.resync_period, now);
         if let Some(watch) = &mut self.watch {
-            watch.complain_at = None;
+            watch.log_at = None;
         }
     }
 
-    /// The list, or a page of it, could not be had. What has come of it is to be dropped.
+    /// Handles a failed list or page. The driver drops the pages so far.
     pub(super) fn list_failed(&mut self, error: &SourceError, now: Instant, random: f64) -> Recovery {
         let ReflectorStage::List(listing) = &mut self.stage else { return self.relist(None, now, random) };
         if error.is_expired() && !listing.token.is_empty() {
-            // The token is too old. The version may still do, but the pages would be too slow again.
+            // The continue token expired. The version may still be available, but paging would be too slow again.
             *listing = PagedList {
                 version: std::mem::take(&mut listing.version),
                 limit: 0,
@@ -320,51 +319,50 @@ impl ReflectorMachine {
         self.relist(Some(error), now, random)
     }
 
-    /// What has come could not be written, or must not be.
+    /// Handles a list that could not be written, or must not be.
     pub(super) fn list_unusable(&mut self, now: Instant, random: f64) -> Recovery {
         self.relist(None, now, random)
     }
 
-    /// The watch is there.
+    /// Records that the watch is open.
     pub(super) fn watch_opened(&mut self, now: Instant) {
         if let Some(watch) = &mut self.watch {
-            watch.heard = now;
+            watch.last_event = now;
         }
         if let ReflectorStage::Watch = self.stage {
-            self.delays.well(now);
+            self.delays.succeeded(now);
         }
     }
 
-    /// An event has been taken: it moves the version, unless all objects have not come yet.
+    /// Records an event. It advances the version once the initial list is complete.
     pub(super) fn event(&mut self, version: &str, is_added: bool) {
         let Some(watch) = &mut self.watch else { return };
         watch.events += 1;
         watch.is_leading &= is_added;
-        // What is there when a watch begins comes in any order, so the version of one says nothing of the others.
+        // Initial events are in no order, so the version of one does not cover the others.
         if !watch.is_leading && !version.is_empty() && matches!(self.stage, ReflectorStage::Watch) {
             self.version.clear();
             self.version.push_str(version);
         }
     }
 
-    /// A bookmark has come.
+    /// Records a bookmark.
     pub(super) fn bookmark(&mut self, version: &str, now: Instant) {
-        self.liveness.beat(now);
+        self.liveness.bookmark(now);
         self.event(version, false);
     }
 
-    /// Something has come.
-    pub(super) fn heard(&mut self, now: Instant) {
+    /// Records that the server sent something.
+    pub(super) fn received(&mut self, now: Instant) {
         if let Some(watch) = &mut self.watch {
-            watch.heard = now;
-            if let Some(at) = &mut watch.complain_at {
-                *at = now + COMPLAINT;
+            watch.last_event = now;
+            if let Some(at) = &mut watch.log_at {
+                *at = now + LOG_INTERVAL;
             }
         }
     }
 
-    /// An object could not be read. It may be that it was deleted, so all objects are asked for again, after a while and not
-    /// too often.
+    /// Records an unreadable object. The event may have been its deletion, so a relist is due, after a while and not too often.
     pub(super) fn unreadable(&mut self, now: Instant) {
         if let Some(watch) = &mut self.watch {
             watch.events += 1;
@@ -375,7 +373,7 @@ impl ReflectorMachine {
         }
     }
 
-    /// Whether a list is made because a watch would not begin with all objects.
+    /// Returns whether the reflector lists because the source refused a WatchList.
     pub(super) fn is_listing_instead(&self) -> bool {
         self.settings.watch_list && matches!(self.stage, ReflectorStage::List(_))
     }
@@ -386,9 +384,9 @@ impl ReflectorMachine {
     }
 
     fn relist(&mut self, error: Option<&SourceError>, now: Instant, random: f64) -> Recovery {
-        self.stage = ReflectorStage::Begin;
+        self.stage = ReflectorStage::Start;
         self.watch = None;
-        // Resyncs tell of what a watch keeps up to date.
+        // Resyncs are due only while watching.
         self.resync_at = None;
         self.wait(error, now, random, |after| Recovery::Relist { after })
     }
@@ -404,66 +402,67 @@ impl ReflectorMachine {
         random: f64,
         next: fn(Duration) -> Recovery,
     ) -> Recovery {
-        let asked = error.and_then(SourceError::status).and_then(Status::retry_after).unwrap_or_default();
-        let after = self.delays.failed(now, random).max(asked.min(LONGEST_ASKED));
+        let requested = error.and_then(SourceError::status).and_then(Status::retry_after).unwrap_or_default();
+        let after = self.delays.failed(now, random).max(requested.min(LONGEST_RETRY_AFTER));
         self.due = now.checked_add(after);
         next(after)
     }
 
-    /// When something is due, if nothing happens before. It may turn out that it is not.
+    /// Returns when something may be due, if nothing happens before.
     pub(super) fn wake_at(&self) -> Option<Instant> {
         let watch = self.watch.as_ref();
-        let overdue = watch.and_then(|watch| watch.asked.checked_add(watch.timeout + GRACE));
-        let silent = watch.and_then(|watch| watch.heard.checked_add(self.liveness.longest_silence()?));
-        let complain = watch.and_then(|watch| watch.complain_at);
+        let overdue = watch.and_then(|watch| watch.requested.checked_add(watch.timeout + GRACE));
+        let silent = watch.and_then(|watch| watch.last_event.checked_add(self.liveness.longest_silence()?));
+        let log = watch.and_then(|watch| watch.log_at);
         let relist = self.relist_at.filter(|_| watch.is_some());
-        [overdue, silent, complain, relist, self.resync_at].into_iter().flatten().min()
+        [overdue, silent, log, relist, self.resync_at].into_iter().flatten().min()
     }
 
-    /// What is due now. The next resync is a period away from when this is said to be [over](Self::resynced).
+    /// Returns what is due now. The next resync is one period after [`resynced`](Self::resynced).
     pub(super) fn due(&mut self, now: Instant) -> DueAction {
         if self.resync_at.is_some_and(|at| at <= now) {
             return DueAction::Resync;
         }
         let Some(watch) = &mut self.watch else { return DueAction::Nothing };
-        if watch.asked.checked_add(watch.timeout + GRACE).is_some_and(|at| at <= now) {
+        if watch.requested.checked_add(watch.timeout + GRACE).is_some_and(|at| at <= now) {
             return DueAction::Overdue { timeout: watch.timeout };
         }
-        let silence = now.saturating_duration_since(watch.heard);
+        let silence = now.saturating_duration_since(watch.last_event);
         if self.liveness.longest_silence().is_some_and(|longest| silence >= longest) {
             return DueAction::Silent { silence };
         }
         if self.relist_at.is_some_and(|at| at <= now) {
             return DueAction::Relist;
         }
-        if watch.complain_at.is_some_and(|at| at <= now) {
-            watch.complain_at = Some(now + COMPLAINT);
+        if watch.log_at.is_some_and(|at| at <= now) {
+            watch.log_at = Some(now + LOG_INTERVAL);
             return DueAction::StillSyncing { silence };
         }
         DueAction::Nothing
     }
 
-    /// The resync period is another one, from now on.
+    /// Sets the resync period from now on.
     pub(super) fn set_resync_period(&mut self, period: Duration, now: Instant) {
         self.settings.resync_period = period;
         let counts = matches!(self.stage, ReflectorStage::Watch) && !period.is_zero();
         self.resync_at = counts.then(|| now.checked_add(period)).flatten();
     }
 
-    /// A resync is over.
+    /// Records the end of a resync.
     pub(super) fn resynced(&mut self, now: Instant) {
         self.resync_at = now.checked_add(self.settings.resync_period);
     }
 }
 
-/// The server cannot serve the version that was asked for: it is too old, or not there yet.
+/// Returns whether the server cannot serve the requested version: it is too old, or not there yet.
 fn is_version_unavailable(error: &SourceError) -> bool {
     error.is_expired() || error.status().is_some_and(is_too_large)
 }
 
-/// Servers have said so in three ways.
+/// Servers report it in three ways.
 fn is_too_large(status: &Status) -> bool {
-    const WORDS: &str = "Too large resource version";
-    let said = || status.details.iter().flat_map(|details| &details.causes).any(|cause| cause.message == WORDS);
-    status.has_cause("ResourceVersionTooLarge") || (status.is_timeout() && (said() || status.message.contains(WORDS)))
+    const MESSAGE: &str = "Too large resource version";
+    let has_cause = || status.details.iter().flat_map(|details| &details.causes).any(|cause| cause.message == MESSAGE);
+    status.has_cause("ResourceVersionTooLarge")
+        || (status.is_timeout() && (has_cause() || status.message.contains(MESSAGE)))
 }

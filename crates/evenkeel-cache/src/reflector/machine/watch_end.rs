@@ -1,4 +1,4 @@
-//! What to do when a watch has ended.
+//! Decides what follows the end of a watch.
 
 use std::time::Duration;
 
@@ -9,57 +9,57 @@ use super::{ReflectorMachine, ReflectorStage, is_version_unavailable};
 use crate::reflector::error::Recovery;
 use crate::source::SourceError;
 
-/// A watch that ends sooner than this, and says nothing, was no watch.
+/// A watch that ends sooner than this without an event counts as very short.
 const SHORT: Duration = Duration::from_secs(1);
-/// The first pause between watches that bring something and end within that time; each one after it is twice as long.
+/// The first pause between watches that bring events and end within that time; it doubles each time.
 const HASTY: Duration = Duration::from_millis(10);
-/// How many watches of a round may end before all objects have come, before a list is made instead: a server that does not
-/// know what is asked of it never says that these were all.
+/// The number of WatchLists of a cycle that may end early before the reflector lists instead: a server without WatchList never
+/// sends the bookmark that ends the initial events.
 const WATCH_LIST_TRIES: u32 = 3;
 
 /// How a watch ended.
 #[derive(Debug)]
 pub(in super::super) enum WatchEnd<'a> {
-    /// The server ended it, in an orderly way.
+    /// The server closed it.
     Closed,
-    /// It could not be had.
+    /// The request failed.
     Refused(&'a SourceError),
-    /// It was there, and failed.
+    /// The open watch failed.
     Failed(&'a SourceError),
-    /// It was not ended when it should have been, or was silent for too long.
+    /// The server did not close it after its timeout, or it was silent for too long.
     Dead,
-    /// What it said could not be written, or what is written may be wrong.
+    /// An event could not be written, or the store may be wrong.
     Unusable,
 }
 
-/// What to do after a watch.
+/// What follows a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) struct WatchVerdict {
     pub(in super::super) next: Recovery,
     pub(in super::super) kind: WatchEndKind,
 }
 
-/// What to think of the end of a watch, beside what it said itself.
+/// How the end of a watch is classified, besides its own error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum WatchEndKind {
-    /// Nothing special.
+    /// An ordinary end.
     Usual,
-    /// It was no watch.
+    /// Very short, without events.
     Short,
-    /// It was short, like the one before.
+    /// Short, like the one before.
     Hasty,
-    /// It ended before all objects had come.
+    /// Ended before the initial list was complete.
     Early,
 }
 
 impl ReflectorMachine {
-    /// The watch has ended.
+    /// Processes the end of a watch.
     pub(in super::super) fn watch_ended(&mut self, ending: WatchEnd<'_>, now: Instant, random: f64) -> WatchVerdict {
         let Some(watch) = self.watch.take() else {
             return usual(self.relist(None, now, random));
         };
         self.liveness.pause();
-        let is_quick = now.saturating_duration_since(watch.asked) < SHORT;
+        let is_quick = now.saturating_duration_since(watch.requested) < SHORT;
         match self.stage {
             ReflectorStage::Watch => self.after_watch(ending, is_quick, watch.events > 0, now, random),
             _ => self.after_watch_list(ending, is_quick && watch.events == 0, now, random),
@@ -100,7 +100,7 @@ impl ReflectorMachine {
             WatchEnd::Unusable => {
                 if self.relist_at.is_some_and(|at| at <= now) {
                     self.relisted = Some(now);
-                    self.stage = ReflectorStage::Begin;
+                    self.stage = ReflectorStage::Start;
                     return usual(Recovery::Relist { after: Duration::ZERO });
                 }
                 usual(self.relist(None, now, random))
@@ -108,7 +108,7 @@ impl ReflectorMachine {
         }
     }
 
-    /// Watches end, and the next one begins where the last one ended.
+    /// Handles an ordinary end: the next watch continues at the same version.
     fn after_close(&mut self, is_quick: bool, has_events: bool, now: Instant, random: f64) -> WatchVerdict {
         if !is_quick {
             self.hasty = 0;
@@ -121,8 +121,8 @@ impl ReflectorMachine {
         if self.hasty == 1 {
             return usual(Recovery::Rewatch { after: Duration::ZERO });
         }
-        // One that says a little and ends, again and again, must not be asked as fast as it ends. But it does bring news,
-        // so the pause stays far below what failures are waited for.
+        // A watch that repeatedly sends a few events and ends must not be requested as fast as it ends. It does make progress,
+        // so the pause stays far below the backoff of failures.
         let after = HASTY.saturating_mul(1 << (self.hasty - 2).min(16)).min(SHORT);
         self.due = now.checked_add(after);
         WatchVerdict { next: Recovery::Rewatch { after }, kind: WatchEndKind::Hasty }
@@ -135,8 +135,8 @@ impl ReflectorMachine {
             WatchEnd::Refused(_) | WatchEnd::Unusable => false,
         };
         if is_over && !is_short {
-            self.round.early += 1;
-            let next = if self.round.early < WATCH_LIST_TRIES {
+            self.cycle.early += 1;
+            let next = if self.cycle.early < WATCH_LIST_TRIES {
                 self.wait(None, now, random, |after| Recovery::Relist { after })
             } else {
                 self.list_instead()
@@ -151,7 +151,7 @@ impl ReflectorMachine {
                 }
                 if is_version_unavailable(error) {
                     self.is_version_unavailable = true;
-                    if !std::mem::replace(&mut self.round.has_expired, true) {
+                    if !std::mem::replace(&mut self.cycle.has_expired, true) {
                         return usual(Recovery::Relist { after: Duration::ZERO });
                     }
                     return usual(self.wait(Some(error), now, random, |after| Recovery::Relist { after }));
@@ -168,7 +168,7 @@ fn usual(next: Recovery) -> WatchVerdict {
     WatchVerdict { next, kind: WatchEndKind::Usual }
 }
 
-/// The connection is gone, and what was heard of the watch is sound.
+/// Returns whether the connection was lost, and the events so far are valid.
 fn is_connection_lost(error: &SourceError) -> bool {
     matches!(
         error,

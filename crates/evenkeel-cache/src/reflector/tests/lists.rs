@@ -126,13 +126,17 @@ async fn ref_013_what_is_not_run_asks_for_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn ref_015_a_panic_surfaces_where_the_reflector_is_run() {
+    /// A sink with a defect.
+    struct Broken;
+    impl crate::reflector::DeltaSink for Broken {
+        fn push(&mut self, _: crate::delta::Delta) -> Result<(), crate::reflector::SinkError> {
+            panic!("a broken sink")
+        }
+    }
     let script = Script::default().list(list(&[("a", "1")], "10"));
-    let mut reflector = Reflector::builder(Arc::new(script), pods())
-        .watch_list(false)
-        .transform(|_| panic!("a broken transform"))
-        .build();
+    let mut reflector = Reflector::builder(Arc::new(script), pods()).watch_list(false).build();
     let task = tokio::spawn(async move {
-        reflector.run(&mut Notes::default()).await;
+        reflector.run(&mut Broken).await;
     });
     assert!(task.await.unwrap_err().is_panic());
 }
@@ -330,7 +334,7 @@ async fn pages_that_go_round_in_circles_are_given_up() {
     let script = Script::default().list(page(&[], "10", "t1")).list(page(&[], "10", "t1")).list(list(&[], "10"));
     let desk = Desk::listing(script);
     desk.pass(ms(1000)).await;
-    assert_eq!(desk.errors(), ["the list does not come to an end: a page is followed by itself"]);
+    assert_eq!(desk.errors(), ["endless list: a page continues with itself"]);
     assert_eq!(lists(&desk)[2], asked("0", "", 500));
 }
 

@@ -92,7 +92,7 @@ async fn a_watch_whose_bookmarks_stay_away_is_dead() {
     assert_eq!(watches_of(&desk).len(), 1);
     desk.pass(secs(2)).await;
     assert_eq!((lists_of(&desk), watches_of(&desk)), (1, vec!["10".to_owned(), "13".into()]));
-    assert_eq!(desk.errors(), ["nothing was heard of the watch for 100s"]);
+    assert_eq!(desk.errors(), ["the watch was silent for 100s"]);
     desk.pass(secs(1000)).await;
     assert_eq!(watches_of(&desk).len(), 2, "the next one has sent no bookmarks, so its silence says nothing");
 

@@ -164,7 +164,7 @@ async fn wls_011_a_stream_that_ends_too_early_is_not_asked_for_as_fast_as_it_end
     let times = desk.diary.request_times(desk.start);
     assert_eq!(times, [ms(0), ms(801), ms(801) + secs(2) + ms(1600)]);
     assert!(desk.store.stored().is_empty(), "what came before is forgotten");
-    assert_eq!(desk.errors(), ["the watch ended before all objects had come"; 2]);
+    assert_eq!(desk.errors(), ["the watch ended before the initial list was complete"; 2]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -285,7 +285,7 @@ async fn wls_016_silence_before_all_have_come_is_complained_of_every_ten_seconds
     let events = script.live();
     let desk = Desk::streaming(script);
     desk.pass(secs(25)).await;
-    let complaint = "WARN the watch has not said yet that all objects have come";
+    let complaint = "WARN initial list is not complete; still waiting";
     assert_eq!(logs.lines(), [complaint; 2]);
     events.send(added("a", "1")).unwrap();
     desk.pass(secs(9)).await;
@@ -298,7 +298,7 @@ async fn wls_016_silence_before_all_have_come_is_complained_of_every_ten_seconds
 }
 
 #[tokio::test(start_paused = true)]
-async fn ref_028_what_took_long_is_told() {
+async fn ref_028_a_slow_list_is_logged() {
     let (logs, _guard) = Logs::listen();
     let script = Script::default();
     let events = script.live();
@@ -306,7 +306,7 @@ async fn ref_028_what_took_long_is_told() {
     desk.pass(secs(12)).await;
     events.send(all("1")).unwrap();
     desk.settle().await;
-    assert!(logs.lines().contains(&"INFO it took long to list all objects".to_owned()), "{:?}", logs.lines());
+    assert!(logs.lines().contains(&"INFO slow list".to_owned()), "{:?}", logs.lines());
 }
 
 #[tokio::test(start_paused = true)]
@@ -346,7 +346,7 @@ async fn cdt_002_a_difference_is_told() {
     desk.settle().await;
     assert_eq!(
         desk.errors().last().unwrap(),
-        "the streamed objects are not those of the list at version 3: 2 missing, 1 too many, 1 in another state"
+        "streamed objects differ from the list at version 3: 2 missing, 1 extra, 1 in another state"
     );
     assert_eq!(desk.nexts().last(), Some(&Recovery::Continue));
 }

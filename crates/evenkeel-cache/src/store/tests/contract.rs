@@ -4,6 +4,7 @@ use evenkeel_core::{ObjectKey, Untyped};
 use k8s_openapi::api::core::v1::ConfigMap;
 
 use super::{all, object, told, untyped, version};
+use crate::delta::Delta;
 use crate::store::table::Table;
 use crate::store::{Index, Store};
 use crate::{Deleted, Event};
@@ -128,7 +129,7 @@ fn sto_007_of_a_stored_object_and_another_with_its_key_the_last_counts() {
 fn sto_007_a_replacement_says_what_was_there_and_what_is_gone() {
     let table = Table::new(vec![Index::namespace()]);
     let (kept, changed) = (untyped("ns/a", "1", ""), untyped("ns/b", "2", ""));
-    let put = |object: &crate::Object| crate::delta::Delta::Updated(object.clone());
+    let put = |object: &crate::Object| Delta::Updated(object.clone());
     table.commit(&[put(&kept), put(&changed), put(&untyped("ns/c", "3", ""))]);
     let list = vec![untyped("ns/d", "6", ""), untyped("ns/b", "5", ""), kept];
     let notifications = table.replace(list, version("7"), false);
@@ -199,8 +200,40 @@ fn what_has_gone_from_the_store_is_not_kept_by_it() {
     let table = Table::new(vec![Index::namespace()]);
     let gone = untyped("ns/a", "1", "");
     let bytes = gone.raw().unwrap();
-    table.commit(&[crate::delta::Delta::Updated(gone)]);
+    table.commit(&[Delta::Updated(gone)]);
     assert!(!bytes.is_unique());
-    table.commit(&[crate::delta::Delta::Updated(untyped("ns/a", "2", ""))]);
+    table.commit(&[Delta::Updated(untyped("ns/a", "2", ""))]);
     assert!(bytes.is_unique(), "neither the version that is published nor the one before it has the object");
+}
+
+#[test]
+fn tables_shrink_after_a_peak() {
+    let table = Table::new(vec![
+        Index::namespace(),
+        Index::by_object("version", |object: &crate::Object| [object.resource_version().to_owned()]),
+    ]);
+    let put = |number: usize| Delta::Updated(untyped(&format!("ns{number}/a"), &(number + 1).to_string(), ""));
+    table.commit(&(0..5000).map(put).collect::<Vec<_>>());
+    assert_eq!(table.slots(), 5000);
+    let remove = |number: usize| {
+        Delta::Deleted(Deleted::Missed { key: format!("ns{number}/a").parse().unwrap(), last_known: None })
+    };
+    let snapshot = table.snapshot();
+    // One by one, as a watch does, and by a list.
+    for number in 10..4000 {
+        table.commit(&[remove(number)]);
+    }
+    assert!(table.slots() < 5000 && table.len() == 1010);
+    table.replace((0..10).filter_map(|number| table.get(&format!("ns{number}/a"))).collect(), version("9000"), false);
+    assert!(table.slots() <= 64, "{} slots for 10 objects", table.slots());
+    for number in 0..10 {
+        let found = table.by_index("version", &(number + 1).to_string()).unwrap();
+        assert_eq!(found.len(), 1);
+        assert_eq!(table.by_index("namespace", &format!("ns{number}")).unwrap().len(), 1);
+    }
+    assert!(table.by_index("version", "11").unwrap().is_empty());
+    assert_eq!((table.len(), table.version(), snapshot.iter().count()), (10, version("9000"), 5000));
+    table.commit(&[remove(3), put(77)]);
+    assert_eq!(table.len(), 10);
+    assert!(table.get("ns77/a").is_some() && table.get("ns3/a").is_none());
 }

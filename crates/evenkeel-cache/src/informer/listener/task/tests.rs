@@ -8,7 +8,7 @@ fn prc_004_a_handler_is_told_of_in_the_log_when_it_is_slow_and_far_behind() {
 
 #[test]
 fn the_message_of_a_panic_is_found() {
-    assert_eq!(message(&"text"), "text");
-    assert_eq!(message(&String::from("made up")), "made up");
-    assert_eq!(message(&7), "no message");
+    assert_eq!(crate::panic_message(&"text"), "text");
+    assert_eq!(crate::panic_message(&String::from("made up")), "made up");
+    assert_eq!(crate::panic_message(&7), "no message");
 }
