@@ -36,7 +36,7 @@
 //!   [`DeltaFifo`](delta::DeltaFifo), by object, and [`OrderedQueue`](delta::OrderedQueue), in watch order.
 //! - [`store`]: [`Indexer`], the objects by key and by any number of indexes, and [`Store`], which can be written too.
 //! - [`informer`]: [`SharedInformer`], which is all of these together, for any number of handlers.
-//! - [`handler`]: [`Handler`], who is told what happens ([`Event`]), and ready-made ones.
+//! - [`handler`]: [`Handler`], the callback that receives [`Event`]s, and ready-made handlers.
 //! - [`lister`]: [`Lister`], reads of what an informer has.
 //! - `factory`: `InformerFactory`, one informer for each kind, with the feature `client`.
 //! - [`transform`]: what makes objects lighter before they are stored.

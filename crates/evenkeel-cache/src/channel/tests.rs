@@ -50,7 +50,7 @@ async fn dfq_027_a_pop_waits_while_there_is_nothing_and_until_it_is_closed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dfq_028_what_is_queued_comes_out_after_closing() {
+async fn dfq_028_queued_deltas_are_delivered_after_closing() {
     let (mut producer, mut consumer) = channel("things", DeltaFifo::new(), empty());
     producer.add(object("a@1")).unwrap();
     producer.close();
@@ -63,7 +63,7 @@ async fn dfq_028_what_is_queued_comes_out_after_closing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rfq_007_what_is_queued_comes_out_after_closing() {
+async fn rfq_007_queued_deltas_are_delivered_after_closing() {
     let (mut producer, mut consumer) = atomic();
     {
         let mut waiting = pin!(consumer.pop());
@@ -320,7 +320,7 @@ async fn rfq_033_a_writer_that_cannot_wait_is_paced() {
     });
     let mut popped = 0;
     while let Some(batch) = consumer.pop().await {
-        // Whoever reads is slow: all others have had their turn, many times over.
+        // The consumer is slow: the other tasks run many times meanwhile.
         for _ in 0..6000 {
             tokio::task::yield_now().await;
         }
@@ -362,7 +362,7 @@ async fn a_reflector_and_a_consumer_of_ones_own() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn many_producers_lose_nothing_and_nobody_sleeps_for_ever() {
+async fn many_producers_lose_no_delta_and_no_wake_up() {
     let (producer, mut consumer) = atomic();
     for name in ["a", "b", "c", "d"] {
         let mut producer = producer.clone();

@@ -10,7 +10,7 @@ use crate::compat::Fifo;
 use crate::reflector::{DeltaSink, SinkError};
 use crate::{Deleted, Object, Store};
 
-/// The object that a text such as `foo@5` stands for.
+/// Returns the object for a text such as `foo@5`.
 pub(crate) fn object(text: &str) -> Object {
     let (name, version) = text.split_once('@').unwrap();
     let info = Arc::new(ResourceInfo::new("", "v1", "Thing", "things", false));
@@ -26,18 +26,18 @@ pub(crate) fn version(text: &str) -> ResourceVersion {
     ResourceVersion::new(text)
 }
 
-/// A deletion that a watch told of.
+/// Returns an observed deletion.
 pub(crate) fn observed(text: &str) -> Deleted<Untyped> {
     object(text).into()
 }
 
-/// A deletion that was missed, of an object that was last seen like this.
+/// Returns a tombstone with this last known state.
 pub(crate) fn missed(text: &str) -> Deleted<Untyped> {
     let object = object(text);
     Deleted::Missed { key: object.key().clone(), last_known: Some(object) }
 }
 
-/// What a delta says: `Added foo@5`, `Missed foo@5`, `Missed foo` if nothing is known of it, `ReplacedAll[a@1 b@2]@7`, ….
+/// Returns the text of a delta: `Added foo@5`, `Missed foo@5`, `Missed foo` if nothing is known of it, `ReplacedAll[a@1 b@2]@7`, ….
 pub(crate) fn text(delta: &Delta) -> String {
     let at = |object: &Object| format!("{}@{}", object.key(), object.resource_version());
     match delta {
@@ -60,14 +60,14 @@ pub(crate) fn texts(batch: &Batch) -> Vec<String> {
     batch.deltas.iter().map(text).collect()
 }
 
-/// The next batch, processed.
+/// Returns the next batch, processed.
 pub(crate) fn take(queue: &mut impl TestQueue, limit: usize) -> Option<Vec<String>> {
     let batch = queue.pop(limit)?;
     queue.processed(batch.count);
     Some(texts(&batch))
 }
 
-/// What comes out until the queue is empty, one by one.
+/// Returns all batches until the queue is empty, one by one.
 pub(crate) fn drain(queue: &mut impl TestQueue) -> Vec<Vec<String>> {
     std::iter::from_fn(|| take(queue, 1)).collect()
 }

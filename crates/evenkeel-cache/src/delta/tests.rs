@@ -33,7 +33,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// What a server would have, and tells: an object that comes back has a new uid.
+/// A model of the server: an object that is created again has a new uid.
 #[derive(Default)]
 struct Server {
     info: Option<Arc<ResourceInfo>>,
@@ -53,7 +53,7 @@ impl Server {
         (before.is_none(), object)
     }
 
-    /// The object that goes, or one that nobody knows.
+    /// Returns the deleted object, or an unknown one.
     fn delete(&mut self, name: u8) -> Object {
         let gone = self.objects.remove(&name);
         gone.map_or_else(|| Server::default().put(name).1, |(_, object)| object)
@@ -70,7 +70,7 @@ impl Server {
     }
 }
 
-/// Applies deltas, and sees to it that no object takes the place of another without a deletion between them.
+/// Applies deltas, and checks that no object replaces another without a deletion between them.
 fn apply(store: &mut Known, deltas: impl IntoIterator<Item = Delta>) {
     for delta in deltas {
         if let (false, Some(object)) = (delta.is_deleted(), delta.object()) {
@@ -208,7 +208,7 @@ proptest! {
     }
 
     #[test]
-    fn every_event_comes_out_of_an_ordered_queue_in_its_place(ops in vec(op(), 0..200)) {
+    fn every_event_leaves_an_ordered_queue_in_order(ops in vec(op(), 0..200)) {
         let (mut server, mut queue) = (Server::default(), OrderedQueue::new(ListMode::Atomic));
         let (mut pushed, mut popped) = (Vec::new(), Vec::new());
         let record = |delta: &Delta| (delta.is_deleted(), delta.object().map(|object| object.resource_version().to_owned()));

@@ -91,7 +91,7 @@ fn dfq_005_a_deletion_after_something_else_is_not_merged() {
 #[test]
 fn dfq_006_without_a_store_only_what_is_queued_can_be_deleted() {
     let mut queue = DeltaFifo::new();
-    queue.delete(observed("stranger@1"), &Known::default());
+    queue.delete(observed("unknown@1"), &Known::default());
     assert!(queue.is_empty());
     queue.add(object("foo@1"));
     queue.delete(observed("foo@2"), &Known::default());
@@ -118,10 +118,10 @@ fn ihc_30_b_a_watched_deletion_of_an_object_never_seen_says_nothing() {
 }
 
 #[test]
-fn dfq_008_a_dropped_deletion_still_counts_as_having_heard_something() {
+fn dfq_008_a_dropped_deletion_still_counts_as_an_event() {
     let mut queue = DeltaFifo::new();
     assert!(!queue.has_synced());
-    queue.delete(observed("stranger@1"), &Known::default());
+    queue.delete(observed("unknown@1"), &Known::default());
     assert!(queue.has_synced());
 }
 
@@ -240,7 +240,7 @@ fn dfq_015_a_list_is_queued_whole() {
 }
 
 #[test]
-fn dfq_016_a_resync_tells_of_what_is_not_queued() {
+fn dfq_016_a_resync_redelivers_objects_that_are_not_queued() {
     let known = Known::of(&["bar@6", "foo@5"]);
     let mut queue = DeltaFifo::new();
     queue.update(object("foo@7"));
@@ -254,7 +254,7 @@ fn dfq_016_a_resync_tells_of_what_is_not_queued() {
 }
 
 #[test]
-fn dfq_017_a_resync_skips_what_is_gone_meanwhile() {
+fn dfq_017_a_resync_skips_objects_deleted_in_flight() {
     let mut queue = DeltaFifo::new();
     let store = Known::of(&["bar@1"]).store();
     let in_flight = [(ObjectKey::cluster("bar"), None)].into();
@@ -371,7 +371,7 @@ fn dfq_034_updates_beyond_the_limit_are_put_together_to_the_newest() {
 }
 
 #[test]
-fn dfq_034_who_lags_is_told_of_the_first_deletion_and_the_last_state() {
+fn dfq_034_a_lagging_consumer_gets_the_first_deletion_and_the_last_state() {
     let mut queue = DeltaFifo::new();
     queue.update(object("a@1"));
     queue.update(object("a@2"));
@@ -406,7 +406,7 @@ fn a_batch_has_all_deltas_of_each_of_its_objects() {
 }
 
 #[test]
-fn leg_008_what_came_and_went_while_queued_is_deleted() {
+fn leg_008_an_object_added_and_deleted_while_queued_is_deleted() {
     let known = Known::of(&["old@1"]);
     let mut queue = DeltaFifo::new();
     queue.add(object("new@2"));

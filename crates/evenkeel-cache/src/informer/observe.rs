@@ -7,21 +7,19 @@ use crate::Event;
 use crate::delta::Delta;
 use crate::reflector::ReflectorFailure;
 
-/// Hears what becomes of objects in an informer: see [`SharedInformer::observe`](crate::SharedInformer::observe).
+/// Observes the objects of an informer: see [`SharedInformer::observe`](crate::SharedInformer::observe).
 ///
-/// # What may be assumed
-/// - Of one object, steps are told in the order in which they happen: it is heard of or listed, applied, and then told to each
-///   handler.
-/// - [`Telling`](InformerEvent::HandlerCalled) and [`Told`](InformerEvent::HandlerReturned) are told on the thread that calls the handler, before and after the
-///   call. Whatever the handler does itself, it does in between, on that thread.
-/// - It is called without any lock of the informer's, and may ask it whatever it likes.
+/// # Guarantees
+/// - The events of one object are in order: received, applied, then the calls of each handler.
+/// - [`HandlerCalled`](InformerEvent::HandlerCalled) and [`HandlerReturned`](InformerEvent::HandlerReturned) are reported on the
+///   thread that calls the handler, before and after the call. The handler runs between them.
+/// - The observer is called without a lock, and may use the informer.
 ///
-/// # What is not promised
-/// - Each handler has a task of its own: what several are told is in no order.
-/// - A [`Subscription`](crate::Subscription) takes what it is told, and nobody knows when it is done: that is no step.
+/// # Not guaranteed
+/// - Each handler has its own task: there is no order between the calls of several handlers.
+/// - A [`Subscription`](crate::Subscription) reports no calls.
 ///
-/// It should be quick: the informer, or the handler, waits for it. If it panics, that is logged, nobody else notices, and it is
-/// called no more.
+/// The observer should be fast: the informer or the handler waits for it. A panic is logged, and the observer is not called again.
 pub trait Observer: Send + Sync + 'static {
     /// Receives an event.
     fn event(&self, event: InformerEvent<'_>);

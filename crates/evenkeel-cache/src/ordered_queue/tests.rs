@@ -11,7 +11,7 @@ fn per_item() -> OrderedQueue {
 }
 
 #[test]
-fn rfq_001_everything_comes_out_in_the_order_it_came() {
+fn rfq_001_deltas_leave_the_queue_in_push_order() {
     for mut queue in [atomic(), per_item()] {
         queue.add(object("foo@10"));
         queue.add(object("bar@1"));
@@ -52,7 +52,7 @@ fn sizes(queue: &mut OrderedQueue) -> Vec<usize> {
 }
 
 #[test]
-fn rfq_002_one_by_one_if_asked_to() {
+fn rfq_002_a_limit_of_one_pops_one_by_one() {
     let mut queue = atomic();
     queue.add(object("foo@1"));
     queue.update(object("bar@2"));
@@ -65,10 +65,10 @@ fn rfq_002_one_by_one_if_asked_to() {
 #[test]
 fn rfq_003_a_deletion_is_queued_whether_known_or_not() {
     for mut queue in [atomic(), per_item()] {
-        queue.delete(observed("stranger@1"), &Known::default());
+        queue.delete(observed("unknown@1"), &Known::default());
         let batch = queue.pop(1).unwrap();
-        // Whoever applies it finds the key, and that there is nothing to delete.
-        assert_eq!(batch.deltas[0].key(), Some(&ObjectKey::cluster("stranger")));
+        // Applying it finds nothing to delete.
+        assert_eq!(batch.deltas[0].key(), Some(&ObjectKey::cluster("unknown")));
         assert!(batch.deltas[0].is_deleted());
     }
 }
@@ -127,7 +127,7 @@ fn rfq_009_a_list_is_queued_whole() {
 }
 
 #[test]
-fn rfq_010_queued_objects_that_a_list_has_not_are_deleted_in_the_order_they_came() {
+fn rfq_010_queued_objects_missing_from_a_list_are_deleted_in_queue_order() {
     let mut queue = per_item();
     for text in ["c@1", "b@2", "a@3", "c@4"] {
         queue.update(object(text));
@@ -194,16 +194,16 @@ fn rfq_013_a_list_is_replaced_never_sync() {
 }
 
 #[test]
-fn rfq_014_a_resync_tells_of_what_is_not_queued() {
+fn rfq_014_a_resync_redelivers_objects_that_are_not_queued() {
     let known = Known::of(&["bar@6", "foo@5"]);
     let mut queue = per_item();
     queue.update(object("foo@7"));
     queue.resync(&known);
     assert_eq!(drain(&mut queue).concat(), ["Updated foo@7", "Sync bar@6"]);
     queue.delete(observed("foo@8"), &known);
-    queue.delete(observed("stranger@8"), &known);
+    queue.delete(observed("unknown@8"), &known);
     queue.resync(&known);
-    assert_eq!(drain(&mut queue).concat(), ["Deleted foo@8", "Deleted stranger@8", "Sync bar@6"]);
+    assert_eq!(drain(&mut queue).concat(), ["Deleted foo@8", "Deleted unknown@8", "Sync bar@6"]);
 }
 
 #[test]
@@ -236,7 +236,7 @@ fn rfq_019_a_resync_is_one_delta_whatever_is_queued() {
 }
 
 #[test]
-fn rfq_020_bookmarks_are_queued_in_atomic_mode_only_and_begin_nothing() {
+fn rfq_020_bookmarks_are_queued_in_atomic_mode_only_and_are_not_events() {
     let mut queue = atomic();
     queue.bookmark(version("9"));
     assert!(!queue.has_synced());
@@ -408,7 +408,7 @@ fn ihc_12_batches() {
 }
 
 #[test]
-fn rfq_029_what_is_about_all_comes_alone() {
+fn rfq_029_deltas_about_all_objects_are_alone() {
     let mut queue = atomic();
     queue.bookmark(version("1"));
     queue.add(object("a@2"));

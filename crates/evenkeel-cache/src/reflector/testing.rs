@@ -1,4 +1,4 @@
-//! A source that follows a script, a store that keeps a record, and a desk to run a reflector on, in virtual time.
+//! A scripted source, a recording sink, and a harness that runs a reflector in virtual time.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -192,7 +192,7 @@ impl Diary {
     }
 }
 
-/// A source that answers as it was told to, and hangs when it was told nothing more.
+/// A source that follows a script, and hangs at its end.
 #[derive(Clone, Default)]
 pub(crate) struct Script {
     lists: Arc<Mutex<VecDeque<ListAnswer>>>,
@@ -314,7 +314,7 @@ impl Drop for Live {
     }
 }
 
-/// A store that keeps a record, and fails when it is told to.
+/// A sink that records, and fails on demand.
 #[derive(Clone, Default)]
 pub(crate) struct Notes {
     pub(crate) objects: Arc<Mutex<Vec<Object>>>,
@@ -397,7 +397,7 @@ impl DeltaSink for Notes {
     }
 }
 
-/// A reflector that runs, with everything that can be seen of it.
+/// A running reflector, with everything observable of it.
 pub(crate) struct Desk {
     pub(crate) start: Instant,
     pub(crate) diary: Diary,

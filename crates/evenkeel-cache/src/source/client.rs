@@ -85,7 +85,7 @@ impl<K, S: Scope> ApiSource<K, S> {
         let mut params = ListParams::default().labels(&self.labels).fields(&self.fields).limit(request.limit);
         params.continue_token = request.continue_token;
         params.resource_version = request.resource_version;
-        // Without a match, a version means one that is not older. Servers that know no better refuse to be told.
+        // Without a match, a version means one that is not older. Old servers reject the parameter.
         if request.is_exact {
             params = params.clone().exactly_at(params.resource_version);
         }

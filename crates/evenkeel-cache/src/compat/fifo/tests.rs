@@ -27,7 +27,7 @@ fn fif_002_what_is_deleted_does_not_come_out() {
         queue.add(object(text));
     }
     queue.delete(observed("b@2"), &Known::default());
-    queue.delete(observed("stranger@2"), &Known::default());
+    queue.delete(observed("unknown@2"), &Known::default());
     assert_eq!(queue.len(), 2);
     assert_eq!(drain(&mut queue).concat(), ["Updated a@1", "Updated c@1"]);
 }

@@ -66,7 +66,7 @@ fn rsy_003_a_period_below_a_second_is_raised_to_one() {
 }
 
 #[test]
-fn rsy_004_a_handler_that_asks_gets_resyncs_though_the_informer_has_none() {
+fn rsy_004_a_handler_with_a_period_gets_resyncs_though_the_informer_has_none() {
     let mut informer = Informer::new(Duration::ZERO);
     informer.add(Duration::ZERO);
     assert_eq!(informer.check.period(), Duration::ZERO);
@@ -97,7 +97,7 @@ fn rsy_006_after_the_start_a_smaller_period_is_raised() {
 }
 
 #[test]
-fn rsy_007_the_effective_period_is_the_larger_of_asked_and_check() {
+fn rsy_007_the_effective_period_is_the_larger_of_requested_and_check() {
     let mut informer = Informer::new(secs(10));
     informer.check.start();
     for (asked, effective) in [(0, 0), (3, 10), (10, 10), (25, 25)] {
@@ -130,7 +130,7 @@ fn rsy_009_a_handler_is_due_at_the_first_look_that_is_not_before_its_time() {
 }
 
 #[test]
-fn rsy_011_the_first_time_is_counted_from_when_the_handler_came() {
+fn rsy_011_the_first_period_starts_when_the_handler_is_added() {
     let mut check = ResyncCheck::new(secs(10));
     let begin = Instant::now();
     let joined = begin + secs(7);

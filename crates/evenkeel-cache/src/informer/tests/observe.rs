@@ -50,7 +50,7 @@ fn named(name: &'static str) -> HandlerOptions {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_is_told_of_from_the_watch_to_the_handler() {
+async fn an_object_is_observed_from_the_watch_to_the_handler() {
     let source = source();
     source.add(pod("a")).unwrap();
     let informer = builder(&source).build();
@@ -72,7 +72,7 @@ async fn an_object_is_told_of_from_the_watch_to_the_handler() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_resync_is_told_as_one() {
+async fn a_resync_is_observed_as_one() {
     let source = source();
     source.add(pod("a")).unwrap();
     let options = named("h").resync(Duration::from_secs(60));
@@ -84,7 +84,7 @@ async fn a_resync_is_told_as_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn failures_are_told_to_observers_and_to_the_handler_of_errors() {
+async fn failures_reach_observers_and_the_error_handler() {
     let source = source();
     let errors = Arc::new(Mutex::new(0));
     let count = Arc::clone(&errors);

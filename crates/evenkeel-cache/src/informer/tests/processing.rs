@@ -62,7 +62,7 @@ async fn ihc_16_an_empty_list_is_a_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_queues_tell_the_same_story() {
+async fn all_queues_deliver_the_same_changes() {
     for kind in [QueueKind::Ordered, QueueKind::OrderedPerItem, QueueKind::Keyed] {
         let source = source();
         source.add(pod("a")).unwrap();
@@ -97,7 +97,7 @@ async fn ctl_008_the_store_decides_what_is_new() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ctl_009_of_what_was_never_there_nobody_hears_that_it_is_gone() {
+async fn ctl_009_deletes_of_unknown_objects_are_ignored() {
     use evenkeel_core::WatchEvent;
     for kind in [QueueKind::Ordered, QueueKind::OrderedPerItem, QueueKind::Keyed] {
         let source = source();
@@ -122,7 +122,7 @@ async fn rfq_003_a_deletion_of_something_unknown_is_dropped_when_it_is_applied()
 }
 
 #[tokio::test(start_paused = true)]
-async fn ctl_011_a_bookmark_moves_the_store_and_nobody_is_told() {
+async fn ctl_011_a_bookmark_advances_the_store_without_a_notification() {
     let source = source();
     source.add(pod("a")).unwrap();
     let (informer, _running, recorder) = started(&source, HandlerOptions::new()).await;
@@ -154,7 +154,7 @@ async fn txn_012_the_store_follows_lists_events_and_bookmarks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ctl_012_a_resync_tells_of_everything_and_writes_nothing() {
+async fn ctl_012_a_resync_redelivers_everything_and_writes_nothing() {
     for kind in [QueueKind::Ordered, QueueKind::OrderedPerItem, QueueKind::Keyed] {
         let source = source();
         source.add(pod("a")).unwrap();
@@ -174,7 +174,7 @@ async fn ctl_012_a_resync_tells_of_everything_and_writes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ctl_026_a_relist_after_missed_changes_tells_what_changed_and_what_is_new() {
+async fn ctl_026_a_relist_after_missed_changes_notifies_changed_and_new_objects() {
     for kind in [QueueKind::Ordered, QueueKind::OrderedPerItem, QueueKind::Keyed] {
         let source = source();
         source.add(pod("a")).unwrap();
@@ -261,7 +261,7 @@ async fn ctl_010_the_store_is_written_before_a_handler_is_called() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ctl_013_a_replacement_tells_what_is_gone_first_then_the_list_in_order() {
+async fn ctl_013_a_replacement_notifies_deletions_first_then_the_list_in_order() {
     let source = source();
     for name in ["a", "b", "c"] {
         source.add(pod(name)).unwrap();
@@ -277,7 +277,7 @@ async fn ctl_013_a_replacement_tells_what_is_gone_first_then_the_list_in_order()
 }
 
 #[tokio::test(start_paused = true)]
-async fn ctl_014_while_a_list_is_told_the_store_has_all_of_it() {
+async fn ctl_014_the_store_has_the_whole_list_before_its_notifications() {
     for (kind, complete) in [(QueueKind::Ordered, true), (QueueKind::OrderedPerItem, true)] {
         let source = source();
         let informer = builder(&source).queue(kind).build();
@@ -293,7 +293,7 @@ async fn ctl_014_while_a_list_is_told_the_store_has_all_of_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ctl_016_what_came_for_one_object_is_applied_oldest_first() {
+async fn ctl_016_deltas_of_one_object_are_applied_oldest_first() {
     use evenkeel_core::WatchEvent;
     let source = source();
     let (informer, _running, recorder) = with_queue(&source, QueueKind::Keyed).await;

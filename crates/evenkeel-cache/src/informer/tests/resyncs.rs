@@ -30,7 +30,7 @@ async fn a_late_handler_can_bring_resyncs_to_an_informer_that_has_none() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rsy_010_a_look_that_finds_nobody_due_does_nothing() {
+async fn rsy_010_a_check_without_due_handlers_does_nothing() {
     let source = source();
     source.add(pod("a")).unwrap();
     let informer = builder(&source).resync(Duration::from_secs(1)).build();
@@ -48,7 +48,7 @@ async fn rsy_010_a_look_that_finds_nobody_due_does_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_registration_says_how_often_it_is_told_again() {
+async fn a_registration_returns_its_resync_period() {
     let informer = builder(&source()).resync(Duration::from_secs(60)).build();
     let often =
         informer.add_handler(Recorder::default().with(HandlerOptions::new().resync(Duration::from_secs(5)))).unwrap();

@@ -236,7 +236,7 @@ async fn inf_028_each_event_of_a_watch_is_a_call_and_a_relist_folds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_gone_after_a_relist_was_missed() {
+async fn an_object_missing_from_a_relist_is_a_tombstone() {
     let source = source();
     source.add(pod("a")).unwrap();
     source.add(pod("b")).unwrap();

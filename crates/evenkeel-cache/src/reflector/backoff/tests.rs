@@ -16,7 +16,7 @@ fn ref_007_waits_double_up_to_half_a_minute_and_chance_doubles_them() {
 }
 
 #[test]
-fn ref_009_only_a_time_without_failures_begins_anew() {
+fn ref_009_only_a_time_without_failures_resets_the_backoff() {
     let start = Instant::now();
     let at = |seconds| start + Duration::from_secs(seconds);
     let mut delays = BackoffState::new(Backoff::default());

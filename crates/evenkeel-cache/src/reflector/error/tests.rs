@@ -15,7 +15,7 @@ fn ref_054_what_happens_every_day_is_not_shouted() {
 }
 
 #[test]
-fn ref_023_the_cause_can_be_told_from_the_error() {
+fn ref_023_the_error_has_its_cause() {
     let error = ReflectorError::List(Status::expired("too old").into());
     assert_eq!(error.to_string(), "failed to list: too old");
     assert!(error.is_expired());
@@ -24,7 +24,7 @@ fn ref_023_the_cause_can_be_told_from_the_error() {
 }
 
 #[test]
-fn a_failure_says_what_happened_to_whom_and_what_is_next() {
+fn a_failure_names_error_resource_and_recovery() {
     let failure = ReflectorFailure {
         reflector: "pods".into(),
         resource: Arc::new(ResourceInfo::new("", "v1", "Pod", "pods", true)),

@@ -7,7 +7,7 @@ fn window(seconds: u64) -> (ErrorWindow, impl Fn(u64) -> Instant) {
 }
 
 #[test]
-fn rwd_001_a_calm_minute_begins_a_new_window() {
+fn rwd_001_a_minute_without_errors_opens_a_new_window() {
     let (mut window, at) = window(30);
     window.failed(at(0));
     window.failed(at(20));
@@ -40,7 +40,7 @@ fn rwd_002_no_time_is_never() {
 fn rwd_003_other_errors_close_nothing() {
     let (mut window, at) = window(30);
     window.failed(at(0));
-    // Another kind of error at 10 is not told of.
+    // Another kind of error at 10 is not recorded.
     window.failed(at(20));
     assert!(window.may_retry(at(30)));
     assert!(!window.may_retry(at(31)), "the window is still the one that opened at 0");

@@ -5,7 +5,7 @@ const fn secs(seconds: u64) -> Duration {
 }
 
 #[test]
-fn silence_says_something_once_the_gap_is_known() {
+fn silence_counts_once_the_bookmark_interval_is_known() {
     let start = Instant::now();
     let mut liveness = Liveness::new(Some(secs(180)));
     assert_eq!(liveness.longest_silence(), None);
@@ -34,7 +34,7 @@ fn a_moment_is_no_silence() {
 }
 
 #[test]
-fn silence_never_counts_if_nobody_wants_it_to() {
+fn silence_never_counts_if_it_is_disabled() {
     let start = Instant::now();
     let mut liveness = Liveness::new(None);
     liveness.bookmark(start);

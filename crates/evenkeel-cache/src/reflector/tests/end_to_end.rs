@@ -160,7 +160,7 @@ async fn a_frame_that_is_garbled_leads_to_the_truth() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_busy_server_is_asked_for_no_list() {
+async fn a_busy_server_receives_no_list_request() {
     let world = World::with(ServerVersion::V1_37, |builder| builder.watch_list(false)).await;
     world.is_true().await;
     let faults = world.server.faults();

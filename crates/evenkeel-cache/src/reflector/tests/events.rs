@@ -48,8 +48,8 @@ async fn ref_042_what_is_at_hand_is_written_and_then_flushed_once() {
 
 #[tokio::test(start_paused = true)]
 async fn ref_043_events_of_another_kind_are_passed_over_and_do_not_count() {
-    let stranger = || pod_from(r#"{"kind":"Node","apiVersion":"v1","metadata":{"name":"n","resourceVersion":"77"}}"#);
-    let script = listed_at_ten().watch(closed(vec![Ok(WatchEvent::Added(stranger()))], ms(10))).list(list(&[], "11"));
+    let other_kind = || pod_from(r#"{"kind":"Node","apiVersion":"v1","metadata":{"name":"n","resourceVersion":"77"}}"#);
+    let script = listed_at_ten().watch(closed(vec![Ok(WatchEvent::Added(other_kind()))], ms(10))).list(list(&[], "11"));
     let desk = Desk::listing(script);
     desk.settle().await;
     assert_eq!(desk.store.stored(), ["a@1"]);
@@ -153,7 +153,7 @@ async fn an_event_of_which_nothing_can_be_read_leads_to_a_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_gone_goes_whatever_a_transform_says_of_its_last_state() {
+async fn a_deletion_is_applied_even_if_the_transform_fails() {
     let script = listed_at_ten().watch(open(vec![deleted("a", "11"), deleted("never", "12")]));
     let desk = Desk::with(script, |builder| {
         builder.watch_list(false).transform(|object| match object.resource_version() {

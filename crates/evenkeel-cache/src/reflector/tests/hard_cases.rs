@@ -70,7 +70,7 @@ async fn ihc_18_a_token_that_is_too_old_leads_to_one_list_without_pages() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ihc_19_the_handler_hears_of_a_watch_that_is_refused_and_of_one_that_fails() {
+async fn ihc_19_refused_and_failed_watches_reach_the_error_handler() {
     for answer in [refuse_watch(gone()), open(vec![error(gone())])] {
         let script = Script::default()
             .list(list(&[("a", "1")], "10"))
@@ -88,7 +88,7 @@ async fn ihc_19_the_handler_hears_of_a_watch_that_is_refused_and_of_one_that_fai
 }
 
 #[tokio::test(start_paused = true)]
-async fn ihc_20_a_server_that_is_busy_is_not_asked_for_a_list() {
+async fn ihc_20_a_busy_server_receives_no_list_request() {
     let mut script = Script::default().list(list(&[], "10"));
     for _ in 0..4 {
         script = script.watch(refuse_watch(too_many()));
@@ -102,7 +102,7 @@ async fn ihc_20_a_server_that_is_busy_is_not_asked_for_a_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ihc_20_a_watch_that_said_something_is_followed_at_once() {
+async fn ihc_20_a_watch_with_events_is_followed_at_once() {
     let script = Script::default()
         .list(list(&[], "10"))
         .watch(closed(vec![added("a", "11")], ms(10)))
@@ -121,7 +121,7 @@ async fn ihc_20_a_watch_that_said_something_is_followed_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ihc_21_what_comes_first_of_a_watch_from_nowhere_does_not_move_the_version() {
+async fn ihc_21_initial_events_of_a_watch_without_version_do_not_move_the_version() {
     let script = Script::default().list(list(&[], "0"));
     let events = script.live();
     let desk = Desk::listing(script);
@@ -140,7 +140,7 @@ fn refusing(object: crate::Object) -> Result<crate::Object, crate::source::BoxEr
 }
 
 #[tokio::test(start_paused = true)]
-async fn ihc_22_one_object_that_cannot_be_transformed_is_left_out_everywhere_and_told_of() {
+async fn ihc_22_an_object_that_cannot_be_transformed_is_skipped_and_reported() {
     let listed = Script::default()
         .list(list(&[("a", "1"), ("x", "2")], "10"))
         .watch(open(vec![added("x", "11"), added("b", "12")]));
@@ -159,7 +159,7 @@ async fn ihc_22_one_object_that_cannot_be_transformed_is_left_out_everywhere_and
 }
 
 #[tokio::test(start_paused = true)]
-async fn ihc_22_the_copy_may_be_asked_to_fail_rather_than_leave_an_object_out() {
+async fn ihc_22_a_policy_fails_the_list_instead_of_skipping_an_object() {
     let script = Script::default()
         .list(list(&[("a", "1"), ("x", "2")], "10"))
         .list(list(&[("a", "1")], "11"))
@@ -178,7 +178,7 @@ async fn ihc_22_the_copy_may_be_asked_to_fail_rather_than_leave_an_object_out() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn ihc_23_a_stream_that_ends_too_early_is_asked_for_again() {
+async fn ihc_23_a_watch_list_that_ends_early_is_requested_again() {
     let script =
         Script::default().watch(closed(vec![added("p1", "1")], ms(10))).watch(open(vec![added("p1", "1"), all("1")]));
     let desk = Desk::streaming(script);
@@ -198,7 +198,7 @@ async fn ihc_23_a_bookmark_that_does_not_say_so_is_not_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ihc_24_a_source_that_cannot_stream_is_listed_and_asked_again_the_next_time() {
+async fn ihc_24_a_source_without_watch_list_is_listed_and_tried_again_next_time() {
     let invalid = || refuse_watch(Status::failure(422, Reason::INVALID, "sendInitialEvents is forbidden"));
     let script =
         Script::default().watch(invalid()).list(list(&[], "1")).watch(refuse_watch(gone())).watch(open(vec![all("2")]));
@@ -236,7 +236,7 @@ async fn ihc_25_each_object_is_transformed_once_in_both_modes() {
 
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_is_refused_is_tried_again_from_the_same_version() {
-    let refused = || WatchAnswer::Refuse(SourceError::ConnectionRefused("nobody there".into()));
+    let refused = || WatchAnswer::Refuse(SourceError::ConnectionRefused("no listener".into()));
     let script = Script::default().list(list(&[], "10")).watch(refused()).watch(refused()).watch(open(vec![]));
     let desk = Desk::listing(script);
     desk.pass(ms(10_000)).await;

@@ -31,7 +31,7 @@ async fn ref_001_a_reflector_without_a_name_is_called_after_its_resource() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ref_002_objects_that_do_not_say_what_they_are_are_what_was_asked_for() {
+async fn ref_002_objects_without_a_kind_are_of_the_requested_kind() {
     let silent = pod("a", "1");
     let outspoken = pod_from(r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"b","resourceVersion":"2"}}"#);
     let other = pod_from(r#"{"kind":"Pod","apiVersion":"v2","metadata":{"name":"c","resourceVersion":"3"}}"#);
@@ -45,8 +45,8 @@ async fn ref_002_objects_that_do_not_say_what_they_are_are_what_was_asked_for() 
 
 #[tokio::test(start_paused = true)]
 async fn ref_026_listed_objects_of_another_kind_are_left_out() {
-    let stranger = || pod_from(r#"{"kind":"Node","apiVersion":"v1","metadata":{"name":"n","resourceVersion":"3"}}"#);
-    let parts = vec![Ok(ListPart::Object(stranger())), Ok(ListPart::Object(pod("a", "1"))), end("9", "")];
+    let other_kind = || pod_from(r#"{"kind":"Node","apiVersion":"v1","metadata":{"name":"n","resourceVersion":"3"}}"#);
+    let parts = vec![Ok(ListPart::Object(other_kind())), Ok(ListPart::Object(pod("a", "1"))), end("9", "")];
     let desk = Desk::listing(Script::default().list(ListAnswer::Parts(parts)).watch(open(vec![])));
     desk.settle().await;
     assert_eq!(desk.store.stored(), ["a@1"]);
@@ -54,7 +54,7 @@ async fn ref_026_listed_objects_of_another_kind_are_left_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ref_026_the_metadata_of_an_object_may_stand_for_it_if_it_was_asked_for() {
+async fn ref_026_partial_metadata_is_accepted_if_it_was_requested() {
     let partial = || {
         pod_from(
             r#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1",
@@ -74,7 +74,7 @@ async fn ref_026_the_metadata_of_an_object_may_stand_for_it_if_it_was_asked_for(
 }
 
 #[tokio::test(start_paused = true)]
-async fn ref_006_a_failure_is_told_and_waited_for_and_the_first_try_is_at_once() {
+async fn ref_006_a_failure_is_reported_with_backoff_and_the_first_attempt_is_immediate() {
     let script = Script::default()
         .list(refuse_list(Status::failure(500, Reason::INTERNAL_ERROR, "broken")))
         .list(list(&[("a", "1")], "10"))
@@ -91,7 +91,7 @@ async fn ref_006_a_failure_is_told_and_waited_for_and_the_first_try_is_at_once()
 }
 
 #[tokio::test(start_paused = true)]
-async fn ref_011_the_waits_are_those_that_were_asked_for() {
+async fn ref_011_the_waits_follow_the_configured_backoff() {
     let mut script = Script::default();
     for _ in 0..5 {
         script = script.list(refuse_list(Status::failure(503, Reason::SERVICE_UNAVAILABLE, "not yet")));
@@ -114,7 +114,7 @@ async fn ref_012_a_reflector_waits_in_the_time_that_it_is_given() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ref_013_what_is_not_run_asks_for_nothing() {
+async fn ref_013_a_reflector_that_does_not_run_sends_no_request() {
     let script = Script::default().list(list(&[], "10"));
     let diary = script.diary.clone();
     let mut reflector = Reflector::builder(Arc::new(script), pods()).build();
@@ -154,7 +154,7 @@ async fn ref_016_the_first_list_takes_what_is_at_hand_and_the_next_is_not_older_
 }
 
 #[tokio::test(start_paused = true)]
-async fn ref_017_pages_are_asked_for_where_they_help() {
+async fn ref_017_pages_are_requested_where_they_help() {
     let relisted = || {
         Script::default().list(list(&[], "10")).watch(refuse_watch(gone())).list(list(&[], "11")).watch(open(vec![]))
     };
@@ -167,7 +167,7 @@ async fn ref_017_pages_are_asked_for_where_they_help() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ref_018_a_server_that_hands_out_what_is_at_hand_in_pages_is_asked_for_pages() {
+async fn ref_018_a_server_that_pages_cached_lists_receives_limits() {
     let script = Script::default()
         .list(page(&[("a", "1")], "10", "more"))
         .list(page(&[("b", "2")], "10", ""))
@@ -198,7 +198,7 @@ async fn ref_018_pages_of_the_newest_say_nothing_of_what_is_at_hand() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ref_019_the_newest_is_asked_for_once_and_then_there_is_a_wait() {
+async fn ref_019_the_newest_version_is_listed_once_then_backoff() {
     let script = Script::default()
         .list(list(&[], "10"))
         .watch(refuse_watch(gone()))
@@ -223,7 +223,7 @@ async fn ref_020_a_timeout_is_not_a_version_that_is_too_large() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ref_021_the_newest_is_asked_for_in_pages() {
+async fn ref_021_the_newest_version_is_listed_in_pages() {
     let script = Script::default()
         .list(list(&[], "10"))
         .watch(refuse_watch(gone()))
@@ -273,7 +273,7 @@ async fn ref_027_a_list_is_given_up_with_the_reflector() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pag_001_pages_are_of_five_hundred_unless_said_otherwise() {
+async fn pag_001_the_default_page_size_is_five_hundred() {
     let desk = Desk::listing(Script::default().list(list(&[], "1")));
     desk.settle().await;
     assert_eq!(lists(&desk), [asked("0", "", 500)]);
@@ -382,7 +382,7 @@ async fn an_object_that_cannot_be_read_stays_as_it_was() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ctl_027_an_object_may_be_kept_as_it_came() {
+async fn ctl_027_an_object_may_be_kept_untransformed() {
     let script = Script::default().list(list(&[("x", "1")], "10")).watch(open(vec![modified("x", "11")]));
     let desk = Desk::with(script, |builder| {
         builder.watch_list(false).transform(|_| Err("no".into())).on_transform_error(OnTransformError::KeepRaw)
@@ -403,7 +403,7 @@ async fn ctl_027_a_transform_must_not_make_another_object_of_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ref_055_a_handler_hears_of_a_failure_before_the_wait() {
+async fn ref_055_the_error_handler_is_called_before_the_backoff() {
     let script = Script::default().list(ListAnswer::Refuse(SourceError::Connection("lost".into())));
     let desk = Desk::listing(script);
     desk.settle().await;
@@ -412,7 +412,7 @@ async fn ref_055_a_handler_hears_of_a_failure_before_the_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_says_how_long_to_wait_is_waited_for() {
+async fn retry_after_of_the_server_is_obeyed() {
     let mut busy = too_many();
     busy.details = Some(evenkeel_core::StatusDetails { retry_after_seconds: 20, ..Default::default() });
     let script = Script::default().list(refuse_list(busy)).list(list(&[], "10"));
@@ -422,7 +422,7 @@ async fn a_server_that_says_how_long_to_wait_is_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reflector_that_is_run_again_goes_on_from_where_it_was() {
+async fn a_reflector_that_runs_again_continues_at_its_version() {
     let script = Script::default().list(list(&[], "10")).watch(open(vec![added("a", "12")])).list(list(&[], "13"));
     let diary = script.diary.clone();
     let mut reflector = Reflector::builder(Arc::new(script), pods()).watch_list(false).build();

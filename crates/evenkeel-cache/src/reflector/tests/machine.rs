@@ -120,7 +120,7 @@ fn ref_030_five_minutes_or_less_are_five_minutes() {
 }
 
 #[test]
-fn ref_048_additions_move_the_version_only_of_a_watch_that_began_at_one() {
+fn ref_048_additions_move_the_version_only_of_a_watch_with_a_start_version() {
     let now = Instant::now();
     let mut course = listed(settings(), now);
     course.step(now, 0.0);

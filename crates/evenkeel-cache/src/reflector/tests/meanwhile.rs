@@ -41,7 +41,7 @@ async fn ref_051_resyncs_belong_to_watching() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ref_052_a_resync_asks_the_server_for_nothing() {
+async fn ref_052_a_resync_sends_no_request() {
     let desk =
         Desk::with(listed_at_ten().watch(open(vec![])), |builder| builder.watch_list(false).resync_period(secs(10)));
     desk.pass(secs(95)).await;
@@ -49,7 +49,7 @@ async fn ref_052_a_resync_asks_the_server_for_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ref_053_a_resync_that_fails_leads_to_a_list_and_is_told() {
+async fn ref_053_a_failed_resync_is_reported_and_causes_a_relist() {
     let script = listed_at_ten().watch(open(vec![])).list(list(&[], "11")).watch(open(vec![]));
     let store = Notes::default();
     store.failing.lock().unwrap().push("resync");
@@ -70,7 +70,7 @@ async fn a_watch_that_the_server_does_not_end_is_ended() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_hangs_before_it_begins_is_given_up_in_time() {
+async fn a_watch_request_that_hangs_is_cancelled_in_time() {
     let desk = Desk::listing(listed_at_ten().watch(WatchAnswer::Hang).watch(open(vec![])));
     desk.pass(secs(331)).await;
     assert_eq!((lists_of(&desk), watches_of(&desk).len()), (1, 2));
@@ -102,7 +102,7 @@ async fn a_watch_whose_bookmarks_stay_away_is_dead() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_status_tells_what_it_does_and_when_it_last_heard() {
+async fn the_status_has_phase_and_time_of_the_last_event() {
     let script = listed_at_ten();
     let events = script.live();
     let desk = Desk::listing(script);

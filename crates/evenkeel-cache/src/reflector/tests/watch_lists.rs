@@ -23,20 +23,20 @@ fn synced_then(version: &str, end: Event) -> WatchAnswer {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ref_004_a_source_that_cannot_stream_is_not_asked_to() {
+async fn ref_004_a_source_without_watch_list_receives_no_watch_list_request() {
     let desk = Desk::streaming(Script::default().no_watch_list().list(list(&[], "1")));
     desk.settle().await;
     assert_eq!(desk.diary.requests()[0], first_list());
     let desk = Desk::listing(Script::default().list(list(&[], "1")));
     desk.settle().await;
-    assert_eq!(desk.diary.requests()[0], first_list(), "nor one that nobody wants to stream");
+    assert_eq!(desk.diary.requests()[0], first_list(), "nor one with WatchList disabled");
     let desk = Desk::streaming(Script::default());
     desk.settle().await;
     assert_eq!(desk.diary.requests(), [stream("")]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn wls_001_the_newest_is_asked_for_and_later_what_is_not_older_than_the_last() {
+async fn wls_001_the_newest_version_is_requested_first_then_not_older_than_the_last() {
     let script = Script::default().watch(synced_then("10", error(gone()))).watch(open(vec![all("11")]));
     let desk = Desk::streaming(script);
     desk.pass(secs(1)).await;
@@ -45,7 +45,7 @@ async fn wls_001_the_newest_is_asked_for_and_later_what_is_not_older_than_the_la
 }
 
 #[tokio::test(start_paused = true)]
-async fn wls_002_all_objects_have_come_when_the_bookmark_says_so() {
+async fn wls_002_the_bookmark_completes_the_initial_list() {
     let script = Script::default();
     let events = script.live();
     let desk = Desk::streaming(script);
@@ -78,7 +78,7 @@ async fn wls_003_changes_before_that_are_part_of_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wls_004_the_same_stream_goes_on_as_the_watch() {
+async fn wls_004_the_same_stream_continues_as_the_watch() {
     let desk = Desk::streaming(Script::default().watch(open(vec![added("a", "1"), all("2"), modified("a", "3")])));
     desk.settle().await;
     assert_eq!(desk.diary.writes(), [Entry::Replace(vec!["a@1".into()], "2".into()), Entry::Update("a@3".into())]);
@@ -95,7 +95,7 @@ async fn wls_005_the_version_is_that_of_the_bookmark() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wls_006_objects_stay_in_the_order_in_which_they_came() {
+async fn wls_006_objects_keep_the_order_of_their_events() {
     let events = vec![added("c", "1"), added("a", "2"), added("b", "3"), modified("c", "4"), all("4")];
     let desk = Desk::streaming(Script::default().watch(open(events)));
     desk.settle().await;
@@ -112,10 +112,10 @@ async fn wls_007_nothing_is_written_before_all_have_come() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wls_008_a_server_that_is_busy_or_away_is_asked_again_after_a_wait() {
+async fn wls_008_a_busy_or_unreachable_server_is_retried_with_backoff() {
     let script = Script::default()
         .watch(refuse_watch(too_many()))
-        .watch(WatchAnswer::Refuse(SourceError::ConnectionRefused("nobody".into())))
+        .watch(WatchAnswer::Refuse(SourceError::ConnectionRefused("refused".into())))
         .watch(open(vec![added("old", "1"), error(too_many())]))
         .watch(open(vec![added("a", "2"), all("2")]));
     let desk = Desk::streaming(script);
@@ -154,7 +154,7 @@ async fn wls_010_a_version_that_is_too_old_is_replaced_at_once_but_only_the_firs
 }
 
 #[tokio::test(start_paused = true)]
-async fn wls_011_a_stream_that_ends_too_early_is_not_asked_for_as_fast_as_it_ends() {
+async fn wls_011_a_watch_list_that_ends_early_is_retried_with_backoff() {
     let script = Script::default()
         .watch(closed(vec![added("gone", "1")], ms(1)))
         .watch(closed(vec![], secs(2)))
@@ -180,7 +180,7 @@ async fn wls_010_each_round_has_its_own_first_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wls_011_a_server_that_never_says_that_these_were_all_is_listed() {
+async fn wls_011_a_server_that_never_ends_the_initial_events_is_listed() {
     let mut script = Script::default();
     for _ in 0..3 {
         script = script.watch(closed(vec![added("a", "1")], secs(300)));
@@ -193,7 +193,7 @@ async fn wls_011_a_server_that_never_says_that_these_were_all_is_listed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wls_012_whatever_else_goes_wrong_leads_to_a_list_at_once() {
+async fn wls_012_any_other_error_causes_a_list_at_once() {
     let ends = [
         refuse_watch(Status::failure(422, Reason::INVALID, "sendInitialEvents is forbidden")),
         refuse_watch(Status::failure(403, Reason::FORBIDDEN, "no")),
@@ -207,7 +207,7 @@ async fn wls_012_whatever_else_goes_wrong_leads_to_a_list_at_once() {
         desk.pass(ms(100)).await;
         assert_eq!(desk.diary.requests()[..2], [stream(""), first_list()]);
         assert_eq!(desk.store.stored(), ["b@2"]);
-        assert_eq!(desk.nexts(), [Recovery::Relist { after: Duration::ZERO }], "and it is told");
+        assert_eq!(desk.nexts(), [Recovery::Relist { after: Duration::ZERO }], "and it is reported");
         assert!(desk.status.report().is_watch_list_unavailable);
     }
 }
@@ -233,7 +233,7 @@ async fn wls_014_a_stream_that_ends_after_that_is_followed_by_a_watch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ref_009_a_stream_that_has_said_all_is_a_watch_that_works() {
+async fn ref_009_a_complete_watch_list_counts_as_a_success() {
     let script = Script::default()
         .watch(refuse_watch(too_many()))
         .watch(refuse_watch(too_many()))
@@ -341,7 +341,7 @@ async fn cdt_001_what_was_streamed_is_compared_with_a_list_of_just_that_version(
 }
 
 #[tokio::test(start_paused = true)]
-async fn cdt_002_a_difference_is_told() {
+async fn cdt_002_a_difference_is_reported() {
     let desk = checked(list(&[("a", "1"), ("c", "2"), ("d", "2")], "3"));
     desk.settle().await;
     assert_eq!(
@@ -352,7 +352,7 @@ async fn cdt_002_a_difference_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn cdt_002_a_list_that_fails_is_asked_for_again_until_it_cannot_be_had() {
+async fn cdt_002_a_failed_list_is_retried_until_its_version_expires() {
     let events = vec![added("a", "1"), all("3")];
     let script = Script::default()
         .watch(open(events))

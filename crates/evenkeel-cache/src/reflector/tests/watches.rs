@@ -77,7 +77,7 @@ async fn ref_014_the_watch_ends_with_the_reflector() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ref_029_a_watch_begins_where_the_list_ended_and_has_five_minutes_at_least() {
+async fn ref_029_a_watch_starts_at_the_version_of_the_list_with_at_least_five_minutes() {
     let desk = Desk::listing(listed_at_ten().watch(open(vec![])));
     desk.settle().await;
     assert_eq!(watches_of(&desk), ["10"]);
@@ -85,7 +85,7 @@ async fn ref_029_a_watch_begins_where_the_list_ended_and_has_five_minutes_at_lea
 }
 
 #[tokio::test(start_paused = true)]
-async fn ref_031_what_is_stopped_before_it_begins_asks_for_nothing() {
+async fn ref_031_a_reflector_stopped_before_it_starts_sends_no_request() {
     let mut desk = Desk::listing(listed_at_ten());
     desk.stop().await;
     assert!(desk.diary.entries().is_empty());
@@ -106,15 +106,15 @@ async fn ref_032_every_watch_is_given_up_when_it_is_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ref_033_a_watch_that_is_refused_for_a_while_is_asked_for_again_without_end() {
+async fn ref_033_a_refused_watch_is_retried_without_limit() {
     let mut script = listed_at_ten();
     for _ in 0..50 {
-        script = script.watch(WatchAnswer::Refuse(SourceError::ConnectionRefused("nobody".into())));
+        script = script.watch(WatchAnswer::Refuse(SourceError::ConnectionRefused("refused".into())));
     }
     let desk = Desk::listing(script.watch(open(vec![])));
     desk.pass(secs(1500)).await;
     assert_eq!((lists_of(&desk), watches_of(&desk).len()), (1, 51));
-    assert_eq!(desk.failures.lock().unwrap().len(), 50, "each of them is told");
+    assert_eq!(desk.failures.lock().unwrap().len(), 50, "each of them is reported");
 }
 
 #[tokio::test(start_paused = true)]
@@ -145,7 +145,7 @@ async fn ref_035_a_watch_that_ends_is_followed_by_another_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ref_035_a_connection_that_is_lost_is_an_end_like_any_other_but_told() {
+async fn ref_035_a_lost_connection_is_an_ordinary_end_that_is_reported() {
     for lost in [
         SourceError::Connection("lost".into()),
         SourceError::Garbled(StreamError::Truncated { offset: 1, path: String::new() }),
@@ -159,7 +159,7 @@ async fn ref_035_a_connection_that_is_lost_is_an_end_like_any_other_but_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ref_035_watches_that_end_at_once_again_and_again_are_not_asked_for_as_fast() {
+async fn ref_035_watches_that_repeatedly_end_at_once_are_slowed_down() {
     let mut script = listed_at_ten();
     for version in ["11", "12", "13", "14"] {
         script = script.watch(closed(vec![added("b", version)], ms(1)));
@@ -174,7 +174,7 @@ async fn ref_035_watches_that_end_at_once_again_and_again_are_not_asked_for_as_f
 }
 
 #[tokio::test(start_paused = true)]
-async fn ref_036_a_watch_that_is_told_to_slow_down_goes_on_from_where_it_was() {
+async fn ref_036_a_throttled_watch_continues_at_its_version() {
     let script = listed_at_ten().watch(open(vec![added("b", "11"), error(too_many())])).watch(open(vec![]));
     let desk = Desk::listing(script);
     desk.pass(secs(5)).await;
@@ -187,7 +187,7 @@ fn broken() -> Event {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ref_037_an_internal_error_leads_to_a_list_unless_somebody_wants_otherwise() {
+async fn ref_037_an_internal_error_causes_a_relist_unless_configured_otherwise() {
     let desk = Desk::listing(listed_at_ten().watch(open(vec![broken()])).list(list(&[], "11")));
     desk.pass(secs(1)).await;
     assert_eq!(lists_of(&desk), 2);
@@ -218,7 +218,7 @@ async fn rwd_004_there_are_waits_within_the_window_and_a_list_after_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ref_038_whatever_else_ends_a_watch_is_told_and_leads_to_a_list() {
+async fn ref_038_any_other_error_of_a_watch_is_reported_and_causes_a_relist() {
     let ends = [
         error(Status::failure(500, "StorageReadError".into(), "cannot be decoded")),
         Err(SourceError::Garbled(StreamError::Closed)),
@@ -241,7 +241,7 @@ async fn ref_039_a_watch_whose_version_is_too_old_leads_to_a_list_of_that_versio
 }
 
 #[tokio::test(start_paused = true)]
-async fn ref_040_a_watch_that_ends_at_once_and_says_nothing_was_none() {
+async fn ref_040_a_very_short_watch_causes_a_relist() {
     let desk = Desk::listing(listed_at_ten().watch(closed(vec![], ms(999))).list(list(&[], "11")).watch(open(vec![])));
     desk.pass(secs(5)).await;
     assert_eq!(desk.nexts(), [Recovery::Relist { after: ms(800) }]);

@@ -64,12 +64,12 @@ async fn lwa_004_nothing_of_a_request_is_left_over_for_the_next() {
 async fn lwa_006_a_source_can_say_that_it_does_not_stream() {
     let server = server().await;
     let source = ApiSource::from(server.client().api::<ConfigMap>());
-    assert!(source.supports_watch_list(), "servers do unless somebody knows better");
+    assert!(source.supports_watch_list(), "the default");
     assert!(!source.without_watch_list().supports_watch_list());
 }
 
 #[tokio::test(start_paused = true)]
-async fn lwa_007_a_watch_tells_of_everything_that_happens() {
+async fn lwa_007_a_watch_returns_every_event() {
     let server = server().await;
     let maps = server.client().api::<ConfigMap>().namespace("default");
     let version = maps.list(&ListParams::default()).await.unwrap().meta.resource_version;
@@ -85,7 +85,7 @@ async fn lwa_007_a_watch_tells_of_everything_that_happens() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lwa_012_a_request_that_fails_says_why() {
+async fn lwa_012_a_failed_request_returns_its_cause() {
     let server = server().await;
     let source = ApiSource::new(server.client().api::<ConfigMap>().namespace("default"));
     server.faults().fail_next(1, 403, None);
@@ -117,7 +117,7 @@ async fn the_metadata_alone_can_be_had() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_of_just_one_version_is_asked_for_as_such() {
+async fn a_list_of_an_exact_version_is_requested_as_such() {
     let server = server().await;
     let source = ApiSource::new(server.client().api::<ConfigMap>().namespace("default"));
     let exact = |version: &str| ListRequest { is_exact: true, ..ListRequest::not_older_than(version) };
@@ -128,7 +128,7 @@ async fn a_list_of_just_one_version_is_asked_for_as_such() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lwa_008_how_a_watch_ended_can_be_told() {
+async fn lwa_008_the_end_of_a_watch_is_distinguishable() {
     let server = server().await;
     let source = ApiSource::new(server.client().api::<ConfigMap>().namespace("default"));
     let ends = async |action: WatchAction| {
@@ -177,7 +177,7 @@ async fn ref_024_a_table_is_no_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_happened_to_a_connection_decides_what_the_source_says() {
+async fn the_transport_fault_determines_the_source_error() {
     let server = server().await;
     let missing = server.client().api::<ConfigMap>().namespace("default").get("missing").await.unwrap_err();
     let Error::Api { request, .. } = missing else { panic!("the server answered") };
@@ -186,7 +186,7 @@ async fn what_happened_to_a_connection_decides_what_the_source_says() {
         SourceError::from(Error::Transport { request: request.clone(), source, previous: None })
     };
     assert!(matches!(said(TransportFault::Refused), SourceError::ConnectionRefused(_)));
-    assert!(matches!(said(TransportFault::Resolve), SourceError::ConnectionRefused(_)), "nobody is there");
+    assert!(matches!(said(TransportFault::Resolve), SourceError::ConnectionRefused(_)), "no listener");
     for fault in [TransportFault::Reset, TransportFault::Closed, TransportFault::Http2Lost, TransportFault::Timeout] {
         assert!(matches!(said(fault), SourceError::Connection(_)), "{fault:?}");
     }

@@ -3,7 +3,7 @@
 use evenkeel_core::{ObjectKey, Untyped};
 use k8s_openapi::api::core::v1::ConfigMap;
 
-use super::{all, object, told, untyped, version};
+use super::{all, object, texts, untyped, version};
 use crate::delta::Delta;
 use crate::store::table::Table;
 use crate::store::{Index, Store};
@@ -28,7 +28,7 @@ fn key_002_a_key_alone_is_enough_to_ask_and_to_remove() {
 }
 
 #[test]
-fn key_007_a_tombstone_is_removed_by_the_key_it_says() {
+fn key_007_a_tombstone_is_removed_by_its_key() {
     let store = store();
     store.put(object("ns/a", "1", ""));
     store.put(object("ns/b", "1", ""));
@@ -101,7 +101,7 @@ fn sto_006_lists_are_snapshots_of_what_is_stored() {
     let list = store.list();
     store.put(object("ns/b", "2", ""));
     store.remove(stored.key());
-    assert_eq!(told(list.clone()), ["ns/a@1"]);
+    assert_eq!(texts(list.clone()), ["ns/a@1"]);
     assert!(std::ptr::eq(list[0].header(), stored.header()), "the very object that was put");
 }
 
@@ -126,7 +126,7 @@ fn sto_007_of_a_stored_object_and_another_with_its_key_the_last_counts() {
 }
 
 #[test]
-fn sto_007_a_replacement_says_what_was_there_and_what_is_gone() {
+fn sto_007_a_replacement_returns_previous_and_deleted_objects() {
     let table = Table::new(vec![Index::namespace()]);
     let (kept, changed) = (untyped("ns/a", "1", ""), untyped("ns/b", "2", ""));
     let put = |object: &crate::Object| Delta::Updated(object.clone());
@@ -156,8 +156,8 @@ fn sto_009_a_snapshot_is_one_state_for_all_questions() {
     store.put(object("ns/c", "4", ""));
     assert_eq!((snapshot.len(), snapshot.is_empty()), (2, false));
     assert_eq!(snapshot.resource_version(), &version("2"));
-    assert_eq!(told(snapshot.iter().cloned()), ["ns/a@1", "ns/b@2"]);
-    assert_eq!(told(snapshot.by_index("namespace", "ns").unwrap().cloned()), ["ns/a@1", "ns/b@2"]);
+    assert_eq!(texts(snapshot.iter().cloned()), ["ns/a@1", "ns/b@2"]);
+    assert_eq!(texts(snapshot.by_index("namespace", "ns").unwrap().cloned()), ["ns/a@1", "ns/b@2"]);
     assert_eq!(snapshot.get("ns/b").map(|object| object.resource_version()), Some("2"));
     assert_eq!(all(&store), ["ns/a@3", "ns/c@4"]);
     assert_eq!((snapshot.iter().len(), snapshot.by_index("namespace", "no").unwrap().len()), (2, 0));
@@ -196,7 +196,7 @@ fn the_size_is_that_of_the_payloads() {
 }
 
 #[test]
-fn what_has_gone_from_the_store_is_not_kept_by_it() {
+fn removed_objects_are_not_retained() {
     let table = Table::new(vec![Index::namespace()]);
     let gone = untyped("ns/a", "1", "");
     let bytes = gone.raw().unwrap();

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use evenkeel_core::{Obj, ResourceInfo};
 use k8s_openapi::api::core::v1::ConfigMap;
 
-use super::{group, object, told, version};
+use super::{group, object, texts, version};
 use crate::store::{Index, IndexError, NAMESPACE_INDEX, Store};
 
 fn by_group() -> Index<ConfigMap> {
@@ -22,7 +22,7 @@ fn by_letter() -> Index<ConfigMap> {
 }
 
 fn letter(store: &Store<ConfigMap>, value: &str) -> Vec<String> {
-    told(store.by_index("letter", value).unwrap())
+    texts(store.by_index("letter", value).unwrap())
 }
 
 fn values(store: &Store<ConfigMap>, name: &str) -> Vec<String> {
@@ -40,7 +40,7 @@ fn idx_001_names_values_and_keys_are_three_things() {
     let store = Store::new([by_group(), Index::namespace()]);
     store.put(object("group/namespace", "1", "group/namespace"));
     assert_eq!(group(&store, "group/namespace"), ["group/namespace@1"]);
-    assert_eq!(told(store.by_index(NAMESPACE_INDEX, "group").unwrap()), ["group/namespace@1"]);
+    assert_eq!(texts(store.by_index(NAMESPACE_INDEX, "group").unwrap()), ["group/namespace@1"]);
     assert!(group(&store, "group").is_empty());
 }
 
@@ -80,7 +80,7 @@ fn idx_004_an_insert_adds_and_a_removal_takes_away() {
 }
 
 #[test]
-fn idx_005_a_value_goes_with_its_last_object() {
+fn idx_005_a_value_is_removed_with_its_last_object() {
     let store = Store::new([by_group()]);
     store.put(object("x", "1", "a"));
     store.put(object("y", "1", "a"));
@@ -122,7 +122,7 @@ fn idx_008_objects_that_share_a_value_each_once() {
     for (key, text) in [("x", "ab"), ("y", "bc"), ("z", "d")] {
         store.put(object(key, "1", text));
     }
-    assert_eq!(told(store.index("letter", &object("not-stored", "9", "abc")).unwrap()), ["x@1", "y@1"]);
+    assert_eq!(texts(store.index("letter", &object("not-stored", "9", "abc")).unwrap()), ["x@1", "y@1"]);
     assert!(store.index("letter", &object("not-stored", "9", "e")).unwrap().is_empty());
     assert_eq!(store.index("nope", &object("x", "1", "")).unwrap_err(), unknown("nope"));
 }
@@ -137,7 +137,7 @@ fn idx_009_the_values_of_an_unknown_index_are_none() {
 }
 
 #[test]
-fn idx_010_an_index_that_comes_later_has_what_was_there_before() {
+fn idx_010_an_index_added_later_has_the_stored_objects() {
     let store = Store::new([Index::namespace()]);
     for (key, text) in [("ns/x", "a"), ("ns/y", "b"), ("ns/z", "a")] {
         store.put(object(key, "1", text));
@@ -150,7 +150,7 @@ fn idx_010_an_index_that_comes_later_has_what_was_there_before() {
     assert!(before.by_index("group", "a").is_err(), "a snapshot stays as it was");
     store.put(object("ns/x", "2", "c"));
     assert_eq!((group(&store, "a"), group(&store, "c")), (vec!["ns/z@1".to_owned()], vec!["ns/x@2".to_owned()]));
-    assert_eq!(told(store.by_index("namespace", "ns").unwrap()), ["ns/x@2", "ns/z@1"]);
+    assert_eq!(texts(store.by_index("namespace", "ns").unwrap()), ["ns/x@2", "ns/z@1"]);
 }
 
 #[test]
@@ -247,7 +247,7 @@ fn idx_013_an_object_that_does_not_decode_is_found_under_nothing_and_counted() {
     store.put(odd("3"));
     assert_eq!((store.misfits("letter"), store.misfits("namespace")), (Ok(1), Ok(0)));
     assert_eq!((letter(&store, "a"), letter(&store, "7")), (vec!["ns/x@1".to_owned()], vec![]));
-    assert_eq!(told(store.by_index("namespace", "ns").unwrap()), ["ns/odd@3", "ns/x@1"]);
+    assert_eq!(texts(store.by_index("namespace", "ns").unwrap()), ["ns/odd@3", "ns/x@1"]);
     store.put(object("ns/odd", "4", "a"));
     assert_eq!((store.misfits("letter"), letter(&store, "a").len()), (Ok(0), 2));
     store.put(odd("5"));
@@ -275,7 +275,7 @@ fn idx_014_values_are_remembered_not_found_out_again() {
 }
 
 #[test]
-fn idx_015_a_replacement_leaves_no_value_of_what_is_gone() {
+fn idx_015_a_replacement_leaves_no_value_of_removed_objects() {
     let store = Store::new([by_group()]);
     let kept = object("kept", "1", "a");
     store.put(kept.clone());
@@ -300,7 +300,7 @@ fn idx_017_the_namespace_is_one_value_and_empty_without_one() {
     store.put(object("ns/x", "1", ""));
     store.put(object("y", "1", ""));
     assert_eq!(values(&store, NAMESPACE_INDEX), ["", "ns"]);
-    assert_eq!(told(store.by_index("namespace", "").unwrap()), ["y@1"]);
+    assert_eq!(texts(store.by_index("namespace", "").unwrap()), ["y@1"]);
 }
 
 #[test]

@@ -34,7 +34,7 @@ fn version(text: &str) -> ResourceVersion {
 }
 
 /// Keys and versions of objects, sorted.
-fn told<K>(objects: impl IntoIterator<Item = Obj<K>>) -> Vec<String> {
+fn texts<K>(objects: impl IntoIterator<Item = Obj<K>>) -> Vec<String> {
     let mut all: Vec<String> =
         objects.into_iter().map(|object| format!("{}@{}", object.key(), object.resource_version())).collect();
     all.sort();
@@ -42,10 +42,10 @@ fn told<K>(objects: impl IntoIterator<Item = Obj<K>>) -> Vec<String> {
 }
 
 fn all<K>(store: &Store<K>) -> Vec<String> {
-    told(store.list())
+    texts(store.list())
 }
 
 /// A group of objects, as their index by group says.
 fn group(store: &Store<ConfigMap>, value: &str) -> Vec<String> {
-    told(store.by_index("group", value).unwrap())
+    texts(store.by_index("group", value).unwrap())
 }

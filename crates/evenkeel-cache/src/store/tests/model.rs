@@ -6,7 +6,7 @@ use evenkeel_core::ResourceVersion;
 use k8s_openapi::api::core::v1::ConfigMap;
 use proptest::prelude::*;
 
-use super::{object, told, version};
+use super::{object, texts, version};
 use crate::store::{Index, Snapshot, Store};
 use crate::{Deleted, Obj};
 
@@ -90,7 +90,7 @@ impl Model {
             seen.resource_version().as_str(),
             if self.version == 0 { String::new() } else { self.version.to_string() }
         );
-        assert_eq!(told(seen.iter().cloned()), told(self.objects.values().cloned()));
+        assert_eq!(texts(seen.iter().cloned()), texts(self.objects.values().cloned()));
         for number in 0..41 {
             let (found, expected) = (seen.get(key(number)), self.objects.get(&key(number)));
             assert_eq!(found.map(|object| object.resource_version()), expected.map(|object| object.resource_version()));
@@ -110,7 +110,7 @@ impl Model {
             }
             assert_eq!(seen.index_values(name).collect::<BTreeSet<_>>(), expected.keys().map(String::as_str).collect());
             for (value, objects) in expected {
-                let found = told(seen.by_index(name, &value).unwrap().cloned());
+                let found = texts(seen.by_index(name, &value).unwrap().cloned());
                 assert_eq!(found, objects.into_iter().collect::<Vec<_>>(), "{name} {value}");
             }
             assert_eq!(seen.by_index(name, "nowhere").unwrap().len(), 0);
@@ -192,7 +192,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn the_store_answers_as_the_model_does(
+    fn the_store_matches_the_model(
         first in prop::collection::btree_set(0..4_u8, 0..3),
         actions in prop::collection::vec(action(), 1..60),
     ) {

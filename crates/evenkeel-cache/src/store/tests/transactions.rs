@@ -193,7 +193,7 @@ fn a_future_that_is_dropped_waits_no_longer() {
 }
 
 #[test]
-fn those_who_wait_are_told_that_nothing_more_will_come() {
+fn waiters_fail_when_the_store_stops() {
     let table = Table::new(Vec::new());
     table.commit(&[Delta::Updated(untyped("x", "5", ""))]);
     let wanted = version("9");

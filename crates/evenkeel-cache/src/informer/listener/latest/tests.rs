@@ -23,7 +23,7 @@ fn delete(name: &str, version: u64) -> Event<Untyped> {
 }
 
 #[test]
-fn changes_of_one_object_are_told_as_one_and_keep_their_place() {
+fn changes_of_one_object_are_merged_and_keep_their_position() {
     let mut latest = LatestQueue::default();
     for event in [add("a", 1), update("b", 2, 3), update("a", 1, 4), update("b", 3, 5), delete("c", 6)] {
         latest.push(event, Instant::now());
@@ -33,7 +33,7 @@ fn changes_of_one_object_are_told_as_one_and_keep_their_place() {
 }
 
 #[test]
-fn what_came_and_went_unseen_is_not_told() {
+fn an_object_added_and_deleted_unseen_is_not_delivered() {
     let mut latest = LatestQueue::default();
     latest.push(add("a", 1), Instant::now());
     latest.push(delete("a", 2), Instant::now());
@@ -57,7 +57,7 @@ fn the_mark_stays_behind_what_was_there_before_it() {
 }
 
 #[test]
-fn the_line_does_not_grow_with_what_comes_and_goes() {
+fn the_queue_does_not_grow_with_objects_added_and_deleted_unseen() {
     let mut latest = LatestQueue::default();
     latest.push(add("stays", 1), Instant::now());
     for round in 0..10_000 {

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn prc_004_a_handler_is_told_of_in_the_log_when_it_is_slow_and_far_behind() {
+fn prc_004_a_slow_handler_that_lags_behind_is_logged() {
     assert!(!is_far_behind(1024) && is_far_behind(1025));
     assert!(!is_slow(Duration::from_millis(100)) && is_slow(Duration::from_millis(101)));
 }
