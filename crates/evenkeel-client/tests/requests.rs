@@ -172,7 +172,7 @@ async fn typ_004_what_is_applied_has_a_name_and_is_json() {
     let note = server.last();
     assert_eq!(note.url, "/api/v1/namespaces/default/configmaps/a?fieldManager=me");
     assert_eq!(note.header(CONTENT_TYPE), "application/apply-patch+yaml", "JSON is YAML");
-    assert_eq!(note.header(ACCEPT), "application/json, */*", "the answer is asked for as any other");
+    assert_eq!(note.header(ACCEPT), "application/json, */*", "the response is negotiated as any other");
     assert_eq!(note.body, config_map());
     maps.status().apply("a", "me", &fields).force().await.unwrap();
     let note = server.last();
