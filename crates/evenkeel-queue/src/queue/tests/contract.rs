@@ -362,7 +362,7 @@ fn wq_025_it_is_shutting_down_from_the_first_call_on() {
         let queue = WorkQueue::<u32>::new();
         assert!(!queue.is_shutting_down());
         if drains {
-            let _ = queue.drain(DrainDelayed::Flush);
+            drop(queue.drain(DrainDelayed::Flush));
         } else {
             queue.shut_down();
         }
