@@ -139,7 +139,7 @@ impl ContainerLog {
         logs.wake();
     }
 
-    /// The container has ended: whoever follows the log comes to its end.
+    /// The container has ended: followers of the log reach its end.
     pub fn end(&self) {
         let mut logs = self.logs.lock();
         logs.runs(&self.key).present.ended = true;

@@ -12,7 +12,7 @@ fn bench(arguments: &[&str]) -> Output {
 
 fn figures(output: &Output) -> Vec<Value> {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert_eq!(String::from_utf8_lossy(&output.stderr), "", "no progress where nobody looks");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "", "no progress without a terminal");
     String::from_utf8_lossy(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 

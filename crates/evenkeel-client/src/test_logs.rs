@@ -7,7 +7,7 @@ use tracing::{Dispatch, Subscriber};
 
 /// Lets a subscriber hear what this thread logs, until the guard is dropped.
 ///
-/// While a process has only one subscriber, tracing asks whichever thread comes to a log line first whether anybody wants
+/// While a process has only one subscriber, tracing asks the first thread that reaches a log line whether any subscriber wants
 /// it, and remembers a no from a thread without one for everybody. Two more that live for ever make it ask all of them.
 pub(crate) fn listen(subscriber: impl Subscriber + Send + Sync) -> DefaultGuard {
     static OTHERS: OnceLock<[Dispatch; 2]> = OnceLock::new();

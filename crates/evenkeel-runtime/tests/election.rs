@@ -482,7 +482,7 @@ async fn le_032_a_coordinated_elector_leads_when_the_server_says_so() {
     let choose = async {
         sleep(secs(30)).await;
         let lock = LeaseLock::new(&client, "default", "x");
-        assert_eq!(lock.get().await.unwrap(), None, "nobody made it");
+        assert_eq!(lock.get().await.unwrap(), None, "it was not created");
         lock.create(Record { strategy: "OldestEmulationVersion".into(), ..record("me") }).await.unwrap();
     };
     let run = elector.run(|lease| async move { Ok::<_, Infallible>(lease.fencing_token()) });

@@ -104,7 +104,7 @@ fn accept_names<'a>(definition: &Value, others: impl IntoIterator<Item = &'a Val
     let requested = at(definition, &["spec", "names"]).cloned().unwrap_or_default();
     let mut names =
         at(definition, &["status", "acceptedNames"]).and_then(Value::as_object).cloned().unwrap_or_default();
-    // Every name is judged on its own; of several conflicts the last one is told.
+    // Every name is judged on its own; of several conflicts the last one is reported.
     let mut verdict: Verdict = None;
     for (key, taken, reason) in [
         ("plural", &resources, "PluralConflict"),

@@ -13,7 +13,7 @@ use crate::env::Env;
 /// slow.
 pub(crate) struct Clock {
     inner: Arc<dyn Env>,
-    /// Whether anything was ever put wrong; until then nobody takes the lock.
+    /// Whether anything was ever put wrong; until then the lock is not taken.
     touched: AtomicBool,
     error: Mutex<ClockError>,
 }

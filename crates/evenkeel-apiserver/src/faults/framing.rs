@@ -6,7 +6,7 @@ use http::{HeaderMap, header};
 
 use crate::protobuf_response;
 
-/// How the events of a stream are told apart.
+/// How the events of a stream are separated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Framing {
     /// Each is a line of JSON.
@@ -14,7 +14,7 @@ pub(crate) enum Framing {
     Lines,
     /// Each is a protobuf message after its length.
     Lengths,
-    /// Nobody knows; each chunk is taken for one.
+    /// Unknown; each chunk counts as one.
     Chunks,
 }
 

@@ -304,7 +304,7 @@ impl Faults {
         self.rules().counts.clone()
     }
 
-    /// Whether there are rules at all: if not, nobody needs to work out what a request is about.
+    /// Whether there are rules at all: if not, requests need not be classified.
     pub(crate) fn any(&self) -> bool {
         self.newest() > 0 && !self.rules().active.is_empty()
     }

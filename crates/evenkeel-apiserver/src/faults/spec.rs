@@ -82,7 +82,7 @@ pub(super) const ACTIONS: &[&str] = &[
     "wrong-kind",
 ];
 
-/// More pieces than this in `sizes` help nobody.
+/// The maximum number of pieces in `sizes`.
 const MAX_SIZES: usize = 64;
 /// Frames are held in memory while they wait to be reordered or sent together.
 const MAX_HELD: u64 = 10_000;
@@ -186,7 +186,7 @@ fn bad(key: &str, value: &str, problem: &'static str) -> FaultSpecError {
     FaultSpecError::BadValue { key: key.to_owned(), value: value.to_owned(), problem }
 }
 
-/// The `key=value` pairs that nobody has asked for yet.
+/// The `key=value` pairs that are not consumed yet.
 struct Pairs<'a> {
     action: &'a str,
     left: BTreeMap<&'a str, &'a str>,

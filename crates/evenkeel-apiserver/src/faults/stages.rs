@@ -1,7 +1,7 @@
 //! What watch faults do to frames: a chain of small machines, each fed one frame at a time.
 //!
 //! No clock runs here. A stage that wants time to pass says so with [`Step::Pause`], or names in
-//! [`Chain::flush_after`] how long it is willing to hold frames back; whoever drives the chain has the timer.
+//! [`Chain::flush_after`] how long it is willing to hold frames back; the driver of the chain has the timer.
 
 use std::collections::VecDeque;
 use std::time::Duration;

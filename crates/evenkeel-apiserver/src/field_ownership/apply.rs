@@ -90,7 +90,7 @@ fn acting<'a>(write: &Write<'a>) -> Entry<'a> {
     }
 }
 
-/// Who owns what of an object. Where nobody does, the fields that are there get an owner now, so that the first apply
+/// Returns the owners of an object's fields. Fields without one get an owner now, so that the first apply
 /// does not take them silently.
 fn owners<'a, T: FieldTypes>(live: &'a Value, types: Option<&T>, write: &Write<'a>) -> Vec<Entry<'a>> {
     let stored = live.get("metadata").and_then(|metadata| metadata.get("managedFields"));
@@ -112,7 +112,7 @@ fn owners<'a, T: FieldTypes>(live: &'a Value, types: Option<&T>, write: &Write<'
     entries
 }
 
-/// Removes what the manager applied last time and not now, and nobody else owns.
+/// Removes what the manager applied last time and not now, unless another manager owns it.
 fn prune<'a, T: FieldTypes>(
     merged: Value,
     last: &FieldSet<'a>,
@@ -131,7 +131,7 @@ fn prune<'a, T: FieldTypes>(
         owned.absorb(other.fields.clone());
     }
     let owned = owned.with_declared_fields(types);
-    // Whatever goes with a field that was applied last time, and is nobody's now.
+    // Descendants of a field that was applied last time and has no owner now.
     let pruned = without(&merged, &last, types);
     let mut gone = all_fields(&merged, types);
     gone.subtract(&all_fields(&pruned, types));

@@ -10,7 +10,7 @@ use super::FieldTypes;
 use super::path::PathElement;
 use super::set::{FieldSet, Node};
 
-/// Fields that nobody owns (SSA-4): the server's own, and what identifies the object.
+/// Fields without an owner (SSA-4): the server's own, and what identifies the object.
 const NEVER_OWNED: [&[&str]; 12] = [
     &["apiVersion"],
     &["kind"],
@@ -68,7 +68,7 @@ impl<'a> Changes<'a> {
     }
 }
 
-/// Compares an object with the one that replaces it, or with nothing when it is created. Fields that nobody owns are
+/// Compares an object with the one that replaces it, or with nothing when it is created. Fields without an owner are
 /// left out.
 pub(crate) fn changes<'a, T: FieldTypes>(old: Option<&'a Value>, new: &'a Value, types: Option<&T>) -> Changes<'a> {
     let difference = compare(old.unwrap_or(&NOTHING), new, types);
@@ -84,7 +84,7 @@ pub(crate) fn changes<'a, T: FieldTypes>(old: Option<&'a Value>, new: &'a Value,
 }
 
 impl FieldSet<'_> {
-    /// Leaves out what nobody owns (SSA-4).
+    /// Leaves out fields without an owner (SSA-4).
     pub(crate) fn remove_never_owned(&mut self) {
         for path in NEVER_OWNED {
             self.remove_member(path);
@@ -298,7 +298,7 @@ fn compare_items<'a, T: FieldTypes>(
 }
 
 /// The items of a list with what tells them apart, in order of that. Items that have no key, which validation refuses,
-/// belong to nobody.
+/// have no owner.
 pub(super) fn keyed<'a, T: FieldTypes>(list: &'a [Value], types: &T) -> Vec<(PathElement<'a>, &'a Value)> {
     let mut items: Vec<_> = list.iter().filter_map(|item| Some((element(item, types)?, item))).collect();
     items.sort_by(|(a, _), (b, _)| a.cmp(b));

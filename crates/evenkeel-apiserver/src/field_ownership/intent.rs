@@ -104,7 +104,7 @@ impl Checker {
     }
 }
 
-/// Why an item cannot be told from the others.
+/// Why an item cannot be identified.
 fn nameless(list: ListType<'_>, item: &Value) -> String {
     match (list, item) {
         (ListType::Map(keys), Value::Object(_)) => format!(

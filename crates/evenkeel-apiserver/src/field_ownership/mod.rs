@@ -1,7 +1,7 @@
 //! Who owns which field: `metadata.managedFields` of everything that is created, updated or patched.
 //!
-//! After a write, the fields that it changed belong to the one who wrote and to nobody else, and the fields that it
-//! removed belong to nobody (SSA-5). What counts as one field is the schema's to say: maps are owned key by key and
+//! After a write, the fields that it changed belong to the writer alone, and the fields that it
+//! removed have no owner (SSA-5). What counts as one field is the schema's to say: maps are owned key by key and
 //! lists by their items' keys or values unless they are declared atomic; without a schema maps are granular and lists
 //! atomic (SSA-14). Server-side apply ([`apply()`]), where a manager owns what it asks for whether it changed that or not,
 //! builds on the same sets.
@@ -39,7 +39,7 @@ pub(crate) trait FieldTypes {
     fn declares(&self, name: &str) -> bool;
     /// The type of a list's items.
     fn items(&self) -> Option<&Self>;
-    /// How a list's items are told apart.
+    /// How a list's items are identified.
     fn list_type(&self) -> ListType<'_>;
     /// Whether an object is owned as a whole.
     fn is_atomic_map(&self) -> bool;
@@ -49,7 +49,7 @@ pub(crate) trait FieldTypes {
     /// Whether every object of this type has the field, even where its JSON leaves it out.
     ///
     /// The real server compares Go structs, in which a struct-valued field such as `spec` is always there and can be
-    /// neither added nor removed, so nobody owns it: only what is in it. OpenAPI marks such fields with the default
+    /// neither added nor removed, so it has no owner: only what is in it. OpenAPI marks such fields with the default
     /// `{}`. Lists that are written even when they are not set, such as a pod's containers, are always there too.
     fn always_has(&self, name: &str) -> bool {
         let default = self.field(name).and_then(Self::default_value);

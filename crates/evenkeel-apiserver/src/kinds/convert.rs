@@ -65,7 +65,7 @@ fn autoscaler_to_second(object: &mut Object) {
     for (part, key, annotation) in AUTOSCALER_ANNOTATIONS {
         let annotations = child(object, "metadata").and_then(|metadata| child(metadata, "annotations"));
         let kept = annotations.and_then(|annotations| annotations.remove(annotation));
-        // What somebody else wrote there is not ours to understand.
+        // A foreign value is left alone.
         let Some(value) = kept.and_then(|kept| serde_json::from_str::<Value>(kept.as_str()?).ok()) else {
             continue;
         };

@@ -166,7 +166,7 @@ pub(crate) fn generation_changes(group: &str, kind: &str, new: &Value, old: &Val
     }
 }
 
-/// Whether anything besides the header differs: `apiVersion`, `kind` and `metadata` are left out, and `status` if told to.
+/// Whether anything besides the header differs: `apiVersion`, `kind` and `metadata` are left out, and `status` on request.
 pub(crate) fn content_changes(new: &Value, old: &Value, leave_out_status: bool) -> bool {
     let nothing = Object::new();
     let new = new.as_object().unwrap_or(&nothing);

@@ -17,7 +17,7 @@ const UPDATABLE: &str = "`spec.containers[*].image`,`spec.initContainers[*].imag
 
 const BEST_EFFORT: &str = "BestEffort";
 
-/// How a pod is treated when its node runs out of resources, told from its specification.
+/// How a pod is treated when its node runs out of resources, derived from its specification.
 pub(super) fn class_of_service(spec: &Value) -> &'static str {
     /// Sums of cpu and memory, in billionths; zero where none was given.
     #[derive(Default)]

@@ -20,7 +20,7 @@ pub(crate) fn admin() -> User {
 /// How requests over the network are authenticated.
 #[derive(Debug, Default)]
 pub(crate) struct Authenticator {
-    /// Nobody is asked for credentials; everybody is the administrator.
+    /// No authentication; every request is the administrator's.
     pub(crate) open: bool,
     /// Requests must be for this machine by a name that no web page can have: see [`check_host`].
     pub(crate) checks_host: bool,

@@ -119,7 +119,7 @@ fn parameter(request: &ApiRequest, name: &str) -> Option<u64> {
     pair.parse().ok()
 }
 
-/// No time passes for the toy's logs, which nobody writes.
+/// No time passes for the toy's logs, which are never written.
 struct Timeless;
 
 impl crate::env::Env for Timeless {

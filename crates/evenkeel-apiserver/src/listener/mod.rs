@@ -44,7 +44,7 @@ pub(crate) trait Handler: Send + Sync + 'static {
     /// Called about once a second: bookmarks, the ends of watches, whatever else time brings about.
     fn tick(&self);
 
-    /// Ends every watch, and whoever else waits for more.
+    /// Ends every watch and every log that is followed.
     fn close_watches(&self);
 
     /// What the containers of pods have written.

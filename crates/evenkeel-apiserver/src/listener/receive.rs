@@ -15,7 +15,7 @@ pub(crate) const BODY_IDLE: Duration = Duration::from_secs(30);
 /// Why there is no body.
 #[derive(Debug)]
 pub(crate) enum Refusal {
-    /// The client is told so.
+    /// Reported to the client.
     Answer(Box<Status>),
     /// The client has gone.
     Gone,

@@ -1,4 +1,4 @@
-//! One request, from whoever asks, to the engine and back.
+//! One request, from the listener to the engine and back.
 
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
@@ -70,7 +70,7 @@ pub(crate) struct Peer {
 /// without an `Authorization` header is the administrator's (or whose [`InProcess::acting_as`] says); one with the
 /// header is authenticated like any other. Clones are cheap and independent; the service is always ready. It works as
 /// long as any clone lives, on any tokio runtime that has its timers enabled; but when the server's handle is gone, what
-/// is open ends, and with nobody to tell it the time a new watch gets no bookmarks and never times out.
+/// is open ends, and without a clock a new watch gets no bookmarks and never times out.
 ///
 /// All but the deletion of a collection is done in one go, without a break for other tasks: deleting a namespace or a
 /// definition with a lot in it keeps its thread busy to the end.

@@ -2,7 +2,7 @@
 //!
 //! The API server that we answer like decodes every body into a Go struct and encodes it again. That round trip is
 //! visible: unknown fields vanish, nulls and empty optional lists vanish, times and quantities take their canonical
-//! spelling, and structs that are no pointers appear even when nobody sent them. Here the same is done to the JSON tree.
+//! spelling, and structs that are no pointers appear even when they were not sent. Here the same is done to the JSON tree.
 
 use base64::Engine;
 use base64::alphabet;

@@ -40,14 +40,14 @@ pub(crate) const MAX_DEPTH: usize = 128;
 /// How many faults of one kind are reported of one object.
 pub(crate) const MAX_REPORTS: usize = 100;
 
-/// How the items of a list are told apart when two managers own parts of it.
+/// How the items of a list are identified when two managers own parts of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ListType<'a> {
     /// The list is one value.
     Atomic,
     /// Items are scalars and stand for themselves.
     Set,
-    /// Items are objects, told apart by these keys.
+    /// Items are objects, identified by these keys.
     Map(&'a [String]),
 }
 
@@ -141,7 +141,7 @@ impl Schema {
         self.shape().items.as_deref()
     }
 
-    /// How a list's items are told apart.
+    /// How a list's items are identified.
     pub(crate) fn list_type(&self) -> ListType<'_> {
         match &self.node().list {
             List::Atomic => ListType::Atomic,

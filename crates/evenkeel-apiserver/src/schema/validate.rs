@@ -1,6 +1,6 @@
 //! Validation of custom resources against their structural schema (CRD-8).
 //!
-//! Three passes, in the order in which the faults are told: the keywords of OpenAPI, embedded resources, and the
+//! Three passes, in the order in which faults are reported: the keywords of OpenAPI, embedded resources, and the
 //! uniqueness of the items of sets and maps.
 
 use std::collections::HashMap;
@@ -41,8 +41,8 @@ impl Schema {
     }
 }
 
-/// The keywords of one node, in the order in which they are told: type, junctors, the keywords of the value's own type,
-/// `enum`, fields. `old` is what stood here before the update, if that can be told.
+/// The keywords of one node, in the order in which they are reported: type, junctors, the keywords of the value's own type,
+/// `enum`, fields. `old` is what stood here before the update, if it is known.
 fn keywords(
     node: &Node,
     value: &Value,
@@ -112,7 +112,7 @@ fn keywords(
     }
 }
 
-/// What an item was before: only the items of maps can be told from the others.
+/// What an item was before: only items of list maps can be identified.
 fn old_item<'a>(node: &Node, item: &Value, old: Option<&'a Value>) -> Option<&'a Value> {
     let (List::Map(keys), Some(Value::Array(old))) = (&node.list, old) else {
         return None;
@@ -286,7 +286,7 @@ fn check_choices(node: &Node, value: &Value, path: &Path, errors: &mut Vec<Field
     errors.push(FieldError::not_supported(path.field(), value, &texts));
 }
 
-/// `anyOf`, `oneOf`, `allOf` and `not`. When no alternative fits, the faults of the one that comes closest are told.
+/// `anyOf`, `oneOf`, `allOf` and `not`. When no alternative fits, the faults of the closest one are reported.
 fn junctors(
     rules: &Rules,
     value: &Value,
@@ -468,7 +468,7 @@ fn key_of(item: &Value, keys: &[String]) -> Value {
     key
 }
 
-/// Each value that occurs more than once is told once, at its second place.
+/// Each value that occurs more than once is reported once, at its second place.
 fn duplicates(items: &[Value], path: &Path, errors: &mut Vec<FieldError>) {
     let mut seen: HashMap<String, usize> = HashMap::with_capacity(items.len());
     for (index, item) in items.iter().enumerate() {

@@ -112,7 +112,7 @@ pub(super) const FLOW_SCHEMA: &[Column] = &[
     text("MatchingPrecedence", "Which schema wins; the lowest does.", |row| {
         row.int(&["spec", "matchingPrecedence"]).into()
     }),
-    text("DistinguisherMethod", "How flows are told apart.", |row| {
+    text("DistinguisherMethod", "How flows are distinguished.", |row| {
         row.text_or(&["spec", "distinguisherMethod", "type"], "<none>")
     }),
     AGE,

@@ -112,7 +112,7 @@ pub(super) const CSI_DRIVER: &[Column] = &[
     boolean("AttachRequired", "Whether volumes must be attached first.", |row| {
         row.bool_or(&["spec", "attachRequired"], true)
     }),
-    boolean("PodInfoOnMount", "Whether it is told about the pod.", |row| {
+    boolean("PodInfoOnMount", "Whether it receives pod information.", |row| {
         row.bool_or(&["spec", "podInfoOnMount"], false)
     }),
     boolean("StorageCapacity", "Whether it reports how much room there is.", |row| {
@@ -125,7 +125,7 @@ pub(super) const CSI_DRIVER: &[Column] = &[
         let requests = row.list(&["spec", "tokenRequests"]);
         join(requests, ",", |request| text_of(request, &["audience"])).into()
     }),
-    boolean("RequiresRepublish", "Whether it wants to be told again and again.", |row| {
+    boolean("RequiresRepublish", "Whether it wants periodic republishing.", |row| {
         row.bool_or(&["spec", "requiresRepublish"], false)
     }),
     text("Modes", "For how long its volumes live.", |row| match texts(row.list(&["spec", "volumeLifecycleModes"])) {

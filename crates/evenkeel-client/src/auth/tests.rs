@@ -93,8 +93,8 @@ async fn trn_005_trn_006_impersonation_is_a_header_for_each_thing_said() {
     assert_eq!(all(&made, "impersonate-group"), ["devs"]);
     assert!(!made.contains_key("impersonate-uid"));
 
-    let nobody = headers(&credentials(Auth::None, Some(Impersonate::default())).unwrap()).await;
-    assert!(!nobody.contains_key("impersonate-user"));
+    let anonymous = headers(&credentials(Auth::None, Some(Impersonate::default())).unwrap()).await;
+    assert!(!anonymous.contains_key("impersonate-user"));
 
     let mut theirs = HeaderMap::new();
     theirs.insert("impersonate-user", HeaderValue::from_static("joe"));
@@ -276,7 +276,7 @@ async fn trn_015_one_reads_for_all() {
         let credentials = credentials.clone();
         tasks.spawn(async move { authorization(&credentials).await });
     }
-    // The first one to be done has seen the file, and from then on nobody looks: were there a second read, it would find
+    // The first one to be done has seen the file, and from then on the file is not read: were there a second read, it would find
     // nothing good, and it would be tried again within ten seconds instead of fifty.
     assert_eq!(tasks.join_next().await.unwrap().unwrap(), "Bearer two");
     folder.write("token", "");

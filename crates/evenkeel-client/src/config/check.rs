@@ -45,7 +45,7 @@ impl Config {
             Auth::Token(_) | Auth::TokenFile { .. } | Auth::Basic { .. } => {}
         }
         if self.impersonate.as_ref().is_some_and(|whom| whom.user.is_empty()) {
-            refuse("nobody can be impersonated without a user name");
+            refuse("impersonation needs a user name");
         }
         if self.user_agent.as_ref().is_some_and(|agent| agent.chars().any(char::is_control)) {
             refuse("the user agent holds a control character");

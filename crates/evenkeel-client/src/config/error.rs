@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// Why no client can be made from this configuration, or why a kubeconfig could not be written. Nothing has been sent.
 ///
-/// No variant holds a secret: URLs come without credentials, and what could not be understood is told by its place in
+/// No variant holds a secret: URLs come without credentials, and a syntax error is reported by its position in
 /// the file, not by its text.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

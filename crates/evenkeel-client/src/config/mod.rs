@@ -56,7 +56,7 @@ pub struct Config {
     pub proxy: Proxy,
     /// What we call ourselves; [`Config::default_user_agent`] unless set.
     pub user_agent: Option<String>,
-    /// The form that objects have on their way. Whoever asks may say otherwise.
+    /// The wire format of objects. A request may override it.
     pub wire: Wire,
     /// Whether answers may come compressed. Watches never do.
     pub compression: bool,
@@ -74,9 +74,9 @@ pub struct Config {
     pub redirects: Redirects,
     /// Lets credentials go over plain HTTP to a host that is not this machine.
     pub allow_insecure_credentials: bool,
-    /// Who hears the server's warnings; they are logged unless set.
+    /// The handler of the server's warnings. Default: they are logged.
     pub warnings: Option<Arc<dyn WarningHandler>>,
-    /// Which entries of a kubeconfig all this was made from, so that people can be told. Nothing else depends on it.
+    /// The kubeconfig entries that this was made from, for messages. Nothing else depends on it.
     pub chosen: Chosen,
 }
 
@@ -103,7 +103,7 @@ pub struct Tls {
     pub identity: Option<Identity>,
     /// The name to expect in the server's certificate, if it is not the host of the URL.
     pub server_name: Option<String>,
-    /// Accept any certificate. Whoever sets this trusts the network; a warning is logged once per client.
+    /// Accept any certificate. Unsafe unless the network is trusted; a warning is logged once per client.
     pub insecure_skip_verify: bool,
 }
 
@@ -148,12 +148,12 @@ pub enum PrivateKey {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Auth {
-    /// Nobody.
+    /// Anonymous.
     #[default]
     None,
-    /// Whoever this token names.
+    /// A bearer token.
     Token(Secret),
-    /// Whoever the token in this file names. The file is read again at least once a minute and after a 401.
+    /// A bearer token in a file. The file is read again at least once a minute and after a 401.
     TokenFile {
         /// The path of the file.
         path: PathBuf,
@@ -209,7 +209,7 @@ pub struct Connections {
     pub tls_timeout: Duration,
     /// After how much silence TCP asks whether the other side is still there.
     pub tcp_keepalive: Duration,
-    /// How long a connection that nobody uses is kept.
+    /// How long an idle connection is kept.
     pub idle_timeout: Duration,
     /// How many unused HTTP/1.1 connections are kept.
     pub max_idle: usize,
@@ -312,7 +312,7 @@ impl Config {
         }
     }
 
-    /// The same without credentials: no certificate of ours, no token, no password, nobody to act as. Where the server
+    /// The same without credentials: no client certificate, token, password or impersonation. Where the server
     /// is, how it is trusted, the way there and all limits stay.
     pub fn anonymous(&self) -> Self {
         let mut anonymous = self.clone();

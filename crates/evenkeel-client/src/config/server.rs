@@ -104,7 +104,7 @@ impl ServerUrl {
     }
 }
 
-/// A server as somebody wrote it down: a host, a host and a port, or a URL. Not looked at yet; [`ServerUrl::guess`] does
+/// A server address as configured: a host, a host and a port, or a URL. Not looked at yet; [`ServerUrl::guess`] does
 /// that.
 ///
 /// People do put credentials there, where they are refused. `Debug` does not show them, nor what follows a `?`.

@@ -102,14 +102,17 @@ fn cfg_016_the_anonymous_copy_keeps_everything_but_who_we_are() {
     one.compression = false;
     one.throttle = Some(Throttle::default());
     one.proxy = Proxy::Direct;
-    let nobody = one.anonymous();
-    assert_eq!((&nobody.auth, &nobody.impersonate, &nobody.tls.identity), (&Auth::None, &None, &None));
+    let anonymous = one.anonymous();
+    assert_eq!((&anonymous.auth, &anonymous.impersonate, &anonymous.tls.identity), (&Auth::None, &None, &None));
     assert_eq!(
-        (&nobody.server, &nobody.tls.ca, &nobody.tls.server_name),
+        (&anonymous.server, &anonymous.tls.ca, &anonymous.tls.server_name),
         (&one.server, &one.tls.ca, &one.tls.server_name)
     );
-    assert_eq!((&nobody.user_agent, nobody.compression, nobody.throttle), (&one.user_agent, false, one.throttle));
-    assert_eq!(nobody.proxy, Proxy::Direct);
+    assert_eq!(
+        (&anonymous.user_agent, anonymous.compression, anonymous.throttle),
+        (&one.user_agent, false, one.throttle)
+    );
+    assert_eq!(anonymous.proxy, Proxy::Direct);
 }
 
 #[test]
@@ -279,9 +282,9 @@ fn kcf_042_the_pod_counts_only_if_nothing_is_configured() {
     std::fs::remove_file(folder.join("sa/token")).unwrap();
     let error = pod.infer(&Overrides::default()).unwrap_err();
     assert!(error.is_not_configured(), "without a token this is no place to be: {error}");
-    let outside = Environment { home: Some("/home/nobody-here".into()), ..Environment::empty() };
+    let outside = Environment { home: Some("/home/missing".into()), ..Environment::empty() };
     let error = outside.infer(&Overrides::default()).unwrap_err();
-    assert!(error.is_not_configured() && error.to_string().contains("/home/nobody-here/.kube/config"), "{error}");
+    assert!(error.is_not_configured() && error.to_string().contains("/home/missing/.kube/config"), "{error}");
 }
 
 #[test]
@@ -343,7 +346,7 @@ fn kcf_045_the_files_come_first_then_the_pod() {
 #[test]
 fn kcf_046_no_server_is_guessed_where_none_is_configured() {
     // client-go's deprecated default is $KUBERNETES_MASTER, or plain HTTP on this machine's port 8080.
-    let nowhere = Environment { home: Some("/home/nobody-here".into()), ..Environment::empty() };
+    let nowhere = Environment { home: Some("/home/missing".into()), ..Environment::empty() };
     let named_user = Overrides { token: Some(Secret::new("t")), ..Overrides::default() };
     for overrides in [Overrides::default(), named_user] {
         let error = nowhere.infer(&overrides).unwrap_err();

@@ -11,7 +11,7 @@ impl Config {
     /// ours, and servers without TLS or whose certificate is not checked are refused, even where they would not be used.
     /// Only what stands in the text itself counts, besides what our own environment says of connections.
     ///
-    /// The server may be any, also one that only this machine can reach. Whoever runs where that matters looks at
+    /// The server may be any, also one that only this machine can reach. A program for which that matters checks
     /// [`Config::server`] before making a client.
     pub fn from_untrusted(text: &str) -> Result<Self, ConfigError> {
         let overrides = Overrides::default();

@@ -3,7 +3,7 @@
 use super::Config;
 
 impl Config {
-    /// What a client calls itself unless told otherwise: `<program>/<version> (<os>/<arch>) evenkeel/<version>`, in Go's
+    /// Returns the default user agent: `<program>/<version> (<os>/<arch>) evenkeel/<version>`, in Go's
     /// words for systems and processors, because that is what dashboards look for.
     pub fn default_user_agent() -> String {
         let program = std::env::args_os().next();

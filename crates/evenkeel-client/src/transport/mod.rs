@@ -94,7 +94,7 @@ impl Transport {
         if config.server.is_tls() && config.tls.insecure_skip_verify {
             tracing::warn!(
                 server = %config.server,
-                "the server's certificate is not verified: whoever is on the network can read and change everything"
+                "the server's certificate is not verified; the network can read and change everything"
             );
         }
         Ok(Transport { send: network })

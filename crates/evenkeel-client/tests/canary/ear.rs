@@ -20,7 +20,7 @@ use tracing::{Event, Metadata, Subscriber};
 /// What stands in for a credential, or is part of one. Fit for a token, a password, a header and a URL.
 pub(crate) const CANARY: &str = "C4N4RY-in-the-m1ne";
 
-/// Everything that is logged by anybody in this program.
+/// Everything that is logged in this program.
 static LOG: Mutex<String> = Mutex::new(String::new());
 /// Secrets that are not ours to choose, such as keys and tokens that the server makes.
 static OTHERS: Mutex<Vec<String>> = Mutex::new(Vec::new());
@@ -37,7 +37,7 @@ impl Visit for Line<'_> {
 }
 
 fn note(what: &str, metadata: Option<&Metadata<'_>>, record: impl FnOnce(&mut Line<'_>)) {
-    // Values are formatted before the log is taken: somebody's `Debug` may log.
+    // Values are formatted before the log is taken: a `Debug` implementation may log.
     let mut line = what.to_owned();
     if let Some(metadata) = metadata {
         write!(line, " {} {} {}", metadata.level(), metadata.target(), metadata.name()).unwrap();
@@ -159,7 +159,7 @@ pub(crate) fn assert_quiet<E: Error>(what: &str, error: E) {
     assert_clean(what, &(all + &panic));
 }
 
-/// So far, nobody logged a canary, and no metric bears one. Returns what was heard, for questions of the test's own.
+/// Asserts that no log and no metric contains a canary. Returns what was heard, for questions of the test's own.
 #[track_caller]
 pub(crate) fn assert_nothing_was_heard() -> String {
     let log = LOG.lock().unwrap().clone();

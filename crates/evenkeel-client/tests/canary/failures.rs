@@ -139,7 +139,7 @@ async fn sec_5_no_failure_shows_who_we_are() {
                 Auth::Basic { .. } => "authorization: Basic ".to_owned(),
                 _ => format!("authorization: Bearer {CANARY}\r\n"),
             };
-            assert!(heard.contains(&expected), "the server was told: {heard}");
+            assert!(heard.contains(&expected), "the server received: {heard}");
         }
     }
     assert_nothing_was_heard();
@@ -184,7 +184,7 @@ async fn sec_5_servers_that_do_not_answer_properly() {
         let mut config = config(&gone);
         config.auth = auth;
         let client = Client::new(config).unwrap();
-        assert_quiet("nobody there", client.core_v1().secrets("default").get("a").await.unwrap_err());
+        assert_quiet("connection refused", client.core_v1().secrets("default").get("a").await.unwrap_err());
     }
     assert_nothing_was_heard();
 }

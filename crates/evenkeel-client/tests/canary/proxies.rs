@@ -1,4 +1,4 @@
-//! Proxies, which are told who we are and do not let us through.
+//! Proxies that receive credentials and refuse the tunnel.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -34,7 +34,7 @@ async fn sec_52_sec_5_a_proxy_that_refuses_does_not_give_us_away() {
         try_through("http", &proxy).await;
         let credentials = BASE64_STANDARD.encode(format!("u:{CANARY}"));
         let expected = format!("Proxy-Authorization: Basic {credentials}\r\n");
-        assert!(proxy.heard().await.contains(&expected), "the proxy was told: {}", proxy.heard().await);
+        assert!(proxy.heard().await.contains(&expected), "the proxy received: {}", proxy.heard().await);
     }
     assert_nothing_was_heard();
 }

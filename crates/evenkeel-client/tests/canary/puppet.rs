@@ -1,4 +1,4 @@
-//! A server that says what it is told to say, and remembers what it heard.
+//! A scripted server that records what it receives.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 /// Gives each connection the same answer as soon as it has heard something, and closes it.
 pub(crate) struct Puppet {
     pub(crate) address: SocketAddr,
-    /// Held while somebody is talked to.
+    /// Held during a connection.
     heard: Arc<Mutex<Vec<u8>>>,
     task: JoinHandle<()>,
 }
@@ -24,7 +24,7 @@ impl Puppet {
         let (ears, answer) = (Arc::clone(&heard), answer.into());
         let task = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                // Whoever hangs up early has heard enough.
+                // A client may close early.
                 let _ = converse(stream, &answer, &mut *ears.lock().await).await;
             }
         });
@@ -41,7 +41,7 @@ impl Puppet {
         format!("http://{}", self.address)
     }
 
-    /// Everything that anybody has said to it, once they are done.
+    /// Everything it has received, once all connections are closed.
     pub(crate) async fn heard(&self) -> String {
         String::from_utf8_lossy(&self.heard.lock().await).into_owned()
     }

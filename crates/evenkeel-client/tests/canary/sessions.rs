@@ -29,7 +29,7 @@ fn config(server: &ApiServer) -> Config {
 }
 
 async fn token_server() -> ApiServer {
-    let user = User { name: "somebody".into(), groups: vec!["system:masters".into()], ..User::default() };
+    let user = User { name: "user".into(), groups: vec!["system:masters".into()], ..User::default() };
     ApiServer::builder().tls().tokens([(CANARY.to_owned(), user)]).start().await.unwrap()
 }
 
@@ -101,7 +101,7 @@ async fn session(wire: Wire) {
         assert_quiet("a watch that ended", error);
     }
 
-    assert!(users(&server).iter().any(|user| user == "somebody"), "the server knew the token: {:?}", users(&server));
+    assert!(users(&server).iter().any(|user| user == "user"), "the server knew the token: {:?}", users(&server));
     server.shutdown().await;
     assert_quiet("a server that is gone", secrets.create(&secret("z")).await.unwrap_err());
     let heard = assert_nothing_was_heard();
@@ -137,14 +137,14 @@ async fn sec_5_tokens_that_the_server_makes_or_refuses_are_not_shown() {
     let forged = format!("Bearer {CANARY}-forged");
     let refused = maps().header(AUTHORIZATION, &forged).send().await.unwrap_err();
     assert!(refused.is_unauthorized());
-    assert_quiet("a token that nobody knows", refused);
+    assert_quiet("an unknown token", refused);
 
     let mut unknown = config(&server);
     unknown.auth = Auth::Token(format!("{CANARY}-unknown").into());
-    let stranger = Client::new(unknown).unwrap();
-    let refused = stranger.core_v1().secrets("default").get("a").await.unwrap_err();
+    let unknown_client = Client::new(unknown).unwrap();
+    let refused = unknown_client.core_v1().secrets("default").get("a").await.unwrap_err();
     assert!(refused.is_unauthorized());
-    assert_quiet("a client that nobody knows", refused);
+    assert_quiet("an unknown client", refused);
     let mut distrusting = Config::new(ServerUrl::parse(server.url()).unwrap());
     distrusting.auth = Auth::Token(CANARY.into());
     let refused = Client::new(distrusting).unwrap().core_v1().secrets("default").get("a").await.unwrap_err();
@@ -201,7 +201,7 @@ async fn sec_5_sec_9_a_client_key_is_never_shown() {
         let mut inline = inline.clone();
         inline.tls.identity =
             Some(Identity { certificate: Pem::Data(certificate.clone()), key: PrivateKey::Data(text.as_str().into()) });
-        // A key of somebody else may be found out only when the server asks for it.
+        // A mismatched key may be detected only when the server requests it.
         for config in [inline, files.clone()] {
             match Client::new(config) {
                 Err(error) => assert_quiet("a spoiled key", error),

@@ -39,7 +39,7 @@ async fn fifty_watches_share_one_connection() {
     let (server, client) = secure().await;
     let maps = client.core_v1().config_maps("default");
     let mut watches = open(&maps, 50).await;
-    assert_eq!(server.connections().accepted, 1, "and nobody has asked for anything else");
+    assert_eq!(server.connections().accepted, 1, "and no other connection was needed");
     tell_all(&maps, &mut watches, "a").await;
     assert_eq!(server.connections().accepted, 2, "one for watches, one for calls");
     assert_eq!(server.connections().open, 2);
@@ -153,7 +153,7 @@ fn a_client_is_made_outside_of_runtimes_and_used_in_several() {
     let (first, second) = (runtime(), runtime());
     first.block_on(soon(maps.create(&config_map("a")).into_future())).unwrap();
     let mut watches = first.block_on(open(&maps, 1));
-    // The first runtime is there, but nobody runs it: what is waited for here cannot depend on it.
+    // The first runtime exists but is not polled: what is awaited here cannot depend on it.
     second.block_on(soon(maps.get("a").into_future())).unwrap();
     let mut others = second.block_on(open(&maps, 1));
     assert_eq!(server.connections().accepted, 4);

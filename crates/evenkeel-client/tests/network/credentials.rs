@@ -7,7 +7,7 @@ use evenkeel_client::config::{Auth, Impersonate};
 use evenkeel_client::{Client, Config, Error, ListParams, WatchParams};
 use evenkeel_core::WatchEvent;
 
-use crate::support::{Tap, config, config_map, stranger};
+use crate::support::{Tap, config, config_map, without_credentials};
 
 /// A server that knows the administrator by certificate, and these by their tokens.
 async fn guarded(tokens: &[(&str, &str)]) -> ApiServer {
@@ -33,7 +33,7 @@ async fn whoami(client: &Client) -> Result<Me, Error> {
 }
 
 fn with_token(server: &ApiServer, token: &str) -> Config {
-    let mut config = stranger(server);
+    let mut config = without_credentials(server);
     config.auth = Auth::Token(token.into());
     config
 }
@@ -64,13 +64,13 @@ async fn a_token_says_who_we_are_and_a_wrong_one_is_told() {
 #[tokio::test]
 async fn whoever_says_nothing_is_nobody() {
     let server = ApiServer::builder().tls().anonymous(true).start().await.unwrap();
-    let nobody = whoami(&Client::new(stranger(&server)).unwrap()).await.unwrap();
-    assert_eq!(nobody.name, "system:anonymous");
+    let anonymous = whoami(&Client::new(without_credentials(&server)).unwrap()).await.unwrap();
+    assert_eq!(anonymous.name, "system:anonymous");
     // The same from the administrator's configuration, without what makes it the administrator's.
-    let nobody = whoami(&Client::new(config(&server).anonymous()).unwrap()).await.unwrap();
-    assert_eq!(nobody.name, "system:anonymous");
+    let anonymous = whoami(&Client::new(config(&server).anonymous()).unwrap()).await.unwrap();
+    assert_eq!(anonymous.name, "system:anonymous");
     let strict = guarded(&[]).await;
-    assert!(whoami(&Client::new(stranger(&strict)).unwrap()).await.err().unwrap().is_unauthorized());
+    assert!(whoami(&Client::new(without_credentials(&strict)).unwrap()).await.err().unwrap().is_unauthorized());
 }
 
 #[tokio::test]
@@ -116,7 +116,7 @@ async fn trn_016_a_token_that_was_renewed_is_found_after_a_401() {
     // Better than client-go, whose token file is read again when its time has come, whatever the server says.
     let server = guarded(&[("first", "ann"), ("second", "ann-renewed")]).await;
     let file = TokenFile::new("rotated", "first\n");
-    let mut config = stranger(&server);
+    let mut config = without_credentials(&server);
     config.auth = Auth::TokenFile { path: file.0.clone(), fallback: None };
     let tap = Tap::default();
     let client = tap.client(config);
@@ -124,7 +124,7 @@ async fn trn_016_a_token_that_was_renewed_is_found_after_a_401() {
     let maps = client.core_v1().config_maps("default");
     let mut watch = maps.watch(&WatchParams::default().without_bookmarks()).await.unwrap();
 
-    // Nobody has a reason to look at the file yet.
+    // Nothing has caused a re-read yet.
     file.write("second");
     assert_eq!(whoami(&client).await.unwrap().name, "ann");
     // Now there is one. A write is repeated too: the server did not let it in.
@@ -164,7 +164,7 @@ async fn a_client_is_found_in_the_environment() {
     server.write_kubeconfig(&path).unwrap();
     let mut again = std::process::Command::new(std::env::current_exe().unwrap());
     again.args(["--exact", INFERRED]).env("EVENKEEL_TEST_INFERS", "1").env("KUBECONFIG", &path);
-    // Nobody needs a proxy to reach this machine, whatever the environment says.
+    // Loopback never uses a proxy, whatever the environment says.
     again.env("HTTPS_PROXY", "http://127.0.0.1:1");
     let ended = tokio::task::spawn_blocking(move || again.output()).await.unwrap().unwrap();
     std::fs::remove_file(&path).unwrap();

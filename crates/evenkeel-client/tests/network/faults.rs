@@ -211,13 +211,13 @@ async fn a_version_that_is_too_old_is_told_at_the_start_and_in_the_middle() {
         // And for real: the history is gone.
         house.server.faults().compact_now();
         house.maps.create(&config_map("c")).await.unwrap();
-        let told = match soon(house.maps.watch(&WatchParams::from_version("1"))).await {
+        let reported = match soon(house.maps.watch(&WatchParams::from_version("1"))).await {
             Err(error) => error.is_expired(),
             Ok(mut watch) => {
                 matches!(soon(watch.next()).await, Some(Ok(WatchEvent::Error(status))) if status.is_expired())
             }
         };
-        assert!(told);
+        assert!(reported);
     }
 }
 

@@ -19,7 +19,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
 use crate::raw::{Act, Raw, answer, chunked, json as json_answer, say};
-use crate::support::{at, config_map, soon, told};
+use crate::support::{at, config_map, error_chain, soon};
 
 fn object(name: &str) -> Value {
     json!({
@@ -68,7 +68,7 @@ async fn chc_04_a_read_is_repeated_after_a_reset_and_a_write_is_not() {
 
 #[tokio::test]
 async fn a_connection_that_died_of_boredom_is_no_error_of_a_read() {
-    // Closed by the server in the moment in which it is used again: nothing is waited for, nobody notices.
+    // Closed by the server in the moment in which it is used again: nothing is awaited, and the request succeeds.
     let raw = Raw::start([say(found()), vec![Act::Close], say(found())]).await;
     let maps = maps(&raw, |config| config.retry.max_retries = 0);
     soon(maps.get("a").into_future()).await.unwrap();
@@ -283,7 +283,7 @@ async fn somebody_else_listens_there() {
     for garbage in ["SSH-2.0-OpenSSH_9.6\r\n", "\0\0\0\0\0\0\0\0\0\0\0\0", "HTTP/1.1 abc\r\n\r\n"] {
         let raw = Raw::start([vec![Act::Say(garbage.into()), Act::Hang]]).await;
         let error = refused(&raw, |_| ()).await;
-        assert_eq!(fault(&error), TransportFault::Protocol, "{}", told(&error));
+        assert_eq!(fault(&error), TransportFault::Protocol, "{}", error_chain(&error));
         assert_eq!(raw.received().len(), 1);
     }
     // A server that has never heard of HTTP/2.
@@ -293,7 +293,7 @@ async fn somebody_else_listens_there() {
         config.retry.max_retries = 0;
     };
     let error = refused(&raw, only).await;
-    assert!(matches!(fault(&error), TransportFault::Protocol | TransportFault::Http2Lost), "{}", told(&error));
+    assert!(matches!(fault(&error), TransportFault::Protocol | TransportFault::Http2Lost), "{}", error_chain(&error));
 }
 
 #[tokio::test]

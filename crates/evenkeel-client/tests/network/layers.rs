@@ -11,12 +11,12 @@ use http::{Method, Version};
 use tower_layer::Layer;
 use tower_service::Service;
 
-use crate::support::{Tap, config_map, stranger, told};
+use crate::support::{Tap, config_map, error_chain, without_credentials};
 
 #[tokio::test]
 async fn trn_002_layers_see_every_attempt_with_its_credentials() {
     let server = ApiServer::builder().tls().token("secret").start().await.unwrap();
-    let mut config = stranger(&server);
+    let mut config = without_credentials(&server);
     config.auth = Auth::Token("secret".into());
     let tap = Tap::default();
     let client = tap.client(config);
@@ -33,7 +33,7 @@ async fn trn_002_layers_see_every_attempt_with_its_credentials() {
     assert!(attempts.iter().all(|attempt| attempt.path.starts_with("/api/v1/namespaces/default/configmaps")));
 }
 
-/// Acts as somebody else, and lets nobody delete.
+/// Impersonates another user and rejects deletes.
 #[derive(Clone)]
 struct Guard<S>(S);
 
@@ -58,7 +58,7 @@ impl Service<http::Request<Body>> for Guard<Transport> {
 
     fn call(&mut self, mut request: http::Request<Body>) -> ResponseFuture {
         if request.method() == Method::DELETE {
-            return Box::pin(async { Err("nobody deletes here".into()) });
+            return Box::pin(async { Err("deletes are rejected here".into()) });
         }
         let jane = HeaderValue::from_static("jane");
         request.headers_mut().insert(HeaderName::from_static("impersonate-user"), jane);
@@ -69,7 +69,7 @@ impl Service<http::Request<Body>> for Guard<Transport> {
 #[tokio::test]
 async fn trn_002_a_layer_changes_requests_and_refuses_them() {
     let server = ApiServer::builder().tls().token("secret").start().await.unwrap();
-    let mut config = stranger(&server);
+    let mut config = without_credentials(&server);
     config.auth = Auth::Token("secret".into());
     let client = ClientBuilder::new(config).unwrap().layer(GuardLayer).build().unwrap();
     client.request(Method::GET, Path::raw("/api")).send().await.unwrap();
@@ -78,6 +78,6 @@ async fn trn_002_a_layer_changes_requests_and_refuses_them() {
     assert_eq!(me.status.unwrap().user_info.unwrap().username.as_deref(), Some("jane"));
     let error = maps.delete("a").await.unwrap_err();
     assert!(matches!(error, Error::Transport { .. }), "{error}");
-    assert!(told(&error).ends_with("nobody deletes here"), "{}", told(&error));
+    assert!(error_chain(&error).ends_with("deletes are rejected here"), "{}", error_chain(&error));
     assert!(server.requests().iter().all(|request| request.method != Method::DELETE));
 }

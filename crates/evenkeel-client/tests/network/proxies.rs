@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-use crate::support::{config, config_map, deserted, soon, told};
+use crate::support::{config, config_map, deserted, error_chain, soon};
 
 /// What proxies here want to hear.
 const NAME: &str = "me";
@@ -169,7 +169,7 @@ async fn a_proxy_that_refuses_is_told_by_name_and_without_the_password() {
         for credentials in ["", "me:hunter2@"] {
             let client = proxy.client(&server, kind, credentials);
             let error = soon(client.core_v1().pods("default").list(&ListParams::default())).await.unwrap_err();
-            let text = told(&error);
+            let text = error_chain(&error);
             let Error::Transport { source, .. } = &error else { panic!("{error:?}") };
             assert_eq!(source.fault(), TransportFault::Proxy, "{text}");
             assert!(text.contains(&proxy.address), "{text}");

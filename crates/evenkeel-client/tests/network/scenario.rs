@@ -59,7 +59,7 @@ async fn objects(client: &Client) {
     assert_eq!(strategic.path("data.m").unwrap().unwrap().text(), "y");
     let wanted = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "applied"}});
     let wanted = Unstructured::from(wanted);
-    assert!(maps.apply("a", "me", &wanted).await.unwrap_err().is_conflict(), "k is somebody else's");
+    assert!(maps.apply("a", "me", &wanted).await.unwrap_err().is_conflict(), "k is owned by another manager");
     let applied = maps.apply("a", "me", &wanted).force().await.unwrap();
     assert_eq!(applied.path("data.k").unwrap().unwrap().text(), "applied");
     assert_eq!(applied.path("data.m").unwrap().unwrap().text(), "y");

@@ -34,7 +34,7 @@ pub(crate) async fn soon<F: Future>(future: F) -> F::Output {
 }
 
 /// The error and all its causes, as a program shows them.
-pub(crate) fn told(error: &dyn std::error::Error) -> String {
+pub(crate) fn error_chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -67,8 +67,8 @@ pub(crate) fn config(server: &ApiServer) -> Config {
     config
 }
 
-/// The configuration of somebody who knows where the server is, and nothing more.
-pub(crate) fn stranger(server: &ApiServer) -> Config {
+/// A configuration with the server's address and nothing more.
+pub(crate) fn without_credentials(server: &ApiServer) -> Config {
     let mut config = at(server.url());
     config.tls.ca = server.ca_pem().map(|pem| Pem::Data(pem.to_owned()));
     config

@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
 use crate::raw::answer;
-use crate::support::{at, client, config, soon, stranger, told};
+use crate::support::{at, client, config, error_chain, soon, without_credentials};
 
 async fn version(config: Config) -> Result<(), Error> {
     let client = Client::new(config).unwrap();
@@ -27,7 +27,7 @@ async fn version(config: Config) -> Result<(), Error> {
 
 async fn refused(config: Config) -> (TransportFault, String) {
     let error = version(config).await.unwrap_err();
-    let text = told(&error);
+    let text = error_chain(&error);
     match error {
         Error::Transport { source, previous: None, .. } => (source.fault(), text),
         other => panic!("{other:?}"),
@@ -118,11 +118,11 @@ async fn another_authority_is_not_trusted() {
     assert_eq!(fault, TransportFault::Tls, "{text}");
     assert!(text.contains("127.0.0.1") && text.contains("certificate"), "{text}");
     // Nor is the world's.
-    let mut config = stranger(&server);
+    let mut config = without_credentials(&server);
     config.tls.ca = None;
     let (fault, text) = refused(config).await;
     assert_eq!(fault, TransportFault::Tls, "{text}");
-    assert_eq!(server.requests().len(), before, "nothing was said to somebody unknown");
+    assert_eq!(server.requests().len(), before, "nothing was sent to an unknown server");
     // Who wants to be deceived may be.
     let mut config = self::config(&server);
     config.tls.ca = None;
@@ -150,7 +150,7 @@ async fn one_side_speaks_tls_and_the_other_does_not() {
         assert!(expected.contains(&fault), "{fault:?}: {text}");
     }
 
-    // Somebody who hangs up, or never says a word.
+    // A peer that closes, or never responds.
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address: SocketAddr = listener.local_addr().unwrap();
     let hung_up = tokio::spawn(async move {
@@ -185,7 +185,7 @@ async fn credentials_do_not_go_over_plain_http_to_other_machines() {
     config.auth = evenkeel_client::config::Auth::Token("secret".into());
     let error = Client::new(config).unwrap_err();
     assert!(matches!(error, Error::Config(_)), "{error}");
-    assert!(!told(&error).contains("secret"), "{error}");
+    assert!(!error_chain(&error).contains("secret"), "{error}");
     let server = ApiServer::builder().token("secret").start().await.unwrap();
     soon(client(&server).server_version()).await.unwrap();
 }

@@ -8,7 +8,7 @@ use evenkeel_client::{Client, ListParams, WatchEnd, WatchParams};
 use serde_json::json;
 
 use crate::raw::{Act, Raw, answer, json as json_answer, say};
-use crate::support::{Tap, at, config, config_map, deserted, reached, soon, told};
+use crate::support::{Tap, at, config, config_map, deserted, error_chain, reached, soon};
 
 const BOTH: [HttpVersions; 2] = [HttpVersions::Http1Only, HttpVersions::Any];
 
@@ -79,7 +79,7 @@ async fn a_body_that_is_too_large_for_the_server_is_told_so() {
         let mut large = config_map("large");
         large.data.as_mut().unwrap().insert("k".into(), "x".repeat(8 << 20));
         let error = soon(maps.create(&large).into_future()).await.unwrap_err();
-        assert!(error.is_request_entity_too_large(), "{http:?}: {}", told(&error));
+        assert!(error.is_request_entity_too_large(), "{http:?}: {}", error_chain(&error));
         soon(maps.create(&config_map("small")).into_future()).await.unwrap();
     }
 }

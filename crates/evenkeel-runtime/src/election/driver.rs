@@ -73,7 +73,7 @@ impl ElectionDriver {
         let mut lost = None;
         let mut lease: Option<Lease> = None;
         let mut pending: Option<Pending> = None;
-        // The work has finished; a stop was requested; the machine was told to leave.
+        // The work has finished; a stop was requested; the machine is leaving.
         let (mut has_left, mut is_stopping, mut is_leaving) = (false, false, false);
         let Some(mut machine) = self.machine.take() else { return lost };
         let (mut slow_paths, mut leader) = (machine.slow_paths(), None);

@@ -177,7 +177,7 @@ impl LeaderElector {
     }
 
     /// Sets the identity of this candidate. Must not be empty and should be unique: two candidates with one identity
-    /// never lead together, but cannot be told apart. In a [coordinated](Self::coordinated) election they may lead
+    /// never lead together, but cannot be distinguished. In a [coordinated](Self::coordinated) election they may lead
     /// together, because there the server identifies candidates by this name.
     #[must_use]
     pub fn identity(mut self, identity: impl Into<String>) -> Self {

@@ -295,7 +295,7 @@ fn ssa_9_conflicts_are_refused_and_told() {
         "Apply failed with 2 conflicts: conflicts with \"ctl\" using v1:\n- .struct.name\nconflicts with \"one\":\n\
          - .struct.value"
     );
-    // Who came through a sub-resource is told so.
+    // A write through a subresource is marked as such.
     let live = story.live.clone().unwrap();
     let mut scaled = live.clone();
     scaled["struct"]["value"] = json!(5);

@@ -104,9 +104,9 @@ proptest! {
                 prop_assert_eq!(object, forced);
             }
             Err(status) => {
-                let told: Vec<String> =
+                let reported: Vec<String> =
                     status.details.unwrap().causes.into_iter().map(|cause| cause.field).collect();
-                prop_assert_eq!(told, lost.paths());
+                prop_assert_eq!(reported, lost.paths());
             }
         }
     }

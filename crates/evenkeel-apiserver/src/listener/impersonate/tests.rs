@@ -42,8 +42,8 @@ fn aut_6_groups_that_go_without_saying() {
     assert_eq!(named, user(account, &["a", "system:authenticated"]));
     let anonymous = acting(&[("impersonate-user", "system:anonymous")]).unwrap().0;
     assert_eq!(anonymous, user("system:anonymous", &["system:unauthenticated"]));
-    let nobody = acting(&[("impersonate-user", "joe"), ("impersonate-group", UNAUTHENTICATED)]).unwrap().0;
-    assert_eq!(nobody, user("joe", &[UNAUTHENTICATED]));
+    let unauthenticated = acting(&[("impersonate-user", "joe"), ("impersonate-group", UNAUTHENTICATED)]).unwrap().0;
+    assert_eq!(unauthenticated, user("joe", &[UNAUTHENTICATED]));
 }
 
 #[test]

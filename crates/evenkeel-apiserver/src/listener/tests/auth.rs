@@ -54,8 +54,8 @@ fn aut_3_a_certificate_names_user_and_groups() {
     assert_eq!(identity.judge(Some(&[der.as_slice().into()])), ClientCertificate::Valid(someone.clone()));
     assert_eq!(identity.judge(None), ClientCertificate::Absent);
     assert_eq!(identity.judge(Some(&[b"junk".as_slice().into()])), ClientCertificate::Invalid);
-    let stranger = Identity::generate([127, 0, 0, 1].into(), &someone, now).unwrap();
-    assert_eq!(stranger.judge(Some(&[der.as_slice().into()])), ClientCertificate::Invalid);
+    let foreign = Identity::generate([127, 0, 0, 1].into(), &someone, now).unwrap();
+    assert_eq!(foreign.judge(Some(&[der.as_slice().into()])), ClientCertificate::Invalid);
     let old = jiff::Timestamp::from_second(1_000_000_000).unwrap();
     let expired = Identity::generate([127, 0, 0, 1].into(), &someone, old).unwrap();
     let der = pem(&expired.admin_certificate_pem);

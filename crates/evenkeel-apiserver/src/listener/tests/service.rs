@@ -16,7 +16,7 @@ use crate::http_types::User;
 use crate::listener::compress;
 use crate::listener::receive::MAX_BODY;
 
-/// A body that comes in pieces and does not say how long it is; after its last piece it stalls if told so.
+/// A body that comes in pieces and does not say how long it is; after its last piece it stalls on request.
 struct Pieces {
     left: usize,
     stalls: bool,

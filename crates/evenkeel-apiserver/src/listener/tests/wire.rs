@@ -178,8 +178,8 @@ async fn aut_3_tls_with_client_certificates_and_tokens() {
     assert_eq!(code, StatusCode::UNAUTHORIZED);
 
     let now = jiff::Timestamp::from_second(rustls::pki_types::UnixTime::now().as_secs() as i64).unwrap();
-    let stranger = Identity::generate([127, 0, 0, 1].into(), &User::default(), now).unwrap();
-    let shown = (stranger.admin_certificate_pem.as_str(), stranger.admin_key_pem.as_str());
+    let foreign = Identity::generate([127, 0, 0, 1].into(), &User::default(), now).unwrap();
+    let shown = (foreign.admin_certificate_pem.as_str(), foreign.admin_key_pem.as_str());
     let (_, code, body) = tls_whoami(&server, Some(shown), None).await;
     assert_eq!(code, StatusCode::UNAUTHORIZED, "{body}");
     server.shutdown().await;
@@ -214,7 +214,7 @@ async fn arc_4_no_task_survives_a_shutdown_or_a_drop() {
         while tasks() > before {
             tokio::task::yield_now().await;
         }
-        assert!(TcpStream::connect(at).await.is_err(), "nobody listens any more");
+        assert!(TcpStream::connect(at).await.is_err(), "the listener is closed");
     }
     assert_eq!(tasks(), before);
 }
@@ -348,7 +348,7 @@ async fn flt_2_refused_connections_come_back_on_the_same_port() {
     let server = plain().await;
     let at = address(&server);
     server.faults().refuse_connections(true);
-    // The listener is told at once, but it acts when it is its turn.
+    // The listener is notified at once, but acts when it is scheduled.
     while TcpStream::connect(at).await.is_ok() {
         tokio::task::yield_now().await;
     }

@@ -71,7 +71,7 @@ impl KubeconfigFiles {
         for path in &paths {
             match Lock::take(path) {
                 Ok(lock) => locks.push(lock),
-                // Nobody can write there, and neither can we. If we have to, the write will say so.
+                // A read-only directory cannot be locked. A write to it fails with its own error.
                 Err(error) if cannot_write(&error) => {}
                 Err(error) => return Err(ConfigError::write(path, error)),
             }

@@ -25,7 +25,7 @@ pub(super) type Rest = BTreeMap<String, Opaque>;
 /// What our own complaints start with, to tell them from those of the parser, which may quote the file.
 pub(super) const OURS: &str = "kubeconfig: ";
 
-/// A value that is only passed on. `Debug` does not show it, because nobody knows what is in it.
+/// A value that is only passed on. `Debug` does not show it, because its content is unknown.
 #[derive(Clone, Default, PartialEq)]
 pub struct Opaque(pub Value);
 
@@ -46,7 +46,7 @@ impl Data {
         Data(Arc::new(Zeroizing::new(bytes.into())))
     }
 
-    /// The bytes, for whoever has to use them.
+    /// Returns the bytes.
     pub fn expose(&self) -> &[u8] {
         &self.0
     }
@@ -248,7 +248,7 @@ impl Entry for Opaque {
         &NOTHING
     }
 
-    /// An extension is its own business; what stands beside it is nobody's.
+    /// An extension has no further fields.
     fn set_beside(&mut self, _: Rest) {}
 }
 

@@ -121,7 +121,7 @@ impl Loaded {
     }
 }
 
-/// The bytes of a file, up to the limit and one more, so that whoever parses them sees that there are too many. It may be
+/// The bytes of a file, up to the limit and one more, so that the parser notices an excess. It may be
 /// a pipe, as a shell makes one of `<(…)`.
 pub(super) fn read(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
     let file = File::open(path)?;

@@ -8,7 +8,7 @@ use crate::config::{Address, Impersonate, Pem, PrivateKey, Proxy};
 use crate::secret::Secret;
 
 /// What beats the kubeconfig. A field that is `None` changes nothing, and any value can be overridden, `true` with
-/// `false` as well. Whoever brings credentials needs no plugin or provider of the file's to get some.
+/// `false` as well. Credentials given here replace a plugin or provider of the file.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
     /// The context, instead of the current one.

@@ -116,7 +116,7 @@ structure! {
         install_hint: Option<String> = "installHint",
         /// Whether it may talk to the user: `Never`, `IfAvailable` or `Always`.
         interactive_mode: Option<String> = "interactiveMode",
-        /// Whether it is told about the cluster.
+        /// Whether it receives the cluster's configuration.
         provide_cluster_info: bool = "provideClusterInfo",
     }
 }

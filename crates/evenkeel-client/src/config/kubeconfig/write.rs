@@ -12,7 +12,7 @@ use crate::config::ConfigError;
 
 impl Kubeconfig {
     /// Writes the kubeconfig to a file that only its owner can read (mode 0600): under another name in the same
-    /// directory first, then renamed, so that whoever reads sees the old file or the new one. A link to a file is
+    /// directory first, then renamed, so that readers see the old file or the new one. A link to a file is
     /// followed, and missing directories are made, for their owner only (0700).
     ///
     /// This replaces whatever is there. To change a file that others change as well, use

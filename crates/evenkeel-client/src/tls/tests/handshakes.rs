@@ -53,7 +53,7 @@ impl std::ops::Deref for Complaint {
 async fn complaint(tls: &Tls, server: &Arc<ServerConfig>, name: &str) -> Complaint {
     let complaint = Complaint(outcome(tls, server, name).await.unwrap_err());
     assert_eq!(complaint.0.fault(), TransportFault::Tls);
-    assert!(!complaint.0.to_string().contains(&complaint.to_string()), "the cause is told once");
+    assert!(!complaint.0.to_string().contains(&complaint.to_string()), "the cause is reported once");
     complaint
 }
 

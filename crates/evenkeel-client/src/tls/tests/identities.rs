@@ -1,4 +1,4 @@
-//! What we show, and that nobody else sees it.
+//! Client certificates, and that they are not leaked.
 
 use super::handshakes::{material, shake};
 use super::pki::{Authority, Pair, VALID, server};
@@ -45,8 +45,8 @@ fn sec_14_half_a_pair_is_an_error_when_the_client_is_made() {
     ] {
         let identity = Identity { certificate, key };
         let error = material(&with(identity.clone())).unwrap_err();
-        let told = matches!(error, ConfigError::Invalid { .. } | ConfigError::Read { .. });
-        assert!(told, "{identity:?}: {error}");
+        let reported = matches!(error, ConfigError::Invalid { .. } | ConfigError::Read { .. });
+        assert!(reported, "{identity:?}: {error}");
     }
 }
 

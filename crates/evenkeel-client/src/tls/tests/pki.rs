@@ -51,7 +51,7 @@ fn params(common_name: &str, names: &[&str], years: Years) -> CertificateParams 
     params
 }
 
-/// Somebody who vouches.
+/// A certificate authority.
 pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {

@@ -44,7 +44,7 @@ async fn greeter(config: Arc<ServerConfig>) -> SocketAddr {
     tokio::spawn(async move {
         while let Ok((socket, _)) = listener.accept().await {
             let Ok(mut stream) = TlsAcceptor::from(Arc::clone(&config)).accept(socket).await else { continue };
-            let asked = stream.get_ref().1.server_name().unwrap_or("nobody").to_owned();
+            let asked = stream.get_ref().1.server_name().unwrap_or("no name").to_owned();
             let _ = stream.write_all(asked.as_bytes()).await;
             let _ = stream.shutdown().await;
         }
@@ -70,7 +70,7 @@ async fn sec_12_trn_008_the_given_name_is_asked_for_and_checked() {
 
     let addressed = greeter(server(&authority.server(&["127.0.0.1"], VALID), &[], None)).await;
     let dialed = dial(&config(&format!("https://{addressed}"), authority.trusted())).await.unwrap();
-    assert_eq!(all(dialed).await, "nobody", "an address is no name to ask for");
+    assert_eq!(all(dialed).await, "no name", "an address is not sent as SNI");
 }
 
 #[tokio::test]
@@ -150,7 +150,7 @@ async fn sec_16_a_rotation_is_told_once() {
     while !dialer.rotated(Instant::now()) {
         tokio::task::yield_now().await;
     }
-    assert!(!dialer.clone().rotated(Instant::now()), "told once, to whoever comes first");
+    assert!(!dialer.clone().rotated(Instant::now()), "reported once, to the first caller");
 }
 
 /// The first status line that the server answers with.

@@ -10,7 +10,7 @@ use super::*;
 
 const MIB: usize = 1 << 20;
 
-/// A body in pieces of this size, of a length that is not told.
+/// A body in pieces of this size, of unknown length.
 struct Pieces(Bytes, usize);
 
 impl HttpBody for Pieces {
@@ -106,7 +106,7 @@ async fn sec_40_sec_42_the_limit_is_on_what_comes_out() {
 async fn sec_42_other_and_nested_encodings_are_refused() {
     for encoding in ["br", "zstd", "deflate", "gzip, gzip", "gzip,identity", "gzip, br"] {
         let error = decode(answer(encoding, Body::full("x")), MIB, 200).unwrap_err();
-        assert!(matches!(&error, BodyError::Encoding { encoding: told } if told == encoding), "{error}");
+        assert!(matches!(&error, BodyError::Encoding { encoding: reported } if reported == encoding), "{error}");
     }
     let mut twice = answer("gzip", Body::full("x"));
     twice.headers_mut().append("content-encoding", http::HeaderValue::from_static("gzip"));

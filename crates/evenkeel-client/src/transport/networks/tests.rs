@@ -154,7 +154,7 @@ fn trn_023_mt_006_networks_are_shared_while_somebody_uses_them() {
         let calls = "create_calls_total";
         assert_eq!(read(), owned(&[("cache_entries", "", 2.0), (calls, "hit", 1.0), (calls, "miss", 2.0)]));
         drop(first);
-        assert_eq!(networks.lock().len(), 2, "somebody uses it");
+        assert_eq!(networks.lock().len(), 2, "it is in use");
         drop(again);
         assert_eq!(networks.lock().len(), 1);
         let revived = network(&networks, &config("http://one"));

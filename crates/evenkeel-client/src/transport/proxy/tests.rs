@@ -18,7 +18,7 @@ use crate::tls::{Dialer, for_proxies};
 use crate::transport::connect::{BoxIo, Dial as _, Io};
 use crate::transport::{Lane, TransportError, TransportFault};
 
-/// What proxies and servers have been told.
+/// What proxies and servers have received.
 type Heard = Arc<Mutex<Vec<u8>>>;
 
 fn heard(heard: &Heard) -> String {
@@ -37,7 +37,7 @@ async fn listen<F: Future<Output = ()> + Send>(serve: impl Fn(TcpStream) -> F + 
     address
 }
 
-/// A server that says hello, and remembers the line it is told.
+/// A server that says hello and records the line it receives.
 async fn target(said: &Heard) -> SocketAddr {
     let said = Arc::clone(said);
     listen(move |mut socket| {
@@ -129,7 +129,7 @@ async fn failure(route: &Route) -> TransportError {
     }
 }
 
-fn told(error: &TransportError) -> &ProxyError {
+fn proxy_error(error: &TransportError) -> &ProxyError {
     assert_eq!(error.fault(), TransportFault::Proxy);
     error.source().unwrap().downcast_ref().unwrap()
 }
@@ -154,7 +154,7 @@ async fn sec_52_a_tunnel_leads_to_the_server_and_the_credentials_stay_with_the_p
         heard(&asked),
         format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\nProxy-Authorization: Basic dXNlcjpjYW5hcnk=\r\n\r\n")
     );
-    assert_eq!(heard(&said), "GET / HTTP/1.1", "the server hears nothing of the proxy");
+    assert_eq!(heard(&said), "GET / HTTP/1.1", "the server does not see the proxy");
 }
 
 #[tokio::test]
@@ -175,7 +175,9 @@ async fn sec_52_a_refusal_has_its_status_and_no_credentials() {
     let _guard = crate::test_logs::listen(logs.clone());
     let route = route("https://kube.test:6443", &format!("http://user:canary@{proxy}"));
     let error = failure(&route).await;
-    assert!(matches!(told(&error), ProxyError::Status { status: 407, proxy: name } if *name == proxy.to_string()));
+    assert!(
+        matches!(proxy_error(&error), ProxyError::Status { status: 407, proxy: name } if *name == proxy.to_string())
+    );
     assert_eq!(error.host(), "kube.test");
     let shown = format!("{error} {error:?} {} {route:?} {}", error.source().unwrap(), logs.text());
     for secret in ["canary", "user", "dXNlcjpjYW5hcnk="] {
@@ -189,7 +191,7 @@ async fn an_answer_that_is_too_long_or_no_http_is_refused() {
         let asked = Heard::default();
         let proxy = http_proxy(&answer.replace(" 200 ", " 201 "), &asked).await;
         let error = failure(&route("https://kube.test", &format!("http://{proxy}"))).await;
-        assert!(matches!(told(&error), ProxyError::Nonsense { protocol: "HTTP", .. }), "{error:?}");
+        assert!(matches!(proxy_error(&error), ProxyError::Nonsense { protocol: "HTTP", .. }), "{error:?}");
     }
 }
 
@@ -201,12 +203,12 @@ async fn a_proxy_that_hangs_up_or_is_not_there_is_told_apart() {
     .await;
     for scheme in ["http", "socks5"] {
         let error = failure(&route("https://kube.test", &format!("{scheme}://{hangs_up}"))).await;
-        assert!(matches!(told(&error), ProxyError::Io { .. }), "{error:?}");
+        assert!(matches!(proxy_error(&error), ProxyError::Io { .. }), "{error:?}");
     }
-    let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    let error = failure(&route("https://kube.test", &format!("http://{nobody}"))).await;
+    let refused = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let error = failure(&route("https://kube.test", &format!("http://{refused}"))).await;
     assert_eq!(error.fault(), TransportFault::Refused);
-    assert_eq!(error.host(), nobody.to_string(), "it is the proxy that refused");
+    assert_eq!(error.host(), refused.to_string(), "it is the proxy that refused");
 }
 
 #[tokio::test(start_paused = true)]
@@ -275,7 +277,7 @@ async fn sec_52_socks5_proxies_are_shown_credentials_that_nobody_else_sees() {
     for url in [format!("socks5://user:canari@{proxy}"), format!("socks5://{proxy}")] {
         let route = route(&server, &url);
         let error = failure(&route).await;
-        assert!(matches!(told(&error), ProxyError::Credentials { .. }), "{error:?}");
+        assert!(matches!(proxy_error(&error), ProxyError::Credentials { .. }), "{error:?}");
         let shown = format!("{error} {error:?} {} {route:?}", error.source().unwrap());
         assert!(!shown.contains("canar") && !shown.contains("user"), "{shown}");
     }
@@ -285,7 +287,7 @@ async fn sec_52_socks5_proxies_are_shown_credentials_that_nobody_else_sees() {
 async fn a_socks5_proxy_that_cannot_reach_the_server_says_why() {
     let proxy = socks_proxy(None, 5, &Heard::default()).await;
     let error = failure(&route("https://kube.test", &format!("socks5://{proxy}"))).await;
-    assert!(matches!(told(&error), ProxyError::Socks { code: 5, .. }));
+    assert!(matches!(proxy_error(&error), ProxyError::Socks { code: 5, .. }));
     assert!(error.source().unwrap().to_string().contains("connection refused"));
 }
 

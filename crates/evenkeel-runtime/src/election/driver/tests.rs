@@ -225,8 +225,8 @@ async fn le_018_new_leaders_are_reported_in_order() {
     };
     let (ended, ()) = tokio::join!(elector.run(|lease| async move { lease.lost().await }), others);
     assert!(ended.unwrap().led);
-    let told = notes.read();
-    let names: Vec<_> = told.iter().map(|note| note.split_once(' ').unwrap().1).collect();
+    let reported = notes.read();
+    let names: Vec<_> = reported.iter().map(|note| note.split_once(' ').unwrap().1).collect();
     assert_eq!(names, ["Some(\"first\")", "Some(\"second\")", "None", "Some(\"me\")", "None"]);
     assert_eq!(handle.leader(), None);
     assert!(!handle.is_leader());

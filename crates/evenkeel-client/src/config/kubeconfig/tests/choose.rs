@@ -13,7 +13,7 @@ users:
 contexts:
 - {name: a, context: {cluster: a, user: a, namespace: ns-a}}
 - {name: b, context: {cluster: b, user: b}}
-- {name: nobody, context: {cluster: b}}
+- {name: anonymous, context: {cluster: b}}
 - {name: lost-user, context: {cluster: b, user: ghost}}
 - {name: lost-cluster, context: {cluster: ghost, user: a}}
 - {name: nowhere, context: {user: a}}
@@ -43,7 +43,7 @@ fn kcf_020_the_override_beats_the_context_beats_nothing() {
     assert_eq!((mixed.server.host(), &mixed.auth), ("b", &token("a")));
     let mixed = two(&Overrides { user: Some("b".into()), ..Overrides::default() }).unwrap();
     assert_eq!((mixed.server.host(), &mixed.auth), ("a", &token("b")));
-    assert_eq!(two(&context("nobody")).unwrap().auth, Auth::None, "a context without a user is nobody");
+    assert_eq!(two(&context("anonymous")).unwrap().auth, Auth::None, "a context without a user is anonymous");
     for overrides in [
         context("none"),
         Overrides { cluster: Some("none".into()), ..Overrides::default() },
@@ -68,8 +68,8 @@ fn a_name_that_is_not_there_is_told_beside_those_that_are() {
 fn what_was_chosen_is_remembered_by_name() {
     let chosen = two(&Overrides::default()).unwrap().chosen;
     assert_eq!((chosen.context.as_deref(), chosen.user.as_deref()), (Some("a"), Some("a")));
-    let chosen = two(&context("nobody")).unwrap().chosen;
-    assert_eq!((chosen.context.as_deref(), chosen.user.as_deref()), (Some("nobody"), None));
+    let chosen = two(&context("anonymous")).unwrap().chosen;
+    assert_eq!((chosen.context.as_deref(), chosen.user.as_deref()), (Some("anonymous"), None));
 }
 
 #[test]
@@ -132,8 +132,8 @@ fn kcf_021_one_way_to_say_who_we_are_replaces_the_others() {
     let expected = Auth::Basic { username: "u".into(), password: Secret::new("p") };
     assert_eq!(config(SERVER, "token: t", &basic).unwrap().auth, expected);
     let anonymous = Overrides { anonymous: true, ..Overrides::default() };
-    let nobody = config(SERVER, "token: t\nas: someone\nclient-certificate: /none", &anonymous).unwrap();
-    assert_eq!((nobody.auth, nobody.impersonate, nobody.tls.identity), (Auth::None, None, None));
+    let anonymous = config(SERVER, "token: t\nas: someone\nclient-certificate: /none", &anonymous).unwrap();
+    assert_eq!((anonymous.auth, anonymous.impersonate, anonymous.tls.identity), (Auth::None, None, None));
 }
 
 const CA: &str = "server: https://h\ncertificate-authority-data: Y2E=\ntls-server-name: name";
@@ -204,7 +204,7 @@ fn kcf_027_the_path_of_the_server_stays_query_and_fragment_go() {
 
 #[test]
 fn kcf_028_credentials_are_never_dropped_in_silence() {
-    // client-go drops all credentials for http servers and goes on as nobody.
+    // client-go drops all credentials for http servers and continues anonymously.
     let certificate = "client-certificate-data: Yw==\nclient-key-data: aw==";
     for (user, field) in [("token: t", "token"), ("username: u", "password"), (certificate, "client certificate")] {
         let error = refused("server: http://h", user);
@@ -213,7 +213,7 @@ fn kcf_028_credentials_are_never_dropped_in_silence() {
     let error = refused("server: http://localhost", certificate);
     assert!(error.contains("not be sent"), "{error}");
     let local = config("server: http://127.0.0.1:8080", "token: t", &Overrides::default()).unwrap();
-    assert_eq!(local.auth, token("t"), "nobody listens in on this machine");
+    assert_eq!(local.auth, token("t"), "loopback traffic cannot be intercepted");
 }
 
 #[test]
@@ -257,9 +257,9 @@ fn kcf_030_nobody_is_impersonated_without_a_name() {
 #[test]
 fn kcf_033_a_user_without_credentials_is_nobody_and_is_not_asked() {
     // client-go can prompt for a name and a password. A library that talks to its user's terminal surprises programs;
-    // whoever wants to ask puts the answers into the overrides.
-    let nobody = config(SERVER, "{}", &Overrides::default()).unwrap();
-    assert_eq!((nobody.auth, nobody.tls.identity), (Auth::None, None));
+    // a program that prompts puts the input into the overrides.
+    let anonymous = config(SERVER, "{}", &Overrides::default()).unwrap();
+    assert_eq!((anonymous.auth, anonymous.tls.identity), (Auth::None, None));
     let answers = Overrides { basic: Some(("joe".into(), Secret::new("p"))), ..Overrides::default() };
     let joe = Auth::Basic { username: "joe".into(), password: Secret::new("p") };
     assert_eq!(config(SERVER, "{}", &answers).unwrap().auth, joe);

@@ -47,7 +47,7 @@ fn kcf_012_missing_files_are_skipped_and_all_missing_is_a_warning() {
     let log = logged(|| assert_eq!(chain(&[&none, &nope]).load().into_config().unwrap(), Kubeconfig::default()));
     assert_eq!(log.matches("WARN").count(), 1, "{log}");
     assert!(log.contains("none") && log.contains("nope"), "{log}");
-    let home = Environment { home: Some(folder.join("nobody")), ..Environment::empty() };
+    let home = Environment { home: Some(folder.join("missing")), ..Environment::empty() };
     let log = logged(|| drop(KubeconfigFiles::from_environment(&home).load()));
     assert!(!log.contains("WARN"), "a home without a kubeconfig is nothing special: {log}");
 }

@@ -30,7 +30,7 @@ fn kcf_001_long_json_on_one_line_can_be_read() {
     assert_eq!(config.clusters["it"].certificate_authority_data.as_ref().unwrap().expose(), [b'x'; 5000]);
 }
 
-/// Every field there is, and one at each place that nobody knows.
+/// Every field there is, and an unknown one at each level.
 const ALL: &str = r#"
 apiVersion: v1
 kind: Config

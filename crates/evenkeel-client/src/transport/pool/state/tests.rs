@@ -13,7 +13,7 @@ impl Alive for Named {
 type TestBook = PoolState<Named, Named, Named>;
 
 /// What is to be done, to be read: `W:A1` for waiter W who gets all of connection 1 named A, `W:a1` for a stream of it.
-fn told(todo: Todo<Named, Named, Named>) -> (Vec<String>, usize) {
+fn described(todo: Todo<Named, Named, Named>) -> (Vec<String>, usize) {
     let grants = todo.grants.into_iter().map(|(waiter, grant)| match grant {
         Grant::Http1(id, one) => format!("{}:all of {}{id}", waiter.0, one.0),
         Grant::Http2(id, many) => format!("{}:stream of {}{id}", waiter.0, many.0),
@@ -38,32 +38,32 @@ fn one_dial_for_all_who_wait_while_nobody_knows_what_is_spoken() {
     let now = Instant::now();
     let mut state = TestBook::new(25, 100);
     assert!(state.acquire().is_none());
-    assert_eq!(told(state.wait(Named('U'))), grants([], 1));
-    assert_eq!(told(state.wait(Named('V'))), nothing());
-    assert_eq!(told(state.wait(Named('W'))), nothing());
+    assert_eq!(described(state.wait(Named('U'))), grants([], 1));
+    assert_eq!(described(state.wait(Named('V'))), nothing());
+    assert_eq!(described(state.wait(Named('W'))), nothing());
     // The first goes ahead; the others follow when the server has said how many may.
-    assert_eq!(told(state.dialed_http2(1, Named('A'), now)), grants(["U:stream of A1"], 0));
-    assert_eq!(told(state.wait(Named('X'))), nothing());
-    assert_eq!(told(state.allow(1, 3)), grants(["V:stream of A1", "W:stream of A1"], 1));
+    assert_eq!(described(state.dialed_http2(1, Named('A'), now)), grants(["U:stream of A1"], 0));
+    assert_eq!(described(state.wait(Named('X'))), nothing());
+    assert_eq!(described(state.allow(1, 3)), grants(["V:stream of A1", "W:stream of A1"], 1));
     // One is waiting for another connection; a stream that ends serves as well.
-    assert_eq!(told(state.stream_done(1, now)), grants(["X:stream of A1"], 0));
-    assert_eq!(told(state.dialed_http2(2, Named('B'), now)), nothing());
+    assert_eq!(described(state.stream_done(1, now)), grants(["X:stream of A1"], 0));
+    assert_eq!(described(state.dialed_http2(2, Named('B'), now)), nothing());
 }
 
 #[test]
 fn one_dial_each_where_connections_cannot_be_shared() {
     let now = Instant::now();
     let mut state = TestBook::new(25, 100);
-    assert_eq!(told(state.wait(Named('U'))).1, 1);
-    assert_eq!(told(state.wait(Named('V'))).1, 0);
-    assert_eq!(told(state.wait(Named('W'))).1, 0);
-    assert_eq!(told(state.dialed_http1(1, Named('A'), now)), grants(["U:all of A1"], 2));
-    assert_eq!(told(state.wait(Named('X'))).1, 1);
-    assert_eq!(told(state.give_back(1, Named('A'), now)), grants(["V:all of A1"], 0));
-    assert_eq!(told(state.dialed_http1(2, Named('B'), now)), grants(["W:all of B2"], 0));
+    assert_eq!(described(state.wait(Named('U'))).1, 1);
+    assert_eq!(described(state.wait(Named('V'))).1, 0);
+    assert_eq!(described(state.wait(Named('W'))).1, 0);
+    assert_eq!(described(state.dialed_http1(1, Named('A'), now)), grants(["U:all of A1"], 2));
+    assert_eq!(described(state.wait(Named('X'))).1, 1);
+    assert_eq!(described(state.give_back(1, Named('A'), now)), grants(["V:all of A1"], 0));
+    assert_eq!(described(state.dialed_http1(2, Named('B'), now)), grants(["W:all of B2"], 0));
     // A connection that cannot be made is the misfortune of one.
     let (failed, todo) = state.dial_failed();
-    assert_eq!((failed, told(todo)), (vec![Named('X')], nothing()));
+    assert_eq!((failed, described(todo)), (vec![Named('X')], nothing()));
 }
 
 #[test]
@@ -73,9 +73,9 @@ fn who_has_given_up_gets_nothing_and_holds_up_nobody() {
     for waiter in ['u', 'v', 'W', 'x'] {
         let _ = state.wait(Named(waiter));
     }
-    assert_eq!(told(state.dialed_http1(1, Named('A'), now)), grants(["W:all of A1"], 0));
-    // Nobody is left for it.
-    assert_eq!(told(state.give_back(1, Named('A'), now)), nothing());
+    assert_eq!(described(state.dialed_http1(1, Named('A'), now)), grants(["W:all of A1"], 0));
+    // No request is left for it.
+    assert_eq!(described(state.give_back(1, Named('A'), now)), nothing());
     assert!(matches!(state.acquire(), Some(Grant::Http1(1, Named('A')))));
 }
 
@@ -84,7 +84,7 @@ fn the_youngest_idle_connection_is_used_and_the_oldest_goes() {
     let now = Instant::now();
     let mut state = TestBook::new(2, 100);
     for (id, name) in [(1, 'A'), (2, 'B'), (3, 'C'), (4, 'd')] {
-        assert_eq!(told(state.dialed_http1(id, Named(name), now)), nothing());
+        assert_eq!(described(state.dialed_http1(id, Named(name), now)), nothing());
     }
     // D is dead, A and B were too many.
     assert!(matches!(state.acquire(), Some(Grant::Http1(3, _))));
@@ -97,10 +97,10 @@ fn a_failed_dial_is_told_to_all_who_waited_for_the_same_connection() {
     let _ = state.wait(Named('U'));
     let _ = state.wait(Named('V'));
     let (failed, todo) = state.dial_failed();
-    assert_eq!((failed.len(), told(todo)), (2, nothing()));
+    assert_eq!((failed.len(), described(todo)), (2, nothing()));
     assert!(state.is_empty());
     // And the next one tries anew.
-    assert_eq!(told(state.wait(Named('W'))).1, 1);
+    assert_eq!(described(state.wait(Named('W'))).1, 1);
 }
 
 #[test]
@@ -109,10 +109,10 @@ fn a_connection_lost_before_the_server_spoke_is_replaced() {
     let mut state = TestBook::new(25, 100);
     let _ = state.wait(Named('U'));
     let _ = state.wait(Named('V'));
-    assert_eq!(told(state.dialed_http2(1, Named('A'), now)), grants(["U:stream of A1"], 0));
-    assert_eq!(told(state.lost(1)), grants([], 1));
-    // A stream of a connection that is gone matters to nobody.
-    assert_eq!(told(state.stream_done(1, now)), nothing());
+    assert_eq!(described(state.dialed_http2(1, Named('A'), now)), grants(["U:stream of A1"], 0));
+    assert_eq!(described(state.lost(1)), grants([], 1));
+    // A stream of a lost connection is ignored.
+    assert_eq!(described(state.stream_done(1, now)), nothing());
 }
 
 #[test]
@@ -124,9 +124,9 @@ fn a_server_that_allows_fewer_streams_later_gets_no_more() {
     assert!(state.acquire().is_some() && state.acquire().is_some());
     let _ = state.allow(1, 0);
     assert!(state.acquire().is_none());
-    assert_eq!(told(state.wait(Named('U'))).1, 1);
+    assert_eq!(described(state.wait(Named('U'))).1, 1);
     let _ = state.stream_done(1, now);
-    assert_eq!(told(state.allow(1, 10)), grants(["U:stream of A1"], 0));
+    assert_eq!(described(state.allow(1, 10)), grants(["U:stream of A1"], 0));
 }
 
 #[test]
@@ -156,12 +156,12 @@ fn trn_014_what_is_retired_is_neither_given_nor_taken_back() {
     let _ = state.dialed_http1(2, Named('B'), now);
     assert!(matches!(state.acquire(), Some(Grant::Http1(2, _))));
     // Two are there, one of them in use.
-    assert_eq!(told(state.retire(3).1), nothing());
-    assert_eq!(told(state.give_back(2, Named('B'), now)), nothing());
+    assert_eq!(described(state.retire(3).1), nothing());
+    assert_eq!(described(state.give_back(2, Named('B'), now)), nothing());
     assert!(state.acquire().is_none());
 }
 
-/// Whatever happens in whatever order, the state overbooks nothing, serves nobody twice, and leaves nobody waiting for
+/// Whatever happens in whatever order, the state overbooks nothing, serves no request twice, and leaves no request waiting for
 /// something that is not on its way.
 mod any_history {
     use std::cell::Cell;
@@ -362,7 +362,7 @@ fn trn_014_who_waited_for_room_on_a_retired_connection_gets_a_new_one() {
     let mut state = TestBook::new(25, 100);
     let _ = state.wait(Named('U'));
     let _ = state.wait(Named('V'));
-    assert_eq!(told(state.dialed_http2(1, Named('A'), now)), grants(["U:stream of A1"], 0));
-    assert_eq!(told(state.retire(1).1), grants([], 1));
-    assert_eq!(told(state.dialed_http2(2, Named('B'), now)), grants(["V:stream of B2"], 0));
+    assert_eq!(described(state.dialed_http2(1, Named('A'), now)), grants(["U:stream of A1"], 0));
+    assert_eq!(described(state.retire(1).1), grants([], 1));
+    assert_eq!(described(state.dialed_http2(2, Named('B'), now)), grants(["V:stream of B2"], 0));
 }

@@ -1,4 +1,4 @@
-//! Servers that misbehave: what they do is told by the kind of the error.
+//! Servers that misbehave: the error kind identifies what they do.
 
 use std::error::Error;
 
@@ -192,7 +192,7 @@ async fn what_is_no_http2_is_a_protocol_error() {
     let serve = async |_, mut stream: TcpStream| {
         stream.write_all(&frame(SETTINGS, 0, 0, &[])).await?;
         read_until_headers(&mut stream).await?;
-        // Data for a stream that nobody opened.
+        // Data for a stream that was never opened.
         stream.write_all(&frame(0, 0, 7, b"hello")).await?;
         let mut rest = Vec::new();
         stream.read_to_end(&mut rest).await.map(|_| ())
@@ -243,7 +243,7 @@ async fn all_who_wait_for_a_connection_hear_that_there_is_none() {
 #[tokio::test]
 async fn a_dialer_that_panics_leaves_nobody_waiting() {
     let server = ServerUrl::parse("https://server").unwrap();
-    let dial = FakeDial(|_| async { panic!("a dialer of somebody's") });
+    let dial = FakeDial(|_| async { panic!("a dialer that panics") });
     let pool = Pool::new(&server, &Connections::default(), &Limits::default(), dial);
     assert_eq!(pool.send(get("/")).await.unwrap_err().fault(), TransportFault::Connect);
 }

@@ -164,7 +164,7 @@ async fn a_write_on_a_connection_that_is_found_closed_neither_hangs_nor_is_lost(
     let pool = over_tcp(server.address, &Connections::default());
     text(pool.send(get("/")).await.unwrap()).await.unwrap();
     CLOSED.notified().await;
-    // Between the close and this nobody else has run: the driver of the connection hears of both at once.
+    // No task has run between the close and this: the driver of the connection sees both at once.
     let post = Request::post("/").body(Body::full("{}")).unwrap();
     let answer = tokio::time::timeout(Duration::from_secs(30), pool.send(post)).await.unwrap().unwrap();
     assert_eq!(text(answer).await.unwrap(), "ok");

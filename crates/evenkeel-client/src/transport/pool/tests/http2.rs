@@ -103,7 +103,7 @@ async fn trn_019_an_http2_connection_is_used_again_after_a_timeout() {
 
 #[tokio::test(start_paused = true)]
 async fn trn_018_an_unanswered_ping_ends_the_connection_and_the_next_request_has_a_new_one() {
-    // The first connection answers its first request, then hears and says nothing more.
+    // The first connection responds to its first request, then stalls.
     let first = Arc::new(AtomicUsize::new(0));
     let pool = in_memory(&http2_only(), true, move |io| {
         let number = first.fetch_add(1, Ordering::Relaxed);

@@ -26,7 +26,7 @@ mod http1;
 mod http2;
 mod runtimes;
 
-/// A dialer that does as it is told.
+/// A scripted dialer.
 struct FakeDial<F>(F);
 
 impl<F, R> Dial for FakeDial<F>
@@ -146,7 +146,7 @@ impl http_body::Body for Word {
     }
 }
 
-/// A TCP server that does as it is told with each connection, and counts them.
+/// A TCP server that runs a function for each connection, and counts them.
 struct RawServer {
     address: SocketAddr,
     accepted: Arc<AtomicUsize>,

@@ -8,7 +8,7 @@ fn current_thread() -> Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// A server on a runtime of its own, which says one word to each request, and a second one when it is told.
+/// A server on a runtime of its own, which sends one word to each request, and a second one on demand.
 struct Elsewhere {
     server: RawServer,
     more: Arc<tokio::sync::Semaphore>,

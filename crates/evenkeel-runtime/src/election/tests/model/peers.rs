@@ -29,7 +29,7 @@ pub(super) struct Peer {
     leads: Option<Leads>,
     /// The known version is believed to be the latest: no read before the write.
     is_fresh: bool,
-    told: Told,
+    reported: Reported,
 }
 
 #[derive(Clone, Copy)]
@@ -39,7 +39,7 @@ struct Leads {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Told {
+enum Reported {
     Nothing,
     Leads,
     Lost,
@@ -65,7 +65,7 @@ impl Peer {
             seen: None,
             leads: None,
             is_fresh: false,
-            told: Told::Nothing,
+            reported: Reported::Nothing,
         }
     }
 
@@ -110,7 +110,7 @@ impl Peer {
 
 impl Candidate for Peer {
     fn begin(&mut self, now: Instant) {
-        self.told = Told::Nothing;
+        self.reported = Reported::Nothing;
         self.step = PeerAttempt::Waiting(now);
     }
 
@@ -120,18 +120,18 @@ impl Candidate for Peer {
     }
 
     fn poll(&mut self, now: Instant, wall: Timestamp, random: f64) -> ElectionAction {
-        match (self.leads, self.told) {
+        match (self.leads, self.reported) {
             (Some(leads), _) if now >= leads.until => {
                 self.leads = None;
-                self.told = Told::Lost;
+                self.reported = Reported::Lost;
                 self.step = PeerAttempt::Idle;
                 return ElectionAction::Lost(LostReason::Expired);
             }
-            (Some(leads), Told::Nothing) => {
-                self.told = Told::Leads;
+            (Some(leads), Reported::Nothing) => {
+                self.reported = Reported::Leads;
                 return ElectionAction::Lead(Term { number: leads.number, acquired: wall });
             }
-            (_, Told::Lost) => return ElectionAction::Over { released: false },
+            (_, Reported::Lost) => return ElectionAction::Over { released: false },
             _ => {}
         }
         if let PeerAttempt::Sent { began, give_up, .. } = self.step
