@@ -1,40 +1,44 @@
-//! What is counted.
+//! Metrics of inspectors.
 //!
-//! | name | what |
+//! | name | measures |
 //! |---|---|
-//! | [`FORGOTTEN`] | steps, notifications, errors and notes that made room for newer ones |
-//! | [`STREAMS`] | pages that are being kept up to date |
-//! | [`REFUSED`] | pages that were not, because there are too many |
+//! | [`EVICTED`] | steps, notifications, errors and notes evicted by newer ones |
+//! | [`STREAMS`] | open event streams |
+//! | [`REFUSED`] | event streams refused because too many are open |
 
 use std::sync::Once;
 
 use ::metrics::{Counter, Gauge, Unit, counter, describe_counter, describe_gauge, gauge};
 
-/// Counts what made room for something newer.
-pub const FORGOTTEN: &str = "inspector_forgotten_total";
-/// How many pages are being kept up to date.
+/// Counts history entries evicted by newer ones.
+pub const EVICTED: &str = "inspector_evicted_total";
+/// Number of open event streams.
 pub const STREAMS: &str = "inspector_streams";
-/// Counts pages that were not let in.
+/// Counts refused event streams.
 pub const REFUSED: &str = "inspector_streams_refused_total";
 
-/// Tells the recorder of metrics what they mean. The first inspector does this by itself; call it if that recorder was installed
+/// Describes the metrics to the recorder. The first inspector calls this; call it again if the recorder was installed
 /// later.
 pub fn describe() {
-    describe_counter!(FORGOTTEN, Unit::Count, "What an inspector has forgotten to make room for something newer.");
-    describe_gauge!(STREAMS, Unit::Count, "Pages of an inspector that are being kept up to date.");
-    describe_counter!(REFUSED, Unit::Count, "Pages of an inspector that were refused because there are too many.");
+    describe_counter!(EVICTED, Unit::Count, "History entries of an inspector that were evicted by newer ones.");
+    describe_gauge!(STREAMS, Unit::Count, "Open event streams of an inspector.");
+    describe_counter!(
+        REFUSED,
+        Unit::Count,
+        "Event streams of an inspector that were refused because too many are open."
+    );
 }
 
-pub(super) struct Metrics {
-    pub(super) forgotten: Counter,
+pub(super) struct InspectMetrics {
+    pub(super) evicted: Counter,
     pub(super) streams: Gauge,
     pub(super) refused: Counter,
 }
 
-impl Metrics {
+impl InspectMetrics {
     pub(super) fn new() -> Self {
         static DESCRIBED: Once = Once::new();
         DESCRIBED.call_once(describe);
-        Metrics { forgotten: counter!(FORGOTTEN), streams: gauge!(STREAMS), refused: counter!(REFUSED) }
+        InspectMetrics { evicted: counter!(EVICTED), streams: gauge!(STREAMS), refused: counter!(REFUSED) }
     }
 }

@@ -1,5 +1,5 @@
-//! The informer picture, live: a web page that shows what informers and queues of a program are doing, and follows a key through
-//! all stages.
+//! The live page: a web page that shows the informers and work queues of a program, and follows a key through all
+//! stages.
 //!
 //! ```text
 //! API server ──► reflector ──► delta queue ──► indexer ──► handlers ──► work queue ──► workers
@@ -15,48 +15,49 @@
 //! inspector.queue("foos", &queue);
 //! // inspector.informer(&informer);
 //! let server = inspector.serve("127.0.0.1:0").await?;
-//! println!("look at {}", server.url());
+//! println!("inspector at {}", server.url());
 //! server.shutdown().await;
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! | path | answers |
+//! | path | returns |
 //! |---|---|
-//! | `/` | the page; all that it needs comes from here |
-//! | `/state` | what the page shows, as JSON |
-//! | `/events` | the same as server-sent events: first everything, then what is new, at most four times a second |
+//! | `/` | the page; it loads nothing from other hosts |
+//! | `/state` | the content of the page as JSON |
+//! | `/events` | the same as server-sent events: a full report, then changes, at most four times a second |
 //!
-//! `?follow=default/a` adds what happened to that key to the last two.
+//! `?follow=default/a` adds the steps of that key to `/state` and `/events`.
 //!
-//! # What may be assumed
+//! # Guarantees
 //!
-//! - Steps are told by informers and queues as they happen; nothing is guessed from numbers. A key that a handler adds to a queue
-//!   knows of which change that came.
-//! - An inspector keeps neither informers nor queues alive. Those that are gone go from the page.
-//! - What is remembered is bounded: the last 4,096 steps of all keys together, 200 notifications, 100 errors, 50 notes.
-//! - Names, versions, numbers and texts of errors are shown: never an object.
-//! - On a loopback address, only those are answered who ask for this machine by name or address, so that no page of another
-//!   site can read along.
-//! - At most 16 pages are kept up to date at once. One that does not read is dropped when the buffers on the way to it have been
-//!   full for half a minute.
+//! - Informers and queues report each step as it happens; no step is inferred from counters. A key that a handler adds
+//!   to a queue is recorded with the notification that caused it.
+//! - An inspector keeps neither informers nor queues alive. Dropped ones disappear from the page.
+//! - The history is bounded: the last 4,096 steps of all keys together, 200 notifications, 100 errors, 50 notes.
+//! - The page shows names, versions, counts and error messages, never the content of an object.
+//! - On a loopback address, requests whose `Host` is not this machine are refused, so that pages of other sites cannot
+//!   read the report.
+//! - At most 16 event streams are open at once. A stream whose client does not read is closed once its socket buffers
+//!   have been full for 30 seconds.
 //!
-//! # What is not promised
+//! # Not guaranteed
 //!
-//! - There is no TLS and no login: whoever can reach the port can read what it serves.
-//! - What is observed costs something: a lock and a line to write down for each step. What is not observed costs one load.
-//! - The format of `/state` and `/events` is that of the page, and changes with it.
+//! - There is no TLS and no authentication: every client that can reach the port can read the report.
+//! - Observation has a cost: one lock and one history entry per step. Unobserved informers and queues pay one atomic
+//!   load.
+//! - The format of `/state` and `/events` belongs to the page and changes with it.
 
-mod lanes;
-mod ledger;
+mod history;
 pub mod metrics;
+mod observers;
 mod server;
+mod session;
 mod site;
+mod sources;
 mod stream;
-mod taps;
 #[cfg(test)]
 mod tests;
-mod viewer;
 
 use std::any::Any;
 use std::fmt::{self, Display};
@@ -72,187 +73,191 @@ use tokio::time::Instant;
 pub use self::server::InspectServer;
 pub use crate::serve::StartError;
 
-use self::lanes::Lane;
-use self::ledger::{LaneId, Ledger};
-use self::metrics::Metrics;
+use self::history::{RecentHistory, SourceId};
+use self::metrics::InspectMetrics;
+use self::sources::ObservedSource;
 
-/// So many pages are kept up to date at once.
+/// Maximum number of open event streams.
 pub(crate) const STREAMS: usize = 16;
 
-/// Shows what informers and queues are doing: see [the module](self). Cheap to clone; all clones are the same.
+/// Shows informers and queues on a web page: see [the module](self). Cheap to clone; clones share one state.
 ///
-/// When the last clone and the last [server](InspectServer) are gone, nothing is observed any more.
+/// Observation stops when the last clone and the last [server](InspectServer) are dropped.
 #[derive(Clone)]
 pub struct Inspector(Arc<Inner>);
 
 struct Inner {
-    /// Which of the runs of a program this is, so that a page can tell when it is another.
+    /// Identifies this process run, so that a page detects a restart.
     run: u64,
     program: String,
-    began: Instant,
-    ledger: Mutex<Ledger>,
-    lanes: Mutex<Lanes>,
-    places: Arc<Semaphore>,
-    metrics: Metrics,
+    start: Instant,
+    history: Mutex<RecentHistory>,
+    sources: Mutex<SourceList>,
+    slots: Arc<Semaphore>,
+    metrics: InspectMetrics,
 }
 
 #[derive(Default)]
-struct Lanes {
-    next: LaneId,
-    all: Vec<Arc<Lane>>,
+struct SourceList {
+    next: SourceId,
+    all: Vec<Arc<ObservedSource>>,
 }
 
-/// When somebody looks.
-struct Moments {
-    /// When the inspector began.
-    began: Instant,
+/// The time of a report.
+struct ReportClock {
+    /// When the inspector was created.
+    start: Instant,
     now: Instant,
 }
 
 impl Inspector {
-    /// Shows nothing yet.
-    #[expect(clippy::new_without_default, reason = "an inspector is made to be shared, not as a part of something")]
+    /// Returns an inspector that shows nothing yet.
+    #[expect(
+        clippy::new_without_default,
+        reason = "an inspector is shared by cloning; a default one would show nothing"
+    )]
     pub fn new() -> Self {
         let program = std::env::args_os().next().map(std::path::PathBuf::from);
         let program = program.as_deref().and_then(std::path::Path::file_name).unwrap_or_default();
         Inspector(Arc::new(Inner {
-            // A number that a page can hold without loss.
+            // JavaScript represents integers below 2^53 exactly.
             run: fastrand::u64(..1 << 52),
             program: crate::health::one_line(&program.to_string_lossy(), 64),
-            began: Instant::now(),
-            ledger: Mutex::default(),
-            lanes: Mutex::default(),
-            places: Arc::new(Semaphore::new(STREAMS)),
-            metrics: Metrics::new(),
+            start: Instant::now(),
+            history: Mutex::default(),
+            sources: Mutex::default(),
+            slots: Arc::new(Semaphore::new(STREAMS)),
+            metrics: InspectMetrics::new(),
         }))
     }
 
-    /// Shows an informer, by its name, until it is gone. One that is shown already is not shown twice.
+    /// Shows an informer under its name until it is dropped. Adding the same informer again has no effect.
     pub fn informer<K: 'static>(&self, informer: &SharedInformer<K>) {
         let weak = Arc::downgrade(&self.0);
-        self.0.add(informer, informer.name(), |id, name| Lane::informer(id, name, informer, weak));
+        self.0.add(informer, informer.name(), |id, name| ObservedSource::informer(id, name, informer, weak));
     }
 
-    /// Shows a queue, by this name, until it is gone. One that is shown already is not shown twice.
+    /// Shows a queue under this name until it is dropped. Adding the same queue again has no effect.
     ///
-    /// What an [`Item`](evenkeel_queue::Item) is [retried](evenkeel_queue::Item::retry) or
-    /// [given up](evenkeel_queue::Item::give_up) for is shown among the errors.
+    /// Errors passed to [`Item::retry`](evenkeel_queue::Item::retry) and
+    /// [`Item::give_up`](evenkeel_queue::Item::give_up) are shown among the errors.
     pub fn queue<K: Key + Display>(&self, name: impl Into<String>, queue: &WorkQueue<K>) {
         let weak = Arc::downgrade(&self.0);
-        self.0.add(queue, &name.into(), |id, name| Lane::queue(id, name, queue, weak));
+        self.0.add(queue, &name.into(), |id, name| ObservedSource::queue(id, name, queue, weak));
     }
 
-    /// Shows an error: what `component` was doing with `key`. The same one many times in a row is one, with a count.
+    /// Shows an error of `component` while it processed `key`. Consecutive equal errors are shown once, with a count.
     pub fn error(&self, component: &str, key: impl Display, error: impl Display) {
         let (key, error) = (key.to_string(), error.to_string());
-        self.0.record(|ledger, at| ledger.error(at, component, &key, &error));
+        self.0.record(|history, at| history.error(at, component, &key, &error));
     }
 
-    /// Shows a line of the story: what the program, or its user, is about to do.
+    /// Shows a note at the top of the page, for example what the program does next.
     pub fn note(&self, text: impl Display) {
         let text = text.to_string();
-        self.0.record(|ledger, at| ledger.note(at, &text));
+        self.0.record(|history, at| history.note(at, &text));
     }
 
-    /// What the page shows, as JSON; with what happened to a key lately, if there is one to follow.
+    /// Returns the content of the page as JSON, with the recent steps of a key if `follow` names one.
     pub fn report(&self, follow: Option<&str>) -> Value {
-        let mut viewer = viewer::Viewer::new(follow.map(str::to_owned));
-        viewer.look(&self.0, Instant::now()).unwrap_or_default()
+        let mut session = session::PageSession::new(follow.map(str::to_owned));
+        session.update(&self.0, Instant::now()).unwrap_or_default()
     }
 
-    /// Serves the page, in a task of the runtime that this is awaited in.
+    /// Serves the page in a task of the current tokio runtime.
     ///
-    /// A host and a port; port 0 is one that is free. `127.0.0.1` is for programs on this machine; `:8082` is every address of the
-    /// machine, and everybody who can reach it.
+    /// `address` is a host and a port; port 0 selects a free port. `127.0.0.1` accepts only local clients; `:8082`
+    /// listens on every address of the machine.
     ///
     /// # Errors
-    /// If the address is none, or cannot be listened on.
+    /// If the address does not parse or cannot be bound.
     pub async fn serve(&self, address: impl Into<String>) -> Result<InspectServer, StartError> {
         InspectServer::start(&self.0, &address.into()).await
     }
 }
 
 impl Inner {
-    /// Writes down what has happened now.
-    fn record(&self, write: impl FnOnce(&mut Ledger, Duration)) {
-        let mut ledger = self.ledger();
-        // Under the lock, so that what is written later has not happened before.
-        let at = self.began.elapsed();
-        let before = ledger.forgotten();
-        write(&mut ledger, at);
-        let forgotten = ledger.forgotten() - before;
-        drop(ledger);
-        if forgotten > 0 {
-            self.metrics.forgotten.increment(forgotten);
+    /// Records an entry at the current time.
+    fn record(&self, write: impl FnOnce(&mut RecentHistory, Duration)) {
+        let mut history = self.history();
+        // Read under the lock, so that times are in the order of the entries.
+        let at = self.start.elapsed();
+        let before = history.evicted();
+        write(&mut history, at);
+        let evicted = history.evicted() - before;
+        drop(history);
+        if evicted > 0 {
+            self.metrics.evicted.increment(evicted);
         }
     }
 
-    /// Adds what is not there yet, by a name that nothing else has.
-    fn add(&self, handle: &dyn Any, name: &str, make: impl FnOnce(LaneId, Arc<str>) -> Lane) {
-        self.drop_gone();
-        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        if lanes.all.iter().any(|lane| lane.is(handle)) {
+    /// Adds a source unless it is present, under a unique name.
+    fn add(&self, handle: &dyn Any, name: &str, make: impl FnOnce(SourceId, Arc<str>) -> ObservedSource) {
+        self.remove_dropped();
+        let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
+        if sources.all.iter().any(|source| source.is_same(handle)) {
             return;
         }
-        let name = &*ledger::name(name);
-        let is_taken = |name: &str| lanes.all.iter().any(|lane| &*lane.name == name);
-        let name = match is_taken(name) {
+        let name = &*history::name(name);
+        let is_used = |name: &str| sources.all.iter().any(|source| &*source.name == name);
+        let name = match is_used(name) {
             false => name.into(),
-            true => (2..).map(|n| format!("{name} ({n})")).find(|name| !is_taken(name)).unwrap_or_default().into(),
+            true => (2..).map(|n| format!("{name} ({n})")).find(|name| !is_used(name)).unwrap_or_default().into(),
         };
-        let id = lanes.next;
-        lanes.next += 1;
-        // Before the first step is told.
-        self.ledger().begin(id);
-        let lane = make(id, name);
-        lanes.all.push(Arc::new(lane));
+        let id = sources.next;
+        sources.next += 1;
+        // Before the observer reports its first step.
+        self.history().add_source(id);
+        let source = make(id, name);
+        sources.all.push(Arc::new(source));
     }
 
-    /// Informers and queues, as they are.
-    fn lanes(&self, moments: &Moments) -> Value {
-        let all = self.lanes.lock().unwrap_or_else(PoisonError::into_inner).all.clone();
-        let (mut informers, mut queues, mut is_any_gone) = (Vec::new(), Vec::new(), false);
-        // No lock is held: the handle that is looked through may have become the last.
-        let seen: Vec<_> = all.iter().map(|lane| (lane, (lane.look)(moments))).collect();
-        let ledger = self.ledger();
-        for (lane, seen) in seen {
-            let Some(mut seen) = seen else {
-                is_any_gone = true;
+    /// Reports all informers and queues, and removes dropped ones.
+    fn report_sources(&self, clock: &ReportClock) -> Value {
+        let all = self.sources.lock().unwrap_or_else(PoisonError::into_inner).all.clone();
+        let (mut informers, mut queues, mut any_dropped) = (Vec::new(), Vec::new(), false);
+        // Without locks: a report upgrades a weak handle, which may become the last one and run its destructor.
+        let reports: Vec<_> = all.iter().map(|source| (source, (source.report)(clock))).collect();
+        let history = self.history();
+        for (source, report) in reports {
+            let Some(mut report) = report else {
+                any_dropped = true;
                 continue;
             };
-            lane.complete(&mut seen, &ledger);
-            if lane.is_queue { &mut queues } else { &mut informers }.push(seen);
+            source.complete(&mut report, &history);
+            if source.is_queue { &mut queues } else { &mut informers }.push(report);
         }
-        drop(ledger);
-        if is_any_gone {
-            self.drop_gone();
+        drop(history);
+        if any_dropped {
+            self.remove_dropped();
         }
         json!({"informers": informers, "queues": queues})
     }
 
-    /// Lets go of what is gone.
-    fn drop_gone(&self) {
-        let moments = Moments { began: self.began, now: Instant::now() };
-        let all = self.lanes.lock().unwrap_or_else(PoisonError::into_inner).all.clone();
-        let gone: Vec<LaneId> = all.iter().filter(|lane| (lane.look)(&moments).is_none()).map(|lane| lane.id).collect();
-        if gone.is_empty() {
+    /// Removes sources whose informer or queue was dropped.
+    fn remove_dropped(&self) {
+        let clock = ReportClock { start: self.start, now: Instant::now() };
+        let all = self.sources.lock().unwrap_or_else(PoisonError::into_inner).all.clone();
+        let dropped: Vec<SourceId> =
+            all.iter().filter(|source| (source.report)(&clock).is_none()).map(|source| source.id).collect();
+        if dropped.is_empty() {
             return;
         }
-        self.lanes.lock().unwrap_or_else(PoisonError::into_inner).all.retain(|lane| !gone.contains(&lane.id));
-        let mut ledger = self.ledger();
-        gone.into_iter().for_each(|lane| ledger.forget(lane));
+        self.sources.lock().unwrap_or_else(PoisonError::into_inner).all.retain(|source| !dropped.contains(&source.id));
+        let mut history = self.history();
+        dropped.into_iter().for_each(|source| history.remove_source(source));
     }
 
-    fn ledger(&self) -> MutexGuard<'_, Ledger> {
-        // Nothing of anybody else's runs while it is held.
-        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    fn history(&self) -> MutexGuard<'_, RecentHistory> {
+        // No user code runs under this lock, so a poisoned history is consistent.
+        self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl fmt::Debug for Inspector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let lanes = self.0.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        let names = lanes.all.iter().map(|lane| &lane.name);
-        f.debug_struct("Inspector").field("lanes", &names.collect::<Vec<_>>()).finish_non_exhaustive()
+        let sources = self.0.sources.lock().unwrap_or_else(PoisonError::into_inner);
+        let names = sources.all.iter().map(|source| &source.name);
+        f.debug_struct("Inspector").field("sources", &names.collect::<Vec<_>>()).finish_non_exhaustive()
     }
 }

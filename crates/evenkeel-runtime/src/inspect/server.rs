@@ -1,16 +1,16 @@
-//! [`InspectServer`]: the page, served.
+//! [`InspectServer`]: serves the page.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use super::Inner;
-use super::site::Site;
+use super::site::InspectSite;
 use crate::serve::{Running, StartError, listen};
 
-/// A server of the page: see [`Inspector::serve`](super::Inspector::serve). Dropping it ends it at once;
-/// [`shutdown`](Self::shutdown) lets requests finish.
+/// A server of the page: see [`Inspector::serve`](super::Inspector::serve). Dropping it stops it at once;
+/// [`shutdown`](Self::shutdown) waits for requests.
 #[derive(Debug)]
-#[must_use = "the server ends when this is dropped"]
+#[must_use = "dropping the server stops it"]
 pub struct InspectServer {
     running: Running,
 }
@@ -20,18 +20,18 @@ impl InspectServer {
         let (listener, address) = listen(address).await?;
         let is_local = address.ip().is_loopback();
         if !is_local {
-            tracing::warn!(%address, "the inspector is served without authentication on a non-loopback address");
+            tracing::warn!(%address, "serving the inspector without authentication on a non-loopback address");
         }
-        let site = Site { inspector: Arc::clone(inspector), is_local };
+        let site = InspectSite { inspector: Arc::clone(inspector), is_local };
         Ok(InspectServer { running: Running::start(listener, address, Arc::new(site)) })
     }
 
-    /// Where it listens.
+    /// Returns the address that the server listens on.
     pub fn address(&self) -> SocketAddr {
         self.running.address()
     }
 
-    /// What to open in a browser on this machine.
+    /// Returns the URL of the page for a browser on this machine.
     pub fn url(&self) -> String {
         let mut address = self.address();
         match address {
@@ -42,7 +42,7 @@ impl InspectServer {
         format!("http://{address}/")
     }
 
-    /// Accepts nothing more, ends what pages are being told, lets other requests finish, for five seconds at most, and returns when
+    /// Stops accepting connections, ends event streams, waits up to five seconds for other requests, and returns when
     /// every socket is closed.
     pub async fn shutdown(self) {
         self.running.shutdown().await;

@@ -1,4 +1,4 @@
-//! [`Stream`]: what is told to a page as it happens, as server-sent events.
+//! [`EventStream`]: sends changes to a page as server-sent events.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -14,66 +14,66 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
 
 use super::Inner;
-use super::viewer::Viewer;
+use super::session::PageSession;
 use crate::serve::{Line, stop_requested};
 
-/// How often a page is told what is new.
-pub(super) const TURN: Duration = Duration::from_millis(250);
-/// When nothing is new for so long, it is told that there is still somebody here.
+/// Minimum interval between two updates of a page.
+pub(super) const UPDATE_INTERVAL: Duration = Duration::from_millis(250);
+/// A heartbeat is sent after this long without an update.
 pub(super) const HEARTBEAT: Duration = Duration::from_secs(5);
-/// How long a browser waits before it comes back.
+/// Reconnect delay of the browser.
 const RECONNECT: &str = "retry: 1000\n\n";
 
-/// The body of an answer that goes on until the server ends or the page is gone.
+/// A response body that lasts until the server shuts down or the client disconnects.
 ///
-/// It is made as it is read: a page that reads slowly is told less often, and what it is told then is newer. One that does not
-/// read at all is dropped by its [`Line`] when nothing more could be written for half a minute. Before that, what is told goes into
-/// the buffers of both machines, which take a while to fill.
-pub(super) struct Stream {
+/// Frames are produced on demand: a slow client receives fewer and newer updates. The [`Line`] closes the connection
+/// of a client that does not read once nothing could be written for 30 seconds. Until then, frames fill the socket
+/// buffers of both machines.
+pub(super) struct EventStream {
     inspector: Arc<Inner>,
-    viewer: Viewer,
+    session: PageSession,
     line: Line,
-    turns: Interval,
+    ticks: Interval,
     stopped: Pin<Box<dyn Future<Output = ()> + Send>>,
-    told: Option<Instant>,
-    _place: Place,
+    last_sent: Option<Instant>,
+    _slot: StreamSlot,
 }
 
-/// One of the streams that there may be.
-pub(super) struct Place {
+/// A permit for one open event stream.
+pub(super) struct StreamSlot {
     inspector: Arc<Inner>,
     _permit: OwnedSemaphorePermit,
 }
 
-impl Place {
-    /// A place for one more, if there is one.
-    pub(super) fn take(inspector: &Arc<Inner>) -> Option<Self> {
-        let Ok(permit) = Arc::clone(&inspector.places).try_acquire_owned() else {
+impl StreamSlot {
+    /// Acquires a slot; `None` if all are in use.
+    pub(super) fn acquire(inspector: &Arc<Inner>) -> Option<Self> {
+        let Ok(permit) = Arc::clone(&inspector.slots).try_acquire_owned() else {
             inspector.metrics.refused.increment(1);
             return None;
         };
         inspector.metrics.streams.increment(1.0);
-        Some(Place { inspector: Arc::clone(inspector), _permit: permit })
+        Some(StreamSlot { inspector: Arc::clone(inspector), _permit: permit })
     }
 }
 
-impl Drop for Place {
+impl Drop for StreamSlot {
     fn drop(&mut self) {
         self.inspector.metrics.streams.decrement(1.0);
     }
 }
 
-impl Stream {
-    pub(super) fn new(inspector: &Arc<Inner>, viewer: Viewer, line: Line, place: Place) -> Self {
-        let mut turns = interval(TURN);
-        turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
+impl EventStream {
+    pub(super) fn new(inspector: &Arc<Inner>, session: PageSession, line: Line, slot: StreamSlot) -> Self {
+        let mut ticks = interval(UPDATE_INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut stopped = line.stopped.clone();
         let stopped = Box::pin(async move { stop_requested(&mut stopped).await });
-        Stream { inspector: Arc::clone(inspector), viewer, line, turns, stopped, told: None, _place: place }
+        EventStream { inspector: Arc::clone(inspector), session, line, ticks, stopped, last_sent: None, _slot: slot }
     }
 }
 
-impl Body for Stream {
+impl Body for EventStream {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -86,22 +86,22 @@ impl Body for Stream {
             return Poll::Ready(None);
         }
         loop {
-            ready!(this.turns.poll_tick(context));
+            ready!(this.ticks.poll_tick(context));
             let now = Instant::now();
-            let text = match this.viewer.look(&this.inspector, now) {
-                Some(news) if this.told.is_none() => format!("{RECONNECT}{}", frame(&news)),
-                Some(news) => frame(&news),
-                None if this.told.is_some_and(|told| now.duration_since(told) < HEARTBEAT) => continue,
+            let text = match this.session.update(&this.inspector, now) {
+                Some(changes) if this.last_sent.is_none() => format!("{RECONNECT}{}", frame(&changes)),
+                Some(changes) => frame(&changes),
+                None if this.last_sent.is_some_and(|sent| now.duration_since(sent) < HEARTBEAT) => continue,
                 None => "event: alive\ndata:\n\n".to_owned(),
             };
-            this.told = Some(now);
+            this.last_sent = Some(now);
             this.line.prolong();
             return Poll::Ready(Some(Ok(Frame::data(text.into()))));
         }
     }
 }
 
-/// What is new as an event. JSON has no line breaks but those that it is laid out with, so that this is one line.
-pub(super) fn frame(news: &Value) -> String {
-    format!("data: {news}\n\n")
+/// Formats changes as an event. Compact JSON contains no line breaks, so the event is one line.
+pub(super) fn frame(changes: &Value) -> String {
+    format!("data: {changes}\n\n")
 }

@@ -5,7 +5,7 @@ use crate::Manager;
 use crate::inspect::Inspector;
 
 fn names(report: &Value, of: &str) -> Vec<String> {
-    report[of].as_array().into_iter().flatten().map(|lane| lane["name"].as_str().unwrap().to_owned()).collect()
+    report[of].as_array().into_iter().flatten().map(|source| source["name"].as_str().unwrap().to_owned()).collect()
 }
 
 /// Returns the last step of a key, and its state.
@@ -39,12 +39,12 @@ async fn the_inspector_shows_informers_queue_failures_and_enqueue_reasons() {
     assert_eq!((names(&report, "informers").len(), names(&report, "queues")), (2, vec!["inspected".to_owned()]));
     let errors: Vec<_> = report["errors"].as_array().unwrap().iter().map(|error| error["error"].clone()).collect();
     assert_eq!(errors, ["no room", "never"]);
-    assert_eq!(last_step(&inspector, "default/broken"), ("it failed for good".to_owned(), "done".to_owned()));
+    assert_eq!(last_step(&inspector, "default/broken"), ("failed; not retried".to_owned(), "done".to_owned()));
     let steps = report["follow"]["steps"].as_array().unwrap();
-    let added = steps.iter().find(|step| step["because"].is_object()).unwrap();
-    assert_eq!((&added["key"], &added["lane"]), (&json!("default/a"), &json!("inspected")));
-    assert_eq!((&added["because"]["kind"], &added["because"]["key"]), (&json!("Secret"), &json!("default/c")));
-    assert_eq!(added["because"]["version"], secret.resource_version());
+    let added = steps.iter().find(|step| step["cause"].is_object()).unwrap();
+    assert_eq!((&added["key"], &added["source"]), (&json!("default/a"), &json!("inspected")));
+    assert_eq!((&added["cause"]["kind"], &added["cause"]["key"]), (&json!("Secret"), &json!("default/c")));
+    assert_eq!(added["cause"]["version"], secret.resource_version());
     running.end().await.unwrap();
     settle().await;
     let report = inspector.report(None);
@@ -66,8 +66,8 @@ async fn a_requeued_key_is_shown_as_delayed() {
     });
     settle().await;
     for key in ["default/often", "default/later"] {
-        let waits = ("the worker is done; it waits for its time".to_owned(), "waiting".to_owned());
-        assert_eq!(last_step(&inspector, key), waits, "{key}");
+        let delayed = ("finished; delayed".to_owned(), "delayed".to_owned());
+        assert_eq!(last_step(&inspector, key), delayed, "{key}");
     }
     running.end().await.unwrap();
 }
@@ -82,9 +82,9 @@ async fn a_parked_key_is_in_flight_until_it_is_requeued() {
     pass(secs(5)).await;
     let report = inspector.report(Some("default/a"));
     let steps = report["follow"]["steps"].as_array().unwrap();
-    let released = steps.iter().find(|step| step["text"] == "the worker is done; it is in the queue again").unwrap();
+    let released = steps.iter().find(|step| step["text"] == "finished; requeued").unwrap();
     assert_eq!(released["stage"], "queue");
-    assert_eq!(last_step(&inspector, "default/a"), ("it went well".to_owned(), "done".to_owned()));
+    assert_eq!(last_step(&inspector, "default/a"), ("reconciled".to_owned(), "done".to_owned()));
     running.end().await.unwrap();
 }
 

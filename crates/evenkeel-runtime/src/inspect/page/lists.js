@@ -1,25 +1,25 @@
-// What has happened lately: notifications, errors, the story, and the steps of a key that is followed.
+// Lists of recent notifications and errors, the latest note, and the steps of the followed key.
 
-import { ago, element, number, say, span } from "./words.js";
+import { ago, element, number, setText, span } from "./format.js";
 
 const SIGNS = { add: "+", update: "~", delete: "−", initial: "·", resync: "↻" };
-const PLACES = {
+const POSITIONS = {
   deltas: "in the delta queue",
   store: "in the indexer",
-  handlers: "with a handler",
-  queue: "in the work queue",
-  waiting: "in the work queue, waiting for its time",
-  workers: "with a worker",
-  done: "done, for now",
+  handlers: "in a handler",
+  queue: "ready in the work queue",
+  delayed: "delayed in the work queue",
+  workers: "in flight",
+  done: "finished",
 };
 const NOTIFICATIONS = 200;
 const ERRORS = 100;
 const STEPS = 400;
-// Steps further apart than this are not one journey.
+// A longer pause between two steps, in milliseconds, is shown as a separator.
 const PAUSE = 2000;
 
-// A list whose newest entry is on top.
-class Newest {
+// A bounded list with the newest entry on top.
+class RecentList {
   constructor(root, limit, empty) {
     this.root = root;
     this.limit = limit;
@@ -34,7 +34,7 @@ class Newest {
     this.root.append(this.empty);
   }
 
-  // Puts an entry on top; one of the same id goes from where it was.
+  // Puts an entry on top, and removes an older entry of the same id.
   put(id, row) {
     this.empty.remove();
     this.rows.get(id)?.remove();
@@ -53,12 +53,12 @@ export class Lists {
   constructor(follow) {
     this.follow = follow;
     const by = (id) => document.getElementById(id);
-    this.notifications = new Newest(by("notifications"), NOTIFICATIONS, "Nothing yet.");
-    this.errors = new Newest(by("errors"), ERRORS, "None. All is well.");
-    this.story = { root: by("story"), text: by("story-text"), time: by("story-time"), at: null };
+    this.notifications = new RecentList(by("notifications"), NOTIFICATIONS, "None yet.");
+    this.errors = new RecentList(by("errors"), ERRORS, "None.");
+    this.note = { root: by("note"), text: by("note-text"), time: by("note-time"), at: null };
     this.keys = by("keys");
     this.known = new Set();
-    this.errorSum = by("error-count");
+    this.errorCount = by("error-count");
     this.times = new Map();
   }
 
@@ -68,44 +68,44 @@ export class Lists {
     this.times.clear();
     this.known.clear();
     this.keys.replaceChildren();
-    this.story.root.hidden = true;
-    this.story.at = null;
-    say(this.errorSum, "");
+    this.note.root.hidden = true;
+    this.note.at = null;
+    setText(this.errorCount, "");
   }
 
   add(state) {
-    for (const one of state.notifications) this.notification(one);
-    for (const one of state.errors) this.error(one);
+    for (const entry of state.notifications) this.notification(entry);
+    for (const entry of state.errors) this.error(entry);
     const note = state.notes[state.notes.length - 1];
     if (note) {
-      this.story.root.hidden = false;
-      this.story.at = note.at;
-      say(this.story.text, note.text);
+      this.note.root.hidden = false;
+      this.note.at = note.at;
+      setText(this.note.text, note.text);
     }
     this.tick(state.now);
   }
 
-  notification(one) {
-    const row = element("li", one.what);
-    const sign = element("span", "sign", SIGNS[one.what] ?? "?");
+  notification(entry) {
+    const row = element("li", entry.what);
+    const sign = element("span", "sign", SIGNS[entry.what] ?? "?");
     sign.setAttribute("aria-hidden", "true");
     const which = element("span", "which");
-    which.append(this.key(one.key), element("span", "version", one.version ? ` @${one.version}` : ""));
-    row.append(sign, element("span", "what", one.what), which, lane(one.informer), this.time(one.at, `n${one.id}`));
-    this.notifications.put(one.id, row);
-    this.remember(one.key);
+    which.append(this.key(entry.key), element("span", "version", entry.version ? ` @${entry.version}` : ""));
+    row.append(sign, element("span", "what", entry.what), which, sourceName(entry.informer), this.time(entry.at, `n${entry.id}`));
+    this.notifications.put(entry.id, row);
+    this.suggest(entry.key);
   }
 
-  error(one) {
+  error(entry) {
     const row = element("li", "error");
     const head = element("p");
-    head.append(element("span", "lane-name", one.component));
-    if (one.key) head.append(this.key(one.key));
-    if (one.count > 1) head.append(element("span", "count", `${number(one.count)} times`));
-    head.append(this.time(one.at, `e${one.id}`));
-    row.append(head, element("p", "text", one.error));
-    this.errors.put(one.id, row);
-    say(this.errorSum, `${number(this.errors.rows.size)}${this.errors.rows.size >= ERRORS ? " or more" : ""}`);
+    head.append(element("span", "source-name", entry.component));
+    if (entry.key) head.append(this.key(entry.key));
+    if (entry.count > 1) head.append(element("span", "count", `${number(entry.count)} times`));
+    head.append(this.time(entry.at, `e${entry.id}`));
+    row.append(head, element("p", "text", entry.error));
+    this.errors.put(entry.id, row);
+    setText(this.errorCount, `${number(this.errors.rows.size)}${this.errors.rows.size >= ERRORS ? " or more" : ""}`);
   }
 
   key(key) {
@@ -116,8 +116,8 @@ export class Lists {
     return button;
   }
 
-  // What can be typed is offered.
-  remember(key) {
+  // Adds a key to the suggestions of the input.
+  suggest(key) {
     if (this.known.has(key) || this.known.size >= 500) return;
     this.known.add(key);
     const option = element("option");
@@ -133,51 +133,51 @@ export class Lists {
   }
 
   tick(now) {
-    if (this.story.at !== null) say(this.story.time, ago(now - this.story.at));
+    if (this.note.at !== null) setText(this.note.time, ago(now - this.note.at));
     for (const [id, node] of this.times) {
       if (!node.isConnected) this.times.delete(id);
-      else say(node, id[0] === "n" ? short(now - node.at) : ago(now - node.at));
+      else setText(node, id[0] === "n" ? short(now - node.at) : ago(now - node.at));
     }
   }
 }
 
-// A lane in few words: its name without the group of its kind.
-function lane(name) {
-  const node = element("span", "lane-name", name.replace(/\..*$/, ""));
+// Shows the name of a source without the API group.
+function sourceName(name) {
+  const node = element("span", "source-name", name.replace(/\..*$/, ""));
   node.title = name;
   return node;
 }
 
-// Many times below each other need no word for what they are.
+// A column of ages needs no "ago".
 function short(ms) {
   return ms < 1000 ? "now" : span(ms);
 }
 
-// The steps of a key that is followed, oldest first.
+// The steps of the followed key, oldest first.
 export class Followed {
   constructor(stop) {
     const by = (id) => document.getElementById(id);
     this.root = by("followed");
     this.title = by("followed-title");
-    this.place = by("place");
+    this.position = by("position");
     this.since = by("since");
     this.list = by("steps");
     by("unfollow").addEventListener("click", stop);
     this.reset(null);
   }
 
-  reset(key, word = "Nothing has happened to it lately.") {
+  reset(key, text = "No recent steps.") {
     this.key = key;
     this.last = null;
     this.own = null;
     this.root.hidden = key === null;
     this.list.replaceChildren();
-    say(this.title, key ?? "");
-    say(this.place, key === null ? "" : word);
-    say(this.since, "");
+    setText(this.title, key ?? "");
+    setText(this.position, key === null ? "" : text);
+    setText(this.since, "");
   }
 
-  // Answers with the last step of the key itself, which says where it is. What it led to under other names does not.
+  // Returns the last step of the key itself, which has its stage. Steps of other keys that it caused do not count.
   add(steps, now) {
     const atEnd = this.list.scrollHeight - this.list.scrollTop - this.list.clientHeight < 40;
     for (const step of steps) {
@@ -187,14 +187,14 @@ export class Followed {
     }
     while (this.list.children.length > STEPS) this.list.firstChild.remove();
     if (steps.length && atEnd) this.list.scrollTop = this.list.scrollHeight;
-    if (this.own) say(this.place, `${PLACES[this.own.stage] ?? this.own.stage} (${this.own.lane})`);
-    else if (this.last) say(this.place, "Nothing has happened to it lately, but to what it led to.");
+    if (this.own) setText(this.position, `${POSITIONS[this.own.stage] ?? this.own.stage} (${this.own.source})`);
+    else if (this.last) setText(this.position, "No recent steps of this key, only of keys that it caused.");
     this.tick(now);
     return this.own;
   }
 
   tick(now) {
-    if (this.own) say(this.since, ago(now - this.own.at));
+    if (this.own) setText(this.since, ago(now - this.own.at));
   }
 
   row(step) {
@@ -204,14 +204,14 @@ export class Followed {
     const since = this.last ? step.at - this.last.at : 0;
     if (this.last && since > PAUSE) row.classList.add("later");
     row.append(element("span", "since", this.last ? `+${span(since)}` : "first"));
-    row.append(element("span", "lane-name", step.lane));
+    row.append(element("span", "source-name", step.source));
     const text = element("span", "text", step.text);
     if (step.version) text.append(element("span", "version", ` @${step.version}`));
     if (step.key !== this.key) text.append(element("span", "other", ` ${step.key}`));
     row.append(text);
-    if (step.because) {
-      const { kind, key, version, what } = step.because;
-      row.append(element("span", "because", `because ${kind} ${key}${version ? `@${version}` : ""} ${what}`));
+    if (step.cause) {
+      const { kind, key, version, what } = step.cause;
+      row.append(element("span", "cause", `cause: ${kind} ${key}${version ? `@${version}` : ""} ${what}`));
     }
     return row;
   }

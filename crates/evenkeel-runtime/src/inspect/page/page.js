@@ -1,13 +1,14 @@
-// Keeps the page up to date: one stream of events, which says everything first and then what is new.
+// Updates the page from one event stream: a full report first, then changes.
 
 import { Followed, Lists } from "./lists.js";
 import { Picture } from "./picture.js";
-import { ago, say } from "./words.js";
+import { ago, setText } from "./format.js";
 
+// The connection counts as lost after this many milliseconds without an event.
 const SILENCE = 12000;
-// The server refuses to follow a key of more bytes than this.
+// The server refuses longer keys, in bytes.
 const KEY_LENGTH = 1024;
-const REFUSED = "no connection: the program is gone, or too many pages are open";
+const REFUSED = "not connected: the program has stopped, or too many pages are open";
 
 const live = document.getElementById("live");
 const silenceTime = document.getElementById("silence");
@@ -19,10 +20,10 @@ const followed = new Followed(() => follow(null));
 let source = null;
 let key = null;
 let run = null;
-// What time it is for the program when it is 0 here.
+// The clock of the program minus the clock of this page.
 let offset = 0;
-let heard = performance.now();
-let isGone = false;
+let lastReceived = performance.now();
+let isLost = false;
 let isRefused = false;
 
 function now() {
@@ -35,14 +36,14 @@ function follow(name) {
   if (wanted === key) return;
   key = wanted;
   form.elements.key.value = key ?? "";
-  startAnew();
+  resetFollowed();
   picture.light(null);
   connect();
 }
 
-// Forgets the steps of the key that is followed.
-function startAnew() {
-  if (isTooLong()) followed.reset(key, "That is too long for a key.");
+// Clears the steps of the followed key.
+function resetFollowed() {
+  if (isTooLong()) followed.reset(key, "The key is too long.");
   else followed.reset(key);
 }
 
@@ -50,70 +51,70 @@ function isTooLong() {
   return key !== null && new TextEncoder().encode(key).length > KEY_LENGTH;
 }
 
-// A browser opens only a few connections to a server, for all tabs together: one that nobody sees has none.
+// A browser limits the connections to a server across all tabs, so a hidden tab closes its stream.
 function connect() {
   source?.close();
   source = null;
-  if (document.hidden) return state("paused while nobody looks", "quiet");
+  if (document.hidden) return setState("paused while hidden", "quiet");
   source = new EventSource(key === null || isTooLong() ? "events" : `events?follow=${encodeURIComponent(key)}`);
   source.onmessage = (message) => {
     alive();
     receive(JSON.parse(message.data));
   };
   source.addEventListener("alive", alive);
-  source.onerror = gone;
+  source.onerror = lost;
 }
 
 function alive() {
-  heard = performance.now();
-  isGone = false;
-  state("live", "good");
-  say(silenceTime, "");
+  lastReceived = performance.now();
+  isLost = false;
+  setState("live", "good");
+  setText(silenceTime, "");
 }
 
-function gone() {
-  isGone = true;
+function lost() {
+  isLost = true;
   isRefused = source?.readyState === EventSource.CLOSED;
-  if (run === null) state(REFUSED, "bad");
+  if (run === null) setState(REFUSED, "bad");
   else tick();
-  // A browser comes back by itself, unless it was refused.
-  if (isRefused) setTimeout(() => isGone && source && connect(), 2000);
+  // The browser reconnects by itself, unless the server refused the stream.
+  if (isRefused) setTimeout(() => isLost && source && connect(), 2000);
 }
 
-function state(word, kind) {
-  say(live, word);
+function setState(word, kind) {
+  setText(live, word);
   live.dataset.state = kind;
-  document.body.classList.toggle("gone", kind === "bad");
+  document.body.classList.toggle("lost", kind === "bad");
 }
 
-function receive(news) {
-  offset = news.now - performance.now();
-  if (run !== news.run) {
+function receive(update) {
+  offset = update.now - performance.now();
+  if (run !== update.run) {
     if (run !== null) {
       picture.reset();
       lists.reset();
     }
-    run = news.run;
+    run = update.run;
   }
-  if (news.first) {
-    startAnew();
+  if (update.first) {
+    resetFollowed();
     picture.light(null);
   }
-  say(document.getElementById("program"), news.program || "inspect");
-  document.title = `${news.program || "inspect"} · evenkeel`;
-  document.getElementById("empty").hidden = news.informers.length + news.queues.length > 0;
-  picture.root.hidden = news.informers.length + news.queues.length === 0;
-  picture.show(news);
-  lists.add(news);
-  if (news.follow && news.follow.key === key) picture.light(followed.add(news.follow.steps, news.now));
+  setText(document.getElementById("program"), update.program || "inspect");
+  document.title = `${update.program || "inspect"} · evenkeel`;
+  document.getElementById("empty").hidden = update.informers.length + update.queues.length > 0;
+  picture.root.hidden = update.informers.length + update.queues.length === 0;
+  picture.show(update);
+  lists.add(update);
+  if (update.follow && update.follow.key === key) picture.light(followed.add(update.follow.steps, update.now));
 }
 
 function tick() {
   if (source === null) return;
-  const silence = performance.now() - heard;
-  if (run !== null && (isGone || silence > SILENCE)) {
-    state(isGone && isRefused ? REFUSED : "the program is gone", "bad");
-    say(silenceTime, `last heard ${ago(silence)}`);
+  const silence = performance.now() - lastReceived;
+  if (run !== null && (isLost || silence > SILENCE)) {
+    setState(isLost && isRefused ? REFUSED : "connection lost", "bad");
+    setText(silenceTime, `last update ${ago(silence)}`);
     return;
   }
   if (run === null) return;
@@ -127,8 +128,8 @@ form.addEventListener("submit", (event) => {
   follow(form.elements.key.value.trim());
 });
 
-// The key that the address names.
-function named() {
+// Returns the key in the fragment of the address.
+function keyOfAddress() {
   try {
     return decodeURIComponent(location.hash.slice(1)) || null;
   } catch {
@@ -136,15 +137,15 @@ function named() {
   }
 }
 
-window.addEventListener("hashchange", () => follow(named()));
+window.addEventListener("hashchange", () => follow(keyOfAddress()));
 document.addEventListener("visibilitychange", () => {
-  heard = performance.now();
-  isGone = false;
-  say(silenceTime, "");
+  lastReceived = performance.now();
+  isLost = false;
+  setText(silenceTime, "");
   connect();
 });
 setInterval(tick, 1000);
-key = named();
+key = keyOfAddress();
 form.elements.key.value = key ?? "";
-startAnew();
+resetFollowed();
 connect();

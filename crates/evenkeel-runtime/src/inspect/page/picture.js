@@ -1,6 +1,6 @@
-// The picture: one lane for each informer and each queue, and the wires between them.
+// The picture: one card for each informer and each queue, and the wires between them.
 
-import { ago, element, flash, number, rate, say, span } from "./words.js";
+import { ago, element, flash, number, rate, setText, span } from "./format.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const SAMPLES = 60;
@@ -9,7 +9,7 @@ const WINDOW = 3000;
 const WATCH = {
   watching: "good",
   listing: "busy",
-  waiting: "bad",
+  "backing off": "bad",
   idle: "quiet",
   stopped: "quiet",
   "not started": "quiet",
@@ -19,7 +19,7 @@ export class Picture {
   constructor(root) {
     this.root = root;
     this.server = root.querySelector("#server");
-    this.lanes = new Map();
+    this.cards = new Map();
     this.wires = new Map();
     this.wireLayer = root.querySelector("#wires");
     this.writes = root.querySelector("#writes");
@@ -27,35 +27,35 @@ export class Picture {
   }
 
   reset() {
-    for (const lane of this.lanes.values()) lane.root.remove();
-    this.lanes.clear();
+    for (const card of this.cards.values()) card.root.remove();
+    this.cards.clear();
     for (const wire of this.wires.values()) wire.remove();
     this.wires.clear();
   }
 
-  // Shows informers and queues as they are now.
+  // Shows the current state of informers and queues.
   show(state) {
     const seen = new Set();
     for (const informer of state.informers) {
-      const lane = this.lane(`informer ${informer.name}`, "informers", () => new InformerLane(informer));
+      const card = this.card(`informer ${informer.name}`, "informers", () => new InformerCard(informer));
       seen.add(`informer ${informer.name}`);
-      lane.show(informer, state.now);
+      card.show(informer, state.now);
     }
     for (const queue of state.queues) {
-      const lane = this.lane(`queue ${queue.name}`, "queues", () => new QueueLane(queue));
+      const card = this.card(`queue ${queue.name}`, "queues", () => new QueueCard(queue));
       seen.add(`queue ${queue.name}`);
-      lane.show(queue, state.now);
+      card.show(queue, state.now);
     }
-    for (const [name, lane] of this.lanes) {
+    for (const [name, card] of this.cards) {
       if (!seen.has(name)) {
-        lane.root.remove();
-        this.lanes.delete(name);
+        card.root.remove();
+        this.cards.delete(name);
       }
     }
-    const informers = [...this.lanes.values()].filter((lane) => lane instanceof InformerLane);
-    say(this.field("heard"), number(informers.reduce((sum, lane) => sum + lane.counts.heard, 0)));
-    say(this.field("watches"), `${informers.filter((lane) => lane.watch === "watching").length}/${informers.length}`);
-    this.sayRate();
+    const informers = [...this.cards.values()].filter((card) => card instanceof InformerCard);
+    setText(this.field("received"), number(informers.reduce((sum, card) => sum + card.counts.received, 0)));
+    setText(this.field("watches"), `${informers.filter((card) => card.watch === "watching").length}/${informers.length}`);
+    this.showRate();
     this.connect(state);
   }
 
@@ -63,55 +63,55 @@ export class Picture {
     return this.server.querySelector(`[data-field=${name}]`);
   }
 
-  sayRate() {
+  showRate() {
     let sum = 0;
-    for (const lane of this.lanes.values()) if (lane instanceof InformerLane) sum += lane.rates.per("heard");
-    say(this.field("rate"), rate(sum));
+    for (const card of this.cards.values()) if (card instanceof InformerCard) sum += card.rates.per("received");
+    setText(this.field("rate"), rate(sum));
   }
 
-  lane(name, place, make) {
-    let lane = this.lanes.get(name);
-    if (!lane) {
-      lane = make();
-      this.lanes.set(name, lane);
-      this.root.querySelector(`#${place}`).append(lane.root);
+  card(name, column, make) {
+    let card = this.cards.get(name);
+    if (!card) {
+      card = make();
+      this.cards.set(name, card);
+      this.root.querySelector(`#${column}`).append(card.root);
     }
-    return lane;
+    return card;
   }
 
-  // Times that pass while nothing happens.
+  // Updates ages and rates between reports.
   tick(now) {
-    for (const lane of this.lanes.values()) lane.tick(now);
-    this.sayRate();
+    for (const card of this.cards.values()) card.tick(now);
+    this.showRate();
   }
 
-  // Lights the stage that a followed key is at, and no other.
+  // Highlights the stage of the followed key.
   light(step) {
     for (const lit of this.root.querySelectorAll(".lit")) lit.classList.remove("lit");
     if (!step) return;
-    const isQueue = ["queue", "waiting", "workers", "done"].includes(step.stage);
-    const lane = this.lanes.get(`${isQueue ? "queue" : "informer"} ${step.lane}`);
-    if (!lane) return;
-    const stage = { deltas: "deltas", store: "store", handlers: "handlers", queue: "queue", waiting: "queue", workers: "workers", done: "workers" }[step.stage];
-    lane.stages[stage]?.classList.add("lit");
-    if (step.stage === "waiting") lane.fields.waiting?.parentElement.classList.add("lit");
+    const isQueue = ["queue", "delayed", "workers", "done"].includes(step.stage);
+    const card = this.cards.get(`${isQueue ? "queue" : "informer"} ${step.source}`);
+    if (!card) return;
+    const stage = { deltas: "deltas", store: "store", handlers: "handlers", queue: "queue", delayed: "queue", workers: "workers", done: "workers" }[step.stage];
+    card.stages[stage]?.classList.add("lit");
+    if (step.stage === "delayed") card.fields.delayed?.parentElement.classList.add("lit");
   }
 
-  // Which wires there are: from the server to each informer, from handlers to the queues that they feed, and back.
+  // Adds and removes wires: from the server to each informer, from handlers to the queues they feed, and from workers to the server.
   connect(state) {
     const wanted = new Map();
     for (const informer of state.informers) {
-      const lane = this.lanes.get(`informer ${informer.name}`);
-      wanted.set(`in ${informer.name}`, [this.server, lane.stages.reflector, lane.passed.heard]);
+      const card = this.cards.get(`informer ${informer.name}`);
+      wanted.set(`in ${informer.name}`, [this.server, card.stages.reflector, card.passed.received]);
       const feeds = new Set(informer.handlers.flatMap((handler) => handler.feeds));
       for (const name of feeds) {
-        const queue = this.lanes.get(`queue ${name}`);
-        if (queue) wanted.set(`feed ${informer.name} ${name}`, [lane.stages.handlers, queue.stages.queue, lane.passed.told && queue.passed.added]);
+        const queue = this.cards.get(`queue ${name}`);
+        if (queue) wanted.set(`feed ${informer.name} ${name}`, [card.stages.handlers, queue.stages.queue, card.passed.notified && queue.passed.added]);
       }
     }
     for (const queue of state.queues) {
-      const lane = this.lanes.get(`queue ${queue.name}`);
-      wanted.set(`back ${queue.name}`, [lane.stages.workers, this.server, lane.passed.finished]);
+      const card = this.cards.get(`queue ${queue.name}`);
+      wanted.set(`back ${queue.name}`, [card.stages.workers, this.server, card.passed.finished]);
     }
     let changed = false;
     for (const [name, wire] of this.wires) {
@@ -165,7 +165,7 @@ export class Picture {
   }
 }
 
-// How often something passes, seen over a few seconds.
+// Computes rates over a window of a few seconds.
 class Rates {
   constructor() {
     this.samples = [];
@@ -182,16 +182,16 @@ class Rates {
     return ((last[1][name] - first[1][name]) * 1000) / (last[0] - first[0]);
   }
 
-  // Lets times pass in which nothing was counted.
+  // Adds a sample without changes, so that rates decay while idle.
   idle(now) {
     const last = this.samples[this.samples.length - 1];
     if (last && now - last[0] > 900) this.add(now, last[1]);
   }
 }
 
-class Lane {
+class SourceCard {
   constructor(name, label, stages) {
-    this.root = element("article", "lane");
+    this.root = element("article", "card");
     this.root.setAttribute("aria-label", `${label} ${name}`);
     const head = element("header");
     head.append(element("h2", "", name));
@@ -241,11 +241,11 @@ class Lane {
   }
 }
 
-class InformerLane extends Lane {
+class InformerCard extends SourceCard {
   constructor(informer) {
     super(informer.name, "informer", [
-      ["reflector", "reflector", null, "", [["version", "version"], ["last_heard", "heard"], ["relists", "relists"]]],
-      ["deltas", "delta queue", "queued", "queued", [["heard", "so far"]]],
+      ["reflector", "reflector", null, "", [["version", "version"], ["last_received", "last event"], ["relists", "relists"]]],
+      ["deltas", "delta queue", "queued", "queued", [["received", "received"]]],
       ["store", "indexer", "objects", "objects", []],
       ["handlers", "handlers", null, "", []],
     ]);
@@ -269,18 +269,18 @@ class InformerLane extends Lane {
     this.count(informer.counts, now);
     this.watch = informer.watch;
     this.informer = informer;
-    const { version, queued, objects, heard, relists } = this.fields;
-    say(version, informer.version || "–");
-    say(queued, number(informer.queued));
-    say(objects, number(informer.objects));
-    say(heard, number(informer.counts.heard));
-    say(relists, number(informer.relists));
+    const { version, queued, objects, received, relists } = this.fields;
+    setText(version, informer.version || "–");
+    setText(queued, number(informer.queued));
+    setText(objects, number(informer.objects));
+    setText(received, number(informer.counts.received));
+    setText(relists, number(informer.relists));
     this.word = informer.watch === "watching" && !informer.synced ? "listing" : informer.watch;
     this.badge.dataset.state = WATCH[this.word] ?? "quiet";
     this.badge.title = informer.last_error ? `last error: ${informer.last_error}` : "";
-    if (this.passed.heard) flash(this.arrows.deltas);
+    if (this.passed.received) flash(this.arrows.deltas);
     if (this.passed.applied) flash(this.arrows.store);
-    if (this.passed.told) flash(this.arrows.handlers);
+    if (this.passed.notified) flash(this.arrows.handlers);
     this.showHandlers(informer.handlers);
     this.tick(now);
   }
@@ -295,7 +295,7 @@ class InformerLane extends Lane {
         this.handlers.append(row);
       }
       const [name] = row.children;
-      say(name, shortName(handler.name));
+      setText(name, shortName(handler.name));
       name.title = handler.name;
       row.classList.toggle("behind", handler.pending > 100);
     });
@@ -303,12 +303,12 @@ class InformerLane extends Lane {
 
   tick(now) {
     this.rates.idle(now);
-    const { last_heard, retry_at, handlers } = this.informer;
-    say(this.badge, retry_at === null ? this.word : `${this.word} for ${span(Math.max(0, retry_at - now))}`);
-    say(this.fields.last_heard, last_heard === null ? "never" : ago(now - last_heard));
+    const { last_received, retry_at, handlers } = this.informer;
+    setText(this.badge, retry_at === null ? this.word : `retrying in ${span(Math.max(0, retry_at - now))}`);
+    setText(this.fields.last_received, last_received === null ? "never" : ago(now - last_received));
     handlers.forEach((handler, index) => {
       const behind = handler.since === null ? "" : `, ${span(Math.max(0, now - handler.since))} behind`;
-      say(this.handlers.children[index].lastChild, `${number(handler.pending)} pending${behind}`);
+      setText(this.handlers.children[index].lastChild, `${number(handler.pending)} pending${behind}`);
     });
     const last = this.samples[this.samples.length - 1];
     if (!last || now - last[0] >= 1000) this.samples.push([now, this.informer.objects]);
@@ -323,11 +323,11 @@ class InformerLane extends Lane {
   }
 }
 
-class QueueLane extends Lane {
+class QueueCard extends SourceCard {
   constructor(queue) {
     super(queue.name, "work queue", [
-      ["queue", "work queue", "ready", "ready", [["waiting", "waiting"], ["failing", "failing"], ["rate", "adds/s"], ["retries", "retries"]]],
-      ["workers", "workers", "processing", "in flight", [["longest", "longest"], ["done", "done/s"], ["finished", "finished"], ["failed", "failed"]]],
+      ["queue", "work queue", "ready", "ready", [["delayed", "delayed"], ["failing", "failing"], ["rate", "adds/s"], ["retries", "retries"]]],
+      ["workers", "workers", "in_flight", "in flight", [["longest", "longest"], ["done", "finished/s"], ["finished", "finished"], ["failed", "failed"]]],
     ]);
     this.badge = element("p", "state");
     this.head.append(this.badge);
@@ -336,27 +336,27 @@ class QueueLane extends Lane {
   show(queue, now) {
     this.count(queue.counts, now);
     this.queue = queue;
-    for (const field of ["ready", "waiting", "failing", "retries", "processing"]) say(this.fields[field], number(queue[field]));
-    say(this.fields.finished, number(queue.counts.finished));
-    say(this.fields.failed, number(queue.counts.failed));
+    for (const field of ["ready", "delayed", "failing", "retries", "in_flight"]) setText(this.fields[field], number(queue[field]));
+    setText(this.fields.finished, number(queue.counts.finished));
+    setText(this.fields.failed, number(queue.counts.failed));
     this.fields.failing.parentElement.classList.toggle("bad", queue.failing > 0);
     this.badge.hidden = !queue.shutting_down;
-    say(this.badge, queue.shutting_down ? "shutting down" : "");
+    setText(this.badge, queue.shutting_down ? "shutting down" : "");
     this.badge.dataset.state = "quiet";
-    if (this.passed.taken) flash(this.arrows.workers);
+    if (this.passed.dequeued) flash(this.arrows.workers);
     this.tick(now);
   }
 
   tick(now) {
     this.rates.idle(now);
-    say(this.fields.rate, rate(this.rates.per("added")));
-    say(this.fields.done, rate(this.rates.per("finished")));
+    setText(this.fields.rate, rate(this.rates.per("added")));
+    setText(this.fields.done, rate(this.rates.per("finished")));
     const since = this.queue.longest_running;
-    say(this.fields.longest, since === null ? "–" : span(Math.max(0, now - since)));
+    setText(this.fields.longest, since === null ? "–" : span(Math.max(0, now - since)));
   }
 }
 
-// Handlers are called after the types that they are. What is before the last part of a path says little.
+// Default handler names are type names; shows them without module paths.
 function shortName(name) {
   return name.replace(/\b(\w+::)+/g, "").replace(/::\{\{closure\}\}/g, "") || name;
 }

@@ -1,9 +1,9 @@
-//! The inspector in virtual time, with informers and queues that are real.
+//! Tests of the inspector in virtual time, with real informers and queues.
 
+mod history;
 mod http;
-mod ledger;
-mod looks;
-mod measured;
+mod metrics;
+mod report;
 mod sse;
 
 use std::sync::Arc;
@@ -21,8 +21,8 @@ use crate::enqueue_key;
 
 type Informer = SharedInformer<ConfigMap>;
 
-/// An informer of a source in memory, and a queue that one of its handlers fills.
-struct World {
+/// An informer of an in-memory source, and a queue that its handler feeds.
+struct Fixture {
     source: FakeSource,
     informer: Informer,
     /// Stops the informer when it is dropped.
@@ -32,8 +32,8 @@ struct World {
     inspector: Inspector,
 }
 
-impl World {
-    /// Everything runs and has synced.
+impl Fixture {
+    /// Starts everything and waits for the sync.
     async fn start(names: &[&str]) -> Self {
         let source = FakeSource::of::<ConfigMap>();
         for name in names {
@@ -48,7 +48,7 @@ impl World {
         inspector.queue("work", &queue);
         let running = informer.start();
         registration.synced().await.unwrap();
-        World { source, informer, running, queue, inspector }
+        Fixture { source, informer, running, queue, inspector }
     }
 }
 
@@ -56,19 +56,19 @@ fn map(name: &str) -> ConfigMap {
     serde_json::from_value(json!({"metadata": {"name": name, "namespace": "default"}})).unwrap()
 }
 
-/// Lets everything happen that can happen without time passing.
+/// Lets all ready tasks run.
 async fn settle() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }
 
-/// What happened to a key, in short: `lane: text`.
-fn story(inspector: &Inspector, key: &str) -> Vec<String> {
+/// Returns the steps of a key as `source: text`.
+fn steps_of(inspector: &Inspector, key: &str) -> Vec<String> {
     let report = inspector.report(Some(key));
-    let text = |step: &Value| format!("{}: {}", step["lane"].as_str().unwrap(), step["text"].as_str().unwrap());
+    let text = |step: &Value| format!("{}: {}", step["source"].as_str().unwrap(), step["text"].as_str().unwrap());
     report["follow"]["steps"].as_array().unwrap().iter().map(text).collect()
 }
 
-/// Another handle for tests of what is inside.
+/// Returns the shared state of an inspector.
 fn inner(inspector: &Inspector) -> &Arc<Inner> {
     &inspector.0
 }

@@ -1,4 +1,4 @@
-// How numbers and times are said, and how elements are made. Texts are set as text, never as markup.
+// Formats numbers and times and creates elements. Content is always set as text, never as markup.
 
 const counts = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 
@@ -10,7 +10,7 @@ export function rate(value) {
   return value >= 10 || value === 0 ? counts.format(value) : value.toFixed(1);
 }
 
-// A time span in milliseconds, with about three digits that matter.
+// Formats a duration in milliseconds with about three significant digits.
 export function span(ms) {
   if (ms < 1) return `${Math.max(0, Math.round(ms * 1000))} µs`;
   if (ms < 1000) return `${ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms`;
@@ -24,18 +24,18 @@ export function ago(ms) {
 }
 
 export function element(tag, className, text) {
-  const made = document.createElement(tag);
-  if (className) made.className = className;
-  if (text !== undefined) made.textContent = text;
-  return made;
+  const node = document.createElement(tag);
+  if (className) node.className = className;
+  if (text !== undefined) node.textContent = text;
+  return node;
 }
 
-// Changes a text only if it is another, so that screen readers and layout have nothing to do.
-export function say(node, text) {
+// Sets a text only if it differs, to spare layout and screen readers.
+export function setText(node, text) {
   if (node.textContent !== String(text)) node.textContent = text;
 }
 
-// Has an element light up once more, even if it is alight.
+// Restarts the highlight animation of an element.
 export function flash(node) {
   if (!node) return;
   const next = node.dataset.pass === "a" ? "b" : "a";

@@ -1,16 +1,16 @@
-//! What is counted.
+//! Tests of the metrics.
 
 use std::collections::BTreeMap;
 
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 
-use super::super::ledger::NOTES;
-use super::super::metrics::{FORGOTTEN, REFUSED, STREAMS as OPEN};
-use super::super::stream::Place;
+use super::super::history::NOTES;
+use super::super::metrics::{EVICTED, REFUSED, STREAMS as OPEN};
+use super::super::stream::StreamSlot;
 use super::*;
 
-/// By how much each has changed since the last time.
-fn measured(metrics: &Snapshotter) -> BTreeMap<String, f64> {
+/// Returns the change of each metric since the last snapshot.
+fn changes(metrics: &Snapshotter) -> BTreeMap<String, f64> {
     let all = metrics.snapshot().into_vec().into_iter();
     all.filter_map(|(key, _, _, value)| match value {
         DebugValue::Counter(count) => Some((key.key().name().to_owned(), count as f64)),
@@ -21,16 +21,16 @@ fn measured(metrics: &Snapshotter) -> BTreeMap<String, f64> {
 }
 
 #[test]
-fn what_is_forgotten_who_looks_and_who_is_refused_is_counted() {
+fn evictions_open_streams_and_refused_streams_are_counted() {
     let recorder = DebuggingRecorder::new();
     let metrics = recorder.snapshotter();
     let _local = ::metrics::set_default_local_recorder(&recorder);
     let inspector = Inspector::new();
     (0..NOTES + 3).for_each(|note| inspector.note(note));
-    let places: Vec<_> = (0..STREAMS).map(|_| Place::take(inner(&inspector)).unwrap()).collect();
-    assert!(Place::take(inner(&inspector)).is_none());
-    let told = measured(&metrics);
-    assert_eq!((told[FORGOTTEN], told[OPEN], told[REFUSED]), (3.0, STREAMS as f64, 1.0));
-    drop(places);
-    assert_eq!(measured(&metrics)[OPEN], -(STREAMS as f64));
+    let slots: Vec<_> = (0..STREAMS).map(|_| StreamSlot::acquire(inner(&inspector)).unwrap()).collect();
+    assert!(StreamSlot::acquire(inner(&inspector)).is_none());
+    let values = changes(&metrics);
+    assert_eq!((values[EVICTED], values[OPEN], values[REFUSED]), (3.0, STREAMS as f64, 1.0));
+    drop(slots);
+    assert_eq!(changes(&metrics)[OPEN], -(STREAMS as f64));
 }

@@ -1,0 +1,48 @@
+//! [`PageSession`]: what one page has received so far.
+
+use serde_json::{Map, Value, json};
+use tokio::time::Instant;
+
+use super::{Inner, ReportClock};
+
+/// What one page has received so far.
+#[derive(Debug, Default)]
+pub(super) struct PageSession {
+    /// The followed key.
+    follow: Option<String>,
+    /// The page has received all history entries before this sequence number.
+    next: u64,
+    /// The last report of informers and queues that the page received.
+    sources: Option<Value>,
+}
+
+impl PageSession {
+    pub(super) fn new(follow: Option<String>) -> Self {
+        PageSession { follow, ..PageSession::default() }
+    }
+
+    /// Returns the changes since the last call, or `None` if there are none. The first call returns a full report.
+    pub(super) fn update(&mut self, inspector: &Inner, now: Instant) -> Option<Value> {
+        let clock = ReportClock { start: inspector.start, now };
+        let sources = inspector.report_sources(&clock);
+        let follow = self.follow.as_deref();
+        let mut changes = Map::new();
+        {
+            let history = inspector.history();
+            if self.sources.as_ref() == Some(&sources) && !history.has_changes_since(self.next, follow) {
+                return None;
+            }
+            changes.extend(history.since(self.next, follow));
+            self.next = history.next();
+        }
+        let now = now.saturating_duration_since(inspector.start);
+        changes.insert("now".to_owned(), super::history::ms(now));
+        changes.insert("run".to_owned(), json!(inspector.run));
+        changes.insert("program".to_owned(), json!(inspector.program));
+        changes.insert("first".to_owned(), json!(self.sources.is_none()));
+        changes.insert("informers".to_owned(), sources["informers"].clone());
+        changes.insert("queues".to_owned(), sources["queues"].clone());
+        self.sources = Some(sources);
+        Some(changes.into())
+    }
+}
