@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Drives a stock kubectl against `evenkeel apiserver` over TLS and compares what it prints.
+# Runs a stock kubectl against `evenkeel apiserver` over TLS and compares its output.
 #
 #   tests/kubectl.sh [EVENKEEL]     EVENKEEL: the binary; by default the newest one under target/
 #   KUBECTL=/path/to/kubectl        another kubectl than the first on the PATH
 #
-# Everything lives in a directory of its own that is gone at the end, and so is the server.
+# All files are in a temporary directory; it is removed and the server is stopped at exit.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -43,7 +43,7 @@ export KUBE_EDITOR='sed -i s/calm/wild/'
 export HOME=$work KUBECONFIG=$work/kubeconfig KUBECACHEDIR=$work/cache KUBECTL_COMMAND_HEADERS=false
 "$evenkeel" apiserver --listen 127.0.0.1:0 --token kubectl-test --kubeconfig-out "$KUBECONFIG" >"$work/server.log" 2>&1 &
 server=$!
-# The server says when it is ready; reading its log with `tail -f` waits for that line and no longer.
+# The server logs its address when it is ready; `tail -f` waits for that line.
 url=$(grep -m1 -o 'https://[^ ]*' < <(timeout 30 tail -n +1 -f --pid="$server" "$work/server.log")) || {
     echo "the server did not start:" >&2
     cat "$work/server.log" >&2
@@ -57,7 +57,7 @@ k() {
     timeout 30 "$kubectl_binary" "$@"
 }
 
-# What differs from run to run gets a name: ages, times, uids, resource versions, trailing blanks.
+# Masks values that differ between runs: ages, times, uids, resource versions, trailing blanks.
 mask() {
     sed -E \
         -e 's/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/<uid>/g' \
@@ -103,7 +103,7 @@ like() {
     fi
 }
 
-# refuses DESCRIPTION REGEX ARGS...: kubectl fails and says so.
+# refuses DESCRIPTION REGEX ARGS...: kubectl fails and prints a line that matches.
 refuses() {
     local description=$1 expected=$2 got status=0
     shift 2
@@ -162,13 +162,13 @@ spec:
     schema:
       openAPIV3Schema:
         type: object
-        description: A Foo is a thing.
+        description: A Foo is an example.
         properties:
           spec:
             type: object
             required: [replicas]
             properties:
-              replicas: {type: integer, minimum: 0, description: How many there should be.}
+              replicas: {type: integer, minimum: 0, description: Desired number of replicas.}
               mode: {type: string, default: calm}
           status: {type: object, properties: {replicas: {type: integer}}}
 YAML
@@ -179,7 +179,7 @@ metadata: {name: f1}
 spec: {replicas: 2}
 YAML
 
-# The server and who is asking.
+# Server and identity.
 like "version" '^Server Version: v1\.' version
 like "cluster-info" "is running at .*$url" cluster-info
 like "api-versions" '^apps/v1$' api-versions
@@ -199,7 +199,7 @@ like "get --raw of a list" '"kind":"NamespaceList"' get --raw '/api/v1/namespace
 like "explain a built-in kind" '^FIELD: containers <\[\]Container>' explain pod.spec.containers
 like "explain --recursive" 'maxSurge.*<IntOrString>' explain deployment.spec.strategy --recursive
 
-# Create, from files and from arguments. kubectl sends the latter as protobuf.
+# Create from files and from arguments; kubectl sends the latter as protobuf.
 is "get namespaces" 'NAME  STATUS  AGE
 default  Active  <age>
 kube-node-lease  Active  <age>
@@ -210,7 +210,7 @@ configmap/two created' create -f "$work/maps.yaml"
 refuses "create -f again" 'AlreadyExists.*configmaps "one" already exists' create -f "$work/maps.yaml"
 is "create configmap" 'configmap/three created' create configmap three --from-literal=x=y
 is "create secret" 'secret/s created' create secret generic s --from-literal=password=geheim
-is "a secret holds what was given" Z2VoZWlt get secret s -o 'jsonpath={.data.password}'
+is "a secret contains the given value" Z2VoZWlt get secret s -o 'jsonpath={.data.password}'
 is "create deployment" 'deployment.apps/cli created' create deployment cli --image=nginx --replicas=3
 is "create namespace" 'namespace/two created' create namespace two
 is "create serviceaccount" 'serviceaccount/robot created' create serviceaccount robot
@@ -222,10 +222,10 @@ is "create ingress" 'ingress.networking.k8s.io/i created' create ingress i --rul
 is "create cronjob" 'cronjob.batch/c created' create cronjob c --image=busybox --schedule='*/5 * * * *'
 is "create job from a cronjob" 'job.batch/cc created' create job cc --from=cronjob/c
 is "create in another namespace" 'configmap/four created' create configmap four -n two
-refuses "create in a namespace that is not there" 'namespaces "nowhere" not found' create configmap x -n nowhere
+refuses "create in a namespace that does not exist" 'namespaces "nowhere" not found' create configmap x -n nowhere
 is "create --dry-run=server" 'configmap/dry created (server dry run)' create configmap dry --dry-run=server
 refuses "a dry run creates nothing" 'configmaps "dry" not found' get configmap dry
-refuses "create refuses what is invalid" 'Invalid value: "Bad_Name"' create configmap Bad_Name
+refuses "create rejects an invalid name" 'Invalid value: "Bad_Name"' create configmap Bad_Name
 is "create deployment from a file" 'deployment.apps/web created' create -f "$work/web.yaml"
 is "run" 'pod/p1 created' run p1 --image=nginx --labels=run=p1
 is "expose" 'service/web exposed' expose deployment web --port=80 --target-port=8080
@@ -279,7 +279,7 @@ is "get --chunk-size" 'configmap/one
 configmap/three
 configmap/two' get cm --chunk-size=1 -o name
 is "get --subresource" 2 get deployment web --subresource=scale -o 'jsonpath={.spec.replicas}'
-refuses "get of what is not there" 'Error from server \(NotFound\): configmaps "none" not found' get cm none
+refuses "get of an object that does not exist" 'Error from server \(NotFound\): configmaps "none" not found' get cm none
 is "get --ignore-not-found" '' get cm none --ignore-not-found
 is "get services" 'NAME  TYPE  CLUSTER-IP  EXTERNAL-IP  PORT(S)  AGE
 web  ClusterIP  10.0.0.1  <none>  80/TCP  <age>' get services
@@ -299,39 +299,39 @@ is "annotate" 'configmap/one annotated' annotate cm one note=hello
 is "an annotation can be read" hello get cm one -o 'jsonpath={.metadata.annotations.note}'
 is "replace" 'configmap/one replaced
 configmap/two replaced' replace -f "$work/maps.yaml"
-is "a replaced object has lost what the file does not say" '' get cm one -o 'jsonpath={.metadata.annotations.note}'
+is "replace removes fields that the file does not contain" '' get cm one -o 'jsonpath={.metadata.annotations.note}'
 is "patch --type merge" 'deployment.apps/web patched' patch deployment web --type merge -p '{"spec":{"replicas":4}}'
 is "patch --type json" 'deployment.apps/web patched' patch deployment web --type json \
     -p '[{"op":"test","path":"/spec/replicas","value":4},{"op":"replace","path":"/spec/replicas","value":5}]'
-is "patches are there" 5 get deployment web -o 'jsonpath={.spec.replicas}'
+is "patches are applied" 5 get deployment web -o 'jsonpath={.spec.replicas}'
 is "patch --type strategic" 'deployment.apps/web patched' patch deployment web \
     -p '{"spec":{"template":{"spec":{"containers":[{"name":"side","image":"envoy"}]}}}}'
 is "set image" 'deployment.apps/web image updated' set image deployment/web nginx=nginx:2
 is "set env" 'deployment.apps/web env updated' set env deployment/web -c nginx MODE=calm
 is "set resources" 'deployment.apps/web resource requirements updated' \
     set resources deployment web -c nginx --limits=cpu=1
-is "what was set" 'side=envoy nginx=nginx:2 ' get deployment web \
+is "fields that were set" 'side=envoy nginx=nginx:2 ' get deployment web \
     -o 'jsonpath={range .spec.template.spec.containers[*]}{.name}={.image} {end}'
 is "rollout restart" 'deployment.apps/web restarted' rollout restart deployment web
 is "rollout pause" 'deployment.apps/web paused' rollout pause deployment web
 is "rollout resume" 'deployment.apps/web resumed' rollout resume deployment web
-is "apply takes over what was created, client side" 'Warning: resource deployments/web is missing the kubectl.kubernetes.io/last-applied-configuration annotation which is required by kubectl apply. kubectl apply should only be used on resources created declaratively by either kubectl create --save-config or kubectl apply. The missing annotation will be patched automatically.
+is "client-side apply of an object that was created" 'Warning: resource deployments/web is missing the kubectl.kubernetes.io/last-applied-configuration annotation which is required by kubectl apply. kubectl apply should only be used on resources created declaratively by either kubectl create --save-config or kubectl apply. The missing annotation will be patched automatically.
 deployment.apps/web configured' apply -f "$work/web.yaml"
-is "apply sets what the file says, and leaves what it never said" '2 side=envoy nginx=nginx ' get deployment web \
+is "apply sets the fields of the file and keeps the others" '2 side=envoy nginx=nginx ' get deployment web \
     -o 'jsonpath={.spec.replicas} {range .spec.template.spec.containers[*]}{.name}={.image} {end}'
 is "patch with a directive" 'deployment.apps/web patched' patch deployment web \
     -p '{"spec":{"template":{"spec":{"containers":[{"name":"side","$patch":"delete"}]}}}}'
-is "apply again changes nothing" 'deployment.apps/web unchanged' apply -f "$work/web.yaml"
+is "apply again without changes" 'deployment.apps/web unchanged' apply -f "$work/web.yaml"
 sed -e 's/replicas: 2/replicas: 3/' -e 's/image: nginx/image: nginx, args: [-q]/' "$work/web.yaml" >"$work/web2.yaml"
-is "apply of another file" 'deployment.apps/web configured' apply -f "$work/web2.yaml"
-is "apply of the first file takes away what the other said" 'deployment.apps/web configured' apply -f "$work/web.yaml"
-is "what is applied" '2 []' get deployment web -o 'jsonpath={.spec.replicas} [{.spec.template.spec.containers[0].args}]'
+is "apply of a changed file" 'deployment.apps/web configured' apply -f "$work/web2.yaml"
+is "apply of the first file removes the fields of the second" 'deployment.apps/web configured' apply -f "$work/web.yaml"
+is "applied fields" '2 []' get deployment web -o 'jsonpath={.spec.replicas} [{.spec.template.spec.containers[0].args}]'
 is "apply --server-side takes over from client-side apply" 'deployment.apps/web serverside-applied' \
     apply --server-side -f "$work/web.yaml"
-is "apply on the client is history" 'kubectl/Apply kubectl-last-applied/Apply ' get deployment web \
+is "client-side apply no longer owns fields" 'kubectl/Apply kubectl-last-applied/Apply ' get deployment web \
     --show-managed-fields \
     -o 'jsonpath={range .metadata.managedFields[?(@.operation=="Apply")]}{.manager}/{.operation} {end}'
-is "of the client's manager nothing is left" '[]' get deployment web --show-managed-fields \
+is "the client-side manager is removed" '[]' get deployment web --show-managed-fields \
     -o 'jsonpath=[{.metadata.managedFields[?(@.manager=="kubectl-client-side-apply")].manager}]'
 refuses "apply --server-side by another" 'conflict with "kubectl": .spec.replicas' \
     apply --server-side --field-manager=other -f "$work/web2.yaml"
@@ -360,7 +360,7 @@ No rollout history found.
 
 # Nodes.
 is "create a node" 'node/n1 created' create -f "$work/node.yaml"
-is "uncordon what is not cordoned" 'node/n1 already uncordoned' uncordon n1
+is "uncordon of a schedulable node" 'node/n1 already uncordoned' uncordon n1
 is "cordon" 'node/n1 cordoned' cordon n1
 is "taint" 'node/n1 tainted' taint node n1 a=b:NoSchedule
 is "taint, removed" 'node/n1 untainted' taint node n1 a-
@@ -376,7 +376,7 @@ like "describe service" '^TargetPort: +8080/TCP' describe service web
 like "describe job" '^Parallelism: +1' describe job j
 like "describe secret" '^password: +6 bytes' describe secret s
 
-# Certificates: a request says who asked, and can be approved.
+# Certificate signing requests: the requestor is recorded; approval works.
 is "create a certificate request" 'certificatesigningrequest.certificates.k8s.io/mine created' create -f - <<'YAML'
 apiVersion: certificates.k8s.io/v1
 kind: CertificateSigningRequest
@@ -387,9 +387,9 @@ is "certificate approve" 'certificatesigningrequest.certificates.k8s.io/mine app
 is "get certificate requests" 'NAME  AGE  SIGNERNAME  REQUESTOR  REQUESTEDDURATION  CONDITION
 mine  <age>  example.com/x  system:admin  <none>  Approved' get csr
 
-# Pods without a kubelet have nothing to say; what is not there yet says so.
+# Pods have no kubelet, so there are no logs; missing features return NotImplemented.
 refuses "logs" 'container "p1" in pod "p1" is waiting to start' logs p1
-refuses "exec" 'NotImplemented.*does not support the sub-resource pods/exec yet' exec p1 -- true
+refuses "exec" 'NotImplemented.*does not support the subresource pods/exec yet' exec p1 -- true
 like "create token" '^eyJ[^.]*\.[^.]*\.' create token robot
 refuses "get --raw of an unknown path" 'NotFound' get --raw /nowhere
 
@@ -401,15 +401,15 @@ kind: Event
 metadata: {name: p1.1, namespace: default}
 involvedObject: {apiVersion: v1, kind: Pod, name: p1, namespace: default}
 reason: Pulled
-message: it is there
+message: image is present
 type: Normal
 count: 1
 firstTimestamp: "2026-01-01T00:00:00Z"
 lastTimestamp: "2026-01-01T00:00:00Z"
 YAML
-like "events" 'Normal +Pulled +Pod/p1 +it is there' events
+like "events" 'Normal +Pulled +Pod/p1 +image is present' events
 like "events --for" 'Pulled' events --for=pod/p1
-like "get events" 'Normal +Pulled +pod/p1 +it is there' get events
+like "get events" 'Normal +Pulled +pod/p1 +image is present' get events
 
 # Custom resources.
 is "create a definition" 'customresourcedefinition.apiextensions.k8s.io/foos.example.com created' create -f "$work/crd.yaml"
@@ -423,7 +423,7 @@ f1  2  calm  <age>' get fo -o wide
 like "get by category" '^foo.example.com/f1 ' get all
 is "scale a custom resource" 'foo.example.com/f1 scaled' scale foo f1 --replicas=7
 is "wait --for=jsonpath" 'foo.example.com/f1 condition met' wait --for=jsonpath='{.spec.replicas}'=7 foo/f1 --timeout=10s
-like "explain a custom resource" 'How many there should be' explain foo.spec
+like "explain a custom resource" 'Desired number of replicas' explain foo.spec
 like "describe a custom resource" 'Mode: +calm' describe foo f1
 refuses "a custom resource is validated" 'spec.replicas.*should be greater than or equal to 0' \
     patch foo f1 --type merge -p '{"spec":{"replicas":-1}}'
@@ -440,7 +440,7 @@ metadata: {name: f3}
 spec: {replicas: 1}
 YAML
 is "edit a custom resource" 'foo.example.com/f1 edited' edit foo f1
-is "what was edited" wild get foo f1 -o 'jsonpath={.spec.mode}'
+is "the edited field" wild get foo f1 -o 'jsonpath={.spec.mode}'
 is "replace --force" 'foo.example.com "f1" deleted
 foo.example.com/f1 replaced' replace --force -f "$work/foo.yaml"
 is "wait --for=create" 'foo.example.com/f1 condition met' wait --for=create foo/f1 --timeout=10s
@@ -463,22 +463,22 @@ metadata: {name: f4}
 spec: {replicas: 1, bogus: 1}
 YAML
 
-# Watch: a watcher in the background sees what happens.
+# Watch: a watch in the background receives the events.
 "$kubectl_binary" get configmaps --watch --output-watch-events -l watched=yes >"$work/watch.log" 2>&1 &
 watcher=$!
-# The first object may be part of the watcher's list or come as an event: both print the same line.
+# The first object may be in the initial list or an event: both print the same line.
 k create configmap watched >/dev/null
 k label cm watched watched=yes >/dev/null
-seen() { grep -m1 -qE "$1" < <(timeout 20 tail -n +1 -f --pid="$watcher" "$work/watch.log"); }
-if seen '^ADDED +watched '; then report ok "get -w, added"; else report no "get -w, added" ADDED "$(cat "$work/watch.log")"; fi
+received() { grep -m1 -qE "$1" < <(timeout 20 tail -n +1 -f --pid="$watcher" "$work/watch.log"); }
+if received '^ADDED +watched '; then report ok "get -w, added"; else report no "get -w, added" ADDED "$(cat "$work/watch.log")"; fi
 k annotate cm watched note=1 >/dev/null
-if seen '^MODIFIED +watched '; then report ok "get -w, modified"; else report no "get -w, modified" MODIFIED "$(cat "$work/watch.log")"; fi
+if received '^MODIFIED +watched '; then report ok "get -w, modified"; else report no "get -w, modified" MODIFIED "$(cat "$work/watch.log")"; fi
 k delete cm watched >/dev/null
-if seen '^DELETED +watched '; then report ok "get -w, deleted"; else report no "get -w, deleted" DELETED "$(cat "$work/watch.log")"; fi
+if received '^DELETED +watched '; then report ok "get -w, deleted"; else report no "get -w, deleted" DELETED "$(cat "$work/watch.log")"; fi
 
 # Delete.
 is "delete" 'configmap "three" deleted' delete cm three
-refuses "delete of what is not there" 'configmaps "three" not found' delete cm three
+refuses "delete of an object that does not exist" 'configmaps "three" not found' delete cm three
 is "delete --ignore-not-found" '' delete cm three --ignore-not-found
 is "delete -l" 'configmap "one" deleted' delete cm -l tier=front
 is "delete --dry-run=server" 'configmap "two" deleted (server dry run)' delete cm two --dry-run=server
@@ -490,16 +490,16 @@ is "delete -f" 'deployment.apps "web" deleted' delete -f "$work/web.yaml"
 is "delete --cascade=orphan" 'deployment.apps "cli" deleted' delete deployment cli --cascade=orphan --wait=false
 k create configmap held >/dev/null
 k patch cm held --type merge -p '{"metadata":{"finalizers":["example.com/hold"]}}' >/dev/null
-is "delete --wait=false of what a finalizer holds" 'configmap "held" deleted' delete cm held --wait=false
-refuses "wait --for=delete, in vain" 'timed out waiting' wait --for=delete cm/held --timeout=1s
+is "delete --wait=false of an object with a finalizer" 'configmap "held" deleted' delete cm held --wait=false
+refuses "wait --for=delete, timeout" 'timed out waiting' wait --for=delete cm/held --timeout=1s
 k patch cm held --type merge -p '{"metadata":{"finalizers":null}}' >/dev/null
 is "wait --for=delete" '' wait --for=delete cm/held --timeout=10s
 is "delete namespace" 'namespace "two" deleted' delete namespace two --timeout=20s
-refuses "its content is gone" 'not found' get cm four -n two
+refuses "the objects of a deleted namespace are deleted" 'not found' get cm four -n two
 is "delete a definition" 'customresourcedefinition.apiextensions.k8s.io "foos.example.com" deleted' \
     delete crd foos.example.com --timeout=20s
-refuses "its resources are gone" 'NotFound|the server doesn.t have a resource type' get foos
+refuses "the resources of a deleted definition are deleted" 'NotFound|the server doesn.t have a resource type' get foos
 
-if kill -0 "$server" 2>/dev/null; then report ok "the server is still there"; else report no "the server is still there" alive gone; fi
+if kill -0 "$server" 2>/dev/null; then report ok "the server is still running"; else report no "the server is still running" running exited; fi
 echo "$((count - failed)) passed, $failed failed"
 [[ $failed == 0 ]]

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Every relative link of the Markdown files leads to a file that is there, and, if it names a heading, to one that is there.
+# Checks that every relative link in Markdown files names an existing file and, with a fragment, an existing heading.
 #
 #   tests/links.sh
 #
-# Needs bash, git, awk, grep and sed. Ends with 1 if a link is broken, and says which.
+# Requires bash, git, awk, grep and sed. Prints broken links and exits with 1 if there are any.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# The anchors that GitHub makes of the headings of a file: lower case, without punctuation, blanks as dashes, and a number
-# behind those that come again.
+# Prints the anchors that GitHub generates for the headings of a file: lower case, no punctuation, dashes for blanks, and a
+# numeric suffix for duplicates.
 anchors() {
     awk '/^```/ { code = !code } !code && /^#+ / { sub(/^#+ +/, ""); print }' "$1" |
         sed -E 's/\[([^]]*)\]\([^)]*\)/\1/g' |
@@ -17,7 +17,7 @@ anchors() {
         awk '{ print ($0 in seen) ? $0 "-" seen[$0] : $0; seen[$0]++ }'
 }
 
-# The targets of links and images, one on each line; code is no link.
+# Prints the targets of links and images outside of code, one per line.
 targets() {
     awk '/^ *```/ { code = !code } !code' "$1" |
         sed -E 's/`[^`]*`//g' |
@@ -39,10 +39,10 @@ while read -r file; do
             there=$(dirname "$file")/$path
         fi
         if [ ! -e "$there" ]; then
-            echo "$file: $target leads nowhere" >&2
+            echo "$file: $target: no such file" >&2
             broken=$((broken + 1))
         elif [[ $target == *#* && $there == *.md ]] && ! anchors "$there" | grep -xF -- "${target#*#}" >/dev/null; then
-            echo "$file: $target names no heading of $there" >&2
+            echo "$file: $target: no such heading in $there" >&2
             broken=$((broken + 1))
         fi
     done < <(targets "$file")

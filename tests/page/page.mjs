@@ -1,6 +1,5 @@
-// Looks at the page of the inspector as a person would: does it load, do its numbers move, can a key be followed, does it fit on
-// a phone, does it have a dark side, does the console stay empty, and what becomes of it when the program goes and comes back. See
-// run.sh.
+// Tests the live page in a browser: loading, updates, following a key, narrow screens, the dark scheme, an empty console, and a
+// restart of the program. See run.sh.
 
 import { spawn } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -9,9 +8,9 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { Driver } from "./webdriver.mjs";
 
-const PATIENCE = 20000;
-// How many events the page knows of, and how many come in a second.
-const EVENTS = `Number(document.querySelector("#server [data-field=heard]").textContent.replace(/\\D/g, ""))`;
+const TIMEOUT = 20000;
+// The event count and the event rate that the page shows.
+const EVENTS = `Number(document.querySelector("#server [data-field=received]").textContent.replace(/\\D/g, ""))`;
 const RATE = `document.querySelector("#server [data-field=rate]").textContent`;
 
 const { screenshots, wait, command } = readArguments(process.argv.slice(2));
@@ -32,7 +31,7 @@ try {
   for (const child of children) child.kill();
   rmSync(scratch, { recursive: true, force: true });
 }
-console.log(failures ? `${failures} of the checks failed` : "all is well");
+console.log(failures ? `${failures} checks failed` : "all checks passed");
 process.exit(failures ? 1 : 0);
 
 async function test(url) {
@@ -41,19 +40,19 @@ async function test(url) {
   await driver.open(url);
   await check("the page loads and is live", async () => {
     await until(`document.querySelector("#live").textContent === "live"`);
-    await until(`document.querySelectorAll("#informers .lane").length > 0`);
+    await until(`document.querySelectorAll("#informers .card").length > 0`);
   });
-  await check("informers and queues are there, by name", async () => {
-    const lanes = await driver.run(`return [...document.querySelectorAll(".lane h2")].map((name) => name.textContent)`);
-    expect(lanes.length >= 2 && lanes.every((name) => name.length > 0), `lanes: ${lanes}`);
+  await check("informers and queues are shown by name", async () => {
+    const names = await driver.run(`return [...document.querySelectorAll(".card h2")].map((name) => name.textContent)`);
+    expect(names.length >= 2 && names.every((name) => name.length > 0), `names: ${names}`);
   });
-  await check("numbers move", async () => {
-    // A count: times pass by themselves.
+  await check("counts increase", async () => {
+    // A count, because ages change without events.
     const before = await driver.run(`return ${EVENTS}`);
-    expect(before > 0, `there were ${before} events`);
+    expect(before > 0, `${before} events`);
     await until(`${EVENTS} > ${before}`);
   });
-  await check("rates go down while nothing is heard", async () => {
+  await check("rates decay while idle", async () => {
     await until(`${RATE} !== "0"`);
     children[0].kill("SIGSTOP");
     try {
@@ -62,95 +61,95 @@ async function test(url) {
       children[0].kill("SIGCONT");
     }
   });
-  await check("a page that nobody sees lets go of its stream", async () => {
-    await shown(false);
+  await check("a hidden page closes its stream", async () => {
+    await setVisible(false);
     await until(`document.querySelector("#live").textContent.startsWith("paused")`);
     const before = await driver.run(`return ${EVENTS}`);
     await new Promise((wake) => setTimeout(wake, 2000));
-    expect((await driver.run(`return ${EVENTS}`)) === before, "it is still being told");
-    await shown(true);
+    expect((await driver.run(`return ${EVENTS}`)) === before, "it still receives updates");
+    await setVisible(true);
     await until(`document.querySelector("#live").textContent === "live" && ${EVENTS} > ${before}`);
   });
-  await check("arrows light up when something passes", () => until(`document.querySelector(".arrow[data-pass]")`));
-  await check("wires lead from the server to the workers and back", async () => {
+  await check("arrows flash on events", () => until(`document.querySelector(".arrow[data-pass]")`));
+  await check("wires connect the server, the queues and the workers", async () => {
     await until(`["in", "feed", "back"].every((kind) => document.querySelector("#wires path." + kind)?.getAttribute("d"))`);
   });
-  await check("the watch has a state in words", async () => {
+  await check("the watch state is shown as a word", async () => {
     await until(`[...document.querySelectorAll("[data-stage=reflector] .state")].every((state) => state.textContent === "watching")`);
   });
-  await check("notifications come", () => until(`document.querySelectorAll("#notifications .key").length > 5`));
+  await check("notifications are listed", () => until(`document.querySelectorAll("#notifications .key").length > 5`));
   await new Promise((wake) => setTimeout(wake, wait * 1000));
   await picture("light");
 
   let key;
-  await check("a key is followed when it is clicked", async () => {
+  await check("clicking a key follows it", async () => {
     key = await driver.run(`const key = document.querySelector("#notifications .key"); key.click(); return key.textContent`);
     await until(`document.querySelector("#followed-title").textContent === ${JSON.stringify(key)}`);
     await until(`document.querySelectorAll("#steps li").length > 3`);
   });
-  await check("its stage is lit in the picture", () => until(`document.querySelectorAll(".stage.lit").length === 1`));
-  await check("its steps are in order, and new ones come", async () => {
+  await check("the stage of the key is highlighted", () => until(`document.querySelectorAll(".stage.lit").length === 1`));
+  await check("steps are in order, and new ones are appended", async () => {
     const before = await driver.run(`return document.querySelectorAll("#steps li").length`);
     await until(`document.querySelectorAll("#steps li").length > ${before}`, 60000);
     const ids = await driver.run(`return [...document.querySelectorAll("#steps li")].map((step) => Number(step.dataset.id))`);
-    expect(ids.every((id, place) => place === 0 || id > ids[place - 1]), `the steps are ${ids}`);
+    expect(ids.every((id, index) => index === 0 || id > ids[index - 1]), `step ids: ${ids}`);
     const text = await driver.run(`return document.querySelector("#steps").innerText`);
-    expect(/because \w+ \S+/.test(text), `no step says why: ${text}`);
+    expect(/cause: \w+ \S+/.test(text), `no step has a cause: ${text}`);
   });
   await picture("following-light");
   await scheme("dark");
   await picture("following-dark");
   await scheme("light");
-  await check("the address of the page remembers the key", async () => {
+  await check("the address contains the followed key", async () => {
     await driver.open(`${url}#${encodeURIComponent(key)}`);
     await driver.refresh();
     await until(`document.querySelectorAll("#steps li").length > 3`);
   });
-  await check("a key can be typed, with the keyboard alone, and let go", async () => {
+  await check("a key can be followed and unfollowed by keyboard", async () => {
     await driver.run(`document.querySelector("#unfollow").click()`);
     await until(`document.querySelector("#followed").hidden`);
     await driver.type("#key", `${key}\uE007`);
     await until(`!document.querySelector("#followed").hidden && document.querySelectorAll("#steps li").length > 3`);
   });
-  await check("a key that looks like markup is text", async () => {
-    const evil = "<img src=x onerror=document.title='x'>";
-    await driver.run(`const key = document.querySelector("#key"); key.value = arguments[0]; key.form.requestSubmit()`, evil);
-    await until(`document.querySelector("#followed-title").textContent === ${JSON.stringify(evil)}`);
+  await check("a key with markup is shown as text", async () => {
+    const markup = "<img src=x onerror=document.title='x'>";
+    await driver.run(`const key = document.querySelector("#key"); key.value = arguments[0]; key.form.requestSubmit()`, markup);
+    await until(`document.querySelector("#followed-title").textContent === ${JSON.stringify(markup)}`);
     expect((await driver.run(`return document.querySelectorAll("#followed img").length`)) === 0, "it became an element");
     await driver.run(`const field = document.querySelector("#key"); field.value = arguments[0]; field.form.requestSubmit()`, key);
     await until(`document.querySelectorAll("#steps li").length > 3`);
   });
 
-  await check("a key that is too long is said to be, and the program is not gone", async () => {
+  await check("a key that is too long is rejected while the page stays live", async () => {
     const long = "x".repeat(2000);
     await driver.run(`const key = document.querySelector("#key"); key.value = arguments[0]; key.form.requestSubmit()`, long);
-    await until(`/too long/.test(document.querySelector("#place").textContent)`);
+    await until(`/too long/.test(document.querySelector("#position").textContent)`);
     const before = await driver.run(`return ${EVENTS}`);
     await until(`${EVENTS} > ${before}`);
     expect((await driver.run(`return document.querySelector("#live").textContent`)) === "live", "it is not live");
   });
-  await check("a step of another key says nothing of where this one is", async () => {
+  await check("a step of another key does not change the stage of the followed key", async () => {
     const stage = await driver.run(`
       const { Followed } = await import("./lists.js");
-      const step = { id: 1, at: 0, lane: "work", stage: "done", key: "default/a", version: "", text: "it went well", failed: false, because: null };
+      const step = { id: 1, at: 0, source: "work", stage: "done", key: "default/a", version: "", text: "reconciled", failed: false, cause: null };
       const followed = new Followed(() => {});
       followed.reset("default/a");
       return followed.add([step, { ...step, id: 2, stage: "queue", key: "default/owner" }], 0).stage`);
-    expect(stage === "done", `it is at the stage ${stage}`);
+    expect(stage === "done", `the stage is ${stage}`);
     await driver.open(`${url}#${encodeURIComponent(key)}`);
     await driver.refresh();
     await until(`document.querySelectorAll("#steps li").length > 3`);
   });
-  await check("what changes each second is in no live region", async () => {
+  await check("live regions contain no ages", async () => {
     const inside = await driver.run(`return document.querySelectorAll("[role=status] time, [aria-live] time").length`);
-    expect(inside === 0, `${inside} times are`);
+    expect(inside === 0, `${inside} ages are in live regions`);
     await until(`/ago$/.test(document.querySelector("#since").textContent)`);
   });
 
-  const light = await ground();
+  const light = await background();
   await scheme("dark");
-  await check("dark is dark and light is light", async () => {
-    const dark = await ground();
+  await check("the dark scheme is dark and the light one is light", async () => {
+    const dark = await background();
     expect(dark !== light, `both are ${light}`);
     expect(brightness(light) > 200 && brightness(dark) < 60, `light ${light}, dark ${dark}`);
   });
@@ -160,7 +159,7 @@ async function test(url) {
 
   for (const width of [360, 768, 1100]) {
     await size(width, 800);
-    await check(`${width} pixels are wide enough`, async () => {
+    await check(`the page fits ${width} pixels`, async () => {
       const inner = await driver.run(`return innerWidth`);
       expect(inner === width, `the window is ${inner} wide`);
       const over = await driver.run(`
@@ -175,25 +174,25 @@ async function test(url) {
   await until(`document.querySelectorAll("#steps li").length > 3`);
   await scheme("light");
   await picture("phone-following-light", true);
-  await check("whoever wants no motion gets none", async () => {
+  await check("reduced motion disables animations", async () => {
     await size(1440, 930);
     await driver.media([{ name: "prefers-reduced-motion", value: "reduce" }]);
-    // An arrow is lit for a moment only, so it is found and looked at in one go.
+    // An arrow flashes briefly, so one script finds and checks it.
     await until(`[...document.querySelectorAll(".arrow[data-pass]")].some((arrow) => getComputedStyle(arrow).animationName === "none")`);
   });
-  await check("nothing is on the console", () => empty());
-  await check("the page says when the program is gone", async () => {
+  await check("the console is empty", () => expectEmptyConsole());
+  await check("the page shows a lost connection", async () => {
     children[0].kill();
     await until(`document.querySelector("#live").dataset.state === "bad"`);
-    expect(/gone/.test(await driver.run(`return document.querySelector("#live").textContent`)), "it does not say so");
+    expect(/lost|stopped/.test(await driver.run(`return document.querySelector("#live").textContent`)), "the text does not name the cause");
   });
-  await check("when the program is there again, the page begins anew", async () => {
-    await driver.run(`for (const row of document.querySelectorAll(".lane, #steps li, #notifications li, #errors li")) row.dataset.old = ""`);
+  await check("the page resets after a restart of the program", async () => {
+    await driver.run(`for (const row of document.querySelectorAll(".card, #steps li, #notifications li, #errors li")) row.dataset.old = ""`);
     const again = await program([...command, "--listen", new URL(url).host]);
-    expect(again === url, `it is at ${again}`);
+    expect(again === url, `the address is ${again}`);
     await until(`document.querySelector("#live").textContent === "live" && document.querySelectorAll("#steps li").length > 3`);
     const old = await driver.run(`return document.querySelectorAll("[data-old]").length`);
-    expect(old === 0, `${old} lines are of the program that is gone`);
+    expect(old === 0, `${old} rows are from the previous run`);
   });
 }
 
@@ -208,32 +207,32 @@ async function check(what, body) {
   }
 }
 
-function expect(truth, otherwise) {
-  if (!truth) throw new Error(otherwise);
+function expect(condition, message) {
+  if (!condition) throw new Error(message);
 }
 
-async function until(condition, patience = PATIENCE) {
-  const end = Date.now() + patience;
+async function until(condition, timeout = TIMEOUT) {
+  const end = Date.now() + timeout;
   while (Date.now() < end) {
     if (await driver.run(`return Boolean(${condition})`)) return;
     await new Promise((wake) => setTimeout(wake, 50));
   }
-  throw new Error(`this did not come true: ${condition}`);
+  throw new Error(`timed out waiting for: ${condition}`);
 }
 
-async function empty() {
+async function expectEmptyConsole() {
   const lines = (await driver.log()).filter((line) => line.level !== "DEBUG" && line.level !== "INFO");
   expect(lines.length === 0, lines.map((line) => line.message).join("\n"));
 }
 
-// Has the page believe that it is seen, or that it is not.
-function shown(isShown) {
+// Simulates a visible or a hidden tab.
+function setVisible(isVisible) {
   return driver.run(`
     Object.defineProperty(document, "hidden", { configurable: true, value: !arguments[0] });
-    document.dispatchEvent(new Event("visibilitychange"));`, isShown);
+    document.dispatchEvent(new Event("visibilitychange"));`, isVisible);
 }
 
-function ground() {
+function background() {
   return driver.run(`return getComputedStyle(document.body).backgroundColor`);
 }
 
@@ -251,21 +250,21 @@ function size(width, height) {
 }
 
 async function picture(name, whole = false) {
-  // What is being drawn is to be drawn.
+  // Waits for pending rendering.
   await driver.run(`return new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))`);
   if (!screenshots) return;
   mkdirSync(screenshots, { recursive: true });
   writeFileSync(join(screenshots, `${name}.png`), await driver.screenshot(whole));
 }
 
-// Starts the program and waits for the address that it prints.
+// Starts the program and returns the address that it prints.
 function program(command) {
   const [name, ...rest] = command;
   const child = spawn(name, rest, { stdio: ["ignore", "pipe", "inherit"] });
   children.push(child);
   return new Promise((found, failed) => {
     child.on("error", failed);
-    child.on("exit", (code) => failed(new Error(`${name} ended with ${code} and no address`)));
+    child.on("exit", (code) => failed(new Error(`${name} exited with ${code} before it printed an address`)));
     createInterface({ input: child.stdout }).on("line", (line) => {
       const url = line.match(/http:\/\/\S+/);
       if (url) found(url[0]);
@@ -273,13 +272,13 @@ function program(command) {
   });
 }
 
-// Starts chromedriver on a port that is free, and a browser that knows nothing.
+// Starts chromedriver on a free port, and a browser with an empty profile.
 async function browser() {
   const child = spawn("chromedriver", ["--port=0"], { stdio: ["ignore", "pipe", "inherit"] });
   children.push(child);
   const port = await new Promise((found, failed) => {
     child.on("error", failed);
-    child.on("exit", (code) => failed(new Error(`chromedriver ended with ${code}`)));
+    child.on("exit", (code) => failed(new Error(`chromedriver exited with ${code}`)));
     createInterface({ input: child.stdout }).on("line", (line) => {
       const port = line.match(/started successfully on port (\d+)/);
       if (port) found(port[1]);

@@ -1,4 +1,4 @@
-// As much of the WebDriver protocol as the test needs: a browser that is told what to do over HTTP.
+// A minimal WebDriver client: controls a browser over HTTP.
 
 export class Driver {
   static async start(server, flags) {
@@ -20,9 +20,9 @@ export class Driver {
   }
 
   async call(method, path, body) {
-    const answer = await fetch(this.base + path, { method, body: body && JSON.stringify(body), headers: { "content-type": "application/json" } });
-    const { value } = await answer.json();
-    if (!answer.ok) throw new Error(`${path}: ${value.error}: ${value.message}`);
+    const response = await fetch(this.base + path, { method, body: body && JSON.stringify(body), headers: { "content-type": "application/json" } });
+    const { value } = await response.json();
+    if (!response.ok) throw new Error(`${path}: ${value.error}: ${value.message}`);
     return value;
   }
 
@@ -39,7 +39,7 @@ export class Driver {
     return this.call("POST", "/execute/sync", { script, args });
   }
 
-  // Types into a field, as a keyboard does.
+  // Types into a field by keyboard events.
   async type(selector, text) {
     const found = await this.call("POST", "/element", { using: "css selector", value: selector });
     const [id] = Object.values(found);
@@ -55,7 +55,7 @@ export class Driver {
     return this.call("POST", "/goog/cdp/execute", { cmd, params });
   }
 
-  // How large the window is, to the pixel, which a window itself is not below 500.
+  // Sets the viewport size exactly; a window cannot be narrower than 500 pixels.
   metrics(width, height) {
     return this.devtools("Emulation.setDeviceMetricsOverride", { width, height, deviceScaleFactor: 1, mobile: false });
   }

@@ -1,5 +1,5 @@
-//! Kubernetes' client-go, built anew in Rust: clients, informers, work queues, leader election, events, controllers. And an
-//! API server inside your process, so that a controller can be written, run and tested with no cluster.
+//! Kubernetes' client-go in Rust: clients, informers, work queues, leader election, events and controllers, with an embedded
+//! API server to write, run and test controllers without a cluster.
 //!
 //! ```text
 //!           bytes            frames           Obj<K>           notifications        keys
@@ -9,8 +9,8 @@
 //!    └───────────────────────────────────────── writes ───────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! New to informers and controllers? The project's `docs/guide.md` explains them from nothing; `docs/from-client-go.md` and
-//! `docs/from-kube-rs.md` are for those who know the names.
+//! The project's `docs/guide.md` introduces informers and controllers. `docs/from-client-go.md` and `docs/from-kube-rs.md` map the
+//! names of client-go and kube-rs.
 //!
 //! # A program
 //!
@@ -20,16 +20,16 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//!     let client = Client::infer().await?; // the kubeconfig, else the cluster that this runs in
+//!     let client = Client::infer().await?; // the kubeconfig, or the in-cluster configuration
 //!     let informers = InformerFactory::builder(&client).build();
 //!     let maps = informers.of::<ConfigMap>();
 //!     let queue = WorkQueue::rate_limited("maps");
-//!     maps.add_handler(enqueue_key(&queue))?; // keys of what comes, changes and goes
+//!     maps.add_handler(enqueue_key(&queue))?; // enqueues the key of every added, updated or deleted object
 //!     let _running = informers.start(); // dropping the handle stops the informers
 //!     informers.wait_for_sync().await?;
 //!     while let Some(item) = queue.next().await {
 //!         println!("{}: {:?}", item.key(), maps.lister().get(item.key()));
-//!         item.forget(); // or item.retry(error), and it comes back after its back-off
+//!         item.forget(); // or item.retry(error), which requeues the key with backoff
 //!     }
 //!     Ok(())
 //! }
@@ -37,7 +37,7 @@
 //!
 //! # A controller
 //!
-//! [`Controller`] does the same with less to write, and more: several workers, reads of one's own writes, an end in good order.
+//! [`Controller`] does the same with less code, and adds concurrent workers, read-your-writes and graceful shutdown.
 //!
 //! ```no_run
 //! # async fn example(client: evenkeel::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -46,12 +46,12 @@
 //! use evenkeel::prelude::*;
 //!
 //! Controller::<ConfigMap>::new(&client)
-//!     .owns::<Secret>() // what happens to a secret is news of the map that owns it
+//!     .owns::<Secret>() // a change of a secret enqueues the map that owns it
 //!     .concurrency(4)
 //!     .run(shutdown_signal()?, |map, ctx| async move {
 //!         let secret = ctx.lister::<Secret>()?.get(ctx.key());
 //!         println!("{}: {:?}", map.key(), secret.map(|secret| secret.uid().to_owned()));
-//!         Ok(Next::done()) // an error comes back after the key's back-off
+//!         Ok(Next::done()) // an error requeues the key with backoff
 //!     })
 //!     .await?;
 //! # Ok(())
@@ -60,7 +60,7 @@
 //!
 //! # A test
 //!
-//! With the feature `apiserver`, the cluster is in the process, and its network misbehaves on demand:
+//! With the feature `apiserver`, the API server runs in the process and injects faults on demand:
 //!
 #![cfg_attr(feature = "apiserver", doc = "```")]
 #![cfg_attr(not(feature = "apiserver"), doc = "```ignore")]
@@ -70,19 +70,19 @@
 //! use evenkeel::k8s_openapi::api::core::v1::Namespace;
 //!
 //! let server = ApiServer::builder().in_process_only().start().await?;
-//! server.faults().drop_watch_after(3); // every watch ends after three events
+//! server.faults().drop_watch_after(3); // closes every watch after three events
 //! let namespace = server.client().api::<Namespace>().get("default").await?;
 //! assert_eq!(namespace.key().name(), "default");
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! # Where things are
+//! # Modules
 //!
-//! What most programs need is at the root, and the traits and types of nearly all are in the [`prelude`]. The rest is where
-//! it belongs:
+//! The root exports the common types, and the [`prelude`] the types and traits that nearly all programs use. The modules contain
+//! the rest:
 //!
-//! | module | what is in it | in client-go |
+//! | module | contains | in client-go |
 //! |---|---|---|
 //! | [`core`] | keys, [`Obj`], selectors, the API's errors, codecs | `k8s.io/apimachinery` |
 //! | [`client`] | [`Client`], [`Api`], configuration, discovery, retries, watches | `rest`, `kubernetes`, `dynamic`, `metadata`, `discovery`, `clientcmd` |
@@ -91,29 +91,28 @@
 //! | [`controller`], [`manager`] | [`Controller`], [`Manager`] | controller-runtime's `builder`, `manager` |
 //! | [`election`] | [`LeaderElector`] | `tools/leaderelection` |
 //! | [`events`] | [`EventRecorder`] | `tools/record`, `tools/events` |
-//! | [`enqueue`] | handlers that put keys into queues | what every controller writes |
+//! | [`enqueue`] | handlers that enqueue keys | written by every controller |
 //! | [`health`] | probes, metrics and diagnostics over HTTP | controller-runtime's `healthz`, `metrics` |
-//! | [`inspect`] | a web page that shows informers and queues at work | |
+//! | [`inspect`] | a web page that shows informers and queues live | |
 //! | [`helpers`] | finalizers, owners, conditions, create or update | controller-runtime's `controllerutil` |
-//! | [`testing`] | waiting for what a controller does | |
-//! | `apiserver` | the API server in your process (feature `apiserver`) | controller-runtime's `envtest`, without binaries |
+//! | [`testing`] | waiting for the effects of a controller in tests | |
+//! | `apiserver` | the embedded API server (feature `apiserver`) | controller-runtime's `envtest`, without binaries |
 //!
-//! # What may be assumed
+//! # Guarantees
 //!
-//! This crate has no code of its own: every item is documented, with what may be assumed of it and what is not promised, in the
-//! crate that it comes from. The versions of [`k8s_openapi`] and [`kube_core`] that it was built with come along, so that there
-//! is one of each.
+//! This crate contains no code: the crate that defines an item documents its guarantees and their limits. This crate re-exports
+//! the versions of [`k8s_openapi`] and [`kube_core`] that it was built with, so that a program uses one of each.
 //!
 //! # Features
 //!
-//! - `derive` (default): `#[derive(CustomResource)]`. It has to be told where to find what it uses:
+//! - `derive` (default): `#[derive(CustomResource)]`. It needs the paths of its dependencies:
 //!   `#[kube(crates(kube_core = "evenkeel::kube_core", k8s_openapi = "evenkeel::k8s_openapi"))]`.
 //! - `apiserver`: the embedded API server.
-//! - `prometheus`: what was counted, in the text format of Prometheus.
+//! - `prometheus`: metrics in the text format of Prometheus.
 //! - `testing`: fake sources and stores for tests, `cache::testing`.
 //!
-//! [`k8s_openapi`] wants one Kubernetes version chosen in a build, and this crate chooses `latest`. A program that names
-//! `k8s-openapi` itself gives it that feature or none.
+//! [`k8s_openapi`] requires exactly one Kubernetes version per build; this crate selects `latest`. A program that depends on
+//! `k8s-openapi` itself enables that feature or none.
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
@@ -147,7 +146,7 @@ pub use evenkeel_runtime::{
     enqueue_owner, enqueue_with,
 };
 
-/// What nearly all programs name: `use evenkeel::prelude::*;`.
+/// The types and traits that nearly all programs use: `use evenkeel::prelude::*;`.
 pub mod prelude {
     pub use crate::{
         Api, Client, Context, Controller, Event, EventRecorder, EventType, HandlerFuncs, Index, InformerFactory,
