@@ -19,8 +19,7 @@ async fn observed(steps: impl IntoIterator<Item = Step>) -> Vec<String> {
     });
     let info = pods();
     let _ = client.request(Method::DELETE, Path::resource(&info).namespace("ns").name("a")).send().await;
-    let writes = writes.lock().unwrap().clone();
-    writes
+    std::mem::take(&mut *writes.lock().unwrap())
 }
 
 #[tokio::test(start_paused = true)]
